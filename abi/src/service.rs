@@ -1,0 +1,235 @@
+//! Operations of the nucleus services. Arguments are w0.., answers are w0.. ; every operation may also fail with `BadOperation`.
+//! "slot" is an index in the caller's portal table unless said otherwise; slot argument [`AUTO`] lets the nucleus choose.
+
+/// Let the nucleus choose a free slot.
+pub const AUTO: u64 = u32::MAX as u64;
+
+/// [`crate::PortalKind::Current`], slot 0: the calling thread.
+pub mod current {
+    /// → w0 thread id, w1 domain id, w2 label. (The cheapest operation.)
+    pub const IDENTITY: u8 = 0;
+    /// Let others of the same priority run.
+    pub const YIELD: u8 = 1;
+    /// w0 exit value. Ends the thread; the domain dies with its last thread.
+    pub const EXIT: u8 = 2;
+    /// w0 absolute monotonic deadline in ns. Blocks until then. `INTERRUPTIBLE` honoured.
+    pub const SLEEP: u8 = 3;
+    /// w0 absolute deadline for the next blocking operation of this thread (0 disarms). It then ends with `TimedOut`; whatever way the operation ends, the deadline is disarmed.
+    pub const DEADLINE: u8 = 4;
+    /// → w0 monotonic ns.
+    pub const CLOCK: u8 = 5;
+    /// Block until unparked (a permit is kept if the unpark came first). Deadline and `INTERRUPTIBLE` honoured.
+    pub const PARK: u8 = 6;
+    /// w0 thread id of the same domain: give it a park permit. `BadArgument` if there is no such thread.
+    pub const UNPARK: u8 = 7;
+    /// w0 slot: close it. Closing slot 0 is `BadArgument`.
+    pub const PORTAL_CLOSE: u8 = 8;
+    /// w0 slot, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights to keep (CLOEXEC may be added) → w0 slot.
+    pub const PORTAL_COPY: u8 = 9;
+    /// w0 slot → w0 [`crate::PortalKind`], w1 rights, w2 holders of the object, w3 object id (equal for equal objects), w4 the badge if it leads to a channel whose receive right the caller's table holds (otherwise 0), w5 1 in that case.
+    pub const PORTAL_INFO: u8 = 10;
+    /// w0 address of [`crate::state::Registers`] to fill with the registers saved by the upcall. `Busy` without one.
+    pub const UPCALL_READ: u8 = 11;
+    /// w0 address of [`crate::state::Registers`] to continue with; ends the upcall. If w0 is 0 the saved registers are used. Returns only on error. If the thread was poked meanwhile and the new rip lies below the turn base, a new upcall follows at once.
+    pub const UPCALL_RETURN: u8 = 12;
+    /// Drop the saved registers without using them (the personality has read them and goes on by itself).
+    pub const UPCALL_DROP: u8 = 13;
+    /// → w0 1 if the thread had been poked; clears the mark.
+    pub const POKE_TAKE: u8 = 14;
+    /// → w0 receive slot of a new channel; w1 (in) priority ceiling 0. `NoMemory`, `NoSlot`.
+    pub const CHANNEL_CREATE: u8 = 15;
+    /// w0 thread id of the same domain → w0 1 if it still lives. (For futex owners and joins.)
+    pub const THREAD_ALIVE: u8 = 16;
+}
+
+/// [`crate::PortalKind::Receive`]: the right to receive from a channel.
+/// `RECEIVE`, `REPLY` and `REPLY_RECEIVE` take flags; see [`crate::received`] for what a receive returns.
+pub mod receive {
+    /// Wait for the most important caller or pulse. Pulses come before messages of the same priority. Deadline, `INTERRUPTIBLE`, `POLL` honoured.
+    pub const RECEIVE: u8 = 1;
+    /// rbp token, words = reply. With `PARTS`: r14/r15 data to copy to offset rbx of the caller's in part first (a fault of the caller's memory ends with `BadAddress` and the
+    /// caller stays blocked; more data than room is `BadArgument`). With portals or `MINT`: they go to the caller; `NoSlot` leaves the caller blocked and nothing passed. `BadToken` if the caller is gone.
+    pub const REPLY: u8 = 2;
+    /// Reply, then receive. If the reply fails nothing is received and the error is returned with kind MESSAGE bits zero and rbp unchanged.
+    pub const REPLY_RECEIVE: u8 = 3;
+    /// w0 token, w1 offset in the caller's out part, w2 own address, w3 length → w0 bytes copied (short only at the end of the part). Long copies resume by themselves; w1..w4 change meanwhile.
+    pub const READ: u8 = 4;
+    /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied.
+    pub const WRITE: u8 = 5;
+    /// w0 badge, w1 rights, w2 slot or AUTO → w0 slot of a new portal object on this channel.
+    pub const MAKE_PORTAL: u8 = 6;
+    /// w0 token → w0 caller's thread id, w1 domain id, w2 effective priority. `BadToken`.
+    pub const CALLER: u8 = 7;
+}
+
+/// [`crate::PortalKind::Domain`].
+pub mod domain {
+    /// w0 entry rip, w1 rsp, w2 rdi at entry, w3 fs base, w4 gs base, w5 priority (at most the caller's ceiling), w6 slot or AUTO for the thread portal (0 = give none)
+    /// → w0 slot, w1 thread id. The thread starts stopped; see [`super::thread::START`]. `NoMemory`.
+    pub const THREAD_CREATE: u8 = 1;
+    /// w0 own slot, w1 target slot or AUTO in that domain, w2 mask of rights → w0 slot there. Needs CONTROL. An occupied target is closed first.
+    pub const PORTAL_PUT: u8 = 2;
+    /// w0 slot of the source domain's portal, w1 first slot → copies up to 256 entries that have INHERIT into the same slots; w0 next slot to go on with, 0 when done. Needs CONTROL on both. `NoSlot` if this table has too few entries.
+    pub const TABLE_COPY: u8 = 3;
+    /// w0 turn base (0: native, every syscall is a traversal), w1 syscall entry, w2 upcall entry. Needs CONTROL.
+    /// At the syscall entry: `rax` = (return address << 16) | low 16 bits of the number (saturated), all other registers as the program left them.
+    pub const SET_TURN: u8 = 4;
+    /// w0 label, delivered to every receiver with each message. Needs CONTROL.
+    pub const SET_LABEL: u8 = 5;
+    /// w0 receive slot of the caller, w1 badge: pulse DEATH when the domain dies. One watcher. Needs CONTROL.
+    pub const WATCH: u8 = 6;
+    /// Kill all threads and close all portals, in bounded shares: `Again` until done. w0 reason detail. Needs CONTROL.
+    pub const DESTROY: u8 = 7;
+    /// → w0 domain id, w1 live threads, w2 portals in use, w3 CPU ns, w4 space object id, w5 table entries.
+    pub const INFO: u8 = 8;
+    /// w0 slot of a space portal: the domain's threads use this space from now on. Needs CONTROL. (exec after vfork)
+    pub const SET_SPACE: u8 = 9;
+    /// Stop all threads (job control); counted. Needs CONTROL.
+    pub const STOP: u8 = 10;
+    /// Undo one STOP. Needs CONTROL.
+    pub const CONTINUE: u8 = 11;
+    /// w0 thread id to keep: kill the others. (exec) `Again` until done. Needs CONTROL or own domain.
+    pub const KILL_OTHERS: u8 = 12;
+    /// Close every entry with CLOEXEC from slot w0 on, in bounded shares → w0 next slot, 0 when done. Needs CONTROL or own domain.
+    pub const CLOSE_ON_EXEC: u8 = 13;
+    /// w0 flags: 1 = threads have floating-point state of their own (default for new domains); 0 = trusted soft-float component. w1 = highest priority its threads may ask for. Needs CONTROL.
+    pub const CONFIGURE: u8 = 14;
+    /// w0 thread id in this domain, w1 [`super::thread`] operation, w2.. its arguments from w0: as if through that thread's portal. Needs CONTROL, or own domain for POKE. `BadArgument` if there is no such thread.
+    pub const THREAD_CONTROL: u8 = 15;
+    /// w0 slot in that domain: close it. Needs CONTROL.
+    pub const PORTAL_REMOVE: u8 = 16;
+}
+
+/// [`crate::PortalKind::Thread`] (and through [`domain::THREAD_CONTROL`]).
+pub mod thread {
+    /// Let a new thread run.
+    pub const START: u8 = 1;
+    pub const KILL: u8 = 2;
+    /// Mark the thread as poked: an interruptible wait ends with `Interrupted`, a caller held by a server makes an UNBLOCK pulse there, running code below the turn base gets an upcall,
+    /// running code above it gets one as well (the personality sorts that out by its saved rip).
+    pub const POKE: u8 = 3;
+    /// w0 priority, w1 [`crate::policy`], w2 quantum in ns (0 = default 10 ms).
+    pub const SET_PRIORITY: u8 = 4;
+    /// w0 address of Registers to fill. `Busy` if the thread is running on another core.
+    pub const READ_STATE: u8 = 5;
+    /// w0 address of Registers; only for a stopped or not yet started thread.
+    pub const WRITE_STATE: u8 = 6;
+    /// → w0 CPU ns, w1 state (0 running/ready, 1 blocked, 2 stopped), w2 priority, w3 effective priority, w4 policy.
+    pub const INFO: u8 = 7;
+    pub const STOP: u8 = 8;
+    pub const CONTINUE: u8 = 9;
+}
+
+/// [`crate::PortalKind::Memory`]. Frames are physical addresses / 4096. The nucleus refuses (`BadArgument`) frames that do not exist, and to map frames that it owns;
+/// it counts mappings and takes back only frames that are mapped nowhere (`Busy`).
+pub mod memory {
+    /// w0 index → w0 first frame, w1 count, w2 frame kind of the index-th range of memory that was free at boot (`BadArgument` past the end). The archive's frames are not among them; `init` gets them in its registers.
+    pub const RANGE: u8 = 1;
+    /// w0 slot or AUTO → w0 slot of a new space; w1 receive slot of the pager's channel (AUTO = none), w2 badge for its faults. Needs table frames before the first map (GIVE_TABLES). `NoMemory`.
+    pub const SPACE_CREATE: u8 = 2;
+    /// w0 space slot, w1 slot or AUTO → w0 slot of a new domain that uses the space, w1 domain id. Needs one frame in the space's table reserve for the portal table. `NoMemory`, `NoTable`.
+    pub const DOMAIN_CREATE: u8 = 3;
+    /// w0 [`pool`], w1 first frame, w2 count: the frames become the nucleus's, for objects of that kind.
+    pub const GIVE: u8 = 4;
+    /// w0 space slot, w1 first frame, w2 count: the frames join the space's reserve for page tables and portal tables.
+    pub const GIVE_TABLES: u8 = 5;
+    /// w0 space slot, w1 virtual address, w2 first frame, w3 pages, w4 [`prot`] bits and [`map`] flags, w5 source frame for `COPY` → w0 pages mapped. An existing mapping is replaced. At most 512 pages. `NoTable` (w0 = pages mapped so far).
+    pub const MAP: u8 = 6;
+    /// w0 space slot, w1 address, w2 array of u32 frame numbers in own memory, w3 pages (at most 512), w4 prot and flags (not `COPY`). 0 in the array leaves a page as it is.
+    pub const MAP_LIST: u8 = 7;
+    /// w0 space slot, w1 address, w2 pages (at most 512) → w0 how many were mapped.
+    pub const UNMAP: u8 = 8;
+    /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot: for those that are mapped → w0 how many.
+    pub const PROTECT: u8 = 9;
+    /// w0 source space slot, w1 address, w2 target space slot, w3 pages (at most 512), w4 flags: 1 = take WRITE away on both sides. Copies the mappings to the same addresses. `NoTable` (w0 = pages done so far).
+    pub const SHARE: u8 = 10;
+    /// w0 target frame, w1 source frame: copy a whole frame.
+    pub const COPY_FRAME: u8 = 11;
+    /// w0 frame: fill with zeroes.
+    pub const ZERO_FRAME: u8 = 12;
+    /// w0 space slot, w1 address → w0 frame, w1 prot | 1<<8 accessed | 1<<9 dirty | 1<<10 present.
+    pub const QUERY: u8 = 13;
+    /// w0 space slot, w1 array of u32 for frame numbers, w2 its length: unmaps and frees page tables of a space that no live domain uses, in bounded shares; the frames of tables and reserve are the caller's again → w0 frames written. `Again` until the space is empty; then it is gone.
+    pub const REAP: u8 = 14;
+    /// w0 [`pool`] → w0 objects in use, w1 capacity, w2 bytes per object.
+    pub const POOL_INFO: u8 = 15;
+    /// w0 domain slot: move one frame of its space's reserve into its portal table (256 entries more). `NoTable`, `BadArgument` at MAX_SLOTS.
+    pub const GROW_TABLE: u8 = 16;
+    /// w0 space slot → w0 frames in its reserve, w1 page-table frames in use.
+    pub const SPACE_INFO: u8 = 17;
+    /// → w0 frame of the system page ([`crate::state::SystemPage`]); MAP accepts it with READ only.
+    pub const SYSTEM_PAGE: u8 = 18;
+
+    /// Object pools of the nucleus.
+    pub mod pool {
+        pub const DOMAIN: u64 = 0;
+        pub const SPACE: u64 = 1;
+        pub const THREAD: u64 = 2;
+        pub const CHANNEL: u64 = 3;
+        pub const PORTAL: u64 = 4;
+        pub const COUNT: usize = 5;
+    }
+    /// Protection. WRITE with EXECUTE is refused.
+    pub mod prot {
+        pub const READ: u64 = 1;
+        pub const WRITE: u64 = 2;
+        pub const EXECUTE: u64 = 4;
+        /// Uncached (device memory).
+        pub const DEVICE: u64 = 8;
+    }
+    pub mod map {
+        /// Fill the frames with zeroes first (at most 8 pages).
+        pub const ZERO: u64 = 1 << 16;
+        /// Copy frame w5 into the (single) frame first.
+        pub const COPY: u64 = 1 << 17;
+        /// The frame is the target of a fault that the caller will reply to: no difference today, a hint.
+        pub const FAULT: u64 = 1 << 18;
+        /// Frames are outside memory (device registers); needs `DEVICE`.
+        pub const IO: u64 = 1 << 19;
+    }
+}
+
+/// [`crate::PortalKind::Machine`].
+pub mod machine {
+    /// w0 line (legacy ISA 0..16) , w1 slot or AUTO → w0 slot of its interrupt portal. `Busy` if it exists already.
+    pub const INTERRUPT: u8 = 1;
+    /// w0 first port, w1 count, w2 slot or AUTO → w0 slot of a ports portal.
+    pub const PORTS: u8 = 2;
+    /// w0 address of [`crate::machine::Counters`] to fill.
+    pub const COUNTERS: u8 = 3;
+    /// w0 0 = power off, 1 = reset, 2 = halt with exit code w1 (QEMU's isa-debug-exit). Does not return.
+    pub const POWER: u8 = 4;
+}
+
+/// [`crate::PortalKind::Interrupt`].
+pub mod interrupt {
+    /// w0 receive slot of the caller, w1 badge: pulses go there from now on; unmasks the line.
+    pub const BIND: u8 = 1;
+    /// The device has been served: unmask.
+    pub const ACKNOWLEDGE: u8 = 2;
+    pub const UNBIND: u8 = 3;
+}
+
+/// [`crate::PortalKind::Ports`]. Ports are absolute numbers; outside the range is `BadArgument`.
+pub mod ports {
+    /// w0 port → w0 value.
+    pub const IN8: u8 = 1;
+    /// w0 port, w1 value.
+    pub const OUT8: u8 = 2;
+    pub const IN16: u8 = 3;
+    pub const OUT16: u8 = 4;
+    pub const IN32: u8 = 5;
+    pub const OUT32: u8 = 6;
+    /// w0 port, w1 count (at most 32), w2..w5 the bytes: written one after the other to the port.
+    pub const OUT8_SEVERAL: u8 = 7;
+    /// w0 data port, w1 status port, w2 mask: reads bytes while (status & mask) != 0, at most 32 → w0 count, w1..w4 the bytes. (A UART's receive FIFO.)
+    pub const IN8_WHILE: u8 = 8;
+}
+
+/// [`crate::PortalKind::Log`].
+pub mod log {
+    /// w0 address, w1 length (at most 1024): a line for the nucleus log (QEMU: debug console), prefixed with the domain id by the nucleus.
+    pub const WRITE: u8 = 1;
+    /// w0 address, w1 length, w2 offset from the start of the log ring → w0 bytes, w1 next offset. (dmesg)
+    pub const READ: u8 = 2;
+}

@@ -1,0 +1,122 @@
+//! The border between the portable nucleus and the machine. `x86_64` is the real one, `sim` runs on the development host.
+//!
+//! The portable part owns all objects and decides everything; an [`Arch`] does what only a machine can: page tables, copies between
+//! spaces, processor state, timer, interrupt lines, ports, log. Everything here is called with the nucleus lock held and interrupts off.
+
+use cairn_abi::state::Registers;
+
+/// Physical frame number (address / 4096).
+pub type Frame = u32;
+
+/// A fault met while the nucleus touched user memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyFault {
+    /// Which of the two sides: false = source, true = destination.
+    pub destination: bool,
+    pub address: u64,
+}
+
+/// Why a mapping could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// A page-table page is missing and `tables` is empty.
+    NoTable,
+    /// The address is not a user address.
+    BadAddress,
+}
+
+/// One mapping, as [`Arch::query`] sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub frame: Frame,
+    /// Bits of `cairn_abi::service::memory::prot`.
+    pub prot: u64,
+    pub accessed: bool,
+    pub dirty: bool,
+}
+
+/// Free frames of a space for its page tables: a list threaded through the frames themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameList {
+    /// First frame, 0 when empty.
+    pub head: Frame,
+    pub count: u32,
+}
+
+/// The machine. One value exists; the nucleus owns it.
+pub trait Arch {
+    /// Root of an address space.
+    type Root: Copy + PartialEq;
+    /// Floating-point and vector state of a thread, kept in the thread object.
+    type FloatState;
+
+    /// Monotonic nanoseconds.
+    fn now(&self) -> u64;
+    /// Have the timer interrupt come at `deadline` (monotonic ns; at once if past), or not at all.
+    fn set_timer(&mut self, deadline: Option<u64>);
+
+    /// A fresh float state (x87 and MXCSR defaults).
+    fn new_float_state(&self) -> Self::FloatState;
+    /// Save the processor's float registers into `save` (if any) and load `load`.
+    fn switch_float(&mut self, save: Option<&mut Self::FloatState>, load: &Self::FloatState);
+    /// Use this address space from now on (no-op if it is the current one; otherwise all its user translations are fresh).
+    fn activate(&mut self, root: Self::Root);
+
+    /// Push a frame onto a list; the frame is the nucleus's. Pop one, zeroed.
+    fn list_push(&mut self, list: &mut FrameList, frame: Frame);
+    fn list_pop(&mut self, list: &mut FrameList) -> Option<Frame>;
+
+    /// Make an empty space in `frame` (already the nucleus's), with the nucleus's own half mapped.
+    fn root_new(&mut self, frame: Frame) -> Self::Root;
+    /// The frame that holds the root, when the space is gone.
+    fn root_frame(&self, root: Self::Root) -> Frame;
+    /// Map one page; returns the frame that was mapped there before. Takes table frames from `tables`. Flushes the translation if it was present and the space is active.
+    fn map(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        frame: Frame,
+        prot: u64,
+        tables: &mut FrameList,
+    ) -> Result<Option<Frame>, MapError>;
+    /// Unmap one page; returns its frame. Flushes.
+    fn unmap(&mut self, root: Self::Root, address: u64) -> Option<Frame>;
+    /// Change protection of a present page. Flushes. False if nothing is mapped.
+    fn protect(&mut self, root: Self::Root, address: u64, prot: u64) -> bool;
+    fn query(&self, root: Self::Root, address: u64) -> Option<Mapping>;
+    /// For the pages from `address` on, up to `pages`: the next mapped page at or after it, skipping empty tables quickly. None if there is none in that range.
+    fn next_mapped(&self, root: Self::Root, address: u64, pages: u64) -> Option<(u64, Mapping)>;
+    /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. None when only the root is left.
+    fn take_table(&mut self, root: Self::Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame>;
+
+    /// Copy `len` bytes from `source` in one space to `destination` in another, honouring user permissions (a read-only destination faults). Bytes before the fault may have been copied: Err carries how many and where.
+    fn copy(
+        &mut self,
+        source: (Self::Root, u64),
+        destination: (Self::Root, u64),
+        len: usize,
+    ) -> Result<(), (usize, CopyFault)>;
+    /// Copy between the nucleus and user memory of a space.
+    fn read_user(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        into: &mut [u8],
+    ) -> Result<(), CopyFault>;
+    fn write_user(&mut self, root: Self::Root, address: u64, from: &[u8]) -> Result<(), CopyFault>;
+    fn zero_frame(&mut self, frame: Frame);
+    fn copy_frame(&mut self, to: Frame, from: Frame);
+
+    /// Make memory for `count` more nucleus objects from `frame`: maps it at the end of pool `pool`'s region. False if the region is full.
+    fn pool_grow(&mut self, pool: usize, frame: Frame) -> bool;
+
+    fn interrupt_mask(&mut self, line: u32, masked: bool);
+    fn port_in(&mut self, port: u16, width: u8) -> u32;
+    fn port_out(&mut self, port: u16, width: u8, value: u32);
+    /// One line of log output.
+    fn log(&mut self, bytes: &[u8]);
+    /// Power off (0), reset (1), exit QEMU with a code (2).
+    fn power(&mut self, action: u64, code: u64);
+    /// Make registers that are safe to return to user mode with (canonical rip, only user-settable flags, interrupts on).
+    fn sanitize(&self, registers: &mut Registers);
+}

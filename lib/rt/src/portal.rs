@@ -1,0 +1,145 @@
+//! Portals as values, and the calls that go through them.
+
+use crate::gate::{selector, traverse, traverse_words, Gate};
+use cairn_abi::service::{current, AUTO};
+use cairn_abi::{flag, layout, op, rights, Error};
+
+/// A slot of this domain's portal table. Dropping does not close it; [`Portal::close`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Portal(pub u32);
+
+/// A message to send: words, the two parts, and portals to pass (they take the place of the last words).
+#[derive(Debug, Default)]
+pub struct Message<'a> {
+    pub words: [u64; 8],
+    pub out: &'a [u8],
+    pub input: &'a mut [u8],
+    /// How many of the last words are portals to pass.
+    pub portals: u64,
+    /// Extra flag bits ([`flag::INTERRUPTIBLE`], [`flag::MOVE`]).
+    pub flags: u64,
+}
+
+impl<'a> Message<'a> {
+    /// A message of words only; missing words are zero.
+    pub fn new(words: &[u64]) -> Message<'a> {
+        let mut w = [0; 8];
+        w[..words.len()].copy_from_slice(words);
+        Message {
+            words: w,
+            ..Message::default()
+        }
+    }
+
+    pub fn out(mut self, bytes: &'a [u8]) -> Self {
+        self.out = bytes;
+        self
+    }
+
+    pub fn input(mut self, bytes: &'a mut [u8]) -> Self {
+        self.input = bytes;
+        self
+    }
+
+    /// Pass one portal (in w7).
+    pub fn portal(mut self, portal: Portal) -> Self {
+        self.words[7] = portal.0 as u64;
+        self.portals = 1;
+        self
+    }
+}
+
+impl Portal {
+    pub const CURRENT: Portal = Portal(layout::native_slot::CURRENT);
+
+    /// Send and wait for the reply; returns its words.
+    pub fn call(self, message: Message) -> Result<[u64; 8], Error> {
+        let flags = message.flags | flag::portals(message.portals);
+        if message.out.is_empty() && message.input.is_empty() {
+            // SAFETY: a call to a channel without parts touches no memory of the caller.
+            let (rax, words) =
+                unsafe { traverse_words(selector(self.0, op::CALL, flags), message.words) };
+            return match Error::from_code(rax as u8) {
+                None => Ok(words),
+                Some(error) => Err(error),
+            };
+        }
+        let mut gate = Gate {
+            rax: selector(self.0, op::CALL, flags | flag::PARTS),
+            words: message.words,
+            rbx: message.input.as_mut_ptr() as u64,
+            rbp: message.input.len() as u64,
+            r14: message.out.as_ptr() as u64,
+            r15: message.out.len() as u64,
+        };
+        // SAFETY: the parts are slices that stay borrowed until the call returns; the in part is borrowed mutably.
+        unsafe { traverse(&mut gate) };
+        gate.result().map(|()| gate.words)
+    }
+
+    /// OR `value` into the portal's pulse. Never blocks.
+    pub fn notify(self, value: u64) -> Result<(), Error> {
+        self.service(op::NOTIFY, &[value]).map(|_| ())
+    }
+
+    /// A nucleus service operation whose words are no addresses of memory that it writes.
+    pub fn service(self, operation: u8, words: &[u64]) -> Result<[u64; 8], Error> {
+        self.service_flags(operation, words, 0)
+    }
+
+    /// As [`Portal::service`], with flag bits.
+    pub fn service_flags(
+        self,
+        operation: u8,
+        words: &[u64],
+        flags: u64,
+    ) -> Result<[u64; 8], Error> {
+        let mut w = [0; 8];
+        w[..words.len()].copy_from_slice(words);
+        // SAFETY: by this function's contract the operation writes none of the caller's memory.
+        let (rax, words) = unsafe { traverse_words(selector(self.0, operation, flags), w) };
+        match Error::from_code(rax as u8) {
+            None => Ok(words),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// A nucleus service operation that writes to `buffer`, whose address goes in word `at`.
+    pub fn service_into<T>(
+        self,
+        operation: u8,
+        words: &[u64],
+        at: usize,
+        buffer: &mut [T],
+    ) -> Result<[u64; 8], Error> {
+        let mut w = [0; 8];
+        w[..words.len()].copy_from_slice(words);
+        w[at] = buffer.as_mut_ptr() as u64;
+        // SAFETY: the buffer is borrowed mutably until the operation returns; the caller passes its length as the operation wants it.
+        let (rax, words) = unsafe { traverse_words(selector(self.0, operation, 0), w) };
+        match Error::from_code(rax as u8) {
+            None => Ok(words),
+            Some(error) => Err(error),
+        }
+    }
+
+    pub fn close(self) {
+        let _ = Portal::CURRENT.service(current::PORTAL_CLOSE, &[self.0 as u64]);
+    }
+
+    /// A second slot for the same object.
+    pub fn duplicate(self) -> Result<Portal, Error> {
+        let words = Portal::CURRENT.service(
+            current::PORTAL_COPY,
+            &[self.0 as u64, AUTO, rights::ALL as u64],
+        )?;
+        Ok(Portal(words[0] as u32))
+    }
+}
+
+/// Monotonic nanoseconds, by the nucleus.
+pub fn clock() -> u64 {
+    Portal::CURRENT
+        .service(current::CLOCK, &[])
+        .map_or(0, |w| w[0])
+}
