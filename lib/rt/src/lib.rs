@@ -1,11 +1,18 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), the start-up block ([`startup`]),
-//! and on the bare target the entry point, heap and panic handler ([`start`]).
+//! time ([`time`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
 pub mod channel;
 pub mod gate;
+#[cfg(target_os = "none")]
+pub mod heap;
+pub mod log;
 pub mod portal;
+#[cfg(target_os = "none")]
+pub mod start;
+pub mod startup;
+pub mod time;
 
 pub use cairn_abi as abi;
-pub use channel::{Received, Receiver};
+pub use channel::{Received, Receiver, Reply};
 pub use portal::{Message, Portal};

@@ -1,0 +1,24 @@
+//! Time from the system page, without entering the nucleus.
+
+use cairn_abi::layout;
+use cairn_abi::state::SystemPage;
+
+/// The system page.
+pub fn system_page() -> &'static SystemPage {
+    // SAFETY: the nucleus filled this page before the first domain started; every domain has it mapped read-only.
+    unsafe { &*(layout::SYSTEM_PAGE as *const SystemPage) }
+}
+
+/// Monotonic nanoseconds.
+pub fn monotonic() -> u64 {
+    let page = system_page();
+    // SAFETY: reading the time-stamp counter has no effect on memory.
+    let tsc = unsafe { core::arch::x86_64::_rdtsc() };
+    ((u128::from(tsc.wrapping_sub(page.tsc_base)) * u128::from(page.tsc_mult)) >> page.tsc_shift)
+        as u64
+}
+
+/// Nanoseconds since 1970.
+pub fn realtime() -> u64 {
+    system_page().boot_realtime + monotonic()
+}
