@@ -43,14 +43,14 @@ pub const RESERVED_SLOTS: u32 = 64;
 /// Most entries that a table may grow to.
 pub const MAX_SLOTS: u32 = 8192;
 
-/// Slots of the first domain (`init`).
+/// Slots of the first domain (`init`); the first three as every native component has them.
 pub mod init_slot {
     pub const CURRENT: u32 = 0;
     pub const DOMAIN: u32 = 1;
-    pub const SPACE: u32 = 2;
-    pub const MEMORY: u32 = 3;
-    pub const MACHINE: u32 = 4;
-    pub const LOG: u32 = 5;
+    pub const LOG: u32 = 2;
+    pub const SPACE: u32 = 5;
+    pub const MEMORY: u32 = 6;
+    pub const MACHINE: u32 = 7;
 }
 
 /// Slots of a native component. What its manifest line gives comes behind these; names lead to slots through the start-up block.
