@@ -1,2 +1,271 @@
+//! The system's manifest: which components there are and what each may touch. One file (`system/*.toml`), read by `init` in the guest and checked by the host tool at build time.
+//!
+//! Key types: [`Manifest`], [`Component`], [`Grant`]. A parsed manifest is consistent: names are unique, every portal leads to a component of the same manifest, ranges are sane.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::Deserialize;
+
+/// Most portals that one component may be given by name.
+pub const PORTALS_MAX: usize = 24;
+/// Longest name of a component or portal.
+pub const NAME_MAX: usize = 23;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Started in this order.
+    #[serde(rename = "component")]
+    pub components: Vec<Component>,
+    pub first: First,
+}
+
+/// The first Linux process.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct First {
+    pub path: String,
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub environment: Vec<String>,
+}
+
+/// One line of the composition.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Component {
+    pub name: String,
+    /// Path in the boot archive.
+    pub binary: String,
+    pub priority: u8,
+    /// Highest priority that its threads may ask for; without it its own.
+    #[serde(default)]
+    pub ceiling: Option<u8>,
+    #[serde(default)]
+    pub restart: Restart,
+    /// Most pages of memory, as a size: "16M". Without it no limit of its own.
+    #[serde(default)]
+    pub memory: Option<String>,
+    /// Arguments; `{cmdline}` stands for the nucleus's command line.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// The boot archive, mapped at its fixed address.
+    #[serde(default)]
+    pub archive: Option<Archive>,
+    /// What it may touch, by the name it knows it under.
+    #[serde(default)]
+    pub portals: BTreeMap<String, Grant>,
+    /// Prefixes of the path space that it serves.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+}
+
+/// What happens when a component dies.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Restart {
+    /// Start it again on the same channel.
+    Always,
+    /// The system cannot go on without it: log and power off.
+    #[default]
+    Halt,
+    /// Leave it dead.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Archive {
+    Read,
+    Write,
+}
+
+/// One named portal.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Grant {
+    /// Another component's channel, with a badge that the component understands as a right.
+    Call {
+        to: String,
+        #[serde(default)]
+        badge: u64,
+    },
+    /// A range of I/O ports.
+    Ports { ports: (u16, u16) },
+    /// An interrupt line.
+    Interrupt { interrupt: u32 },
+    /// A service of the nucleus.
+    Service { service: Service },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Service {
+    /// All physical memory (`vm`).
+    Memory,
+    /// Power and counters; new interrupt and port portals.
+    Machine,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Absolute path without trailing slash (`/` is the root), or a scheme with its colon.
+    pub prefix: String,
+    pub fstype: String,
+    /// Badge of the mount portal.
+    #[serde(default)]
+    pub badge: u64,
+}
+
+/// Why a manifest is refused: a sentence for the one who wrote it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Invalid(pub String);
+
+/// Parse and check.
+pub fn parse(text: &str) -> Result<Manifest, Invalid> {
+    let manifest: Manifest = toml::from_str(text).map_err(|e| Invalid(e.to_string()))?;
+    manifest.check()?;
+    Ok(manifest)
+}
+
+/// Bytes of a size such as "4096", "64K", "16M", "1G".
+pub fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+impl Manifest {
+    fn check(&self) -> Result<(), Invalid> {
+        for (i, component) in self.components.iter().enumerate() {
+            let name = &component.name;
+            if name.is_empty() || name.len() > NAME_MAX {
+                return Err(Invalid(format!("component name `{name}` must have 1 to {NAME_MAX} bytes")));
+            }
+            if self.components[..i].iter().any(|c| c.name == *name) {
+                return Err(Invalid(format!("component `{name}` is named twice")));
+            }
+            component.check(self).map_err(|Invalid(why)| Invalid(format!("component `{name}`: {why}")))?;
+        }
+        if self.components.first().map(|c| c.name.as_str()) != Some("vm") {
+            return Err(Invalid("the first component must be `vm`: every other one gets its memory from it".into()));
+        }
+        Ok(())
+    }
+
+    pub fn component(&self, name: &str) -> Option<usize> {
+        self.components.iter().position(|c| c.name == name)
+    }
+}
+
+impl Component {
+    fn check(&self, manifest: &Manifest) -> Result<(), Invalid> {
+        if self.portals.len() > PORTALS_MAX {
+            return Err(Invalid(format!("more than {PORTALS_MAX} portals")));
+        }
+        if let Some(memory) = &self.memory {
+            size(memory).ok_or_else(|| Invalid(format!("`{memory}` is no size (4096, 64K, 16M, 1G)")))?;
+        }
+        if self.ceiling.is_some_and(|c| c < self.priority) {
+            return Err(Invalid("its ceiling is below its priority".into()));
+        }
+        for (name, grant) in &self.portals {
+            if name.is_empty() || name.len() > NAME_MAX {
+                return Err(Invalid(format!("portal name `{name}` must have 1 to {NAME_MAX} bytes")));
+            }
+            match grant {
+                Grant::Call { to, .. } if manifest.component(to).is_none() => {
+                    return Err(Invalid(format!("portal `{name}` leads to `{to}`, which is no component")));
+                }
+                Grant::Ports { ports: (first, count) } if *count == 0 || first.checked_add(*count - 1).is_none() => {
+                    return Err(Invalid(format!("portal `{name}`: no such range of ports")));
+                }
+                Grant::Interrupt { interrupt } if *interrupt >= 16 => {
+                    return Err(Invalid(format!("portal `{name}`: interrupt lines are 0 to 15")));
+                }
+                _ => {}
+            }
+        }
+        for mount in &self.mounts {
+            let path = mount.prefix.starts_with('/') && (mount.prefix == "/" || !mount.prefix.ends_with('/'));
+            let scheme = mount.prefix.ends_with(':') && !mount.prefix.contains('/');
+            if !(path || scheme) || mount.prefix.len() > 63 || mount.fstype.len() > 15 {
+                return Err(Invalid(format!("mount `{}` must be an absolute path or a scheme with its colon", mount.prefix)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+        [first]
+        path = "/sbin/init"
+        [[component]]
+        name = "vm"
+        binary = "/cairn/vm"
+        priority = 160
+        portals = { memory = { service = "memory" } }
+        [[component]]
+        name = "uart"
+        binary = "/cairn/uart"
+        priority = 192
+        restart = "always"
+        memory = "1M"
+        portals = { ports = { ports = [1016, 8] }, irq = { interrupt = 4 }, vm = { to = "vm" } }
+        mounts = [{ prefix = "/dev", fstype = "devfs" }, { prefix = "tty:", fstype = "tty", badge = 3 }]
+    "#;
+
+    #[test]
+    fn a_manifest_says_what_each_component_may_touch() {
+        let m = parse(SMALL).unwrap();
+        assert_eq!(m.components.len(), 2);
+        let uart = &m.components[1];
+        assert_eq!(uart.restart, Restart::Always);
+        assert_eq!(uart.portals["ports"], Grant::Ports { ports: (0x3f8, 8) });
+        assert_eq!(uart.portals["irq"], Grant::Interrupt { interrupt: 4 });
+        assert_eq!(uart.portals["vm"], Grant::Call { to: "vm".into(), badge: 0 });
+        assert_eq!(m.components[0].restart, Restart::Halt);
+        assert_eq!(size("1M"), Some(1 << 20));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (from, to, word) in [
+            ("to = \"vm\"", "to = \"wm\"", "wm"),
+            ("name = \"uart\"", "name = \"vm\"", "twice"),
+            ("interrupt = 4", "interrupt = 44", "interrupt"),
+            ("[1016, 8]", "[65535, 8]", "ports"),
+            ("\"1M\"", "\"1Q\"", "1Q"),
+            ("\"/dev\"", "\"/dev/\"", "/dev/"),
+            ("priority = 192", "priority = 192\nceiling = 3", "ceiling"),
+            ("restart = \"always\"", "restart = \"sometimes\"", "sometimes"),
+            ("priority = 192", "priority = 192\ncolour = 3", "colour"),
+        ] {
+            let Invalid(why) = parse(&SMALL.replacen(from, to, 1)).unwrap_err();
+            assert!(why.contains(word), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_shipped_manifests_are_valid() {
+        for text in [include_str!("../../../system/system.toml")] {
+            parse(text).unwrap();
+        }
+    }
+}
