@@ -2,9 +2,9 @@
 
 /// w7 portal to NOTIFY with [`INPUT`] / [`DRAINED`] bits → 0.
 pub const ATTACH: u64 = 1;
-/// In part: received bytes → w0 count, w1 bits: 1 = some were lost, 2 = a break was seen.
+/// In part: received bytes → w0 count (at most 4096), w1 bits: 1 = some were lost, 2 = a break was seen.
 pub const READ: u64 = 2;
-/// Out part: bytes to send → w0 how many were taken into the driver's ring (0 if it is full: wait for DRAINED).
+/// Out part: bytes to send → w0 how many were taken into the driver's ring, at most 4096 (0 if it is full: wait for DRAINED, which comes when half of it is free).
 pub const WRITE: u64 = 3;
 /// w1 baud rate, w2 data bits, w3 1 = two stop bits, w4 parity (0 none, 1 odd, 2 even) → 0.
 pub const CONFIGURE: u64 = 4;

@@ -1,8 +1,274 @@
+//! The driver program of one serial port: `arguments = ["base=0x3f8"]`, portals `ports` and `irq`, protocol `cairn_idl::uart`.
 #![no_std]
 #![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::vec;
+use alloc::vec::Vec;
+use cairn_abi::layout::native_slot;
+use cairn_abi::service::{interrupt, ports};
+use cairn_abi::{pulse, received, Token};
+use cairn_idl::errno::{EFAULT, EINVAL, ENOSYS, ENXIO};
+use cairn_idl::uart;
+use cairn_rt::startup;
+use cairn_rt::{log, Portal, Received, Receiver, Reply};
+use cairn_uart::driver::Driver;
+use cairn_uart::registers::{Chip, DATA, LINE_STATUS};
+
 cairn_rt::entry!(main);
 
+/// Badge of the interrupt's pulses.
+const INTERRUPT_BADGE: u64 = u64::MAX;
+/// Most bytes moved by one READ or WRITE.
+const CHUNK: usize = 4096;
+/// How often a line that sends is looked at, should an interrupt get lost.
+const TICK: u64 = 50_000_000;
+/// How often a line that somebody waits to be drained is looked at: the last byte's end makes no interrupt.
+const DRAIN_TICK: u64 = 1_000_000;
+
+/// The chip behind a ports portal.
+struct PortChip {
+    ports: Portal,
+    base: u64,
+}
+
+impl Chip for PortChip {
+    fn input(&mut self, register: u16) -> u8 {
+        // A refused access looks like an absent chip.
+        self.ports
+            .service(ports::IN8, &[self.base + register as u64])
+            .map_or(0xff, |words| words[0] as u8)
+    }
+
+    fn output(&mut self, register: u16, value: u8) {
+        let _ = self
+            .ports
+            .service(ports::OUT8, &[self.base + register as u64, value as u64]);
+    }
+
+    fn input_ready(&mut self, into: &mut [u8; 32]) -> usize {
+        let data = self.base + DATA as u64;
+        let status = self.base + LINE_STATUS as u64;
+        let Ok(words) = self.ports.service(
+            ports::IN8_WHILE,
+            &[data, status, cairn_uart::registers::status::READY as u64],
+        ) else {
+            return 0;
+        };
+        for (bytes, word) in into.chunks_exact_mut(8).zip(&words[1..5]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        (words[0] as usize).min(into.len())
+    }
+
+    fn output_several(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(32) {
+            let mut padded = [0; 32];
+            padded[..chunk.len()].copy_from_slice(chunk);
+            let word =
+                |i: usize| u64::from_le_bytes(core::array::from_fn(|byte| padded[i * 8 + byte]));
+            let _ = self.ports.service(
+                ports::OUT8_SEVERAL,
+                &[
+                    self.base + DATA as u64,
+                    chunk.len() as u64,
+                    word(0),
+                    word(1),
+                    word(2),
+                    word(3),
+                ],
+            );
+        }
+    }
+}
+
+/// A number as manifests write it: decimal or `0x` hexadecimal.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+struct Program {
+    receiver: Receiver,
+    driver: Driver<PortChip>,
+    irq: Option<Portal>,
+    client: Option<Portal>,
+    /// Callers of DRAIN.
+    draining: Vec<Token>,
+    buffer: Vec<u8>,
+}
+
 fn main() -> ! {
-    cairn_rt::log!("starting");
-    cairn_rt::start::exit(0)
+    let receiver = Receiver(Portal(native_slot::RECEIVE));
+    // Without its portals the chip reads as absent, and every request is refused.
+    let chip = PortChip {
+        ports: startup::portal("ports").unwrap_or(Portal(u32::MAX)),
+        base: startup::argument("base").and_then(number).unwrap_or(0),
+    };
+    let irq = startup::portal("irq");
+    if let Some(irq) = irq {
+        if let Err(error) = irq.service(interrupt::BIND, &[receiver.0 .0 as u64, INTERRUPT_BADGE]) {
+            log!("no interrupt: {error:?}");
+        }
+    }
+    let base = chip.base;
+    let driver = Driver::new(chip);
+    if !driver.present() {
+        log!("no 16550 at port {base:#x}");
+    } else if !driver.has_fifos() {
+        log!("the chip at port {base:#x} has no FIFO");
+    }
+    Program {
+        receiver,
+        driver,
+        irq,
+        client: None,
+        draining: Vec::new(),
+        buffer: vec![0; CHUNK],
+    }
+    .run()
+}
+
+impl Program {
+    fn run(&mut self) -> ! {
+        loop {
+            let wait = match (self.draining.is_empty(), self.driver.sending()) {
+                (false, _) => Some(DRAIN_TICK),
+                (true, true) => Some(TICK),
+                (true, false) => None,
+            };
+            let deadline = wait.map(|ns| cairn_rt::time::monotonic() + ns);
+            match self.receiver.receive(deadline) {
+                Ok(received) if received.kind == received::kind::PULSE => self.pulse(&received),
+                Ok(received) => self.request(&received),
+                Err(_) => {
+                    let events = self.driver.tick();
+                    self.tell(events);
+                }
+            }
+            self.finish_drains();
+        }
+    }
+
+    fn pulse(&mut self, received: &Received) {
+        match received.words[0] {
+            pulse::INTERRUPT => {
+                let events = self.driver.interrupt();
+                if let Some(irq) = self.irq {
+                    let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
+                }
+                self.tell(events);
+            }
+            pulse::UNBLOCK | pulse::GONE => {
+                let token = received.words[1];
+                let held = self.draining.len();
+                self.draining.retain(|&waiting| waiting != token);
+                if held != self.draining.len() && received.words[0] == pulse::UNBLOCK {
+                    self.reply(token, Reply::result(-cairn_idl::errno::EINTR));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, events: u64) {
+        if events == 0 {
+            return;
+        }
+        if let Some(client) = self.client {
+            if client.notify(events).is_err() {
+                // The client is gone; its successor attaches anew.
+                client.close();
+                self.client = None;
+            }
+        }
+    }
+
+    fn finish_drains(&mut self) {
+        if !self.draining.is_empty() && self.driver.drained() {
+            for token in core::mem::take(&mut self.draining) {
+                self.reply(token, Reply::result(0));
+            }
+        }
+    }
+
+    /// A caller that went away meanwhile needs no answer, so a failed reply is nobody's loss.
+    fn reply(&self, token: Token, reply: Reply) {
+        let _ = self.receiver.reply(token, reply);
+    }
+
+    fn request(&mut self, received: &Received) {
+        let words = &received.words;
+        if words[0] != uart::ATTACH {
+            // Portals that nobody asked for.
+            for word in &words[8 - received.portals.min(8)..] {
+                Portal(*word as u32).close();
+            }
+        }
+        if !self.driver.present() {
+            return self.reply(received.token, Reply::result(-ENXIO));
+        }
+        match words[0] {
+            uart::ATTACH if received.portals == 1 => {
+                if let Some(old) = self.client.replace(Portal(words[7] as u32)) {
+                    old.close();
+                }
+                self.reply(received.token, Reply::result(0));
+                if self.driver.has_input() {
+                    self.tell(uart::INPUT);
+                }
+            }
+            uart::READ => {
+                let length = received.in_len.min(self.buffer.len());
+                let (count, bits) = self.driver.read(&mut self.buffer[..length]);
+                let reply = Reply::new(&[count as u64, bits]).data(&self.buffer[..count]);
+                if self.receiver.reply(received.token, reply).is_err() {
+                    log!("{count} received bytes lost with their reader");
+                    // If its memory was at fault it still waits.
+                    self.reply(received.token, Reply::result(-EFAULT));
+                }
+            }
+            uart::WRITE => {
+                let offered = received.out_len;
+                let length = offered.min(self.buffer.len()).min(self.driver.room());
+                let result = match self
+                    .receiver
+                    .read(received.token, 0, &mut self.buffer[..length])
+                {
+                    Ok(count) => self.driver.write(&self.buffer[..count]) as i64,
+                    Err(_) => -EFAULT,
+                };
+                if result >= 0 && (result as usize) < offered && self.driver.room() == 0 {
+                    self.driver.note_refused();
+                }
+                self.reply(received.token, Reply::result(result));
+            }
+            uart::CONFIGURE => {
+                let result = self
+                    .driver
+                    .configure(words[1], words[2], words[3] == 1, words[4]);
+                self.reply(
+                    received.token,
+                    Reply::result(result.map_or_else(|e| -e, |()| 0)),
+                );
+            }
+            uart::DRAIN => self.draining.push(received.token),
+            uart::FLUSH => {
+                let events = self.driver.flush(words[1]);
+                self.reply(received.token, Reply::result(0));
+                self.tell(events);
+            }
+            uart::ATTACH => {
+                for word in &words[8 - received.portals.min(8)..] {
+                    Portal(*word as u32).close();
+                }
+                self.reply(received.token, Reply::result(-EINVAL));
+            }
+            _ => self.reply(received.token, Reply::result(-ENOSYS)),
+        }
+    }
 }
