@@ -85,12 +85,16 @@ pub const PIDS: u64 = 68;
 pub const STATUS: u64 = 69;
 /// w1 pid, w2 0 command line, 1 executable's path; in: bytes → w0 length.
 pub const TEXT: u64 = 70;
-/// → w0 processes, w1 forks since boot, w2 running, w3 1-minute load × 65536, w4 5, w5 15, w6 last pid.
+/// → w0 processes, w1 forks since boot, w2 running, w3 1-minute load × 65536, w4 5, w5 15, w6 last pid, w7 ns without a runnable thread since boot (0 = not known).
 pub const LOAD: u64 = 71;
 /// *System.* (init) Start the first process: w1 length of path, out: path, NUL, arguments and environment as NUL-terminated strings, w2 argc, w3 envc; opens the executable through the root prefix in the personality itself. → w0 pid.
 pub const START: u64 = 72;
 /// *System.* w1 pid, w2 foreground process group of its terminal: kept for STATUS only.
 pub const NOTE_FOREGROUND: u64 = 73;
+/// In: the prefix table as published, [`crate::fs::PrefixTable`] and its `count` [`crate::fs::Prefix`] entries → w0 bytes written. (/proc/mounts, host name)
+pub const PREFIXES: u64 = 74;
+/// w1 pid; in: u32 tids in order → w0 count.
+pub const TIDS: u64 = 75;
 
 pub mod fork {
     /// The child shares the space and the parent waits until it execs or ends.
