@@ -58,7 +58,9 @@ pub mod receive {
     pub const WRITE: u8 = 5;
     /// w0 badge, w1 rights, w2 slot or AUTO → w0 slot of a new portal object on this channel.
     pub const MAKE_PORTAL: u8 = 6;
-    /// w0 token → w0 caller's thread id, w1 domain id, w2 effective priority. `BadToken`.
+    /// w0 token → w0 caller's thread id, w1 domain id, w2 effective priority, w3 address of its out part, w4 of its in part (0 if it is a vector or missing). `BadToken`.
+    /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with
+    /// `BadAddress`; it makes the pages present itself and tries again.)
     pub const CALLER: u8 = 7;
 }
 

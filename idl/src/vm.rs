@@ -32,7 +32,7 @@ pub const MAPS: u64 = 10;
 /// w1 address, w2 length; in part: one byte per page, 1 = resident → 0. (mincore)
 pub const RESIDENT: u64 = 11;
 
-/// *Control.* → w7 domain portal (CONTROL) of a new domain with an empty space (only the system page is mapped), w1 domain id. w1 (in) page limit (0 = none).
+/// *Control.* → w7 domain portal (CONTROL) of a new domain with an empty space (only the system page is mapped), w1 domain id. w1 (in) page limit (0 = none), w2 (in) 1 = a Linux program's layout (mappings are placed downwards from LINUX_TOP), 0 = a native one (upwards from NATIVE_HEAP).
 pub const CREATE: u64 = 32;
 /// *Control.* w1 parent domain id, w2 0 = copy-on-write copy of the space, 1 = share the space (vfork) → w7 domain portal of the new domain, w1 domain id. The portal table is empty.
 pub const FORK: u64 = 33;
@@ -55,6 +55,8 @@ pub const GROW_TABLE: u64 = 41;
 /// *Control.* w7 portal that gets NOTIFY when memory is exhausted; the notified (`proc`) asks EXHAUSTED → w1 domain id with most memory, and kills it.
 pub const WATCH_EXHAUSTED: u64 = 42;
 pub const EXHAUSTED: u64 = 43;
+/// *Control.* w1 domain id, w2 most pages that it may map (0 = no limit) → 0. (RLIMIT_AS)
+pub const LIMIT: u64 = 44;
 
 /// Linux's PROT_ values.
 pub mod prot {
@@ -83,6 +85,8 @@ pub mod flags {
 pub mod advice {
     /// Give the pages back; they read as zero (or as the object) afterwards.
     pub const DONT_NEED: u64 = 4;
+    /// Give the pages of a shared mapping back to the object as well: they read as zero for everybody (MADV_REMOVE).
+    pub const REMOVE: u64 = 9;
     /// Make resident for reading.
     pub const POPULATE_READ: u64 = 22;
     pub const POPULATE_WRITE: u64 = 23;
