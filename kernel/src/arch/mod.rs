@@ -3,6 +3,7 @@
 //! The portable part owns all objects and decides everything; an [`Arch`] does what only a machine can: page tables, copies between
 //! spaces, processor state, timer, interrupt lines, ports, log. Everything here is called with the nucleus lock held and interrupts off.
 
+use cairn_abi::machine::Counters;
 use cairn_abi::state::Registers;
 
 /// Physical frame number (address / 4096).
@@ -14,6 +15,8 @@ pub struct CopyFault {
     /// Which of the two sides: false = source, true = destination.
     pub destination: bool,
     pub address: u64,
+    /// A page is there but does not allow the access.
+    pub present: bool,
 }
 
 /// Why a mapping could not be made.
@@ -55,6 +58,18 @@ pub trait Arch {
     /// Have the timer interrupt come at `deadline` (monotonic ns; at once if past), or not at all.
     fn set_timer(&mut self, deadline: Option<u64>);
 
+    /// A free-running counter for accounting of processor time, as cheap as the machine has one; and its meaning.
+    fn ticks(&self) -> u64;
+    fn ticks_to_ns(&self, ticks: u64) -> u64;
+
+    /// Another thread runs from now on: keep what the program may change behind the nucleus's back (FS and GS base) in `from`, load it from `to`.
+    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers);
+    /// Store the live FS and GS base of the thread that was loaded last; load them anew.
+    fn save_bases(&self, registers: &mut Registers);
+    fn load_bases(&mut self, registers: &Registers);
+    /// The loaded domain's turn base (0: none) and system-call entry, for the entry code. Called whenever they change.
+    fn set_turn(&mut self, base: u64, entry: u64);
+
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;
     /// Save the processor's float registers into `save` (if any) and load `load`.
@@ -62,6 +77,8 @@ pub trait Arch {
     /// Use this address space from now on (no-op if it is the current one; otherwise all its user translations are fresh).
     fn activate(&mut self, root: Self::Root);
 
+    /// Where the nucleus sees this frame (direct map): 4096 bytes, valid as long as the frame exists.
+    fn frame_pointer(&self, frame: Frame) -> *mut u8;
     /// Push a frame onto a list; the frame is the nucleus's. Pop one, zeroed.
     fn list_push(&mut self, list: &mut FrameList, frame: Frame);
     fn list_pop(&mut self, list: &mut FrameList) -> Option<Frame>;
@@ -107,8 +124,13 @@ pub trait Arch {
     fn zero_frame(&mut self, frame: Frame);
     fn copy_frame(&mut self, to: Frame, from: Frame);
 
-    /// Make memory for `count` more nucleus objects from `frame`: maps it at the end of pool `pool`'s region. False if the region is full.
+    /// Start of the region of pool `pool` (`cairn_abi::service::memory::pool`), aligned to a page; the region is contiguous and fills from here.
+    fn pool_base(&self, pool: usize) -> *mut u8;
+    /// Map `frame` (zeroed by the nucleus before) at the end of pool `pool`'s region. False if the region is full.
     fn pool_grow(&mut self, pool: usize, frame: Frame) -> bool;
+
+    /// Add the counters that the machine layer keeps (turned, space_switches, invalidations).
+    fn counters(&self, counters: &mut Counters);
 
     fn interrupt_mask(&mut self, line: u32, masked: bool);
     fn port_in(&mut self, port: u16, width: u8) -> u32;
