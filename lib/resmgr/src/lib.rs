@@ -1,2 +1,27 @@
+//! The resource-manager framework: it owns the protocol of [`cairn_idl::fs`], a server supplies the few callbacks of [`Server`] that make it
+//! what it is, and everything left out has a correct default.
+//!
+//! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
+//! * [`handle`] open files by badge; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
+//! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
+//! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
+//!
+//! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
+//! keeps no list of blocked callers, and interruption, death of the caller and polling work in every server alike.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod context;
+pub mod dirent;
+pub mod handle;
+pub mod layout;
+pub mod server;
+pub mod transport;
+
+pub use context::{Context, Failure};
+pub use dirent::Dirents;
+pub use handle::{Handle, Handles};
+pub use server::{Change, Data, Meta, New, Opened, Readiness, Rename, Server};
+pub use transport::{Native, Transport};

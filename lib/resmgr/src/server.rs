@@ -1,0 +1,386 @@
+//! What a server supplies. Everything has a default but the root, the metadata of a node, and reading or writing what the server is about.
+//!
+//! The framework has checked types, access modes and permissions before it calls; a callback only does its own part. Callbacks that get a
+//! `name` get one component: never empty, `.`, `..` or longer than NAME_MAX.
+
+use crate::context::{Context, Failure};
+use crate::dirent::Dirents;
+use crate::handle::{Handle, Handles};
+use crate::layout;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{poll, Stat, Statfs};
+use cairn_rt::channel::Reply;
+use cairn_rt::{Portal, Received};
+
+/// What the framework must know of a node to walk, check and open it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Type and permission bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub ino: u64,
+    pub size: u64,
+    /// Device number of a device node (Linux encoding).
+    pub rdev: u64,
+}
+
+/// A node to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct New<'a> {
+    /// Type and permission bits; umask applied, set-group-id inheritance done.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    /// Of a symbolic link.
+    pub target: &'a [u8],
+}
+
+/// Attributes to set; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change {
+    /// Permission bits only.
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// Seconds and nanoseconds.
+    pub atime: Option<(i64, i64)>,
+    pub mtime: Option<(i64, i64)>,
+}
+
+/// A rename whose rules have been checked, but for emptiness of a replaced directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Rename<'a, N> {
+    pub from: N,
+    pub from_name: &'a [u8],
+    pub node: N,
+    pub to: N,
+    pub to_name: &'a [u8],
+    /// What has the new name now.
+    pub replaced: Option<N>,
+    /// Swap the two instead of replacing.
+    pub exchange: bool,
+}
+
+/// Data for a READ: `done` bytes are in the caller's in part already ([`Context::store`] from offset 0 on), `rest` follows them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Data<'a> {
+    pub done: usize,
+    pub rest: &'a [u8],
+}
+
+impl<'a> From<&'a [u8]> for Data<'a> {
+    fn from(rest: &'a [u8]) -> Data<'a> {
+        Data { done: 0, rest }
+    }
+}
+
+/// What OPEN says of the handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened<N> {
+    /// The node that the handle is for: usually the one that was opened, another for things like /dev/ptmx.
+    pub node: N,
+    /// [`cairn_idl::fs::kind`] bits.
+    pub kind: u64,
+}
+
+/// What a handle is ready for.
+#[derive(Clone, Copy, Debug)]
+pub struct Readiness {
+    /// [`poll`] bits that are true now.
+    pub ready: u64,
+    /// Keys whose [`Context::wake`] may change that (equal ones if there is one).
+    pub keys: [u64; 2],
+}
+
+pub type Answer<T> = Result<T, Failure>;
+
+/// A resource manager. See the head of this file.
+pub trait Server: Sized {
+    /// Names a node; cheap to copy (an index).
+    type Node: Copy + PartialEq;
+    /// Kept with each open handle (a snapshot of generated text, for instance).
+    type State: Default;
+
+    /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
+    fn root(&mut self, badge: u64) -> Self::Node;
+    fn meta(&mut self, node: Self::Node) -> Answer<Meta>;
+
+    // ---- names
+
+    fn lookup(&mut self, cx: &mut Context, dir: Self::Node, name: &[u8]) -> Answer<Self::Node> {
+        let _ = (cx, dir, name);
+        Err(Failure::Errno(ENOENT))
+    }
+
+    /// The directory above a directory; the root is its own.
+    fn parent(&mut self, cx: &mut Context, dir: Self::Node) -> Answer<Self::Node> {
+        let _ = (cx, dir);
+        Ok(self.root(0))
+    }
+
+    /// The target of a symbolic link into `into` (PATH_MAX bytes); its length.
+    fn target(&mut self, cx: &mut Context, link: Self::Node, into: &mut [u8]) -> Answer<usize> {
+        let _ = (cx, link, into);
+        Err(Failure::Errno(EINVAL))
+    }
+
+    /// Path of a node below the root, without leading slash (the root: empty), into `into`; its length. For GETPATH and mount points.
+    fn path(&mut self, cx: &mut Context, node: Self::Node, into: &mut [u8]) -> Answer<usize> {
+        let _ = (cx, into);
+        if node == self.root(0) {
+            Ok(0)
+        } else {
+            Err(Failure::Errno(ENOENT))
+        }
+    }
+
+    // ---- attributes
+
+    fn stat(&mut self, cx: &mut Context, node: Self::Node) -> Answer<Stat> {
+        let _ = cx;
+        Ok(layout::plain_stat(&self.meta(node)?))
+    }
+
+    fn statfs(&mut self, cx: &mut Context, node: Self::Node) -> Answer<Statfs> {
+        let _ = (cx, node);
+        Ok(layout::empty_statfs())
+    }
+
+    fn change(&mut self, cx: &mut Context, node: Self::Node, change: &Change) -> Answer<()> {
+        let _ = (cx, node, change);
+        Err(Failure::Errno(EPERM))
+    }
+
+    /// A regular file gets this length.
+    fn truncate(&mut self, cx: &mut Context, node: Self::Node, size: u64) -> Answer<()> {
+        let _ = (cx, node, size);
+        Err(Failure::Errno(EINVAL))
+    }
+
+    // ---- changes of the tree. The directory is writable for the caller and (for the removing ones) the name exists as `node`.
+
+    /// Make a node (file, directory, symbolic link, device, FIFO, socket: by the type in `new.mode`). The name does not exist.
+    fn create(
+        &mut self,
+        cx: &mut Context,
+        dir: Self::Node,
+        name: &[u8],
+        new: &New,
+    ) -> Answer<Self::Node> {
+        let _ = (cx, dir, name, new);
+        Err(Failure::Errno(EROFS))
+    }
+
+    /// A file without a name in this directory's file system (O_TMPFILE).
+    fn create_unnamed(
+        &mut self,
+        cx: &mut Context,
+        dir: Self::Node,
+        new: &New,
+    ) -> Answer<Self::Node> {
+        let _ = (cx, dir, new);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
+    fn link(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        dir: Self::Node,
+        name: &[u8],
+    ) -> Answer<()> {
+        let _ = (cx, node, dir, name);
+        Err(Failure::Errno(EROFS))
+    }
+
+    /// Remove a name that is no directory.
+    fn unlink(
+        &mut self,
+        cx: &mut Context,
+        dir: Self::Node,
+        name: &[u8],
+        node: Self::Node,
+    ) -> Answer<()> {
+        let _ = (cx, dir, name, node);
+        Err(Failure::Errno(EROFS))
+    }
+
+    /// Remove a directory; ENOTEMPTY is the server's to say.
+    fn rmdir(
+        &mut self,
+        cx: &mut Context,
+        dir: Self::Node,
+        name: &[u8],
+        node: Self::Node,
+    ) -> Answer<()> {
+        let _ = (cx, dir, name, node);
+        Err(Failure::Errno(EROFS))
+    }
+
+    fn rename(&mut self, cx: &mut Context, rename: &Rename<Self::Node>) -> Answer<()> {
+        let _ = (cx, rename);
+        Err(Failure::Errno(EROFS))
+    }
+
+    // ---- open files
+
+    /// A handle is about to be made (permissions are checked, O_TRUNC comes after). May wait: it is then run again with the same `cx.progress`.
+    /// `flags` are the O_ flags. Not called for O_PATH.
+    fn open(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        flags: u64,
+        state: &mut Self::State,
+    ) -> Answer<Opened<Self::Node>> {
+        let _ = (cx, flags, state);
+        let mode = self.meta(node)?.mode;
+        Ok(Opened {
+            node,
+            kind: layout::default_kind(mode),
+        })
+    }
+
+    /// One more handle refers to the node (O_PATH handles too). Never fails.
+    fn retain(&mut self, node: Self::Node) {
+        let _ = node;
+    }
+
+    /// The last holder of the handle is gone (or it could not be delivered).
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        let _ = (cx, handle);
+    }
+
+    /// At most `length` bytes from `offset` (0 on handles that are not seekable); an empty answer is the end of the file.
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        let _ = (cx, handle, offset, length);
+        Err(Failure::Errno(EINVAL))
+    }
+
+    /// Take `length` bytes from the caller ([`Context::fetch`]); how many were taken.
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        let _ = (cx, handle, offset, length);
+        Err(Failure::Errno(EINVAL))
+    }
+
+    /// Add entries behind `position` (0 = start) until [`Dirents::add`] says that there is no room; the new position.
+    /// `.` and `..` are the server's to add.
+    fn readdir(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        let _ = (cx, handle, position, into);
+        Err(Failure::Errno(ENOTDIR))
+    }
+
+    /// Next data (or hole) at or behind `offset`, which lies below `size`.
+    fn seek_data(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        hole: bool,
+        size: u64,
+    ) -> Answer<u64> {
+        let _ = (cx, handle);
+        Ok(if hole { size } else { offset })
+    }
+
+    fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+        let _ = (cx, handle);
+        Ok(())
+    }
+
+    /// The reply is sent as it is: w0 is the result.
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        argument: u64,
+    ) -> Answer<Reply<'a>> {
+        let _ = (cx, handle, request, argument);
+        Err(Failure::Errno(ENOTTY))
+    }
+
+    fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let _ = (cx, handle);
+        Ok(Readiness {
+            ready: poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM,
+            keys: [0; 2],
+        })
+    }
+
+    /// The memory object of the whole file and its length in pages; the portal stays the server's.
+    fn map(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: u64,
+        shared_writable: bool,
+    ) -> Answer<(Portal, u64)> {
+        let _ = (cx, handle, offset, length, shared_writable);
+        Err(Failure::Errno(ENODEV))
+    }
+
+    fn allocate(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        mode: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<()> {
+        let _ = (cx, handle, mode, offset, length);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
+    // ---- beyond the protocol
+
+    /// An operation that the framework does not know. `handles` lets the server make handles of its own (PIPE).
+    fn special<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        let _ = (cx, handles);
+        Err(Failure::Errno(ENOSYS))
+    }
+
+    /// A pulse that is none of the framework's (NOTIFY, INTERRUPT, DEATH).
+    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        let _ = (cx, pulse);
+    }
+
+    /// A request that waited ends without having run again: the caller was interrupted or is gone. `cx.request` and `cx.progress` are its own.
+    fn cancelled(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+
+    /// When to call [`Server::tick`] next (monotonic ns).
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn tick(&mut self, cx: &mut Context) {
+        let _ = cx;
+    }
+}

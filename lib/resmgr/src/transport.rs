@@ -1,0 +1,109 @@
+//! The nucleus as the framework sees it. [`Native`] is the real thing; [`crate::fake::Fake`] lets tests play the clients.
+
+use cairn_abi::{Error, Token};
+use cairn_rt::channel::Reply;
+use cairn_rt::{Message, Portal, Received, Receiver};
+
+/// What a server needs of the outside world.
+pub trait Transport {
+    /// Copy from the caller's out part; short only at its end.
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error>;
+    /// Copy into the caller's in part; short only at its end.
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error>;
+    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error>;
+    /// Wait for a message or pulse, until monotonic `deadline` if given.
+    fn receive(&mut self, deadline: Option<u64>) -> Result<Received, Error>;
+    /// Reply, then receive. If the reply fails nothing is received.
+    fn reply_receive(
+        &mut self,
+        token: Token,
+        reply: Reply,
+        deadline: Option<u64>,
+    ) -> Result<Received, Error>;
+    /// A new portal to this server's channel.
+    fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
+    fn notify(&mut self, portal: Portal, value: u64);
+    fn close(&mut self, portal: Portal);
+    fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
+    /// Monotonic nanoseconds.
+    fn monotonic(&mut self) -> u64;
+    /// Nanoseconds since 1970.
+    fn realtime(&mut self) -> u64;
+    /// Supplementary groups of a domain into `into`; how many.
+    fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
+}
+
+/// The nucleus itself.
+pub struct Native {
+    pub receiver: Receiver,
+    /// Wall-clock nanoseconds at monotonic time 0 (system page).
+    pub boot_realtime: u64,
+    /// `proc`'s portal with system badge, for supplementary groups.
+    pub proc: Option<Portal>,
+}
+
+impl Transport for Native {
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        self.receiver.read(token, offset, into)
+    }
+
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error> {
+        self.receiver.write(token, offset, from)
+    }
+
+    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error> {
+        self.receiver.reply(token, reply)
+    }
+
+    fn receive(&mut self, deadline: Option<u64>) -> Result<Received, Error> {
+        self.receiver.receive(deadline)
+    }
+
+    fn reply_receive(
+        &mut self,
+        token: Token,
+        reply: Reply,
+        deadline: Option<u64>,
+    ) -> Result<Received, Error> {
+        self.receiver.reply_receive(token, reply, deadline)
+    }
+
+    fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
+        self.receiver.make_portal(badge)
+    }
+
+    fn notify(&mut self, portal: Portal, value: u64) {
+        // The notified may be gone: then nobody waits for this.
+        let _ = portal.notify(value);
+    }
+
+    fn close(&mut self, portal: Portal) {
+        portal.close();
+    }
+
+    fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error> {
+        portal.call(message)
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        cairn_rt::portal::clock()
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.boot_realtime + self.monotonic()
+    }
+
+    fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize {
+        let Some(proc) = self.proc else { return 0 };
+        let mut bytes = [0u8; 4 * 32];
+        let message = Message::new(&[cairn_idl::proc::GROUPS_OF, sender as u64]).input(&mut bytes);
+        let count = match proc.call(message) {
+            Ok(words) => (words[0] as i64).clamp(0, into.len().min(32) as i64) as usize,
+            Err(_) => 0,
+        };
+        for (group, raw) in into.iter_mut().zip(bytes.chunks_exact(4)).take(count) {
+            *group = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
+        }
+        count
+    }
+}
