@@ -78,3 +78,19 @@ pub fn archive() -> &'static [u8] {
         len => unsafe { core::slice::from_raw_parts(layout::ARCHIVE as *const u8, len) },
     }
 }
+
+/// The boot archive in the first domain, whose registers tell its length.
+pub fn first_domain_archive(len: usize) -> &'static [u8] {
+    // SAFETY: the nucleus mapped `len` bytes there, read-only, before the first domain's first instruction.
+    unsafe { core::slice::from_raw_parts(layout::ARCHIVE as *const u8, len) }
+}
+
+/// The nucleus's command line in the first domain, whose registers tell its length; at most one page, cut at the first byte that is not text.
+pub fn first_domain_command_line(len: usize) -> &'static str {
+    // SAFETY: the nucleus mapped one page there, read-only, before the first domain's first instruction.
+    let bytes = unsafe { core::slice::from_raw_parts(cairn_abi::machine::COMMAND_LINE as *const u8, len.min(4096)) };
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),
+    }
+}

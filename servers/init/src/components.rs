@@ -1,0 +1,525 @@
+//! Building components: channels for all first, then one domain each, loaded and given exactly what its manifest line names.
+
+use crate::answer;
+use crate::first_memory::{archive_address, Boot, Page};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use cairn_abi::layout::{self, init_slot, native_slot, PAGE};
+use cairn_abi::service::memory::{map, pool, prot};
+use cairn_abi::service::{domain, machine, memory, thread, AUTO};
+use cairn_abi::{rights, Error};
+use cairn_elf::{Image, Segment};
+use cairn_idl::vm;
+use cairn_init::image::{acceptable, plan, Run};
+use cairn_init::startup;
+use cairn_manifest::{Archive, Component, Grant, Manifest, Service};
+use cairn_rt::{log, Message, Portal, Receiver};
+
+const MEMORY: Portal = Portal(init_slot::MEMORY);
+const MACHINE: Portal = Portal(init_slot::MACHINE);
+/// Frames that `vm` gets for its own page tables and portal table; more it gives itself.
+const VM_TABLES: u64 = 64;
+/// Stack of `vm`, mapped whole.
+const VM_STACK_PAGES: u64 = 16;
+/// Frames given to each object pool so that channels and `vm` can be made.
+const FIRST_OBJECTS: u64 = 2;
+
+/// A component as it runs.
+struct Running {
+    receiver: Receiver,
+    /// Its domain and the domain's id, while it lives.
+    domain: Option<(Portal, u64)>,
+    /// Device portals, made once and given again after a restart.
+    devices: Vec<(String, Portal)>,
+}
+
+pub struct Components {
+    running: Vec<Running>,
+    archive: &'static [u8],
+    command_line: String,
+    /// The archive as a memory object, once somebody needs it.
+    archive_object: Option<Portal>,
+    vm: Portal,
+}
+
+fn fault<T>(what: &str, result: Result<T, Error>) -> Result<T, String> {
+    result.map_err(|e| format!("{what}: {e:?}"))
+}
+
+impl Components {
+    /// Channels and device portals for every component of the manifest.
+    pub fn new(boot: &Boot, manifest: &Manifest) -> Result<Components, String> {
+        for kind in [
+            pool::CHANNEL,
+            pool::PORTAL,
+            pool::DOMAIN,
+            pool::SPACE,
+            pool::THREAD,
+        ] {
+            let first = boot.take(FIRST_OBJECTS).ok_or("no memory")?;
+            fault(
+                "object memory",
+                MEMORY.service(memory::GIVE, &[kind, first, FIRST_OBJECTS]),
+            )?;
+        }
+        let mut running = Vec::new();
+        for component in &manifest.components {
+            let receiver = fault("channel", Receiver::create())?;
+            running.push(Running {
+                receiver,
+                domain: None,
+                devices: devices(component)?,
+            });
+        }
+        let vm = fault("portal", running[0].receiver.make_portal(vm::BADGE_CONTROL))?;
+        Ok(Components {
+            running,
+            archive: boot.archive,
+            command_line: boot.command_line.clone(),
+            archive_object: None,
+            vm,
+        })
+    }
+
+    /// A new portal to a component's channel.
+    pub fn portal(&self, manifest: &Manifest, name: &str, badge: u64) -> Result<Portal, String> {
+        let index = manifest
+            .component(name)
+            .ok_or_else(|| format!("no component `{name}`"))?;
+        fault("portal", self.running[index].receiver.make_portal(badge))
+    }
+
+    /// Start component `index` at boot: the first one is `vm`, which nobody can load but init itself.
+    pub fn start(&mut self, boot: &Boot, manifest: &Manifest, index: usize) -> Result<(), String> {
+        let name = &manifest.components[index].name;
+        let result = if index == 0 {
+            self.start_vm(boot, manifest)
+        } else {
+            self.restart(manifest, index)
+        };
+        result.map_err(|why| format!("component `{name}`: {why}"))
+    }
+
+    /// Start component `index` through `vm`.
+    pub fn restart(&mut self, manifest: &Manifest, index: usize) -> Result<(), String> {
+        let component = &manifest.components[index];
+        let (image, file) = self.image(component)?;
+        let limit = component
+            .memory
+            .as_deref()
+            .and_then(cairn_manifest::size)
+            .unwrap_or(0)
+            / PAGE;
+        let words = answer(self.vm.call(Message::new(&[vm::CREATE, limit])))
+            .map_err(|why| format!("new domain: {why}"))?;
+        let (portal, id) = (Portal(words[7] as u32), words[1]);
+        self.running[index].domain = Some((portal, id));
+
+        for segment in image.segments() {
+            self.load(id, file, segment)?;
+        }
+        let read_write = vm::prot::READ | vm::prot::WRITE;
+        let stack = layout::NATIVE_STACK_TOP - layout::NATIVE_STACK_SIZE;
+        self.map_into(id, stack, layout::NATIVE_STACK_SIZE, read_write)?;
+        let archive_len = match component.archive {
+            None => 0,
+            Some(kind) => {
+                let object = self.archive_object()?;
+                let len = (self.archive.len() as u64).next_multiple_of(PAGE);
+                let (prot, flags) = match kind {
+                    Archive::Read => (vm::prot::READ, vm::flags::FIXED | vm::flags::SHARED),
+                    Archive::Write => (read_write, vm::flags::FIXED | vm::flags::SHARED),
+                };
+                let message = Message::new(&[
+                    vm::OBJECT_MAP_INTO,
+                    id,
+                    layout::ARCHIVE,
+                    len,
+                    prot,
+                    flags,
+                    0,
+                ])
+                .portal(object);
+                answer(self.vm.call(message))
+                    .map_err(|why| format!("mapping the archive: {why}"))?;
+                self.archive.len() as u64
+            }
+        };
+        let named = self.give(manifest, index, portal)?;
+        let block = self.startup_block(component, &named, Vec::new(), archive_len)?;
+        self.map_into(id, layout::STARTUP, PAGE, vm::prot::READ)?;
+        self.write_into(id, layout::STARTUP, &block)?;
+        self.run(component, index, portal, image.entry)
+    }
+
+    /// The component's domain is dead: let `vm` take its memory back.
+    pub fn forget(&mut self, index: usize) {
+        if let Some((portal, id)) = self.running[index].domain.take() {
+            portal.close();
+            if let Err(why) = answer(self.vm.call(Message::new(&[vm::DESTROY, id]))) {
+                log!("memory of a dead component: {why}");
+            }
+        }
+    }
+
+    fn image(
+        &self,
+        component: &Component,
+    ) -> Result<(Image, cairn_archive::Entry<'static>), String> {
+        let file = cairn_archive::find(self.archive, &component.binary)
+            .ok_or_else(|| format!("no {} in the boot archive", component.binary))?;
+        let image =
+            cairn_elf::parse_file(file.data).map_err(|e| format!("{}: {e:?}", component.binary))?;
+        if !acceptable(&image) || file.offset as u64 % PAGE != 0 {
+            return Err(format!(
+                "{} is no native component (fixed address, page-aligned segments)",
+                component.binary
+            ));
+        }
+        Ok((image, file))
+    }
+
+    /// One segment into a domain that `vm` manages: the archive's own frames, copy-on-write where they are written.
+    fn load(&self, id: u64, file: cairn_archive::Entry, segment: &Segment) -> Result<(), String> {
+        let plan = plan(segment);
+        let mut prot = 0;
+        for (set, bit) in [
+            (segment.read, vm::prot::READ),
+            (segment.write, vm::prot::WRITE),
+            (segment.execute, vm::prot::EXECUTE),
+        ] {
+            prot |= if set { bit } else { 0 };
+        }
+        for run in &plan.runs {
+            match *run {
+                Run::Zero { address, pages } => self.map_into(id, address, pages * PAGE, prot)?,
+                Run::File {
+                    address,
+                    pages,
+                    offset,
+                } => {
+                    let first = archive_address(file.offset) + offset;
+                    let list: Vec<u8> = (0..pages)
+                        .flat_map(|page| (first + page * PAGE).to_le_bytes())
+                        .collect();
+                    let object = self.object(&list, pages, 0)?;
+                    let message = Message::new(&[
+                        vm::OBJECT_MAP_INTO,
+                        id,
+                        address,
+                        pages * PAGE,
+                        prot,
+                        vm::flags::FIXED,
+                        0,
+                    ])
+                    .portal(object);
+                    answer(self.vm.call(message))
+                        .map_err(|why| format!("mapping {address:#x}: {why}"))?;
+                    object.close();
+                }
+            }
+        }
+        if let Some((address, len)) = plan.clear.filter(|_| segment.write) {
+            self.write_into(id, address, &[0; PAGE as usize][..len as usize])?;
+        }
+        Ok(())
+    }
+
+    fn object(&self, pages: &[u8], count: u64, shared_writable: u64) -> Result<Portal, String> {
+        let words = answer(
+            self.vm
+                .call(Message::new(&[vm::OBJECT_CREATE, count, shared_writable]).out(pages)),
+        )
+        .map_err(|why| format!("memory object: {why}"))?;
+        Ok(Portal(words[7] as u32))
+    }
+
+    fn archive_object(&mut self) -> Result<Portal, String> {
+        if let Some(object) = self.archive_object {
+            return Ok(object);
+        }
+        let pages = (self.archive.len() as u64).div_ceil(PAGE);
+        let list: Vec<u8> = (0..pages)
+            .flat_map(|page| archive_address((page * PAGE) as usize).to_le_bytes())
+            .collect();
+        let object = self.object(&list, pages, 1)?;
+        self.archive_object = Some(object);
+        Ok(object)
+    }
+
+    fn map_into(&self, id: u64, address: u64, len: u64, prot: u64) -> Result<(), String> {
+        let words = [vm::MAP_INTO, id, address, len, prot, vm::flags::FIXED];
+        answer(self.vm.call(Message::new(&words)))
+            .map_err(|why| format!("mapping {address:#x}: {why}"))?;
+        Ok(())
+    }
+
+    fn write_into(&self, id: u64, address: u64, bytes: &[u8]) -> Result<(), String> {
+        answer(
+            self.vm
+                .call(Message::new(&[vm::WRITE_INTO, id, address]).out(bytes)),
+        )
+        .map_err(|why| format!("writing {address:#x}: {why}"))?;
+        Ok(())
+    }
+
+    /// Put the portals of the manifest line into the new domain; returns their names and slots.
+    fn give(
+        &self,
+        manifest: &Manifest,
+        index: usize,
+        target: Portal,
+    ) -> Result<Vec<(String, u32)>, String> {
+        let component = &manifest.components[index];
+        let running = &self.running[index];
+        put(target, running.receiver.0, native_slot::RECEIVE)?;
+        put(target, Portal(init_slot::LOG), native_slot::LOG)?;
+        put(target, target, native_slot::DOMAIN)?;
+        if index > 0 {
+            let client = fault(
+                "portal",
+                self.running[0].receiver.make_portal(vm::BADGE_CLIENT),
+            )?;
+            put(target, client, native_slot::VM)?;
+            client.close();
+        }
+        let mut named = Vec::new();
+        for (name, grant) in &component.portals {
+            let slot = native_slot::FIRST_NAMED + named.len() as u32;
+            match grant {
+                Grant::Call { to, badge } => {
+                    let portal = self.portal(manifest, to, *badge)?;
+                    put(target, portal, slot)?;
+                    portal.close();
+                }
+                Grant::Service {
+                    service: Service::Memory,
+                } => put(target, MEMORY, slot)?,
+                Grant::Service {
+                    service: Service::Machine,
+                } => put(target, MACHINE, slot)?,
+                Grant::Ports { .. } | Grant::Interrupt { .. } => {
+                    let device = running
+                        .devices
+                        .iter()
+                        .find(|d| d.0 == *name)
+                        .ok_or("device portal")?;
+                    put(target, device.1, slot)?;
+                }
+            }
+            named.push((name.clone(), slot));
+        }
+        Ok(named)
+    }
+
+    fn startup_block(
+        &self,
+        component: &Component,
+        named: &[(String, u32)],
+        mut arguments: Vec<String>,
+        archive_len: u64,
+    ) -> Result<Vec<u8>, String> {
+        arguments.extend(
+            component
+                .arguments
+                .iter()
+                .map(|a| a.replace("{cmdline}", &self.command_line)),
+        );
+        let named: Vec<(&str, u32)> = named
+            .iter()
+            .map(|(name, slot)| (name.as_str(), *slot))
+            .collect();
+        startup::build(&component.name, &named, &arguments, archive_len)
+            .map_err(|_| "its arguments do not fit into the start-up block".to_string())
+    }
+
+    /// Configure the finished domain and let its first thread run.
+    fn run(
+        &self,
+        component: &Component,
+        index: usize,
+        target: Portal,
+        entry: u64,
+    ) -> Result<(), String> {
+        let ceiling = component.ceiling.unwrap_or(component.priority);
+        fault(
+            "configure",
+            target.service(domain::CONFIGURE, &[0, ceiling as u64]),
+        )?;
+        fault(
+            "watch",
+            target.service(domain::WATCH, &[native_slot::RECEIVE as u64, index as u64]),
+        )?;
+        let words = [
+            entry,
+            layout::NATIVE_STACK_TOP,
+            0,
+            0,
+            0,
+            component.priority as u64,
+            AUTO,
+        ];
+        let made = fault("thread", target.service(domain::THREAD_CREATE, &words))?;
+        let first = Portal(made[0] as u32);
+        fault("start", first.service(thread::START, &[]))?;
+        first.close();
+        Ok(())
+    }
+
+    /// `vm`, by hand out of free frames. What is left of them is its own from then on.
+    fn start_vm(&mut self, boot: &Boot, manifest: &Manifest) -> Result<(), String> {
+        let component = &manifest.components[0];
+        let (image, file) = self.image(component)?;
+        let take = |count| boot.take(count).ok_or_else(|| "no memory".to_string());
+
+        let space = Portal(
+            fault(
+                "space",
+                MEMORY.service(memory::SPACE_CREATE, &[AUTO, AUTO, 0]),
+            )?[0] as u32,
+        );
+        let tables = take(VM_TABLES)?;
+        fault(
+            "tables",
+            MEMORY.service(memory::GIVE_TABLES, &[space.0 as u64, tables, VM_TABLES]),
+        )?;
+        let made = fault(
+            "domain",
+            MEMORY.service(memory::DOMAIN_CREATE, &[space.0 as u64, AUTO]),
+        )?;
+        let (target, id) = (Portal(made[0] as u32), made[1]);
+        self.running[0].domain = Some((target, id));
+
+        let map = |address: u64, frame: u64, prot: u64| {
+            fault(
+                "map",
+                MEMORY.service(memory::MAP, &[space.0 as u64, address, frame, 1, prot]),
+            )
+        };
+        let mut buffer = Box::new(Page([0; PAGE as usize]));
+        for segment in image.segments() {
+            let mut bits = prot::READ;
+            bits |= if segment.write { prot::WRITE } else { 0 };
+            bits |= if segment.execute { prot::EXECUTE } else { 0 };
+            let plan = plan(segment);
+            for run in &plan.runs {
+                match *run {
+                    Run::File {
+                        address,
+                        pages,
+                        offset,
+                    } if !segment.write => {
+                        let first = boot.archive_frame + (file.offset as u64 + offset) / PAGE;
+                        for page in 0..pages {
+                            map(address + page * PAGE, first + page, bits)?;
+                        }
+                    }
+                    Run::File {
+                        address,
+                        pages,
+                        offset,
+                    } => {
+                        for page in 0..pages {
+                            let start = (offset + page * PAGE) as usize;
+                            let end = (segment.offset + segment.file_size)
+                                .min(offset + (page + 1) * PAGE)
+                                as usize;
+                            buffer.0.fill(0);
+                            buffer.0[..end - start].copy_from_slice(&file.data[start..end]);
+                            map(address + page * PAGE, self.frame_with(boot, &buffer)?, bits)?;
+                        }
+                    }
+                    Run::Zero { address, pages } => {
+                        for page in 0..pages {
+                            map(address + page * PAGE, take(1)?, bits | map::ZERO)?;
+                        }
+                    }
+                }
+            }
+        }
+        for page in 1..=VM_STACK_PAGES {
+            map(
+                layout::NATIVE_STACK_TOP - page * PAGE,
+                take(1)?,
+                prot::READ | prot::WRITE | map::ZERO,
+            )?;
+        }
+        let system_page = fault("system page", MEMORY.service(memory::SYSTEM_PAGE, &[]))?[0];
+        map(layout::SYSTEM_PAGE, system_page, prot::READ)?;
+
+        let mut named = self.give(manifest, 0, target)?;
+        for (name, portal) in [("space", space), ("init-space", Portal(init_slot::SPACE))] {
+            let slot = native_slot::FIRST_NAMED + named.len() as u32;
+            put(target, portal, slot)?;
+            named.push((name.to_string(), slot));
+        }
+        let startup_frame = take(1)?;
+        let own_id = fault(
+            "identity",
+            Portal::CURRENT.service(cairn_abi::service::current::IDENTITY, &[]),
+        )?[1];
+        let archive_pages = (self.archive.len() as u64).div_ceil(PAGE);
+        let free: Vec<String> = boot
+            .free()
+            .iter()
+            .map(|r| format!("{}:{}", r.first, r.count))
+            .collect();
+        let arguments = [
+            format!("free={}", free.join(",")),
+            format!("used={}", boot.used()),
+            format!("archive={}:{}", boot.archive_frame, archive_pages),
+            format!("init={own_id}"),
+        ];
+        let block = self.startup_block(component, &named, arguments.into(), 0)?;
+        buffer.0.copy_from_slice(&block);
+        let source = buffer.frame().ok_or("no frame behind the buffer")?;
+        fault(
+            "copy",
+            MEMORY.service(memory::COPY_FRAME, &[startup_frame, source]),
+        )?;
+        map(layout::STARTUP, startup_frame, prot::READ)?;
+        self.run(component, 0, target, image.entry)
+    }
+
+    /// A fresh frame with the buffer's content.
+    fn frame_with(&self, boot: &Boot, buffer: &Page) -> Result<u64, String> {
+        let frame = boot.take(1).ok_or("no memory")?;
+        let source = buffer.frame().ok_or("no frame behind the buffer")?;
+        fault("copy", MEMORY.service(memory::COPY_FRAME, &[frame, source]))?;
+        Ok(frame)
+    }
+}
+
+/// The device portals of a manifest line.
+fn devices(component: &Component) -> Result<Vec<(String, Portal)>, String> {
+    let mut devices = Vec::new();
+    for (name, grant) in &component.portals {
+        let made = match *grant {
+            Grant::Ports {
+                ports: (first, count),
+            } => MACHINE.service(machine::PORTS, &[first as u64, count as u64, AUTO]),
+            Grant::Interrupt { interrupt } => {
+                MACHINE.service(machine::INTERRUPT, &[interrupt as u64, AUTO])
+            }
+            _ => continue,
+        };
+        let words =
+            made.map_err(|e| format!("component `{}`, device `{name}`: {e:?}", component.name))?;
+        devices.push((name.clone(), Portal(words[0] as u32)));
+    }
+    Ok(devices)
+}
+
+/// Put one of init's portals into a component's table.
+fn put(target: Portal, portal: Portal, slot: u32) -> Result<(), String> {
+    fault(
+        "portal",
+        target.service(
+            domain::PORTAL_PUT,
+            &[portal.0 as u64, slot as u64, rights::ALL as u64],
+        ),
+    )?;
+    Ok(())
+}

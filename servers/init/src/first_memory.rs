@@ -1,0 +1,136 @@
+//! Memory before there is `vm`: init's own heap, the machine's free frames, and what the nucleus handed over.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_abi::layout::{self, init_slot, PAGE};
+use cairn_abi::machine::FrameRange;
+use cairn_abi::service::memory::{self, map, prot};
+use cairn_rt::Portal;
+use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// What the nucleus handed to the first domain.
+pub struct Boot {
+    pub archive: &'static [u8],
+    pub archive_frame: u64,
+    pub command_line: String,
+    free: RefCell<Vec<FrameRange>>,
+    used: Cell<u64>,
+}
+
+const MEMORY: Portal = Portal(init_slot::MEMORY);
+/// init's heap beyond rt's arena.
+const HEAP: u64 = layout::NATIVE_HEAP;
+const HEAP_SIZE: u64 = 256 * 1024;
+static HEAP_READY: AtomicBool = AtomicBool::new(false);
+
+impl Boot {
+    pub fn new(archive_len: u64, archive_frame: u64, command_line_len: u64) -> Boot {
+        let heap = prepare_heap().unwrap_or(0);
+        let mut free = Vec::new();
+        while let Ok(words) = MEMORY.service(memory::RANGE, &[free.len() as u64]) {
+            free.push(FrameRange {
+                first: words[0],
+                count: words[1],
+            });
+        }
+        if let Some(range) = free.first_mut() {
+            *range = FrameRange {
+                first: range.first + heap,
+                count: range.count - heap,
+            };
+        }
+        Boot {
+            archive: cairn_rt::startup::first_domain_archive(archive_len as usize),
+            archive_frame,
+            command_line: String::from(cairn_rt::startup::first_domain_command_line(
+                command_line_len as usize,
+            )),
+            free: RefCell::new(free),
+            used: Cell::new(heap),
+        }
+    }
+
+    /// `count` adjacent free frames.
+    pub fn take(&self, count: u64) -> Option<u64> {
+        let mut free = self.free.borrow_mut();
+        let range = free.iter_mut().find(|r| r.count >= count)?;
+        let first = range.first;
+        *range = FrameRange {
+            first: first + count,
+            count: range.count - count,
+        };
+        self.used.set(self.used.get() + count);
+        Some(first)
+    }
+
+    /// What is left: for `vm`.
+    pub fn free(&self) -> Vec<FrameRange> {
+        self.free
+            .borrow()
+            .iter()
+            .copied()
+            .filter(|r| r.count > 0)
+            .collect()
+    }
+
+    /// Frames taken so far.
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+}
+
+/// Maps the heap's one piece from the front of the first free range; returns how many frames that took.
+fn prepare_heap() -> Option<u64> {
+    let range = MEMORY.service(memory::RANGE, &[0]).ok()?;
+    let (pages, tables) = (HEAP_SIZE / PAGE, 6);
+    if range[1] < pages + tables {
+        return None;
+    }
+    MEMORY
+        .service(
+            memory::GIVE_TABLES,
+            &[init_slot::SPACE as u64, range[0], tables],
+        )
+        .ok()?;
+    for page in 0..pages {
+        let words = [
+            init_slot::SPACE as u64,
+            HEAP + page * PAGE,
+            range[0] + tables + page,
+            1,
+            prot::READ | prot::WRITE | map::ZERO,
+        ];
+        MEMORY.service(memory::MAP, &words).ok()?;
+    }
+    HEAP_READY.store(true, Ordering::Relaxed);
+    Some(pages + tables)
+}
+
+/// The heap's source: the prepared piece, once. It is sized for any sane manifest; beyond it init runs out of memory and says so.
+pub fn grow(bytes: usize) -> Option<(usize, usize)> {
+    let fits = bytes as u64 <= HEAP_SIZE && HEAP_READY.swap(false, Ordering::Relaxed);
+    fits.then_some((HEAP as usize, HEAP_SIZE as usize))
+}
+
+/// A page-aligned buffer whose frame can be copied to another one.
+#[repr(align(4096))]
+pub struct Page(pub [u8; PAGE as usize]);
+
+impl Page {
+    /// The frame behind this buffer.
+    pub fn frame(&self) -> Option<u64> {
+        let words = MEMORY
+            .service(
+                memory::QUERY,
+                &[init_slot::SPACE as u64, self.0.as_ptr() as u64],
+            )
+            .ok()?;
+        (words[1] & 1 << 10 != 0).then_some(words[0])
+    }
+}
+
+/// Address of an archive byte in init's space.
+pub fn archive_address(offset: usize) -> u64 {
+    layout::ARCHIVE + offset as u64
+}
