@@ -1,0 +1,96 @@
+//! What must be there before anything else: mounts that the kernel did not make, and the words of the command line.
+
+use crate::sys;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What the kernel command line says to this program.
+pub struct Words {
+    pub mode: String,
+    pub rows: u16,
+    pub cols: u16,
+    pub term: String,
+}
+
+/// Mount what is missing and read the command line.
+pub fn prepare() -> Words {
+    if std::process::id() == 1 {
+        mount_missing();
+    }
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let environment: HashMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    words_from(&environment, &line)
+}
+
+/// On Cairn these are there from the start (the manifest names them). On Linux an initramfs begins with nothing.
+fn mount_missing() {
+    let mounts = [
+        ("/dev", "devtmpfs", "/dev/null"),
+        ("/proc", "proc", "/proc/self"),
+        ("/sys", "sysfs", "/sys/kernel"),
+    ];
+    for (point, kind, witness) in mounts {
+        // A failure is not fatal: what needs the mount will say so itself.
+        if !Path::new(witness).exists() {
+            sys::mount(kind, point, kind);
+        }
+    }
+    if Path::new("/dev/ptmx").exists() && std::fs::create_dir_all("/dev/pts").is_ok() {
+        sys::mount("devpts", "/dev/pts", "devpts");
+    }
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        if std::fs::symlink_metadata(link).is_err() {
+            // On a /dev that cannot hold links this fails, and programs do without.
+            let _ = std::os::unix::fs::symlink(target, link);
+        }
+    }
+}
+
+/// The environment wins over the command line; what neither says gets a default.
+fn words_from(environment: &HashMap<String, String>, line: &str) -> Words {
+    let on_line: HashMap<&str, &str> = line
+        .split_whitespace()
+        .filter_map(|word| word.split_once('='))
+        .collect();
+    let word = |name: &str| {
+        environment
+            .get(name)
+            .map(String::as_str)
+            .or_else(|| on_line.get(name).copied())
+            .unwrap_or("")
+            .to_string()
+    };
+    let term = word("term");
+    Words {
+        mode: word("mode"),
+        rows: word("rows").parse().unwrap_or(0),
+        cols: word("cols").parse().unwrap_or(0),
+        term: if term.is_empty() {
+            "linux".to_string()
+        } else {
+            term
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_from_either_place() {
+        let environment = HashMap::from([("mode".to_string(), "exec".to_string())]);
+        let words = words_from(&environment, "mode=shell rows=40 quiet cols=x term=xterm");
+        assert_eq!(words.mode, "exec");
+        assert_eq!((words.rows, words.cols), (40, 0));
+        assert_eq!(words.term, "xterm");
+        assert_eq!(words_from(&HashMap::new(), "").term, "linux");
+    }
+}

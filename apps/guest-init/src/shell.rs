@@ -1,0 +1,112 @@
+//! `mode=shell`: a login shell on the console, and the duties of a first process: collecting orphans, ending the machine when asked to
+//! (`poweroff` and `reboot` of busybox send it a signal).
+
+use crate::boot::Words;
+use crate::sys::{self, End, Program, Wait};
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+const SHELL: &str = "/bin/sh";
+const GREETING: &str =
+    "\nWelcome. This is a shell with Debian's busybox: `help` and `busybox` list what there is.\n\
+    `poweroff` ends the machine, and so does Ctrl-A X.\n\n";
+
+pub fn serve(words: &Words) {
+    sys::new_session();
+    let Some(console) = open_console() else {
+        eprintln!("guest-init: no console");
+        return end(End::PowerOff);
+    };
+    let fd = console.as_raw_fd();
+    if words.rows > 0 && words.cols > 0 {
+        sys::set_window(fd, words.rows, words.cols);
+    }
+    say(fd, GREETING);
+    let environment = [
+        "HOME=/root".to_string(),
+        "USER=root".to_string(),
+        "LOGNAME=root".to_string(),
+        "SHELL=/bin/sh".to_string(),
+        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_string(),
+        format!("TERM={}", words.term),
+    ];
+    let program = Program {
+        path: string(SHELL),
+        // A leading dash asks for a login shell, which reads /etc/profile.
+        argv: vec![string("-sh")],
+        env: environment.iter().map(|v| string(v)).collect(),
+        cwd: string("/root"),
+        stdio: [fd; 3],
+        terminal: true,
+    };
+    loop {
+        let shell = match sys::spawn(&program) {
+            Ok(pid) => pid,
+            Err(e) => {
+                say(fd, &format!("guest-init: cannot start a shell: {e}\n"));
+                std::thread::sleep(Duration::from_secs(1));
+                continue;
+            }
+        };
+        wait_for(shell);
+        say(
+            fd,
+            "\n(The shell ended; here is a new one. `poweroff` ends the machine.)\n",
+        );
+    }
+}
+
+/// The terminal itself where there is one: `/dev/console` cannot become a controlling terminal on every system.
+fn open_console() -> Option<File> {
+    ["/dev/ttyS0", "/dev/console"]
+        .iter()
+        .find_map(|path| File::options().read(true).write(true).open(path).ok())
+}
+
+/// Collect children until this one has ended; meanwhile do what signals ask.
+fn wait_for(shell: i32) {
+    loop {
+        let ready = sys::poll(&[Wait {
+            fd: sys::signal_descriptor(),
+            for_writing: false,
+        }]);
+        if ready[0] {
+            for signal in sys::take_signals() {
+                match signal {
+                    libc::SIGUSR1 | libc::SIGUSR2 => end(End::PowerOff),
+                    libc::SIGTERM | libc::SIGINT => end(End::Reboot),
+                    _ => {}
+                }
+            }
+        }
+        let mut shell_ended = false;
+        while let Some((pid, _)) = sys::reap(false) {
+            shell_ended |= pid == shell;
+        }
+        if shell_ended {
+            return;
+        }
+    }
+}
+
+/// Ask all processes to end, make them, and end the machine.
+fn end(how: End) {
+    sys::kill(-1, libc::SIGTERM);
+    sys::kill(-1, libc::SIGCONT);
+    std::thread::sleep(Duration::from_millis(50));
+    sys::kill(-1, libc::SIGKILL);
+    sys::end_machine(how);
+    std::process::exit(0)
+}
+
+fn say(fd: i32, text: &str) {
+    // The terminal is in its normal mode: it turns the newlines round itself. Nothing can be done about a console that takes no text.
+    let _ = sys::write(fd, text.as_bytes());
+}
+
+/// `text` holds no NUL: all of it comes from this file or from a kernel's command line.
+fn string(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}

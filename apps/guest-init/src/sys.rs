@@ -1,0 +1,297 @@
+//! The system calls that this program uses beyond the standard library, each behind a safe function. All `unsafe` of the program is here.
+//!
+//! Signals arrive as bytes in a pipe (one byte per signal, its number), so that the rest of the program waits in one place: [`poll`].
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Write end and read end of the signal pipe; −1 before [`catch_signals`].
+static SIGNAL_WRITE: AtomicI32 = AtomicI32::new(-1);
+static SIGNAL_READ: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_signal(number: libc::c_int) {
+    let byte = number as u8;
+    // SAFETY: write is async-signal-safe; the byte lives on this stack. errno is restored for the interrupted code.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(
+            SIGNAL_WRITE.load(Ordering::Relaxed),
+            (&raw const byte).cast(),
+            1,
+        );
+        *libc::__errno_location() = errno;
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Begin to collect the signals that the first process answers.
+pub fn catch_signals() {
+    let Ok((read, write)) = pipe() else { return };
+    set_nonblocking(&read);
+    set_nonblocking(&write);
+    SIGNAL_READ.store(into_raw(read), Ordering::Relaxed);
+    SIGNAL_WRITE.store(into_raw(write), Ordering::Relaxed);
+    for signal in [
+        libc::SIGCHLD,
+        libc::SIGTERM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGINT,
+    ] {
+        // SAFETY: the structure is plain data; zero is a valid start for all of its fields. The handler does nothing that is not async-signal-safe.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// The descriptor to poll for signals.
+pub fn signal_descriptor() -> RawFd {
+    SIGNAL_READ.load(Ordering::Relaxed)
+}
+
+/// Signals that have arrived since the last call.
+pub fn take_signals() -> Vec<i32> {
+    let mut bytes = [0; 64];
+    match read(signal_descriptor(), &mut bytes) {
+        Ok(count) => bytes[..count].iter().map(|&b| i32::from(b)).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+fn into_raw(fd: OwnedFd) -> RawFd {
+    use std::os::fd::IntoRawFd;
+    fd.into_raw_fd()
+}
+
+/// A pipe whose ends close on exec: read end, write end.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both descriptors; they are new, so this is their only owner.
+    unsafe {
+        check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+pub fn set_nonblocking(fd: &OwnedFd) {
+    // SAFETY: fcntl with integers only.
+    unsafe {
+        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+    }
+}
+
+pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length are those of the slice.
+    let count = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length are those of the slice.
+    let count = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// A descriptor to wait for and what for.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub fd: RawFd,
+    pub for_writing: bool,
+}
+
+/// Wait without limit until at least one is ready (or at its end, or broken); which ones.
+pub fn poll(waits: &[Wait]) -> Vec<bool> {
+    let mut list: Vec<libc::pollfd> = waits
+        .iter()
+        .map(|w| libc::pollfd {
+            fd: w.fd,
+            events: if w.for_writing {
+                libc::POLLOUT
+            } else {
+                libc::POLLIN
+            },
+            revents: 0,
+        })
+        .collect();
+    // SAFETY: pointer and length are those of the vector. An error (EINTR) leaves all answers 0: nothing is ready.
+    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
+    list.iter().map(|p| p.revents != 0).collect()
+}
+
+/// How a child ended, from [`reap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Exited(u8),
+    Signalled(u8),
+}
+
+/// Collect one dead child. `block`: wait for one. `None`: none is dead (or, when blocking, there are no children).
+pub fn reap(block: bool) -> Option<(i32, Status)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: waitpid writes one int.
+        let pid = unsafe { libc::waitpid(-1, &mut status, if block { 0 } else { libc::WNOHANG }) };
+        if pid < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+            continue;
+        }
+        if pid <= 0 {
+            return None;
+        }
+        if libc::WIFSIGNALED(status) {
+            return Some((pid, Status::Signalled(libc::WTERMSIG(status) as u8)));
+        }
+        if libc::WIFEXITED(status) {
+            return Some((pid, Status::Exited(libc::WEXITSTATUS(status) as u8)));
+        }
+    }
+}
+
+/// Everything that a new program needs, made before `fork` so that the child only makes system calls.
+pub struct Program {
+    pub path: CString,
+    pub argv: Vec<CString>,
+    pub env: Vec<CString>,
+    pub cwd: CString,
+    /// Its standard input, output and error.
+    pub stdio: [RawFd; 3],
+    /// Make standard input its controlling terminal.
+    pub terminal: bool,
+}
+
+/// Start it in a session of its own; its process id.
+pub fn spawn(program: &Program) -> io::Result<i32> {
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter()
+            .map(|s| s.as_ptr())
+            .chain(std::iter::once(std::ptr::null()))
+            .collect()
+    };
+    let (argv, env) = (pointers(&program.argv), pointers(&program.env));
+    // SAFETY: this process has one thread, so the child may do anything; it only makes system calls with pointers that were made above and
+    // stay valid. It never returns from this block.
+    unsafe {
+        let pid = check(libc::fork())?;
+        if pid > 0 {
+            return Ok(pid);
+        }
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::setsid();
+        for (target, &fd) in (0..).zip(&program.stdio) {
+            if fd == target {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+            } else {
+                libc::dup2(fd, target);
+            }
+        }
+        if program.terminal {
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+        }
+        if libc::chdir(program.cwd.as_ptr()) == 0 {
+            libc::execve(program.path.as_ptr(), argv.as_ptr(), env.as_ptr());
+        }
+        libc::_exit(if *libc::__errno_location() == libc::ENOENT {
+            127
+        } else {
+            126
+        })
+    }
+}
+
+/// May this file be executed?
+pub fn executable(path: &std::ffi::CStr) -> io::Result<()> {
+    // SAFETY: the string ends with NUL.
+    check(unsafe { libc::access(path.as_ptr(), libc::X_OK) }).map(|_| ())
+}
+
+pub fn kill(pid: i32, signal: i32) {
+    // SAFETY: integers only.
+    unsafe { libc::kill(pid, signal) };
+}
+
+pub fn mount(source: &str, target: &str, kind: &str) {
+    let (Ok(source), Ok(target), Ok(kind)) = (
+        CString::new(source),
+        CString::new(target),
+        CString::new(kind),
+    ) else {
+        return;
+    };
+    // SAFETY: three strings that end with NUL; no data.
+    unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    };
+}
+
+/// Bytes pass through this terminal unchanged, in both directions.
+pub fn make_raw(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the structure is plain data that tcgetattr fills.
+    unsafe {
+        let mut settings: libc::termios = std::mem::zeroed();
+        check(libc::tcgetattr(fd, &mut settings))?;
+        libc::cfmakeraw(&mut settings);
+        libc::cfsetspeed(&mut settings, libc::B115200);
+        settings.c_cflag |= libc::CLOCAL | libc::CREAD;
+        check(libc::tcsetattr(fd, libc::TCSANOW, &settings))?;
+    }
+    Ok(())
+}
+
+/// Tell a terminal its size; 0 leaves it unknown.
+pub fn set_window(fd: RawFd, rows: u16, cols: u16) {
+    let size = libc::winsize {
+        ws_row: rows,
+        ws_col: cols,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: TIOCSWINSZ reads one winsize.
+    unsafe { libc::ioctl(fd, libc::TIOCSWINSZ, &size) };
+}
+
+/// Take the session of the first process off the terminals, so that a shell can have one.
+pub fn new_session() {
+    // SAFETY: no arguments.
+    unsafe { libc::setsid() };
+}
+
+/// What the machine does at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    PowerOff,
+    Reboot,
+}
+
+/// Write out what is in memory and end the machine. Returns only if the kernel refuses.
+pub fn end_machine(end: End) {
+    let how = match end {
+        End::PowerOff => libc::RB_POWER_OFF,
+        End::Reboot => libc::RB_AUTOBOOT,
+    };
+    // SAFETY: integers only.
+    unsafe {
+        libc::sync();
+        libc::reboot(how);
+    }
+}
