@@ -1,0 +1,1002 @@
+/* The benchmark program: one static binary, POSIX only, run on Cairn and on Linux in the same virtual machine.
+ *
+ * Time is the processor's time-stamp counter. In QEMU's deterministic mode (`-icount shift=0`) one tick is one guest instruction.
+ * Each operation runs in batches after a warm-up; a line gives the median, least and greatest batch, in ticks per operation:
+ *     NAME MEDIAN MIN MAX
+ * or `NAME unsupported REASON` if the system refuses what the operation needs. With arguments only operations whose name begins with one of them run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <mqueue.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCHES = 9, PAGE = 4096, BLOCK = 8192, FILE_BLOCKS = 64 };
+
+static const char *name;    /* the running operation */
+static const char *refused; /* why it cannot run here, if it cannot */
+static const char *self;    /* path of this program */
+static const char *directory = "/tmp";
+
+static inline uint64_t ticks(void) {
+    return __builtin_ia32_rdtsc();
+}
+
+/* Record that the system refuses what the operation needs; every check below ends the operation. */
+static int refuse(const char *what) {
+    static char text[128];
+    snprintf(text, sizeof text, "%s: %s", what, strerror(errno));
+    refused = text;
+    return -1;
+}
+
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void report(uint64_t *samples, int count) {
+    if (refused) {
+        printf("%s unsupported %s\n", name, refused);
+    } else {
+        qsort(samples, count, sizeof *samples, by_value);
+        printf("%s %llu %llu %llu\n", name, (unsigned long long)samples[count / 2], (unsigned long long)samples[0],
+               (unsigned long long)samples[count - 1]);
+    }
+    fflush(stdout);
+}
+
+/* Run `operation` in batches of `times`; it returns 0, or −1 after `refuse`. */
+static void measure(int times, int (*operation)(void)) {
+    uint64_t samples[BATCHES];
+    for (int batch = -2; batch < BATCHES && !refused; batch++) {
+        uint64_t start = ticks();
+        for (int i = 0; i < times && !refused; i++) {
+            if (operation() < 0 && !refused) {
+                refuse("operation");
+            }
+        }
+        if (batch >= 0) {
+            samples[batch] = (ticks() - start) / times;
+        }
+    }
+    report(samples, BATCHES);
+}
+
+/* As `measure`, with work before each batch that does not count. */
+static void measure_prepared(int times, int (*prepare)(void), int (*operation)(void)) {
+    uint64_t samples[BATCHES];
+    for (int batch = -2; batch < BATCHES && !refused; batch++) {
+        if (prepare() < 0) {
+            if (!refused) {
+                refuse("preparation");
+            }
+            break;
+        }
+        uint64_t start = ticks();
+        for (int i = 0; i < times && !refused; i++) {
+            if (operation() < 0 && !refused) {
+                refuse("operation");
+            }
+        }
+        if (batch >= 0) {
+            samples[batch] = (ticks() - start) / times;
+        }
+    }
+    report(samples, BATCHES);
+}
+
+/* ---- small calls ---- */
+
+static int do_getppid(void) { return syscall(SYS_getppid) < 0 ? -1 : 0; }
+
+static int do_clock(void) {
+    struct timespec t;
+    return clock_gettime(CLOCK_MONOTONIC, &t);
+}
+
+static int do_yield(void) { return sched_yield(); }
+
+static int zero_fd, null_fd;
+static int do_read_zero(void) {
+    char c;
+    return read(zero_fd, &c, 1) == 1 ? 0 : refuse("read");
+}
+static int do_write_null(void) { return write(null_fd, "x", 1) == 1 ? 0 : refuse("write"); }
+
+static int do_brk(void) { return sbrk(PAGE) == (void *)-1 ? refuse("sbrk") : 0; }
+static int do_brk_touch(void) {
+    char *p = sbrk(PAGE);
+    if (p == (void *)-1) {
+        return refuse("sbrk");
+    }
+    *(volatile char *)p = 1;
+    return 0;
+}
+
+static void small_getppid(void) { measure(20000, do_getppid); }
+static void small_clock(void) { measure(20000, do_clock); }
+static void small_yield(void) { measure(5000, do_yield); }
+
+static void small_yield_8(void) {
+    pid_t child[7];
+    for (int i = 0; i < 7; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            for (;;) {
+                sched_yield();
+            }
+        }
+    }
+    /* Each pass goes once round all eight: the figure is per yield of one process. */
+    uint64_t samples[BATCHES];
+    for (int batch = -2; batch < BATCHES; batch++) {
+        uint64_t start = ticks();
+        for (int i = 0; i < 500; i++) {
+            sched_yield();
+        }
+        if (batch >= 0) {
+            samples[batch] = (ticks() - start) / (500 * 8);
+        }
+    }
+    for (int i = 0; i < 7; i++) {
+        kill(child[i], SIGKILL);
+        waitpid(child[i], NULL, 0);
+    }
+    report(samples, BATCHES);
+}
+
+static void small_read_zero(void) {
+    zero_fd = open("/dev/zero", O_RDONLY);
+    measure(5000, do_read_zero);
+    close(zero_fd);
+}
+static void small_write_null(void) {
+    null_fd = open("/dev/null", O_WRONLY);
+    measure(5000, do_write_null);
+    close(null_fd);
+}
+static void small_brk(void) {
+    void *start = sbrk(0);
+    measure(200, do_brk);
+    brk(start);
+}
+static void small_brk_touch(void) {
+    void *start = sbrk(0);
+    measure(100, do_brk_touch);
+    brk(start);
+}
+
+/* ---- messages between two processes ---- */
+
+static int to_child, from_child;
+static pid_t partner;
+
+static int ping(void) {
+    char c = 'x';
+    if (write(to_child, &c, 1) != 1 || read(from_child, &c, 1) != 1) {
+        return refuse("round trip");
+    }
+    return 0;
+}
+
+/* A child that sends every byte back, over two pipes or a pair of sockets. */
+static int echo_child(int in, int out, int other_in, int other_out) {
+    partner = fork();
+    if (partner < 0) {
+        return refuse("fork");
+    }
+    if (partner == 0) {
+        char c;
+        close(other_in);
+        close(other_out);
+        while (read(in, &c, 1) == 1) {
+            if (write(out, &c, 1) != 1) {
+                break;
+            }
+        }
+        _exit(0);
+    }
+    return 0;
+}
+
+static void message_pipe(void) {
+    int a[2], b[2];
+    if (pipe(a) < 0 || pipe(b) < 0) {
+        refuse("pipe");
+    } else if (echo_child(a[0], b[1], a[1], b[0]) == 0) {
+        close(a[0]);
+        close(b[1]);
+        to_child = a[1];
+        from_child = b[0];
+    }
+    measure(1000, ping);
+    close(a[1]);
+    close(b[0]);
+    waitpid(partner, NULL, 0);
+}
+
+static void message_socketpair(void) {
+    int s[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, s) < 0) {
+        refuse("socketpair");
+        measure(1, ping);
+        return;
+    }
+    if (echo_child(s[1], s[1], s[0], s[0]) == 0) {
+        close(s[1]);
+        to_child = from_child = s[0];
+    }
+    measure(1000, ping);
+    close(s[0]);
+    waitpid(partner, NULL, 0);
+}
+
+static int event_to, event_from;
+static int ping_event(void) {
+    uint64_t one = 1;
+    if (write(event_to, &one, 8) != 8 || read(event_from, &one, 8) != 8) {
+        return refuse("round trip");
+    }
+    return 0;
+}
+
+static void message_eventfd(void) {
+    event_to = eventfd(0, 0);
+    event_from = eventfd(0, 0);
+    if (event_to < 0 || event_from < 0) {
+        refuse("eventfd");
+        measure(1, ping_event);
+        return;
+    }
+    partner = fork();
+    if (partner == 0) {
+        uint64_t value;
+        while (read(event_to, &value, 8) == 8 && write(event_from, &value, 8) == 8) {
+        }
+        _exit(0);
+    }
+    measure(1000, ping_event);
+    kill(partner, SIGKILL);
+    waitpid(partner, NULL, 0);
+    close(event_to);
+    close(event_from);
+}
+
+static int message_queue;
+struct note {
+    long kind;
+    char text[8];
+};
+static int ping_sysv(void) {
+    struct note note = {1, "x"};
+    if (msgsnd(message_queue, &note, 8, 0) < 0 || msgrcv(message_queue, &note, 8, 2, 0) < 0) {
+        return refuse("round trip");
+    }
+    return 0;
+}
+static void message_sysv(void) {
+    message_queue = msgget(IPC_PRIVATE, 0600);
+    if (message_queue < 0) {
+        refuse("msgget");
+        measure(1, ping_sysv);
+        return;
+    }
+    partner = fork();
+    if (partner == 0) {
+        struct note note;
+        while (msgrcv(message_queue, &note, 8, 1, 0) >= 0) {
+            note.kind = 2;
+            if (msgsnd(message_queue, &note, 8, 0) < 0) {
+                break;
+            }
+        }
+        _exit(0);
+    }
+    measure(1000, ping_sysv);
+    msgctl(message_queue, IPC_RMID, NULL);
+    waitpid(partner, NULL, 0);
+}
+
+static mqd_t queue_to, queue_from;
+static int ping_posix(void) {
+    char text[8] = "x";
+    if (mq_send(queue_to, text, 8, 0) < 0 || mq_receive(queue_from, text, 8, NULL) < 0) {
+        return refuse("round trip");
+    }
+    return 0;
+}
+static void message_posix(void) {
+    struct mq_attr attr = {.mq_maxmsg = 4, .mq_msgsize = 8};
+    queue_to = mq_open("/bench-to", O_CREAT | O_RDWR, 0600, &attr);
+    queue_from = mq_open("/bench-from", O_CREAT | O_RDWR, 0600, &attr);
+    if (queue_to == (mqd_t)-1 || queue_from == (mqd_t)-1) {
+        refuse("mq_open");
+        measure(1, ping_posix);
+        return;
+    }
+    partner = fork();
+    if (partner == 0) {
+        char text[8];
+        while (mq_receive(queue_to, text, 8, NULL) >= 0 && mq_send(queue_from, text, 8, 0) == 0) {
+        }
+        _exit(0);
+    }
+    measure(1000, ping_posix);
+    kill(partner, SIGKILL);
+    waitpid(partner, NULL, 0);
+    mq_unlink("/bench-to");
+    mq_unlink("/bench-from");
+}
+
+/* ---- futex and semaphores between processes and threads ---- */
+
+static int *shared_words;
+static long futex(int *word, int operation, int value) { return syscall(SYS_futex, word, operation, value, NULL, NULL, 0); }
+
+static void give_turn(int *word, int turn) {
+    __atomic_store_n(word, turn, __ATOMIC_SEQ_CST);
+    futex(word, FUTEX_WAKE_PRIVATE, 1);
+}
+static void wait_turn(int *word, int turn) {
+    int seen;
+    while ((seen = __atomic_load_n(word, __ATOMIC_SEQ_CST)) != turn) {
+        if (futex(word, FUTEX_WAIT_PRIVATE, seen) < 0 && errno != EAGAIN && errno != EINTR) {
+            refuse("futex");
+            return;
+        }
+    }
+}
+
+static int futex_word;
+static void *futex_partner(void *unused) {
+    for (;;) {
+        wait_turn(&futex_word, 1);
+        if (shared_words[0]) {
+            return unused;
+        }
+        give_turn(&futex_word, 0);
+    }
+}
+static int ping_futex(void) {
+    give_turn(&futex_word, 1);
+    wait_turn(&futex_word, 0);
+    return refused ? -1 : 0;
+}
+static void sync_futex(void) {
+    pthread_t thread;
+    shared_words[0] = 0;
+    futex_word = 0;
+    if ((errno = pthread_create(&thread, NULL, futex_partner, NULL)) != 0) {
+        refuse("pthread_create");
+        measure(1, ping_futex);
+        return;
+    }
+    measure(1000, ping_futex);
+    shared_words[0] = 1;
+    give_turn(&futex_word, 1);
+    pthread_join(thread, NULL);
+}
+
+static sem_t *ring;
+static int ring_pass(void) {
+    if (sem_post(&ring[1]) < 0 || sem_wait(&ring[0]) < 0) {
+        return refuse("semaphore");
+    }
+    return 0;
+}
+static void sync_ring_8(void) {
+    pid_t child[7];
+    ring = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ring == MAP_FAILED) {
+        refuse("mmap");
+        measure(1, ring_pass);
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        if (sem_init(&ring[i], 1, 0) < 0) {
+            refuse("sem_init");
+        }
+    }
+    for (int i = 1; i < 8; i++) {
+        child[i - 1] = fork();
+        if (child[i - 1] == 0) {
+            for (;;) {
+                if (sem_wait(&ring[i]) < 0 && errno != EINTR) {
+                    _exit(1);
+                }
+                sem_post(&ring[(i + 1) % 8]);
+            }
+        }
+    }
+    /* Per hop: an eighth of a round. */
+    uint64_t samples[BATCHES];
+    for (int batch = -2; batch < BATCHES && !refused; batch++) {
+        uint64_t start = ticks();
+        for (int i = 0; i < 200 && ring_pass() == 0; i++) {
+        }
+        if (batch >= 0) {
+            samples[batch] = (ticks() - start) / (200 * 8);
+        }
+    }
+    for (int i = 0; i < 7; i++) {
+        kill(child[i], SIGKILL);
+        waitpid(child[i], NULL, 0);
+    }
+    munmap(ring, PAGE);
+    report(samples, BATCHES);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int turn, stop;
+
+static void *mutex_partner(void *unused) {
+    while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&mutex);
+        sched_yield();
+        pthread_mutex_unlock(&mutex);
+        sched_yield();
+    }
+    return unused;
+}
+static int mutex_section(void) {
+    pthread_mutex_lock(&mutex);
+    sched_yield();
+    pthread_mutex_unlock(&mutex);
+    sched_yield();
+    return 0;
+}
+static void sync_mutex(void) {
+    pthread_t thread;
+    stop = 0;
+    if ((errno = pthread_create(&thread, NULL, mutex_partner, NULL)) != 0) {
+        refuse("pthread_create");
+        measure(1, mutex_section);
+        return;
+    }
+    measure(500, mutex_section);
+    __atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
+    pthread_join(thread, NULL);
+}
+
+static void *condition_partner(void *unused) {
+    pthread_mutex_lock(&mutex);
+    while (!stop) {
+        while (turn != 1 && !stop) {
+            pthread_cond_wait(&condition, &mutex);
+        }
+        turn = 0;
+        pthread_cond_broadcast(&condition);
+    }
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+static int condition_trip(void) {
+    pthread_mutex_lock(&mutex);
+    turn = 1;
+    pthread_cond_broadcast(&condition);
+    while (turn != 0) {
+        pthread_cond_wait(&condition, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+static void sync_condition(void) {
+    pthread_t thread;
+    stop = turn = 0;
+    if ((errno = pthread_create(&thread, NULL, condition_partner, NULL)) != 0) {
+        refuse("pthread_create");
+        measure(1, condition_trip);
+        return;
+    }
+    measure(500, condition_trip);
+    pthread_mutex_lock(&mutex);
+    stop = 1;
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, NULL);
+}
+
+/* ---- pipe throughput ---- */
+
+static char block[65536];
+static size_t block_size;
+static int write_block(void) { return write(to_child, block, block_size) == (ssize_t)block_size ? 0 : refuse("write"); }
+
+/* Per block, while a child reads blocks of the same size. */
+static void pipe_blocks(size_t size) {
+    int p[2];
+    block_size = size;
+    if (pipe(p) < 0) {
+        refuse("pipe");
+        measure(1, write_block);
+        return;
+    }
+    partner = fork();
+    if (partner == 0) {
+        close(p[1]);
+        while (read(p[0], block, size) > 0) {
+        }
+        _exit(0);
+    }
+    close(p[0]);
+    to_child = p[1];
+    measure(200, write_block);
+    close(p[1]);
+    waitpid(partner, NULL, 0);
+}
+static void pipe_1k(void) { pipe_blocks(1024); }
+static void pipe_16k(void) { pipe_blocks(16384); }
+static void pipe_64k(void) { pipe_blocks(65536); }
+
+/* ---- processes and threads ---- */
+
+static int wait_for(pid_t pid) {
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+        return refuse("child");
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : (errno = 0, refuse("child's status"));
+}
+static int do_fork(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(0);
+    }
+    return wait_for(pid);
+}
+static int do_vfork_exec(void) {
+    char *const arguments[] = {(char *)self, "--nothing", NULL}, *const environment[] = {NULL};
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execve(self, arguments, environment);
+        _exit(127);
+    }
+    return wait_for(pid);
+}
+static int do_spawn(void) {
+    char *const arguments[] = {"true", NULL}, *const environment[] = {NULL};
+    pid_t pid;
+    if ((errno = posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environment)) != 0) {
+        return refuse("posix_spawn");
+    }
+    return wait_for(pid);
+}
+static int do_shell(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", "true", (char *)NULL);
+        _exit(127);
+    }
+    return wait_for(pid);
+}
+static void *no_work(void *unused) { return unused; }
+static int do_thread(void) {
+    pthread_t thread;
+    if ((errno = pthread_create(&thread, NULL, no_work, NULL)) != 0) {
+        return refuse("pthread_create");
+    }
+    return pthread_join(thread, NULL);
+}
+static void process_fork(void) { measure(20, do_fork); }
+static void process_vfork_exec(void) { measure(20, do_vfork_exec); }
+static void process_spawn(void) { measure(10, do_spawn); }
+static void process_shell(void) { measure(10, do_shell); }
+static void process_thread(void) { measure(50, do_thread); }
+
+/* ---- signals ---- */
+
+static void no_handler(int signal) { (void)signal; }
+static int do_kill_self(void) { return kill(getpid(), SIGUSR1); }
+static void signal_self(void) {
+    signal(SIGUSR1, no_handler);
+    measure(500, do_kill_self);
+}
+
+static sigset_t usr1;
+static int signal_trip(void) {
+    int got;
+    return kill(partner, SIGUSR1) < 0 || sigwait(&usr1, &got) != 0 ? refuse("signal") : 0;
+}
+static void signal_ping_pong(void) {
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &usr1, NULL);
+    pid_t parent = getpid();
+    partner = fork();
+    if (partner == 0) {
+        int got;
+        for (;;) {
+            sigwait(&usr1, &got);
+            kill(parent, SIGUSR1);
+        }
+    }
+    measure(500, signal_trip);
+    kill(partner, SIGKILL);
+    waitpid(partner, NULL, 0);
+    sigprocmask(SIG_UNBLOCK, &usr1, NULL);
+}
+
+/* ---- memory ---- */
+
+static char *area;
+static size_t touched;
+enum { TOUCHES = 256 };
+
+static int fresh_area(void) {
+    if (area) {
+        munmap(area, TOUCHES * PAGE);
+    }
+    area = mmap(NULL, TOUCHES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    touched = 0;
+    return area == MAP_FAILED ? refuse("mmap") : 0;
+}
+static int touch_next(void) {
+    *(volatile char *)(area + touched++ * PAGE) = 1;
+    return 0;
+}
+static int do_map_unmap(void) {
+    char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return refuse("mmap");
+    }
+    return munmap(p, PAGE);
+}
+static int do_protect(void) {
+    static int writable;
+    writable = !writable;
+    return mprotect(area, PAGE, writable ? PROT_READ | PROT_WRITE : PROT_READ);
+}
+static void memory_touch(void) {
+    measure_prepared(TOUCHES, fresh_area, touch_next);
+    munmap(area, TOUCHES * PAGE);
+    area = NULL;
+}
+static void memory_copy_on_write(void) {
+    uint64_t samples[BATCHES];
+    for (int batch = -1; batch < BATCHES && !refused; batch++) {
+        if (fresh_area() < 0) {
+            break;
+        }
+        memset(area, 1, TOUCHES * PAGE);
+        int done[2], go[2];
+        if (pipe(done) < 0 || pipe(go) < 0) {
+            refuse("pipe");
+            break;
+        }
+        /* The child holds the pages so that each of the parent's writes copies. */
+        pid_t pid = fork();
+        char c = 0;
+        if (pid == 0) {
+            close(go[1]);
+            _exit(read(go[0], &c, 1) < 0);
+        }
+        uint64_t start = ticks();
+        for (int i = 0; i < TOUCHES; i++) {
+            touch_next();
+        }
+        if (batch >= 0) {
+            samples[batch] = (ticks() - start) / TOUCHES;
+        }
+        close(go[1]);
+        waitpid(pid, NULL, 0);
+        close(go[0]);
+        close(done[0]);
+        close(done[1]);
+    }
+    report(samples, BATCHES);
+    munmap(area, TOUCHES * PAGE);
+    area = NULL;
+}
+static void memory_map_unmap(void) { measure(200, do_map_unmap); }
+static void memory_protect(void) {
+    fresh_area();
+    memset(area, 1, PAGE);
+    measure(500, do_protect);
+    munmap(area, TOUCHES * PAGE);
+    area = NULL;
+}
+
+/* ---- files ---- */
+
+static int file;
+static char path[256], other[256];
+static int file_block;
+static unsigned random_state = 1;
+
+static unsigned next_random(void) {
+    random_state = random_state * 1103515245 + 12345;
+    return random_state >> 16;
+}
+static int open_file(int flags) {
+    snprintf(path, sizeof path, "%s/bench-file", directory);
+    file = open(path, flags, 0600);
+    file_block = 0;
+    return file < 0 ? refuse("open") : 0;
+}
+static int full_file(void) {
+    if (open_file(O_RDWR | O_CREAT | O_TRUNC) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < FILE_BLOCKS; i++) {
+        if (write(file, block, BLOCK) != BLOCK) {
+            return refuse("write");
+        }
+    }
+    return lseek(file, 0, SEEK_SET) < 0 ? refuse("lseek") : 0;
+}
+static int rewind_file(void) { return lseek(file, 0, SEEK_SET) < 0 ? refuse("lseek") : 0; }
+static int empty_file(void) { return ftruncate(file, 0) < 0 ? refuse("ftruncate") : rewind_file(); }
+static int read_block(void) { return read(file, block, BLOCK) == BLOCK ? 0 : refuse("read"); }
+static int read_random(void) {
+    off_t at = (off_t)(next_random() % (2 * FILE_BLOCKS)) * PAGE;
+    return pread(file, block, PAGE, at) == PAGE ? 0 : refuse("pread");
+}
+static int write_next(void) { return write(file, block, BLOCK) == BLOCK ? 0 : refuse("write"); }
+static int do_open(void) {
+    int fd = open(path, O_RDONLY);
+    return fd < 0 ? refuse("open") : close(fd);
+}
+static int do_stat(void) {
+    struct stat st;
+    return stat(path, &st);
+}
+static int created;
+static int do_create(void) {
+    snprintf(other, sizeof other, "%s/bench-new-%d", directory, created++);
+    int fd = open(other, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    return fd < 0 ? refuse("open") : close(fd);
+}
+static int remove_created(void) {
+    for (; created > 0; created--) {
+        snprintf(other, sizeof other, "%s/bench-new-%d", directory, created - 1);
+        unlink(other);
+    }
+    return 0;
+}
+static int do_create_unlink(void) {
+    snprintf(other, sizeof other, "%s/bench-new", directory);
+    int fd = open(other, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    return fd < 0 ? refuse("open") : close(fd) < 0 ? -1 : unlink(other);
+}
+static void close_file(void) {
+    close(file);
+    unlink(path);
+}
+
+static void file_read(void) {
+    full_file();
+    measure_prepared(FILE_BLOCKS, rewind_file, read_block);
+    close_file();
+}
+static void file_read_random(void) {
+    full_file();
+    measure(200, read_random);
+    close_file();
+}
+static void file_write_new(void) {
+    open_file(O_RDWR | O_CREAT | O_TRUNC);
+    measure_prepared(FILE_BLOCKS, empty_file, write_next);
+    close_file();
+}
+static void file_write_over(void) {
+    full_file();
+    measure_prepared(FILE_BLOCKS, rewind_file, write_next);
+    close_file();
+}
+static void file_open(void) {
+    full_file();
+    measure(500, do_open);
+    close_file();
+}
+static void file_stat(void) {
+    full_file();
+    measure(500, do_stat);
+    close_file();
+}
+static void file_create(void) {
+    measure_prepared(100, remove_created, do_create);
+    remove_created();
+}
+static void file_create_unlink(void) { measure(100, do_create_unlink); }
+
+static char *mapped;
+static int map_file(void) {
+    if (mapped) {
+        munmap(mapped, FILE_BLOCKS * BLOCK);
+    }
+    mapped = mmap(NULL, FILE_BLOCKS * BLOCK, PROT_READ, MAP_SHARED, file, 0);
+    touched = 0;
+    return mapped == MAP_FAILED ? refuse("mmap") : 0;
+}
+static int touch_mapped(void) {
+    (void)*(volatile char *)(mapped + touched++ * PAGE);
+    return 0;
+}
+static void file_mapped_touch(void) {
+    full_file();
+    measure_prepared(FILE_BLOCKS * BLOCK / PAGE, map_file, touch_mapped);
+    munmap(mapped, FILE_BLOCKS * BLOCK);
+    mapped = NULL;
+    close_file();
+}
+
+static int do_copy(void) {
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execl("/bin/busybox", "cp", path, other, (char *)NULL);
+        _exit(127);
+    }
+    return wait_for(pid);
+}
+static void file_copy_8m(void) {
+    open_file(O_RDWR | O_CREAT | O_TRUNC);
+    for (int i = 0; i < 8 * 1024 * 1024 / BLOCK && !refused; i++) {
+        write_next();
+    }
+    snprintf(other, sizeof other, "%s/bench-copy", directory);
+    measure(1, do_copy);
+    unlink(other);
+    close_file();
+}
+
+/* ---- timers ---- */
+
+/* Lateness of a 1 ms absolute sleep at SCHED_FIFO: median, 99 %, maximum instead of median, minimum, maximum. */
+static void timer_late(int background) {
+    enum { SAMPLES = 500 };
+    static uint64_t late[SAMPLES];
+    struct sched_param parameter = {.sched_priority = 50};
+    pid_t load = 0;
+    if (background) {
+        load = fork();
+        if (load == 0) {
+            for (;;) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                    _exit(0);
+                }
+                waitpid(pid, NULL, 0);
+            }
+        }
+    }
+    if (sched_setscheduler(0, SCHED_FIFO, &parameter) < 0) {
+        refuse("sched_setscheduler");
+    }
+    struct timespec next, now;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (int i = 0; i < SAMPLES && !refused; i++) {
+        next.tv_nsec += 1000000;
+        if (next.tv_nsec >= 1000000000) {
+            next.tv_nsec -= 1000000000;
+            next.tv_sec++;
+        }
+        if ((errno = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL)) != 0) {
+            refuse("clock_nanosleep");
+            break;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        late[i] = (uint64_t)(now.tv_sec - next.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - next.tv_nsec);
+    }
+    parameter.sched_priority = 0;
+    sched_setscheduler(0, SCHED_OTHER, &parameter);
+    if (load > 0) {
+        kill(load, SIGKILL);
+        waitpid(load, NULL, 0);
+    }
+    if (refused) {
+        report(late, 1);
+        return;
+    }
+    qsort(late, SAMPLES, sizeof *late, by_value);
+    printf("%s %llu %llu %llu\n", name, (unsigned long long)late[SAMPLES / 2], (unsigned long long)late[SAMPLES * 99 / 100],
+           (unsigned long long)late[SAMPLES - 1]);
+    fflush(stdout);
+}
+static void timer_idle(void) { timer_late(0); }
+static void timer_fork(void) { timer_late(1); }
+
+/* ---- the list ---- */
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} operations[] = {
+    {"getppid", small_getppid},
+    {"clock_gettime", small_clock},
+    {"sched_yield", small_yield},
+    {"sched_yield-8", small_yield_8},
+    {"read-zero", small_read_zero},
+    {"write-null", small_write_null},
+    {"brk", small_brk},
+    {"brk-touch", small_brk_touch},
+    {"pipe-trip", message_pipe},
+    {"socketpair-trip", message_socketpair},
+    {"eventfd-trip", message_eventfd},
+    {"futex-trip", sync_futex},
+    {"sysv-message-trip", message_sysv},
+    {"posix-mq-trip", message_posix},
+    {"semaphore-ring-8", sync_ring_8},
+    {"mutex-contended", sync_mutex},
+    {"condition-trip", sync_condition},
+    {"pipe-1k", pipe_1k},
+    {"pipe-16k", pipe_16k},
+    {"pipe-64k", pipe_64k},
+    {"fork-exit-wait", process_fork},
+    {"vfork-exec-wait", process_vfork_exec},
+    {"spawn-true", process_spawn},
+    {"fork-exec-sh", process_shell},
+    {"thread-create-join", process_thread},
+    {"kill-self", signal_self},
+    {"signal-ping-pong", signal_ping_pong},
+    {"touch", memory_touch},
+    {"copy-on-write", memory_copy_on_write},
+    {"mmap-munmap", memory_map_unmap},
+    {"mprotect", memory_protect},
+    {"tmpfs-read-8k", file_read},
+    {"tmpfs-read-random-4k", file_read_random},
+    {"tmpfs-write-8k-new", file_write_new},
+    {"tmpfs-write-8k-over", file_write_over},
+    {"tmpfs-open-close", file_open},
+    {"tmpfs-stat", file_stat},
+    {"tmpfs-creat-close", file_create},
+    {"tmpfs-creat-close-unlink", file_create_unlink},
+    {"tmpfs-mapped-touch", file_mapped_touch},
+    {"tmpfs-cp-8m", file_copy_8m},
+    {"timer-idle", timer_idle},
+    {"timer-fork", timer_fork},
+};
+
+static int wanted(const char *operation, char **names) {
+    if (!*names) {
+        return 1;
+    }
+    for (; *names; names++) {
+        if (strncmp(operation, *names, strlen(*names)) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--nothing") == 0) {
+        return 0;
+    }
+    self = argv[0];
+    memset(block, 'c', sizeof block);
+    shared_words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared_words == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        if (wanted(operations[i].name, argv + 1)) {
+            name = operations[i].name;
+            refused = NULL;
+            operations[i].run();
+        }
+    }
+    return 0;
+}
