@@ -203,6 +203,17 @@ pub struct Statfs {
     pub spare: [i64; 4],
 }
 
+/// Identity of device nodes. Both the manager of /dev and the manager behind a node report it, so that a program that compares an open
+/// terminal with a name below /dev (ttyname) finds them equal.
+pub mod device {
+    /// st_dev of all nodes below /dev.
+    pub const ST_DEV: u64 = 5;
+    /// st_ino of a device node.
+    pub const fn inode(rdev: u64) -> u64 {
+        0x1_0000 + rdev
+    }
+}
+
 /// One entry of the prefix table that `proc` publishes at [`cairn_abi::layout::PREFIX_TABLE`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

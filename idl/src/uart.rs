@@ -12,6 +12,8 @@ pub const CONFIGURE: u64 = 4;
 pub const DRAIN: u64 = 5;
 /// Throw away: w1 bit 0 received, bit 1 unsent.
 pub const FLUSH: u64 = 6;
+/// → w0 bytes that have not left yet: those in the driver's ring, and 1 if the chip is still sending.
+pub const UNSENT: u64 = 7;
 
 /// NOTIFY bits.
 pub const INPUT: u64 = 1;

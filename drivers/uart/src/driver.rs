@@ -237,8 +237,13 @@ impl<C: Chip> Driver<C> {
 
     /// Nothing is in the ring, in the FIFO or on the line.
     pub fn drained(&mut self) -> bool {
-        self.unsent.is_empty()
-            && (!self.present || self.chip.input(LINE_STATUS) & status::IDLE != 0)
+        self.unsent() == 0
+    }
+
+    /// [`uart::UNSENT`].
+    pub fn unsent(&mut self) -> usize {
+        let busy = self.present && self.chip.input(LINE_STATUS) & status::IDLE == 0;
+        self.unsent.len() + usize::from(busy)
     }
 
     /// [`uart::FLUSH`].

@@ -257,6 +257,10 @@ impl Program {
                 );
             }
             uart::DRAIN => self.draining.push(received.token),
+            uart::UNSENT => {
+                let unsent = self.driver.unsent();
+                self.reply(received.token, Reply::result(unsent as i64));
+            }
             uart::FLUSH => {
                 let events = self.driver.flush(words[1]);
                 self.reply(received.token, Reply::result(0));
