@@ -1,0 +1,64 @@
+/* A thousand forks, execs and exits leave no memory behind: free memory before and after, from /proc/meminfo. (Cairn only: Linux caches.) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long free_kib(void) {
+    char line[128];
+    long kib = -1;
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemFree: %ld", &kib) == 1) {
+            break;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib;
+}
+
+static void spawn(char **argv, int exec) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(p, 1, 1 << 18);
+        if (exec) {
+            execl(argv[0], argv[0], "--child", (char *)NULL);
+        }
+        _exit(0);
+    }
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        puts("fork failed");
+        exit(1);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--child") == 0) {
+        return 0;
+    }
+    for (int i = 0; i < 100; i++) {
+        spawn(argv, i % 4 == 0);
+    }
+    long before = free_kib();
+    for (int i = 0; i < 1000; i++) {
+        spawn(argv, i % 4 == 0);
+    }
+    long after = free_kib();
+    if (before < 0 || after < 0) {
+        puts("no MemFree in /proc/meminfo");
+        return 1;
+    }
+    /* Allow a few pages for buffers of stdio and of the servers. */
+    printf("leak: %s\n", before - after <= 64 ? "none" : "yes");
+    if (before - after > 64) {
+        printf("%ld KiB before, %ld KiB after\n", before, after);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* Signals: handlers, masks, restart, alternate stack, nested handlers, siginfo, timers, job control, SIGPIPE, ignored children. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen[65], order[16], count;
+static void note(int signal) {
+    seen[signal]++;
+    if (count < 16) {
+        order[count++] = signal;
+    }
+}
+static siginfo_t last;
+static void note_info(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    last = *info;
+    note(signal);
+}
+static void catch_with(int signal, void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    sigaction(signal, &action, NULL);
+}
+static sigjmp_buf back;
+static void leap(int signal) { siglongjmp(back, signal); }
+static double computed;
+static void compute(int signal) {
+    computed = signal * 1.5;
+    note(signal);
+}
+
+static void interrupted_read(int flags) {
+    int p[2];
+    char c;
+    if (pipe(p) < 0) {
+        return;
+    }
+    catch_with(SIGALRM, note, flags);
+    pid_t pid = fork();
+    if (pid == 0) {
+        usleep(100000);
+        _exit(write(p[1], "z", 1) != 1);
+    }
+    struct itimerval soon = {.it_value = {.tv_usec = 30000}};
+    setitimer(ITIMER_REAL, &soon, NULL);
+    ssize_t n = read(p[0], &c, 1);
+    printf("read with flags %s: %zd %s\n", flags ? "restart" : "none", n, n < 0 ? strerror(errno) : "");
+    waitpid(pid, NULL, 0);
+    close(p[0]);
+    close(p[1]);
+}
+
+int main(void) {
+    setbuf(stdout, NULL);
+    catch_with(SIGUSR1, note, 0);
+    raise(SIGUSR1);
+    printf("handled %d\n", seen[SIGUSR1]);
+
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    catch_with(SIGUSR2, note, 0);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    raise(SIGUSR2);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    sigpending(&set);
+    printf("pending %d %d, handled %d %d\n", sigismember(&set, SIGUSR1), sigismember(&set, SIGUSR2), seen[SIGUSR1], seen[SIGUSR2]);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    printf("unblocked: handled %d %d\n", seen[SIGUSR1], seen[SIGUSR2]);
+
+    interrupted_read(0);
+    interrupted_read(SA_RESTART);
+
+    struct sigaction info = {.sa_sigaction = note_info, .sa_flags = SA_SIGINFO};
+    sigaction(SIGRTMIN, &info, NULL);
+    union sigval value = {.sival_int = 77};
+    sigqueue(getpid(), SIGRTMIN, value);
+    printf("queued: code %d value %d pid %s\n", last.si_code, last.si_value.sival_int, last.si_pid == getpid() ? "own" : "other");
+    info.sa_flags |= SA_NOCLDSTOP;
+    sigaction(SIGCHLD, &info, NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(9);
+    }
+    while (!seen[SIGCHLD]) {
+        usleep(1000);
+    }
+    printf("child: code %d status %d pid %s\n", last.si_code, last.si_status, last.si_pid == pid ? "right" : "wrong");
+    waitpid(pid, NULL, 0);
+
+    if (sigsetjmp(back, 1) == 0) {
+        catch_with(SIGSEGV, leap, 0);
+        *(volatile int *)16 = 1;
+    } else {
+        puts("leapt out of a fault");
+    }
+
+    double x = 3.25;
+    catch_with(SIGVTALRM, compute, 0);
+    raise(SIGVTALRM);
+    printf("float %g %g\n", x * 2, computed);
+
+    struct itimerval ticking = {.it_value = {.tv_usec = 5000}, .it_interval = {.tv_usec = 5000}};
+    catch_with(SIGALRM, note, SA_RESTART);
+    seen[SIGALRM] = 0;
+    setitimer(ITIMER_REAL, &ticking, NULL);
+    volatile unsigned long work = 0;
+    while (seen[SIGALRM] < 5) {
+        work++;
+    }
+    memset(&ticking, 0, sizeof ticking);
+    setitimer(ITIMER_REAL, &ticking, NULL);
+    puts("five ticks");
+
+    pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    int status;
+    kill(pid, SIGSTOP);
+    waitpid(pid, &status, WUNTRACED);
+    printf("stopped %d by %d\n", WIFSTOPPED(status), WSTOPSIG(status));
+    kill(pid, SIGCONT);
+    waitpid(pid, &status, WCONTINUED);
+    printf("continued %d\n", WIFCONTINUED(status) != 0);
+    kill(pid, SIGTERM);
+    waitpid(pid, &status, 0);
+    printf("ended by %d\n", WTERMSIG(status));
+
+    int p[2];
+    if (pipe(p) == 0) {
+        close(p[0]);
+        catch_with(SIGPIPE, note, 0);
+        ssize_t n = write(p[1], "x", 1);
+        printf("broken pipe: %zd %d, signal %d\n", n, errno == EPIPE, seen[SIGPIPE]);
+        pid = fork();
+        if (pid == 0) {
+            signal(SIGPIPE, SIG_DFL);
+            _exit(write(p[1], "x", 1) == 1);
+        }
+        waitpid(pid, &status, 0);
+        printf("killed by %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    }
+
+    signal(SIGCHLD, SIG_IGN);
+    if (fork() == 0) {
+        _exit(0);
+    }
+    int result = wait(&status);
+    printf("ignored child: %d %s\n", result, strerror(errno));
+
+    sigset_t empty;
+    sigemptyset(&empty);
+    catch_with(SIGALRM, note, 0);
+    alarm(1);
+    result = sigsuspend(&empty);
+    printf("sigsuspend: %d %s\n", result, strerror(errno));
+    return 0;
+}
