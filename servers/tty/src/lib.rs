@@ -1,5 +1,5 @@
 //! The terminal server's logic. [`termios`] is what programs set, [`queue`] the bytes that wait to be read, [`discipline`] the line discipline
-//! between them.
+//! between them; [`terminal`] is one terminal with its line and job control, [`world`] what it needs of others.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -7,4 +7,6 @@ extern crate alloc;
 
 pub mod discipline;
 pub mod queue;
+pub mod terminal;
 pub mod termios;
+pub mod world;
