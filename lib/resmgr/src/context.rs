@@ -1,8 +1,11 @@
 //! What a callback may use while it works on a request: the caller's parts, who the caller is, the time, waking others.
 
+use crate::layout;
+use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Error;
+use cairn_idl::fs::s;
 use cairn_idl::{errno, label};
 use cairn_rt::Received;
 
@@ -14,6 +17,8 @@ pub enum Failure {
     /// Not now: run the request again after [`Context::wake`] with this key. Answered EINTR when the caller is interrupted
     /// (or [`Context::progress`] if [`Context::progress_is_result`] says so).
     Wait(u64),
+    /// The same with two keys, either of which will do.
+    WaitEither([u64; 2]),
     /// The name goes on elsewhere; the text is in [`Context::redirect`].
     Redirect,
 }
@@ -34,8 +39,11 @@ impl From<Error> for Failure {
 pub(crate) struct Later {
     /// Keys woken since the last look.
     pub woken: Vec<u64>,
-    /// Where the name goes on after [`Failure::Redirect`].
+    /// Where the name goes on after [`Failure::Redirect`], and which of two paths it was.
     pub redirect: Vec<u8>,
+    pub which: u64,
+    /// When the server wants its tick.
+    pub deadline: Option<u64>,
 }
 
 /// One request in progress.
@@ -97,10 +105,49 @@ impl Context<'_> {
         }
     }
 
+    /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all).
+    pub fn wake_at(&mut self, deadline: Option<u64>) {
+        self.later.deadline = deadline;
+    }
+
+    /// [`Failure::Redirect`] to whoever serves a device or FIFO node of this kind; for `open` of a server that only keeps such nodes.
+    pub fn redirect_special(&mut self, meta: &Meta) -> Failure {
+        let mut text = [0u8; 40];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            text[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        let mut digits = [0u8; 20];
+        if meta.mode & s::IFMT == s::IFIFO {
+            put(b"fifo:");
+            put(decimal(meta.ino, &mut digits));
+        } else {
+            put(b"dev:");
+            put(decimal(layout::major(meta.rdev) as u64, &mut digits));
+            put(b":");
+            put(decimal(layout::minor(meta.rdev) as u64, &mut digits));
+        }
+        self.redirect(&text[..at])
+    }
+
     /// Say where a name goes on, for [`Failure::Redirect`]: an absolute path or a scheme (`dev:1:3`). The rest of the path is added by the framework.
     pub fn redirect(&mut self, name: &[u8]) -> Failure {
         self.later.redirect.clear();
         self.later.redirect.extend_from_slice(name);
         Failure::Redirect
+    }
+}
+
+/// A number in decimal digits.
+pub fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &digits[at..];
+        }
     }
 }

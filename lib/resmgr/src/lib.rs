@@ -15,13 +15,23 @@ extern crate alloc;
 
 pub mod context;
 pub mod dirent;
+pub mod event;
+pub mod fake;
+mod files;
 pub mod handle;
 pub mod layout;
+pub mod lock;
+pub mod manager;
+mod names;
+pub mod path;
+pub mod permission;
 pub mod server;
 pub mod transport;
+pub mod waiting;
 
 pub use context::{Context, Failure};
 pub use dirent::Dirents;
 pub use handle::{Handle, Handles};
+pub use manager::Manager;
 pub use server::{Change, Data, Meta, New, Opened, Readiness, Rename, Server};
 pub use transport::{Native, Transport};

@@ -375,11 +375,7 @@ pub trait Server: Sized {
         let _ = cx;
     }
 
-    /// When to call [`Server::tick`] next (monotonic ns).
-    fn deadline(&self) -> Option<u64> {
-        None
-    }
-
+    /// The time given to [`Context::wake_at`] has come.
     fn tick(&mut self, cx: &mut Context) {
         let _ = cx;
     }

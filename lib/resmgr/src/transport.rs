@@ -1,6 +1,7 @@
 //! The nucleus as the framework sees it. [`Native`] is the real thing; [`crate::fake::Fake`] lets tests play the clients.
 
-use cairn_abi::{Error, Token};
+use cairn_abi::service::{current, memory::pool};
+use cairn_abi::{flag, layout, Error, Token};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received, Receiver};
 
@@ -22,6 +23,8 @@ pub trait Transport {
     ) -> Result<Received, Error>;
     /// A new portal to this server's channel.
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
+    /// The badge of a portal that leads to this server's own channel.
+    fn own_badge(&mut self, portal: Portal) -> Option<u64>;
     fn notify(&mut self, portal: Portal, value: u64);
     fn close(&mut self, portal: Portal);
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
@@ -34,6 +37,7 @@ pub trait Transport {
 }
 
 /// The nucleus itself.
+#[derive(Clone, Copy, Debug)]
 pub struct Native {
     pub receiver: Receiver,
     /// Wall-clock nanoseconds at monotonic time 0 (system page).
@@ -52,7 +56,12 @@ impl Transport for Native {
     }
 
     fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error> {
-        self.receiver.reply(token, reply)
+        match self.receiver.reply(token, reply) {
+            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
+                self.receiver.reply(token, reply)
+            }
+            result => result,
+        }
     }
 
     fn receive(&mut self, deadline: Option<u64>) -> Result<Received, Error> {
@@ -65,11 +74,23 @@ impl Transport for Native {
         reply: Reply,
         deadline: Option<u64>,
     ) -> Result<Received, Error> {
-        self.receiver.reply_receive(token, reply, deadline)
+        match self.receiver.reply_receive(token, reply, deadline) {
+            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
+                self.receiver.reply_receive(token, reply, deadline)
+            }
+            result => result,
+        }
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
         self.receiver.make_portal(badge)
+    }
+
+    fn own_badge(&mut self, portal: Portal) -> Option<u64> {
+        let words = Portal::CURRENT
+            .service(current::PORTAL_INFO, &[portal.0 as u64])
+            .ok()?;
+        (words[5] == 1).then_some(words[4])
     }
 
     fn notify(&mut self, portal: Portal, value: u64) {
@@ -106,4 +127,10 @@ impl Transport for Native {
         }
         count
     }
+}
+
+/// Ask `vm` to give the nucleus memory for portals.
+fn more_portals() -> bool {
+    let message = Message::new(&[cairn_idl::vm::MORE_OBJECTS, pool::PORTAL]);
+    matches!(Portal(layout::native_slot::VM).call(message), Ok(words) if words[0] == 0)
 }

@@ -1,0 +1,273 @@
+//! The loop: receive, dispatch, reply; the last reply of a round and the next receive are one entry into the nucleus.
+
+use crate::context::{Context, Failure};
+use crate::manager::Manager;
+use crate::server::Server;
+use crate::transport::Transport;
+use crate::waiting::{Parked, Ready};
+use cairn_abi::{flag, pulse, received, Error, Token};
+use cairn_idl::errno::*;
+use cairn_idl::fs::poll;
+use cairn_rt::channel::Reply;
+use cairn_rt::Received;
+
+/// Serve for ever.
+pub fn serve<S: Server, T: Transport>(
+    manager: &mut Manager<S>,
+    server: &mut S,
+    transport: &mut T,
+) -> ! {
+    let mut next = transport.receive(manager.waiting.later.deadline);
+    loop {
+        next = manager.step(server, transport, next);
+    }
+}
+
+/// Badges of the portals that a reply mints.
+fn minted(reply: &Reply) -> ([u64; 4], usize) {
+    let mut badges = [0; 4];
+    let count = if reply.flags & flag::MINT != 0 {
+        (reply.portals as usize).min(4)
+    } else {
+        0
+    };
+    badges[..count].copy_from_slice(&reply.words[8 - count..]);
+    (badges, count)
+}
+
+impl<S: Server> Manager<S> {
+    /// Work on what was received and on all that it makes ready; then the next receive.
+    pub fn step<T: Transport>(
+        &mut self,
+        server: &mut S,
+        transport: &mut T,
+        received: Result<Received, Error>,
+    ) -> Result<Received, Error> {
+        let mut work = None;
+        match received {
+            Ok(request) if request.kind == received::kind::MESSAGE => {
+                work = Some(Parked {
+                    request,
+                    ..Parked::default()
+                });
+            }
+            Ok(event) if event.kind == received::kind::PULSE => {
+                self.pulse(server, transport, &event);
+            }
+            Ok(_) => {}
+            Err(Error::TimedOut) => {
+                self.waiting.later.deadline = None;
+                self.with_context(transport, &Parked::default(), |cx| server.tick(cx));
+            }
+            Err(_) => {}
+        }
+        loop {
+            let Some(parked) = work.take().or_else(|| self.next_request(server, transport)) else {
+                return transport.receive(self.waiting.later.deadline);
+            };
+            let token = parked.request.token;
+            let reply = self.core.dispatch(
+                server,
+                &mut self.waiting,
+                &mut self.redirect,
+                transport,
+                &parked,
+            );
+            let more = !self.waiting.later.woken.is_empty() && self.waiting.collect();
+            let Some(reply) = reply else { continue };
+            let minted = minted(&reply);
+            let error = if more || self.waiting.has_ready() {
+                match transport.reply(token, reply) {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                }
+            } else {
+                match transport.reply_receive(token, reply, self.waiting.later.deadline) {
+                    Ok(next) => return Ok(next),
+                    Err(error @ (Error::TimedOut | Error::Interrupted)) => return Err(error),
+                    Err(error) => error,
+                }
+            };
+            self.undelivered(server, transport, token, error, minted);
+        }
+    }
+
+    /// A reply could not be delivered: handles that it would have carried go, and the caller (if it still exists) learns why.
+    fn undelivered(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        token: Token,
+        error: Error,
+        (badges, count): ([u64; 4], usize),
+    ) {
+        for &badge in &badges[..count] {
+            self.close(server, transport, badge);
+        }
+        let number = match error {
+            Error::BadToken | Error::Dead => return,
+            Error::BadAddress => EFAULT,
+            Error::NoSlot => EMFILE,
+            Error::NoMemory => ENFILE,
+            _ => EINVAL,
+        };
+        // If this fails as well the caller is gone.
+        let _ = transport.reply(token, Reply::result(-number));
+    }
+
+    /// The next waiting request to run again. Registrations that come first are looked after.
+    fn next_request(&mut self, server: &mut S, transport: &mut dyn Transport) -> Option<Parked> {
+        loop {
+            match self.waiting.next_ready() {
+                Some(Ready::Request(parked)) => return Some(parked),
+                Some(Ready::Registration {
+                    badge,
+                    sender,
+                    cookie,
+                }) => self.look_after(server, transport, badge, sender, cookie),
+                None if self.waiting.collect() => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// Notify a registration's portal if its handle is ready now.
+    fn look_after(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        badge: u64,
+        sender: u32,
+        cookie: u64,
+    ) {
+        let Some((index, registration)) = self.waiting.registration(badge, sender, cookie) else {
+            return;
+        };
+        let Some(handle) = self.core.handles.get(badge) else {
+            return;
+        };
+        let mut cx = Context {
+            request: &Received::default(),
+            progress: 0,
+            progress_is_result: false,
+            transport,
+            later: &mut self.waiting.later,
+        };
+        let mask = registration.mask | poll::ERR | poll::HUP;
+        match server.poll(&mut cx, handle) {
+            Ok(readiness) if readiness.ready & mask == 0 => {
+                self.waiting.registrations[index].keys = readiness.keys;
+            }
+            _ => {
+                self.waiting.registrations.swap_remove(index);
+                transport.notify(registration.portal, 1);
+                transport.close(registration.portal);
+            }
+        }
+    }
+
+    fn pulse(&mut self, server: &mut S, transport: &mut dyn Transport, event: &Received) {
+        match event.words[0] {
+            pulse::CLOSED => self.close(server, transport, event.badge),
+            pulse::UNBLOCK => {
+                if let Some(parked) = self.waiting.remove(event.words[1]) {
+                    self.cancel(server, transport, &parked, Some(EINTR));
+                }
+            }
+            pulse::GONE => {
+                if let Some(parked) = self.waiting.remove(event.words[1]) {
+                    self.cancel(server, transport, &parked, None);
+                }
+            }
+            _ => {
+                let parked = Parked {
+                    request: *event,
+                    ..Parked::default()
+                };
+                self.with_context(transport, &parked, |cx| server.pulse(cx, &parked.request));
+            }
+        }
+    }
+
+    /// A waiting request ends without its result.
+    fn cancel(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        parked: &Parked,
+        number: Option<i64>,
+    ) {
+        self.core.forget_lock_wait(&parked.request);
+        self.with_context(transport, parked, |cx| server.cancelled(cx));
+        if let Some(number) = number {
+            let result = if parked.progress_is_result && parked.progress != 0 {
+                parked.progress as i64
+            } else {
+                -number
+            };
+            // A caller that is gone meanwhile needs no answer.
+            let _ = transport.reply(parked.request.token, Reply::result(result));
+        }
+    }
+
+    /// The last holder of a handle's portal is gone.
+    pub(crate) fn close(&mut self, server: &mut S, transport: &mut dyn Transport, badge: u64) {
+        if badge >> 32 == 0 {
+            return;
+        }
+        while let Some(parked) = self.waiting.remove_badge(badge) {
+            self.cancel(server, transport, &parked, Some(EBADF));
+        }
+        if !self.waiting.registrations.is_empty() {
+            self.waiting.registrations.retain(|registration| {
+                let stays = registration.badge != badge;
+                if !stays {
+                    transport.close(registration.portal);
+                }
+                stays
+            });
+        }
+        let Some(entry) = self.core.handles.remove(badge) else {
+            return;
+        };
+        if entry.locks {
+            if let Ok(meta) = server.meta(entry.handle.node) {
+                if self.core.locks.close(meta.ino, badge) {
+                    self.waiting
+                        .later
+                        .woken
+                        .push(crate::files::lock_key(meta.ino));
+                }
+            }
+        }
+        self.with_context(transport, &Parked::default(), |cx| {
+            server.close(cx, entry.handle)
+        });
+    }
+
+    fn with_context<R>(
+        &mut self,
+        transport: &mut dyn Transport,
+        parked: &Parked,
+        run: impl FnOnce(&mut Context) -> R,
+    ) -> R {
+        run(&mut Context {
+            request: &parked.request,
+            progress: parked.progress,
+            progress_is_result: parked.progress_is_result,
+            transport,
+            later: &mut self.waiting.later,
+        })
+    }
+}
+
+impl<S: Server> Manager<S> {
+    /// Run a callback of the server's own making outside any request (at start-up, for tests).
+    pub fn run<R>(
+        &mut self,
+        transport: &mut dyn Transport,
+        run: impl FnOnce(&mut Context) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.with_context(transport, &Parked::default(), run)
+    }
+}

@@ -1,0 +1,282 @@
+//! The nucleus for tests on the host: requests are byte slices, replies are kept for looking at.
+//!
+//! [`Bench`] holds a server, its manager and the fake transport; [`Bench::call`] sends a request and gives the answer (`None` while it waits);
+//! [`Bench::answer`] asks for the answer of a request that waited.
+
+use crate::manager::Manager;
+use crate::server::Server;
+use crate::transport::Transport;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use cairn_abi::{flag, pulse, received, Error, Token};
+use cairn_rt::channel::Reply;
+use cairn_rt::{Message, Portal, Received};
+
+struct Caller {
+    out: Vec<u8>,
+    input: Vec<u8>,
+    reply: Option<[u64; 8]>,
+    minted: Vec<u64>,
+}
+
+/// An answer as the caller sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub words: [u64; 8],
+    /// The whole in part.
+    pub data: Vec<u8>,
+    /// Badges of minted portals.
+    pub minted: Vec<u64>,
+}
+
+impl Answer {
+    /// The result: a count or −errno.
+    pub fn result(&self) -> i64 {
+        self.words[0] as i64
+    }
+
+    /// The first `result` bytes of the in part.
+    pub fn bytes(&self) -> &[u8] {
+        &self.data[..self.result().max(0) as usize]
+    }
+}
+
+type Service = Box<dyn FnMut(Portal, [u64; 8]) -> [u64; 8]>;
+
+/// The transport. Everything that the server did to the world is in its fields.
+#[derive(Default)]
+pub struct Fake {
+    callers: BTreeMap<Token, Caller>,
+    next_token: Token,
+    pub notified: Vec<(Portal, u64)>,
+    pub closed: Vec<Portal>,
+    /// Clock, both kinds; tests set it.
+    pub time: u64,
+    /// Supplementary groups of every domain.
+    pub groups: Vec<u32>,
+    /// Badges of portals that lead back to the server, by slot.
+    pub own: BTreeMap<u32, u64>,
+    /// Answers calls to other servers.
+    pub service: Option<Service>,
+    /// Fail the next mint as if the caller's table were full.
+    pub no_slot: bool,
+}
+
+impl Transport for Fake {
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        let caller = self.callers.get(&token).ok_or(Error::BadToken)?;
+        let left = caller.out.get(offset as usize..).unwrap_or(&[]);
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        Ok(count)
+    }
+
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error> {
+        let caller = self.callers.get_mut(&token).ok_or(Error::BadToken)?;
+        let room = caller.input.get_mut(offset as usize..).unwrap_or(&mut []);
+        let count = room.len().min(from.len());
+        room[..count].copy_from_slice(&from[..count]);
+        Ok(count)
+    }
+
+    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error> {
+        let no_slot = self.no_slot && reply.portals != 0;
+        let caller = self.callers.get_mut(&token).ok_or(Error::BadToken)?;
+        assert!(caller.reply.is_none(), "a request was answered twice");
+        if no_slot {
+            self.no_slot = false;
+            return Err(Error::NoSlot);
+        }
+        let end = reply.offset as usize + reply.data.len();
+        let Some(room) = caller.input.get_mut(reply.offset as usize..end) else {
+            return Err(Error::BadArgument);
+        };
+        room.copy_from_slice(reply.data);
+        caller.reply = Some(reply.words);
+        if reply.flags & flag::MINT != 0 {
+            caller.minted = reply.words[8 - reply.portals as usize..].to_vec();
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, _: Option<u64>) -> Result<Received, Error> {
+        Err(Error::Again)
+    }
+
+    fn reply_receive(
+        &mut self,
+        token: Token,
+        reply: Reply,
+        _: Option<u64>,
+    ) -> Result<Received, Error> {
+        self.reply(token, reply)?;
+        // What a real receive would never return, so the step ends.
+        Err(Error::Interrupted)
+    }
+
+    fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
+        let slot = 1000 + self.own.len() as u32;
+        self.own.insert(slot, badge);
+        Ok(Portal(slot))
+    }
+
+    fn own_badge(&mut self, portal: Portal) -> Option<u64> {
+        self.own.get(&portal.0).copied()
+    }
+
+    fn notify(&mut self, portal: Portal, value: u64) {
+        self.notified.push((portal, value));
+    }
+
+    fn close(&mut self, portal: Portal) {
+        self.closed.push(portal);
+    }
+
+    fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error> {
+        match &mut self.service {
+            Some(service) => Ok(service(portal, message.words)),
+            None => Err(Error::BadPortal),
+        }
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        self.time
+    }
+
+    fn realtime(&mut self) -> u64 {
+        self.time
+    }
+
+    fn groups(&mut self, _: u32, into: &mut [u32]) -> usize {
+        let count = self.groups.len().min(into.len());
+        into[..count].copy_from_slice(&self.groups[..count]);
+        count
+    }
+}
+
+/// A server on the bench.
+pub struct Bench<S: Server> {
+    pub server: S,
+    pub manager: Manager<S>,
+    pub fake: Fake,
+    /// Label and domain of the next requests.
+    pub label: u64,
+    pub sender: u32,
+}
+
+impl<S: Server> Bench<S> {
+    pub fn new(server: S, prefix: &[u8]) -> Bench<S> {
+        Bench {
+            server,
+            manager: Manager::new(prefix),
+            fake: Fake::default(),
+            label: 0,
+            sender: 1,
+        }
+    }
+
+    /// Send a request; its token, for [`Bench::answer`].
+    pub fn send(&mut self, badge: u64, words: &[u64], out: &[u8], in_len: usize) -> Token {
+        self.fake.next_token += 1;
+        let token = self.fake.next_token;
+        self.fake.callers.insert(
+            token,
+            Caller {
+                out: out.to_vec(),
+                input: vec![0; in_len],
+                reply: None,
+                minted: Vec::new(),
+            },
+        );
+        let mut request = Received {
+            kind: received::kind::MESSAGE,
+            badge,
+            token,
+            sender: self.sender,
+            label: self.label,
+            out_len: out.len(),
+            in_len,
+            interruptible: true,
+            ..Received::default()
+        };
+        request.words[..words.len()].copy_from_slice(words);
+        request.portals = (request.words[7] != 0) as usize;
+        let _ = self
+            .manager
+            .step(&mut self.server, &mut self.fake, Ok(request));
+        token
+    }
+
+    /// The answer, once.
+    pub fn answer(&mut self, token: Token) -> Option<Answer> {
+        self.fake.callers.get(&token)?.reply?;
+        let caller = self.fake.callers.remove(&token)?;
+        Some(Answer {
+            words: caller.reply?,
+            data: caller.input,
+            minted: caller.minted,
+        })
+    }
+
+    /// Send a request and take its answer; `None` if it waits.
+    pub fn call(&mut self, badge: u64, words: &[u64], out: &[u8], in_len: usize) -> Option<Answer> {
+        let token = self.send(badge, words, out, in_len);
+        self.answer(token)
+    }
+
+    /// The result word of a request that must not wait.
+    pub fn result(&mut self, badge: u64, words: &[u64], out: &[u8]) -> i64 {
+        self.call(badge, words, out, cairn_idl::fs::PATH_MAX)
+            .map_or(i64::MIN, |answer| answer.result())
+    }
+
+    /// OPEN through the mount portal: the new handle's badge, or the (negative) result.
+    pub fn open(&mut self, path: &[u8], flags: u64, mode: u64) -> Result<u64, i64> {
+        let words = [cairn_idl::fs::OPEN, flags, mode];
+        let answer = self
+            .call(0, &words, path, cairn_idl::fs::PATH_MAX)
+            .ok_or(i64::MIN)?;
+        match answer.minted.first() {
+            Some(&badge) if answer.result() == 0 => Ok(badge),
+            _ => Err(answer.result()),
+        }
+    }
+
+    pub fn pulse(&mut self, code: u64, value: u64, badge: u64) {
+        let mut event = Received {
+            kind: received::kind::PULSE,
+            badge,
+            ..Received::default()
+        };
+        event.words[0] = code;
+        event.words[1] = value;
+        let _ = self
+            .manager
+            .step(&mut self.server, &mut self.fake, Ok(event));
+    }
+
+    /// The last holder of a handle is gone.
+    pub fn close(&mut self, badge: u64) {
+        self.pulse(pulse::CLOSED, 0, badge);
+    }
+
+    /// A caller was interrupted.
+    pub fn interrupt(&mut self, token: Token) {
+        self.pulse(pulse::UNBLOCK, token, 0);
+    }
+
+    /// A caller died.
+    pub fn die(&mut self, token: Token) {
+        self.fake.callers.remove(&token);
+        self.pulse(pulse::GONE, token, 0);
+    }
+
+    /// The deadline of the server has come.
+    pub fn time_out(&mut self) {
+        let _ = self
+            .manager
+            .step(&mut self.server, &mut self.fake, Err(Error::TimedOut));
+    }
+}

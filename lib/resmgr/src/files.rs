@@ -1,0 +1,498 @@
+//! Operations on an open file: data, position, flags, readiness, mapping, locks.
+
+use crate::context::{Context, Failure};
+use crate::dirent::Dirents;
+use crate::handle::{Entry, Handle};
+use crate::lock::{end_of, Owner, Record, Refused};
+use crate::manager::Core;
+use crate::permission;
+use crate::server::{Answer, Change, Server};
+use crate::waiting::{Registration, REGISTRATIONS_MAX, REGISTRATIONS_OF_ONE};
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
+use cairn_rt::channel::Reply;
+use cairn_rt::{Portal, Received};
+
+/// Most bytes of one READ or WRITE, as in Linux.
+const TRANSFER_MAX: usize = 0x7fff_f000;
+const RWF_NOWAIT: u64 = 8;
+const RWF_APPEND: u64 = 16;
+/// Flags that F_SETFL changes.
+const SETTABLE: u64 = o::APPEND | o::NONBLOCK | o::DIRECT | o::NOATIME;
+/// Set in keys of requests that wait for a lock, so that they are apart from servers' keys.
+const LOCK_KEYS: u64 = 1 << 63;
+
+pub(crate) fn lock_key(ino: u64) -> u64 {
+    LOCK_KEYS | ino
+}
+
+fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+/// What a wait becomes for a handle (or request) that must not block: what was done so far, or EAGAIN.
+fn blocked(cx: &Context, nonblocking: bool, failure: Failure) -> Answer<usize> {
+    match failure {
+        Failure::Wait(_) | Failure::WaitEither(_) if nonblocking => {
+            if cx.progress_is_result && cx.progress != 0 {
+                Ok(cx.progress as usize)
+            } else {
+                fail(EAGAIN)
+            }
+        }
+        failure => Err(failure),
+    }
+}
+
+impl<S: Server> Core<S> {
+    fn entry(&mut self, badge: u64) -> Answer<&mut Entry<S>> {
+        self.handles.entry(badge).ok_or(Failure::Errno(EBADF))
+    }
+
+    fn handle(&mut self, badge: u64) -> Answer<&mut Handle<S>> {
+        self.handles.get(badge).ok_or(Failure::Errno(EBADF))
+    }
+
+    /// The offset that a READ or WRITE means.
+    fn offset(entry: &Entry<S>, wish: u64) -> Answer<u64> {
+        let seekable = entry.handle.kind & kind::SEEKABLE != 0;
+        if wish == POSITION {
+            Ok(if seekable { entry.position } else { 0 })
+        } else if !seekable {
+            fail(ESPIPE)
+        } else if wish > i64::MAX as u64 {
+            fail(EINVAL)
+        } else {
+            Ok(wish)
+        }
+    }
+
+    pub fn read<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let entry = self.entry(cx.request.badge)?;
+        if !entry.handle.readable() {
+            return fail(EBADF);
+        }
+        if entry.handle.kind & kind::DIRECTORY != 0 {
+            return fail(EISDIR);
+        }
+        let wish = cx.request.words[1];
+        let offset = Self::offset(entry, wish)?;
+        let length = cx.request.in_len.min(TRANSFER_MAX);
+        if length == 0 {
+            return Ok(Reply::result(0));
+        }
+        let Entry {
+            handle, position, ..
+        } = entry;
+        let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
+        let moves = wish == POSITION && handle.kind & kind::SEEKABLE != 0;
+        match server.read(cx, handle, offset, length) {
+            Ok(data) => {
+                let total = (data.done + data.rest.len()) as u64;
+                if moves {
+                    *position = offset + total;
+                }
+                let mut reply = Reply::new(&[total]).data(data.rest);
+                reply.offset = data.done as u64;
+                Ok(reply)
+            }
+            Err(failure) => {
+                blocked(cx, nonblocking, failure).map(|done| Reply::result(done as i64))
+            }
+        }
+    }
+
+    pub fn write<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let entry = self.entry(cx.request.badge)?;
+        if !entry.handle.writable() {
+            return fail(EBADF);
+        }
+        let wish = cx.request.words[1];
+        let mut offset = Self::offset(entry, wish)?;
+        let length = cx.request.out_len.min(TRANSFER_MAX);
+        let Entry {
+            handle, position, ..
+        } = entry;
+        let seekable = handle.kind & kind::SEEKABLE != 0;
+        if seekable && length == 0 {
+            return Ok(Reply::result(0));
+        }
+        let appends = handle.flags & o::APPEND != 0 || cx.request.words[2] & RWF_APPEND != 0;
+        if seekable && (appends || cx.uid() != 0) {
+            let meta = server.meta(handle.node)?;
+            if appends {
+                offset = meta.size;
+            }
+            drop_set_id(server, cx, handle.node, meta.mode)?;
+        }
+        let length = length.min((i64::MAX as u64).saturating_sub(offset) as usize);
+        if length == 0 && seekable {
+            return fail(EFBIG);
+        }
+        let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
+        let done = match server.write(cx, handle, offset, length) {
+            Ok(done) => done,
+            Err(failure) => blocked(cx, nonblocking, failure)?,
+        };
+        if seekable && wish == POSITION {
+            *position = offset + done as u64;
+        }
+        Ok(Reply::result(done as i64))
+    }
+
+    pub fn seek<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let entry = self.entry(cx.request.badge)?;
+        let [_, offset, whence, ..] = cx.request.words;
+        if entry.handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        if entry.handle.kind & kind::SEEKABLE == 0 {
+            return fail(ESPIPE);
+        }
+        let directory = entry.handle.kind & kind::DIRECTORY != 0;
+        let base = match whence {
+            0 => 0,
+            1 => entry.position,
+            2..=4 if directory => return fail(EINVAL),
+            2 => server.meta(entry.handle.node)?.size,
+            3 | 4 => {
+                let size = server.meta(entry.handle.node)?.size;
+                if offset >= size {
+                    return fail(ENXIO);
+                }
+                let found = server.seek_data(cx, &mut entry.handle, offset, whence == 4, size)?;
+                entry.position = found;
+                return Ok(Reply::result(found as i64));
+            }
+            _ => return fail(EINVAL),
+        };
+        let target = (base as i64)
+            .checked_add(offset as i64)
+            .ok_or(Failure::Errno(EOVERFLOW))?;
+        if target < 0 {
+            return fail(EINVAL);
+        }
+        entry.position = target as u64;
+        Ok(Reply::result(target))
+    }
+
+    pub fn readdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let entry = self
+            .handles
+            .entry(cx.request.badge)
+            .ok_or(Failure::Errno(EBADF))?;
+        if entry.handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        if entry.handle.kind & kind::DIRECTORY == 0 {
+            return fail(ENOTDIR);
+        }
+        let room = cx.request.in_len.min(self.records.len());
+        let mut dirents = Dirents::new(&mut self.records[..room]);
+        let position = server.readdir(cx, &mut entry.handle, entry.position, &mut dirents)?;
+        let (used, full) = (dirents.len(), dirents.full());
+        if used == 0 && full {
+            return fail(EINVAL);
+        }
+        entry.position = position;
+        Ok(Reply::new(&[used as u64]).data(&self.records[..used]))
+    }
+
+    pub fn sync<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        if handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        if handle.kind & kind::SEEKABLE == 0 {
+            return fail(EINVAL);
+        }
+        server.sync(cx, handle)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn getflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        Ok(Reply::result(handle.flags as i64))
+    }
+
+    pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        if handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        handle.flags = handle.flags & !SETTABLE | cx.request.words[1] & SETTABLE;
+        Ok(Reply::result(0))
+    }
+
+    pub fn ioctl<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        if handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        let [_, request, argument, ..] = cx.request.words;
+        server.ioctl(cx, handle, request, argument)
+    }
+
+    pub fn poll<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        let [_, mask, wait, ..] = cx.request.words;
+        if handle.flags & o::PATH != 0 {
+            return Ok(Reply::result(poll::NVAL as i64));
+        }
+        let readiness = server.poll(cx, handle)?;
+        let ready = readiness.ready & (mask | poll::ERR | poll::HUP);
+        if ready == 0 && wait != 0 {
+            return Err(Failure::WaitEither(readiness.keys));
+        }
+        Ok(Reply::result(ready as i64))
+    }
+
+    pub fn poll_notify<'a>(
+        &'a mut self,
+        server: &'a mut S,
+        cx: &mut Context,
+        registrations: &mut Vec<Registration>,
+    ) -> Answer<Reply<'a>> {
+        let [_, mask, cookie, .., slot] = cx.request.words;
+        if cx.request.portals != 1 {
+            return fail(EINVAL);
+        }
+        let portal = Portal(slot as u32);
+        let result = self.register(server, cx, registrations, mask, cookie, portal);
+        if !matches!(result, Ok(0)) {
+            cx.transport.close(portal);
+        }
+        result.map(|ready| Reply::result(ready as i64))
+    }
+
+    fn register(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        registrations: &mut Vec<Registration>,
+        mask: u64,
+        cookie: u64,
+        portal: Portal,
+    ) -> Answer<u64> {
+        let (badge, sender) = (cx.request.badge, cx.request.sender);
+        let handle = self.handle(badge)?;
+        drop_registration(cx, registrations, cookie);
+        let readiness = server.poll(cx, handle)?;
+        let ready = readiness.ready & (mask | poll::ERR | poll::HUP);
+        if ready != 0 {
+            return Ok(ready);
+        }
+        let own = registrations.iter().filter(|r| r.sender == sender).count();
+        if registrations.len() >= REGISTRATIONS_MAX || own >= REGISTRATIONS_OF_ONE {
+            return fail(ENOSPC);
+        }
+        registrations.push(Registration {
+            badge,
+            sender,
+            cookie,
+            mask,
+            portal,
+            keys: readiness.keys,
+        });
+        Ok(0)
+    }
+
+    pub fn poll_cancel<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        registrations: &mut Vec<Registration>,
+    ) -> Answer<Reply<'a>> {
+        drop_registration(cx, registrations, cx.request.words[1]);
+        Ok(Reply::result(0))
+    }
+
+    pub fn map<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        let [_, offset, length, shared_writable, ..] = cx.request.words;
+        if handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        let shared_writable = shared_writable != 0;
+        if !handle.readable() || shared_writable && !handle.writable() {
+            return fail(EACCES);
+        }
+        let (portal, pages) = server.map(cx, handle, offset, length, shared_writable)?;
+        Ok(Reply::new(&[pages]).portal(portal, false))
+    }
+
+    pub fn allocate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request.badge)?;
+        let [_, mode, offset, length, ..] = cx.request.words;
+        if !handle.writable() {
+            return fail(EBADF);
+        }
+        if offset > i64::MAX as u64 || length == 0 || length > i64::MAX as u64 {
+            return fail(EINVAL);
+        }
+        if offset + length > i64::MAX as u64 {
+            return fail(EFBIG);
+        }
+        match server.meta(handle.node)?.mode & s::IFMT {
+            s::IFREG => {}
+            s::IFIFO | s::IFSOCK => return fail(ESPIPE),
+            _ => return fail(ENODEV),
+        }
+        server.allocate(cx, handle, mode, offset, length)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, command, kind, start, length, pid, ..] = cx.request.words;
+        let badge = cx.request.badge;
+        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
+        if entry.handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        if command > 2 || kind > 2 || start > i64::MAX as u64 || length > i64::MAX as u64 {
+            return fail(EINVAL);
+        }
+        let wish = Record {
+            owner: lock_owner(cx.request),
+            badge,
+            start,
+            end: end_of(start, length),
+            exclusive: kind == 1,
+        };
+        let ino = server.meta(entry.handle.node)?.ino;
+        if command == 0 {
+            return Ok(match self.locks.conflict(ino, &wish) {
+                None => Reply::new(&[0, 2, start, length, pid]),
+                Some(held) => Reply::new(&[
+                    0,
+                    held.exclusive as u64,
+                    held.start,
+                    if held.end == u64::MAX {
+                        0
+                    } else {
+                        held.end - held.start
+                    },
+                    match held.owner {
+                        Owner::Process(pid) => pid as u64,
+                        Owner::File(_) => u32::MAX as u64,
+                    },
+                ]),
+            });
+        }
+        if kind == 2 {
+            if self.locks.clear(ino, wish.owner, wish.start, wish.end) {
+                cx.wake(lock_key(ino));
+            }
+            return Ok(Reply::result(0));
+        }
+        if wish.exclusive && !entry.handle.writable() || !wish.exclusive && !entry.handle.readable()
+        {
+            return fail(EBADF);
+        }
+        entry.locks = true;
+        match self.locks.set(ino, wish, command == 2) {
+            Ok(()) => {
+                // A part that was exclusive may be shared now.
+                cx.wake(lock_key(ino));
+                Ok(Reply::result(0))
+            }
+            Err(Refused::Held(_)) if command == 2 => Err(Failure::Wait(lock_key(ino))),
+            Err(Refused::Held(_)) => fail(EAGAIN),
+            Err(Refused::Deadlock) => fail(EDEADLK),
+        }
+    }
+
+    /// A request ends that may have waited for a record lock.
+    pub fn forget_lock_wait(&mut self, request: &Received) {
+        if request.words[0] == fs::LOCK {
+            self.locks.forget_wait(lock_owner(request));
+        }
+    }
+
+    pub fn flock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let operation = cx.request.words[1];
+        let badge = cx.request.badge;
+        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
+        if entry.handle.flags & o::PATH != 0 {
+            return fail(EBADF);
+        }
+        let ino = server.meta(entry.handle.node)?.ino;
+        match operation & !4 {
+            8 => {
+                if self.locks.unlock_whole(ino, badge) {
+                    cx.wake(lock_key(ino));
+                }
+                Ok(Reply::result(0))
+            }
+            kind @ (1 | 2) => {
+                entry.locks = true;
+                if self.locks.lock_whole(ino, badge, kind == 2) {
+                    cx.wake(lock_key(ino));
+                    Ok(Reply::result(0))
+                } else if operation & 4 != 0 {
+                    fail(EAGAIN)
+                } else {
+                    Err(Failure::Wait(lock_key(ino)))
+                }
+            }
+            _ => fail(EINVAL),
+        }
+    }
+}
+
+/// Whose a record lock is: the process's that the request names, or the open file description's.
+fn lock_owner(request: &Received) -> Owner {
+    match request.words[5] {
+        0 => Owner::File(request.badge),
+        pid => Owner::Process(pid as u32),
+    }
+}
+
+/// Drop what the sender registered with this cookie on this handle.
+fn drop_registration(cx: &mut Context, registrations: &mut Vec<Registration>, cookie: u64) {
+    let (badge, sender) = (cx.request.badge, cx.request.sender);
+    if let Some(index) = registrations
+        .iter()
+        .position(|r| r.badge == badge && r.sender == sender && r.cookie == cookie)
+    {
+        let old = registrations.swap_remove(index);
+        cx.transport.close(old.portal);
+    }
+}
+
+/// Writing by somebody else than user 0 takes the set-id bits away.
+pub(crate) fn drop_set_id<S: Server>(
+    server: &mut S,
+    cx: &mut Context,
+    node: S::Node,
+    mode: u32,
+) -> Answer<()> {
+    let kept = without_set_id(mode);
+    if cx.uid() == 0 || kept == mode & 0o7777 || mode & s::IFMT != s::IFREG {
+        return Ok(());
+    }
+    let change = Change {
+        mode: Some(kept),
+        ..Change::default()
+    };
+    server.change(cx, node, &change)
+}
+
+/// Permission bits without set-user-id, and without set-group-id if it means that (and not mandatory locking).
+pub(crate) fn without_set_id(mode: u32) -> u32 {
+    let mut kept = mode & 0o7777 & !s::ISUID;
+    if mode & 0o010 != 0 {
+        kept &= !s::ISGID;
+    }
+    kept
+}
+
+/// For `permission` of truncation by path.
+pub(crate) fn check_write<S: Server>(
+    server: &mut S,
+    cx: &mut Context,
+    node: S::Node,
+) -> Answer<()> {
+    let meta = server.meta(node)?;
+    permission::check(cx, &meta, permission::WRITE)
+}

@@ -1,0 +1,224 @@
+//! From a request to its answer: decoding, the handle it came through, and what becomes of the callback's result.
+//!
+//! Every request is answered exactly once: by the reply that [`Core::dispatch`] makes, or later when it has waited and runs again, or with
+//! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
+
+use crate::context::{Context, Failure};
+use crate::handle::Handles;
+use crate::layout::STAT_SIZE;
+use crate::lock::Locks;
+use crate::path::{Found, Last, Names, Walk};
+use crate::server::{Answer, Server};
+use crate::transport::Transport;
+use crate::waiting::{Parked, Registration, Waiting};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::fs;
+use cairn_rt::channel::Reply;
+
+/// Most bytes of directory records in one answer.
+const RECORDS: usize = 32 * 1024;
+
+/// A manager: all open files, waiting requests and buffers of one server.
+pub struct Manager<S: Server> {
+    pub(crate) core: Core<S>,
+    pub(crate) waiting: Waiting,
+    pub(crate) redirect: Vec<u8>,
+}
+
+/// Open files and buffers.
+pub(crate) struct Core<S: Server> {
+    pub handles: Handles<S>,
+    pub locks: Locks,
+    /// Absolute path that this manager is mounted at; the root of all is the empty path.
+    pub prefix: Box<[u8]>,
+    /// Nodes that other managers are mounted on, with their absolute paths.
+    pub mounts: Vec<(S::Node, Vec<u8>)>,
+    pub first: Names,
+    pub second: Names,
+    /// Target of a symbolic link, or the path of a node.
+    pub text: Box<[u8]>,
+    pub records: Box<[u8]>,
+    pub structure: [u8; STAT_SIZE],
+}
+
+impl<S: Server> Manager<S> {
+    /// `prefix` is the absolute path that the manager is mounted at, without a slash at its end (the root of all: empty).
+    pub fn new(prefix: &[u8]) -> Manager<S> {
+        Manager {
+            core: Core {
+                handles: Handles::default(),
+                locks: Locks::default(),
+                prefix: prefix.into(),
+                mounts: Vec::new(),
+                first: Names::new(),
+                second: Names::new(),
+                text: vec![0; fs::PATH_MAX].into_boxed_slice(),
+                records: vec![0; RECORDS].into_boxed_slice(),
+                structure: [0; STAT_SIZE],
+            },
+            waiting: Waiting::default(),
+            redirect: Vec::new(),
+        }
+    }
+
+    /// How many files are open.
+    pub fn open_files(&self) -> usize {
+        self.core.handles.len()
+    }
+
+    /// How many requests wait.
+    pub fn waiting_requests(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl<S: Server> Core<S> {
+    /// Work on a request. `None`: it waits now. The reply may carry data of the server's, straight from where it lies.
+    pub fn dispatch<'a>(
+        &'a mut self,
+        server: &'a mut S,
+        waiting: &mut Waiting,
+        redirect: &'a mut Vec<u8>,
+        transport: &mut dyn Transport,
+        parked: &Parked,
+    ) -> Option<Reply<'a>> {
+        let mut cx = Context {
+            request: &parked.request,
+            progress: parked.progress,
+            progress_is_result: parked.progress_is_result,
+            transport,
+            later: &mut waiting.later,
+        };
+        let result = self.perform(server, &mut cx, &mut waiting.registrations);
+        let again = Parked {
+            request: parked.request,
+            progress: cx.progress,
+            progress_is_result: cx.progress_is_result,
+        };
+        match result {
+            Ok(reply) => Some(reply),
+            Err(Failure::Errno(number)) => Some(Reply::result(-number)),
+            Err(Failure::Wait(key)) => {
+                waiting.park([key; 2], again);
+                None
+            }
+            Err(Failure::WaitEither(keys)) => {
+                waiting.park(keys, again);
+                None
+            }
+            Err(Failure::Redirect) => {
+                core::mem::swap(redirect, &mut waiting.later.redirect);
+                if redirect.len() > fs::PATH_MAX || redirect.len() > parked.request.in_len {
+                    return Some(Reply::result(-ENAMETOOLONG));
+                }
+                let words = [-REDIRECT as u64, redirect.len() as u64, waiting.later.which];
+                Some(Reply::new(&words).data(redirect))
+            }
+        }
+    }
+
+    fn perform<'a>(
+        &'a mut self,
+        server: &'a mut S,
+        cx: &mut Context,
+        registrations: &mut Vec<Registration>,
+    ) -> Answer<Reply<'a>> {
+        match cx.request.words[0] {
+            fs::READ => self.read(server, cx),
+            fs::WRITE => self.write(server, cx),
+            fs::OPEN => self.open(server, cx),
+            fs::STAT => self.stat(server, cx),
+            fs::SEEK => self.seek(server, cx),
+            fs::READDIR => self.readdir(server, cx),
+            fs::TRUNCATE => self.truncate(server, cx),
+            fs::SYNC => self.sync(server, cx),
+            fs::STATFS => self.statfs(server, cx),
+            fs::CHMOD => self.chmod(server, cx),
+            fs::CHOWN => self.chown(server, cx),
+            fs::UTIMENS => self.utimens(server, cx),
+            fs::ACCESS => self.access(server, cx),
+            fs::MKDIR => self.mkdir(server, cx),
+            fs::MKNOD => self.mknod(server, cx),
+            fs::UNLINK => self.unlink(server, cx),
+            fs::RENAME => self.rename(server, cx),
+            fs::LINK => self.link(server, cx),
+            fs::SYMLINK => self.symlink(server, cx),
+            fs::READLINK => self.readlink(server, cx),
+            fs::GETPATH => self.getpath(server, cx),
+            fs::GETFLAGS => self.getflags(cx),
+            fs::SETFLAGS => self.setflags(cx),
+            fs::IOCTL => self.ioctl(server, cx),
+            fs::POLL => self.poll(server, cx),
+            fs::POLL_NOTIFY => self.poll_notify(server, cx, registrations),
+            fs::POLL_CANCEL => self.poll_cancel(cx, registrations),
+            fs::MMAP => self.map(server, cx),
+            fs::ALLOCATE => self.allocate(server, cx),
+            fs::LOCK => self.lock(server, cx),
+            fs::FLOCK => self.flock(server, cx),
+            fs::XATTR => Err(Failure::Errno(EOPNOTSUPP)),
+            fs::MOUNT_POINT => self.mount_point(server, cx),
+            _ => server.special(cx, &mut self.handles),
+        }
+    }
+
+    /// The node that a portal stands for.
+    pub fn start(&mut self, server: &mut S, badge: u64) -> Answer<S::Node> {
+        if badge >> 32 == 0 {
+            return Ok(server.root(badge));
+        }
+        match self.handles.get(badge) {
+            Some(handle) => Ok(handle.node),
+            None => Err(Failure::Errno(EBADF)),
+        }
+    }
+
+    /// Take the path of the request and walk it from the portal's node. A slash behind something that is no directory is ENOTDIR.
+    pub fn find(&mut self, server: &mut S, cx: &mut Context, last: Last) -> Answer<Found<S::Node>> {
+        self.first.fetch(cx)?;
+        let start = self.start(server, cx.request.badge)?;
+        self.walk(server, cx, start, last, false)
+    }
+
+    pub fn walk(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        start: S::Node,
+        last: Last,
+        second: bool,
+    ) -> Answer<Found<S::Node>> {
+        cx.later.which = second as u64;
+        let names = if second {
+            &mut self.second
+        } else {
+            &mut self.first
+        };
+        let found = Walk {
+            prefix: &self.prefix,
+            mounts: &self.mounts,
+            link: &mut self.text,
+        }
+        .run(server, cx, names, start, last)?;
+        if let (true, Some((_, meta))) = (found.slash, &found.node) {
+            if meta.mode & fs::s::IFMT != fs::s::IFDIR {
+                return Err(Failure::Errno(ENOTDIR));
+            }
+        }
+        Ok(found)
+    }
+
+    /// As [`Core::find`], and it must exist.
+    pub fn existing(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        last: Last,
+    ) -> Answer<(S::Node, crate::server::Meta)> {
+        self.find(server, cx, last)?
+            .node
+            .ok_or(Failure::Errno(ENOENT))
+    }
+}

@@ -1,0 +1,597 @@
+//! Operations that take a path: opening, attributes, and changes of the tree.
+
+use crate::context::{Context, Failure};
+use crate::files::{check_write, drop_set_id, without_set_id};
+use crate::layout;
+use crate::manager::Core;
+use crate::path::{Dots, Found, Last};
+use crate::permission::{self, EXECUTE, READ, WRITE};
+use crate::server::{Answer, Change, Meta, New, Rename, Server};
+use cairn_idl::errno::*;
+use cairn_idl::fs::{at, o, s, PATH_MAX};
+use cairn_rt::channel::Reply;
+use cairn_rt::Portal;
+
+/// Flags that only matter while opening.
+const OPEN_ONLY: u64 = o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC;
+const TMPFILE_BIT: u64 = o::TMPFILE & !o::DIRECTORY;
+const UTIME_NOW: u64 = 0x3fff_ffff;
+const UTIME_OMIT: u64 = 0x3fff_fffe;
+const RENAME_NOREPLACE: u64 = 1;
+const RENAME_EXCHANGE: u64 = 2;
+
+fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+fn is(meta: &Meta, kind: u32) -> bool {
+    meta.mode & s::IFMT == kind
+}
+
+fn last_for(flags: u64) -> Last {
+    if flags & at::SYMLINK_NOFOLLOW != 0 {
+        Last::Slash
+    } else {
+        Last::Follow
+    }
+}
+
+impl<S: Server> Core<S> {
+    // ---- opening
+
+    pub fn open<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, flags, mode, ..] = cx.request.words;
+        let exclusive = flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL;
+        let last = if flags & o::NOFOLLOW != 0 || exclusive {
+            Last::Slash
+        } else {
+            Last::Follow
+        };
+        let found = self.find(server, cx, last)?;
+        let path_only = flags & o::PATH != 0;
+        let mut created = false;
+        let (node, meta) = match found.node {
+            _ if flags & TMPFILE_BIT != 0 && !path_only => {
+                created = true;
+                self.unnamed(server, cx, &found, flags, mode)?
+            }
+            Some(_) if exclusive && !path_only => return fail(EEXIST),
+            Some(node) => node,
+            None if flags & o::CREAT == 0 || path_only => return fail(ENOENT),
+            None if found.slash => return fail(EISDIR),
+            None => {
+                created = true;
+                self.make(
+                    server,
+                    cx,
+                    &found,
+                    s::IFREG | mode as u32 & 0o7777,
+                    0,
+                    false,
+                )?
+            }
+        };
+        if !created {
+            let directory = is(&meta, s::IFDIR);
+            if is(&meta, s::IFLNK) && !path_only {
+                return fail(ELOOP);
+            }
+            if flags & o::DIRECTORY != 0 && !directory {
+                return fail(ENOTDIR);
+            }
+            if !path_only {
+                let mut want = match flags & o::ACCMODE {
+                    o::RDONLY => READ,
+                    o::WRONLY => WRITE,
+                    _ => READ | WRITE,
+                };
+                if flags & o::TRUNC != 0 {
+                    want |= WRITE;
+                }
+                if directory && (want & WRITE != 0 || flags & o::CREAT != 0) {
+                    return fail(EISDIR);
+                }
+                if cx.uid() != 0 {
+                    permission::check(cx, &meta, want)?;
+                    if flags & o::NOATIME != 0 {
+                        permission::owner(cx, &meta)?;
+                    }
+                }
+            }
+        }
+        let mut state = S::State::default();
+        let (node, kind) = if path_only {
+            (node, layout::default_kind(meta.mode))
+        } else {
+            let opened = server.open(cx, node, flags, &mut state)?;
+            if flags & o::TRUNC != 0 && !created && is(&meta, s::IFREG) {
+                if cx.uid() != 0 {
+                    drop_set_id(server, cx, node, meta.mode)?;
+                }
+                server.truncate(cx, opened.node, 0)?;
+            }
+            (opened.node, opened.kind)
+        };
+        let size = if flags & o::TRUNC != 0 { 0 } else { meta.size };
+        let badge = self.handles.insert(node, flags & !OPEN_ONLY, kind, state);
+        server.retain(node);
+        Ok(Reply::new(&[0, meta.mode as u64, kind, size, meta.ino]).mint(badge))
+    }
+
+    /// O_TMPFILE: a file without a name.
+    fn unnamed(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        found: &Found<S::Node>,
+        flags: u64,
+        mode: u64,
+    ) -> Answer<(S::Node, Meta)> {
+        let (dir, meta) = found.node.ok_or(Failure::Errno(ENOENT))?;
+        if !is(&meta, s::IFDIR) {
+            return fail(ENOTDIR);
+        }
+        if !matches!(flags & o::ACCMODE, o::WRONLY | o::RDWR) {
+            return fail(EINVAL);
+        }
+        permission::check(cx, &meta, WRITE | EXECUTE)?;
+        let new = new_node(cx, &meta, s::IFREG | mode as u32 & 0o7777, 0, &[]);
+        let node = server.create_unnamed(cx, dir, &new)?;
+        Ok((node, server.meta(node)?))
+    }
+
+    /// Make the node that a walk did not find.
+    fn make(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        found: &Found<S::Node>,
+        mode: u32,
+        rdev: u64,
+        second: bool,
+    ) -> Answer<(S::Node, Meta)> {
+        let range = found.name.ok_or(Failure::Errno(EEXIST))?;
+        if cx.uid() != 0 {
+            permission::check(cx, &found.dir_meta, WRITE | EXECUTE)?;
+        }
+        let names = if second { &self.second } else { &self.first };
+        let new = new_node(cx, &found.dir_meta, mode, rdev, &[]);
+        let node = server.create(cx, found.dir, names.name(range), &new)?;
+        Ok((node, server.meta(node)?))
+    }
+
+    // ---- attributes
+
+    pub fn stat<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let node = if cx.request.out_len == 0 {
+            self.start(server, cx.request.badge)?
+        } else {
+            self.existing(server, cx, last_for(cx.request.words[1]))?.0
+        };
+        let stat = server.stat(cx, node)?;
+        layout::stat_bytes(&stat, &mut self.structure);
+        Ok(Reply::result(0).data(&self.structure))
+    }
+
+    pub fn statfs<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let (node, _) = self.existing(server, cx, Last::Follow)?;
+        let statfs = server.statfs(cx, node)?;
+        let mut bytes = [0; layout::STATFS_SIZE];
+        layout::statfs_bytes(&statfs, &mut bytes);
+        self.structure[..layout::STATFS_SIZE].copy_from_slice(&bytes);
+        Ok(Reply::result(0).data(&self.structure[..layout::STATFS_SIZE]))
+    }
+
+    pub fn access<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, want, flags, label, ..] = cx.request.words;
+        if want > 7 {
+            return fail(EINVAL);
+        }
+        let (_, meta) = self.existing(server, cx, last_for(flags))?;
+        permission::check_as(cx, label, &meta, want as u32)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn chmod<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, mode, flags, ..] = cx.request.words;
+        let (node, meta) = self.existing(server, cx, last_for(flags))?;
+        if is(&meta, s::IFLNK) {
+            return fail(EOPNOTSUPP);
+        }
+        permission::owner(cx, &meta)?;
+        let mut mode = mode as u32 & 0o7777;
+        if mode & s::ISGID != 0
+            && cx.uid() != 0
+            && cx.gid() != meta.gid
+            && !permission::in_groups(cx, meta.gid)
+        {
+            mode &= !s::ISGID;
+        }
+        let change = Change {
+            mode: Some(mode),
+            ..Change::default()
+        };
+        server.change(cx, node, &change)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn chown<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, uid, gid, flags, ..] = cx.request.words;
+        let (node, meta) = self.existing(server, cx, last_for(flags))?;
+        let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
+        let (uid, gid) = (given(uid), given(gid));
+        if cx.uid() != 0 {
+            permission::owner(cx, &meta)?;
+            if uid.is_some_and(|uid| uid != meta.uid) {
+                return fail(EPERM);
+            }
+            if let Some(gid) = gid {
+                if gid != meta.gid && gid != cx.gid() && !permission::in_groups(cx, gid) {
+                    return fail(EPERM);
+                }
+            }
+        }
+        let kept = without_set_id(meta.mode);
+        let change = Change {
+            mode: (!is(&meta, s::IFDIR) && kept != meta.mode & 0o7777).then_some(kept),
+            uid,
+            gid,
+            ..Change::default()
+        };
+        server.change(cx, node, &change)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn utimens<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, atime, atime_ns, mtime, mtime_ns, flags, ..] = cx.request.words;
+        let (node, meta) = self.existing(server, cx, last_for(flags))?;
+        if atime_ns == UTIME_OMIT && mtime_ns == UTIME_OMIT {
+            return Ok(Reply::result(0));
+        }
+        if atime_ns == UTIME_NOW && mtime_ns == UTIME_NOW && cx.uid() != meta.uid {
+            // Whoever may write may set the time to now.
+            permission::check(cx, &meta, WRITE)?;
+        } else {
+            permission::owner(cx, &meta)?;
+        }
+        let now = cx.now();
+        let now = ((now / 1_000_000_000) as i64, (now % 1_000_000_000) as i64);
+        let time = |seconds: u64, ns: u64| match ns {
+            UTIME_OMIT => Ok(None),
+            UTIME_NOW => Ok(Some(now)),
+            0..1_000_000_000 => Ok(Some((seconds as i64, ns as i64))),
+            _ => fail(EINVAL),
+        };
+        let change = Change {
+            atime: time(atime, atime_ns)?,
+            mtime: time(mtime, mtime_ns)?,
+            ..Change::default()
+        };
+        server.change(cx, node, &change)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn truncate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let size = cx.request.words[1];
+        if size > i64::MAX as u64 {
+            return fail(EINVAL);
+        }
+        let (node, meta) = if cx.request.out_len == 0 {
+            let handle = self
+                .handles
+                .get(cx.request.badge)
+                .ok_or(Failure::Errno(EBADF))?;
+            if !handle.writable() {
+                return fail(EINVAL);
+            }
+            let node = handle.node;
+            (node, server.meta(node)?)
+        } else {
+            let (node, meta) = self.existing(server, cx, Last::Follow)?;
+            if is(&meta, s::IFDIR) {
+                return fail(EISDIR);
+            }
+            check_write(server, cx, node)?;
+            (node, meta)
+        };
+        if !is(&meta, s::IFREG) {
+            return fail(EINVAL);
+        }
+        drop_set_id(server, cx, node, meta.mode)?;
+        server.truncate(cx, node, size)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn readlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let (node, meta) = self.existing(server, cx, Last::Slash)?;
+        if !is(&meta, s::IFLNK) {
+            return fail(EINVAL);
+        }
+        let length = server.target(cx, node, &mut self.text)?;
+        let length = length.min(cx.request.in_len).min(self.text.len());
+        Ok(Reply::result(length as i64).data(&self.text[..length]))
+    }
+
+    pub fn getpath<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let node = self.start(server, cx.request.badge)?;
+        let length = self.absolute(server, cx, node)?;
+        if length > cx.request.in_len {
+            return fail(ERANGE);
+        }
+        Ok(Reply::result(length as i64).data(&self.text[..length]))
+    }
+
+    /// Absolute path of a node into `self.text`; its length.
+    fn absolute(&mut self, server: &mut S, cx: &mut Context, node: S::Node) -> Answer<usize> {
+        let head = self.prefix.len();
+        let room = self.text.get_mut(head + 1..);
+        let length = server.path(cx, node, room.ok_or(Failure::Errno(ENAMETOOLONG))?)?;
+        self.text[..head].copy_from_slice(&self.prefix);
+        self.text[head] = b'/';
+        if length == 0 && head != 0 {
+            return Ok(head);
+        }
+        Ok((head + 1 + length).min(PATH_MAX))
+    }
+
+    pub fn mount_point<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        if cx.request.label != 0 {
+            return fail(EPERM);
+        }
+        let mounts = core::mem::take(&mut self.mounts);
+        // What is mounted there already must not hide the node itself.
+        let found = self.existing(server, cx, Last::Name);
+        self.mounts = mounts;
+        let (node, meta) = found?;
+        self.mounts.retain(|(mount, _)| *mount != node);
+        if cx.request.words[1] != 0 {
+            if !is(&meta, s::IFDIR) {
+                return fail(ENOTDIR);
+            }
+            let length = self.absolute(server, cx, node)?;
+            server.retain(node);
+            self.mounts.push((node, self.text[..length].into()));
+        }
+        Ok(Reply::result(0))
+    }
+
+    // ---- changes of the tree
+
+    pub fn mkdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let mode = cx.request.words[1] as u32 & 0o1777;
+        let found = self.find(server, cx, Last::Name)?;
+        if found.node.is_some() {
+            return fail(EEXIST);
+        }
+        self.make(server, cx, &found, s::IFDIR | mode, 0, false)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn mknod<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, mode, rdev, ..] = cx.request.words;
+        let mut mode = mode as u32 & (s::IFMT | 0o7777);
+        match mode & s::IFMT {
+            0 => mode |= s::IFREG,
+            s::IFREG | s::IFIFO | s::IFSOCK => {}
+            s::IFCHR | s::IFBLK if cx.uid() == 0 => {}
+            s::IFCHR | s::IFBLK | s::IFDIR => return fail(EPERM),
+            _ => return fail(EINVAL),
+        }
+        let found = self.find(server, cx, Last::Name)?;
+        if found.node.is_some() {
+            return fail(EEXIST);
+        }
+        if found.slash {
+            return fail(ENOENT);
+        }
+        self.make(server, cx, &found, mode, rdev, false)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn symlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        self.first.fetch_two(&mut self.second, cx)?;
+        if self.first.is_empty() {
+            return fail(ENOENT);
+        }
+        let start = self.start(server, cx.request.badge)?;
+        let found = self.walk(server, cx, start, Last::Name, true)?;
+        let (Some(range), None) = (found.name, found.node) else {
+            return fail(EEXIST);
+        };
+        if found.slash {
+            return fail(ENOENT);
+        }
+        permission::check(cx, &found.dir_meta, WRITE | EXECUTE)?;
+        let new = New {
+            target: self.first.left(),
+            ..new_node(cx, &found.dir_meta, s::IFLNK | 0o777, 0, &[])
+        };
+        server.create(cx, found.dir, self.second.name(range), &new)?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn unlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let remove_dir = cx.request.words[1] & at::REMOVEDIR != 0;
+        let found = self.find(server, cx, Last::Name)?;
+        let (node, meta) = found.node.ok_or(Failure::Errno(ENOENT))?;
+        let Some(range) = found.name else {
+            return fail(match found.last {
+                _ if !remove_dir => EISDIR,
+                Dots::Dot => EINVAL,
+                Dots::DotDot => ENOTEMPTY,
+                _ => EBUSY,
+            });
+        };
+        self.may_remove(cx, &found.dir_meta, &meta)?;
+        let name = self.first.name(range);
+        if remove_dir {
+            if !is(&meta, s::IFDIR) {
+                return fail(ENOTDIR);
+            }
+            if self.mounts.iter().any(|(mount, _)| *mount == node) {
+                return fail(EBUSY);
+            }
+            server.rmdir(cx, found.dir, name, node)?;
+        } else {
+            if is(&meta, s::IFDIR) {
+                return fail(EISDIR);
+            }
+            server.unlink(cx, found.dir, name, node)?;
+        }
+        Ok(Reply::result(0))
+    }
+
+    fn may_remove(&self, cx: &mut Context, dir: &Meta, node: &Meta) -> Answer<()> {
+        if cx.uid() == 0 {
+            return Ok(());
+        }
+        permission::check(cx, dir, WRITE | EXECUTE)?;
+        permission::sticky(cx, dir, node)
+    }
+
+    /// The start of the second path: the passed portal's node, or the first's.
+    fn second_start(&mut self, server: &mut S, cx: &mut Context) -> Answer<S::Node> {
+        if cx.request.portals == 0 {
+            return self.start(server, cx.request.badge);
+        }
+        let portal = Portal(cx.request.words[7] as u32);
+        let badge = cx.transport.own_badge(portal);
+        cx.transport.close(portal);
+        self.start(server, badge.ok_or(Failure::Errno(EXDEV))?)
+    }
+
+    pub fn link<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let second = self.second_start(server, cx)?;
+        self.first.fetch_two(&mut self.second, cx)?;
+        let start = self.start(server, cx.request.badge)?;
+        let last = if cx.request.words[1] & at::SYMLINK_FOLLOW != 0 {
+            Last::Follow
+        } else {
+            Last::Slash
+        };
+        let old = self.walk(server, cx, start, last, false)?;
+        let (node, meta) = old.node.ok_or(Failure::Errno(ENOENT))?;
+        let new = self.walk(server, cx, second, Last::Name, true)?;
+        let (Some(range), None) = (new.name, new.node) else {
+            return fail(EEXIST);
+        };
+        if new.slash {
+            return fail(ENOENT);
+        }
+        if is(&meta, s::IFDIR) {
+            return fail(EPERM);
+        }
+        permission::check(cx, &new.dir_meta, WRITE | EXECUTE)?;
+        server.link(cx, node, new.dir, self.second.name(range))?;
+        Ok(Reply::result(0))
+    }
+
+    pub fn rename<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let flags = cx.request.words[1];
+        let exchange = flags & RENAME_EXCHANGE != 0;
+        let second = self.second_start(server, cx)?;
+        if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0
+            || exchange && flags & RENAME_NOREPLACE != 0
+        {
+            return fail(EINVAL);
+        }
+        self.first.fetch_two(&mut self.second, cx)?;
+        let start = self.start(server, cx.request.badge)?;
+        let old = self.walk(server, cx, start, Last::Name, false)?;
+        let new = self.walk(server, cx, second, Last::Name, true)?;
+        let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
+            return fail(EBUSY);
+        };
+        let (node, meta) = old.node.ok_or(Failure::Errno(ENOENT))?;
+        if new.node.is_some() && flags & RENAME_NOREPLACE != 0 {
+            return fail(EEXIST);
+        }
+        if new.node.is_none() && exchange {
+            return fail(ENOENT);
+        }
+        let directory = is(&meta, s::IFDIR);
+        if new.slash && !directory && !exchange {
+            return fail(ENOTDIR);
+        }
+        if directory && self.lies_in(server, cx, new.dir, node)? {
+            return fail(EINVAL);
+        }
+        if let Some((other, other_meta)) = new.node {
+            let other_is_dir = is(&other_meta, s::IFDIR);
+            if other_is_dir && self.lies_in(server, cx, old.dir, other)? {
+                return fail(if exchange { EINVAL } else { ENOTEMPTY });
+            }
+            if other == node {
+                return Ok(Reply::result(0));
+            }
+            self.may_remove(cx, &new.dir_meta, &other_meta)?;
+            if !exchange && directory != other_is_dir {
+                return fail(if directory { ENOTDIR } else { EISDIR });
+            }
+        } else {
+            permission::check(cx, &new.dir_meta, WRITE | EXECUTE)?;
+        }
+        self.may_remove(cx, &old.dir_meta, &meta)?;
+        // A directory that changes its parent has its `..` written.
+        if directory && old.dir != new.dir {
+            permission::check(cx, &meta, WRITE)?;
+        }
+        let replaced = new.node.map(|(other, _)| other);
+        if self
+            .mounts
+            .iter()
+            .any(|(mount, _)| *mount == node || Some(*mount) == replaced)
+        {
+            return fail(EBUSY);
+        }
+        let rename = Rename {
+            from: old.dir,
+            from_name: self.first.name(old_name),
+            node,
+            to: new.dir,
+            to_name: self.second.name(new_name),
+            replaced,
+            exchange,
+        };
+        server.rename(cx, &rename)?;
+        Ok(Reply::result(0))
+    }
+
+    /// Is `dir` the directory `above` or below it?
+    fn lies_in(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        mut dir: S::Node,
+        above: S::Node,
+    ) -> Answer<bool> {
+        let root = server.root(0);
+        loop {
+            if dir == above {
+                return Ok(true);
+            }
+            if dir == root {
+                return Ok(false);
+            }
+            dir = server.parent(cx, dir)?;
+        }
+    }
+}
+
+/// Owner, group and mode of something new in a directory: a directory with the set-group-id bit gives its group on.
+fn new_node<'t>(cx: &Context, dir: &Meta, mode: u32, rdev: u64, target: &'t [u8]) -> New<'t> {
+    let mut new = New {
+        mode,
+        uid: cx.uid(),
+        gid: cx.gid(),
+        rdev,
+        target,
+    };
+    if dir.mode & s::ISGID != 0 {
+        new.gid = dir.gid;
+        if mode & s::IFMT == s::IFDIR {
+            new.mode |= s::ISGID;
+        }
+    }
+    new
+}

@@ -1,0 +1,116 @@
+//! Who may do what with a node: owner, group and others as POSIX has it; user 0 may everything that makes sense.
+
+use crate::context::{Context, Failure};
+use crate::server::{Answer, Meta};
+use cairn_idl::errno::{EACCES, EPERM};
+use cairn_idl::fs::s;
+use cairn_idl::label;
+
+pub const READ: u32 = 4;
+pub const WRITE: u32 = 2;
+pub const EXECUTE: u32 = 1;
+
+/// May a user and group do all of `want`? `in_group` is asked only when the answer depends on supplementary groups.
+pub fn allowed(
+    meta: &Meta,
+    uid: u32,
+    gid: u32,
+    want: u32,
+    in_group: impl FnOnce(u32) -> bool,
+) -> bool {
+    if uid == 0 {
+        let runnable = meta.mode & 0o111 != 0 || meta.mode & s::IFMT == s::IFDIR;
+        return want & EXECUTE == 0 || runnable;
+    }
+    let bits = if uid == meta.uid {
+        meta.mode >> 6
+    } else {
+        let (group, others) = (meta.mode >> 3 & want, meta.mode & want);
+        if group == others {
+            others
+        } else if gid == meta.gid || in_group(meta.gid) {
+            group
+        } else {
+            others
+        }
+    };
+    bits & want == want
+}
+
+/// The caller's right to do `want`, or EACCES.
+pub fn check(cx: &mut Context, meta: &Meta, want: u32) -> Answer<()> {
+    check_as(cx, cx.request.label, meta, want)
+}
+
+/// The same for another label than the caller's (access with real ids); supplementary groups are the caller's.
+pub fn check_as(cx: &mut Context, label: u64, meta: &Meta, want: u32) -> Answer<()> {
+    let (uid, gid) = (label::uid(label), label::gid(label));
+    if allowed(meta, uid, gid, want, |group| in_groups(cx, group)) {
+        Ok(())
+    } else {
+        Err(Failure::Errno(EACCES))
+    }
+}
+
+/// Is `group` among the caller's supplementary groups?
+pub fn in_groups(cx: &mut Context, group: u32) -> bool {
+    let mut groups = [0u32; 32];
+    let count = cx.transport.groups(cx.request.sender, &mut groups);
+    groups.iter().take(count).any(|&g| g == group)
+}
+
+/// Only the owner and user 0, or EPERM.
+pub fn owner(cx: &Context, meta: &Meta) -> Answer<()> {
+    if cx.uid() == 0 || cx.uid() == meta.uid {
+        Ok(())
+    } else {
+        Err(Failure::Errno(EPERM))
+    }
+}
+
+/// The directory's sticky bit lets only owners remove or rename `node` in it.
+pub fn sticky(cx: &Context, dir: &Meta, node: &Meta) -> Answer<()> {
+    if dir.mode & s::ISVTX == 0 || cx.uid() == dir.uid {
+        return Ok(());
+    }
+    owner(cx, node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(mode: u32) -> Meta {
+        Meta {
+            mode,
+            uid: 10,
+            gid: 20,
+            ..Meta::default()
+        }
+    }
+
+    #[test]
+    fn classes_do_not_mix() {
+        let file = meta(s::IFREG | 0o074);
+        // The owner has nothing although everybody else has more.
+        assert!(!allowed(&file, 10, 20, READ, |_| true));
+        assert!(allowed(
+            &file,
+            11,
+            20,
+            READ | WRITE | EXECUTE,
+            |_| unreachable!()
+        ));
+        assert!(allowed(&file, 11, 21, READ, |_| unreachable!()));
+        assert!(!allowed(&file, 11, 21, WRITE, |_| false));
+        assert!(allowed(&file, 11, 21, WRITE, |group| group == 20));
+    }
+
+    #[test]
+    fn root_executes_only_what_somebody_may() {
+        assert!(allowed(&meta(s::IFREG), 0, 0, READ | WRITE, |_| false));
+        assert!(!allowed(&meta(s::IFREG | 0o644), 0, 0, EXECUTE, |_| false));
+        assert!(allowed(&meta(s::IFREG | 0o001), 0, 0, EXECUTE, |_| false));
+        assert!(allowed(&meta(s::IFDIR), 0, 0, EXECUTE, |_| false));
+    }
+}
