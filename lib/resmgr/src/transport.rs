@@ -3,7 +3,7 @@
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, Error, Token};
 use cairn_rt::channel::Reply;
-use cairn_rt::{Message, Portal, Received, Receiver};
+use cairn_rt::{time, Message, Portal, Received, Receiver};
 
 /// What a server needs of the outside world.
 pub trait Transport {
@@ -40,10 +40,24 @@ pub trait Transport {
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
     pub receiver: Receiver,
-    /// Wall-clock nanoseconds at monotonic time 0 (system page).
-    pub boot_realtime: u64,
     /// `proc`'s portal with system badge, for supplementary groups.
     pub proc: Option<Portal>,
+}
+
+impl Native {
+    /// The component's main channel; `proc`'s portal is the one that the manifest calls `proc`.
+    pub fn new() -> Native {
+        Native {
+            receiver: Receiver(Portal(layout::native_slot::RECEIVE)),
+            proc: cairn_rt::startup::portal("proc"),
+        }
+    }
+}
+
+impl Default for Native {
+    fn default() -> Self {
+        Native::new()
+    }
 }
 
 impl Transport for Native {
@@ -107,11 +121,11 @@ impl Transport for Native {
     }
 
     fn monotonic(&mut self) -> u64 {
-        cairn_rt::portal::clock()
+        time::monotonic()
     }
 
     fn realtime(&mut self) -> u64 {
-        self.boot_realtime + self.monotonic()
+        time::realtime()
     }
 
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize {

@@ -7,6 +7,7 @@ pub mod gate;
 #[cfg(target_os = "none")]
 pub mod heap;
 pub mod log;
+pub mod memory;
 pub mod portal;
 #[cfg(target_os = "none")]
 pub mod start;

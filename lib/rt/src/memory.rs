@@ -1,0 +1,87 @@
+//! Memory from `vm` as slices, for components that manage large amounts of it themselves (a file server's pages).
+
+use crate::portal::{Message, Portal};
+use crate::startup;
+use cairn_abi::{layout, Error};
+use cairn_idl::vm;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+const VM: Portal = Portal(layout::native_slot::VM);
+
+/// Fresh zero-filled memory, kept for ever. It takes frames only as it is used, and is not counted against what may be promised: [`populate`] what is about to be used.
+pub fn map(length: usize) -> Option<&'static mut [u8]> {
+    let words = VM
+        .call(Message::new(&[
+            vm::MAP,
+            0,
+            length as u64,
+            vm::prot::READ | vm::prot::WRITE,
+            vm::flags::NO_RESERVE,
+        ]))
+        .ok()?;
+    if words[0] as i64 <= 0 || length == 0 {
+        return None;
+    }
+    // SAFETY: `vm` says that these addresses are mapped for this domain from now on, and they were given to nobody else; nothing here unmaps them.
+    Some(unsafe { core::slice::from_raw_parts_mut(words[0] as *mut u8, length) })
+}
+
+/// The boot archive in the component that may write to it; `None` without one and from the second time on.
+pub fn archive() -> Option<&'static mut [u8]> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let length = startup::archive_len();
+    if length == 0 || TAKEN.swap(true, Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: `init` mapped that many bytes there; the manifest gives the archive for writing to one component only, which takes it once.
+    Some(unsafe { core::slice::from_raw_parts_mut(layout::ARCHIVE as *mut u8, length) })
+}
+
+/// Make whole pages resident now, so that using them cannot fail later.
+pub fn populate(pages: &mut [u8]) -> Result<(), Error> {
+    advise(pages, vm::advice::POPULATE_WRITE)
+}
+
+/// Give the frames of whole pages back. They read as zero afterwards.
+pub fn release(pages: &mut [u8]) -> Result<(), Error> {
+    advise(pages, vm::advice::DONT_NEED)
+}
+
+fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
+    if pages.is_empty() {
+        return Ok(());
+    }
+    let address = pages.as_mut_ptr() as u64;
+    let words = VM.call(Message::new(&[
+        vm::ADVISE,
+        address,
+        pages.len() as u64,
+        advice,
+    ]))?;
+    if words[0] == 0 {
+        Ok(())
+    } else {
+        Err(Error::NoMemory)
+    }
+}
+
+/// A memory object of these pages (addresses in this domain, 0 = a hole).
+pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> {
+    let words = [
+        vm::OBJECT_CREATE,
+        (addresses.len() / 8) as u64,
+        shared_writable as u64,
+    ];
+    let words = VM.call(Message::new(&words).out(addresses))?;
+    if words[0] as i64 >= 0 {
+        Ok(Portal(words[7] as u32))
+    } else {
+        Err(Error::NoMemory)
+    }
+}
+
+/// → total frames, free frames.
+pub fn frames() -> (u64, u64) {
+    VM.call(Message::new(&[vm::MEMORY_STAT]))
+        .map_or((0, 0), |words| (words[1], words[2]))
+}
