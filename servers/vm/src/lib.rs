@@ -1,2 +1,36 @@
+//! The memory manager: it owns all frames and decides what every address space shows.
+//!
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`mapping`], [`object`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! Below them lie [`frames`] (reference counts), [`pages`] (which frame is behind which page) and [`region`] (what is allowed where).
+//!
+//! What always holds:
+//! - every page slot of a space or object holds exactly one reference to its frame;
+//! - a page is mapped in the nucleus only with the frame of its slot, and writable only if it is not to be copied first;
+//! - a frame is freed only after the nucleus has unmapped it everywhere.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod fault;
+pub mod frames;
+pub mod lifecycle;
+pub mod mapping;
+pub mod nucleus;
+pub mod object;
+pub mod pages;
+pub mod region;
+pub mod request;
+pub mod slab;
+pub mod space;
+pub mod stat;
+pub mod transfer;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use nucleus::{Answer, Frame, Nucleus, Pass};
+pub use request::Request;
+pub use space::{Start, Vm};

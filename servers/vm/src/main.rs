@@ -1,8 +1,132 @@
+//! The program: takes the machine's memory over from `init`, then serves requests and faults.
+//!
+//! Arguments: `free=FIRST:COUNT,…` (frame numbers), `archive=FIRST:COUNT`, `used=COUNT`, `init=DOMAIN`.
+//! Portals: `memory`, `space` (its own), `init-space`.
 #![no_std]
 #![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod portals;
+
+use alloc::vec::Vec;
+use cairn_abi::layout::{native_slot, PAGE};
+use cairn_abi::Error;
+use cairn_rt::{log, startup, Portal, Received, Receiver, Reply};
+use cairn_vm::frames::Frames;
+use cairn_vm::{Frame, Request, Start, Vm};
+use portals::Portals;
+
 cairn_rt::entry!(main);
 
+/// The heap's frames are topped up to this before each request.
+pub const STASH_LOW: usize = 192;
+
+fn range(text: &str) -> Option<(Frame, u32)> {
+    let (first, count) = text.split_once(':')?;
+    Some((first.parse().ok()?, count.parse().ok()?))
+}
+
+/// Take the frames that the table of all frames and the first requests need, before there is an allocator.
+fn stash_first(free: &mut Vec<(Frame, u32)>, archive: (Frame, u32)) -> u64 {
+    let end = free
+        .iter()
+        .chain([&archive])
+        .map(|r| u64::from(r.0) + u64::from(r.1))
+        .max()
+        .unwrap_or(0);
+    let base = free
+        .iter()
+        .chain([&archive])
+        .filter(|r| r.1 > 0)
+        .map(|r| u64::from(r.0))
+        .min()
+        .unwrap_or(0);
+    let table = (end - base) * 4 / PAGE;
+    let mut wanted = table + STASH_LOW as u64 + 32;
+    let mut taken = 0;
+    while wanted > 0 {
+        let Some(range) = free.last_mut() else { break };
+        if range.1 == 0 {
+            free.pop();
+            continue;
+        }
+        range.1 -= 1;
+        portals::stash(range.0 + range.1);
+        wanted -= 1;
+        taken += 1;
+    }
+    taken
+}
+
+fn start() -> Option<Vm<Portals>> {
+    let memory = startup::portal("memory")?;
+    let space = startup::portal("space")?;
+    let init_space = startup::portal("init-space")?;
+    let mut free: Vec<(Frame, u32)> = startup::argument("free")?
+        .split(',')
+        .filter_map(range)
+        .collect();
+    let archive = startup::argument("archive")
+        .and_then(range)
+        .unwrap_or((0, 0));
+    let number = |name| startup::argument(name).and_then(|text| text.parse().ok());
+    let nucleus = Portals::new(memory, space, Receiver(Portal(native_slot::RECEIVE)));
+    let taken = stash_first(&mut free, archive);
+    cairn_rt::heap::set_grow(portals::grow);
+    let frames = Frames::new(&free, &[archive]);
+    let start = Start {
+        free,
+        archive,
+        used: number("used").unwrap_or(0) + taken,
+        init: number("init").unwrap_or(0) as u32,
+        init_space: init_space.0,
+    };
+    log!(
+        "{} frames free, {} of the archive",
+        frames.free(),
+        archive.1
+    );
+    Some(Vm::new(nucleus, frames, &start))
+}
+
+fn request(received: &Received) -> Request {
+    Request {
+        kind: received.kind,
+        words: received.words,
+        badge: received.badge,
+        token: received.token,
+        sender: received.sender,
+        out_len: received.out_len,
+        in_len: received.in_len,
+        portals: received.portals,
+    }
+}
+
 fn main() -> ! {
-    cairn_rt::log!("starting");
-    cairn_rt::start::exit(0)
+    let Some(mut vm) = start() else {
+        log!("cannot start: a portal or an argument is missing");
+        cairn_rt::start::exit(1)
+    };
+    let receiver = Receiver(Portal(native_slot::RECEIVE));
+    let mut next = receiver.receive(None);
+    loop {
+        let answer = match &next {
+            Ok(received) => vm.handle(&request(received)).map(|a| (received.token, a)),
+            Err(Error::BadPortal | Error::NoRight | Error::Dead) => {
+                log!("the channel is gone: {:?}", next.err());
+                cairn_rt::start::exit(1)
+            }
+            // The caller was gone before its reply.
+            Err(_) => None,
+        };
+        if portals::stashed() < STASH_LOW {
+            vm.feed_heap();
+        }
+        next = match answer {
+            Some((token, answer)) => receiver.reply_receive(token, Reply::new(&answer.words), None),
+            None => receiver.receive(None),
+        };
+    }
 }

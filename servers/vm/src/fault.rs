@@ -1,0 +1,279 @@
+//! Page faults: zero-fill, copy-on-write, pages of objects, and the wait for memory when there is none.
+
+use crate::nucleus::{Answer, Frame, Nucleus};
+use crate::region::ANONYMOUS;
+use crate::slab::Handle;
+use crate::space::{hardware, with_tables, Trouble, Vm, Waiting};
+use cairn_abi::service::memory::map;
+use cairn_abi::{fault, Token};
+use cairn_idl::vm::prot;
+
+/// Object pages around a read fault that are mapped along.
+const AROUND: u64 = 16;
+/// Most faults that wait for memory; more are refused.
+const MAX_WAITING: usize = 256;
+
+/// Why an access fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    NoMapping,
+    Protection,
+    BeyondEnd,
+    /// No frame is free.
+    Exhausted,
+}
+
+impl From<Trouble> for Fault {
+    fn from(trouble: Trouble) -> Fault {
+        match trouble {
+            Trouble::NoFrame => Fault::Exhausted,
+            Trouble::Refused => Fault::NoMapping,
+        }
+    }
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// A fault message. None: the thread waits until memory comes free.
+    pub(crate) fn fault(
+        &mut self,
+        badge: Handle,
+        address: u64,
+        access: u64,
+        token: Token,
+    ) -> Option<Answer> {
+        let index = self.spaces.resolve(badge)?;
+        let page = address / 4096;
+        match self.resolve(index, page, access) {
+            Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
+            Err(Fault::Exhausted) => self.wait_for_memory(Waiting {
+                token,
+                space: badge,
+                page,
+                access,
+            }),
+            Err(refusal) => Some(refused(refusal)),
+        }
+    }
+
+    /// Make a page present for an access.
+    pub(crate) fn resolve(&mut self, index: usize, page: u64, access: u64) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
+        let write = access & fault::WRITE != 0;
+        let needed = if write {
+            prot::WRITE
+        } else if access & fault::EXECUTE != 0 {
+            prot::EXECUTE
+        } else {
+            // Whatever the processor lets be done includes reading.
+            prot::READ | prot::WRITE | prot::EXECUTE
+        };
+        if u64::from(region.prot) & needed == 0 {
+            return Err(Fault::Protection);
+        }
+        let address = page * 4096;
+        let reserve = if space.linux() {
+            self.reserve
+        } else {
+            crate::space::NATIVE_RESERVE
+        };
+        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        if let Some(resident) = space.pages.get(page) {
+            let copy = resident.cow && write;
+            if !copy || frames.references(resident.frame) == 1 {
+                // Present already, not mapped any more, or the last one who has it.
+                let cow = resident.cow && !write;
+                let bits = hardware(region.prot, cow);
+                with_tables(nucleus, frames, space, |n, slot| {
+                    n.map(slot, address, resident.frame, bits, 0)
+                })?;
+                if copy {
+                    space.pages.set(page, resident.frame, false);
+                }
+                return Ok(());
+            }
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let bits = hardware(region.prot, false) | map::COPY;
+            let done = with_tables(nucleus, frames, space, |n, slot| {
+                n.map(slot, address, frame, bits, resident.frame)
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            space.pages.set(page, frame, false);
+            frames.release(resident.frame);
+            return Ok(());
+        }
+        if region.object == ANONYMOUS {
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let bits = hardware(region.prot, false) | map::ZERO;
+            let done = with_tables(nucleus, frames, space, |n, slot| {
+                n.map(slot, address, frame, bits, 0)
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            space.pages.set(page, frame, false);
+            return Ok(());
+        }
+        self.resolve_object(index, page, write)
+    }
+
+    /// A page of an object that is not resident in the space.
+    fn resolve_object(&mut self, index: usize, page: u64, write: bool) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
+        let object = self
+            .objects
+            .get_mut(region.object as usize)
+            .ok_or(Fault::NoMapping)?;
+        let number = region.offset + (page - region.start);
+        if number >= object.len {
+            return Err(Fault::BeyondEnd);
+        }
+        let address = page * 4096;
+        let reserve = if space.linux() {
+            self.reserve
+        } else {
+            crate::space::NATIVE_RESERVE
+        };
+        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let source = object.pages.get(number).map(|p| p.frame);
+        if !region.shared() && write {
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let how = if source.is_some() {
+                map::COPY
+            } else {
+                map::ZERO
+            };
+            let bits = hardware(region.prot, false) | how;
+            let done = with_tables(nucleus, frames, space, |n, slot| {
+                n.map(slot, address, frame, bits, source.unwrap_or(0))
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            space.pages.set(page, frame, false);
+            return Ok(());
+        }
+        let cow = !region.shared();
+        let Some(frame) = source else {
+            // A hole: zeroes, the common frame of them if it is only read.
+            let bits = hardware(region.prot, cow);
+            if cow {
+                let zeroes = self.zeroes;
+                with_tables(nucleus, frames, space, |n, slot| {
+                    n.map(slot, address, zeroes, bits, 0)
+                })?;
+                frames.retain(zeroes);
+                space.pages.set(page, zeroes, true);
+                return Ok(());
+            }
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let done = with_tables(nucleus, frames, space, |n, slot| {
+                n.map(slot, address, frame, bits | map::ZERO, 0)
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            frames.retain(frame);
+            object.pages.set(number, frame, false);
+            space.pages.set(page, frame, false);
+            return Ok(());
+        };
+        // Map what the object has around here as well: it will be wanted soon, and a fault costs more.
+        let low = (page & !(AROUND - 1)).max(region.start);
+        let high = ((page | (AROUND - 1)) + 1).min(region.end);
+        let mut list = [0 as Frame; AROUND as usize];
+        list[(page - low) as usize] = frame;
+        let (mut first, mut last) = (page, page);
+        for near in (low..high).filter(|&p| p != page && space.pages.get(p).is_none()) {
+            let number = region.offset + (near - region.start);
+            if number >= object.len {
+                break;
+            }
+            if let Some(found) = object.pages.get(number) {
+                list[(near - low) as usize] = found.frame;
+                first = first.min(near);
+                last = last.max(near);
+            }
+        }
+        let list = &list[(first - low) as usize..=(last - low) as usize];
+        let bits = hardware(region.prot, cow);
+        with_tables(nucleus, frames, space, |n, slot| {
+            n.map_list(slot, first * 4096, list, bits)
+        })?;
+        for (i, &frame) in list.iter().enumerate().filter(|(_, &f)| f != 0) {
+            frames.retain(frame);
+            space.pages.set(first + i as u64, frame, cow);
+        }
+        Ok(())
+    }
+
+    /// Make a range resident. Stops at the first page that cannot be.
+    pub(crate) fn populate(
+        &mut self,
+        index: usize,
+        start: u64,
+        end: u64,
+        write: bool,
+    ) -> Result<(), Fault> {
+        for page in start..end {
+            let access = if write { fault::WRITE } else { 0 };
+            self.resolve(index, page, access)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {
+        self.tell_watcher();
+        if self.waiting.len() >= MAX_WAITING || self.watcher.is_none() {
+            return Some(refused(Fault::Exhausted));
+        }
+        self.waiting.push(fault);
+        None
+    }
+
+    /// Memory is exhausted: somebody should end a process (once until frames come free again).
+    pub(crate) fn tell_watcher(&mut self) {
+        if let (Some(slot), false) = (self.watcher, self.notified) {
+            self.notified = true;
+            self.nucleus.notify(slot);
+        }
+    }
+
+    /// Try the waiting faults again after memory may have come free.
+    pub(crate) fn wake_waiting(&mut self) {
+        if self.frames.free() <= self.reserve {
+            return;
+        }
+        self.notified = false;
+        let waiting = core::mem::take(&mut self.waiting);
+        for fault in waiting {
+            if let Some(answer) =
+                self.fault(fault.space, fault.page * 4096, fault.access, fault.token)
+            {
+                // The caller may be gone meanwhile: then nobody waits for this.
+                let _ = self.nucleus.reply(fault.token, &answer);
+            }
+        }
+    }
+
+    /// The thread behind a token is gone.
+    pub(crate) fn forget_token(&mut self, token: Token) {
+        self.waiting.retain(|w| w.token != token);
+    }
+}
+
+fn refused(fault: Fault) -> Answer {
+    let detail = match fault {
+        Fault::NoMapping => 0,
+        Fault::Protection => 1,
+        Fault::BeyondEnd | Fault::Exhausted => 2,
+    };
+    Answer::new(&[fault::REFUSED, detail])
+}

@@ -1,0 +1,248 @@
+//! The frame allocator: who owns which frame of physical memory.
+//!
+//! One u32 per frame: 0 = not yet used or not ours; top bit set = free, the rest is the next free frame; otherwise a count of references (page
+//! slots of spaces and objects, or 1 for a frame lent to the nucleus). Frames never used so far are taken from ranges, in order; so long runs are found at first.
+//! Allocating and freeing is O(1).
+
+use crate::nucleus::Frame;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const FREE: u32 = 1 << 31;
+/// End of the free list.
+const END: u32 = FREE - 1;
+/// Frames of a block for page tables.
+pub const BLOCK: u32 = 16;
+
+pub struct Frames {
+    /// Frame number of `counts[0]`.
+    base: Frame,
+    counts: Vec<u32>,
+    head: u32,
+    /// Never used: first frame, end.
+    fresh: Vec<(Frame, Frame)>,
+    free: usize,
+    total: usize,
+    /// Blocks of [`BLOCK`] frames in a row, kept for the next space's page tables. Counted as free.
+    blocks: Vec<Frame>,
+}
+
+impl Frames {
+    /// Free ranges and other ranges (first, count) that may be adopted.
+    pub fn new(free: &[(Frame, u32)], adoptable: &[(Frame, u32)]) -> Frames {
+        let all = || free.iter().chain(adoptable).filter(|r| r.1 > 0);
+        let base = all().map(|r| r.0).min().unwrap_or(0);
+        let end = all().map(|r| r.0.saturating_add(r.1)).max().unwrap_or(0);
+        let mut fresh: Vec<(Frame, Frame)> = free
+            .iter()
+            .filter(|r| r.1 > 0)
+            .map(|r| (r.0, r.0.saturating_add(r.1)))
+            .collect();
+        // The last range is used first: low memory stays for who needs it.
+        fresh.sort_unstable();
+        let count = fresh.iter().map(|r| (r.1 - r.0) as usize).sum();
+        Frames {
+            base,
+            counts: vec![0; (end - base) as usize],
+            head: END,
+            fresh,
+            free: count,
+            total: count,
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Frames that can be allocated.
+    pub fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Frames managed since the start (without adopted ones).
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    fn count(&mut self, frame: Frame) -> Option<&mut u32> {
+        self.counts.get_mut(frame.checked_sub(self.base)? as usize)
+    }
+
+    /// References to a frame; frames that are not ours (the nucleus's) count as shared for ever.
+    #[inline]
+    pub fn references(&self, frame: Frame) -> u32 {
+        match self.counts.get(frame.wrapping_sub(self.base) as usize) {
+            Some(&count) if count & FREE == 0 && count != 0 => count,
+            _ => u32::MAX,
+        }
+    }
+
+    /// A frame with one reference, as long as more than `reserve` are free.
+    #[inline]
+    pub fn alloc(&mut self, reserve: usize) -> Option<Frame> {
+        if self.free <= reserve {
+            return None;
+        }
+        if self.head == END {
+            return self.alloc_fresh();
+        }
+        let frame = self.head;
+        let slot = &mut self.counts[(frame - self.base) as usize];
+        self.head = *slot & !FREE;
+        *slot = 1;
+        self.free -= 1;
+        Some(frame)
+    }
+
+    fn alloc_fresh(&mut self) -> Option<Frame> {
+        if let Some(range) = self.fresh.last_mut() {
+            let frame = range.0;
+            range.0 += 1;
+            if range.0 == range.1 {
+                self.fresh.pop();
+            }
+            self.free -= 1;
+            *self.count(frame)? = 1;
+            return Some(frame);
+        }
+        // Last of all the blocks kept aside.
+        let block = self.blocks.pop()?;
+        self.free -= BLOCK as usize;
+        for frame in block..block + BLOCK {
+            *self.count(frame)? = 1;
+            self.release(frame);
+        }
+        self.alloc(0)
+    }
+
+    /// [`BLOCK`] frames in a row, each with one reference.
+    pub fn alloc_block(&mut self, reserve: usize) -> Option<Frame> {
+        if self.free <= reserve + BLOCK as usize {
+            return None;
+        }
+        let first = match self.blocks.pop() {
+            Some(first) => first,
+            None => {
+                let range = self.fresh.iter_mut().rev().find(|r| r.1 - r.0 >= BLOCK)?;
+                let first = range.0;
+                range.0 += BLOCK;
+                self.fresh.retain(|r| r.0 < r.1);
+                first
+            }
+        };
+        self.free -= BLOCK as usize;
+        for frame in first..first + BLOCK {
+            if let Some(count) = self.count(frame) {
+                *count = 1;
+            }
+        }
+        Some(first)
+    }
+
+    /// A block comes back in one piece, each frame with its one reference.
+    pub fn release_block(&mut self, first: Frame) {
+        for frame in first..first + BLOCK {
+            if let Some(count) = self.count(frame) {
+                *count = 0;
+            }
+        }
+        self.free += BLOCK as usize;
+        self.blocks.push(first);
+    }
+
+    /// A frame from outside the free ranges becomes ours, with one reference. False if it is none that may be adopted.
+    pub fn adopt(&mut self, frame: Frame) -> bool {
+        match self.count(frame) {
+            Some(count) if *count == 0 => {
+                *count = 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    pub fn retain(&mut self, frame: Frame) {
+        if let Some(count) = self.count(frame) {
+            if *count & FREE == 0 && *count != 0 {
+                *count += 1;
+            }
+        }
+    }
+
+    /// Drop one reference; the last one frees the frame (then true).
+    #[inline]
+    pub fn release(&mut self, frame: Frame) -> bool {
+        let head = self.head;
+        let Some(count) = self.count(frame) else {
+            return false;
+        };
+        match *count {
+            1 => {
+                *count = FREE | head;
+                self.head = frame;
+                self.free += 1;
+                true
+            }
+            c if c & FREE == 0 && c > 1 => {
+                *count = c - 1;
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_go_round_and_are_counted() {
+        let mut f = Frames::new(&[(100, 8), (200, 40)], &[(110, 4)]);
+        assert_eq!(f.free(), 48);
+        let a = f.alloc(0).unwrap();
+        assert_eq!(f.references(a), 1);
+        f.retain(a);
+        assert!(!f.release(a));
+        assert!(f.release(a));
+        assert!(!f.release(a), "a free frame cannot be freed again");
+        assert_eq!(f.free(), 48);
+        let all: Vec<_> = core::iter::from_fn(|| f.alloc(0)).collect();
+        assert_eq!(all.len(), 48);
+        assert!(f.alloc(0).is_none());
+        let mut distinct = all.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 48);
+        all.iter().for_each(|&frame| assert!(f.release(frame)));
+        assert_eq!(f.free(), 48);
+        assert!(f.alloc(48).is_none());
+        assert!(f.alloc(47).is_some());
+    }
+
+    #[test]
+    fn blocks_are_kept_but_not_lost() {
+        let mut f = Frames::new(&[(100, 40)], &[]);
+        let block = f.alloc_block(0).unwrap();
+        assert_eq!(f.free(), 24);
+        f.release_block(block);
+        assert_eq!(f.free(), 40);
+        assert_eq!(f.alloc_block(0), Some(block));
+        f.release_block(block);
+        let all: Vec<_> = core::iter::from_fn(|| f.alloc(0)).collect();
+        assert_eq!(all.len(), 40);
+        assert_eq!(f.free(), 0);
+    }
+
+    #[test]
+    fn foreign_frames_are_left_alone() {
+        let mut f = Frames::new(&[(100, 8)], &[(110, 4)]);
+        assert_eq!(f.references(5), u32::MAX);
+        f.retain(5);
+        assert!(!f.release(5));
+        assert!(f.adopt(110));
+        assert!(!f.adopt(110));
+        assert_eq!(f.references(110), 1);
+        assert!(f.release(110));
+        assert_eq!(f.free(), 9);
+    }
+}

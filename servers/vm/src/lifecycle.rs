@@ -1,0 +1,428 @@
+//! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
+
+use crate::frames::BLOCK;
+use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::pages::{mask, Chunk, Pages};
+use crate::region::{Region, Regions, ANONYMOUS};
+use crate::space::{
+    forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
+};
+use cairn_abi::layout;
+use cairn_abi::service::memory::{pool, prot};
+use cairn_abi::{Error, Id, Token};
+use cairn_idl::errno::*;
+use core::mem::size_of;
+
+/// The pools are looked at when this many domains were made.
+const POOL_PERIOD: u32 = 16;
+/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals.
+const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
+
+impl<N: Nucleus> Vm<N> {
+    /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
+    pub(crate) fn fill_pool(&mut self, kind: u64, wanted: u64) -> bool {
+        let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
+            return false;
+        };
+        let free = capacity.saturating_sub(used);
+        if free >= wanted {
+            return true;
+        }
+        let missing = ((wanted - free) * bytes.max(1)).div_ceil(layout::PAGE);
+        for _ in 0..missing {
+            // Pools never shrink: they get no more than a quarter of all memory.
+            if self.pool_frames > self.frames.total() as u64 / 4 {
+                return false;
+            }
+            let Some(frame) = self.frames.alloc(NATIVE_RESERVE) else {
+                return false;
+            };
+            if self.nucleus.give(kind, frame, 1).is_err() {
+                self.frames.release(frame);
+                return false;
+            }
+            self.pool_frames += 1;
+        }
+        true
+    }
+
+    /// MORE_OBJECTS: a pool ran empty.
+    pub(crate) fn more_objects(&mut self, kind: u64) -> Result<u64, Errno> {
+        let free = POOL_FREE.get(kind as usize).ok_or(EINVAL)?;
+        if self.fill_pool(kind, 2 * free) {
+            Ok(0)
+        } else {
+            Err(ENOMEM)
+        }
+    }
+
+    fn look_at_pools(&mut self) {
+        self.since_pools = self.since_pools.saturating_add(1);
+        if self.since_pools >= POOL_PERIOD {
+            self.since_pools = 0;
+            for (kind, free) in POOL_FREE.iter().enumerate() {
+                // Too little memory shows when the object is made.
+                self.fill_pool(kind as u64, *free);
+            }
+        }
+    }
+
+    /// Do something that takes an object of a pool, after filling the pool if need be.
+    fn with_pool<T>(
+        &mut self,
+        kind: u64,
+        mut make: impl FnMut(&mut N) -> Result<T, Error>,
+    ) -> Result<T, Errno> {
+        match make(&mut self.nucleus) {
+            Ok(made) => Ok(made),
+            Err(Error::NoMemory) if self.fill_pool(kind, POOL_FREE[kind as usize]) => {
+                make(&mut self.nucleus).map_err(|_| ENOMEM)
+            }
+            Err(_) => Err(ENOMEM),
+        }
+    }
+
+    /// A space with table frames and the system page, not used by any domain.
+    fn new_space(&mut self, kind: Layout, limit: u64) -> Result<usize, Errno> {
+        let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
+        let reserve = match kind {
+            Layout::Linux => self.reserve,
+            Layout::Native(_) => NATIVE_RESERVE,
+        };
+        if self.frames.free() <= reserve + BLOCK as usize {
+            self.tell_watcher();
+            return Err(ENOMEM);
+        }
+        let slot = self.with_pool(pool::SPACE, |n| n.space_create(handle))?;
+        let mut space = Space {
+            slot,
+            handle,
+            layout: kind,
+            eager: false,
+            regions: Regions::default(),
+            pages: Default::default(),
+            domains: 0,
+            limit,
+            mapped: 0,
+            block: None,
+            tables: 0,
+        };
+        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let mut equipped = Ok(());
+        if let Some(block) = frames.alloc_block(reserve) {
+            if nucleus.give_tables(slot, block, u64::from(BLOCK)).is_ok() {
+                space.block = Some(block);
+            } else {
+                frames.release_block(block);
+            }
+        }
+        if space.block.is_none() {
+            // No long runs any more: single frames for the root, the portal table and what the system page needs.
+            for _ in 0..5 {
+                equipped = equipped.and(give_table(nucleus, frames, &mut space));
+            }
+        }
+        let system_page = self.system_page;
+        let equipped = equipped.and_then(|()| {
+            with_tables(nucleus, frames, &mut space, |n, slot| {
+                n.map(slot, layout::SYSTEM_PAGE, system_page, prot::READ, 0)
+            })
+        });
+        if equipped.is_err() {
+            self.dismantle(space);
+            return Err(ENOMEM);
+        }
+        Ok(self.spaces.insert(space))
+    }
+
+    fn new_domain(&mut self, index: usize) -> Result<Domain, Errno> {
+        let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
+        let mut made = self.with_pool(pool::DOMAIN, |n| match n.domain_create(slot) {
+            Err(Error::NoTable) => Ok(None),
+            other => other.map(Some),
+        })?;
+        if made.is_none() {
+            let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+            give_table(&mut self.nucleus, &mut self.frames, space).map_err(|_| ENOMEM)?;
+            made = self.nucleus.domain_create(slot).ok();
+        }
+        let (slot, id) = made.ok_or(ENOMEM)?;
+        let domain = Domain {
+            id,
+            slot,
+            space: index,
+        };
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.domains += 1;
+        }
+        self.set_domain(domain);
+        Ok(domain)
+    }
+
+    /// CREATE.
+    pub(crate) fn create(&mut self, token: Token, limit: u64, linux: bool) -> Result<(), Errno> {
+        self.look_at_pools();
+        let kind = if linux {
+            Layout::Linux
+        } else {
+            Layout::Native(layout::NATIVE_HEAP / layout::PAGE)
+        };
+        let index = self.new_space(kind, limit)?;
+        self.finish(token, index)
+    }
+
+    /// FORK.
+    pub(crate) fn fork(&mut self, token: Token, parent: Id, share: bool) -> Result<(), Errno> {
+        let from = self.domain(parent).ok_or(ESRCH)?.space;
+        self.look_at_pools();
+        if share {
+            return self.finish(token, from);
+        }
+        let (kind, limit) = self
+            .spaces
+            .get(from)
+            .map(|s| (s.layout, s.limit))
+            .ok_or(ESRCH)?;
+        let index = self.new_space(kind, limit)?;
+        if let Err(errno) = self.copy_range(from, index, 0, u64::MAX) {
+            self.drop_if_unused(index);
+            return Err(errno);
+        }
+        self.finish(token, index)
+    }
+
+    /// Make the domain for a space and give it to the caller; undo both if that fails.
+    fn finish(&mut self, token: Token, index: usize) -> Result<(), Errno> {
+        let domain = match self.new_domain(index) {
+            Ok(domain) => domain,
+            Err(errno) => {
+                self.drop_if_unused(index);
+                return Err(errno);
+            }
+        };
+        let answer = Answer {
+            pass: Some(Pass::Copy(domain.slot)),
+            ..Answer::new(&[0, u64::from(domain.id)])
+        };
+        if self.nucleus.reply(token, &answer).is_err() {
+            self.nucleus.destroy(domain.slot);
+            self.forget_domain(domain);
+            return Err(ENFILE);
+        }
+        Ok(())
+    }
+
+    /// Copy the pages `start..end` of a space into an empty one: private ones copy-on-write, shared ones shared.
+    fn copy_range(&mut self, from: usize, to: usize, start: u64, end: u64) -> Result<(), Errno> {
+        let parent = self.spaces.get(from).ok_or(ESRCH)?;
+        let (region_count, chunk_count) = (parent.regions.len(), parent.pages.chunks());
+        let room = region_count * size_of::<Region>() + chunk_count * (size_of::<Chunk>() + 48);
+        if !self.heap_room(room) {
+            return Err(ENOMEM);
+        }
+        let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
+        let mut regions = Regions::with_capacity(region_count);
+        let mut pages = Pages::with_capacity(chunk_count);
+        let mut mapped = 0;
+        for piece in parent.regions.pieces(start, end) {
+            regions.push(piece);
+            mapped += piece.pages();
+            if piece.object != ANONYMOUS {
+                if let Some(object) = self.objects.get_mut(piece.object as usize) {
+                    object.mapped += piece.pages();
+                }
+            }
+            if !piece.shared() {
+                for chunk in parent.pages.overlapping_mut(piece.start, piece.end) {
+                    chunk.cow |= chunk.resident & mask(chunk.first, piece.start, piece.end);
+                }
+            }
+        }
+        for chunk in parent.pages.overlapping(start, end) {
+            let within = mask(chunk.first, start, end);
+            if chunk.resident & within == 0 {
+                continue;
+            }
+            let mut copy = chunk.clone();
+            copy.resident &= within;
+            copy.cow &= within;
+            let mut left = copy.resident;
+            while left != 0 {
+                self.frames
+                    .retain(copy.frames[left.trailing_zeros() as usize]);
+                left &= left - 1;
+            }
+            pages.push(copy);
+        }
+        let source = parent.slot;
+        let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
+        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let mut result = Ok(());
+        let mut share = |first, last, shared: bool| {
+            pages.runs(first, last, 32, BATCH, false, |run| {
+                if result.is_ok() {
+                    result = with_tables(nucleus, frames, child, |n, slot| {
+                        n.share(source, run.page * layout::PAGE, slot, run.pages, !shared)
+                    });
+                }
+            });
+        };
+        // Neighbouring regions of one kind go together.
+        let mut group: Option<(u64, u64, bool)> = None;
+        for region in regions.iter() {
+            match &mut group {
+                Some((_, last, shared)) if *shared == region.shared() => *last = region.end,
+                _ => {
+                    if let Some((first, last, shared)) = group.take() {
+                        share(first, last, shared);
+                    }
+                    group = Some((region.start, region.end, region.shared()));
+                }
+            }
+        }
+        if let Some((first, last, shared)) = group {
+            share(first, last, shared);
+        }
+        // If that failed the child is dropped with all this; the parent's pages are then copied or taken over when they are written next.
+        child.regions = regions;
+        child.pages = pages;
+        child.mapped = mapped;
+        result.map_err(|_| ENOMEM)
+    }
+
+    /// RESET: an empty space for exec, but for `start..end`.
+    pub(crate) fn reset(&mut self, id: Id, start: u64, len: u64) -> Result<u64, Errno> {
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        let first = start / layout::PAGE;
+        let last = start
+            .checked_add(len)
+            .and_then(crate::mapping::pages)
+            .ok_or(EINVAL)?;
+        let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
+        if space.domains <= 1 {
+            self.unmap_pages(domain.space, 0, first);
+            self.unmap_pages(domain.space, last, u64::MAX);
+            return Ok(0);
+        }
+        let (kind, limit) = (space.layout, space.limit);
+        let index = self.new_space(kind, limit)?;
+        let moved = self
+            .copy_range(domain.space, index, first, last)
+            .and_then(|()| {
+                let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
+                self.nucleus
+                    .set_space(domain.slot, slot)
+                    .map_err(|_| ENOMEM)
+            });
+        if let Err(errno) = moved {
+            self.drop_if_unused(index);
+            return Err(errno);
+        }
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.domains = 1;
+        }
+        if let Some(space) = self.spaces.get_mut(domain.space) {
+            space.domains -= 1;
+        }
+        self.set_domain(Domain {
+            space: index,
+            ..domain
+        });
+        Ok(0)
+    }
+
+    /// DESTROY.
+    pub(crate) fn destroy(&mut self, id: Id) -> Result<u64, Errno> {
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        if id == self.init {
+            return Err(EPERM);
+        }
+        for space in core::mem::take(&mut self.leaving) {
+            self.dismantle(space);
+        }
+        self.forget_domain(domain);
+        Ok(0)
+    }
+
+    fn forget_domain(&mut self, domain: Domain) {
+        self.domains[(domain.id & 0xf_ffff) as usize] = None;
+        self.nucleus.close(domain.slot);
+        if let Some(space) = self.spaces.get_mut(domain.space) {
+            space.domains = space.domains.saturating_sub(1);
+        }
+        self.drop_if_unused(domain.space);
+    }
+
+    fn drop_if_unused(&mut self, index: usize) {
+        if self.spaces.get(index).is_some_and(|s| s.domains == 0) {
+            if let Some(space) = self.spaces.remove(index) {
+                self.waiting.retain(|w| w.space != space.handle);
+                self.dismantle(space);
+            }
+        }
+    }
+
+    /// Take a space apart: first its mappings and tables in the nucleus, then its frames and regions here.
+    fn dismantle(&mut self, mut space: Space) {
+        let mut buffer = [0 as Frame; 64];
+        loop {
+            buffer.fill(0);
+            let done = self.nucleus.reap(space.slot, &mut buffer);
+            for &frame in buffer.iter().take_while(|&&f| f != 0) {
+                match space.block {
+                    // The block comes back as a whole below.
+                    Some(block) if (block..block + BLOCK).contains(&frame) => {}
+                    _ => {
+                        self.frames.release(frame);
+                        space.tables = space.tables.saturating_sub(1);
+                    }
+                }
+            }
+            match done {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(_) => {
+                    // A domain still uses it: try again with the next one that goes.
+                    self.leaving.push(space);
+                    return;
+                }
+            }
+        }
+        self.nucleus.close(space.slot);
+        if let Some(block) = space.block {
+            self.frames.release_block(block);
+        }
+        let frames = &mut self.frames;
+        space.pages.drain(0, u64::MAX, |f| {
+            frames.release(f);
+        });
+        for piece in space.regions.iter() {
+            forget_piece(&mut self.objects, frames, piece);
+        }
+    }
+
+    /// GROW_TABLE.
+    pub(crate) fn grow_table(&mut self, id: Id) -> Result<u64, Errno> {
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        match self.nucleus.grow_table(domain.slot) {
+            Ok(()) => Ok(0),
+            Err(Error::NoTable) => {
+                let space = self.spaces.get_mut(domain.space).ok_or(ESRCH)?;
+                give_table(&mut self.nucleus, &mut self.frames, space).map_err(|_| ENOMEM)?;
+                self.nucleus
+                    .grow_table(domain.slot)
+                    .map(|()| 0)
+                    .map_err(|_| EMFILE)
+            }
+            Err(_) => Err(EMFILE),
+        }
+    }
+
+    /// LIMIT.
+    pub(crate) fn set_limit(&mut self, id: Id, limit: u64) -> Result<u64, Errno> {
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        let space = self.spaces.get_mut(domain.space).ok_or(ESRCH)?;
+        space.limit = limit;
+        Ok(0)
+    }
+}

@@ -1,0 +1,532 @@
+//! What a program does with its own address space: map, unmap, protect, move, advise. Errors are Linux's.
+
+use crate::fault::Fault;
+use crate::nucleus::Nucleus;
+use crate::pages::mask;
+use crate::region::{Region, ANONYMOUS};
+use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS};
+use cairn_abi::layout;
+use cairn_idl::errno::*;
+use cairn_idl::vm::{advice, flags, prot};
+
+const PAGE: u64 = layout::PAGE;
+/// First page behind all user memory.
+const TOP: u64 = layout::USER_TOP / PAGE;
+const SYSTEM: u64 = layout::SYSTEM_PAGE / PAGE;
+/// `REMAP` flags.
+const MAY_MOVE: u64 = 1;
+const REMAP_FIXED: u64 = 2;
+
+/// What a new mapping shows.
+#[derive(Clone, Copy)]
+pub(crate) enum Backing {
+    Anonymous,
+    /// Index and first page.
+    Object(u32, u64),
+}
+
+/// Bytes to pages, rounded up. None if it overflows.
+pub(crate) fn pages(bytes: u64) -> Option<u64> {
+    Some(bytes.checked_add(PAGE - 1)? / PAGE)
+}
+
+/// An aligned address and a length as a range of pages within user memory.
+fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64), Errno> {
+    if address % PAGE != 0 {
+        return Err(EINVAL);
+    }
+    let start = address / PAGE;
+    let end = start
+        .checked_add(pages(len).ok_or(outside)?)
+        .ok_or(outside)?;
+    if end > TOP {
+        return Err(outside);
+    }
+    Ok((start, end))
+}
+
+fn overlap_system_page(start: u64, end: u64) -> bool {
+    start <= SYSTEM && SYSTEM < end
+}
+
+fn check_prot(bits: u64) -> Result<(), Errno> {
+    if bits & !(prot::READ | prot::WRITE | prot::EXECUTE) != 0 {
+        return Err(EINVAL);
+    }
+    // No page is ever writable and executable.
+    if bits & prot::WRITE != 0 && bits & prot::EXECUTE != 0 {
+        return Err(EACCES);
+    }
+    Ok(())
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// MAP, OBJECT_MAP and their control forms → address.
+    pub(crate) fn map(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        bits: u64,
+        flag: u64,
+        backing: Backing,
+    ) -> Result<u64, Errno> {
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        check_prot(bits)?;
+        let count = pages(len).ok_or(ENOMEM)?;
+        let shared = flag & flags::SHARED != 0;
+        let mut most = (prot::READ | prot::WRITE | prot::EXECUTE) as u8;
+        let (mut object, mut offset) = (ANONYMOUS, 0);
+        if let Backing::Object(number, first) = backing {
+            (object, offset) = (number, first);
+            first.checked_add(count).ok_or(EOVERFLOW)?;
+            let writable = self.objects.get(number as usize).ok_or(EINVAL)?.writable;
+            if shared && !writable {
+                most &= !(prot::WRITE as u8);
+            }
+        }
+        if bits as u8 & !most != 0 {
+            return Err(EACCES);
+        }
+        let all = self.frames.total() as u64 + u64::from(self.archive.1);
+        let anonymous_shared = shared && object == ANONYMOUS;
+        if object == ANONYMOUS
+            && count > all
+            && (anonymous_shared || flag & flags::NO_RESERVE == 0 && bits & prot::WRITE != 0)
+        {
+            return Err(ENOMEM);
+        }
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        if space.regions.len() >= MAX_REGIONS {
+            return Err(ENOMEM);
+        }
+        let exact = flag & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
+        let start = if exact {
+            let (start, end) = range(address, len, ENOMEM)?;
+            if start < layout::LINUX_LOW / PAGE {
+                return Err(EPERM);
+            }
+            if overlap_system_page(start, end) {
+                return Err(EINVAL);
+            }
+            if flag & flags::FIXED_NOREPLACE != 0 && !space.regions.is_free(start, end) {
+                return Err(EEXIST);
+            }
+            start
+        } else {
+            self.place(index, address / PAGE, count, flag)?
+        };
+        let end = start + count;
+        let replaced = if exact {
+            space.regions.covered(start, end)
+        } else {
+            0
+        };
+        if count > replaced && !space.within_limit(count - replaced) {
+            return Err(ENOMEM);
+        }
+        if !self.room_for_regions(index) {
+            return Err(ENOMEM);
+        }
+        // Everything is checked: change things.
+        if replaced > 0 {
+            self.unmap_pages(index, start, end);
+        }
+        if anonymous_shared {
+            object = self.objects.insert(Object {
+                pages: Default::default(),
+                len: count,
+                writable: true,
+                open: false,
+                mapped: 0,
+            }) as u32;
+        }
+        if object != ANONYMOUS {
+            if let Some(object) = self.objects.get_mut(object as usize) {
+                object.mapped += count;
+            }
+        }
+        let Some(space) = self.spaces.get_mut(index) else {
+            return Err(ESRCH);
+        };
+        space.mapped += count;
+        space.regions.insert(Region {
+            start,
+            end,
+            prot: bits as u8,
+            most,
+            flags: (flag & (flags::SHARED | flags::STACK | flags::NO_RESERVE)) as u8,
+            object,
+            offset,
+        });
+        let eager = space.eager;
+        if bits != 0 && (eager || flag & flags::POPULATE != 0) {
+            let write = bits & prot::WRITE != 0;
+            match self.populate(index, start, end, write) {
+                Err(Fault::Exhausted) if eager => {
+                    self.unmap_pages(index, start, end);
+                    return Err(ENOMEM);
+                }
+                // As with Linux, what could not be made resident comes by faults.
+                _ => {}
+            }
+        }
+        Ok(start * PAGE)
+    }
+
+    /// A long list of regions doubles in one piece when it is full: see that there is memory for that.
+    fn room_for_regions(&mut self, index: usize) -> bool {
+        let len = self.spaces.get(index).map_or(0, |s| s.regions.len());
+        len < 4096 || self.heap_room(4 * len * core::mem::size_of::<Region>())
+    }
+
+    /// A free place for `count` pages: at the hint if that is free, else where the layout says.
+    fn place(&self, index: usize, hint: u64, count: u64, flag: u64) -> Result<u64, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let (low, high, down) = if flag & flags::PERSONALITY != 0 {
+            (
+                layout::PERSONALITY_HEAP / PAGE,
+                layout::PERSONALITY_HEAP_END / PAGE,
+                false,
+            )
+        } else {
+            match space.layout {
+                Layout::Native(from) => (from, layout::ARCHIVE / PAGE, false),
+                Layout::Linux => (layout::LINUX_LOW / PAGE, layout::LINUX_TOP / PAGE, true),
+            }
+        };
+        if hint >= low
+            && hint
+                .checked_add(count)
+                .is_some_and(|end| end <= high && space.regions.is_free(hint, end))
+        {
+            return Ok(hint);
+        }
+        if down {
+            space.regions.gap_below(low, high, count)
+        } else {
+            space.regions.gap_above(low, high, count)
+        }
+        .ok_or(ENOMEM)
+    }
+
+    pub(crate) fn unmap(&mut self, index: usize, address: u64, len: u64) -> Result<u64, Errno> {
+        let (start, end) = range(address, len, EINVAL)?;
+        if start == end {
+            return Err(EINVAL);
+        }
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        // A hole inside a region makes one region more.
+        let splits = space
+            .regions
+            .find(start)
+            .is_some_and(|r| r.start < start && end < r.end);
+        if splits && space.regions.len() >= MAX_REGIONS {
+            return Err(ENOMEM);
+        }
+        self.unmap_pages(index, start, end);
+        Ok(0)
+    }
+
+    pub(crate) fn protect(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        bits: u64,
+    ) -> Result<u64, Errno> {
+        let (start, end) = range(address, len, ENOMEM)?;
+        check_prot(bits)?;
+        if start == end {
+            return Ok(0);
+        }
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let mut covered = 0;
+        for region in space.regions.pieces(start, end) {
+            if bits as u8 & !region.most != 0 {
+                return Err(EACCES);
+            }
+            covered += region.pages();
+        }
+        if covered != end - start || space.regions.len() + 2 > MAX_REGIONS {
+            return Err(ENOMEM);
+        }
+        if !self.room_for_regions(index) {
+            return Err(ENOMEM);
+        }
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let nucleus = &mut self.nucleus;
+        let slot = space.slot;
+        for region in space.regions.pieces(start, end) {
+            if hardware(region.prot, false) == hardware(bits as u8, false) {
+                continue;
+            }
+            space
+                .pages
+                .runs(region.start, region.end, 64, BATCH, true, |run| {
+                    let now = hardware(bits as u8, run.cow);
+                    if now == hardware(region.prot, run.cow) {
+                        return;
+                    }
+                    // Pages stay resident without a mapping when nothing is allowed; a fault brings the mapping back.
+                    let _ = if now == 0 {
+                        nucleus.unmap(slot, run.page * PAGE, run.pages)
+                    } else {
+                        nucleus.protect(slot, run.page * PAGE, run.pages, now)
+                    };
+                });
+        }
+        space.regions.protect(start, end, bits as u8);
+        if space.eager && bits != 0 {
+            // A space that cannot fault needs its mappings back at once.
+            let _ = self.populate(index, start, end, bits & prot::WRITE != 0);
+        }
+        Ok(0)
+    }
+
+    pub(crate) fn remap(
+        &mut self,
+        index: usize,
+        address: u64,
+        old_len: u64,
+        new_len: u64,
+        flag: u64,
+        wanted: u64,
+    ) -> Result<u64, Errno> {
+        let fixed = flag & REMAP_FIXED != 0;
+        if flag & !(MAY_MOVE | REMAP_FIXED) != 0 || fixed && flag & MAY_MOVE == 0 {
+            return Err(EINVAL);
+        }
+        if new_len == 0 || old_len == 0 {
+            return Err(EINVAL);
+        }
+        let (start, old_end) = range(address, old_len, EINVAL)?;
+        let old = old_end - start;
+        let new = pages(new_len).ok_or(EINVAL)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = *space.regions.find(start).ok_or(EFAULT)?;
+        if region.end < old_end {
+            return Err(EFAULT);
+        }
+        if new > old && !space.within_limit(new - old) {
+            return Err(ENOMEM);
+        }
+        if fixed {
+            let (to, to_end) = range(wanted, new_len, EINVAL)?;
+            if to < old_end && start < to_end || overlap_system_page(to, to_end) {
+                return Err(EINVAL);
+            }
+            if to < layout::LINUX_LOW / PAGE {
+                return Err(EPERM);
+            }
+            self.unmap_pages(index, to, to_end);
+            return self.relocate(index, region, (start, old), (to, new));
+        }
+        if new <= old {
+            if new < old {
+                self.unmap_pages(index, start + new, old_end);
+            }
+            return Ok(address);
+        }
+        let end = start.checked_add(new).ok_or(ENOMEM)?;
+        if region.end == old_end
+            && end <= TOP
+            && !overlap_system_page(old_end, end)
+            && space.regions.is_free(old_end, end)
+        {
+            self.extend(index, region, old_end, end);
+            return Ok(address);
+        }
+        if flag & MAY_MOVE == 0 {
+            return Err(ENOMEM);
+        }
+        let range = if start >= layout::PERSONALITY / PAGE {
+            flags::PERSONALITY
+        } else {
+            0
+        };
+        let to = self.place(index, 0, new, range)?;
+        self.relocate(index, region, (start, old), (to, new))
+    }
+
+    /// Continue `region` over `start..end`, which is free.
+    fn extend(&mut self, index: usize, region: Region, start: u64, end: u64) {
+        let offset = match region.object {
+            ANONYMOUS => 0,
+            _ => region.offset + (start - region.start),
+        };
+        self.add_region(
+            index,
+            Region {
+                start,
+                end,
+                offset,
+                ..region
+            },
+        );
+    }
+
+    fn add_region(&mut self, index: usize, region: Region) {
+        if region.object != ANONYMOUS {
+            if let Some(object) = self.objects.get_mut(region.object as usize) {
+                object.mapped += region.pages();
+            }
+        }
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.mapped += region.pages();
+            space.regions.insert(region);
+        }
+        if let Some(true) = self.spaces.get(index).map(|s| s.eager) {
+            let write = u64::from(region.prot) & prot::WRITE != 0;
+            let _ = self.populate(index, region.start, region.end, write);
+        }
+    }
+
+    /// Move `old` pages from `from` to `to`, where `new` pages are free.
+    fn relocate(
+        &mut self,
+        index: usize,
+        region: Region,
+        (from, old): (u64, u64),
+        (to, new): (u64, u64),
+    ) -> Result<u64, Errno> {
+        let offset = match region.object {
+            ANONYMOUS => 0,
+            _ => region.offset + (from - region.start),
+        };
+        let kept = old.min(new);
+        // A shrinking move drops the tail first.
+        if kept < old {
+            self.unmap_pages(index, from + kept, from + old);
+        }
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let slot = space.slot;
+        space
+            .pages
+            .runs(from, from + kept, 64, BATCH, false, |run| {
+                let _ = nucleus.unmap(slot, run.page * PAGE, run.pages);
+            });
+        // 64 pages at a time: out of the old slots, into the new ones, and mapped there in rows of one kind. What fails comes by faults.
+        let mut at = from;
+        while at < from + kept {
+            let stop = (at + 64).min(from + kept);
+            let mut moved = [(0, 0, false); 64];
+            let mut count = 0;
+            for chunk in space.pages.overlapping(at, stop) {
+                let mut left = chunk.resident & mask(chunk.first, at, stop);
+                while left != 0 {
+                    let bit = left.trailing_zeros();
+                    left &= left - 1;
+                    let page = chunk.first + u64::from(bit) - from + to;
+                    let cow = chunk.cow >> bit & 1 != 0;
+                    moved[count] = (page, chunk.frames[bit as usize], cow);
+                    count += 1;
+                }
+            }
+            space.pages.drain(at, stop, |_| ());
+            let mut rest = &moved[..count];
+            while let Some(&(first, _, cow)) = rest.first() {
+                let mut list = [0; 64];
+                let mut len = 0;
+                while let Some(&(page, frame, kind)) = rest.get(len) {
+                    if page != first + len as u64 || kind != cow {
+                        break;
+                    }
+                    space.pages.set(page, frame, cow);
+                    list[len] = frame;
+                    len += 1;
+                }
+                let bits = hardware(region.prot, cow);
+                if bits != 0 {
+                    let _ = with_tables(nucleus, frames, space, |n, slot| {
+                        n.map_list(slot, first * PAGE, &list[..len], bits)
+                    });
+                }
+                rest = &rest[len..];
+            }
+            at = stop;
+        }
+        let mapped = &mut space.mapped;
+        space
+            .regions
+            .remove(from, from + kept, |r| *mapped -= r.pages());
+        if region.object != ANONYMOUS {
+            if let Some(object) = self.objects.get_mut(region.object as usize) {
+                object.mapped -= kept;
+            }
+        }
+        self.add_region(
+            index,
+            Region {
+                start: to,
+                end: to + new,
+                offset,
+                ..region
+            },
+        );
+        Ok(to * PAGE)
+    }
+
+    pub(crate) fn advise(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        what: u64,
+    ) -> Result<u64, Errno> {
+        let (start, end) = range(address, len, EINVAL)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let holes = space.regions.covered(start, end) != end - start;
+        match what {
+            advice::DONT_NEED => self.drop_pages(index, start, end),
+            advice::REMOVE => return self.remove_from_objects(index, start, end),
+            advice::POPULATE_READ | advice::POPULATE_WRITE => {
+                if holes {
+                    return Err(ENOMEM);
+                }
+                let write = what == advice::POPULATE_WRITE;
+                self.populate(index, start, end, write)
+                    .map_err(|fault| match fault {
+                        Fault::Exhausted => ENOMEM,
+                        Fault::NoMapping | Fault::BeyondEnd => EFAULT,
+                        Fault::Protection => EINVAL,
+                    })?;
+            }
+            // Hints about order of use, sharing, huge pages and dumps change nothing.
+            0..=3 | 12..=17 => {}
+            _ => return Err(EINVAL),
+        }
+        if holes {
+            return Err(ENOMEM);
+        }
+        Ok(0)
+    }
+
+    /// The objects shown in a range lose these pages.
+    fn remove_from_objects(&mut self, index: usize, start: u64, end: u64) -> Result<u64, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        if space
+            .regions
+            .overlapping(start, end)
+            .any(|r| !r.shared() || u64::from(r.most) & prot::WRITE == 0)
+        {
+            return Err(EINVAL);
+        }
+        self.drop_pages(index, start, end);
+        let (spaces, objects, frames) = (&self.spaces, &mut self.objects, &mut self.frames);
+        let space = spaces.get(index).ok_or(ESRCH)?;
+        for piece in space.regions.pieces(start, end) {
+            if let Some(object) = objects.get_mut(piece.object as usize) {
+                object
+                    .pages
+                    .drain(piece.offset, piece.offset + piece.pages(), |f| {
+                        frames.release(f);
+                    });
+            }
+        }
+        Ok(0)
+    }
+}

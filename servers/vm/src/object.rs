@@ -1,0 +1,209 @@
+//! Memory objects: made from pages of their maker, mapped by whoever holds their portal.
+
+use crate::fault::Fault;
+use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::pages::Pages;
+use crate::region::ANONYMOUS;
+use crate::request::Request;
+use crate::slab::Handle;
+use crate::space::{drop_if_unused, Errno, Object, Vm};
+use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_idl::errno::*;
+use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
+
+/// Addresses read at a time.
+const ADDRESSES: usize = 256;
+/// Most pages of an object (16 GiB).
+const MAX_PAGES: u64 = 1 << 22;
+
+impl<N: Nucleus> Vm<N> {
+    /// The object behind a badge.
+    pub(crate) fn object_by_badge(&self, badge: u64) -> Option<u32> {
+        let handle: Handle = badge.checked_sub(BADGE_OBJECT_FIRST)?;
+        self.objects.resolve(handle).map(|i| i as u32)
+    }
+
+    /// OBJECT_CREATE: replies itself, with the new portal.
+    pub(crate) fn object_create(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
+        let count = r.out_len as u64 / 8;
+        let writable = r.words[2] & 1 != 0;
+        if r.out_len % 8 != 0 || count == 0 || count > MAX_PAGES {
+            return Err(EINVAL);
+        }
+        let room = count as usize * 8;
+        if !self.heap_room(room) {
+            return Err(ENOMEM);
+        }
+        let mut pages = Pages::default();
+        if let Err(errno) = self.collect(r, index, count, writable, &mut pages) {
+            let frames = &mut self.frames;
+            pages.drain(0, u64::MAX, |f| {
+                frames.release(f);
+            });
+            return Err(errno);
+        }
+        let handle = self.objects.next_handle();
+        let number = self.objects.insert(Object {
+            pages,
+            len: count,
+            writable,
+            open: true,
+            mapped: 0,
+        });
+        let answer = Answer {
+            pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),
+            ..Answer::new(&[0])
+        };
+        if handle.is_none() || self.nucleus.reply(r.token, &answer).is_err() {
+            self.close_object(number as u32);
+            return Err(ENFILE);
+        }
+        Ok(())
+    }
+
+    /// Take a reference to each page that the caller named.
+    fn collect(
+        &mut self,
+        r: &Request,
+        index: usize,
+        count: u64,
+        writable: bool,
+        pages: &mut Pages,
+    ) -> Result<(), Errno> {
+        let mut buffer = [0; ADDRESSES * 8];
+        let mut at = 0;
+        while at < count {
+            let len = (count - at).min(ADDRESSES as u64) as usize * 8;
+            self.read_part(r, at * 8, &mut buffer[..len])?;
+            for (i, bytes) in buffer[..len].chunks_exact(8).enumerate() {
+                let mut word = [0; 8];
+                word.copy_from_slice(bytes);
+                let address = u64::from_le_bytes(word);
+                if address == 0 {
+                    continue;
+                }
+                if address % PAGE != 0 || address >= USER_TOP {
+                    return Err(EINVAL);
+                }
+                let frame = self.frame_of(index, address / PAGE, writable)?;
+                self.frames.retain(frame);
+                pages.set(at + i as u64, frame, false);
+            }
+            at += len as u64 / 8;
+        }
+        Ok(())
+    }
+
+    /// The frame behind a page of the caller, made the caller's own first if it could still change.
+    fn frame_of(&mut self, index: usize, page: u64, writable: bool) -> Result<Frame, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let Some(region) = space.regions.find(page) else {
+            // What `init` mapped before `vm` was there is known to the nucleus only.
+            let slot = space.slot;
+            if !space.eager {
+                return Err(EFAULT);
+            }
+            return self.nucleus.query(slot, page * PAGE).ok_or(EFAULT);
+        };
+        let may_write = u64::from(region.prot) & prot::WRITE != 0;
+        if writable && !may_write && !space.eager {
+            return Err(EACCES);
+        }
+        if !may_write {
+            if let Some(resident) = space.pages.get(page) {
+                return Ok(resident.frame);
+            }
+        }
+        self.frame_for_write(index, page)
+            .map_err(|fault| match fault {
+                Fault::Exhausted => ENOMEM,
+                _ => EFAULT,
+            })
+    }
+
+    /// The frame of a page, made resident and exclusive first, whatever the protection says.
+    pub(crate) fn frame_for_write(&mut self, index: usize, page: u64) -> Result<Frame, Fault> {
+        let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
+        let reserve = self.reserve_for(space);
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
+        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let mut source = None;
+        if let Some(resident) = space.pages.get(page) {
+            if !resident.cow {
+                return Ok(resident.frame);
+            }
+            if frames.references(resident.frame) == 1 {
+                // Stays mapped read-only: the next write fault finds that it may be written.
+                space.pages.set(page, resident.frame, false);
+                return Ok(resident.frame);
+            }
+            source = Some(resident.frame);
+        } else if region.object != ANONYMOUS {
+            let object = self
+                .objects
+                .get_mut(region.object as usize)
+                .ok_or(Fault::NoMapping)?;
+            let number = region.offset + (page - region.start);
+            if number >= object.len {
+                return Err(Fault::BeyondEnd);
+            }
+            source = object.pages.get(number).map(|p| p.frame);
+            if region.shared() {
+                let frame = match source {
+                    Some(frame) => frame,
+                    None => {
+                        let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+                        let _ = nucleus.zero_frame(frame);
+                        object.pages.set(number, frame, false);
+                        frame
+                    }
+                };
+                frames.retain(frame);
+                space.pages.set(page, frame, false);
+                return Ok(frame);
+            }
+        }
+        let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+        let filled = match source {
+            Some(source) => nucleus.copy_frame(frame, source),
+            None => nucleus.zero_frame(frame),
+        };
+        if filled.is_err() {
+            frames.release(frame);
+            return Err(Fault::NoMapping);
+        }
+        if let Some(old) = space.pages.set(page, frame, false) {
+            // The old frame may still be mapped here; a fault will map the new one.
+            let _ = nucleus.unmap(space.slot, page * PAGE, 1);
+            frames.release(old);
+        }
+        Ok(frame)
+    }
+
+    /// The frame that reads of a page would see. `zeroes` where nothing is yet; None where nothing is mapped.
+    pub(crate) fn frame_for_read(&self, index: usize, page: u64) -> Option<Frame> {
+        let space = self.spaces.get(index)?;
+        let region = space.regions.find(page)?;
+        if let Some(resident) = space.pages.get(page) {
+            return Some(resident.frame);
+        }
+        if region.object == ANONYMOUS {
+            return Some(self.zeroes);
+        }
+        let object = self.objects.get(region.object as usize)?;
+        let number = region.offset + (page - region.start);
+        if number >= object.len {
+            return None;
+        }
+        Some(object.pages.get(number).map_or(self.zeroes, |p| p.frame))
+    }
+
+    /// Its last portal is gone.
+    pub(crate) fn close_object(&mut self, number: u32) {
+        if let Some(object) = self.objects.get_mut(number as usize) {
+            object.open = false;
+        }
+        drop_if_unused(&mut self.objects, &mut self.frames, number);
+    }
+}

@@ -1,0 +1,357 @@
+//! The nucleus as `vm` really reaches it: portal calls, a window for copying into frames, and the frames behind `vm`'s own heap.
+
+use cairn_abi::layout::{native_slot, NATIVE_HEAP, PAGE, SYSTEM_PAGE};
+use cairn_abi::service::memory::prot;
+use cairn_abi::service::{current, domain, memory, receive, AUTO};
+use cairn_abi::{rights, Error, Id, Token};
+use cairn_rt::{Portal, Receiver, Reply};
+use cairn_vm::frames::Frames;
+use cairn_vm::{Answer, Frame, Nucleus, Pass};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Where frames are mapped for copying (16 pages and one more for data that begins inside a page).
+const WINDOW: u64 = NATIVE_HEAP - 0x100_0000;
+/// Most frames set aside for the heap at a time: 64 MiB.
+const STASH: usize = 16 * 1024;
+/// Least growth of the heap, in pages.
+const STEP: usize = 16;
+
+/// Frames set aside for the heap. Only this thread uses them; atomics because a static must be shareable.
+static STASH_FRAMES: [AtomicU32; STASH] = [const { AtomicU32::new(0) }; STASH];
+static STASHED: AtomicUsize = AtomicUsize::new(0);
+/// End of the heap so far.
+static HEAP_END: AtomicU64 = AtomicU64::new(NATIVE_HEAP);
+static MEMORY: AtomicU32 = AtomicU32::new(0);
+static SPACE: AtomicU32 = AtomicU32::new(0);
+
+/// Frames that the heap can still have without asking.
+pub fn stashed() -> usize {
+    STASHED.load(Ordering::Relaxed)
+}
+
+/// Set a frame aside for the heap. False if there are enough.
+pub fn stash(frame: Frame) -> bool {
+    let count = stashed();
+    let Some(place) = STASH_FRAMES.get(count) else {
+        return false;
+    };
+    place.store(frame, Ordering::Relaxed);
+    STASHED.store(count + 1, Ordering::Relaxed);
+    true
+}
+
+fn unstash() -> Option<Frame> {
+    let count = stashed().checked_sub(1)?;
+    STASHED.store(count, Ordering::Relaxed);
+    Some(STASH_FRAMES[count].load(Ordering::Relaxed))
+}
+
+/// The heap's source of memory: frames set aside, mapped behind what it has.
+pub fn grow(bytes: usize) -> Option<(usize, usize)> {
+    let wanted = bytes.div_ceil(PAGE as usize).max(STEP);
+    // Page tables may take a few on the way.
+    if wanted + 8 > stashed() {
+        return None;
+    }
+    let memory = Portal(MEMORY.load(Ordering::Relaxed));
+    let space = SPACE.load(Ordering::Relaxed);
+    let start = HEAP_END.load(Ordering::Relaxed);
+    let mut done = 0;
+    while done < wanted {
+        let mut list: [Frame; 64] = [0; 64];
+        let count = (wanted - done).min(list.len());
+        for slot in &mut list[..count] {
+            *slot = unstash()?;
+        }
+        let address = start + done as u64 * PAGE;
+        map_own(memory, space, address, &list[..count]).ok()?;
+        done += count;
+    }
+    HEAP_END.store(start + wanted as u64 * PAGE, Ordering::Relaxed);
+    Some((start as usize, wanted * PAGE as usize))
+}
+
+/// Map frames into `vm`'s own space, with frames of the stash for page tables.
+fn map_own(memory: Portal, space: u32, address: u64, list: &[Frame]) -> Result<(), Error> {
+    let words = [
+        u64::from(space),
+        address,
+        list.as_ptr() as u64,
+        list.len() as u64,
+        prot::READ | prot::WRITE,
+    ];
+    loop {
+        match memory.service(memory::MAP_LIST, &words) {
+            Err(Error::NoTable) => {
+                let frame = unstash().ok_or(Error::NoMemory)?;
+                memory.service(
+                    memory::GIVE_TABLES,
+                    &[u64::from(space), u64::from(frame), 1],
+                )?;
+            }
+            other => return other.map(|_| ()),
+        }
+    }
+}
+
+/// The portals that `vm` works with.
+pub struct Portals {
+    memory: Portal,
+    space: u32,
+    receiver: Receiver,
+}
+
+impl Portals {
+    pub fn new(memory: Portal, space: Portal, receiver: Receiver) -> Portals {
+        MEMORY.store(memory.0, Ordering::Relaxed);
+        SPACE.store(space.0, Ordering::Relaxed);
+        Portals {
+            memory,
+            space: space.0,
+            receiver,
+        }
+    }
+
+    #[inline]
+    fn memory(&self, operation: u8, words: &[u64]) -> Result<[u64; 8], Error> {
+        self.memory.service(operation, words)
+    }
+
+    /// Copy between a part of a caller and frames, which are in the window for as long as that takes.
+    fn through_window(
+        &mut self,
+        operation: u8,
+        token: Token,
+        offset: u64,
+        frames: &[Frame],
+        at: usize,
+        len: usize,
+    ) -> Result<usize, Error> {
+        map_own(self.memory, self.space, WINDOW, frames)?;
+        let address = WINDOW + at as u64;
+        let copied = self
+            .receiver
+            .0
+            .service(operation, &[token, offset, address, len as u64]);
+        // The nucleus takes back only frames that are mapped nowhere.
+        self.unmap(self.space, WINDOW, frames.len() as u64)?;
+        copied.map(|words| words[0] as usize)
+    }
+}
+
+impl Nucleus for Portals {
+    fn space_create(&mut self, badge: u64) -> Result<u32, Error> {
+        let words = [AUTO, u64::from(native_slot::RECEIVE), badge];
+        Ok(self.memory(memory::SPACE_CREATE, &words)?[0] as u32)
+    }
+
+    fn domain_create(&mut self, space: u32) -> Result<(u32, Id), Error> {
+        let words = self.memory(memory::DOMAIN_CREATE, &[u64::from(space), AUTO])?;
+        Ok((words[0] as u32, words[1] as Id))
+    }
+
+    fn set_space(&mut self, target: u32, space: u32) -> Result<(), Error> {
+        Portal(target)
+            .service(domain::SET_SPACE, &[u64::from(space)])
+            .map(|_| ())
+    }
+
+    fn destroy(&mut self, target: u32) {
+        while Portal(target).service(domain::DESTROY, &[0]) == Err(Error::Again) {}
+    }
+
+    fn grow_table(&mut self, target: u32) -> Result<(), Error> {
+        self.memory(memory::GROW_TABLE, &[u64::from(target)])
+            .map(|_| ())
+    }
+
+    fn close(&mut self, slot: u32) {
+        let _ = Portal::CURRENT.service(current::PORTAL_CLOSE, &[u64::from(slot)]);
+    }
+
+    fn give(&mut self, pool: u64, first: Frame, count: u64) -> Result<(), Error> {
+        self.memory(memory::GIVE, &[pool, u64::from(first), count])
+            .map(|_| ())
+    }
+
+    fn give_tables(&mut self, space: u32, first: Frame, count: u64) -> Result<(), Error> {
+        let words = [u64::from(space), u64::from(first), count];
+        self.memory(memory::GIVE_TABLES, &words).map(|_| ())
+    }
+
+    fn pool_info(&mut self, pool: u64) -> Result<(u64, u64, u64), Error> {
+        let words = self.memory(memory::POOL_INFO, &[pool])?;
+        Ok((words[0], words[1], words[2]))
+    }
+
+    fn reap(&mut self, space: u32, into: &mut [Frame]) -> Result<bool, Error> {
+        let words = [u64::from(space), 0, into.len() as u64];
+        match self.memory.service_into(memory::REAP, &words, 1, into) {
+            Ok(_) => Ok(true),
+            Err(Error::Again) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn map(
+        &mut self,
+        space: u32,
+        address: u64,
+        frame: Frame,
+        bits: u64,
+        source: Frame,
+    ) -> Result<(), Error> {
+        let words = [
+            u64::from(space),
+            address,
+            u64::from(frame),
+            1,
+            bits,
+            u64::from(source),
+        ];
+        self.memory(memory::MAP, &words).map(|_| ())
+    }
+
+    fn map_list(
+        &mut self,
+        space: u32,
+        address: u64,
+        frames: &[Frame],
+        bits: u64,
+    ) -> Result<(), Error> {
+        let words = [
+            u64::from(space),
+            address,
+            frames.as_ptr() as u64,
+            frames.len() as u64,
+            bits,
+        ];
+        self.memory(memory::MAP_LIST, &words).map(|_| ())
+    }
+
+    fn unmap(&mut self, space: u32, address: u64, pages: u64) -> Result<(), Error> {
+        self.memory(memory::UNMAP, &[u64::from(space), address, pages])
+            .map(|_| ())
+    }
+
+    fn protect(&mut self, space: u32, address: u64, pages: u64, bits: u64) -> Result<(), Error> {
+        let words = [u64::from(space), address, pages, bits];
+        self.memory(memory::PROTECT, &words).map(|_| ())
+    }
+
+    fn share(
+        &mut self,
+        from: u32,
+        address: u64,
+        to: u32,
+        pages: u64,
+        take_write: bool,
+    ) -> Result<(), Error> {
+        let words = [
+            u64::from(from),
+            address,
+            u64::from(to),
+            pages,
+            u64::from(take_write),
+        ];
+        self.memory(memory::SHARE, &words).map(|_| ())
+    }
+
+    fn copy_frame(&mut self, to: Frame, from: Frame) -> Result<(), Error> {
+        self.memory(memory::COPY_FRAME, &[u64::from(to), u64::from(from)])
+            .map(|_| ())
+    }
+
+    fn zero_frame(&mut self, frame: Frame) -> Result<(), Error> {
+        self.memory(memory::ZERO_FRAME, &[u64::from(frame)])
+            .map(|_| ())
+    }
+
+    fn query(&mut self, space: u32, address: u64) -> Option<Frame> {
+        const PRESENT: u64 = 1 << 10;
+        let words = self
+            .memory(memory::QUERY, &[u64::from(space), address])
+            .ok()?;
+        (words[1] & PRESENT != 0).then_some(words[0] as Frame)
+    }
+
+    fn system_page(&mut self) -> Frame {
+        self.memory(memory::SYSTEM_PAGE, &[])
+            .ok()
+            .map(|words| words[0] as Frame)
+            .or_else(|| self.query(self.space, SYSTEM_PAGE))
+            .unwrap_or(0)
+    }
+
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        self.receiver.read(token, offset, into)
+    }
+
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error> {
+        self.receiver.write(token, offset, from)
+    }
+
+    fn read_frames(
+        &mut self,
+        token: Token,
+        offset: u64,
+        frames: &[Frame],
+        at: usize,
+        len: usize,
+    ) -> Result<usize, Error> {
+        self.through_window(receive::READ, token, offset, frames, at, len)
+    }
+
+    fn write_frames(
+        &mut self,
+        token: Token,
+        offset: u64,
+        frames: &[Frame],
+        at: usize,
+        len: usize,
+    ) -> Result<usize, Error> {
+        self.through_window(receive::WRITE, token, offset, frames, at, len)
+    }
+
+    fn part_addresses(&mut self, token: Token) -> (u64, u64) {
+        self.receiver
+            .0
+            .service(receive::CALLER, &[token])
+            .map_or((0, 0), |words| (words[3], words[4]))
+    }
+
+    fn reply(&mut self, token: Token, answer: &Answer) -> Result<(), Error> {
+        let reply = Reply::new(&answer.words);
+        let reply = match answer.pass {
+            None => reply,
+            Some(Pass::Copy(slot)) => reply.portal(Portal(slot), false),
+            Some(Pass::Mint(badge)) => reply.mint(badge),
+        };
+        self.receiver.reply(token, reply)
+    }
+
+    fn portal_badge(&mut self, slot: u32) -> Option<u64> {
+        let words = Portal::CURRENT
+            .service(current::PORTAL_INFO, &[u64::from(slot)])
+            .ok()?;
+        (words[5] == 1 && words[1] & u64::from(rights::CALL) != 0).then_some(words[4])
+    }
+
+    fn notify(&mut self, slot: u32) {
+        let _ = Portal(slot).notify(1);
+    }
+
+    fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool {
+        let wanted = bytes.div_ceil(PAGE as usize) + crate::STASH_LOW;
+        while stashed() < wanted {
+            let Some(frame) = frames.alloc(0) else {
+                return false;
+            };
+            if !stash(frame) {
+                frames.release(frame);
+                return false;
+            }
+        }
+        true
+    }
+}

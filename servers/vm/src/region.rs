@@ -1,0 +1,334 @@
+//! The regions of an address space: sorted, never overlapping, neighbours of the same kind merged. All numbers are page numbers.
+
+use alloc::vec::Vec;
+use cairn_idl::vm::flags;
+
+/// [`Region::object`] of private anonymous memory.
+pub const ANONYMOUS: u32 = u32::MAX;
+/// Pages that placement keeps free below a stack.
+const STACK_GUARD: u64 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    pub start: u64,
+    pub end: u64,
+    /// Linux's PROT_ bits.
+    pub prot: u8,
+    /// The most that `prot` may become.
+    pub most: u8,
+    /// `cairn_idl::vm::flags` that stay: SHARED, STACK, NO_RESERVE.
+    pub flags: u8,
+    /// Index of the memory object, or [`ANONYMOUS`].
+    pub object: u32,
+    /// Page of the object at `start`.
+    pub offset: u64,
+}
+
+impl Region {
+    pub fn pages(&self) -> u64 {
+        self.end - self.start
+    }
+
+    pub fn shared(&self) -> bool {
+        u64::from(self.flags) & flags::SHARED != 0
+    }
+
+    fn stack(&self) -> bool {
+        u64::from(self.flags) & flags::STACK != 0
+    }
+
+    /// The part within `start..end`.
+    fn clip(&self, start: u64, end: u64) -> Region {
+        let from = self.start.max(start);
+        Region {
+            start: from,
+            end: self.end.min(end),
+            offset: if self.object == ANONYMOUS {
+                0
+            } else {
+                self.offset + (from - self.start)
+            },
+            ..*self
+        }
+    }
+
+    /// Whether `next` goes on where this one ends, in every respect.
+    fn continues(&self, next: &Region) -> bool {
+        self.end == next.start
+            && self.prot == next.prot
+            && self.most == next.most
+            && self.flags == next.flags
+            && !self.stack()
+            && self.object == next.object
+            && (self.object == ANONYMOUS || self.offset + self.pages() == next.offset)
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct Regions {
+    list: Vec<Region>,
+}
+
+impl Regions {
+    pub fn with_capacity(count: usize) -> Regions {
+        Regions {
+            list: Vec::with_capacity(count),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Region> {
+        self.list.iter()
+    }
+
+    /// Index of the first region that ends behind `page`.
+    #[inline]
+    fn at(&self, page: u64) -> usize {
+        self.list.partition_point(|r| r.end <= page)
+    }
+
+    #[inline]
+    pub fn find(&self, page: u64) -> Option<&Region> {
+        self.list.get(self.at(page)).filter(|r| r.start <= page)
+    }
+
+    /// The regions that overlap `start..end`, whole.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
+        self.list[self.at(start)..]
+            .iter()
+            .take_while(move |r| r.start < end)
+    }
+
+    /// The parts of regions within `start..end`.
+    pub fn pieces(&self, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
+        self.overlapping(start, end)
+            .map(move |r| r.clip(start, end))
+    }
+
+    pub fn is_free(&self, start: u64, end: u64) -> bool {
+        self.list.get(self.at(start)).is_none_or(|r| r.start >= end)
+    }
+
+    /// Pages of `start..end` that belong to regions.
+    pub fn covered(&self, start: u64, end: u64) -> u64 {
+        self.pieces(start, end).map(|r| r.pages()).sum()
+    }
+
+    /// Add a region where nothing is.
+    pub fn insert(&mut self, region: Region) {
+        let at = self.at(region.start);
+        debug_assert!(self.list.get(at).is_none_or(|r| r.start >= region.end));
+        let before = at > 0 && self.list[at - 1].continues(&region);
+        let after = self.list.get(at).is_some_and(|r| region.continues(r));
+        match (before, after) {
+            (true, true) => {
+                self.list[at - 1].end = self.list[at].end;
+                self.list.remove(at);
+            }
+            (true, false) => self.list[at - 1].end = region.end,
+            (false, true) => {
+                self.list[at].start = region.start;
+                self.list[at].offset = region.offset;
+            }
+            (false, false) => self.list.insert(at, region),
+        }
+    }
+
+    /// Put a copied region behind all others.
+    pub fn push(&mut self, region: Region) {
+        self.list.push(region);
+    }
+
+    /// Cut a region in two if `page` is inside one.
+    fn split(&mut self, page: u64) {
+        let at = self.at(page);
+        if let Some(&region) = self.list.get(at) {
+            if region.start < page {
+                self.list[at].end = page;
+                self.list.insert(at + 1, region.clip(page, region.end));
+            }
+        }
+    }
+
+    /// Take everything out of `start..end`, telling each piece.
+    pub fn remove(&mut self, start: u64, end: u64, mut gone: impl FnMut(&Region)) {
+        if self.is_free(start, end) {
+            return;
+        }
+        self.split(start);
+        self.split(end);
+        let from = self.at(start);
+        let to = from
+            + self.list[from..]
+                .iter()
+                .take_while(|r| r.start < end)
+                .count();
+        self.list.drain(from..to).for_each(|r| gone(&r));
+    }
+
+    /// Give everything in `start..end` this protection.
+    pub fn protect(&mut self, start: u64, end: u64, prot: u8) {
+        self.split(start);
+        self.split(end);
+        let from = self.at(start);
+        let mut to = from;
+        while self.list.get(to).is_some_and(|r| r.start < end) {
+            self.list[to].prot = prot;
+            to += 1;
+        }
+        // Merge what has become alike, from the neighbour before to the one behind.
+        let mut kept = from.saturating_sub(1);
+        let last = to.min(self.list.len().saturating_sub(1));
+        for next in kept + 1..=last {
+            let region = self.list[next];
+            if self.list[kept].continues(&region) {
+                self.list[kept].end = region.end;
+            } else {
+                kept += 1;
+                self.list[kept] = region;
+            }
+        }
+        if kept < last {
+            self.list.drain(kept + 1..=last);
+        }
+    }
+
+    /// The highest place for `pages` in `low..high`.
+    pub fn gap_below(&self, low: u64, high: u64, pages: u64) -> Option<u64> {
+        let mut top = high;
+        for region in self.list[..self.list.partition_point(|r| r.start < high)]
+            .iter()
+            .rev()
+        {
+            let floor = region.end.max(low);
+            if top >= floor && top - floor >= pages {
+                return Some(top - pages);
+            }
+            let start = if region.stack() {
+                region.start.saturating_sub(STACK_GUARD)
+            } else {
+                region.start
+            };
+            top = top.min(start);
+            if top < low {
+                return None;
+            }
+        }
+        (top >= low && top - low >= pages).then(|| top - pages)
+    }
+
+    /// The lowest place for `pages` in `low..high`.
+    pub fn gap_above(&self, low: u64, high: u64, pages: u64) -> Option<u64> {
+        let mut bottom = low;
+        for region in &self.list[self.at(low)..] {
+            let start = if region.stack() {
+                region.start.saturating_sub(STACK_GUARD)
+            } else {
+                region.start
+            };
+            if start >= bottom && start - bottom >= pages {
+                break;
+            }
+            bottom = bottom.max(region.end);
+        }
+        let end = bottom.checked_add(pages)?;
+        (end <= high).then_some(bottom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: u64, end: u64, prot: u8) -> Region {
+        Region {
+            start,
+            end,
+            prot,
+            most: 7,
+            flags: 0,
+            object: ANONYMOUS,
+            offset: 0,
+        }
+    }
+
+    fn list(r: &Regions) -> Vec<(u64, u64, u8)> {
+        r.iter().map(|r| (r.start, r.end, r.prot)).collect()
+    }
+
+    #[test]
+    fn neighbours_merge_and_split() {
+        let mut r = Regions::default();
+        r.insert(region(10, 20, 3));
+        r.insert(region(30, 40, 3));
+        r.insert(region(20, 30, 3));
+        assert_eq!(list(&r), [(10, 40, 3)]);
+        r.protect(15, 20, 1);
+        assert_eq!(list(&r), [(10, 15, 3), (15, 20, 1), (20, 40, 3)]);
+        r.protect(12, 25, 1);
+        assert_eq!(list(&r), [(10, 12, 3), (12, 25, 1), (25, 40, 3)]);
+        r.protect(10, 40, 3);
+        assert_eq!(list(&r), [(10, 40, 3)]);
+        let mut gone = Vec::new();
+        r.remove(12, 14, |g| gone.push((g.start, g.end)));
+        assert_eq!(gone, [(12, 14)]);
+        assert_eq!(list(&r), [(10, 12, 3), (14, 40, 3)]);
+        assert_eq!(r.covered(0, 20), 8);
+        r.protect(0, 100, 5);
+        assert_eq!(list(&r), [(10, 12, 5), (14, 40, 5)]);
+        r.remove(0, 100, |_| ());
+        assert!(r.is_empty());
+        r.protect(0, 100, 5);
+        assert!(r.is_empty());
+    }
+
+    #[test]
+    fn object_pieces_keep_their_offset() {
+        let mut r = Regions::default();
+        r.insert(Region {
+            object: 3,
+            offset: 7,
+            ..region(10, 20, 1)
+        });
+        r.remove(12, 14, |_| ());
+        let offsets: Vec<_> = r.iter().map(|r| (r.start, r.offset)).collect();
+        assert_eq!(offsets, [(10, 7), (14, 11)]);
+        r.insert(Region {
+            object: 3,
+            offset: 9,
+            ..region(12, 14, 1)
+        });
+        assert_eq!(r.len(), 1);
+        r.insert(Region {
+            object: 3,
+            offset: 99,
+            ..region(20, 21, 1)
+        });
+        assert_eq!(r.len(), 2);
+    }
+
+    #[test]
+    fn places_are_found_and_stacks_keep_their_guard() {
+        let mut r = Regions::default();
+        assert_eq!(r.gap_below(10, 1000, 5), Some(995));
+        assert_eq!(r.gap_above(10, 1000, 5), Some(10));
+        r.insert(Region {
+            flags: flags::STACK as u8,
+            ..region(900, 1000, 3)
+        });
+        assert_eq!(r.gap_below(10, 1000, 5), Some(900 - 256 - 5));
+        r.insert(region(10, 20, 3));
+        assert_eq!(r.gap_above(10, 1000, 5), Some(20));
+        assert_eq!(r.gap_above(10, 1000, 700), None);
+        assert_eq!(r.gap_below(10, 1000, 624), Some(20));
+        assert_eq!(r.gap_below(10, 1000, 625), None);
+        assert_eq!(r.gap_below(30, 100, 71), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Requests: decoded here, answered by the files beside.
+
+use crate::mapping::Backing;
+use crate::nucleus::{Answer, Nucleus};
+use crate::space::{Errno, Vm};
+use cairn_abi::{layout, pulse, received, Id, Token};
+use cairn_idl::errno::*;
+use cairn_idl::vm::{self, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST};
+
+/// A message, pulse or fault, as received.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// `cairn_abi::received::kind`.
+    pub kind: u8,
+    pub words: [u64; 8],
+    pub badge: u64,
+    pub token: Token,
+    pub sender: Id,
+    pub out_len: usize,
+    pub in_len: usize,
+    /// Portals that arrived, in the last words.
+    pub portals: usize,
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// Deal with one thing received. The answer, if one is due now.
+    pub fn handle(&mut self, r: &Request) -> Option<Answer> {
+        if r.kind == received::kind::FAULT {
+            return self.fault(r.badge, r.words[0], r.words[1], r.token);
+        }
+        let answer = if r.kind == received::kind::PULSE {
+            self.pulse(r);
+            None
+        } else {
+            let mut kept = false;
+            let answer = self.request(r, &mut kept);
+            // What was sent along and not asked for would fill our table.
+            let first = if kept { 9 } else { 8 - r.portals.min(8) };
+            for i in first..8 {
+                self.nucleus.close(r.words[i] as u32);
+            }
+            answer
+        };
+        if !self.waiting.is_empty() {
+            self.wake_waiting();
+        } else if self.notified && self.frames.free() > self.reserve {
+            self.notified = false;
+        }
+        answer
+    }
+
+    fn pulse(&mut self, r: &Request) {
+        match r.words[0] {
+            pulse::CLOSED => {
+                if let Some(object) = self.object_by_badge(r.badge) {
+                    self.close_object(object);
+                }
+            }
+            pulse::GONE => self.forget_token(r.words[1]),
+            _ => {}
+        }
+    }
+
+    /// `kept`: the portal in w7 is kept.
+    fn request(&mut self, r: &Request, kept: &mut bool) -> Option<Answer> {
+        let w = &r.words;
+        let result = match w[0] {
+            _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
+            vm::MAP..=vm::RESIDENT => match self.own(r, w[0]) {
+                Ok(answer) => return answer,
+                Err(errno) => Err(errno),
+            },
+            vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
+            vm::CREATE..=vm::LIMIT if r.badge != BADGE_CONTROL => Err(EPERM),
+            vm::CREATE => match self.create(r.token, w[1], w[2] & 1 != 0) {
+                Ok(()) => return None,
+                Err(errno) => Err(errno),
+            },
+            vm::FORK => match self.fork(r.token, w[1] as Id, w[2] & 1 != 0) {
+                Ok(()) => return None,
+                Err(errno) => Err(errno),
+            },
+            vm::DESTROY => self.destroy(w[1] as Id),
+            vm::MAP_INTO => self.of(w[1]).and_then(|index| {
+                let flag = w[5] | flags::FIXED;
+                self.map(index, w[2], w[3], w[4], flag, Backing::Anonymous)
+            }),
+            vm::WRITE_INTO => self
+                .of(w[1])
+                .and_then(|index| self.write_into(r, index, w[2])),
+            vm::OBJECT_MAP_INTO => self.object_map_into(r),
+            vm::RESET => self.reset(w[1] as Id, w[2], w[3]),
+            vm::READ_FROM => self
+                .of(w[1])
+                .and_then(|index| self.read_from(r, index, w[2])),
+            vm::MORE_OBJECTS => self.more_objects(w[1]),
+            vm::GROW_TABLE => self.grow_table(w[1] as Id),
+            vm::WATCH_EXHAUSTED if r.portals == 1 => {
+                *kept = true;
+                if let Some(old) = self.watcher.replace(w[7] as u32) {
+                    self.nucleus.close(old);
+                }
+                Ok(0)
+            }
+            vm::EXHAUSTED => match self.largest() {
+                Some(id) => return Some(Answer::new(&[0, u64::from(id)])),
+                None => Err(ESRCH),
+            },
+            vm::LIMIT => self.set_limit(w[1] as Id, w[2]),
+            _ => Err(EINVAL),
+        };
+        Some(Answer::result(result))
+    }
+
+    /// The space of a domain.
+    fn of(&self, id: u64) -> Result<usize, Errno> {
+        let id = Id::try_from(id).map_err(|_| ESRCH)?;
+        Ok(self.domain(id).ok_or(ESRCH)?.space)
+    }
+
+    /// The space of the caller, or for holders of the control portal of the named domain.
+    fn named(&self, r: &Request, id: u64) -> Result<usize, Errno> {
+        if id == 0 || id == u64::from(r.sender) {
+            return self.of(u64::from(r.sender));
+        }
+        if r.badge != BADGE_CONTROL {
+            return Err(EPERM);
+        }
+        self.of(id)
+    }
+
+    /// Operations on the caller's own space.
+    fn own(&mut self, r: &Request, operation: u64) -> Result<Option<Answer>, Errno> {
+        let w = &r.words;
+        if operation == vm::MEMORY_STAT {
+            return Ok(Some(self.memory_stat()));
+        }
+        let index = match operation {
+            vm::SPACE_STAT => self.named(r, w[2])?,
+            vm::MAPS => self.named(r, w[1])?,
+            _ => self.of(u64::from(r.sender))?,
+        };
+        let value = match operation {
+            vm::MAP => self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)?,
+            vm::UNMAP => self.unmap(index, w[1], w[2])?,
+            vm::PROTECT => self.protect(index, w[1], w[2], w[3])?,
+            vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
+            vm::ADVISE => self.advise(index, w[1], w[2], w[3])?,
+            vm::OBJECT_CREATE => {
+                self.object_create(r, index)?;
+                return Ok(None);
+            }
+            vm::SPACE_STAT => return self.space_stat(index).map(Some),
+            vm::MAPS => self.maps(r, index, w[2])?,
+            vm::RESIDENT => self.resident(r, index, w[1], w[2])?,
+            // OBJECT_MAP through a portal that leads to no object.
+            _ => return Err(EBADF),
+        };
+        Ok(Some(Answer::new(&[value])))
+    }
+
+    /// Through an object's portal only the object can be mapped.
+    fn object_request(&mut self, r: &Request) -> Result<u64, Errno> {
+        let w = &r.words;
+        if w[0] != vm::OBJECT_MAP {
+            return Err(EINVAL);
+        }
+        let object = self.object_by_badge(r.badge).ok_or(EBADF)?;
+        let index = self.of(u64::from(r.sender))?;
+        let backing = backing(object, w[5])?;
+        self.map(index, w[1], w[2], w[3], w[4], backing)
+    }
+
+    fn object_map_into(&mut self, r: &Request) -> Result<u64, Errno> {
+        let w = &r.words;
+        if r.portals != 1 {
+            return Err(EINVAL);
+        }
+        let object = self
+            .nucleus
+            .portal_badge(w[7] as u32)
+            .and_then(|badge| self.object_by_badge(badge))
+            .ok_or(EBADF)?;
+        let index = self.of(w[1])?;
+        let backing = backing(object, w[6])?;
+        self.map(index, w[2], w[3], w[4], w[5] | flags::FIXED, backing)
+    }
+}
+
+fn backing(object: u32, offset: u64) -> Result<Backing, Errno> {
+    if offset % layout::PAGE != 0 {
+        return Err(EINVAL);
+    }
+    Ok(Backing::Object(object, offset / layout::PAGE))
+}

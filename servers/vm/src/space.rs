@@ -1,0 +1,349 @@
+//! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
+
+use crate::frames::Frames;
+use crate::nucleus::{Frame, Nucleus};
+use crate::pages::Pages;
+use crate::region::{Region, Regions, ANONYMOUS};
+use crate::slab::{Handle, Slab};
+use alloc::vec::Vec;
+use cairn_abi::service::memory::prot as access;
+use cairn_abi::{Error, Id, Token};
+use cairn_idl::vm::prot;
+
+/// Linux's error numbers, positive.
+pub type Errno = i64;
+
+/// Most regions of a space (Linux's `vm.max_map_count`).
+pub const MAX_REGIONS: usize = 65_530;
+/// Most pages of one nucleus operation.
+pub const BATCH: u64 = 512;
+/// Frames that native components may use when Linux processes get none any more, and that only `vm` and page tables may use.
+pub const NATIVE_RESERVE: usize = 64;
+
+/// Where a space's mappings are placed when nobody says where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Upwards from this page.
+    Native(u64),
+    /// Downwards from LINUX_TOP.
+    Linux,
+}
+
+pub struct Space {
+    /// Its portal in `vm`'s table.
+    pub slot: u32,
+    /// The badge of its faults.
+    pub handle: Handle,
+    pub layout: Layout,
+    /// It cannot fault (`init`): everything is resident at once.
+    pub eager: bool,
+    pub regions: Regions,
+    pub pages: Pages,
+    /// Domains that use it.
+    pub domains: u32,
+    /// Most mapped pages, 0 = no limit.
+    pub limit: u64,
+    pub mapped: u64,
+    /// The block of frames that its page tables come from, and how many single frames it has beside that.
+    pub block: Option<Frame>,
+    pub tables: u64,
+}
+
+/// Memory that several regions show: adopted from pages of its maker, or anonymous.
+pub struct Object {
+    pub pages: Pages,
+    pub len: u64,
+    pub writable: bool,
+    /// A portal leads to it.
+    pub open: bool,
+    /// Pages of all regions that show it.
+    pub mapped: u64,
+}
+
+#[derive(Clone, Copy)]
+pub struct Domain {
+    pub id: Id,
+    /// Its portal in `vm`'s table.
+    pub slot: u32,
+    pub space: usize,
+}
+
+/// A fault that waits for memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    pub token: Token,
+    pub space: Handle,
+    pub page: u64,
+    pub access: u64,
+}
+
+/// What `init` tells at the start.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// First frame and count.
+    pub free: Vec<(Frame, u32)>,
+    pub archive: (Frame, u32),
+    /// Frames that `init` and `vm` took before.
+    pub used: u64,
+    /// `init`'s domain and the slot of its space.
+    pub init: Id,
+    pub init_space: u32,
+}
+
+pub struct Vm<N> {
+    pub nucleus: N,
+    pub frames: Frames,
+    pub(crate) spaces: Slab<Space>,
+    pub(crate) objects: Slab<Object>,
+    /// By the index in the domain id.
+    pub(crate) domains: Vec<Option<Domain>>,
+    /// Spaces without domains that the nucleus would not give up yet.
+    pub(crate) leaving: Vec<Space>,
+    pub(crate) init: Id,
+    /// A frame of zeroes, for holes of objects.
+    pub(crate) zeroes: Frame,
+    pub(crate) system_page: Frame,
+    /// Linux processes get a frame only while more than this are free.
+    pub(crate) reserve: usize,
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) watcher: Option<u32>,
+    pub(crate) notified: bool,
+    /// Frames given to pools, used by `init` and `vm` from the start, of the archive.
+    pub(crate) pool_frames: u64,
+    pub(crate) used: u64,
+    pub(crate) archive: (Frame, u32),
+    /// Domains made since the pools were last looked at.
+    pub(crate) since_pools: u32,
+}
+
+impl Object {
+    pub(crate) fn unused(&self) -> bool {
+        !self.open && self.mapped == 0
+    }
+}
+
+impl Space {
+    pub fn linux(&self) -> bool {
+        self.layout == Layout::Linux
+    }
+
+    /// Whether `pages` more may be mapped.
+    pub fn within_limit(&self, pages: u64) -> bool {
+        self.limit == 0 || self.mapped.saturating_add(pages) <= self.limit
+    }
+}
+
+/// A region's protection for the hardware; with `cow` without WRITE.
+#[inline]
+pub fn hardware(prot_bits: u8, cow: bool) -> u64 {
+    let p = u64::from(prot_bits);
+    if p == 0 {
+        return 0;
+    }
+    let mut bits = access::READ;
+    if p & prot::WRITE != 0 && !cow {
+        bits |= access::WRITE;
+    }
+    if p & prot::EXECUTE != 0 {
+        bits |= access::EXECUTE;
+    }
+    bits
+}
+
+/// Why a nucleus operation on a space could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// No frame for a page table.
+    NoFrame,
+    Refused,
+}
+
+/// Do an operation that may need page tables; give the space frames for them when it says so.
+#[inline]
+pub(crate) fn with_tables<N: Nucleus>(
+    nucleus: &mut N,
+    frames: &mut Frames,
+    space: &mut Space,
+    mut operation: impl FnMut(&mut N, u32) -> Result<(), Error>,
+) -> Result<(), Trouble> {
+    // A batch of 512 pages touches at most two tables of each of three levels.
+    for _ in 0..8 {
+        match operation(nucleus, space.slot) {
+            Ok(()) => return Ok(()),
+            Err(Error::NoTable) => give_table(nucleus, frames, space)?,
+            Err(_) => return Err(Trouble::Refused),
+        }
+    }
+    Err(Trouble::Refused)
+}
+
+/// Give a space one more frame for page tables.
+#[cold]
+pub(crate) fn give_table<N: Nucleus>(
+    nucleus: &mut N,
+    frames: &mut Frames,
+    space: &mut Space,
+) -> Result<(), Trouble> {
+    let frame = frames.alloc(0).ok_or(Trouble::NoFrame)?;
+    if nucleus.give_tables(space.slot, frame, 1).is_err() {
+        frames.release(frame);
+        return Err(Trouble::Refused);
+    }
+    space.tables += 1;
+    Ok(())
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// The state at the start: `init` is known, its archive pages are adopted.
+    pub fn new(mut nucleus: N, frames: Frames, start: &Start) -> Vm<N> {
+        let mut frames = frames;
+        let zeroes = frames.alloc(0).unwrap_or(0);
+        if zeroes != 0 {
+            // It is our own frame: this cannot fail.
+            let _ = nucleus.zero_frame(zeroes);
+        }
+        let system_page = nucleus.system_page();
+        let reserve = (frames.total() / 50).max(512).min(frames.total() / 8);
+        let mut vm = Vm {
+            nucleus,
+            frames,
+            spaces: Slab::new(),
+            objects: Slab::new(),
+            domains: Vec::new(),
+            leaving: Vec::new(),
+            init: start.init,
+            zeroes,
+            system_page,
+            reserve,
+            waiting: Vec::new(),
+            watcher: None,
+            notified: false,
+            pool_frames: 0,
+            used: start.used,
+            archive: start.archive,
+            since_pools: u32::MAX,
+        };
+        vm.adopt_init(start);
+        vm
+    }
+
+    /// `init`'s space, with the boot archive as its only region.
+    fn adopt_init(&mut self, start: &Start) {
+        use cairn_abi::layout::{ARCHIVE, PAGE};
+        let first = ARCHIVE / PAGE;
+        let mut space = Space {
+            slot: start.init_space,
+            handle: 0,
+            // Above everything that `init` mapped for itself.
+            layout: Layout::Native(0x2000_0000_0000 / PAGE),
+            eager: true,
+            regions: Regions::default(),
+            pages: Pages::default(),
+            domains: 1,
+            limit: 0,
+            mapped: 0,
+            block: None,
+            tables: 0,
+        };
+        for i in 0..start.archive.1 {
+            if self.frames.adopt(start.archive.0 + i) {
+                space
+                    .pages
+                    .set(first + u64::from(i), start.archive.0 + i, false);
+            }
+        }
+        if start.archive.1 > 0 {
+            space.regions.insert(Region {
+                start: first,
+                end: first + u64::from(start.archive.1),
+                prot: prot::READ as u8,
+                most: prot::READ as u8,
+                flags: 0,
+                object: ANONYMOUS,
+                offset: 0,
+            });
+            space.mapped = u64::from(start.archive.1);
+        }
+        let index = self.spaces.insert(space);
+        self.set_domain(Domain {
+            id: start.init,
+            slot: 0,
+            space: index,
+        });
+    }
+
+    pub(crate) fn set_domain(&mut self, domain: Domain) {
+        let at = (domain.id & 0xf_ffff) as usize;
+        if self.domains.len() <= at {
+            self.domains.resize(at + 1, None);
+        }
+        self.domains[at] = Some(domain);
+    }
+
+    /// The domain with this id, if `vm` made it.
+    #[inline]
+    pub(crate) fn domain(&self, id: Id) -> Option<Domain> {
+        (*self.domains.get((id & 0xf_ffff) as usize)?).filter(|d| d.id == id)
+    }
+
+    /// How many frames must stay free when this space gets one.
+    #[inline]
+    pub(crate) fn reserve_for(&self, space: &Space) -> usize {
+        if space.linux() {
+            self.reserve
+        } else {
+            NATIVE_RESERVE
+        }
+    }
+
+    /// Take everything out of `start..end` of a space.
+    pub(crate) fn unmap_pages(&mut self, index: usize, start: u64, end: u64) {
+        self.drop_pages(index, start, end);
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let mapped = &mut space.mapped;
+        let (objects, frames) = (&mut self.objects, &mut self.frames);
+        space.regions.remove(start, end, |piece| {
+            *mapped -= piece.pages();
+            forget_piece(objects, frames, piece);
+        });
+    }
+
+    /// Drop the resident pages of `start..end` but keep the regions.
+    pub(crate) fn drop_pages(&mut self, index: usize, start: u64, end: u64) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let nucleus = &mut self.nucleus;
+        let slot = space.slot;
+        space.pages.runs(start, end, 64, BATCH, false, |run| {
+            let _ = nucleus.unmap(slot, run.page * 4096, run.pages);
+        });
+        let frames = &mut self.frames;
+        space.pages.drain(start, end, |f| {
+            frames.release(f);
+        });
+    }
+}
+
+/// An object that nothing shows and nobody holds goes.
+pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, index: u32) {
+    if objects.get(index as usize).is_some_and(Object::unused) {
+        if let Some(mut object) = objects.remove(index as usize) {
+            object.pages.drain(0, u64::MAX, |f| {
+                frames.release(f);
+            });
+        }
+    }
+}
+
+/// A region (or a piece of one) is gone: its object shows fewer pages.
+pub(crate) fn forget_piece(objects: &mut Slab<Object>, frames: &mut Frames, piece: &Region) {
+    if piece.object != ANONYMOUS {
+        if let Some(object) = objects.get_mut(piece.object as usize) {
+            object.mapped -= piece.pages();
+        }
+        drop_if_unused(objects, frames, piece.object);
+    }
+}

@@ -1,0 +1,169 @@
+//! What `vm` tells about memory: statistics, maps, residency.
+
+use crate::nucleus::{Answer, Nucleus};
+use crate::pages::mask;
+use crate::request::Request;
+use crate::space::{Errno, Space, Vm};
+use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_abi::Id;
+use cairn_idl::errno::*;
+use cairn_idl::vm::MapEntry;
+
+/// Bytes of a [`MapEntry`].
+const ENTRY: usize = core::mem::size_of::<MapEntry>();
+/// Entries written at a time.
+const ENTRIES: usize = 64;
+
+impl<N: Nucleus> Vm<N> {
+    /// SPACE_STAT.
+    pub(crate) fn space_stat(&self, index: usize) -> Result<Answer, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let mut shared = 0;
+        for chunk in space.pages.overlapping(0, u64::MAX) {
+            let mut left = chunk.resident;
+            while left != 0 {
+                let frame = chunk.frames[left.trailing_zeros() as usize];
+                shared += u64::from(self.frames.references(frame) > 1);
+                left &= left - 1;
+            }
+        }
+        Ok(Answer::new(&[
+            0,
+            space.pages.resident(),
+            space.mapped,
+            shared,
+        ]))
+    }
+
+    /// MEMORY_STAT.
+    pub(crate) fn memory_stat(&self) -> Answer {
+        let tables: u64 = self
+            .spaces
+            .iter()
+            .map(|(_, s)| s)
+            .chain(&self.leaving)
+            .map(table_frames)
+            .sum();
+        let archive = u64::from(self.archive.1);
+        let total = self.frames.total() as u64 + self.used + archive;
+        let free = self.frames.free() as u64;
+        let nucleus = tables + self.pool_frames;
+        // The archive's pages in `init` are not counted twice.
+        let native: u64 = self
+            .spaces
+            .iter()
+            .filter(|(_, s)| !s.linux() && !s.eager)
+            .map(|(_, s)| s.pages.resident())
+            .sum::<u64>()
+            + self.used;
+        let linux = total.saturating_sub(free + nucleus + native + archive);
+        Answer::new(&[0, total, free, nucleus, native, linux, archive])
+    }
+
+    /// MAPS.
+    pub(crate) fn maps(&mut self, r: &Request, index: usize, from: u64) -> Result<u64, Errno> {
+        let room = r.in_len / ENTRY;
+        let mut done = 0;
+        let mut next = from / PAGE;
+        while done < room {
+            let mut buffer = [0; ENTRIES * ENTRY];
+            let mut count = 0;
+            let space = self.spaces.get(index).ok_or(ESRCH)?;
+            let wanted = ENTRIES.min(room - done);
+            for region in space.regions.overlapping(next, u64::MAX).take(wanted) {
+                let entry = &mut buffer[count * ENTRY..][..ENTRY];
+                entry[0..8].copy_from_slice(&(region.start * PAGE).to_le_bytes());
+                entry[8..16].copy_from_slice(&(region.end * PAGE).to_le_bytes());
+                entry[16..20].copy_from_slice(&u32::from(region.prot).to_le_bytes());
+                entry[20..24].copy_from_slice(&u32::from(region.flags).to_le_bytes());
+                entry[24..32].copy_from_slice(&(region.offset * PAGE).to_le_bytes());
+                let resident = space.pages.count(region.start, region.end);
+                entry[32..40].copy_from_slice(&resident.to_le_bytes());
+                next = region.end;
+                count += 1;
+            }
+            self.write_part(r, (done * ENTRY) as u64, &buffer[..count * ENTRY])?;
+            done += count;
+            if count < wanted {
+                break;
+            }
+        }
+        Ok(done as u64)
+    }
+
+    /// RESIDENT.
+    pub(crate) fn resident(
+        &mut self,
+        r: &Request,
+        index: usize,
+        address: u64,
+        len: u64,
+    ) -> Result<u64, Errno> {
+        let end = address
+            .checked_add(len)
+            .filter(|&e| e <= USER_TOP)
+            .ok_or(ENOMEM)?
+            .div_ceil(PAGE);
+        if address % PAGE != 0 {
+            return Err(EINVAL);
+        }
+        let start = address / PAGE;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        if space.regions.covered(start, end) != end - start {
+            return Err(ENOMEM);
+        }
+        if (r.in_len as u64) < end - start {
+            return Err(EFAULT);
+        }
+        let mut page = start;
+        while page < end {
+            let mut bytes = [0; 512];
+            let stop = (page + bytes.len() as u64).min(end);
+            let space = self.spaces.get(index).ok_or(ESRCH)?;
+            for chunk in space.pages.overlapping(page, stop) {
+                let mut left = chunk.resident & mask(chunk.first, page, stop);
+                while left != 0 {
+                    let at = chunk.first + u64::from(left.trailing_zeros());
+                    bytes[(at - page) as usize] = 1;
+                    left &= left - 1;
+                }
+            }
+            self.write_part(r, page - start, &bytes[..(stop - page) as usize])?;
+            page = stop;
+        }
+        Ok(0)
+    }
+
+    /// Let `vm`'s own heap have frames for the next requests.
+    pub fn feed_heap(&mut self) {
+        // If there are none, the heap may still do without.
+        let _ = self.heap_room(0);
+    }
+
+    /// See that the heap can grow by this much; what it gets is counted as used.
+    pub(crate) fn heap_room(&mut self, bytes: usize) -> bool {
+        let before = self.frames.free();
+        let enough = self.nucleus.heap_room(&mut self.frames, bytes);
+        self.used += (before - self.frames.free()) as u64;
+        enough
+    }
+
+    /// EXHAUSTED: the domain of the Linux process that has most memory.
+    pub(crate) fn largest(&self) -> Option<Id> {
+        let (index, _) = self
+            .spaces
+            .iter()
+            .filter(|(_, s)| s.linux())
+            .max_by_key(|(_, s)| s.pages.resident())?;
+        self.domains
+            .iter()
+            .flatten()
+            .find(|d| d.space == index)
+            .map(|d| d.id)
+    }
+}
+
+/// Frames that a space's page tables and reserve hold.
+fn table_frames(space: &Space) -> u64 {
+    space.tables + space.block.map_or(0, |_| u64::from(crate::frames::BLOCK))
+}
