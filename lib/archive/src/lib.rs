@@ -39,13 +39,19 @@ pub struct Entries<'a> {
 
 /// The entries of an archive, in order.
 pub fn entries(archive: &[u8]) -> Entries<'_> {
-    Entries { archive, at: 0, done: false }
+    Entries {
+        archive,
+        at: 0,
+        done: false,
+    }
 }
 
 /// The first entry with this path (with or without leading slash).
 pub fn find<'a>(archive: &'a [u8], path: &str) -> Option<Entry<'a>> {
     let path = path.strip_prefix('/').unwrap_or(path).as_bytes();
-    entries(archive).map_while(Result::ok).find(|e| e.name == path)
+    entries(archive)
+        .map_while(Result::ok)
+        .find(|e| e.name == path)
 }
 
 /// Hexadecimal field `index` of the header.
@@ -66,7 +72,10 @@ impl<'a> Entries<'a> {
         let name_end = name_start.checked_add(get(11)? as usize)?;
         let name = self.archive.get(name_start..name_end)?;
         let name = &name[..name.iter().position(|&b| b == 0)?];
-        let name = name.strip_prefix(b"./").or(name.strip_prefix(b"/")).unwrap_or(name);
+        let name = name
+            .strip_prefix(b"./")
+            .or(name.strip_prefix(b"/"))
+            .unwrap_or(name);
         let offset = name_end.checked_next_multiple_of(4)?;
         let end = offset.checked_add(size)?;
         let data = self.archive.get(offset..end)?;
@@ -138,7 +147,16 @@ mod tests {
         let all: Vec<_> = entries(&a).map(Result::unwrap).collect();
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].name, b"bin");
-        assert_eq!((all[1].mode, all[1].uid, all[1].gid, all[1].mtime, all[1].rdev), (0o100755, 1, 2, 99, (1, 3)));
+        assert_eq!(
+            (
+                all[1].mode,
+                all[1].uid,
+                all[1].gid,
+                all[1].mtime,
+                all[1].rdev
+            ),
+            (0o100755, 1, 2, 99, (1, 3))
+        );
         assert_eq!(find(&a, "/bin/sh").unwrap().data, b"#!shell");
         assert_eq!(&a[all[1].offset..all[1].offset + 7], b"#!shell");
         assert_eq!(find(&a, "/bin/bash"), None);

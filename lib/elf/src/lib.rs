@@ -64,7 +64,10 @@ impl Image {
     pub fn extent(&self) -> (u64, u64) {
         let first = self.segments[0].address & !(PAGE - 1);
         let last = &self.segments[self.count - 1];
-        (first, (last.address + last.memory_size).next_multiple_of(PAGE))
+        (
+            first,
+            (last.address + last.memory_size).next_multiple_of(PAGE),
+        )
     }
 }
 
@@ -76,11 +79,15 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
     // Section headers lie at the end of the file, which the caller need not have read: they are of no concern here.
     let mut header = [0; 64];
     header.copy_from_slice(&bytes[..64]);
-    let phoff = u64::from_le_bytes([header[32], header[33], header[34], header[35], header[36], header[37], header[38], header[39]]);
+    let phoff = u64::from_le_bytes([
+        header[32], header[33], header[34], header[35], header[36], header[37], header[38],
+        header[39],
+    ]);
     header[40..48].fill(0);
     header[60..64].fill(0);
     let ident = elf::file::parse_ident::<LittleEndian>(&header).map_err(|_| Error::WrongKind)?;
-    let ehdr = elf::file::FileHeader::parse_tail(ident, &header[16..]).map_err(|_| Error::Malformed)?;
+    let ehdr =
+        elf::file::FileHeader::parse_tail(ident, &header[16..]).map_err(|_| Error::Malformed)?;
     if ehdr.class != Class::ELF64 || ehdr.e_machine != abi::EM_X86_64 || ehdr.version != 1 {
         return Err(Error::WrongKind);
     }
@@ -92,8 +99,12 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
     if ehdr.e_phentsize != 56 || ehdr.e_phnum == 0 {
         return Err(Error::Malformed);
     }
-    let end = phoff.checked_add(56 * u64::from(ehdr.e_phnum)).ok_or(Error::Malformed)?;
-    let table = bytes.get(phoff as usize..end as usize).ok_or(Error::Malformed)?;
+    let end = phoff
+        .checked_add(56 * u64::from(ehdr.e_phnum))
+        .ok_or(Error::Malformed)?;
+    let table = bytes
+        .get(phoff as usize..end as usize)
+        .ok_or(Error::Malformed)?;
     let headers = elf::segment::SegmentTable::new(LittleEndian, Class::ELF64, table);
 
     let mut image = Image {
@@ -110,7 +121,10 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
         match header.p_type {
             abi::PT_LOAD if header.p_memsz > 0 => image.push(&header, file_size)?,
             abi::PT_INTERP => {
-                let end = header.p_offset.checked_add(header.p_filesz).ok_or(Error::Malformed)?;
+                let end = header
+                    .p_offset
+                    .checked_add(header.p_filesz)
+                    .ok_or(Error::Malformed)?;
                 if header.p_filesz < 2 || header.p_filesz > PAGE || end > file_size {
                     return Err(Error::Malformed);
                 }
@@ -123,17 +137,36 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
     if image.count == 0 {
         return Err(Error::Malformed);
     }
-    image.headers = image.segments().iter().find(|s| phoff >= s.offset && end <= s.offset + s.file_size).map(|s| s.address + (phoff - s.offset));
+    image.headers = image
+        .segments()
+        .iter()
+        .find(|s| phoff >= s.offset && end <= s.offset + s.file_size)
+        .map(|s| s.address + (phoff - s.offset));
     Ok(image)
 }
 
 impl Image {
     fn push(&mut self, header: &elf::segment::ProgramHeader, file_size: u64) -> Result<(), Error> {
-        let file_end = header.p_offset.checked_add(header.p_filesz).ok_or(Error::Malformed)?;
-        let end = header.p_vaddr.checked_add(header.p_memsz).ok_or(Error::Malformed)?;
-        let previous = self.segments().last().map_or(0, |s| s.address + s.memory_size);
+        let file_end = header
+            .p_offset
+            .checked_add(header.p_filesz)
+            .ok_or(Error::Malformed)?;
+        let end = header
+            .p_vaddr
+            .checked_add(header.p_memsz)
+            .ok_or(Error::Malformed)?;
+        let previous = self
+            .segments()
+            .last()
+            .map_or(0, |s| s.address + s.memory_size);
         let congruent = header.p_vaddr % PAGE == header.p_offset % PAGE;
-        if header.p_filesz > header.p_memsz || file_end > file_size || end > USER_TOP || header.p_vaddr < previous || !congruent || self.count == SEGMENTS_MAX {
+        if header.p_filesz > header.p_memsz
+            || file_end > file_size
+            || end > USER_TOP
+            || header.p_vaddr < previous
+            || !congruent
+            || self.count == SEGMENTS_MAX
+        {
             return Err(Error::Malformed);
         }
         self.segments[self.count] = Segment {
@@ -186,7 +219,13 @@ mod tests {
 
     #[test]
     fn a_plain_executable_loads() {
-        let f = file(2, &[(1, 0, 0x40_0000, 0x1000, 0x1000), (1, 0x1000, 0x40_1000, 0x800, 0x2000)]);
+        let f = file(
+            2,
+            &[
+                (1, 0, 0x40_0000, 0x1000, 0x1000),
+                (1, 0x1000, 0x40_1000, 0x800, 0x2000),
+            ],
+        );
         let image = parse_file(&f).unwrap();
         assert_eq!(image.segments().len(), 2);
         assert_eq!(image.extent(), (0x40_0000, 0x40_3000));
@@ -201,21 +240,32 @@ mod tests {
         assert_eq!(parse(b"#!/bin/sh", 9).unwrap_err(), Error::NotElf);
         assert_eq!(parse_file(&file(1, &good)).unwrap_err(), Error::WrongKind);
         for bad in [
-            (1, 0, 0x40_0000, 0x9000, 0x9000),          // beyond the file
-            (1, 0, 0x40_0000, 0x1000, 0x800),           // more file than memory
-            (1, 4, 0x40_0000, 0x1000, 0x1000),          // not congruent
+            (1, 0, 0x40_0000, 0x9000, 0x9000),           // beyond the file
+            (1, 0, 0x40_0000, 0x1000, 0x800),            // more file than memory
+            (1, 4, 0x40_0000, 0x1000, 0x1000),           // not congruent
             (1, 0, 0x7fff_ffff_0000, 0x1000, 0x10_0000), // beyond user space
-            (1, 0, u64::MAX & !0xfff, 0x1000, 0x1000),  // wraps
+            (1, 0, u64::MAX & !0xfff, 0x1000, 0x1000),   // wraps
         ] {
-            assert_eq!(parse_file(&file(2, &[bad])).unwrap_err(), Error::Malformed, "{bad:x?}");
+            assert_eq!(
+                parse_file(&file(2, &[bad])).unwrap_err(),
+                Error::Malformed,
+                "{bad:x?}"
+            );
         }
-        assert_eq!(parse_file(&file(2, &[good[0], good[0]])).unwrap_err(), Error::Malformed, "overlap");
+        assert_eq!(
+            parse_file(&file(2, &[good[0], good[0]])).unwrap_err(),
+            Error::Malformed,
+            "overlap"
+        );
         assert_eq!(parse_file(&file(2, &[])).unwrap_err(), Error::Malformed);
     }
 
     #[test]
     fn no_prefix_of_a_file_panics() {
-        let f = file(3, &[(1, 0, 0, 0x1000, 0x1000), (3, 0x200, 0x200, 0x1c, 0x1c)]);
+        let f = file(
+            3,
+            &[(1, 0, 0, 0x1000, 0x1000), (3, 0x200, 0x200, 0x1c, 0x1c)],
+        );
         for len in 0..512 {
             let _ = parse(&f[..len], f.len() as u64);
         }
@@ -223,7 +273,10 @@ mod tests {
 
     #[test]
     fn bit_flips_never_panic() {
-        let f = file(3, &[(1, 0, 0, 0x1000, 0x1000), (3, 0x200, 0x200, 0x1c, 0x1c)]);
+        let f = file(
+            3,
+            &[(1, 0, 0, 0x1000, 0x1000), (3, 0x200, 0x200, 0x1c, 0x1c)],
+        );
         for bit in 0..8 * 256 {
             let mut g = f.clone();
             g[bit / 8] ^= 1 << (bit % 8);

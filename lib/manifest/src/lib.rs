@@ -152,15 +152,21 @@ impl Manifest {
         for (i, component) in self.components.iter().enumerate() {
             let name = &component.name;
             if name.is_empty() || name.len() > NAME_MAX {
-                return Err(Invalid(format!("component name `{name}` must have 1 to {NAME_MAX} bytes")));
+                return Err(Invalid(format!(
+                    "component name `{name}` must have 1 to {NAME_MAX} bytes"
+                )));
             }
             if self.components[..i].iter().any(|c| c.name == *name) {
                 return Err(Invalid(format!("component `{name}` is named twice")));
             }
-            component.check(self).map_err(|Invalid(why)| Invalid(format!("component `{name}`: {why}")))?;
+            component
+                .check(self)
+                .map_err(|Invalid(why)| Invalid(format!("component `{name}`: {why}")))?;
         }
         if self.components.first().map(|c| c.name.as_str()) != Some("vm") {
-            return Err(Invalid("the first component must be `vm`: every other one gets its memory from it".into()));
+            return Err(Invalid(
+                "the first component must be `vm`: every other one gets its memory from it".into(),
+            ));
         }
         Ok(())
     }
@@ -176,33 +182,46 @@ impl Component {
             return Err(Invalid(format!("more than {PORTALS_MAX} portals")));
         }
         if let Some(memory) = &self.memory {
-            size(memory).ok_or_else(|| Invalid(format!("`{memory}` is no size (4096, 64K, 16M, 1G)")))?;
+            size(memory)
+                .ok_or_else(|| Invalid(format!("`{memory}` is no size (4096, 64K, 16M, 1G)")))?;
         }
         if self.ceiling.is_some_and(|c| c < self.priority) {
             return Err(Invalid("its ceiling is below its priority".into()));
         }
         for (name, grant) in &self.portals {
             if name.is_empty() || name.len() > NAME_MAX {
-                return Err(Invalid(format!("portal name `{name}` must have 1 to {NAME_MAX} bytes")));
+                return Err(Invalid(format!(
+                    "portal name `{name}` must have 1 to {NAME_MAX} bytes"
+                )));
             }
             match grant {
                 Grant::Call { to, .. } if manifest.component(to).is_none() => {
-                    return Err(Invalid(format!("portal `{name}` leads to `{to}`, which is no component")));
+                    return Err(Invalid(format!(
+                        "portal `{name}` leads to `{to}`, which is no component"
+                    )));
                 }
-                Grant::Ports { ports: (first, count) } if *count == 0 || first.checked_add(*count - 1).is_none() => {
+                Grant::Ports {
+                    ports: (first, count),
+                } if *count == 0 || first.checked_add(*count - 1).is_none() => {
                     return Err(Invalid(format!("portal `{name}`: no such range of ports")));
                 }
                 Grant::Interrupt { interrupt } if *interrupt >= 16 => {
-                    return Err(Invalid(format!("portal `{name}`: interrupt lines are 0 to 15")));
+                    return Err(Invalid(format!(
+                        "portal `{name}`: interrupt lines are 0 to 15"
+                    )));
                 }
                 _ => {}
             }
         }
         for mount in &self.mounts {
-            let path = mount.prefix.starts_with('/') && (mount.prefix == "/" || !mount.prefix.ends_with('/'));
+            let path = mount.prefix.starts_with('/')
+                && (mount.prefix == "/" || !mount.prefix.ends_with('/'));
             let scheme = mount.prefix.ends_with(':') && !mount.prefix.contains('/');
             if !(path || scheme) || mount.prefix.len() > 63 || mount.fstype.len() > 15 {
-                return Err(Invalid(format!("mount `{}` must be an absolute path or a scheme with its colon", mount.prefix)));
+                return Err(Invalid(format!(
+                    "mount `{}` must be an absolute path or a scheme with its colon",
+                    mount.prefix
+                )));
             }
         }
         Ok(())
@@ -239,7 +258,13 @@ mod tests {
         assert_eq!(uart.restart, Restart::Always);
         assert_eq!(uart.portals["ports"], Grant::Ports { ports: (0x3f8, 8) });
         assert_eq!(uart.portals["irq"], Grant::Interrupt { interrupt: 4 });
-        assert_eq!(uart.portals["vm"], Grant::Call { to: "vm".into(), badge: 0 });
+        assert_eq!(
+            uart.portals["vm"],
+            Grant::Call {
+                to: "vm".into(),
+                badge: 0
+            }
+        );
         assert_eq!(m.components[0].restart, Restart::Halt);
         assert_eq!(size("1M"), Some(1 << 20));
     }
@@ -254,7 +279,11 @@ mod tests {
             ("\"1M\"", "\"1Q\"", "1Q"),
             ("\"/dev\"", "\"/dev/\"", "/dev/"),
             ("priority = 192", "priority = 192\nceiling = 3", "ceiling"),
-            ("restart = \"always\"", "restart = \"sometimes\"", "sometimes"),
+            (
+                "restart = \"always\"",
+                "restart = \"sometimes\"",
+                "sometimes",
+            ),
             ("priority = 192", "priority = 192\ncolour = 3", "colour"),
         ] {
             let Invalid(why) = parse(&SMALL.replacen(from, to, 1)).unwrap_err();

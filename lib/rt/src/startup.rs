@@ -88,7 +88,9 @@ pub fn first_domain_archive(len: usize) -> &'static [u8] {
 /// The nucleus's command line in the first domain, whose registers tell its length; at most one page, cut at the first byte that is not text.
 pub fn first_domain_command_line(len: usize) -> &'static str {
     // SAFETY: the nucleus mapped one page there, read-only, before the first domain's first instruction.
-    let bytes = unsafe { core::slice::from_raw_parts(cairn_abi::machine::COMMAND_LINE as *const u8, len.min(4096)) };
+    let bytes = unsafe {
+        core::slice::from_raw_parts(cairn_abi::machine::COMMAND_LINE as *const u8, len.min(4096))
+    };
     match core::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""),

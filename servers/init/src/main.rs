@@ -111,9 +111,16 @@ fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String>
         .flat_map(|c| &c.mounts)
         .filter(|m| m.prefix.len() > 1 && m.prefix.starts_with('/'))
     {
+        let path = mount.prefix.as_bytes();
         let mut redirect = [0; fs::PATH_MAX];
+        // It is there already as a rule; if it cannot be made MOUNT_POINT says why.
+        let _ = root.call(
+            Message::new(&[fs::MKDIR, 0o755])
+                .out(path)
+                .input(&mut redirect),
+        );
         let message = Message::new(&[fs::MOUNT_POINT, 1])
-            .out(mount.prefix.as_bytes())
+            .out(path)
             .input(&mut redirect);
         answer(root.call(message))
             .map_err(|why| alloc::format!("mount point {}: {why}", mount.prefix))?;

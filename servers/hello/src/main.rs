@@ -1,0 +1,17 @@
+//! The example server's wiring.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+use cairn_hello::Hello;
+use cairn_resmgr::{event, Manager, Native};
+
+cairn_rt::entry!(main);
+
+fn main() -> ! {
+    event::serve(
+        &mut Manager::new(b"/hello"),
+        &mut Hello::default(),
+        &mut Native::new(),
+    )
+}
