@@ -1,6 +1,7 @@
 //! The nucleus's portable part. INTERFACE FOR THE MACHINE LAYER (bodies follow):
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 pub mod arch;
+pub mod boot;
 
 use arch::{Arch, Frame, MapError};
 use cairn_abi::state::Registers;

@@ -3,6 +3,10 @@
 //! The portable part owns all objects and decides everything; an [`Arch`] does what only a machine can: page tables, copies between
 //! spaces, processor state, timer, interrupt lines, ports, log. Everything here is called with the nucleus lock held and interrupts off.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub mod x86_64;
+
 use cairn_abi::machine::Counters;
 use cairn_abi::state::Registers;
 

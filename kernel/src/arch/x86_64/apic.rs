@@ -1,0 +1,163 @@
+//! The local APIC (Intel SDM volume 3, chapter 11): the timer and the end-of-interrupt signal. Registers in memory, or in model-specific
+//! registers if the firmware has already chosen that mode.
+
+use super::clock::Clock;
+use super::cpu::{read_msr, read_tsc, write_msr, APIC_BASE, TSC_DEADLINE};
+
+const ID: u32 = 0x20;
+const TASK_PRIORITY: u32 = 0x80;
+const END_OF_INTERRUPT: u32 = 0xb0;
+const SPURIOUS: u32 = 0xf0;
+const COMMAND: u32 = 0x300;
+const LVT_TIMER: u32 = 0x320;
+const LVT_THERMAL: u32 = 0x330;
+const LVT_PERFORMANCE: u32 = 0x340;
+const LVT_LINT0: u32 = 0x350;
+const LVT_LINT1: u32 = 0x360;
+const LVT_ERROR: u32 = 0x370;
+const INITIAL_COUNT: u32 = 0x380;
+const CURRENT_COUNT: u32 = 0x390;
+const DIVIDE: u32 = 0x3e0;
+
+const MASKED: u32 = 1 << 16;
+const EXTERNAL: u32 = 7 << 8;
+const NON_MASKABLE: u32 = 4 << 8;
+const TIMER_DEADLINE: u32 = 2 << 17;
+const ENABLED_IN_MSR: u64 = 1 << 11;
+const X2_IN_MSR: u64 = 1 << 10;
+
+/// How long the counter's rate is measured.
+const MEASURE_NS: u64 = 500_000;
+
+/// Vector of the timer interrupt and of spurious ones.
+pub const TIMER_VECTOR: u8 = 0x30;
+pub const SPURIOUS_VECTOR: u8 = 0x3f;
+
+/// The local APIC of this processor.
+pub struct LocalApic {
+    /// Mapped registers; None: model-specific registers.
+    registers: Option<*mut u32>,
+    deadline_mode: bool,
+    /// Counts per second without deadline mode.
+    hz: u64,
+    /// The timer is set.
+    armed: bool,
+}
+
+/// Physical address of the registers, from the processor.
+pub fn base() -> u64 {
+    read_msr(APIC_BASE) & 0x000f_ffff_ffff_f000
+}
+
+impl LocalApic {
+    /// Switch it on. `registers` is where its page is mapped (uncached). With `external` the 8259s are heard through it.
+    pub fn new(registers: *mut u32, deadline_mode: bool, external: bool) -> LocalApic {
+        let mode = read_msr(APIC_BASE);
+        // SAFETY: switches the APIC on, at the place where it is.
+        unsafe { write_msr(APIC_BASE, mode | ENABLED_IN_MSR) };
+        let mut apic = LocalApic {
+            registers: (mode & X2_IN_MSR == 0).then_some(registers),
+            deadline_mode,
+            hz: 0,
+            armed: false,
+        };
+        apic.write(TASK_PRIORITY, 0);
+        apic.write(SPURIOUS, 0x100 | SPURIOUS_VECTOR as u32);
+        apic.write(LVT_LINT0, if external { EXTERNAL } else { MASKED });
+        apic.write(LVT_LINT1, NON_MASKABLE);
+        for unused in [LVT_THERMAL, LVT_PERFORMANCE, LVT_ERROR] {
+            apic.write(unused, MASKED | SPURIOUS_VECTOR as u32);
+        }
+        apic.write(DIVIDE, 0xb);
+        let mode = if deadline_mode { TIMER_DEADLINE } else { 0 };
+        apic.write(LVT_TIMER, mode | TIMER_VECTOR as u32);
+        apic
+    }
+
+    fn read(&self, register: u32) -> u32 {
+        match self.registers {
+            // SAFETY: `registers` shows the APIC's page; every register is a 32-bit word in it.
+            Some(base) => unsafe { base.add(register as usize / 4).read_volatile() },
+            None => read_msr(0x800 + (register >> 4)) as u32,
+        }
+    }
+
+    fn write(&mut self, register: u32, value: u32) {
+        match self.registers {
+            // SAFETY: as for `read`; the values written here set up the timer and vectors of the nucleus.
+            Some(base) => unsafe { base.add(register as usize / 4).write_volatile(value) },
+            // SAFETY: as above.
+            None => unsafe { write_msr(0x800 + (register >> 4), value as u64) },
+        }
+    }
+
+    /// Destination for I/O APIC entries.
+    pub fn id(&self) -> u8 {
+        let value = self.read(ID);
+        if self.registers.is_some() {
+            (value >> 24) as u8
+        } else {
+            value as u8
+        }
+    }
+
+    /// Measure the timer's rate against the clock.
+    pub fn calibrate(&mut self, clock: &Clock) {
+        if self.deadline_mode {
+            return;
+        }
+        self.write(LVT_TIMER, MASKED | TIMER_VECTOR as u32);
+        self.write(INITIAL_COUNT, u32::MAX);
+        let start = read_tsc();
+        let first = self.read(CURRENT_COUNT);
+        while clock.to_ns(read_tsc().wrapping_sub(start)) < MEASURE_NS {
+            core::hint::spin_loop();
+        }
+        let last = self.read(CURRENT_COUNT);
+        let ns = clock.to_ns(read_tsc().wrapping_sub(start)).max(1);
+        self.write(INITIAL_COUNT, 0);
+        self.write(LVT_TIMER, TIMER_VECTOR as u32);
+        let counts = first.wrapping_sub(last) as u128;
+        self.hz = ((counts * 1_000_000_000 / ns as u128) as u64).max(1_000);
+    }
+
+    /// One interrupt at `deadline` (or earlier if the counter does not reach so far: the portable part asks again), or none.
+    pub fn set_timer(&mut self, clock: &Clock, deadline: Option<u64>) {
+        let Some(deadline) = deadline else {
+            if self.armed {
+                self.armed = false;
+                self.stop();
+            }
+            return;
+        };
+        self.armed = true;
+        if self.deadline_mode {
+            // 0 would disarm; a tick in the past fires at once.
+            // SAFETY: arms the timer.
+            unsafe { write_msr(TSC_DEADLINE, clock.tick_at(deadline).max(1)) };
+        } else {
+            let ns = deadline.saturating_sub(clock.now());
+            let counts = ns as u128 * self.hz as u128 / 1_000_000_000 + 1;
+            self.write(INITIAL_COUNT, u32::try_from(counts).unwrap_or(u32::MAX));
+        }
+    }
+
+    fn stop(&mut self) {
+        if self.deadline_mode {
+            // SAFETY: disarms the timer.
+            unsafe { write_msr(TSC_DEADLINE, 0) };
+        } else {
+            self.write(INITIAL_COUNT, 0);
+        }
+    }
+
+    pub fn end_of_interrupt(&mut self) {
+        self.write(END_OF_INTERRUPT, 0);
+    }
+
+    /// Send a vector to this processor itself.
+    pub fn interrupt_self(&mut self, vector: u8) {
+        // Shorthand "self", edge, assert.
+        self.write(COMMAND, 1 << 18 | 1 << 14 | vector as u32);
+    }
+}

@@ -1,0 +1,236 @@
+//! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
+
+use super::cpu;
+use cairn_abi::state::Registers;
+use core::arch::asm;
+use core::cell::UnsafeCell;
+
+/// Selectors. User data before user code: `sysret` takes both from one base.
+pub const KERNEL_CODE: u16 = 0x08;
+pub const KERNEL_DATA: u16 = 0x10;
+pub const USER_DATA: u16 = 0x18 | 3;
+pub const USER_CODE: u16 = 0x20 | 3;
+const TASK: u16 = 0x28;
+
+/// Bytes of the stack that the nucleus runs on; the page below it is not mapped.
+pub const NUCLEUS_STACK_SIZE: usize = 64 * 1024;
+const TRAP_STACK_SIZE: usize = 8 * 1024;
+
+/// Vectors that the nucleus takes.
+pub const VECTORS: usize = 64;
+
+/// Interior data of a static that only the boot processor touches, with interrupts off.
+#[repr(transparent)]
+pub struct Single<T>(UnsafeCell<T>);
+
+// SAFETY: one processor runs, and the nucleus is never interrupted; see the users of `get`.
+unsafe impl<T> Sync for Single<T> {}
+
+impl<T> Single<T> {
+    pub const fn new(value: T) -> Single<T> {
+        Single(UnsafeCell::new(value))
+    }
+
+    pub const fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+/// A stack with a page below it that is unmapped once paging is set up.
+#[repr(C, align(4096))]
+pub struct Stack<const SIZE: usize> {
+    guard: [u8; 4096],
+    bytes: [u8; SIZE],
+}
+
+impl<const SIZE: usize> Stack<SIZE> {
+    const fn new() -> Single<Stack<SIZE>> {
+        Single::new(Stack {
+            guard: [0; 4096],
+            bytes: [0; SIZE],
+        })
+    }
+}
+
+/// The nucleus stack. Its end is at `NUCLEUS_STACK + NUCLEUS_STACK_OFFSET`.
+pub static NUCLEUS_STACK: Single<Stack<NUCLEUS_STACK_SIZE>> = Stack::new();
+pub const NUCLEUS_STACK_OFFSET: usize = 4096 + NUCLEUS_STACK_SIZE;
+
+/// Stacks for what may come at any instruction: debug, non-maskable interrupt, double fault, machine check.
+static TRAP_STACKS: [Single<Stack<TRAP_STACK_SIZE>>; 4] =
+    [Stack::new(), Stack::new(), Stack::new(), Stack::new()];
+/// (vector, its interrupt-stack-table number).
+const TRAP_STACK_OF: [(usize, u8); 4] = [(1, 1), (2, 2), (8, 3), (18, 4)];
+
+/// What the entry code finds through GS. Field order is known to nobody but `offset_of`.
+#[repr(C)]
+pub struct PerCpu {
+    /// Where the registers of the running thread go.
+    pub registers: *mut Registers,
+    /// End of the nucleus stack.
+    pub stack: u64,
+    /// `syscall` from below this address is turned round to `turn_entry`.
+    pub turn_base: u64,
+    pub turn_entry: u64,
+    /// How many were.
+    pub turned: u64,
+    /// The program's stack pointer, for a moment.
+    pub scratch: u64,
+    /// 1 while the processor waits for an interrupt.
+    pub idle: u64,
+}
+
+pub static PER_CPU: Single<PerCpu> = Single::new(PerCpu {
+    registers: core::ptr::null_mut(),
+    stack: 0,
+    turn_base: 0,
+    turn_entry: 0,
+    turned: 0,
+    scratch: 0,
+    idle: 0,
+});
+
+#[repr(C, packed)]
+struct TaskState {
+    reserved: u32,
+    /// Stack for entries from user mode.
+    stacks: [u64; 3],
+    reserved2: u64,
+    interrupt_stacks: [u64; 7],
+    reserved3: u64,
+    reserved4: u16,
+    /// Past the end: no port is allowed to programs.
+    io_map: u16,
+}
+
+static TASK_STATE: Single<TaskState> = Single::new(TaskState {
+    reserved: 0,
+    stacks: [0; 3],
+    reserved2: 0,
+    interrupt_stacks: [0; 7],
+    reserved3: 0,
+    reserved4: 0,
+    io_map: core::mem::size_of::<TaskState>() as u16,
+});
+
+static SEGMENTS: Single<[u64; 7]> = Single::new([
+    0,
+    0x00af_9b00_0000_ffff, // kernel code, 64-bit
+    0x00cf_9300_0000_ffff, // kernel data
+    0x00cf_f300_0000_ffff, // user data
+    0x00af_fb00_0000_ffff, // user code, 64-bit
+    0,                     // task state, two entries
+    0,
+]);
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Gate {
+    low: u64,
+    high: u64,
+}
+
+static INTERRUPT_TABLE: Single<[Gate; VECTORS]> = Single::new([Gate { low: 0, high: 0 }; VECTORS]);
+
+#[repr(C, packed)]
+struct TablePointer {
+    limit: u16,
+    base: u64,
+}
+
+/// Addresses of the pages below the stacks, to be unmapped.
+pub fn guard_pages() -> impl Iterator<Item = u64> {
+    core::iter::once(NUCLEUS_STACK.get() as u64)
+        .chain(TRAP_STACKS.iter().map(|stack| stack.get() as u64))
+}
+
+/// True if the address is on a stack of the nucleus (for backtraces).
+pub fn on_stack(address: u64) -> bool {
+    let within = |start: u64, size: usize| {
+        (start + 4096..start + 4096 + size as u64 - 15).contains(&address)
+    };
+    within(NUCLEUS_STACK.get() as u64, NUCLEUS_STACK_SIZE)
+        || TRAP_STACKS
+            .iter()
+            .any(|stack| within(stack.get() as u64, TRAP_STACK_SIZE))
+}
+
+/// Load everything. `stubs` is the first entry stub (16 bytes each), `syscall` the system-call entry.
+pub fn init(stubs: u64, syscall: u64) {
+    let stack = NUCLEUS_STACK.get() as u64 + NUCLEUS_STACK_OFFSET as u64;
+    // SAFETY: called once, on the boot processor with interrupts off: nothing else touches these statics.
+    unsafe {
+        (*PER_CPU.get()).stack = stack;
+        let task = &mut *TASK_STATE.get();
+        task.stacks = [stack; 3];
+        let mut interrupt_stacks = [0; 7];
+        for (i, trap) in TRAP_STACKS.iter().enumerate() {
+            interrupt_stacks[i] = trap.get() as u64 + 4096 + TRAP_STACK_SIZE as u64;
+        }
+        task.interrupt_stacks = interrupt_stacks;
+
+        let base = TASK_STATE.get() as u64;
+        let limit = core::mem::size_of::<TaskState>() as u64 - 1;
+        let segments = &mut *SEGMENTS.get();
+        segments[5] = limit | (base & 0xff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
+        segments[6] = base >> 32;
+
+        let table = &mut *INTERRUPT_TABLE.get();
+        for (vector, gate) in table.iter_mut().enumerate() {
+            let entry = stubs + 16 * vector as u64;
+            let own_stack = TRAP_STACK_OF
+                .iter()
+                .find(|(v, _)| *v == vector)
+                .map_or(0, |(_, number)| *number as u64);
+            // Breakpoint and overflow may be raised by programs.
+            let privilege: u64 = if vector == 3 || vector == 4 { 3 } else { 0 };
+            gate.low = entry & 0xffff
+                | (KERNEL_CODE as u64) << 16
+                | own_stack << 32
+                | (0x8e | privilege << 5) << 40
+                | (entry >> 16 & 0xffff) << 48;
+            gate.high = entry >> 32;
+        }
+
+        let pointer = TablePointer {
+            limit: core::mem::size_of_val(segments) as u16 - 1,
+            base: SEGMENTS.get() as u64,
+        };
+        asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags));
+        asm!(
+            "push {code}",
+            "lea {scratch}, [rip + 2f]",
+            "push {scratch}",
+            "retfq",
+            "2:",
+            "mov ds, {data:e}",
+            "mov es, {data:e}",
+            "mov ss, {data:e}",
+            "mov fs, {null:e}",
+            "mov gs, {null:e}",
+            "ltr {task:x}",
+            code = in(reg) KERNEL_CODE as u64,
+            data = in(reg) KERNEL_DATA as u32,
+            null = in(reg) 0u32,
+            task = in(reg) TASK,
+            scratch = out(reg) _,
+            options(preserves_flags),
+        );
+        let pointer = TablePointer {
+            limit: core::mem::size_of_val(table) as u16 - 1,
+            base: INTERRUPT_TABLE.get() as u64,
+        };
+        asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags));
+
+        cpu::write_msr(cpu::GS_BASE, PER_CPU.get() as u64);
+        cpu::write_msr(cpu::KERNEL_GS_BASE, 0);
+        // sysret takes user data from base + 8 and user code from base + 16.
+        cpu::write_msr(
+            cpu::STAR,
+            (KERNEL_CODE as u64) << 32 | (KERNEL_DATA as u64 | 3) << 48,
+        );
+        cpu::write_msr(cpu::LSTAR, syscall);
+        // Everything but the reserved bits: interrupts, direction, trap, alignment check, nested task, resume … start cleared.
+        cpu::write_msr(cpu::SFMASK, 0x0025_7fd5);
+    }
+}

@@ -1,0 +1,363 @@
+//! Ways in and out. From user mode: [`syscall_entry`] and the vector stubs; both store the thread's registers where `PerCpu::registers` points and continue
+//! on the one nucleus stack, which is empty whenever a program runs. The way out is [`leave`], always to the thread that the portable part named.
+//!
+//! A trap in the nucleus itself is an error ([`super::panic::trapped`]), but for: an interrupt while idle, which drops the idle stack and counts as an entry
+//! without a thread; a non-maskable interrupt, which is ignored.
+
+use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA};
+use cairn_abi::state::Registers;
+use core::arch::{global_asm, naked_asm};
+use core::mem::offset_of;
+
+/// RFLAGS with which `sysret` is not the right way back: trap and resume.
+const SINGLE_STEP: u32 = 0x1_0100;
+
+extern "C" {
+    /// First of the vector stubs, 16 bytes each.
+    pub static vector_stubs: u8;
+}
+
+/// `syscall` arrives here: rcx = return address, r11 = flags, everything else the program's, interrupts off by SFMASK.
+///
+/// # Safety
+/// Reached by the processor only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall_entry() {
+    naked_asm!(
+        "swapgs",
+        "cmp rcx, gs:[{turn_base}]",
+        "jae 4f",
+        // Turned round into the personality: rax = return address and number, rcx and r11 are the program's to lose.
+        "cmp rax, 0xffff",
+        "ja 3f",
+        "2:",
+        "shl rcx, 16",
+        "or rax, rcx",
+        "inc qword ptr gs:[{turned}]",
+        "mov rcx, gs:[{turn_entry}]",
+        "swapgs",
+        "sysretq",
+        "3:",
+        "mov eax, 0xffff",
+        "jmp 2b",
+        // A portal traversal.
+        "4:",
+        "mov gs:[{scratch}], rsp",
+        "mov rsp, gs:[{registers}]",
+        "mov [rsp + {rax}], rax",
+        "mov [rsp + {rbx}], rbx",
+        "mov [rsp + {rip}], rcx",
+        "mov [rsp + {rdx}], rdx",
+        "mov [rsp + {rsi}], rsi",
+        "mov [rsp + {rdi}], rdi",
+        "mov [rsp + {rbp}], rbp",
+        "mov [rsp + {r8}], r8",
+        "mov [rsp + {r9}], r9",
+        "mov [rsp + {r10}], r10",
+        "mov [rsp + {rflags}], r11",
+        "mov [rsp + {r12}], r12",
+        "mov [rsp + {r13}], r13",
+        "mov [rsp + {r14}], r14",
+        "mov [rsp + {r15}], r15",
+        "mov rax, gs:[{scratch}]",
+        "mov [rsp + {rsp}], rax",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "call {on_syscall}",
+        "jmp {leave}",
+        turn_base = const offset_of!(PerCpu, turn_base),
+        turn_entry = const offset_of!(PerCpu, turn_entry),
+        turned = const offset_of!(PerCpu, turned),
+        scratch = const offset_of!(PerCpu, scratch),
+        registers = const offset_of!(PerCpu, registers),
+        stack = const offset_of!(PerCpu, stack),
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        rbp = const offset_of!(Registers, rbp),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rip = const offset_of!(Registers, rip),
+        rflags = const offset_of!(Registers, rflags),
+        rsp = const offset_of!(Registers, rsp),
+        on_syscall = sym super::glue::on_syscall,
+        leave = sym leave,
+    )
+}
+
+/// Out of the nucleus: rax and rdx hold a [`crate::Resume`].
+///
+/// # Safety
+/// Jumped to with the answer of the portable part in rax and rdx, on the nucleus stack.
+#[unsafe(naked)]
+pub unsafe extern "C" fn leave() {
+    naked_asm!(
+        "mov gs:[{registers}], rax",
+        "test rax, rax",
+        "jz {wait}",
+        "mov rsp, rax",
+        "mov rcx, [rsp + {rip}]",
+        "mov r11, [rsp + {rflags}]",
+        // sysret to an address that is not canonical would fault in the nucleus; with TF or RF it is not exact.
+        "bt rcx, 47",
+        "sbb eax, eax",
+        "or eax, edx",
+        "mov edx, r11d",
+        "and edx, {single_step}",
+        "or eax, edx",
+        "mov rbx, [rsp + {rbx}]",
+        "mov rdx, [rsp + {rdx}]",
+        "mov rsi, [rsp + {rsi}]",
+        "mov rdi, [rsp + {rdi}]",
+        "mov rbp, [rsp + {rbp}]",
+        "mov r8, [rsp + {r8}]",
+        "mov r9, [rsp + {r9}]",
+        "mov r10, [rsp + {r10}]",
+        "mov r12, [rsp + {r12}]",
+        "mov r13, [rsp + {r13}]",
+        "mov r14, [rsp + {r14}]",
+        "mov r15, [rsp + {r15}]",
+        "test eax, eax",
+        "jnz 2f",
+        "mov rax, [rsp + {rax}]",
+        "mov rsp, [rsp + {rsp}]",
+        "swapgs",
+        "sysretq",
+        // Every register counts.
+        "2:",
+        "mov rax, rsp",
+        "mov rsp, gs:[{stack}]",
+        "push {user_data}",
+        "push [rax + {rsp}]",
+        "push r11",
+        "push {user_code}",
+        "push rcx",
+        "mov rcx, [rax + {rcx}]",
+        "mov r11, [rax + {r11}]",
+        "mov rax, [rax + {rax}]",
+        "swapgs",
+        "iretq",
+        registers = const offset_of!(PerCpu, registers),
+        stack = const offset_of!(PerCpu, stack),
+        single_step = const SINGLE_STEP,
+        user_data = const USER_DATA,
+        user_code = const USER_CODE,
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rcx = const offset_of!(Registers, rcx),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        rbp = const offset_of!(Registers, rbp),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r11 = const offset_of!(Registers, r11),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rip = const offset_of!(Registers, rip),
+        rflags = const offset_of!(Registers, rflags),
+        rsp = const offset_of!(Registers, rsp),
+        wait = sym wait,
+    )
+}
+
+/// [`leave`] for the first time.
+///
+/// # Safety
+/// Everything must be set up. The caller's stack is abandoned.
+#[unsafe(naked)]
+pub unsafe extern "C" fn leave_to(registers: *mut Registers, full: u64) -> ! {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rdx, rsi",
+        "jmp {leave}",
+        leave = sym leave,
+    )
+}
+
+/// Nothing to run: wait with interrupts on. An interrupt does not come back here.
+///
+/// # Safety
+/// Jumped to on the nucleus stack.
+#[unsafe(naked)]
+unsafe extern "C" fn wait() {
+    naked_asm!(
+        "mov rsp, gs:[{stack}]",
+        "mov qword ptr gs:[{idle}], 1",
+        "xor ebp, ebp",
+        "2:",
+        "sti",
+        "hlt",
+        "jmp 2b",
+        stack = const offset_of!(PerCpu, stack),
+        idle = const offset_of!(PerCpu, idle),
+    )
+}
+
+// One stub per vector. Exceptions 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves.
+global_asm!(
+    r#"
+    .text
+    .balign 16
+    .global vector_stubs
+vector_stubs:
+    .set vector, 0
+    .rept 64
+    .balign 16
+    .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
+    push 0
+    .endif
+    push vector
+    jmp {trap}
+    .set vector, vector + 1
+    .endr
+    "#,
+    trap = sym trap,
+);
+
+/// Behind the stubs: vector, error code and the processor's frame are on the stack.
+///
+/// # Safety
+/// Reached from the stubs only.
+#[unsafe(naked)]
+unsafe extern "C" fn trap() {
+    naked_asm!(
+        "cld",
+        "clac",
+        "test byte ptr [rsp + 24], 3",
+        "jz 3f",
+        "swapgs",
+        "push rax",
+        "mov rax, gs:[{registers}]",
+        "mov [rax + {rbx}], rbx",
+        "mov [rax + {rcx}], rcx",
+        "mov [rax + {rdx}], rdx",
+        "mov [rax + {rsi}], rsi",
+        "mov [rax + {rdi}], rdi",
+        "mov [rax + {rbp}], rbp",
+        "mov [rax + {r8}], r8",
+        "mov [rax + {r9}], r9",
+        "mov [rax + {r10}], r10",
+        "mov [rax + {r11}], r11",
+        "mov [rax + {r12}], r12",
+        "mov [rax + {r13}], r13",
+        "mov [rax + {r14}], r14",
+        "mov [rax + {r15}], r15",
+        "pop rcx",
+        "mov [rax + {rax}], rcx",
+        "pop rdi",
+        "pop rsi",
+        "pop rcx",
+        "mov [rax + {rip}], rcx",
+        "add rsp, 8",
+        "pop rcx",
+        "mov [rax + {rflags}], rcx",
+        "pop rcx",
+        "mov [rax + {rsp}], rcx",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "call {on_trap}",
+        "jmp {leave}",
+        // From the nucleus.
+        "3:",
+        "cmp dword ptr [rsp], 2",
+        "je 4f",
+        "cmp dword ptr [rsp], 32",
+        "jb 5f",
+        // Only while idle are interrupts on here, so GS is the nucleus's.
+        "mov rdi, [rsp]",
+        "mov qword ptr gs:[{idle}], 0",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "xor esi, esi",
+        "call {on_trap}",
+        "jmp {leave}",
+        "4:",
+        "add rsp, 16",
+        "iretq",
+        "5:",
+        "push r15",
+        "push r14",
+        "push r13",
+        "push r12",
+        "push r11",
+        "push r10",
+        "push r9",
+        "push r8",
+        "push rbp",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push rbx",
+        "push rax",
+        "mov rdi, rsp",
+        "and rsp, -16",
+        "call {trapped}",
+        "ud2",
+        registers = const offset_of!(PerCpu, registers),
+        stack = const offset_of!(PerCpu, stack),
+        idle = const offset_of!(PerCpu, idle),
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rcx = const offset_of!(Registers, rcx),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        rbp = const offset_of!(Registers, rbp),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r11 = const offset_of!(Registers, r11),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rip = const offset_of!(Registers, rip),
+        rflags = const offset_of!(Registers, rflags),
+        rsp = const offset_of!(Registers, rsp),
+        on_trap = sym super::glue::on_trap,
+        leave = sym leave,
+        trapped = sym super::panic::trapped,
+    )
+}
+
+/// The frame that [`trap`] makes of a trap in the nucleus.
+#[derive(Debug)]
+#[repr(C)]
+pub struct TrapFrame {
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub vector: u64,
+    pub error: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+const _: () = assert!(KERNEL_CODE & 3 == 0 && USER_CODE & 3 == 3);

@@ -1,0 +1,106 @@
+//! Between the entry code and the portable part: the one nucleus, and what each vector means to it.
+
+use super::apic::{SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::cpu;
+use super::descriptors::{Single, PER_CPU};
+use super::interrupts::{Arrival, FIRST_LINE, LINES};
+use super::Machine;
+use crate::{Kernel, Resume};
+use cairn_abi::fault;
+use core::mem::MaybeUninit;
+
+static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
+
+const DEBUG: u64 = 1;
+const NON_MASKABLE: u64 = 2;
+const PAGE_FAULT: u64 = 14;
+const MACHINE_CHECK: u64 = 18;
+const EXCEPTIONS: u64 = 32;
+/// x86's error code of a page fault.
+const PRESENT: u64 = 1;
+const WRITE: u64 = 2;
+const FETCH: u64 = 16;
+
+/// Put the nucleus where the entry code finds it, and give it back to be started.
+///
+/// # Safety
+/// Once, before the first entry.
+pub unsafe fn install(kernel: Kernel<Machine>) -> &'static mut Kernel<Machine> {
+    // SAFETY: by the contract nobody else has a reference yet.
+    unsafe { (*KERNEL.get()).write(kernel) }
+}
+
+/// The nucleus.
+///
+/// # Safety
+/// Only from the entry functions below: they run one at a time, each to its end, after `install`.
+unsafe fn kernel() -> &'static mut Kernel<Machine> {
+    // SAFETY: by the contract.
+    unsafe { (*KERNEL.get()).assume_init_mut() }
+}
+
+/// `syscall` that was not turned round.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_syscall() -> Resume {
+    // SAFETY: by the contract.
+    unsafe { kernel() }.syscall()
+}
+
+/// A vector from user mode, or an interrupt while idle.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    if vector >= EXCEPTIONS {
+        return on_interrupt(kernel, vector as u8);
+    }
+    match vector {
+        PAGE_FAULT => {
+            let mut bits = 0;
+            for (bit, meaning) in [
+                (PRESENT, fault::PRESENT),
+                (WRITE, fault::WRITE),
+                (FETCH, fault::EXECUTE),
+            ] {
+                if error & bit != 0 {
+                    bits |= meaning;
+                }
+            }
+            kernel.page_fault(cpu::fault_address(), bits)
+        }
+        NON_MASKABLE => same(),
+        MACHINE_CHECK => panic!("machine check"),
+        DEBUG => {
+            cpu::clear_debug_status();
+            kernel.exception(vector, error, 0)
+        }
+        _ => kernel.exception(vector, error, 0),
+    }
+}
+
+fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
+    let line = vector.wrapping_sub(FIRST_LINE) as u32;
+    if vector == TIMER_VECTOR {
+        kernel.arch.apic.end_of_interrupt();
+        return kernel.timer();
+    }
+    if vector != SPURIOUS_VECTOR && line < LINES {
+        if let Arrival::Deliver(line) = kernel.arch.line_arrived(line) {
+            return kernel.interrupt(line);
+        }
+    }
+    same()
+}
+
+/// Go on with whoever was running.
+fn same() -> Resume {
+    Resume {
+        // SAFETY: per-CPU data of this processor, between entries.
+        registers: unsafe { (*PER_CPU.get()).registers },
+        full: 1,
+    }
+}

@@ -1,0 +1,223 @@
+//! The sixteen legacy interrupt lines: through the I/O APIC where ACPI shows one, else through the two 8259s. Line n arrives as vector [`FIRST_LINE`] + n.
+//!
+//! An edge-triggered line of the I/O APIC loses an edge that comes while it is masked in the hardware. Such a line is therefore masked in software first: an edge
+//! that arrives meanwhile is remembered (and then the hardware is masked, which bounds the cost of a chattering device), and unmasking raises it again.
+
+use super::acpi::{Acpi, LineRoute};
+use super::apic::LocalApic;
+use super::ports::{in8, out8};
+
+/// Vector of line 0.
+pub const FIRST_LINE: u8 = 0x20;
+pub const LINES: u32 = 16;
+
+const MASKED: u32 = 1 << 16;
+
+/// An I/O APIC (Intel 82093AA): two windows, an index and the data.
+struct IoApic {
+    registers: *mut u32,
+    first_global: u32,
+    entries: u32,
+    destination: u8,
+}
+
+impl IoApic {
+    fn read(&self, index: u32) -> u32 {
+        // SAFETY: `registers` shows the I/O APIC's page: index at 0, data at 0x10.
+        unsafe {
+            self.registers.write_volatile(index);
+            self.registers.add(4).read_volatile()
+        }
+    }
+
+    fn write(&mut self, index: u32, value: u32) {
+        // SAFETY: as for `read`; the entries name vectors of the nucleus.
+        unsafe {
+            self.registers.write_volatile(index);
+            self.registers.add(4).write_volatile(value);
+        }
+    }
+
+    fn set(&mut self, line: u32, route: LineRoute, masked: bool) {
+        let Some(entry) = route
+            .global
+            .checked_sub(self.first_global)
+            .filter(|&entry| entry < self.entries)
+        else {
+            return;
+        };
+        let mut low = FIRST_LINE as u32 + line;
+        if route.low_active {
+            low |= 1 << 13;
+        }
+        if route.level {
+            low |= 1 << 15;
+        }
+        if masked {
+            low |= MASKED;
+        }
+        self.write(0x10 + 2 * entry + 1, (self.destination as u32) << 24);
+        self.write(0x10 + 2 * entry, low);
+    }
+}
+
+/// The two 8259s of a PC.
+const PICS: [u16; 2] = [0x20, 0xa0];
+
+/// Give the 8259s harmless vectors and mask all lines but the cascade.
+fn init_pics() {
+    for (i, port) in PICS.into_iter().enumerate() {
+        out8(port, 0x11);
+        out8(port + 1, FIRST_LINE + 8 * i as u8);
+        out8(port + 1, if i == 0 { 4 } else { 2 });
+        out8(port + 1, 1);
+        out8(port + 1, if i == 0 { 0xfb } else { 0xff });
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Line {
+    masked: bool,
+    masked_in_hardware: bool,
+    /// An edge came while masked.
+    pending: bool,
+}
+
+/// What to do with an arrived line interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    Deliver(u32),
+    Nothing,
+}
+
+pub struct Lines {
+    io_apic: Option<IoApic>,
+    routes: [LineRoute; LINES as usize],
+    lines: [Line; LINES as usize],
+}
+
+impl Lines {
+    /// All lines masked. `registers` is where the I/O APIC's page is mapped, if there is one.
+    pub fn new(acpi: &Acpi, registers: Option<*mut u32>, apic: &LocalApic) -> Lines {
+        init_pics();
+        let io_apic = registers.zip(acpi.io_apic).map(|(registers, found)| {
+            let mut io_apic = IoApic {
+                registers,
+                first_global: found.first_global,
+                entries: 0,
+                destination: apic.id(),
+            };
+            io_apic.entries = (io_apic.read(1) >> 16 & 0xff) + 1;
+            for entry in 0..io_apic.entries {
+                io_apic.write(
+                    0x10 + 2 * entry,
+                    MASKED | super::apic::SPURIOUS_VECTOR as u32,
+                );
+            }
+            io_apic
+        });
+        if io_apic.is_some() {
+            for port in PICS {
+                out8(port + 1, 0xff);
+            }
+        }
+        Lines {
+            io_apic,
+            routes: acpi.lines,
+            lines: [Line {
+                masked: true,
+                masked_in_hardware: true,
+                pending: false,
+            }; LINES as usize],
+        }
+    }
+
+    /// True if the 8259s are in use.
+    pub fn by_pic(&self) -> bool {
+        self.io_apic.is_none()
+    }
+
+    fn set_hardware(&mut self, line: u32, masked: bool) {
+        self.lines[line as usize].masked_in_hardware = masked;
+        match &mut self.io_apic {
+            Some(io_apic) => io_apic.set(line, self.routes[line as usize], masked),
+            None => {
+                let port = PICS[line as usize / 8] + 1;
+                let bit = 1 << (line % 8);
+                let mask = in8(port);
+                out8(port, if masked { mask | bit } else { mask & !bit });
+            }
+        }
+    }
+
+    fn edge(&self, line: u32) -> bool {
+        self.io_apic.is_some() && !self.routes[line as usize].level
+    }
+
+    /// Mask or unmask; see the head of this file.
+    pub fn mask(&mut self, line: u32, masked: bool, apic: &mut LocalApic) {
+        if line >= LINES {
+            return;
+        }
+        let edge = self.edge(line);
+        let state = &mut self.lines[line as usize];
+        state.masked = masked;
+        if masked {
+            if !edge {
+                self.set_hardware(line, true);
+            }
+            return;
+        }
+        let pending = core::mem::take(&mut state.pending);
+        if state.masked_in_hardware {
+            self.set_hardware(line, false);
+        }
+        if pending {
+            apic.interrupt_self(FIRST_LINE + line as u8);
+        }
+    }
+
+    /// A line's vector arrived: acknowledge it at the controller and say whether to tell the nucleus.
+    pub fn arrived(&mut self, line: u32, apic: &mut LocalApic) -> Arrival {
+        if self.by_pic() {
+            return self.arrived_by_pic(line);
+        }
+        let state = &mut self.lines[line as usize];
+        if state.masked {
+            state.pending = true;
+            if !state.masked_in_hardware {
+                self.set_hardware(line, true);
+            }
+            apic.end_of_interrupt();
+            return Arrival::Nothing;
+        }
+        if !self.edge(line) {
+            // A level stays until the driver has served the device.
+            self.lines[line as usize].masked = true;
+            self.set_hardware(line, true);
+        }
+        apic.end_of_interrupt();
+        Arrival::Deliver(line)
+    }
+
+    fn arrived_by_pic(&mut self, line: u32) -> Arrival {
+        let pic = PICS[line as usize / 8];
+        if line % 8 == 7 {
+            // Possibly spurious: the in-service register knows. A spurious one of the second 8259 was a real one for the first.
+            out8(pic, 0x0b);
+            if in8(pic) & 0x80 == 0 {
+                if line >= 8 {
+                    out8(PICS[0], 0x20);
+                }
+                return Arrival::Nothing;
+            }
+        }
+        self.lines[line as usize].masked = true;
+        self.set_hardware(line, true);
+        if line >= 8 {
+            out8(PICS[1], 0x20);
+        }
+        out8(PICS[0], 0x20);
+        Arrival::Deliver(line)
+    }
+}

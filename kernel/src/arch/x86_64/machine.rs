@@ -1,0 +1,307 @@
+//! [`Machine`]: the border to the portable part, as one value.
+
+use super::apic::LocalApic;
+use super::clock::Clock;
+use super::cpu::{self, Features};
+use super::descriptors::PER_CPU;
+use super::float::{self, FloatState};
+use super::interrupts::{Arrival, Lines};
+use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
+use super::paging::{self, Changed, Root};
+use super::ports;
+use super::power::{self, Power};
+use super::tables;
+use super::user_copy;
+use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use cairn_abi::layout::USER_TOP;
+use cairn_abi::machine::Counters;
+use cairn_abi::service::memory::pool;
+use cairn_abi::state::Registers;
+
+/// Flags that a program may set for itself: arithmetic, trap, direction, resume, alignment check, identification.
+const USER_FLAGS: u64 = 0x25_0dd5;
+/// Flags that are always set in user mode: interrupts on, and the bit that is always one.
+const FIXED_FLAGS: u64 = 0x202;
+
+pub struct Machine {
+    pub(super) apic: LocalApic,
+    lines: Lines,
+    clock: Clock,
+    power: Power,
+    features: Features,
+    /// Root whose upper half all spaces share.
+    template: Frame,
+    active: Frame,
+    pool_frames: [u64; pool::COUNT],
+    space_switches: u64,
+    invalidations: u64,
+}
+
+impl Machine {
+    /// `template` is the root in use.
+    pub(super) fn new(
+        apic: LocalApic,
+        lines: Lines,
+        clock: Clock,
+        power: Power,
+        features: Features,
+        template: Frame,
+    ) -> Machine {
+        Machine {
+            apic,
+            lines,
+            clock,
+            power,
+            features,
+            template,
+            active: template,
+            pool_frames: [0; pool::COUNT],
+            space_switches: 0,
+            invalidations: 0,
+        }
+    }
+
+    pub(super) fn line_arrived(&mut self, line: u32) -> Arrival {
+        self.lines.arrived(line, &mut self.apic)
+    }
+
+    /// Forget the translation of a page whose entry changed.
+    #[inline(always)]
+    fn flush(&mut self, root: Root, address: u64, changed: Changed) {
+        if changed.stale && root.0 == self.active {
+            cpu::invalidate(address);
+            self.invalidations += 1;
+        }
+    }
+}
+
+fn canonical(address: u64) -> bool {
+    (address as i64) << 16 >> 16 == address as i64
+}
+
+impl Arch for Machine {
+    type Root = Root;
+    type FloatState = FloatState;
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn set_timer(&mut self, deadline: Option<u64>) {
+        self.apic.set_timer(&self.clock, deadline);
+    }
+
+    fn ticks(&self) -> u64 {
+        cpu::read_tsc()
+    }
+
+    fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        self.clock.to_ns(ticks)
+    }
+
+    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers) {
+        if let Some(from) = from {
+            self.save_bases(from);
+        }
+        self.load_bases(to);
+    }
+
+    fn save_bases(&self, registers: &mut Registers) {
+        registers.fs_base = cpu::fs_base();
+        registers.gs_base = cpu::user_gs_base();
+    }
+
+    fn load_bases(&mut self, registers: &Registers) {
+        // `sanitize` has seen them unless they came from the processor, so this test is a second wall: a fault here would be the nucleus's.
+        let safe = |base| if canonical(base) { base } else { 0 };
+        cpu::set_fs_base(safe(registers.fs_base));
+        cpu::set_user_gs_base(safe(registers.gs_base));
+    }
+
+    fn set_turn(&mut self, base: u64, entry: u64) {
+        // `sysret` to an address that is not canonical faults in the nucleus.
+        let base = if entry < USER_TOP { base } else { 0 };
+        // SAFETY: per-CPU data of this processor; the entry code is not running.
+        let cpu = unsafe { &mut *PER_CPU.get() };
+        cpu.turn_base = base;
+        cpu.turn_entry = entry;
+    }
+
+    fn new_float_state(&self) -> FloatState {
+        FloatState::new()
+    }
+
+    fn switch_float(&mut self, save: Option<&mut FloatState>, load: &FloatState) {
+        if let Some(state) = save {
+            float::save(state, self.features.xsave_mask);
+        }
+        float::load(load, self.features.xsave_mask);
+    }
+
+    fn activate(&mut self, root: Root) {
+        if root.0 != self.active {
+            self.active = root.0;
+            self.space_switches += 1;
+            // SAFETY: every root was made by `root_new` and shares the nucleus's half.
+            unsafe { cpu::load_root(root.0 as u64 * PAGE) };
+        }
+    }
+
+    fn frame_pointer(&self, frame: Frame) -> *mut u8 {
+        frame_pointer(frame)
+    }
+
+    fn list_push(&mut self, list: &mut FrameList, frame: Frame) {
+        paging::list_push(list, frame);
+    }
+
+    fn list_pop(&mut self, list: &mut FrameList) -> Option<Frame> {
+        paging::list_pop(list)
+    }
+
+    fn root_new(&mut self, frame: Frame) -> Root {
+        paging::root_new(frame, self.template)
+    }
+
+    fn root_frame(&self, root: Root) -> Frame {
+        root.0
+    }
+
+    fn map(
+        &mut self,
+        root: Root,
+        address: u64,
+        frame: Frame,
+        prot: u64,
+        tables: &mut FrameList,
+    ) -> Result<Option<Frame>, MapError> {
+        let changed = paging::map(root, address, frame, prot, tables)?;
+        self.flush(root, address, changed);
+        Ok(changed.before)
+    }
+
+    fn unmap(&mut self, root: Root, address: u64) -> Option<Frame> {
+        let changed = paging::unmap(root, address);
+        self.flush(root, address, changed);
+        changed.before
+    }
+
+    fn protect(&mut self, root: Root, address: u64, prot: u64) -> bool {
+        let changed = paging::protect(root, address, prot);
+        self.flush(root, address, changed);
+        changed.before.is_some()
+    }
+
+    fn query(&self, root: Root, address: u64) -> Option<Mapping> {
+        paging::query(root, address)
+    }
+
+    fn next_mapped(&self, root: Root, address: u64, pages: u64) -> Option<(u64, Mapping)> {
+        paging::next_mapped(root, address, pages)
+    }
+
+    fn take_table(&mut self, root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+        // The processor must not walk tables that are being given away.
+        if root.0 == self.active {
+            let template = Root(self.template);
+            self.activate(template);
+        }
+        paging::take_table(root, emptied)
+    }
+
+    fn copy(
+        &mut self,
+        source: (Root, u64),
+        destination: (Root, u64),
+        len: usize,
+    ) -> Result<(), (usize, CopyFault)> {
+        user_copy::copy(source, destination, len)
+    }
+
+    fn read_user(&mut self, root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+        user_copy::read(root, address, into)
+    }
+
+    fn write_user(&mut self, root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
+        user_copy::write(root, address, from)
+    }
+
+    fn zero_frame(&mut self, frame: Frame) {
+        paging::zero(frame);
+    }
+
+    fn copy_frame(&mut self, to: Frame, from: Frame) {
+        // SAFETY: the direct map shows both frames whole; nobody holds references into them.
+        unsafe { user_copy::move_bytes(frame_pointer(to), frame_pointer(from), PAGE as usize) }
+    }
+
+    fn pool_base(&self, pool: usize) -> *mut u8 {
+        (POOLS + pool as u64 * POOL_SIZE) as *mut u8
+    }
+
+    fn pool_grow(&mut self, pool: usize, frame: Frame) -> bool {
+        let Some(used) = self.pool_frames.get_mut(pool) else {
+            return false;
+        };
+        if *used >= POOL_SIZE / PAGE {
+            return false;
+        }
+        let address = POOLS + pool as u64 * POOL_SIZE + *used * PAGE;
+        *used += 1;
+        tables::map_pool_page(self.template, address, frame);
+        true
+    }
+
+    fn counters(&self, counters: &mut Counters) {
+        // SAFETY: per-CPU data of this processor; the entry code is not running.
+        counters.turned += unsafe { (*PER_CPU.get()).turned };
+        counters.space_switches += self.space_switches;
+        counters.invalidations += self.invalidations;
+    }
+
+    fn interrupt_mask(&mut self, line: u32, masked: bool) {
+        self.lines.mask(line, masked, &mut self.apic);
+    }
+
+    fn port_in(&mut self, port: u16, width: u8) -> u32 {
+        match width {
+            1 => ports::in8(port) as u32,
+            2 => ports::in16(port) as u32,
+            _ => ports::in32(port),
+        }
+    }
+
+    fn port_out(&mut self, port: u16, width: u8, value: u32) {
+        match width {
+            1 => ports::out8(port, value as u8),
+            2 => ports::out16(port, value as u16),
+            _ => ports::out32(port, value),
+        }
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
+        ports::console_write(bytes);
+        ports::console_write(b"\n");
+    }
+
+    fn power(&mut self, action: u64, code: u64) {
+        match action {
+            0 => self.power.off(),
+            1 => self.power.reset(),
+            _ => power::exit(code),
+        }
+        // Whoever asked for the end gets it, even where there is no device to leave by.
+        cpu::halt()
+    }
+
+    fn sanitize(&self, registers: &mut Registers) {
+        // The page at USER_TOP is never mapped: a wild address faults there, in user mode.
+        registers.rip = registers.rip.min(USER_TOP);
+        registers.rflags = registers.rflags & USER_FLAGS | FIXED_FLAGS;
+        for base in [&mut registers.fs_base, &mut registers.gs_base] {
+            if !canonical(*base) {
+                *base = 0;
+            }
+        }
+    }
+}

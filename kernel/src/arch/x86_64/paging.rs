@@ -1,0 +1,523 @@
+//! Page tables: four levels, 4 KiB pages for programs. The user half belongs to the space, the nucleus half is the same in all.
+//!
+//! Entries that point to a table carry, in bits that the processor ignores, the span of entries of that table that were ever used (in groups of four), so that
+//! walking over or taking apart a sparse space does not read 512 entries per table. The root's own span is kept in its entry [`ROOT_SPAN`].
+//!
+//! A page mapped without any access keeps its frame in an entry that is not present ([`HELD`]).
+//!
+//! What always holds: entries of the user half that are present have the user bit; no table frame is reachable from user mode; nothing is
+//! both writable and executable (the portable part refuses to ask for it, [`leaf`] does not produce it).
+
+use super::memory::{frame_pointer, table_pointer, PAGE};
+use crate::arch::{Frame, FrameList, MapError, Mapping};
+use cairn_abi::layout::USER_TOP;
+use cairn_abi::service::memory::prot;
+
+pub const PRESENT: u64 = 1;
+pub const WRITABLE: u64 = 1 << 1;
+pub const USER: u64 = 1 << 2;
+pub const WRITE_THROUGH: u64 = 1 << 3;
+pub const UNCACHED: u64 = 1 << 4;
+pub const ACCESSED: u64 = 1 << 5;
+pub const DIRTY: u64 = 1 << 6;
+pub const LARGE: u64 = 1 << 7;
+pub const GLOBAL: u64 = 1 << 8;
+/// Software: mapped without access (never together with [`PRESENT`]).
+const HELD: u64 = 1 << 9;
+pub const NO_EXECUTE: u64 = 1 << 63;
+pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// Slots of the root that belong to the nucleus and are in use.
+pub const SHARED_SLOTS: [usize; 3] = [256, 384, 511];
+/// Entry of the root that keeps the root's span (not present; bit 0 stays clear).
+const ROOT_SPAN: usize = 257;
+const ROOT_SPAN_EMPTY: u64 = 255 << 1;
+
+/// An address space: the frame of its root table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root(pub Frame);
+
+/// First and last entry of a table that may be in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    first: usize,
+    last: usize,
+}
+
+impl Span {
+    const BITS: u64 = 0x7ff << 52 | 7 << 9;
+
+    fn of_entry(entry: u64) -> Span {
+        let first = (entry >> 52 & 0x7f) as usize;
+        let last = (entry >> 59 & 0xf | entry >> 5 & 0x70) as usize;
+        Span {
+            first: first * 4,
+            last: last * 4 + 3,
+        }
+    }
+
+    fn bits(self) -> u64 {
+        let (first, last) = (self.first as u64 / 4, self.last as u64 / 4);
+        first << 52 | (last & 0xf) << 59 | (last & 0x70) << 5
+    }
+
+    fn of_root(table: *mut u64) -> Span {
+        // SAFETY: `table` is a root table, which has 512 entries.
+        let entry = unsafe { *table.add(ROOT_SPAN) };
+        Span {
+            first: (entry >> 1 & 0xff) as usize,
+            last: (entry >> 9 & 0xff) as usize,
+        }
+    }
+
+    fn store_in_root(self, table: *mut u64) {
+        // SAFETY: as above.
+        unsafe { *table.add(ROOT_SPAN) = (self.first as u64) << 1 | (self.last as u64) << 9 }
+    }
+
+    fn widened(self, index: usize) -> Span {
+        Span {
+            first: self.first.min(index),
+            last: self.last.max(index),
+        }
+    }
+}
+
+fn index(address: u64, level: u32) -> usize {
+    (address >> (12 + 9 * level)) as usize & 511
+}
+
+fn frame_of(entry: u64) -> Frame {
+    ((entry & ADDRESS) >> 12) as Frame
+}
+
+/// The entry for a user page.
+pub fn leaf(frame: Frame, protection: u64) -> u64 {
+    let address = (frame as u64) << 12;
+    if protection & (prot::READ | prot::WRITE | prot::EXECUTE) == 0 {
+        return address | HELD | no_cache(protection);
+    }
+    let mut entry = address | PRESENT | USER | no_cache(protection);
+    if protection & prot::WRITE != 0 {
+        entry |= WRITABLE;
+    }
+    if protection & (prot::EXECUTE | prot::WRITE) != prot::EXECUTE {
+        entry |= NO_EXECUTE;
+    }
+    entry
+}
+
+fn no_cache(protection: u64) -> u64 {
+    if protection & prot::DEVICE != 0 {
+        WRITE_THROUGH | UNCACHED
+    } else {
+        0
+    }
+}
+
+fn mapping(entry: u64) -> Mapping {
+    let mut protection = 0;
+    if entry & PRESENT != 0 {
+        protection |= prot::READ;
+        if entry & WRITABLE != 0 {
+            protection |= prot::WRITE;
+        }
+        if entry & NO_EXECUTE == 0 {
+            protection |= prot::EXECUTE;
+        }
+    }
+    if entry & UNCACHED != 0 {
+        protection |= prot::DEVICE;
+    }
+    Mapping {
+        frame: frame_of(entry),
+        prot: protection,
+        accessed: entry & ACCESSED != 0,
+        dirty: entry & DIRTY != 0,
+    }
+}
+
+/// Push a frame onto a list: the frame's first word is the link.
+pub fn list_push(list: &mut FrameList, frame: Frame) {
+    // SAFETY: the frame is the nucleus's and on no other list.
+    unsafe { *(frame_pointer(frame) as *mut Frame) = list.head };
+    list.head = frame;
+    list.count += 1;
+}
+
+/// Pop a frame, zeroed.
+pub fn list_pop(list: &mut FrameList) -> Option<Frame> {
+    if list.count == 0 {
+        return None;
+    }
+    let frame = list.head;
+    // SAFETY: frames on the list are the nucleus's and begin with the link.
+    list.head = unsafe { *(frame_pointer(frame) as *const Frame) };
+    list.count -= 1;
+    zero(frame);
+    Some(frame)
+}
+
+/// Fill a frame with zeroes.
+pub fn zero(frame: Frame) {
+    // SAFETY: the direct map shows the whole frame; nobody holds a reference into it.
+    unsafe { super::user_copy::zero_page(frame_pointer(frame)) }
+}
+
+/// Make the root of an empty space in `frame`, with the nucleus's half taken from `template`.
+pub fn root_new(frame: Frame, template: Frame) -> Root {
+    zero(frame);
+    let (table, template) = (table_pointer(frame), table_pointer(template));
+    for slot in SHARED_SLOTS {
+        // SAFETY: both are root tables of 512 entries.
+        unsafe { *table.add(slot) = *template.add(slot) }
+    }
+    // SAFETY: as above.
+    unsafe { *table.add(ROOT_SPAN) = ROOT_SPAN_EMPTY }
+    Root(frame)
+}
+
+/// The slot of the last level for `address`; missing tables are made from `tables`.
+fn slot_for(root: Root, address: u64, tables: &mut FrameList) -> Result<*mut u64, MapError> {
+    if address >= USER_TOP {
+        return Err(MapError::BadAddress);
+    }
+    let mut table = table_pointer(root.0);
+    let top = index(address, 3);
+    let span = Span::of_root(table);
+    if top < span.first || top > span.last {
+        span.widened(top).store_in_root(table);
+    }
+    for level in (1..4).rev() {
+        // SAFETY: `table` is a live table of 512 entries; the index is below 512.
+        let entry = unsafe { &mut *table.add(index(address, level)) };
+        let below = index(address, level - 1);
+        if *entry & PRESENT == 0 {
+            let frame = list_pop(tables).ok_or(MapError::NoTable)?;
+            let span = Span {
+                first: below,
+                last: below,
+            };
+            *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | span.bits();
+        } else {
+            let span = Span::of_entry(*entry);
+            if below < span.first || below > span.last {
+                *entry = *entry & !Span::BITS | span.widened(below).bits();
+            }
+        }
+        table = table_pointer(frame_of(*entry));
+    }
+    // SAFETY: as above.
+    Ok(unsafe { table.add(index(address, 0)) })
+}
+
+/// The existing slot of the last level for `address`.
+#[inline(always)]
+pub fn existing_slot(root: Root, address: u64) -> Option<*mut u64> {
+    if address >= USER_TOP {
+        return None;
+    }
+    let mut table = table_pointer(root.0);
+    for level in (1..4).rev() {
+        // SAFETY: `table` is a live table of 512 entries; the index is below 512.
+        let entry = unsafe { *table.add(index(address, level)) };
+        if entry & PRESENT == 0 {
+            return None;
+        }
+        table = table_pointer(frame_of(entry));
+    }
+    // SAFETY: as above.
+    Some(unsafe { table.add(index(address, 0)) })
+}
+
+/// What a change of one entry asks of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The frame that was mapped before.
+    pub before: Option<Frame>,
+    /// The processor may hold the old translation.
+    pub stale: bool,
+}
+
+impl Changed {
+    fn from(entry: u64) -> Changed {
+        Changed {
+            before: (entry != 0).then(|| frame_of(entry)),
+            stale: entry & PRESENT != 0,
+        }
+    }
+}
+
+pub fn map(
+    root: Root,
+    address: u64,
+    frame: Frame,
+    protection: u64,
+    tables: &mut FrameList,
+) -> Result<Changed, MapError> {
+    let slot = slot_for(root, address, tables)?;
+    // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
+    let before = unsafe { slot.replace(leaf(frame, protection)) };
+    Ok(Changed::from(before))
+}
+
+pub fn unmap(root: Root, address: u64) -> Changed {
+    let Some(slot) = existing_slot(root, address) else {
+        return Changed::from(0);
+    };
+    // SAFETY: as in `map`.
+    Changed::from(unsafe { slot.replace(0) })
+}
+
+/// Change the protection of a mapped page; `before` is None if there is none.
+pub fn protect(root: Root, address: u64, protection: u64) -> Changed {
+    let Some(slot) = existing_slot(root, address) else {
+        return Changed::from(0);
+    };
+    // SAFETY: as in `map`.
+    let entry = unsafe { &mut *slot };
+    let before = Changed::from(*entry);
+    if *entry != 0 {
+        *entry = leaf(
+            frame_of(*entry),
+            protection | mapping(*entry).prot & prot::DEVICE,
+        ) | *entry & (ACCESSED | DIRTY);
+    }
+    before
+}
+
+pub fn query(root: Root, address: u64) -> Option<Mapping> {
+    let slot = existing_slot(root, address)?;
+    // SAFETY: the slot is an entry of a live table.
+    let entry = unsafe { *slot };
+    (entry != 0).then(|| mapping(entry))
+}
+
+/// The next used entry of a table within `span`, from `from` on.
+fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
+    // SAFETY: spans lie within the table's 512 entries.
+    (from.max(span.first)..=span.last).find(|&i| unsafe { *table.add(i) } != 0)
+}
+
+pub fn next_mapped(root: Root, address: u64, pages: u64) -> Option<(u64, Mapping)> {
+    let end = address
+        .saturating_add(pages.saturating_mul(PAGE))
+        .min(USER_TOP);
+    let mut at = address & !(PAGE - 1);
+    'table: while at < end {
+        let mut table = table_pointer(root.0);
+        let mut span = Span::of_root(table);
+        for level in (0..4).rev() {
+            let shift = 12 + 9 * level;
+            let start = index(at, level);
+            let Some(found) = next_used(table, span, start) else {
+                if level == 3 {
+                    return None;
+                }
+                at = ((at >> (shift + 9)) + 1) << (shift + 9);
+                continue 'table;
+            };
+            if found != start {
+                at = (at >> (shift + 9) << 9 | found as u64) << shift;
+            }
+            // SAFETY: `found` is an index of the table.
+            let entry = unsafe { *table.add(found) };
+            if level == 0 {
+                return (at < end).then(|| (at, mapping(entry)));
+            }
+            table = table_pointer(frame_of(entry));
+            span = Span::of_entry(entry);
+        }
+    }
+    None
+}
+
+/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`].
+pub fn take_table(root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+    let mut table = table_pointer(root.0);
+    let span = Span::of_root(table);
+    let Some(mut found) = next_used(table, span, 0) else {
+        // SAFETY: a root table has 512 entries.
+        unsafe { *table.add(ROOT_SPAN) = ROOT_SPAN_EMPTY }
+        return None;
+    };
+    Span {
+        first: found,
+        ..span
+    }
+    .store_in_root(table);
+    for level in (0..3).rev() {
+        // SAFETY: `found` is an index of the table.
+        let parent = unsafe { &mut *table.add(found) };
+        let child = frame_of(*parent);
+        let span = Span::of_entry(*parent);
+        table = table_pointer(child);
+        if level == 0 {
+            for i in span.first..=span.last {
+                // SAFETY: spans lie within the table's 512 entries.
+                let entry = unsafe { *table.add(i) };
+                if entry != 0 {
+                    emptied(frame_of(entry));
+                }
+            }
+            *parent = 0;
+            return Some(child);
+        }
+        match next_used(table, span, 0) {
+            Some(next) => {
+                *parent = *parent & !Span::BITS
+                    | Span {
+                        first: next,
+                        ..span
+                    }
+                    .bits();
+                found = next;
+            }
+            None => {
+                *parent = 0;
+                return Some(child);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prot::{EXECUTE, READ, WRITE};
+
+    /// A root in frame 1 and a list of table frames 2..n.
+    fn space(tables: u32) -> (Root, FrameList) {
+        for slot in SHARED_SLOTS {
+            // SAFETY: frame 0 of the arena plays the template.
+            unsafe { *table_pointer(0).add(slot) = 0xabc003 }
+        }
+        let root = root_new(1, 0);
+        let mut list = FrameList::default();
+        for frame in 2..2 + tables {
+            list_push(&mut list, frame);
+        }
+        (root, list)
+    }
+
+    #[test]
+    fn maps_and_finds() {
+        let (root, mut list) = space(20);
+        assert_eq!(query(root, 0x20_0000), None);
+        map(root, 0x20_0000, 700, READ | EXECUTE, &mut list).unwrap();
+        map(root, 0x7fff_ff00_0000, 701, READ | WRITE, &mut list).unwrap();
+        assert_eq!(list.count, 14);
+        let seen = query(root, 0x20_0000).unwrap();
+        assert_eq!((seen.frame, seen.prot), (700, READ | EXECUTE));
+        let again = map(root, 0x20_0000, 702, READ, &mut list).unwrap();
+        assert_eq!(
+            again,
+            Changed {
+                before: Some(700),
+                stale: true
+            }
+        );
+        assert_eq!(unmap(root, 0x20_0000).before, Some(702));
+        assert_eq!(unmap(root, 0x20_0000).before, None);
+        assert_eq!(query(root, 0x7fff_ff00_0000).unwrap().prot, READ | WRITE);
+        assert_eq!(
+            map(root, USER_TOP, 1, READ, &mut list),
+            Err(MapError::BadAddress)
+        );
+    }
+
+    #[test]
+    fn never_writable_and_executable() {
+        let entry = leaf(5, READ | WRITE | EXECUTE);
+        assert!(entry & WRITABLE == 0 || entry & NO_EXECUTE != 0);
+    }
+
+    #[test]
+    fn no_access_keeps_the_frame() {
+        let (root, mut list) = space(4);
+        map(root, 0x1000, 9, READ, &mut list).unwrap();
+        assert!(protect(root, 0x1000, 0).stale);
+        let held = query(root, 0x1000).unwrap();
+        assert_eq!((held.frame, held.prot), (9, 0));
+        assert!(!protect(root, 0x1000, READ | WRITE).stale);
+        assert_eq!(unmap(root, 0x1000).before, Some(9));
+    }
+
+    #[test]
+    fn runs_out_of_tables_cleanly() {
+        let (root, mut list) = space(2);
+        assert_eq!(
+            map(root, 0x1000, 9, READ, &mut list),
+            Err(MapError::NoTable)
+        );
+        assert_eq!(next_mapped(root, 0, 1 << 35), None);
+        list_push(&mut list, 30);
+        map(root, 0x1000, 9, READ, &mut list).unwrap();
+        assert_eq!(next_mapped(root, 0, 1 << 35).unwrap().0, 0x1000);
+    }
+
+    #[test]
+    fn walks_sparse_spaces() {
+        let (root, mut list) = space(40);
+        let pages = [
+            0x1000,
+            0x3000,
+            0x1f_f000,
+            0x20_0000,
+            0x4000_0000,
+            0x6000_0000_0000,
+            0x7fff_ffff_e000,
+        ];
+        for (i, &page) in pages.iter().rev().enumerate() {
+            map(root, page, 100 + i as u32, READ, &mut list).unwrap();
+        }
+        let mut at = 0;
+        let mut seen = Vec::new();
+        while let Some((page, _)) = next_mapped(root, at, 1 << 36) {
+            seen.push(page);
+            at = page + PAGE;
+        }
+        assert_eq!(seen, pages);
+        assert_eq!(next_mapped(root, 0x4000, 10), None);
+        assert_eq!(next_mapped(root, 0x1000, 1).unwrap().0, 0x1000);
+    }
+
+    #[test]
+    fn taking_apart_returns_everything() {
+        let (root, mut list) = space(40);
+        let mut given: Vec<u32> = Vec::new();
+        for i in 0..200u64 {
+            let page = (i * 0x1_2345_6000_7000) % USER_TOP & !0xfff;
+            let page = page & 0x7f80_3fe0_3fff_f000 & 0x0180_0060_0003_f000;
+            if map(root, page, 500 + i as u32, READ | WRITE, &mut list)
+                .unwrap()
+                .before
+                .is_none()
+            {
+                given.push(page as u32);
+            }
+        }
+        let used = 40 - list.count;
+        let (mut tables, mut frames) = (0, 0);
+        while let Some(frame) = take_table(root, &mut |_| frames += 1) {
+            assert!((2..42).contains(&frame));
+            list_push(&mut list, frame);
+            tables += 1;
+        }
+        assert_eq!((tables, frames), (used, given.len()));
+        assert_eq!(list.count, 40);
+        // The emptied root can be used again.
+        map(root, 0x5000, 8, READ, &mut list).unwrap();
+        assert_eq!(next_mapped(root, 0, 1 << 36).unwrap().0, 0x5000);
+    }
+
+    #[test]
+    fn spans_survive_their_encoding() {
+        for (first, last) in [(0, 0), (0, 511), (4, 7), (255, 300), (508, 511)] {
+            let span = Span::of_entry(Span { first, last }.bits() | 0x1234_5007);
+            assert!(span.first <= first && first < span.first + 4);
+            assert!(span.last >= last && span.last < last + 4);
+        }
+    }
+}

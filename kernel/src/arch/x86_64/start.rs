@@ -1,0 +1,240 @@
+//! Start of the nucleus in long mode: from the loader's information to the first thread.
+
+use super::acpi::{self, Acpi};
+use super::apic::{self, LocalApic};
+use super::clock;
+use super::cpu::{self, Features};
+use super::descriptors::{self, guard_pages, Single};
+use super::entry::{leave_to, syscall_entry, vector_stubs};
+use super::glue;
+use super::interrupts::Lines;
+use super::machine::Machine;
+use super::memory::{frame_pointer, DIRECT_MAP, PAGE};
+use super::paging;
+use super::panic::EXIT_CODE;
+use super::ports::{self, Console};
+use super::power::{self, Power};
+use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
+use super::tables::{Builder, Image, NoMemory, EARLY_LIMIT};
+use crate::arch::Frame;
+use crate::boot::first_domain::{self, Archive};
+use crate::boot::memory::{Frames, FreeMemory};
+use crate::{Kernel, Storage};
+use cairn_abi::state::SystemPage;
+use core::fmt::Write;
+
+/// Below this lies what the firmware may still use.
+const LOW_MEMORY: u64 = 1 << 20;
+/// Size of the log ring.
+const LOG_FRAMES: u32 = 16;
+
+/// What the first instructions mapped: the first 4 GiB, at the direct map.
+struct EarlyMemory;
+
+impl Memory for EarlyMemory {
+    fn bytes(&self, address: u64, len: usize) -> Option<&'static [u8]> {
+        let end = address.checked_add(len as u64)?;
+        if end > EARLY_LIMIT as u64 * PAGE {
+            return None;
+        }
+        // SAFETY: mapped by the first instructions; what the loader and the firmware left there is not written while it is read here.
+        Some(unsafe { core::slice::from_raw_parts((DIRECT_MAP + address) as *const u8, len) })
+    }
+}
+
+/// There is no going on: say why and leave.
+fn fail(reason: core::fmt::Arguments) -> ! {
+    let _ = writeln!(Console, "nucleus: cannot start: {reason}");
+    power::exit(EXIT_CODE);
+    cpu::halt()
+}
+
+/// The command line lies where the firmware pleased, perhaps out of the direct map.
+fn keep(line: &'static [u8]) -> &'static [u8] {
+    static KEPT: Single<[u8; COMMAND_LINE_MAX]> = Single::new([0; COMMAND_LINE_MAX]);
+    // SAFETY: called once, and only here is the static named.
+    let kept = unsafe { &mut *KEPT.get() };
+    let len = line.len().min(kept.len());
+    kept[..len].copy_from_slice(&line[..len]);
+    &kept[..len]
+}
+
+fn no_memory<T>(_: NoMemory) -> T {
+    fail(format_args!("not enough memory"))
+}
+
+/// The usable ranges of the machine, above the first MiB.
+fn usable(info: &BootInfo) -> FreeMemory {
+    let mut memory = FreeMemory::default();
+    for (range, kind) in info.map() {
+        if *kind == Kind::Usable {
+            memory.add(Frames::inside(range.start.max(LOW_MEMORY), range.end));
+        }
+    }
+    // What overlaps with something that is not usable is not.
+    for (range, kind) in info.map() {
+        if *kind != Kind::Usable {
+            memory.remove(Frames::around(range.start, range.end));
+        }
+    }
+    memory
+}
+
+/// Called by the first instructions, on the nucleus stack, with interrupts off.
+pub extern "C" fn start(start_info: u64) -> ! {
+    ports::console_init();
+    let features =
+        cpu::init().unwrap_or_else(|missing| fail(format_args!("this processor lacks {missing}")));
+    if !features.local_apic {
+        fail(format_args!("this processor lacks a local APIC"));
+    }
+    let Some(mut info) = BootInfo::read(&EarlyMemory, start_info) else {
+        fail(format_args!(
+            "no usable start information at {start_info:#x}"
+        ));
+    };
+    if info.words().any(|word| word == b"nucleus.log=com1") {
+        ports::console_to_com1();
+    }
+    info.command_line = keep(info.command_line);
+    let acpi = acpi::read(&EarlyMemory, info.rsdp);
+    let image = Image::new();
+    let usable = usable(&info);
+    let mut free = usable.clone();
+    free.remove(image.all());
+    let archive_frames = match info.archive {
+        Some(range) if range.start % PAGE == 0 => Frames::around(range.start, range.end),
+        _ => fail(format_args!("no boot archive")),
+    };
+    free.remove(archive_frames);
+    let machine = machine(&mut free, &usable, &image, features, acpi);
+    run(machine, info, archive_frames, usable, free)
+}
+
+/// What `machine` made.
+struct Built {
+    machine: Machine,
+    system_page: SystemPage,
+}
+
+/// Page tables, descriptors, controllers, clock.
+fn machine(
+    free: &mut FreeMemory,
+    usable: &FreeMemory,
+    image: &Image,
+    features: Features,
+    acpi: Option<Acpi>,
+) -> Built {
+    let acpi = acpi.unwrap_or_default();
+    let mut builder = Builder::new(free).unwrap_or_else(no_memory);
+    for range in usable.ranges() {
+        builder
+            .direct_map(*range, image, &features)
+            .unwrap_or_else(no_memory);
+    }
+    builder
+        .image(image, guard_pages())
+        .unwrap_or_else(no_memory);
+    builder.pools().unwrap_or_else(no_memory);
+    let Some(apic_registers) = builder.device(apic::base()) else {
+        fail(format_args!("not enough memory"));
+    };
+    let io_apic_registers = acpi
+        .io_apic
+        .and_then(|io_apic| builder.device(io_apic.address));
+    let power = Power::new(&acpi, |physical| builder.device(physical));
+    let root = builder.root();
+    // SAFETY: the new tables map the image, the stack that is in use and the direct map.
+    unsafe { cpu::load_root(root as u64 * PAGE) };
+    descriptors::init(
+        &raw const vector_stubs as u64,
+        syscall_entry as *const () as u64,
+    );
+
+    let clock = clock::calibrate(acpi.pm_timer);
+    let mut apic = LocalApic::new(
+        apic_registers.cast(),
+        features.tsc_deadline,
+        io_apic_registers.is_none(),
+    );
+    apic.calibrate(&clock);
+    let lines = Lines::new(&acpi, io_apic_registers.map(|r| r.cast()), &apic);
+    let wall = clock::wall_clock();
+    let system_page = SystemPage {
+        tsc_base: clock.base,
+        tsc_mult: clock.mult,
+        tsc_shift: clock.shift,
+        boot_realtime: wall.saturating_sub(clock.now()),
+        total_frames: usable.ranges().iter().map(|r| r.count() as u64).sum(),
+        cores: 1,
+        xsave_mask: features.xsave_mask,
+        xsave_size: features.float_size as u64,
+        tsc_hz: clock.hz,
+    };
+    Built {
+        machine: Machine::new(apic, lines, clock, power, features, root),
+        system_page,
+    }
+}
+
+/// Take `count` frames and see them as zeroed memory for good.
+fn take_zeroed(free: &mut FreeMemory, count: u32) -> (Frame, *mut u8) {
+    let Some(first) = free.take(count, Frame::MAX) else {
+        fail(format_args!("not enough memory"));
+    };
+    for frame in first..first + count {
+        paging::zero(frame);
+    }
+    (first, frame_pointer(first))
+}
+
+/// Make the nucleus and the first domain, and go.
+fn run(
+    built: Built,
+    info: BootInfo,
+    archive: Frames,
+    usable: FreeMemory,
+    mut free: FreeMemory,
+) -> ! {
+    let highest = usable.ranges().iter().map(|r| r.end).max().unwrap_or(0) as usize;
+    let bytes = highest as u64 * 4;
+    let (_, table) = take_zeroed(&mut free, bytes.div_ceil(PAGE) as u32);
+    let (_, log) = take_zeroed(&mut free, LOG_FRAMES);
+    let (system_frame, system_page) = take_zeroed(&mut free, 1);
+    // SAFETY: the three runs were just taken out of free memory, zeroed and aligned to pages; nobody else will ever have them.
+    let storage = unsafe {
+        system_page.cast::<SystemPage>().write(built.system_page);
+        Storage {
+            frames: core::slice::from_raw_parts_mut(table.cast(), highest),
+            log: core::slice::from_raw_parts_mut(log, (LOG_FRAMES as u64 * PAGE) as usize),
+        }
+    };
+    // SAFETY: the only call, before interrupts or user mode.
+    let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
+
+    let length = info.archive.map_or(0, |range| range.end - range.start) as usize;
+    let start = frame_pointer(archive.first);
+    // SAFETY: the archive's frames are memory and not free. Bytes behind its end in its last page are cleared: they would be shown to programs.
+    let bytes = unsafe {
+        let padding = archive.count() as usize * PAGE as usize - length;
+        start.add(length).write_bytes(0, padding);
+        core::slice::from_raw_parts(start, length)
+    };
+    let archive = Archive {
+        bytes,
+        first: archive.first,
+    };
+    if let Err(error) = first_domain::start(
+        kernel,
+        archive,
+        info.command_line,
+        usable.ranges(),
+        free,
+        system_frame,
+    ) {
+        fail(format_args!("no first domain: {error:?}"));
+    }
+    let resume = kernel.resume();
+    // SAFETY: the nucleus is installed and everything is loaded; this stack is not needed any more.
+    unsafe { leave_to(resume.registers, resume.full) }
+}

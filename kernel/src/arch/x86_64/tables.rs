@@ -1,0 +1,222 @@
+//! The nucleus's half of the address space, built once at start: direct map, pools, image, device registers. Nothing in it is writable and executable, also
+//! not through two addresses: the direct map shows the image's text and constants read-only.
+
+use super::cpu::Features;
+use super::memory::{
+    frame_pointer, table_pointer, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE,
+};
+use super::paging::{
+    zero, ADDRESS, GLOBAL, LARGE, NO_EXECUTE, PRESENT, UNCACHED, WRITABLE, WRITE_THROUGH,
+};
+use crate::arch::Frame;
+use crate::boot::memory::{Frames, FreeMemory};
+use cairn_abi::service::memory::pool;
+
+const TABLE: u64 = PRESENT | WRITABLE;
+const DATA: u64 = PRESENT | WRITABLE | NO_EXECUTE | GLOBAL;
+const CONSTANT: u64 = PRESENT | NO_EXECUTE | GLOBAL;
+const CODE: u64 = PRESENT | GLOBAL;
+const DEVICE: u64 = DATA | WRITE_THROUGH | UNCACHED;
+
+const FRAMES_2M: u32 = 512;
+const FRAMES_1G: u32 = 512 * 512;
+/// The tables that the first instructions built show only this much.
+pub const EARLY_LIMIT: Frame = 1 << 20;
+const DEVICE_PAGES: u64 = 512;
+
+extern "C" {
+    static image_start: u8;
+    static image_text_end: u8;
+    static image_rodata_end: u8;
+    static image_end: u8;
+}
+
+/// Where the image lies in physical memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    pub text: Frames,
+    pub constants: Frames,
+    pub data: Frames,
+}
+
+impl Image {
+    pub fn new() -> Image {
+        let frame = |symbol: *const u8| ((symbol as u64 - IMAGE_BASE) / PAGE) as Frame;
+        let text_end = frame(&raw const image_text_end);
+        let rodata_end = frame(&raw const image_rodata_end);
+        Image {
+            text: Frames {
+                first: frame(&raw const image_start),
+                end: text_end,
+            },
+            constants: Frames {
+                first: text_end,
+                end: rodata_end,
+            },
+            data: Frames {
+                first: rodata_end,
+                end: frame(&raw const image_end),
+            },
+        }
+    }
+
+    pub fn all(&self) -> Frames {
+        Frames {
+            first: self.text.first,
+            end: self.data.end,
+        }
+    }
+}
+
+/// Makes the tables, with frames from free memory.
+pub struct Builder<'a> {
+    free: &'a mut FreeMemory,
+    root: Frame,
+    devices: u64,
+}
+
+/// There is not enough memory for the nucleus.
+#[derive(Debug)]
+pub struct NoMemory;
+
+impl<'a> Builder<'a> {
+    pub fn new(free: &'a mut FreeMemory) -> Result<Builder<'a>, NoMemory> {
+        let root = new_table(free)?;
+        Ok(Builder {
+            free,
+            root,
+            devices: 0,
+        })
+    }
+
+    pub fn root(&self) -> Frame {
+        self.root
+    }
+
+    /// The table below entry `index` of `table`, made if it is missing.
+    fn below(&mut self, table: Frame, index: usize) -> Result<Frame, NoMemory> {
+        // SAFETY: tables of this builder have 512 entries and nobody else sees them yet.
+        let entry = unsafe { &mut *table_pointer(table).add(index) };
+        if *entry & PRESENT == 0 {
+            *entry = new_table(self.free)? as u64 * PAGE | TABLE;
+        }
+        Ok(((*entry & ADDRESS) / PAGE) as Frame)
+    }
+
+    /// The table of `level` (0: of pages) that covers an address.
+    fn table_at(&mut self, address: u64, level: u32) -> Result<Frame, NoMemory> {
+        let mut table = self.root;
+        for above in (level + 1..4).rev() {
+            table = self.below(table, index(address, above))?;
+        }
+        Ok(table)
+    }
+
+    fn set(&mut self, address: u64, level: u32, entry: u64) -> Result<(), NoMemory> {
+        let table = self.table_at(address, level)?;
+        // SAFETY: as in `below`.
+        unsafe { *table_pointer(table).add(index(address, level)) = entry };
+        Ok(())
+    }
+
+    /// Show memory in the direct map, with the largest pages that fit.
+    pub fn direct_map(
+        &mut self,
+        range: Frames,
+        image: &Image,
+        features: &Features,
+    ) -> Result<(), NoMemory> {
+        let clear_of_image =
+            |first: Frame, count: u32| first + count <= image.text.first || first >= image.data.end;
+        let mut frame = range.first;
+        while frame < range.end {
+            let fits = |size: u32| {
+                frame % size == 0 && range.end - frame >= size && clear_of_image(frame, size)
+            };
+            let (level, size) = if features.gigabyte_pages && fits(FRAMES_1G) {
+                (2, FRAMES_1G)
+            } else if fits(FRAMES_2M) {
+                (1, FRAMES_2M)
+            } else {
+                (0, 1)
+            };
+            let mut bits = if (image.text.first..image.constants.end).contains(&frame) {
+                CONSTANT
+            } else {
+                DATA
+            };
+            if level > 0 {
+                bits |= LARGE;
+            }
+            let physical = frame as u64 * PAGE;
+            self.set(DIRECT_MAP + physical, level, physical | bits)?;
+            frame += size;
+        }
+        Ok(())
+    }
+
+    /// Show the image where it is linked; `guards` are pages to leave out.
+    pub fn image(
+        &mut self,
+        image: &Image,
+        guards: impl Iterator<Item = u64>,
+    ) -> Result<(), NoMemory> {
+        for (frames, bits) in [
+            (image.text, CODE),
+            (image.constants, CONSTANT),
+            (image.data, DATA),
+        ] {
+            for frame in frames.first..frames.end {
+                let physical = frame as u64 * PAGE;
+                self.set(IMAGE_BASE + physical, 0, physical | bits)?;
+            }
+        }
+        for guard in guards {
+            self.set(guard, 0, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Tables for the pools; their pages come later.
+    pub fn pools(&mut self) -> Result<(), NoMemory> {
+        let end = POOLS + pool::COUNT as u64 * POOL_SIZE;
+        for address in (POOLS..end).step_by((PAGE * 512) as usize) {
+            self.table_at(address, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Show the page of a device register; the pointer is to the byte at `physical`.
+    pub fn device(&mut self, physical: u64) -> Option<*mut u8> {
+        if self.devices == DEVICE_PAGES || physical & !ADDRESS >= PAGE {
+            return None;
+        }
+        let address = DEVICES + self.devices * PAGE;
+        self.devices += 1;
+        self.set(address, 0, physical & ADDRESS | DEVICE).ok()?;
+        Some((address + physical % PAGE) as *mut u8)
+    }
+}
+
+fn index(address: u64, level: u32) -> usize {
+    (address >> (12 + 9 * level)) as usize & 511
+}
+
+fn new_table(free: &mut FreeMemory) -> Result<Frame, NoMemory> {
+    let frame = free.take(1, EARLY_LIMIT).ok_or(NoMemory)?;
+    zero(frame);
+    Ok(frame)
+}
+
+/// Map a page of a pool; its tables were made by [`Builder::pools`] and are shared by all spaces. The page was not mapped before, so there is nothing to flush.
+pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
+    let mut table = root;
+    for level in (1..4).rev() {
+        // SAFETY: the tables of the pools exist from the start and are never taken away.
+        let entry = unsafe { *table_pointer(table).add(index(address, level)) };
+        table = ((entry & ADDRESS) / PAGE) as Frame;
+    }
+    // SAFETY: as above; the nucleus lock is held.
+    unsafe { *table_pointer(table).add(index(address, 0)) = frame as u64 * PAGE | DATA };
+    debug_assert!(!frame_pointer(frame).is_null());
+}
