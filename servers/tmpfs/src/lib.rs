@@ -1,2 +1,22 @@
+//! The root file system in memory, filled from the boot archive.
+//!
+//! * [`pool`] pages of memory, [`content`] a file's pages, [`directory`] names, [`inode`] nodes and their numbers;
+//! * [`server`] the tree for the framework, [`data`] reading, writing and mapping;
+//! * [`archive`] the first content.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod archive;
+pub mod content;
+pub mod data;
+pub mod directory;
+pub mod inode;
+pub mod pool;
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+pub use pool::{Memory, Pool};
+pub use server::Tmpfs;

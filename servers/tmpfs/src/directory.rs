@@ -1,0 +1,250 @@
+//! The names in a directory: found by hash, listed from the newest to the oldest, with positions that stay valid whatever is removed.
+//!
+//! Entries lie in order of their sequence numbers, removed ones leave a mark that goes when the table is rebuilt. Small directories have no
+//! hash index and are searched through.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Entries up to which a search beats the index.
+const SMALL: usize = 8;
+const INLINE: usize = 22;
+
+enum Text {
+    Short([u8; INLINE]),
+    Long(Box<[u8]>),
+}
+
+struct Entry {
+    sequence: u64,
+    hash: u32,
+    /// The node; meaningless if `length` is 0: the entry was removed.
+    node: u32,
+    length: u8,
+    text: Text,
+}
+
+impl Entry {
+    fn name(&self) -> &[u8] {
+        match &self.text {
+            Text::Short(bytes) => &bytes[..self.length as usize],
+            Text::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// Names and their nodes.
+#[derive(Default)]
+pub struct Directory {
+    entries: Vec<Entry>,
+    /// Open addressing: index in `entries` + 1, 0 = free. Empty while the directory is small.
+    index: Vec<u32>,
+    live: usize,
+    sequence: u64,
+}
+
+/// FNV-1a; names are chosen by programs, but only their own directories suffer from bad ones.
+fn hash(name: &[u8]) -> u32 {
+    let mut hash = 0x811c_9dc5u32;
+    for &byte in name {
+        hash = (hash ^ byte as u32).wrapping_mul(0x0100_0193);
+    }
+    hash ^ hash >> 15
+}
+
+impl Directory {
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        let hash = hash(name);
+        let same = |entry: &Entry| {
+            entry.hash == hash && entry.length as usize == name.len() && entry.name() == name
+        };
+        if self.index.is_empty() {
+            return self.entries.iter().position(same);
+        }
+        let mask = self.index.len() - 1;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.index[slot] {
+                0 => return None,
+                found => {
+                    let at = found as usize - 1;
+                    if self.entries.get(at).is_some_and(same) {
+                        return Some(at);
+                    }
+                }
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// The node with this name.
+    pub fn find(&self, name: &[u8]) -> Option<u32> {
+        self.position(name).map(|at| self.entries[at].node)
+    }
+
+    /// Add a name that is not there; its sequence number.
+    pub fn insert(&mut self, name: &[u8], node: u32) -> u64 {
+        self.sequence += 1;
+        let text = if name.len() <= INLINE {
+            let mut bytes = [0; INLINE];
+            bytes[..name.len()].copy_from_slice(name);
+            Text::Short(bytes)
+        } else {
+            Text::Long(name.into())
+        };
+        self.entries.push(Entry {
+            sequence: self.sequence,
+            hash: hash(name),
+            node,
+            length: name.len() as u8,
+            text,
+        });
+        self.live += 1;
+        if self.entries.len() > SMALL {
+            // At most three quarters full, removed entries included.
+            if self.entries.len() * 4 > self.index.len() * 3 {
+                self.rebuild();
+            } else {
+                self.enter(self.entries.len() - 1);
+            }
+        }
+        self.sequence
+    }
+
+    fn enter(&mut self, at: usize) {
+        let mask = self.index.len() - 1;
+        let mut slot = self.entries[at].hash as usize & mask;
+        while self.index[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.index[slot] = at as u32 + 1;
+    }
+
+    /// Drop the marks of removed entries and make the index anew.
+    fn rebuild(&mut self) {
+        self.entries.retain(|entry| entry.length != 0);
+        if self.entries.len() <= SMALL {
+            self.index = Vec::new();
+            return;
+        }
+        let size = (self.entries.len() * 2).next_power_of_two();
+        if self.index.len() == size {
+            self.index.fill(0);
+        } else {
+            self.index = vec![0; size];
+        }
+        for at in 0..self.entries.len() {
+            self.enter(at);
+        }
+    }
+
+    /// Remove a name; its node.
+    pub fn remove(&mut self, name: &[u8]) -> Option<u32> {
+        let at = self.position(name)?;
+        let entry = &mut self.entries[at];
+        let node = entry.node;
+        entry.length = 0;
+        entry.text = Text::Short([0; INLINE]);
+        self.live -= 1;
+        if self.index.is_empty() {
+            self.entries.remove(at);
+        } else if self.live * 4 < self.entries.len() {
+            self.rebuild();
+        }
+        Some(node)
+    }
+
+    /// The newest entry older than sequence number `before`: its number, node and name.
+    pub fn older(&self, before: u64) -> impl Iterator<Item = (u64, u32, &[u8])> {
+        let end = self
+            .entries
+            .partition_point(|entry| entry.sequence < before);
+        self.entries[..end]
+            .iter()
+            .rev()
+            .filter(|entry| entry.length != 0)
+            .map(|entry| (entry.sequence, entry.node, entry.name()))
+    }
+
+    /// The name with this sequence number, if it is that node's.
+    pub fn name_of(&self, sequence: u64, node: u32) -> Option<&[u8]> {
+        let at = self
+            .entries
+            .partition_point(|entry| entry.sequence < sequence);
+        let entry = self.entries.get(at)?;
+        (entry.sequence == sequence && entry.node == node && entry.length != 0)
+            .then(|| entry.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn names(directory: &Directory) -> Vec<Vec<u8>> {
+        directory
+            .older(u64::MAX)
+            .map(|(_, _, name)| name.to_vec())
+            .collect()
+    }
+
+    #[test]
+    fn newest_come_first_and_positions_survive_removal() {
+        let mut directory = Directory::default();
+        for number in 0..100u32 {
+            directory.insert(format!("entry-{number}").as_bytes(), number);
+        }
+        let all = names(&directory);
+        assert_eq!(all[0], b"entry-99");
+        let (sequence, node, _) = directory.older(u64::MAX).nth(49).unwrap();
+        assert_eq!(node, 50);
+        for number in 10..95u32 {
+            assert_eq!(
+                directory.remove(format!("entry-{number}").as_bytes()),
+                Some(number)
+            );
+        }
+        let rest: Vec<u32> = directory.older(sequence).map(|(_, node, _)| node).collect();
+        assert_eq!(rest, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn agrees_with_a_map_over_random_changes() {
+        let mut directory = Directory::default();
+        let mut model: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+        let mut random = 12345u64;
+        for step in 0..200_000u32 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let key = (random >> 33) % 700;
+            let name = match key % 3 {
+                0 => format!("{key}"),
+                _ => format!("a rather long name number {key}"),
+            }
+            .into_bytes();
+            if random >> 20 & 1 == 0 {
+                assert_eq!(directory.remove(&name), model.remove(&name));
+            } else if directory.find(&name).is_none() {
+                directory.insert(&name, step);
+                model.insert(name, step);
+            } else {
+                assert_eq!(directory.find(&name), model.get(&name).copied());
+            }
+            assert_eq!(directory.len(), model.len());
+        }
+        for (name, &node) in &model {
+            assert_eq!(directory.find(name), Some(node));
+        }
+    }
+}

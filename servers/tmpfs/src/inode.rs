@@ -1,0 +1,180 @@
+//! Nodes of the tree and the table that holds them.
+
+use crate::content::Content;
+use crate::directory::Directory;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use cairn_idl::fs::s;
+use cairn_rt::Portal;
+
+/// A point in time: seconds and nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    pub seconds: i64,
+    pub ns: u32,
+}
+
+impl Time {
+    pub fn from_ns(ns: u64) -> Time {
+        Time {
+            seconds: (ns / 1_000_000_000) as i64,
+            ns: (ns % 1_000_000_000) as u32,
+        }
+    }
+}
+
+/// A regular file's own part.
+#[derive(Default)]
+pub struct File {
+    pub content: Content,
+    /// The memory object of its pages as they are now, if one was asked for, and whether that may be mapped shared and writable.
+    pub object: Option<(Portal, bool)>,
+    /// Some of its pages may be mapped by programs: they must not be used for anything else when the file drops them.
+    pub shared: bool,
+}
+
+/// A directory's own part.
+#[derive(Default)]
+pub struct Dir {
+    pub names: Directory,
+    /// The directory above, and its inode number (it may be gone when this one has been removed).
+    pub parent: u32,
+    pub parent_ino: u64,
+    /// Directories below.
+    pub children: u32,
+}
+
+pub enum Kind {
+    File(File),
+    Directory(Box<Dir>),
+    Link(Box<[u8]>),
+    /// Device, FIFO or socket.
+    Special,
+}
+
+pub struct Inode {
+    pub ino: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Names of the node; a directory's is 1 while it is in the tree.
+    pub names: u32,
+    /// Handles that refer to it.
+    pub opens: u32,
+    pub rdev: u64,
+    /// Of a regular file.
+    pub size: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// Where it got its last name: directory and sequence number there.
+    pub home: (u32, u64),
+    pub kind: Kind,
+}
+
+impl Inode {
+    pub fn is_dir(&self) -> bool {
+        self.mode & s::IFMT == s::IFDIR
+    }
+
+    /// `st_size`: Linux's tmpfs counts 20 bytes for each entry of a directory.
+    pub fn length(&self) -> u64 {
+        match &self.kind {
+            Kind::File(_) => self.size,
+            Kind::Directory(dir) => 40 + 20 * dir.names.len() as u64,
+            Kind::Link(target) => target.len() as u64,
+            Kind::Special => 0,
+        }
+    }
+
+    pub fn links(&self) -> u64 {
+        match &self.kind {
+            Kind::Directory(dir) if self.names != 0 => 2 + dir.children as u64,
+            _ => self.names as u64,
+        }
+    }
+
+    pub fn touch_modified(&mut self, now: Time) {
+        self.mtime = now;
+        self.ctime = now;
+    }
+}
+
+const CHUNK: usize = 64;
+
+/// All nodes, by number. Numbers are used again, inode numbers are not.
+#[derive(Default)]
+pub struct Inodes {
+    chunks: Vec<Vec<Option<Inode>>>,
+    free: Vec<u32>,
+    count: usize,
+    last_ino: u64,
+}
+
+impl Inodes {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn insert(&mut self, mode: u32, kind: Kind, now: Time) -> u32 {
+        self.last_ino += 1;
+        self.count += 1;
+        let inode = Inode {
+            ino: self.last_ino,
+            mode,
+            uid: 0,
+            gid: 0,
+            names: 0,
+            opens: 0,
+            rdev: 0,
+            size: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            home: (0, 0),
+            kind,
+        };
+        if let Some(number) = self.free.pop() {
+            self.chunks[number as usize / CHUNK][number as usize % CHUNK] = Some(inode);
+            return number;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let base = (self.chunks.len() - 1) * CHUNK;
+        // There is a chunk with room now.
+        match self.chunks.last_mut() {
+            Some(chunk) => {
+                chunk.push(Some(inode));
+                (base + chunk.len() - 1) as u32
+            }
+            None => 0,
+        }
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Inode> {
+        self.chunks
+            .get(number as usize / CHUNK)?
+            .get(number as usize % CHUNK)?
+            .as_ref()
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Inode> {
+        self.chunks
+            .get_mut(number as usize / CHUNK)?
+            .get_mut(number as usize % CHUNK)?
+            .as_mut()
+    }
+
+    pub fn remove(&mut self, number: u32) -> Option<Inode> {
+        let inode = self
+            .chunks
+            .get_mut(number as usize / CHUNK)?
+            .get_mut(number as usize % CHUNK)?
+            .take()?;
+        self.free.push(number);
+        self.count -= 1;
+        Some(inode)
+    }
+}

@@ -1,0 +1,255 @@
+//! Pages for file data: a large arena of which only what is used takes frames, and the boot archive, whose pages are used where they lie.
+//!
+//! Pages have numbers ([`Page`], 0 = none); neighbours in number are neighbours in memory, so a run of them is one slice. A free page is *warm*
+//! (has a frame, old content), *fresh* (never used; zero) or *cold* (its frame was given back; zero when populated again).
+//! The pages' memory is never touched before it is populated: running out of memory is an error here, not a fault.
+
+use alloc::vec::Vec;
+use cairn_abi::Error;
+use cairn_rt::Portal;
+
+pub const PAGE: usize = 4096;
+/// A page's number; 0 is no page.
+pub type Page = u32;
+
+/// Pages populated at a time.
+const STEP: u32 = 64;
+/// More warm pages than this are given back, half of them at a time.
+const WARM_MAX: usize = 1024;
+
+/// The memory manager as the pool needs it.
+pub trait Memory {
+    /// Make pages resident; `false` if there is no memory.
+    fn populate(&mut self, pages: &mut [u8]) -> bool;
+    /// Give the frames back; the pages read as zero when populated again.
+    fn release(&mut self, pages: &mut [u8]);
+    /// A memory object of pages at these addresses (as little-endian words; 0 = a hole).
+    fn object(&mut self, addresses: &[u8], shared_writable: bool) -> Result<Portal, Error>;
+}
+
+/// No memory, or the limit is reached.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// All pages of the file system.
+pub struct Pool<M> {
+    memory: M,
+    archive: &'static mut [u8],
+    arena: &'static mut [u8],
+    /// First number of the arena; the archive's pages are 1.. .
+    first: Page,
+    /// Numbers from here on have never been used, those below `populated` have frames already.
+    fresh: Page,
+    populated: Page,
+    end: Page,
+    warm: Vec<Page>,
+    cold: Vec<Page>,
+    used: usize,
+    limit: usize,
+}
+
+impl<M: Memory> Pool<M> {
+    /// `limit`: most pages that files may have together. Both slices are cut to whole pages.
+    pub fn new(
+        memory: M,
+        archive: &'static mut [u8],
+        arena: &'static mut [u8],
+        limit: usize,
+    ) -> Pool<M> {
+        // One number between the two keeps their pages from looking like neighbours.
+        let first = (archive.len() / PAGE) as Page + 2;
+        let end = first + (arena.len() / PAGE) as Page;
+        Pool {
+            memory,
+            archive,
+            arena,
+            first,
+            fresh: first,
+            populated: first,
+            end,
+            warm: Vec::new(),
+            cold: Vec::new(),
+            used: 0,
+            limit,
+        }
+    }
+
+    /// Pages that files have, and the most that they may.
+    pub fn usage(&self) -> (usize, usize) {
+        (self.used, self.limit)
+    }
+
+    pub fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// The page of the archive that begins at this offset.
+    pub fn archive_page(&self, offset: usize) -> Page {
+        (offset / PAGE) as Page + 1
+    }
+
+    pub fn archive(&self) -> &[u8] {
+        self.archive
+    }
+
+    fn is_archive(&self, page: Page) -> bool {
+        page < self.first
+    }
+
+    /// A page, and whether it is zero (otherwise its content is old and must be overwritten by the caller).
+    pub fn allocate(&mut self) -> Result<(Page, bool), Full> {
+        if self.used >= self.limit {
+            return Err(Full);
+        }
+        let found = if let Some(page) = self.warm.pop() {
+            (page, false)
+        } else {
+            if self.fresh == self.populated {
+                self.more()?;
+            }
+            if self.fresh < self.populated {
+                self.fresh += 1;
+                (self.fresh - 1, true)
+            } else {
+                (self.warm.pop().ok_or(Full)?, false)
+            }
+        };
+        self.used += 1;
+        Ok(found)
+    }
+
+    /// A page that is zero.
+    pub fn allocate_zeroed(&mut self) -> Result<Page, Full> {
+        let (page, zero) = self.allocate()?;
+        if !zero {
+            self.bytes_mut(page, 0, PAGE).fill(0);
+        }
+        Ok(page)
+    }
+
+    /// Get frames for more pages: the next fresh ones, or else cold ones (which become warm).
+    fn more(&mut self) -> Result<(), Full> {
+        let wish = STEP.min(self.end - self.populated);
+        for count in [wish, wish.min(1)] {
+            if count == 0 {
+                continue;
+            }
+            let start = (self.populated - self.first) as usize * PAGE;
+            let pages = &mut self.arena[start..start + count as usize * PAGE];
+            if self.memory.populate(pages) {
+                self.populated += count;
+                return Ok(());
+            }
+        }
+        // Cold pages lie in order, so that the last ones are mostly neighbours.
+        let Some(mut low) = self.cold.pop() else {
+            return Err(Full);
+        };
+        let high = low;
+        while high - low < STEP - 1 && self.cold.last() == Some(&(low - 1)) {
+            self.cold.pop();
+            low -= 1;
+        }
+        let start = (low - self.first) as usize * PAGE;
+        let pages = &mut self.arena[start..start + (high - low + 1) as usize * PAGE];
+        if self.memory.populate(pages) {
+            self.warm.extend((low..=high).rev());
+            Ok(())
+        } else {
+            self.cold.extend(low..=high);
+            Err(Full)
+        }
+    }
+
+    /// A page is no longer used. Free the pages of a file from the last to the first: they come back in order.
+    pub fn free(&mut self, page: Page) {
+        self.used -= 1;
+        self.warm.push(page);
+        if self.warm.len() > WARM_MAX {
+            self.cool_down();
+        }
+    }
+
+    /// A page is no longer used here, but may still be mapped somewhere: its frame must not be used again.
+    pub fn retire(&mut self, page: Page) {
+        self.used -= 1;
+        if self.is_archive(page) {
+            // Its frame cannot be exchanged; the page is lost until the next boot.
+            return;
+        }
+        let start = (page - self.first) as usize * PAGE;
+        self.memory.release(&mut self.arena[start..start + PAGE]);
+        self.cold.push(page);
+    }
+
+    /// Give half of the warm pages back.
+    fn cool_down(&mut self) {
+        let mut given: Vec<Page> = self.warm.drain(..WARM_MAX / 2).collect();
+        given.sort_unstable();
+        let mut kept = Vec::new();
+        let mut index = 0;
+        while index < given.len() {
+            let low = given[index];
+            if self.is_archive(low) {
+                kept.push(low);
+                index += 1;
+                continue;
+            }
+            let mut high = low;
+            while index + 1 < given.len() && given[index + 1] == high + 1 {
+                index += 1;
+                high += 1;
+            }
+            index += 1;
+            let start = (low - self.first) as usize * PAGE;
+            let end = (high + 1 - self.first) as usize * PAGE;
+            self.memory.release(&mut self.arena[start..end]);
+            self.cold.extend(low..=high);
+        }
+        self.warm.splice(0..0, kept);
+        self.cold.sort_unstable();
+    }
+
+    /// A page of the archive becomes a file's.
+    pub fn adopt(&mut self, page: Page) {
+        debug_assert!(self.is_archive(page));
+        self.used += 1;
+    }
+
+    /// A page of the archive that holds nothing of use is free.
+    pub fn donate(&mut self, page: Page) {
+        debug_assert!(self.is_archive(page));
+        self.warm.push(page);
+    }
+
+    /// `length` bytes from byte `from` of `page` on; they may go on in the pages behind it.
+    pub fn bytes(&self, page: Page, from: usize, length: usize) -> &[u8] {
+        let (memory, index): (&[u8], Page) = if page < self.first {
+            (self.archive, page - 1)
+        } else {
+            (self.arena, page - self.first)
+        };
+        let start = index as usize * PAGE + from;
+        &memory[start..start + length]
+    }
+
+    pub fn bytes_mut(&mut self, page: Page, from: usize, length: usize) -> &mut [u8] {
+        let (memory, index): (&mut [u8], Page) = if page < self.first {
+            (self.archive, page - 1)
+        } else {
+            (self.arena, page - self.first)
+        };
+        let start = index as usize * PAGE + from;
+        &mut memory[start..start + length]
+    }
+
+    /// Address of a page in this domain.
+    pub fn address(&self, page: Page) -> u64 {
+        self.bytes(page, 0, PAGE).as_ptr() as u64
+    }
+
+    /// Pages without a file that have frames.
+    pub fn warm_pages(&self) -> usize {
+        self.warm.len()
+    }
+}

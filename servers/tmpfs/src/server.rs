@@ -1,0 +1,532 @@
+//! The tree: names, attributes, creation, removal and renaming, as the framework asks for them.
+
+use crate::data;
+use crate::inode::{Dir, File, Inode, Inodes, Kind, Time};
+use crate::pool::{Memory, Pool, PAGE};
+use alloc::boxed::Box;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{
+    Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
+};
+use cairn_rt::Portal;
+
+/// `st_dev` of everything here.
+pub const ST_DEV: u64 = 2;
+/// Linux's TMPFS_MAGIC.
+const MAGIC: i64 = 0x0102_1994;
+/// Positions in a directory: 0 and 1 are `.` and `..`, 2 is before the newest entry, `AFTER - sequence` is behind an entry.
+const AFTER: u64 = 1 << 62;
+
+/// The file system.
+pub struct Tmpfs<M: Memory> {
+    pub(crate) inodes: Inodes,
+    pub(crate) pool: Pool<M>,
+}
+
+pub(crate) fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+impl<M: Memory> Tmpfs<M> {
+    /// Only a root directory (mode 0755, made at `now`).
+    pub fn new(pool: Pool<M>, now: Time) -> Tmpfs<M> {
+        let mut inodes = Inodes::default();
+        let root = inodes.insert(s::IFDIR | 0o755, Kind::Directory(Box::default()), now);
+        let mut tmpfs = Tmpfs { inodes, pool };
+        if let Some(inode) = tmpfs.inodes.get_mut(root) {
+            inode.names = 1;
+            let ino = inode.ino;
+            if let Kind::Directory(dir) = &mut inode.kind {
+                dir.parent = root;
+                dir.parent_ino = ino;
+            }
+        }
+        tmpfs
+    }
+
+    pub(crate) fn inode(&self, node: u32) -> Answer<&Inode> {
+        self.inodes.get(node).ok_or(Failure::Errno(EIO))
+    }
+
+    pub(crate) fn inode_mut(&mut self, node: u32) -> Answer<&mut Inode> {
+        self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))
+    }
+
+    fn dir(&self, node: u32) -> Answer<&Dir> {
+        match &self.inode(node)?.kind {
+            Kind::Directory(dir) => Ok(dir),
+            _ => fail(ENOTDIR),
+        }
+    }
+
+    fn dir_mut(&mut self, node: u32) -> Answer<&mut Dir> {
+        match &mut self.inode_mut(node)?.kind {
+            Kind::Directory(dir) => Ok(dir),
+            _ => fail(ENOTDIR),
+        }
+    }
+
+    /// Make a node without a name.
+    pub(crate) fn new_inode(&mut self, new: &New, now: Time) -> Answer<u32> {
+        let kind = match new.mode & s::IFMT {
+            s::IFREG => Kind::File(File::default()),
+            s::IFDIR => Kind::Directory(Box::default()),
+            s::IFLNK => Kind::Link(new.target.into()),
+            _ => Kind::Special,
+        };
+        let node = self.inodes.insert(new.mode, kind, now);
+        let inode = self.inode_mut(node)?;
+        inode.uid = new.uid;
+        inode.gid = new.gid;
+        inode.rdev = match new.mode & s::IFMT {
+            s::IFCHR | s::IFBLK => new.rdev,
+            _ => 0,
+        };
+        Ok(node)
+    }
+
+    /// Give a node a name. The name is not there, the directory still is in the tree.
+    pub(crate) fn enter(&mut self, dir: u32, name: &[u8], node: u32, now: Time) -> Answer<()> {
+        let is_dir = self.inode(node)?.is_dir();
+        let above = self.inode_mut(dir)?;
+        let ino = above.ino;
+        above.touch_modified(now);
+        let Kind::Directory(above) = &mut above.kind else {
+            return fail(ENOTDIR);
+        };
+        let sequence = above.names.insert(name, node);
+        above.children += is_dir as u32;
+        let inode = self.inode_mut(node)?;
+        inode.names += 1;
+        inode.home = (dir, sequence);
+        if let Kind::Directory(below) = &mut inode.kind {
+            below.parent = dir;
+            below.parent_ino = ino;
+        }
+        Ok(())
+    }
+
+    /// Take a name away from its node, which stays (see [`Tmpfs::drop_unused`]).
+    fn leave(&mut self, dir: u32, name: &[u8], now: Time) -> Answer<u32> {
+        let node = self
+            .dir_mut(dir)?
+            .names
+            .remove(name)
+            .ok_or(Failure::Errno(ENOENT))?;
+        let inode = self.inode_mut(node)?;
+        inode.names = inode.names.saturating_sub(1);
+        inode.ctime = now;
+        let is_dir = inode.is_dir();
+        let above = self.inode_mut(dir)?;
+        above.touch_modified(now);
+        if let Kind::Directory(above) = &mut above.kind {
+            above.children -= is_dir as u32;
+        }
+        Ok(node)
+    }
+
+    /// Free a node that has neither names nor handles.
+    fn drop_unused(&mut self, cx: &mut Context, node: u32) {
+        let unused = self
+            .inodes
+            .get(node)
+            .is_some_and(|inode| inode.names == 0 && inode.opens == 0);
+        if !unused {
+            return;
+        }
+        if let Some(mut inode) = self.inodes.remove(node) {
+            if let Kind::File(file) = &mut inode.kind {
+                data::drop_pages(file, &mut self.pool, cx, 0, u64::MAX);
+            }
+        }
+    }
+
+    /// Something may be made in this directory.
+    fn accepts(&self, dir: u32) -> Answer<()> {
+        if self.inode(dir)?.names == 0 {
+            fail(ENOENT)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn empty(&self, dir: u32) -> Answer<()> {
+        if self.dir(dir)?.names.is_empty() {
+            Ok(())
+        } else {
+            fail(ENOTEMPTY)
+        }
+    }
+
+    /// The name that a node was last given, in which directory.
+    fn home(&self, node: u32) -> Option<(u32, &[u8])> {
+        let (dir, sequence) = self.inodes.get(node)?.home;
+        match &self.inodes.get(dir)?.kind {
+            Kind::Directory(above) => Some((dir, above.names.name_of(sequence, node)?)),
+            _ => None,
+        }
+    }
+}
+
+/// The time of a change.
+pub(crate) fn now(cx: &mut Context) -> Time {
+    Time::from_ns(cx.now())
+}
+
+impl<M: Memory> Server for Tmpfs<M> {
+    type Node = u32;
+    type State = ();
+
+    fn root(&mut self, _: u64) -> u32 {
+        0
+    }
+
+    fn meta(&mut self, node: u32) -> Answer<Meta> {
+        let inode = self.inode(node)?;
+        Ok(Meta {
+            mode: inode.mode,
+            uid: inode.uid,
+            gid: inode.gid,
+            ino: inode.ino,
+            size: inode.length(),
+            rdev: inode.rdev,
+        })
+    }
+
+    fn lookup(&mut self, _: &mut Context, dir: u32, name: &[u8]) -> Answer<u32> {
+        self.dir(dir)?
+            .names
+            .find(name)
+            .ok_or(Failure::Errno(ENOENT))
+    }
+
+    fn parent(&mut self, _: &mut Context, dir: u32) -> Answer<u32> {
+        let below = self.dir(dir)?;
+        match self.inodes.get(below.parent) {
+            Some(above) if above.ino == below.parent_ino => Ok(below.parent),
+            _ => fail(ENOENT),
+        }
+    }
+
+    fn target(&mut self, cx: &mut Context, link: u32, into: &mut [u8]) -> Answer<usize> {
+        data::touch_accessed(self.inode_mut(link)?, cx);
+        match &self.inode(link)?.kind {
+            Kind::Link(target) => {
+                let room = into
+                    .get_mut(..target.len())
+                    .ok_or(Failure::Errno(ENAMETOOLONG))?;
+                room.copy_from_slice(target);
+                Ok(target.len())
+            }
+            _ => fail(EINVAL),
+        }
+    }
+
+    fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {
+        let mut start = into.len();
+        let mut at = node;
+        while at != 0 {
+            let (dir, name) = self.home(at).ok_or(Failure::Errno(ENOENT))?;
+            let slash = (at != node) as usize;
+            start = start
+                .checked_sub(name.len() + slash)
+                .ok_or(Failure::Errno(ENAMETOOLONG))?;
+            into[start..start + name.len()].copy_from_slice(name);
+            if slash != 0 {
+                into[start + name.len()] = b'/';
+            }
+            at = dir;
+        }
+        let length = into.len() - start;
+        into.copy_within(start.., 0);
+        Ok(length)
+    }
+
+    fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
+        let inode = self.inode(node)?;
+        let blocks = match &inode.kind {
+            Kind::File(file) => file.content.count() * (PAGE as u64 / 512),
+            _ => 0,
+        };
+        Ok(Stat {
+            dev: ST_DEV,
+            ino: inode.ino,
+            nlink: inode.links(),
+            mode: inode.mode,
+            uid: inode.uid,
+            gid: inode.gid,
+            rdev: inode.rdev,
+            size: inode.length() as i64,
+            blksize: PAGE as i64,
+            blocks: blocks as i64,
+            atime: inode.atime.seconds,
+            atime_ns: inode.atime.ns as i64,
+            mtime: inode.mtime.seconds,
+            mtime_ns: inode.mtime.ns as i64,
+            ctime: inode.ctime.seconds,
+            ctime_ns: inode.ctime.ns as i64,
+            ..Stat::default()
+        })
+    }
+
+    fn statfs(&mut self, _: &mut Context, _: u32) -> Answer<Statfs> {
+        let (used, limit) = self.pool.usage();
+        let nodes = self.inodes.count() as u64;
+        Ok(Statfs {
+            kind: MAGIC,
+            bsize: PAGE as i64,
+            blocks: limit as u64,
+            bfree: (limit - used.min(limit)) as u64,
+            bavail: (limit - used.min(limit)) as u64,
+            files: limit as u64,
+            ffree: (limit as u64).saturating_sub(nodes),
+            namelen: fs::NAME_MAX as i64,
+            frsize: PAGE as i64,
+            // ST_VALID, ST_RELATIME
+            flags: 0x1020,
+            ..Statfs::default()
+        })
+    }
+
+    fn change(&mut self, cx: &mut Context, node: u32, change: &Change) -> Answer<()> {
+        let now = now(cx);
+        let inode = self.inode_mut(node)?;
+        if let Some(mode) = change.mode {
+            inode.mode = inode.mode & s::IFMT | mode & 0o7777;
+        }
+        inode.uid = change.uid.unwrap_or(inode.uid);
+        inode.gid = change.gid.unwrap_or(inode.gid);
+        let time = |given: Option<(i64, i64)>, old: Time| match given {
+            Some((seconds, ns)) => Time {
+                seconds,
+                ns: ns as u32,
+            },
+            None => old,
+        };
+        inode.atime = time(change.atime, inode.atime);
+        inode.mtime = time(change.mtime, inode.mtime);
+        inode.ctime = now;
+        Ok(())
+    }
+
+    fn truncate(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
+        self.resize(cx, node, size)?;
+        let now = now(cx);
+        self.inode_mut(node)?.touch_modified(now);
+        Ok(())
+    }
+
+    fn create(&mut self, cx: &mut Context, dir: u32, name: &[u8], new: &New) -> Answer<u32> {
+        self.accepts(dir)?;
+        let now = now(cx);
+        let node = self.new_inode(new, now)?;
+        self.enter(dir, name, node, now)?;
+        Ok(node)
+    }
+
+    fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {
+        self.accepts(dir)?;
+        let now = now(cx);
+        self.new_inode(new, now)
+    }
+
+    fn link(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) -> Answer<()> {
+        self.accepts(dir)?;
+        let now = now(cx);
+        let inode = self.inode_mut(node)?;
+        if inode.names == u32::MAX {
+            return fail(EMLINK);
+        }
+        inode.ctime = now;
+        self.enter(dir, name, node, now)
+    }
+
+    fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], _: u32) -> Answer<()> {
+        let now = now(cx);
+        let node = self.leave(dir, name, now)?;
+        self.drop_unused(cx, node);
+        Ok(())
+    }
+
+    fn rmdir(&mut self, cx: &mut Context, dir: u32, name: &[u8], node: u32) -> Answer<()> {
+        self.empty(node)?;
+        let now = now(cx);
+        self.leave(dir, name, now)?;
+        self.drop_unused(cx, node);
+        Ok(())
+    }
+
+    fn rename(&mut self, cx: &mut Context, rename: &Rename<u32>) -> Answer<()> {
+        let Rename {
+            from,
+            from_name,
+            node,
+            to,
+            to_name,
+            replaced,
+            exchange,
+        } = *rename;
+        self.accepts(to)?;
+        if let (Some(other), false) = (replaced, exchange) {
+            if self.inode(other)?.is_dir() {
+                self.empty(other)?;
+            }
+        }
+        let now = now(cx);
+        self.leave(from, from_name, now)?;
+        if replaced.is_some() {
+            self.leave(to, to_name, now)?;
+        }
+        if let (Some(other), true) = (replaced, exchange) {
+            self.enter(from, from_name, other, now)?;
+        }
+        self.enter(to, to_name, node, now)?;
+        if let (Some(other), false) = (replaced, exchange) {
+            self.drop_unused(cx, other);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, cx: &mut Context, node: u32, _: u64, _: &mut ()) -> Answer<Opened<u32>> {
+        let inode = self.inode(node)?;
+        let kind = match inode.mode & s::IFMT {
+            s::IFREG => kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
+            s::IFDIR => kind::SEEKABLE | kind::ALWAYS_READY | kind::DIRECTORY,
+            s::IFCHR | s::IFBLK | s::IFIFO => {
+                let meta = self.meta(node)?;
+                return Err(cx.redirect_special(&meta));
+            }
+            _ => return fail(ENXIO),
+        };
+        Ok(Opened { node, kind })
+    }
+
+    fn retain(&mut self, node: u32) {
+        if let Some(inode) = self.inodes.get_mut(node) {
+            inode.opens += 1;
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        let Some(inode) = self.inodes.get_mut(handle.node) else {
+            return;
+        };
+        inode.opens -= 1;
+        if inode.opens == 0 && inode.names == 0 {
+            self.drop_unused(cx, handle.node);
+        }
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        if handle.flags & o::NOATIME == 0 {
+            data::touch_accessed(self.inode_mut(handle.node)?, cx);
+        }
+        self.read_file(cx, handle.node, offset, length)
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        self.write_file(cx, handle.node, offset, length)
+    }
+
+    fn readdir(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        mut position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        data::touch_accessed(self.inode_mut(handle.node)?, cx);
+        let inode = self.inode(handle.node)?;
+        let Kind::Directory(dir) = &inode.kind else {
+            return fail(ENOTDIR);
+        };
+        if inode.names == 0 {
+            return Ok(position);
+        }
+        if position == 0 {
+            if !into.add(inode.ino, 1, s::IFDIR, b".") {
+                return Ok(position);
+            }
+            position = 1;
+        }
+        if position == 1 {
+            if !into.add(dir.parent_ino, 2, s::IFDIR, b"..") {
+                return Ok(position);
+            }
+            position = 2;
+        }
+        let before = if position == 2 {
+            u64::MAX
+        } else {
+            AFTER.saturating_sub(position)
+        };
+        for (sequence, node, name) in dir.names.older(before) {
+            let Some(entry) = self.inodes.get(node) else {
+                continue;
+            };
+            if !into.add(entry.ino, AFTER - sequence, entry.mode, name) {
+                break;
+            }
+            position = AFTER - sequence;
+        }
+        Ok(position)
+    }
+
+    fn seek_data(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        hole: bool,
+        size: u64,
+    ) -> Answer<u64> {
+        let Kind::File(file) = &self.inode(handle.node)?.kind else {
+            return fail(EINVAL);
+        };
+        let page = PAGE as u64;
+        if hole {
+            let found = file.content.next_hole(offset / page) * page;
+            return Ok(found.clamp(offset, size));
+        }
+        match file.content.next_page(offset / page) {
+            Some(index) if index * page < size => Ok((index * page).max(offset)),
+            _ => fail(ENXIO),
+        }
+    }
+
+    fn map(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: u64,
+        shared_writable: bool,
+    ) -> Answer<(Portal, u64)> {
+        self.map_file(cx, handle.node, offset, length, shared_writable)
+    }
+
+    fn allocate(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        mode: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<()> {
+        self.allocate_file(cx, handle.node, mode, offset, length)
+    }
+}
