@@ -1,2 +1,44 @@
+//! The process manager: processes and their threads, sessions and process groups, signals, credentials, timers, limits and the tree of prefixes.
+//!
+//! [`Manager`] holds all state and answers the protocol of `cairn_idl::proc`; what it asks of `vm` and of the nucleus goes through the trait
+//! [`System`], so that the whole of it runs on the development host against a fake. [`native`] is the real thing.
+//!
+//! What always holds between two messages: every live process has a live parent (the first process is its own); a process that ended stays a
+//! zombie until its parent has waited for it or does not care; a number is not given out again while a process, thread, group or session bears it.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod boot;
+mod credentials;
+mod dispatch;
+mod futex;
+mod groups;
+mod ids;
+mod image;
+mod kill;
+mod life;
+mod limits;
+mod manager;
+pub mod native;
+mod prefix;
+mod priority;
+mod process;
+mod report;
+mod settings;
+mod signal;
+mod stop;
+mod system;
+mod table;
+mod threads;
+mod timers;
+mod wait;
+
+pub use dispatch::Outcome;
+pub use manager::{Gifts, Manager};
+pub use prefix::PrefixPage;
+pub use system::{Domain, Entries, Errno, Space, Start, System};
+
+/// Badge of the portal by which `vm` says that memory is exhausted.
+pub const BADGE_EXHAUSTED: u64 = 2;

@@ -1,0 +1,176 @@
+//! From messages and pulses to operations.
+
+use crate::manager::{done, Manager};
+use crate::system::{Errno, System};
+use crate::BADGE_EXHAUSTED;
+use cairn_abi::{pulse, received};
+use cairn_idl::errno::{EINVAL, ENOSYS, EPERM};
+use cairn_idl::label;
+use cairn_idl::proc::*;
+use cairn_rt::{Portal, Received};
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Words([u64; 8]),
+    /// Success, and a copy of this portal.
+    Portal(Portal),
+    /// This result; the portal passed with the message was kept.
+    Kept(u64),
+    /// The caller goes on waiting, or never comes back.
+    Later,
+}
+
+impl Outcome {
+    pub fn words(words: &[u64]) -> Outcome {
+        let mut all = [0; 8];
+        all[..words.len()].copy_from_slice(words);
+        Outcome::Words(all)
+    }
+
+    pub fn result(value: i64) -> Outcome {
+        Outcome::words(&[value as u64])
+    }
+}
+
+impl<S: System> Manager<S> {
+    /// Deal with what a receive delivered. `Later`: no reply now.
+    pub fn handle(&mut self, message: &Received) -> Outcome {
+        match message.kind {
+            received::kind::MESSAGE => self.message(message),
+            received::kind::PULSE => {
+                self.pulse(message);
+                self.settle();
+                Outcome::Later
+            }
+            _ => Outcome::Later,
+        }
+    }
+
+    fn pulse(&mut self, message: &Received) {
+        let [code, value, reason, detail, ..] = message.words;
+        match code {
+            pulse::NOTIFY if message.badge == BADGE_EXHAUSTED => self.memory_exhausted(),
+            pulse::UNBLOCK => self.unblock(value),
+            pulse::GONE => self.gone(value),
+            pulse::DEATH => self.died(message.badge, value, reason, detail),
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, message: &Received) -> Outcome {
+        let passed = message.portals.min(4);
+        let outcome = self
+            .operation(message)
+            .unwrap_or_else(|errno| Outcome::result(-errno));
+        if passed > 0 {
+            let kept = matches!(outcome, Outcome::Kept(_)) as usize;
+            for word in &message.words[8 - passed..8 - kept] {
+                self.system.close(Portal(*word as u32));
+            }
+        }
+        self.settle();
+        match outcome {
+            Outcome::Kept(value) => Outcome::words(&[value]),
+            other => other,
+        }
+    }
+
+    fn operation(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let words = &message.words;
+        let system = message.badge == BADGE_SYSTEM;
+        match words[0] {
+            FORK..=PRCTL => {}
+            IDS_OF..=TIDS => return self.outside(message, system),
+            _ => return Err(ENOSYS),
+        }
+        let privileged = system || label::uid(message.label) == 0;
+        match words[0] {
+            MOUNT | UNMOUNT | SETHOSTNAME | POWER if !privileged => return Err(EPERM),
+            MOUNT => {
+                let portal = (message.portals == 1).then_some(Portal(words[7] as u32));
+                return self.mount(message, portal, system);
+            }
+            UNMOUNT => return self.unmount(message),
+            SETHOSTNAME => return self.sethostname(message),
+            POWER => return self.power(words[1], words[2]),
+            MOUNT_PORTAL => return self.mount_portal(words[1]),
+            _ => {}
+        }
+        let slot = self.caller(message)?;
+        if !self.processes[slot].alive() {
+            return Ok(Outcome::Later);
+        }
+        match words[0] {
+            FORK => self.fork(message, slot),
+            THREAD_CREATE => self.thread_create(message, slot),
+            THREAD_EXIT => {
+                self.thread_exit(message, slot);
+                Ok(Outcome::Later)
+            }
+            EXIT => {
+                self.exit(slot, words[1]);
+                Ok(Outcome::Later)
+            }
+            EXEC => self.exec(message, slot),
+            WAIT => self.wait(message, slot),
+            KILL => self.kill(slot, words),
+            TGKILL => self.tgkill(slot, words),
+            SIGNAL_TAKE => self.signal_take(message, slot),
+            SIGNAL_STATE => self.signal_state(slot, words),
+            STOP_SELF => self.stop_self(message, slot, words[1]),
+            IDS => self.ids(message, slot),
+            SETPGID => self.setpgid(slot, words[1], words[2]),
+            SETSID => self.setsid(slot),
+            GETCREDS => self.getcreds(message, slot),
+            SETCREDS => self.setcreds(message, slot),
+            SETITIMER => self.itimer(slot, words, true),
+            GETITIMER => self.itimer(slot, words, false),
+            RUSAGE => self.rusage(message, slot),
+            GETPRIORITY => self.getpriority(slot, words),
+            SETPRIORITY => self.setpriority(slot, words),
+            SETSCHEDULER => self.setscheduler(slot, words),
+            GETSCHEDULER => self.getscheduler(slot, words[1]),
+            PRLIMIT => self.prlimit(message, slot),
+            TIMER => self.timer(slot, words),
+            FUTEX => self.futex(message, slot),
+            PRCTL => self.prctl(message, slot),
+            _ => Err(ENOSYS),
+        }
+    }
+
+    /// Operations that do not depend on who calls, but some on the portal.
+    fn outside(&mut self, message: &Received, system: bool) -> Result<Outcome, Errno> {
+        let words = &message.words;
+        match words[0] {
+            PIDS => self.pids(message),
+            STATUS => self.status(message),
+            TEXT => self.text(message),
+            LOAD => self.load(),
+            PREFIXES => self.prefix_table(message),
+            TIDS => self.tids(message),
+            IDS_OF | SIGNAL_GROUP | SET_TERMINAL | GROUPS_OF | START | NOTE_FOREGROUND
+                if !system =>
+            {
+                Err(EPERM)
+            }
+            IDS_OF => self.ids_of(words[1]),
+            SIGNAL_GROUP => self.signal_group(words[1], words[2]),
+            SET_TERMINAL => {
+                if message.portals > 1 {
+                    return Err(EINVAL);
+                }
+                let watcher = (message.portals == 1).then_some(Portal(words[7] as u32));
+                if self.set_terminal(words[1], words[2], watcher)? {
+                    Ok(Outcome::Kept(0))
+                } else {
+                    done(0)
+                }
+            }
+            GROUPS_OF => self.groups_of(message, words[1]),
+            START => self.start(message),
+            NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
+            _ => Err(ENOSYS),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Sessions and process groups, and the rule of orphaned groups (POSIX.1-2017, 3.264): a group is orphaned when no member has a parent in
+//! another group of the same session. A stopped member of such a group could never be continued by a shell, so it is hung up and continued.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::signal::{Info, SIGCONT, SIGHUP};
+use crate::signal::{SIGTTIN, SIGTTOU};
+use crate::system::{Errno, System};
+use crate::table::{Slot, NONE};
+use alloc::vec::Vec;
+use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
+use cairn_rt::{Portal, Received};
+
+#[derive(Debug, Default)]
+pub struct Group {
+    pub pgid: u32,
+    pub session: Slot,
+    /// Zombies stay members until they are waited for.
+    pub members: Vec<Slot>,
+    /// Members that are stopped.
+    pub stopped: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Session {
+    pub sid: u32,
+    /// Groups in it.
+    pub groups: u32,
+    /// Device number of its terminal, 0 without one.
+    pub terminal: u32,
+    /// Notified when the leader ends.
+    pub watcher: Option<Portal>,
+    /// The leader, while it lives.
+    pub leader: Slot,
+}
+
+impl<S: System> Manager<S> {
+    /// A new session with the process as its leader and only member.
+    pub(crate) fn new_session(&mut self, slot: Slot) {
+        let pid = self.processes[slot].pid;
+        let session = self.sessions.take();
+        self.sessions[session] = Session {
+            sid: pid,
+            leader: slot,
+            ..Session::default()
+        };
+        self.numbers.at(pid).session = session;
+        self.new_group(slot, session);
+    }
+
+    /// A new group of that session with the process as its first member.
+    fn new_group(&mut self, slot: Slot, session: Slot) {
+        let pid = self.processes[slot].pid;
+        let group = self.groups.take();
+        let record = &mut self.groups[group];
+        record.pgid = pid;
+        record.session = session;
+        record.members.clear();
+        record.stopped = 0;
+        self.sessions[session].groups += 1;
+        self.numbers.at(pid).group = group;
+        self.join(slot, group);
+    }
+
+    /// Become a member; the group of before is left.
+    pub(crate) fn join(&mut self, slot: Slot, group: Slot) {
+        let old = self.processes[slot].group;
+        let at = self.groups[group].members.len() as u32;
+        self.groups[group].members.push(slot);
+        self.groups[group].stopped += self.processes[slot].stopped.is_some() as u32;
+        let old_at = core::mem::replace(&mut self.processes[slot].group_at, at);
+        self.processes[slot].group = group;
+        if old != NONE {
+            self.strike(slot, old, old_at);
+        }
+    }
+
+    /// Leave the group for good.
+    pub(crate) fn leave(&mut self, slot: Slot) {
+        let group = core::mem::replace(&mut self.processes[slot].group, NONE);
+        let at = self.processes[slot].group_at;
+        self.strike(slot, group, at);
+    }
+
+    fn strike(&mut self, slot: Slot, group: Slot, at: u32) {
+        let stopped = self.processes[slot].stopped.is_some() as u32;
+        let record = &mut self.groups[group];
+        record.stopped -= stopped;
+        record.members.swap_remove(at as usize);
+        if let Some(moved) = record.members.get(at as usize) {
+            self.processes[*moved].group_at = at;
+        }
+        let record = &self.groups[group];
+        if !record.members.is_empty() {
+            return;
+        }
+        let (pgid, session) = (record.pgid, record.session);
+        self.numbers.at(pgid).group = NONE;
+        self.groups.give(group);
+        self.sessions[session].groups -= 1;
+        if self.sessions[session].groups == 0 {
+            let sid = self.sessions[session].sid;
+            self.numbers.at(sid).session = NONE;
+            if let Some(watcher) = self.sessions[session].watcher.take() {
+                self.system.close(watcher);
+            }
+            self.sessions.give(session);
+        }
+    }
+
+    pub(crate) fn session_of(&self, slot: Slot) -> Slot {
+        self.groups[self.processes[slot].group].session
+    }
+
+    /// Does this process connect its group to the rest of the session?
+    fn connects(&self, slot: Slot) -> bool {
+        let process = &self.processes[slot];
+        let parent = process.parent;
+        process.alive()
+            && parent != NONE
+            && !self.is_first(parent)
+            && self.processes[parent].alive()
+            && self.processes[parent].group != process.group
+            && self.session_of(parent) == self.session_of(slot)
+    }
+
+    pub(crate) fn is_orphaned(&self, group: Slot) -> bool {
+        !self.groups[group].members.iter().any(|m| self.connects(*m))
+    }
+
+    /// A connection of this group was lost: if it was the last, stopped members are hung up and continued.
+    pub(crate) fn check_orphaned(&mut self, group: Slot) {
+        if self.groups[group].stopped == 0 || !self.is_orphaned(group) {
+            return;
+        }
+        for signal in [SIGHUP, SIGCONT] {
+            self.signal_members(
+                group,
+                Info {
+                    signal,
+                    code: crate::signal::code::KERNEL,
+                    ..Info::default()
+                },
+            );
+        }
+    }
+
+    /// To every member; no permission is asked.
+    pub(crate) fn signal_members(&mut self, group: Slot, info: Info) {
+        let mut at = 0;
+        while let Some(member) = self.groups[group].members.get(at).copied() {
+            let _ = self.send(member, None, info);
+            at += 1;
+        }
+    }
+
+    /// The leader of a session has ended: its terminal is told and no longer controls the session.
+    pub(crate) fn leader_ended(&mut self, slot: Slot) {
+        let session = self.session_of(slot);
+        if self.sessions[session].leader != slot {
+            return;
+        }
+        let record = &mut self.sessions[session];
+        record.leader = NONE;
+        record.terminal = 0;
+        if let Some(watcher) = record.watcher.take() {
+            self.system.notify(watcher, 1);
+            self.system.close(watcher);
+        }
+    }
+
+    // Operations.
+
+    /// IDS
+    pub(crate) fn ids(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let target = self.named(slot, message.words[1])?;
+        let tid = if target == slot {
+            let id = message.token as u32;
+            self.processes[slot].thread(id).map_or(0, |t| t.tid)
+        } else {
+            self.processes[target].pid
+        };
+        let process = &self.processes[target];
+        let group = &self.groups[process.group];
+        let session = &self.sessions[group.session];
+        let parent = match process.parent {
+            NONE => 0,
+            parent => self.processes[parent].pid,
+        };
+        Ok(Outcome::words(&[
+            process.pid as u64,
+            parent as u64,
+            group.pgid as u64,
+            session.sid as u64,
+            session.terminal as u64,
+            tid as u64,
+        ]))
+    }
+
+    /// SETPGID
+    pub(crate) fn setpgid(&mut self, slot: Slot, pid: u64, pgid: u64) -> Result<Outcome, Errno> {
+        if pgid > i32::MAX as u64 {
+            return Err(EINVAL);
+        }
+        let target = self.named(slot, pid)?;
+        let process = &self.processes[target];
+        if target != slot && process.parent != slot {
+            return Err(ESRCH);
+        }
+        if process.ended.is_some() {
+            return Err(ESRCH);
+        }
+        let session = self.session_of(slot);
+        if target != slot {
+            if self.session_of(target) != session {
+                return Err(EPERM);
+            }
+            if process.executed {
+                return Err(EACCES);
+            }
+        }
+        if self.sessions[self.session_of(target)].sid == process.pid {
+            return Err(EPERM);
+        }
+        let pgid = if pgid == 0 { process.pid as u64 } else { pgid };
+        let own = pgid == process.pid as u64;
+        let left = process.group;
+        match self.numbers.get(pgid).group {
+            group if group == left => return done(0),
+            NONE if own => self.new_group(target, session),
+            NONE => return Err(EPERM),
+            group if self.groups[group].session == session => self.join(target, group),
+            _ => return Err(EPERM),
+        }
+        // The groups of the children and the one that was left may have lost their connection.
+        if self.numbers_group_alive(left) {
+            self.check_orphaned(left);
+        }
+        let mut child = self.processes[target].first_child;
+        while child != NONE {
+            let (group, next) = (self.processes[child].group, self.processes[child].next);
+            self.check_orphaned(group);
+            child = next;
+        }
+        done(0)
+    }
+
+    /// The group record is still in use (its number leads to it).
+    fn numbers_group_alive(&self, group: Slot) -> bool {
+        self.numbers.get(self.groups[group].pgid as u64).group == group
+    }
+
+    /// SETSID
+    pub(crate) fn setsid(&mut self, slot: Slot) -> Result<Outcome, Errno> {
+        let pid = self.processes[slot].pid;
+        if self.numbers.get(pid as u64).group != NONE {
+            return Err(EPERM);
+        }
+        let left = self.processes[slot].group;
+        self.new_session(slot);
+        if self.numbers_group_alive(left) {
+            self.check_orphaned(left);
+        }
+        done(pid as i64)
+    }
+
+    /// IDS_OF
+    pub(crate) fn ids_of(&mut self, domain: u64) -> Result<Outcome, Errno> {
+        let slot = self.by_domain(domain)?;
+        let process = &self.processes[slot];
+        let group = &self.groups[process.group];
+        let session = &self.sessions[group.session];
+        let ignored = process.dispositions.ignored;
+        let mut bits = 0;
+        if ignored & crate::signal::bit(SIGTTIN) != 0 {
+            bits |= 1;
+        }
+        if ignored & crate::signal::bit(SIGTTOU) != 0 {
+            bits |= 2;
+        }
+        if self.is_orphaned(process.group) {
+            bits |= 4;
+        }
+        if session.leader == slot {
+            bits |= 8;
+        }
+        Ok(Outcome::words(&[
+            process.pid as u64,
+            group.pgid as u64,
+            session.sid as u64,
+            session.terminal as u64,
+            bits,
+        ]))
+    }
+
+    pub(crate) fn by_domain(&self, domain: u64) -> Result<Slot, Errno> {
+        let id = u32::try_from(domain).map_err(|_| ESRCH)?;
+        let slot = self.domains.get(id);
+        if slot != NONE && self.processes[slot].domain.id == id {
+            Ok(slot)
+        } else {
+            Err(ESRCH)
+        }
+    }
+
+    /// SIGNAL_GROUP
+    pub(crate) fn signal_group(&mut self, pgid: u64, signal: u64) -> Result<Outcome, Errno> {
+        let signal = crate::kill::number(signal)?;
+        match self.numbers.get(pgid).group {
+            NONE => Err(ESRCH),
+            _ if signal == 0 => done(0),
+            group => {
+                self.signal_members(
+                    group,
+                    Info {
+                        signal,
+                        code: crate::signal::code::KERNEL,
+                        ..Info::default()
+                    },
+                );
+                done(0)
+            }
+        }
+    }
+
+    /// SET_TERMINAL. Says whether the passed portal was kept.
+    pub(crate) fn set_terminal(
+        &mut self,
+        sid: u64,
+        device: u64,
+        watcher: Option<Portal>,
+    ) -> Result<bool, Errno> {
+        let session = match self.numbers.get(sid).session {
+            NONE => return Err(ESRCH),
+            session => session,
+        };
+        let device = u32::try_from(device).map_err(|_| EINVAL)?;
+        let record = &mut self.sessions[session];
+        if device != 0 && record.terminal != 0 && record.terminal != device {
+            return Err(EPERM);
+        }
+        record.terminal = device;
+        let watcher = if device == 0 { None } else { watcher };
+        let kept = watcher.is_some();
+        if let Some(old) = core::mem::replace(&mut record.watcher, watcher) {
+            self.system.close(old);
+        }
+        Ok(kept)
+    }
+}

@@ -1,0 +1,290 @@
+//! Sending signals: who may, to whom, and what sending does at once (SIGKILL, SIGSTOP, SIGCONT). Taking them is the personality's.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::process::Dispositions;
+use crate::signal::{self, bit, code, Full, Info, SIGCONT, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE};
+use crate::system::{Errno, System};
+use crate::table::{Slot, NONE};
+use cairn_abi::service::thread;
+use cairn_idl::errno::{EAGAIN, EINVAL, EPERM, ESRCH};
+use cairn_idl::proc::Credentials;
+use cairn_rt::Received;
+
+/// A signal argument: 0 to 64.
+pub fn number(word: u64) -> Result<u32, Errno> {
+    match word as i32 {
+        n @ 0..=64 => Ok(n as u32),
+        _ => Err(EINVAL),
+    }
+}
+
+/// The rule of kill(2), but for SIGCONT within a session.
+pub fn may_signal(sender: &Credentials, target: &Credentials) -> bool {
+    sender.euid == 0
+        || [sender.ruid, sender.euid]
+            .iter()
+            .any(|id| *id == target.ruid || *id == target.suid)
+}
+
+impl<S: System> Manager<S> {
+    /// Queue a signal for a process, or for one of its threads, without asking for permission. What it does at once is done at once,
+    /// except that SIGKILL takes effect when the present message is finished.
+    pub(crate) fn send(
+        &mut self,
+        slot: Slot,
+        thread: Option<usize>,
+        info: Info,
+    ) -> Result<(), Full> {
+        let number = info.signal;
+        if number == 0 || !self.processes[slot].alive() || self.first_is_immune(slot, number) {
+            return Ok(());
+        }
+        let set = bit(number);
+        if number == SIGKILL {
+            self.doom(slot, SIGKILL);
+            return Ok(());
+        }
+        if number == SIGCONT {
+            self.discard(slot, STOPS);
+            let process = &mut self.processes[slot];
+            process.stop_cancelled = process.stop_taken;
+            self.resume(slot);
+        } else if set & STOPS != 0 {
+            self.discard(slot, bit(SIGCONT));
+            if number == SIGSTOP {
+                self.stop(slot, SIGSTOP);
+                return Ok(());
+            }
+        }
+        let process = &mut self.processes[slot];
+        if process.dispositions.ignored & set != 0 {
+            return Ok(());
+        }
+        let at = match thread {
+            Some(at) => {
+                process.threads[at].queue.push(info)?;
+                at
+            }
+            None => {
+                process.queue.push(info)?;
+                0
+            }
+        };
+        self.poke(slot, at);
+        Ok(())
+    }
+
+    /// Poke the thread with this index or, if it is gone without having said so, the next one that lives.
+    fn poke(&mut self, slot: Slot, at: usize) {
+        let domain = self.processes[slot].domain;
+        let count = self.processes[slot].threads.len();
+        for turn in 0..count {
+            let id = self.processes[slot].threads[(at + turn) % count].id;
+            if self
+                .system
+                .control(domain, id, thread::POKE, [0; 3])
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Forget pending signals of a set, of the process and of its threads.
+    fn discard(&mut self, slot: Slot, set: u64) {
+        let process = &mut self.processes[slot];
+        process.queue.discard(set);
+        for thread in &mut process.threads {
+            thread.queue.discard(set);
+        }
+    }
+
+    /// End the process by this signal once the present message is finished.
+    pub(crate) fn doom(&mut self, slot: Slot, status: u32) {
+        let process = &mut self.processes[slot];
+        if process.alive() {
+            process.doomed = true;
+            self.doomed.push_back((slot, status));
+        }
+    }
+
+    fn permitted(&self, sender: Slot, target: Slot, signal: u32) -> bool {
+        may_signal(&self.processes[sender].creds, &self.processes[target].creds)
+            || signal == SIGCONT && self.session_of(sender) == self.session_of(target)
+    }
+
+    fn from(&self, sender: Slot, signal: u32, code: i32, value: u64) -> Info {
+        let process = &self.processes[sender];
+        Info {
+            signal,
+            code,
+            sender: process.pid as u64 | (process.creds.ruid as u64) << 32,
+            value,
+        }
+    }
+
+    /// KILL: w3 and w4 are si_code and si_value of sigqueue(3), 0 for kill(2).
+    pub(crate) fn kill(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let signal = number(words[2])?;
+        let si_code = words[3] as i32;
+        let pid = words[1] as i32 as i64;
+        let own = self.processes[slot].pid as i64;
+        if si_code > 0 || si_code != 0 && pid <= 0 {
+            return Err(EPERM);
+        }
+        let info = self.from(slot, signal, si_code, words[4]);
+        match pid {
+            1.. => {
+                let target = self.task(pid as u64).ok_or(ESRCH)?;
+                if !self.permitted(slot, target, signal) {
+                    return Err(EPERM);
+                }
+                self.send(target, None, info).map_err(|Full| EAGAIN)?;
+                done(0)
+            }
+            -1 => {
+                let mut counts = (0, 0);
+                for pid in 2..self.numbers.end() as u64 {
+                    if let Some(target) = self.numbers.process(pid) {
+                        if pid as i64 != own {
+                            self.one_of_many(slot, target, info, &mut counts);
+                        }
+                    }
+                }
+                verdict(counts)
+            }
+            _ => {
+                let group = match pid {
+                    0 => self.processes[slot].group,
+                    pid => self.numbers.get(pid.unsigned_abs()).group,
+                };
+                if group == NONE {
+                    return Err(ESRCH);
+                }
+                let mut counts = (0, 0);
+                let mut at = 0;
+                while let Some(target) = self.groups[group].members.get(at).copied() {
+                    self.one_of_many(slot, target, info, &mut counts);
+                    at += 1;
+                }
+                verdict(counts)
+            }
+        }
+    }
+
+    /// The process that a number of a process or thread means to kill(2).
+    fn task(&self, number: u64) -> Option<Slot> {
+        let owner = self.numbers.get(number).owner;
+        (owner != NONE).then_some(owner)
+    }
+
+    fn one_of_many(&mut self, sender: Slot, target: Slot, info: Info, counts: &mut (u32, u32)) {
+        counts.0 += 1;
+        if self.permitted(sender, target, info.signal) {
+            counts.1 += 1;
+            let _ = self.send(target, None, info);
+        }
+    }
+
+    /// TGKILL
+    pub(crate) fn tgkill(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let (tgid, tid) = (words[1] as i32, words[2] as i32);
+        let signal = number(words[3])?;
+        let si_code = words[4] as i32;
+        if tid <= 0 || tgid == 0 || tgid < -1 {
+            return Err(EINVAL);
+        }
+        let target = self.task(tid as u64).ok_or(ESRCH)?;
+        if tgid > 0 && self.processes[target].pid != tgid as u32 {
+            return Err(ESRCH);
+        }
+        if !self.permitted(slot, target, signal) || si_code >= 0 && target != slot {
+            return Err(EPERM);
+        }
+        if self.processes[target].ended.is_some() {
+            return done(0);
+        }
+        let threads = &self.processes[target].threads;
+        let at = threads
+            .iter()
+            .position(|t| t.tid == tid as u32)
+            .ok_or(ESRCH)?;
+        let info = self.from(slot, signal, si_code, words[5]);
+        self.send(target, Some(at), info).map_err(|Full| EAGAIN)?;
+        done(0)
+    }
+
+    /// SIGNAL_TAKE
+    pub(crate) fn signal_take(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let process = &mut self.processes[slot];
+        let own = process
+            .thread(message.token as u32)
+            .and_then(|t| t.queue.take());
+        let thread_only = own.is_some();
+        let Some(info) = own.or_else(|| process.queue.take()) else {
+            return done(0);
+        };
+        if bit(info.signal) & STOPS != 0 {
+            process.stop_taken = true;
+            process.stop_cancelled = false;
+        }
+        Ok(Outcome::words(&[
+            info.signal as u64,
+            info.code as i64 as u64,
+            info.sender,
+            info.value,
+            thread_only as u64,
+        ]))
+    }
+
+    /// SIGNAL_STATE. What is ignored from now on is no longer pending.
+    pub(crate) fn signal_state(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let ignored = words[1] & !UNSTOPPABLE;
+        self.processes[slot].dispositions = Dispositions {
+            ignored,
+            caught: words[2] & !UNSTOPPABLE,
+            no_zombies: words[3] & 1 != 0,
+            no_stop_signal: words[3] & 2 != 0,
+        };
+        self.discard(slot, ignored);
+        done(0)
+    }
+
+    /// SIGCHLD, or the signal that the child was made with, about a child.
+    pub(crate) fn tell_parent(&mut self, parent: Slot, info: Info) {
+        if info.signal != 0 {
+            let _ = self.send(parent, None, info);
+        }
+    }
+
+    /// A signal of the system itself.
+    pub(crate) fn system_signal(&mut self, slot: Slot, number: u32) {
+        let info = Info {
+            signal: number,
+            code: code::KERNEL,
+            ..Info::default()
+        };
+        let _ = self.send(slot, None, info);
+    }
+}
+
+/// Result of signalling many: (found, permitted).
+fn verdict(counts: (u32, u32)) -> Result<Outcome, Errno> {
+    match counts {
+        (0, _) => Err(ESRCH),
+        (_, 0) => Err(EPERM),
+        _ => done(0),
+    }
+}
+
+/// The signal that a processor exception stands for.
+pub fn of_exception(vector: u64) -> u32 {
+    match vector {
+        0 | 16 | 19 => signal::SIGFPE,
+        1 | 3 => signal::SIGTRAP,
+        6 => signal::SIGILL,
+        17 => signal::SIGBUS,
+        _ => signal::SIGSEGV,
+    }
+}

@@ -1,0 +1,400 @@
+//! The life of a process: fork, exec, exit, and what its end means for parent, children, group, session and machine.
+
+use crate::dispatch::Outcome;
+use crate::kill::of_exception;
+use crate::limits;
+use crate::manager::{done, Manager};
+use crate::process::{Held, Process, Report, Text, Thread};
+use crate::signal::{code, Queue, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
+use crate::system::{Domain, Errno, Start, System};
+use crate::table::{Slot, NONE};
+use alloc::format;
+use alloc::rc::Rc;
+use cairn_abi::service::thread;
+use cairn_abi::{death, Id};
+use cairn_idl::errno::{EAGAIN, EINVAL, ENAMETOOLONG};
+use cairn_idl::fs::PATH_MAX;
+use cairn_idl::proc::fork;
+use cairn_rt::Received;
+
+/// Processes and threads in all.
+pub const TASKS_MOST: u32 = 6000;
+/// What is kept of a command line, for /proc.
+const COMMAND_LINE_MOST: usize = 4096;
+
+impl<S: System> Manager<S> {
+    /// Room for one more process or thread of this process's user?
+    pub(crate) fn check_room(&self, slot: Slot) -> Result<(), Errno> {
+        let process = &self.processes[slot];
+        let (uid, most) = (process.creds.ruid, process.limits.soft(limits::NPROC));
+        let refused = uid != 0 && u64::from(self.user_tasks(uid)) >= most;
+        if refused || self.tasks >= TASKS_MOST {
+            Err(EAGAIN)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// FORK
+    pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
+        if flags & !(fork::VFORK | fork::SHARE | fork::PARENT) != 0 || exit_signal > LAST as u64 {
+            return Err(EINVAL);
+        }
+        let parent = if flags & fork::PARENT == 0 {
+            slot
+        } else if self.is_first(slot) {
+            return Err(EINVAL);
+        } else {
+            self.processes[slot].parent
+        };
+        self.check_room(slot)?;
+        let share = flags & (fork::VFORK | fork::SHARE) != 0;
+        let child = self.processes.take();
+        let Some(pid) = self.numbers.allocate(child, false) else {
+            self.processes.give(child);
+            return Err(EAGAIN);
+        };
+        let inheritance = self.processes[slot].bequeath();
+        let exit_parent = if flags & fork::PARENT == 0 {
+            exit_signal as u32
+        } else {
+            self.processes[slot].exit_signal
+        };
+        self.processes[child].reset(inheritance);
+        self.processes[child].pid = pid;
+        let start = Start {
+            rip,
+            rsp,
+            rdi: pid as u64,
+            fs_base,
+            gs_base,
+            priority: crate::priority::of(&self.processes[child].scheduling),
+        };
+        let from = self.processes[slot].domain;
+        let made = self.system.fork(from.id, share).and_then(|domain| {
+            let made = self
+                .system
+                .copy_table(from, domain)
+                .and_then(|()| self.furnish(child, domain, &start));
+            if made.is_err() {
+                self.system.destroy(domain);
+            }
+            made.map(|id| (domain, id))
+        });
+        let (domain, id) = match made {
+            Ok(made) => made,
+            Err(errno) => {
+                self.processes[child].used = false;
+                self.numbers.release(pid);
+                self.processes.give(child);
+                return Err(errno);
+            }
+        };
+        self.forks += 1;
+        let now = self.system.now();
+        let record = &mut self.processes[child];
+        record.exit_signal = exit_parent;
+        record.start = now;
+        self.enter(child, domain, id);
+        self.adopt(parent, child);
+        let group = self.processes[slot].group;
+        self.join(child, group);
+        let waits = flags & fork::VFORK != 0 && self.hold(slot, message.token, Held::Vfork(pid));
+        self.processes[child].vfork_parent = waits;
+        if self
+            .system
+            .control(domain, id, thread::START, [0; 3])
+            .is_err()
+        {
+            self.doom(child, SIGKILL);
+        }
+        if waits {
+            return Ok(Outcome::Later);
+        }
+        done(pid as i64)
+    }
+
+    /// Turn, label, watch and first thread for a new domain.
+    pub(crate) fn furnish(
+        &mut self,
+        slot: Slot,
+        domain: Domain,
+        start: &Start,
+    ) -> Result<Id, Errno> {
+        let process = &self.processes[slot];
+        let (label, watch) = (process.label(), process.watch_badge(slot));
+        self.system.set_up(domain, self.entries, label, watch)?;
+        self.system.thread(domain, start)
+    }
+
+    /// The process is there: its domain and first thread can be found from now on.
+    pub(crate) fn enter(&mut self, slot: Slot, domain: Domain, id: Id) {
+        let process = &mut self.processes[slot];
+        process.domain = domain;
+        process.threads.push(Thread {
+            id,
+            tid: process.pid,
+            held: Held::Nothing,
+            token: 0,
+            queue: Queue::default(),
+        });
+        let uid = process.creds.ruid;
+        self.domains.set(domain.id, slot);
+        self.threads.set(id, slot);
+        self.count_user(uid, 1);
+        self.tasks += 1;
+    }
+
+    /// EXEC
+    pub(crate) fn exec(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let [_, path_len, line_len, ids, set_ids, ..] = message.words;
+        if path_len as usize > PATH_MAX || path_len > message.out_len as u64 {
+            return Err(ENAMETOOLONG);
+        }
+        let line_len = (line_len as usize)
+            .min(message.out_len - path_len as usize)
+            .min(COMMAND_LINE_MOST);
+        let path = self.bytes(message, 0, path_len as usize)?;
+        let command_line = self.bytes(message, path_len, line_len)?;
+        let caller = message.token as u32;
+        let domain = self.processes[slot].domain;
+        if self.processes[slot].threads.len() > 1 {
+            self.system.keep_only(domain, caller);
+            self.keep_thread(slot, caller);
+        }
+        self.system.reset(domain.id)?;
+        self.system.close_on_exec(domain);
+        self.cancel_posix_timers(slot);
+        let process = &mut self.processes[slot];
+        process.set_comm(&path);
+        process.text = Rc::new(Text { path, command_line });
+        process.executed = true;
+        process.dumpable = 1;
+        process.keep_capabilities = 0;
+        process.exit_signal = if process.exit_signal == 0 { 0 } else { SIGCHLD };
+        process.dispositions.ignored |= IGNORED_BY_DEFAULT;
+        process.dispositions.caught = 0;
+        process.dispositions.no_stop_signal = false;
+        let mut wished = process.creds;
+        wished.suid = wished.euid;
+        wished.sgid = wished.egid;
+        if set_ids == 1 && !process.no_new_privileges {
+            wished.euid = ids as u32;
+            wished.suid = wished.euid;
+            wished.egid = (ids >> 32) as u32;
+            wished.sgid = wished.egid;
+            // The caller's own word for it is no proof: ids that it could not take by itself are left as they are.
+            if crate::credentials::check(&process.creds, &wished).is_err() {
+                wished = process.creds;
+            }
+        }
+        self.assume(slot, wished);
+        self.release_vfork_parent(slot);
+        done(0)
+    }
+
+    /// EXIT
+    pub(crate) fn exit(&mut self, slot: Slot, status: u64) {
+        self.doom(slot, (status & 0xffff) as u32);
+    }
+
+    /// End everything that is to end. Called when a message has been dealt with, so that nobody loses the ground under his feet.
+    pub(crate) fn settle(&mut self) {
+        while let Some((slot, status)) = self.doomed.pop_front() {
+            self.finish(slot, status);
+        }
+    }
+
+    fn finish(&mut self, slot: Slot, status: u32) {
+        let domain = self.processes[slot].domain;
+        self.processes[slot].cpu = self.system.cpu(domain);
+        self.cancel_timers(slot);
+        self.forget_threads(slot);
+        self.domains.clear(domain.id, slot);
+        self.processes[slot].domain = Domain::NONE;
+        self.system.destroy(domain);
+        self.release_vfork_parent(slot);
+        if self.processes[slot].stopped.take().is_some() {
+            let group = self.processes[slot].group;
+            self.groups[group].stopped -= 1;
+        }
+        self.set_report(slot, Report::Nothing);
+        if core::mem::take(&mut self.processes[slot].subreaper) {
+            self.subreapers -= 1;
+        }
+        self.leader_ended(slot);
+        if self.is_first(slot) {
+            self.machine_ends(status);
+        }
+        self.give_children_away(slot);
+        let group = self.processes[slot].group;
+        self.check_orphaned(group);
+        self.tell_end(slot, status);
+    }
+
+    /// A zombie from now on, unless nobody wants to know.
+    fn tell_end(&mut self, slot: Slot, status: u32) {
+        let parent = self.processes[slot].parent;
+        let process = &mut self.processes[slot];
+        process.ended = Some(status);
+        process.doomed = false;
+        if parent == NONE {
+            return;
+        }
+        self.processes[parent].zombies += 1;
+        let process = &self.processes[slot];
+        let info = end_info(process, status);
+        if process.exit_signal == SIGCHLD && self.wants_no_zombies(parent) {
+            self.bury(slot);
+        }
+        self.wake_waiters(parent);
+        self.tell_parent(parent, info);
+    }
+
+    /// The nearest ancestor that takes orphans, or the first process, becomes the children's parent.
+    fn give_children_away(&mut self, slot: Slot) {
+        if self.processes[slot].first_child == NONE {
+            return;
+        }
+        let mut heir = self.first;
+        if self.subreapers > 0 {
+            let mut ancestor = self.processes[slot].parent;
+            while ancestor != NONE {
+                if self.processes[ancestor].subreaper && self.processes[ancestor].alive() {
+                    heir = ancestor;
+                    break;
+                }
+                ancestor = self.processes[ancestor].parent;
+            }
+        }
+        let own_group = self.processes[slot].group;
+        let mut zombie = None;
+        while self.processes[slot].first_child != NONE {
+            let child = self.processes[slot].first_child;
+            self.disown(child);
+            let death_signal = self.processes[child].death_signal;
+            if death_signal != 0 {
+                self.system_signal(child, death_signal);
+            }
+            let unwanted = self.processes[child].ended.is_some()
+                && (heir == slot || self.wants_no_zombies(heir));
+            self.adopt(heir, child);
+            self.processes[child].exit_signal = SIGCHLD;
+            if unwanted {
+                self.bury(child);
+                continue;
+            }
+            if let Some(status) = self.processes[child].ended {
+                zombie = Some(end_info(&self.processes[child], status));
+            }
+            let group = self.processes[child].group;
+            if group != own_group {
+                self.check_orphaned(group);
+            }
+            if heir == slot {
+                // The first process itself ends: there is no one to be given to, and the machine stops.
+                break;
+            }
+        }
+        if let Some(info) = zombie {
+            self.wake_waiters(heir);
+            self.tell_parent(heir, info);
+        }
+    }
+
+    fn release_vfork_parent(&mut self, slot: Slot) {
+        if !core::mem::take(&mut self.processes[slot].vfork_parent) {
+            return;
+        }
+        let (parent, pid) = (self.processes[slot].parent, self.processes[slot].pid);
+        // With PARENT the one who waits is a sibling or any other: look through the threads' owner only if the parent does not wait.
+        let waiting = self
+            .vfork_waiter(parent, pid)
+            .or_else(|| (1..self.processes.end()).find_map(|other| self.vfork_waiter(other, pid)));
+        if let Some((owner, at)) = waiting {
+            self.release(owner, at, [pid as u64, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    fn vfork_waiter(&self, owner: Slot, pid: u32) -> Option<(Slot, usize)> {
+        let process = &self.processes[owner];
+        if owner == NONE || !process.used {
+            return None;
+        }
+        let at = process
+            .threads
+            .iter()
+            .position(|t| t.held == Held::Vfork(pid))?;
+        Some((owner, at))
+    }
+
+    /// The nucleus says that a watched domain died by itself.
+    pub(crate) fn died(&mut self, badge: u64, domain: u64, reason: u64, detail: u64) {
+        let slot = badge as u32;
+        if slot == NONE || slot >= self.processes.end() {
+            return;
+        }
+        let process = &self.processes[slot];
+        if !process.alive()
+            || process.generation != (badge >> 32) as u32
+            || process.domain.id as u64 != domain
+        {
+            return;
+        }
+        let status = match reason {
+            death::EXIT => (detail as u32 & 0xff) << 8,
+            death::EXCEPTION => of_exception(detail),
+            death::FAULT => SIGSEGV,
+            _ => SIGKILL,
+        };
+        if reason == death::EXCEPTION || reason == death::FAULT {
+            let line = format!(
+                "proc: process {} ended by signal {status} (reason {reason}, detail {detail:#x})",
+                process.pid
+            );
+            self.system.log(&line);
+        }
+        self.doom(slot, status);
+    }
+
+    /// `vm` has nothing left: the biggest process goes.
+    pub(crate) fn memory_exhausted(&mut self) {
+        let Some(id) = self.system.biggest() else {
+            return;
+        };
+        let Ok(slot) = self.by_domain(id as u64) else {
+            return;
+        };
+        let line = format!(
+            "proc: out of memory, process {} is killed",
+            self.processes[slot].pid
+        );
+        self.system.log(&line);
+        self.doom(slot, SIGKILL);
+    }
+
+    /// The first process has ended, and with it the machine.
+    fn machine_ends(&mut self, status: u32) {
+        let code = match status & 0x7f {
+            0 => status >> 8 & 0xff,
+            signal => 128 + signal,
+        };
+        let line = format!("proc: the first process ended with {code}");
+        self.system.log(&line);
+        let how = if self.exit_with_code { 2 } else { 0 };
+        self.system.power(how, code as u64);
+    }
+}
+
+/// What the parent's signal says about an end.
+fn end_info(process: &Process, status: u32) -> crate::signal::Info {
+    let (reason, detail) = match status & 0x7f {
+        0 => (code::EXITED, status >> 8 & 0xff),
+        signal if status & 0x80 != 0 => (code::DUMPED, signal),
+        signal => (code::KILLED, signal),
+    };
+    let mut info = process.child_info(reason, detail);
+    info.signal = process.exit_signal;
+    info
+}

@@ -1,0 +1,100 @@
+//! Resource limits (prlimit). Kept here and inherited; NPROC is enforced here, the others where the resource is.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::system::{Errno, System};
+use crate::table::Slot;
+use alloc::rc::Rc;
+use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
+use cairn_rt::Received;
+
+pub const NPROC: usize = 6;
+const STACK: usize = 3;
+const CORE: usize = 4;
+const NOFILE: usize = 7;
+const MEMLOCK: usize = 8;
+const SIGPENDING: usize = 11;
+const MSGQUEUE: usize = 12;
+const NICE: usize = 13;
+const RTPRIO: usize = 14;
+const COUNT: usize = 16;
+
+const INFINITY: u64 = u64::MAX;
+
+/// Soft and hard limit of each resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits([(u64, u64); COUNT]);
+
+impl Default for Limits {
+    /// As a Debian system starts, but for the hard limit of open files: a portal table ends at 8192 entries.
+    fn default() -> Self {
+        let mut limits = [(INFINITY, INFINITY); COUNT];
+        limits[STACK] = (8 << 20, INFINITY);
+        limits[CORE] = (0, INFINITY);
+        limits[NPROC] = (4096, 4096);
+        limits[NOFILE] = (1024, 4096);
+        limits[MEMLOCK] = (8 << 20, 8 << 20);
+        limits[SIGPENDING] = (4096, 4096);
+        limits[MSGQUEUE] = (819_200, 819_200);
+        limits[NICE] = (0, 0);
+        limits[RTPRIO] = (0, 0);
+        Limits(limits)
+    }
+}
+
+impl Limits {
+    pub fn soft(&self, resource: usize) -> u64 {
+        self.0[resource].0
+    }
+}
+
+impl<S: System> Manager<S> {
+    /// PRLIMIT
+    pub(crate) fn prlimit(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let [_, resource, pid, set, ..] = message.words;
+        let resource = usize::try_from(resource)
+            .ok()
+            .filter(|r| *r < COUNT)
+            .ok_or(EINVAL)?;
+        let target = self.named(slot, pid)?;
+        let own = self.processes[slot].creds;
+        let other = self.processes[target].creds;
+        let same = [other.ruid, other.euid, other.suid]
+            .iter()
+            .all(|id| *id == own.ruid)
+            && [other.rgid, other.egid, other.sgid]
+                .iter()
+                .all(|id| *id == own.rgid);
+        if target != slot && own.euid != 0 && !same {
+            return Err(EPERM);
+        }
+        let old = self.processes[target].limits.0[resource];
+        let mut new = None;
+        if set == 1 {
+            let bytes = self.bytes(message, 0, 16)?;
+            let (soft, hard) = bytes.split_at(8);
+            let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).map_err(|_| EFAULT);
+            let wish = (word(soft)?, word(hard)?);
+            if wish.0 > wish.1 {
+                return Err(EINVAL);
+            }
+            if wish.1 > old.1 && own.euid != 0 || resource == NOFILE && wish.1 > NOFILE_MOST {
+                return Err(EPERM);
+            }
+            new = Some(wish);
+        }
+        if message.in_len >= 16 {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&old.0.to_le_bytes());
+            bytes[8..].copy_from_slice(&old.1.to_le_bytes());
+            self.answer(message, &bytes)?;
+        }
+        if let Some(new) = new {
+            Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
+        }
+        done(0)
+    }
+}
+
+/// More open files than this have no room in a portal table.
+const NOFILE_MOST: u64 = 8000;

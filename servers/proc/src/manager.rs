@@ -1,0 +1,258 @@
+//! The manager's state and what every part of it uses: finding the caller, holding a call, moving the records' lists.
+
+use crate::dispatch::Outcome;
+use crate::groups::{Group, Session};
+use crate::ids::Numbers;
+use crate::image::Image;
+use crate::prefix::Prefixes;
+use crate::process::{Held, Process};
+use crate::report::Load;
+use crate::signal;
+use crate::system::{Entries, Errno, System};
+use crate::table::{Direct, Slab, Slot, NONE};
+use crate::timers::Due;
+use crate::PrefixPage;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use cairn_abi::Token;
+use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
+use cairn_rt::{Portal, Received};
+
+/// Portals that the first process gets, and where things are.
+#[derive(Clone, Copy, Debug)]
+pub struct Gifts {
+    /// `vm` and this server as processes know them; the log.
+    pub vm: Portal,
+    pub proc: Portal,
+    pub log: Portal,
+}
+
+pub struct Manager<S: System> {
+    pub system: S,
+    pub(crate) gifts: Gifts,
+    /// The personality in the boot archive.
+    pub(crate) image: Option<Image>,
+    pub(crate) entries: Entries,
+    pub(crate) processes: Slab<Process>,
+    pub(crate) numbers: Numbers,
+    pub(crate) groups: Slab<Group>,
+    pub(crate) sessions: Slab<Session>,
+    /// From domain ids and thread ids to processes.
+    pub(crate) domains: Direct,
+    pub(crate) threads: Direct,
+    pub(crate) timers: BTreeSet<Due>,
+    /// Waiters by key: process and token.
+    pub(crate) futexes: BTreeMap<u64, VecDeque<(Slot, Token)>>,
+    pub(crate) prefixes: Prefixes,
+    /// Processes that must end before the present message is done with, with their wait status.
+    pub(crate) doomed: VecDeque<(Slot, u32)>,
+    /// Processes and threads of each real user.
+    pub(crate) users: Vec<(u32, u32)>,
+    /// Threads in all.
+    pub(crate) tasks: u32,
+    /// The first process.
+    pub(crate) first: Slot,
+    /// Its exit code is the machine's.
+    pub(crate) exit_with_code: bool,
+    /// How many processes asked to be the parent of orphans.
+    pub(crate) subreapers: u32,
+    pub(crate) forks: u64,
+    pub(crate) load: Load,
+}
+
+/// Answer with a result word.
+pub fn done(value: i64) -> Result<Outcome, Errno> {
+    Ok(Outcome::result(value))
+}
+
+impl<S: System> Manager<S> {
+    /// `archive` holds the personality; `page` becomes the published prefix table.
+    pub fn new(system: S, gifts: Gifts, archive: &'static [u8], page: &'static PrefixPage) -> Self {
+        let mut manager = Manager {
+            system,
+            gifts,
+            image: None,
+            entries: Entries::default(),
+            processes: Slab::new(),
+            numbers: Numbers::default(),
+            groups: Slab::new(),
+            sessions: Slab::new(),
+            domains: Direct::default(),
+            threads: Direct::default(),
+            timers: BTreeSet::new(),
+            futexes: BTreeMap::new(),
+            prefixes: Prefixes::new(page),
+            doomed: VecDeque::new(),
+            users: Vec::new(),
+            tasks: 0,
+            first: NONE,
+            exit_with_code: false,
+            subreapers: 0,
+            forks: 0,
+            load: Load::default(),
+        };
+        match Image::find(archive) {
+            Ok(image) => {
+                manager.entries = image.entries;
+                manager.image = Some(image);
+            }
+            Err(why) => manager.system.log(why.text()),
+        }
+        manager
+    }
+
+    /// The process whose domain sent this.
+    pub(crate) fn caller(&self, message: &Received) -> Result<Slot, Errno> {
+        let slot = self.domains.get(message.sender);
+        if slot != NONE && self.processes[slot].domain.id == message.sender {
+            Ok(slot)
+        } else {
+            Err(EPERM)
+        }
+    }
+
+    /// The process that a pid argument means, 0 being the caller.
+    pub(crate) fn named(&self, caller: Slot, pid: u64) -> Result<Slot, Errno> {
+        if pid == 0 {
+            return Ok(caller);
+        }
+        self.numbers.process(pid).ok_or(ESRCH)
+    }
+
+    /// The process that has the nucleus thread `id`.
+    pub(crate) fn thread_owner(&self, id: u32) -> Option<Slot> {
+        let slot = self.threads.get(id);
+        (slot != NONE).then_some(slot)
+    }
+
+    /// Leave the caller waiting. False if its thread is not known (then there is nobody to wait).
+    pub(crate) fn hold(&mut self, slot: Slot, token: Token, held: Held) -> bool {
+        match self.processes[slot].thread(token as u32) {
+            Some(thread) => {
+                thread.held = held;
+                thread.token = token;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Let the holder of a held call go on.
+    pub(crate) fn release(&mut self, slot: Slot, index: usize, words: [u64; 8]) {
+        let thread = &mut self.processes[slot].threads[index];
+        thread.held = Held::Nothing;
+        let token = core::mem::take(&mut thread.token);
+        self.system.reply(token, words);
+    }
+
+    /// `length` bytes at `offset` of the caller's out part.
+    pub(crate) fn bytes(
+        &mut self,
+        message: &Received,
+        offset: u64,
+        length: usize,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut bytes = alloc::vec![0; length];
+        if length == 0 {
+            return Ok(bytes);
+        }
+        match self.system.read(message.token, offset, &mut bytes) {
+            Ok(n) if n == length => Ok(bytes),
+            _ => Err(EFAULT),
+        }
+    }
+
+    /// Write to the caller's in part; a part too short for it is an error.
+    pub(crate) fn answer(&mut self, message: &Received, data: &[u8]) -> Result<(), Errno> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        match self.system.write(message.token, 0, data) {
+            Ok(n) if n == data.len() => Ok(()),
+            _ => Err(EFAULT),
+        }
+    }
+
+    // Children.
+
+    pub(crate) fn adopt(&mut self, parent: Slot, child: Slot) {
+        let last = self.processes[parent].last_child;
+        self.processes[child].parent = parent;
+        self.processes[child].previous = last;
+        self.processes[child].next = NONE;
+        if last == NONE {
+            self.processes[parent].first_child = child;
+        } else {
+            self.processes[last].next = child;
+        }
+        self.processes[parent].last_child = child;
+        let (zombie, report) = self.counts(child);
+        self.processes[parent].zombies += zombie;
+        self.processes[parent].reports += report;
+    }
+
+    pub(crate) fn disown(&mut self, child: Slot) {
+        let (parent, next, previous) = {
+            let c = &self.processes[child];
+            (c.parent, c.next, c.previous)
+        };
+        if previous == NONE {
+            self.processes[parent].first_child = next;
+        } else {
+            self.processes[previous].next = next;
+        }
+        if next == NONE {
+            self.processes[parent].last_child = previous;
+        } else {
+            self.processes[next].previous = previous;
+        }
+        let (zombie, report) = self.counts(child);
+        self.processes[parent].zombies -= zombie;
+        self.processes[parent].reports -= report;
+        self.processes[child].parent = NONE;
+    }
+
+    fn counts(&self, child: Slot) -> (u32, u32) {
+        let c = &self.processes[child];
+        (
+            c.ended.is_some() as u32,
+            (c.report != crate::process::Report::Nothing) as u32,
+        )
+    }
+
+    // Users.
+
+    pub(crate) fn count_user(&mut self, uid: u32, by: i32) {
+        match self.users.iter().position(|(u, _)| *u == uid) {
+            Some(at) => {
+                self.users[at].1 = self.users[at].1.saturating_add_signed(by);
+                if self.users[at].1 == 0 {
+                    self.users.swap_remove(at);
+                }
+            }
+            None if by > 0 => self.users.push((uid, by as u32)),
+            None => {}
+        }
+    }
+
+    pub(crate) fn user_tasks(&self, uid: u32) -> u32 {
+        self.users
+            .iter()
+            .find(|(u, _)| *u == uid)
+            .map_or(0, |(_, n)| *n)
+    }
+
+    /// The parent's choice: SIGCHLD is ignored, or its children are to leave no zombies.
+    pub(crate) fn wants_no_zombies(&self, parent: Slot) -> bool {
+        self.processes[parent].dispositions.no_zombies
+    }
+
+    pub(crate) fn is_first(&self, slot: Slot) -> bool {
+        slot == self.first
+    }
+
+    /// Standard signals that the first process does not catch do nothing to it.
+    pub(crate) fn first_is_immune(&self, slot: Slot, number: u32) -> bool {
+        self.is_first(slot) && self.processes[slot].dispositions.caught & signal::bit(number) == 0
+    }
+}

@@ -1,0 +1,356 @@
+//! [`System`] by messages to `vm` and by nucleus services.
+
+use crate::priority::CEILING;
+use crate::system::{Domain, Entries, Errno, Space, Start, System};
+use alloc::vec::Vec;
+use cairn_abi::layout::{PERSONALITY, RESERVED_SLOTS, USER_TOP};
+use cairn_abi::machine::Counters;
+use cairn_abi::service::memory::pool;
+use cairn_abi::service::{domain, machine};
+use cairn_abi::{rights, Error, Id, Token};
+use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
+use cairn_idl::vm;
+use cairn_rt::{Message, Portal, Receiver, Reply};
+
+/// Entries that a portal table has at first, and gets with each growth.
+const TABLE_SHARE: u32 = 256;
+/// Free entries to keep for what others pass.
+const SPARE: u32 = 16;
+
+pub struct Native {
+    receiver: Receiver,
+    /// `vm` with its control badge.
+    vm: Portal,
+    power: Option<Portal>,
+    /// Portals held, roughly; and the room for them.
+    held: u32,
+    room: u32,
+}
+
+impl Native {
+    pub fn new(receiver: Receiver, vm: Portal, power: Option<Portal>) -> Native {
+        Native {
+            receiver,
+            vm,
+            power,
+            held: SPARE,
+            room: TABLE_SHARE - RESERVED_SLOTS,
+        }
+    }
+
+    /// A call to `vm`.
+    fn ask(&self, message: Message) -> Result<[u64; 8], Errno> {
+        let words = self.vm.call(message).map_err(errno_of)?;
+        match words[0] as i64 {
+            failed @ -4095..=-1 => Err(-failed),
+            _ => Ok(words),
+        }
+    }
+
+    /// Before a portal arrives: is there room for it?
+    fn make_room(&mut self) -> Result<(), Errno> {
+        if self.held + SPARE > self.room {
+            self.ask(Message::new(&[vm::GROW_TABLE, 0]))?;
+            self.room += TABLE_SHARE;
+        }
+        self.held += 1;
+        Ok(())
+    }
+
+    /// An answer that brings a domain portal in w7 and the domain's id in w1.
+    fn new_domain(&mut self, words: &[u64]) -> Result<Domain, Errno> {
+        self.make_room()?;
+        match self.ask(Message::new(words)) {
+            Ok(answer) => Ok(Domain {
+                portal: Portal(answer[7] as u32),
+                id: answer[1] as u32,
+            }),
+            Err(errno) => {
+                self.held -= 1;
+                Err(errno)
+            }
+        }
+    }
+
+    /// A nucleus service that may need an object of this pool.
+    fn with_pool(
+        &self,
+        portal: Portal,
+        operation: u8,
+        words: &[u64],
+        pool: u64,
+    ) -> Result<[u64; 8], Errno> {
+        match portal.service(operation, words) {
+            Err(Error::NoMemory) => {
+                self.ask(Message::new(&[vm::MORE_OBJECTS, pool]))?;
+                portal.service(operation, words).map_err(errno_of)
+            }
+            other => other.map_err(errno_of),
+        }
+    }
+
+    /// An operation on a domain that works in shares until it no longer answers `Again`.
+    fn in_shares(&self, target: Portal, operation: u8, words: &[u64]) {
+        while let Err(Error::Again) = target.service(operation, words) {}
+    }
+}
+
+fn errno_of(error: Error) -> Errno {
+    match error {
+        Error::NoMemory | Error::NoTable => ENOMEM,
+        Error::NoSlot => EMFILE,
+        Error::BadAddress => EFAULT,
+        Error::BadArgument => EINVAL,
+        Error::BadPortal => EBADF,
+        Error::Again | Error::Busy => EAGAIN,
+        _ => EIO,
+    }
+}
+
+impl System for Native {
+    fn now(&mut self) -> u64 {
+        cairn_rt::time::monotonic()
+    }
+
+    fn log(&mut self, line: &str) {
+        cairn_rt::log::write_plain(format_args!("{line}"));
+    }
+
+    fn idle(&mut self) -> u64 {
+        let mut counters = [Counters::default()];
+        let told = self.power.and_then(|p| {
+            p.service_into(machine::COUNTERS, &[], 0, &mut counters)
+                .ok()
+        });
+        told.map_or(0, |_| counters[0].idle)
+    }
+
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        self.receiver.read(token, offset, into)
+    }
+
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error> {
+        self.receiver.write(token, offset, from)
+    }
+
+    fn reply(&mut self, token: Token, words: [u64; 8]) {
+        // Nobody is waiting any more if this fails.
+        let _ = self.receiver.reply(token, Reply::new(&words));
+    }
+
+    fn close(&mut self, portal: Portal) {
+        portal.close();
+    }
+
+    fn notify(&mut self, portal: Portal, value: u64) {
+        let _ = portal.notify(value);
+    }
+
+    fn power(&mut self, how: u64, code: u64) {
+        if let Some(power) = self.power {
+            let _ = power.service(machine::POWER, &[how, code]);
+        }
+    }
+
+    fn create(&mut self) -> Result<Domain, Errno> {
+        self.new_domain(&[vm::CREATE, 0, 1])
+    }
+
+    fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno> {
+        self.new_domain(&[vm::FORK, parent as u64, share as u64])
+    }
+
+    fn reset(&mut self, id: Id) -> Result<(), Errno> {
+        self.ask(Message::new(&[vm::RESET, id as u64, PERSONALITY, USER_TOP]))
+            .map(|_| ())
+    }
+
+    fn space(&mut self, id: Id) -> Space {
+        self.ask(Message::new(&[vm::SPACE_STAT, 0, id as u64]))
+            .map_or(Space::default(), |words| Space {
+                resident: words[1],
+                mapped: words[2],
+                shared: words[3],
+            })
+    }
+
+    fn biggest(&mut self) -> Option<Id> {
+        self.ask(Message::new(&[vm::EXHAUSTED]))
+            .ok()
+            .map(|words| words[1] as u32)
+    }
+
+    fn object(&mut self, pages: &[u64], shared_writable: bool) -> Result<Portal, Errno> {
+        let bytes: Vec<u8> = pages.iter().flat_map(|page| page.to_le_bytes()).collect();
+        let words = [
+            vm::OBJECT_CREATE,
+            pages.len() as u64,
+            shared_writable as u64,
+        ];
+        self.ask(Message::new(&words).out(&bytes))
+            .map(|answer| Portal(answer[7] as u32))
+    }
+
+    fn map_object(
+        &mut self,
+        id: Id,
+        object: Portal,
+        address: u64,
+        length: u64,
+        prot: u64,
+        flags: u64,
+    ) -> Result<(), Errno> {
+        let words = [
+            vm::OBJECT_MAP_INTO,
+            id as u64,
+            address,
+            length,
+            prot,
+            flags,
+            0,
+        ];
+        self.ask(Message::new(&words).portal(object)).map(|_| ())
+    }
+
+    fn map(
+        &mut self,
+        id: Id,
+        address: u64,
+        length: u64,
+        prot: u64,
+        flags: u64,
+    ) -> Result<(), Errno> {
+        let words = [vm::MAP_INTO, id as u64, address, length, prot, flags];
+        self.ask(Message::new(&words)).map(|_| ())
+    }
+
+    fn write_into(&mut self, id: Id, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let words = self.ask(Message::new(&[vm::WRITE_INTO, id as u64, address]).out(bytes))?;
+        if words[0] == bytes.len() as u64 {
+            Ok(())
+        } else {
+            Err(EFAULT)
+        }
+    }
+
+    fn read_from(&mut self, id: Id, address: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        let length = bytes.len() as u64;
+        let words = self.ask(Message::new(&[vm::READ_FROM, id as u64, address]).input(bytes))?;
+        if words[0] == length {
+            Ok(())
+        } else {
+            Err(EFAULT)
+        }
+    }
+
+    fn set_up(
+        &mut self,
+        target: Domain,
+        entries: Entries,
+        label: u64,
+        watch: u64,
+    ) -> Result<(), Errno> {
+        let receive = self.receiver.0 .0 as u64;
+        let steps: [(u8, &[u64]); 4] = [
+            (
+                domain::SET_TURN,
+                &[PERSONALITY, entries.syscall, entries.upcall],
+            ),
+            (domain::SET_LABEL, &[label]),
+            (domain::CONFIGURE, &[1, CEILING as u64]),
+            (domain::WATCH, &[receive, watch]),
+        ];
+        for (operation, words) in steps {
+            target.portal.service(operation, words).map_err(errno_of)?;
+        }
+        Ok(())
+    }
+
+    fn set_label(&mut self, target: Domain, label: u64) {
+        let _ = target.portal.service(domain::SET_LABEL, &[label]);
+    }
+
+    fn copy_table(&mut self, from: Domain, to: Domain) -> Result<(), Errno> {
+        let source = from.portal.0 as u64;
+        let mut next = 0;
+        loop {
+            match to.portal.service(domain::TABLE_COPY, &[source, next]) {
+                Ok(words) if words[0] == 0 => return Ok(()),
+                Ok(words) => next = words[0],
+                Err(Error::NoSlot) => {
+                    self.ask(Message::new(&[vm::GROW_TABLE, to.id as u64]))?;
+                }
+                Err(error) => return Err(errno_of(error)),
+            }
+        }
+    }
+
+    fn put(&mut self, target: Domain, portal: Portal, slot: u32) -> Result<(), Errno> {
+        let words = [portal.0 as u64, slot as u64, rights::DEFAULT as u64];
+        self.with_pool(target.portal, domain::PORTAL_PUT, &words, pool::PORTAL)
+            .map(|_| ())
+    }
+
+    fn thread(&mut self, target: Domain, start: &Start) -> Result<Id, Errno> {
+        let words = [
+            start.rip,
+            start.rsp,
+            start.rdi,
+            start.fs_base,
+            start.gs_base,
+            start.priority as u64,
+            0,
+        ];
+        self.with_pool(target.portal, domain::THREAD_CREATE, &words, pool::THREAD)
+            .map(|answer| answer[1] as u32)
+    }
+
+    fn control(
+        &mut self,
+        target: Domain,
+        thread: Id,
+        operation: u8,
+        [a, b, c]: [u64; 3],
+    ) -> Result<[u64; 8], Error> {
+        target.portal.service(
+            domain::THREAD_CONTROL,
+            &[thread as u64, operation as u64, a, b, c],
+        )
+    }
+
+    fn stop(&mut self, target: Domain) {
+        let _ = target.portal.service(domain::STOP, &[]);
+    }
+
+    fn resume(&mut self, target: Domain) {
+        let _ = target.portal.service(domain::CONTINUE, &[]);
+    }
+
+    fn keep_only(&mut self, target: Domain, thread: Id) {
+        self.in_shares(target.portal, domain::KILL_OTHERS, &[thread as u64]);
+    }
+
+    fn close_on_exec(&mut self, target: Domain) {
+        let mut next = 0;
+        while let Ok(words) = target.portal.service(domain::CLOSE_ON_EXEC, &[next]) {
+            next = words[0];
+            if next == 0 {
+                break;
+            }
+        }
+    }
+
+    fn cpu(&mut self, target: Domain) -> u64 {
+        target
+            .portal
+            .service(domain::INFO, &[])
+            .map_or(0, |words| words[3])
+    }
+
+    fn destroy(&mut self, target: Domain) {
+        self.in_shares(target.portal, domain::DESTROY, &[0]);
+        let _ = self.ask(Message::new(&[vm::DESTROY, target.id as u64]));
+        target.portal.close();
+        self.held = self.held.saturating_sub(1);
+    }
+}

@@ -1,0 +1,194 @@
+//! nice, sched_setscheduler and the nucleus priorities behind them: nice 0 is priority 64, real-time policies lie above all nice values
+//! and below the servers.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::process::Scheduling;
+use crate::system::{Errno, System};
+use crate::table::{Slot, NONE};
+use alloc::vec::Vec;
+use cairn_abi::service::thread;
+use cairn_abi::{policy, priority};
+use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
+
+const SCHED_FIFO: u32 = 1;
+const SCHED_RR: u32 = 2;
+const SCHED_BATCH: u32 = 3;
+const SCHED_IDLE: u32 = 5;
+/// Below all nice values.
+const IDLE: u8 = 40;
+/// The first above all nice values.
+const REALTIME: u32 = 85;
+
+/// Highest nucleus priority of a Linux thread.
+pub const CEILING: u8 = priority::SERVER - 1;
+
+/// The nucleus priority.
+pub fn of(scheduling: &Scheduling) -> u8 {
+    match scheduling.policy {
+        SCHED_FIFO | SCHED_RR => {
+            (REALTIME + scheduling.realtime * (CEILING as u32 - REALTIME) / 99) as u8
+        }
+        SCHED_IDLE => IDLE,
+        _ => (priority::NORMAL as i32 - scheduling.nice) as u8,
+    }
+}
+
+impl<S: System> Manager<S> {
+    fn apply(&mut self, slot: Slot) {
+        let process = &self.processes[slot];
+        let domain = process.domain;
+        let level = of(&process.scheduling) as u64;
+        let kind = if process.scheduling.policy == SCHED_FIFO {
+            policy::FIFO
+        } else {
+            policy::ROUND_ROBIN
+        };
+        for at in 0..process.threads.len() {
+            let id = self.processes[slot].threads[at].id;
+            let _ = self
+                .system
+                .control(domain, id, thread::SET_PRIORITY, [level, kind, 0]);
+        }
+    }
+
+    /// The live processes that `which` and `who` of getpriority(2) mean.
+    fn meant(&self, slot: Slot, which: u64, who: u64) -> Result<Vec<Slot>, Errno> {
+        let found: Vec<Slot> = match which {
+            0 if who == 0 => alloc::vec![slot],
+            0 => {
+                let owner = self.numbers.get(who).owner;
+                if owner == NONE {
+                    Vec::new()
+                } else {
+                    alloc::vec![owner]
+                }
+            }
+            1 => {
+                let group = match who {
+                    0 => self.processes[slot].group,
+                    who => self.numbers.get(who).group,
+                };
+                if group == NONE {
+                    Vec::new()
+                } else {
+                    self.groups[group].members.clone()
+                }
+            }
+            2 => {
+                let uid = match who {
+                    0 => self.processes[slot].creds.ruid,
+                    who => who as u32,
+                };
+                (1..self.processes.end())
+                    .filter(|s| self.processes[*s].used && self.processes[*s].creds.ruid == uid)
+                    .collect()
+            }
+            _ => return Err(EINVAL),
+        };
+        let alive: Vec<Slot> = found
+            .into_iter()
+            .filter(|s| self.processes[*s].alive())
+            .collect();
+        if alive.is_empty() {
+            Err(ESRCH)
+        } else {
+            Ok(alive)
+        }
+    }
+
+    /// GETPRIORITY: the best of all meant.
+    pub(crate) fn getpriority(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let best = self
+            .meant(slot, words[1], words[2])?
+            .iter()
+            .map(|s| 20 - self.processes[*s].scheduling.nice)
+            .max();
+        best.map_or(Err(ESRCH), |best| done(best as i64))
+    }
+
+    /// SETPRIORITY
+    pub(crate) fn setpriority(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let nice = (words[3] as i32).clamp(-20, 19);
+        let mut result = Ok(Outcome::result(0));
+        for target in self.meant(slot, words[1], words[2])? {
+            if let Err(errno) = self.may_schedule(slot, target) {
+                result = Err(errno);
+            } else if nice < self.processes[target].scheduling.nice
+                && self.processes[slot].creds.euid != 0
+            {
+                result = Err(EACCES);
+            } else {
+                self.processes[target].scheduling.nice = nice;
+                self.apply(target);
+            }
+        }
+        result
+    }
+
+    fn may_schedule(&self, slot: Slot, target: Slot) -> Result<(), Errno> {
+        let own = &self.processes[slot].creds;
+        let other = &self.processes[target].creds;
+        if own.euid == 0 || own.euid == other.ruid || own.euid == other.euid {
+            Ok(())
+        } else {
+            Err(EPERM)
+        }
+    }
+
+    /// SETSCHEDULER
+    pub(crate) fn setscheduler(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let [_, wish, level, pid, ..] = *words;
+        let target = self.named(slot, pid)?;
+        if !self.processes[target].alive() {
+            return Err(ESRCH);
+        }
+        let realtime = match (wish as u32, level) {
+            (SCHED_FIFO | SCHED_RR, 1..=99) => level as u32,
+            (0 | SCHED_BATCH | SCHED_IDLE, 0) => 0,
+            _ => return Err(EINVAL),
+        };
+        self.may_schedule(slot, target)?;
+        if realtime != 0 && self.processes[slot].creds.euid != 0 {
+            return Err(EPERM);
+        }
+        let scheduling = &mut self.processes[target].scheduling;
+        scheduling.policy = wish as u32;
+        scheduling.realtime = realtime;
+        self.apply(target);
+        done(0)
+    }
+
+    /// GETSCHEDULER: policy and real-time priority.
+    pub(crate) fn getscheduler(&mut self, slot: Slot, pid: u64) -> Result<Outcome, Errno> {
+        let target = self.named(slot, pid)?;
+        let scheduling = self.processes[target].scheduling;
+        Ok(Outcome::words(&[
+            scheduling.policy as u64,
+            scheduling.realtime as u64,
+        ]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_do_not_overlap() {
+        let nice = |nice| Scheduling {
+            nice,
+            ..Scheduling::default()
+        };
+        let realtime = |realtime| Scheduling {
+            policy: SCHED_RR,
+            realtime,
+            nice: 0,
+        };
+        assert_eq!(of(&nice(0)), priority::NORMAL);
+        assert!(of(&nice(19)) > IDLE);
+        assert!(of(&realtime(1)) > of(&nice(-20)));
+        assert_eq!(of(&realtime(99)), CEILING);
+        assert!(of(&realtime(50)) > of(&realtime(10)));
+    }
+}

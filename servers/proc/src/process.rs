@@ -1,0 +1,256 @@
+//! The records: process, thread, and what a thread waits for.
+
+use crate::limits::Limits;
+use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
+use crate::system::Domain;
+use crate::table::{Slot, NONE};
+use crate::timers::Timer;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use cairn_abi::{Id, Token};
+use cairn_idl::label;
+use cairn_idl::proc::Credentials;
+
+/// What a thread that called waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Held {
+    #[default]
+    Nothing,
+    /// WAIT.
+    Child(crate::wait::Wanted),
+    /// STOP_SELF: until it is continued.
+    Continue,
+    /// FORK with VFORK: until the child has exec'ed or ended. The child's number.
+    Vfork(u32),
+    /// FUTEX with its key and deadline (0 = none).
+    Futex(u64, u64),
+}
+
+#[derive(Debug)]
+pub struct Thread {
+    /// The nucleus's name for it.
+    pub id: Id,
+    pub tid: u32,
+    pub held: Held,
+    /// The call that is held.
+    pub token: Token,
+    /// Signals for this thread only.
+    pub queue: Queue,
+}
+
+/// A change of state that the parent has not been told by WAIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Report {
+    #[default]
+    Nothing,
+    Stopped(u32),
+    Continued,
+}
+
+/// What a process does with signals, as it told by SIGNAL_STATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispositions {
+    pub ignored: u64,
+    pub caught: u64,
+    /// Its children become no zombies.
+    pub no_zombies: bool,
+    /// No SIGCHLD for stopped children.
+    pub no_stop_signal: bool,
+}
+
+impl Default for Dispositions {
+    fn default() -> Self {
+        Dispositions {
+            ignored: IGNORED_BY_DEFAULT,
+            caught: 0,
+            no_zombies: false,
+            no_stop_signal: false,
+        }
+    }
+}
+
+/// Names of what a process runs; shared by those that forked without exec.
+#[derive(Debug, Default)]
+pub struct Text {
+    pub path: Vec<u8>,
+    /// NUL-separated.
+    pub command_line: Vec<u8>,
+}
+
+/// Dispatching as sched_setscheduler and nice know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    pub nice: i32,
+    pub policy: u32,
+    pub realtime: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Process {
+    pub used: bool,
+    /// Counts the users of this record, so that a late pulse for an earlier one is recognised.
+    pub generation: u32,
+    pub pid: u32,
+    /// Wait status of a zombie.
+    pub ended: Option<u32>,
+    /// It will be ended as soon as the present message is done with.
+    pub doomed: bool,
+    pub domain: Domain,
+    pub threads: Vec<Thread>,
+
+    pub parent: Slot,
+    pub first_child: Slot,
+    pub last_child: Slot,
+    pub next: Slot,
+    pub previous: Slot,
+    /// Children that are zombies; children with a report.
+    pub zombies: u32,
+    pub reports: u32,
+
+    pub group: Slot,
+    /// Index in the group's list of members.
+    pub group_at: u32,
+
+    pub creds: Credentials,
+    pub queue: Queue,
+    pub dispositions: Dispositions,
+    /// A stop signal was taken and not acted upon yet; SIGCONT came after it.
+    pub stop_taken: bool,
+    pub stop_cancelled: bool,
+    /// The signal that stopped it.
+    pub stopped: Option<u32>,
+    pub report: Report,
+    pub exit_signal: u32,
+    /// Sent when the parent ends.
+    pub death_signal: u32,
+    pub subreaper: bool,
+    pub executed: bool,
+    pub dumpable: u32,
+    pub keep_capabilities: u32,
+    pub no_new_privileges: bool,
+    /// The parent waits in vfork.
+    pub vfork_parent: bool,
+
+    pub scheduling: Scheduling,
+    pub limits: Rc<Limits>,
+    pub text: Rc<Text>,
+    pub comm: [u8; 16],
+    /// Index 0 is the interval timer.
+    pub timers: Vec<Timer>,
+    /// CPU time when it ended; of waited-for children.
+    pub cpu: u64,
+    pub child_cpu: u64,
+    pub peak_pages: u64,
+    pub child_peak_pages: u64,
+    pub start: u64,
+    pub foreground: u32,
+}
+
+/// What a child has from its parent.
+pub struct Inheritance {
+    pub creds: Credentials,
+    pub dispositions: Dispositions,
+    pub scheduling: Scheduling,
+    pub limits: Rc<Limits>,
+    pub text: Rc<Text>,
+    pub comm: [u8; 16],
+    pub dumpable: u32,
+    pub no_new_privileges: bool,
+    pub foreground: u32,
+}
+
+impl Process {
+    /// Neither free nor ended nor about to be.
+    pub fn alive(&self) -> bool {
+        self.used && self.ended.is_none() && !self.doomed
+    }
+
+    pub fn label(&self) -> u64 {
+        label::make(self.creds.euid, self.creds.egid)
+    }
+
+    /// Value of the badge by which its death is told.
+    pub fn watch_badge(&self, slot: Slot) -> u64 {
+        slot as u64 | (self.generation as u64) << 32
+    }
+
+    pub fn bequeath(&self) -> Inheritance {
+        Inheritance {
+            creds: self.creds,
+            dispositions: self.dispositions,
+            scheduling: self.scheduling,
+            limits: self.limits.clone(),
+            text: self.text.clone(),
+            comm: self.comm,
+            dumpable: self.dumpable,
+            no_new_privileges: self.no_new_privileges,
+            foreground: self.foreground,
+        }
+    }
+
+    /// Begin a life with this inheritance; the lists keep their memory, so that a fork allocates nothing.
+    pub fn reset(&mut self, from: Inheritance) {
+        self.used = true;
+        self.generation = self.generation.wrapping_add(1);
+        self.ended = None;
+        self.doomed = false;
+        self.domain = Domain::NONE;
+        self.threads.clear();
+        self.timers.clear();
+        self.parent = NONE;
+        self.first_child = NONE;
+        self.last_child = NONE;
+        self.next = NONE;
+        self.previous = NONE;
+        self.zombies = 0;
+        self.reports = 0;
+        self.group = NONE;
+        self.creds = from.creds;
+        self.queue.discard(u64::MAX);
+        self.dispositions = from.dispositions;
+        self.stop_taken = false;
+        self.stop_cancelled = false;
+        self.stopped = None;
+        self.report = Report::Nothing;
+        self.exit_signal = SIGCHLD;
+        self.death_signal = 0;
+        self.subreaper = false;
+        self.executed = false;
+        self.dumpable = from.dumpable;
+        self.keep_capabilities = 0;
+        self.no_new_privileges = from.no_new_privileges;
+        self.vfork_parent = false;
+        self.scheduling = from.scheduling;
+        self.limits = from.limits;
+        self.text = from.text;
+        self.comm = from.comm;
+        self.cpu = 0;
+        self.child_cpu = 0;
+        self.peak_pages = 0;
+        self.child_peak_pages = 0;
+        self.foreground = from.foreground;
+    }
+
+    /// The thread that the nucleus calls `id`.
+    pub fn thread(&mut self, id: Id) -> Option<&mut Thread> {
+        self.threads.iter_mut().find(|t| t.id == id)
+    }
+
+    /// `comm` from the last part of a path, at most 15 bytes.
+    pub fn set_comm(&mut self, path: &[u8]) {
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
+        let name = &name[..name.len().min(15)];
+        self.comm = [0; 16];
+        self.comm[..name.len()].copy_from_slice(name);
+    }
+
+    /// The information of a SIGCHLD about this process.
+    pub fn child_info(&self, code: i32, status: u32) -> Info {
+        Info {
+            signal: SIGCHLD,
+            code,
+            sender: self.pid as u64 | (self.creds.ruid as u64) << 32,
+            value: status as u64,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! What ps, top and /proc want to know: processes, their state, times and texts, and the system's load.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::system::{Errno, System};
+use crate::table::{Slot, NONE};
+use alloc::vec::Vec;
+use cairn_abi::layout::PAGE;
+use cairn_abi::service::thread;
+use cairn_idl::errno::{EFAULT, EINVAL, ESRCH};
+use cairn_rt::Received;
+
+/// Bytes of `struct rusage`.
+pub const USAGE_BYTES: usize = 144;
+/// Bytes of `cairn_idl::proc::Status`.
+const STATUS_BYTES: usize = 288;
+/// Numbers told in one answer of PIDS or TIDS.
+const LIST_MOST: usize = 4096;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// `struct rusage` with what is known here: all CPU time counts as user time, as the system's part is spent in other processes.
+pub fn usage(cpu: u64, peak_pages: u64) -> [u8; USAGE_BYTES] {
+    let mut bytes = [0; USAGE_BYTES];
+    let words = [
+        cpu / SECOND,
+        cpu % SECOND / 1000,
+        0,
+        0,
+        peak_pages * (PAGE / 1024),
+    ];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// Load averages over 1, 5 and 15 minutes, in 1/65536, brought up to date when somebody asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    averages: [u64; 3],
+    /// Up to when, in steps.
+    steps: u64,
+}
+
+impl Load {
+    const STEP: u64 = 5 * SECOND;
+    /// 65536 · e^(−5 s / 1, 5, 15 min).
+    const DECAY: [u64; 3] = [60_296, 64_453, 65_173];
+
+    /// Until `now` there were `running` threads that wanted to run.
+    fn update(&mut self, now: u64, running: u64) -> [u64; 3] {
+        let steps = now / Self::STEP;
+        let count = steps.saturating_sub(self.steps);
+        self.steps = steps;
+        for (average, decay) in self.averages.iter_mut().zip(Self::DECAY) {
+            let kept = power(decay, count);
+            *average = (*average * kept + running * 65536 * (65536 - kept)) >> 16;
+        }
+        self.averages
+    }
+}
+
+/// `base`^`exponent` of numbers in 1/65536.
+fn power(base: u64, exponent: u64) -> u64 {
+    let (mut result, mut base, mut exponent) = (65536, base, exponent);
+    while exponent != 0 {
+        if exponent & 1 != 0 {
+            result = (result * base) >> 16;
+        }
+        base = (base * base) >> 16;
+        exponent >>= 1;
+    }
+    result
+}
+
+impl<S: System> Manager<S> {
+    /// CPU time of a process so far.
+    fn cpu_of(&mut self, slot: Slot) -> u64 {
+        let process = &self.processes[slot];
+        if process.ended.is_some() {
+            return process.cpu;
+        }
+        let domain = process.domain;
+        self.system.cpu(domain)
+    }
+
+    /// RUSAGE
+    pub(crate) fn rusage(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let who = message.words[1] as i32;
+        let own = self.cpu_of(slot);
+        let (cpu, pages) = match who {
+            0 => {
+                let domain = self.processes[slot].domain.id;
+                let resident = self.system.space(domain).resident;
+                let process = &mut self.processes[slot];
+                process.peak_pages = process.peak_pages.max(resident);
+                (own, process.peak_pages)
+            }
+            1 => {
+                let domain = self.processes[slot].domain;
+                let info = self
+                    .system
+                    .control(domain, message.token as u32, thread::INFO, [0; 3]);
+                (info.map_or(own, |words| words[0]), 0)
+            }
+            -1 => {
+                let process = &self.processes[slot];
+                (process.child_cpu, process.child_peak_pages)
+            }
+            _ => return Err(EINVAL),
+        };
+        if message.in_len >= USAGE_BYTES {
+            self.answer(message, &usage(cpu, pages))?;
+        }
+        let children = self.processes[slot].child_cpu;
+        Ok(Outcome::words(&[0, cpu, 0, children, 0]))
+    }
+
+    /// PIDS
+    pub(crate) fn pids(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let room = (message.in_len / 4).min(LIST_MOST);
+        let first = message.words[1].max(1);
+        let found: Vec<u32> = (first..self.numbers.end() as u64)
+            .filter(|pid| self.numbers.process(*pid).is_some())
+            .map(|pid| pid as u32)
+            .take(room)
+            .collect();
+        self.answer_list(message, &found)
+    }
+
+    /// TIDS
+    pub(crate) fn tids(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
+        let room = (message.in_len / 4).min(LIST_MOST);
+        let process = &self.processes[slot];
+        let mut found: Vec<u32> = process.threads.iter().map(|t| t.tid).collect();
+        if !found.contains(&process.pid) {
+            found.push(process.pid);
+        }
+        found.sort_unstable();
+        found.truncate(room);
+        self.answer_list(message, &found)
+    }
+
+    fn answer_list(&mut self, message: &Received, list: &[u32]) -> Result<Outcome, Errno> {
+        let bytes: Vec<u8> = list.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.answer(message, &bytes)?;
+        done(list.len() as i64)
+    }
+
+    /// Threads of a process that run or are ready.
+    fn running(&mut self, slot: Slot) -> u64 {
+        if !self.processes[slot].alive() || self.processes[slot].stopped.is_some() {
+            return 0;
+        }
+        let domain = self.processes[slot].domain;
+        let mut count = 0;
+        for at in 0..self.processes[slot].threads.len() {
+            let id = self.processes[slot].threads[at].id;
+            let info = self.system.control(domain, id, thread::INFO, [0; 3]);
+            count += matches!(info, Ok(words) if words[1] == 0) as u64;
+        }
+        count
+    }
+
+    /// STATUS
+    pub(crate) fn status(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
+        if message.in_len < STATUS_BYTES {
+            return Err(EINVAL);
+        }
+        let cpu = self.cpu_of(slot);
+        let running = self.running(slot);
+        let process = &self.processes[slot];
+        let space = if process.ended.is_none() {
+            let domain = process.domain.id;
+            self.system.space(domain)
+        } else {
+            Default::default()
+        };
+        let process = &mut self.processes[slot];
+        process.peak_pages = process.peak_pages.max(space.resident);
+        let process = &self.processes[slot];
+        let state = match (process.ended, process.stopped) {
+            (Some(_), _) => b'Z',
+            (None, Some(_)) => b'T',
+            _ if running > 0 => b'R',
+            _ => b'S',
+        };
+        let group = &self.groups[process.group];
+        let session = &self.sessions[group.session];
+        let parent = match process.parent {
+            NONE => 0,
+            parent => self.processes[parent].pid,
+        };
+        let pending = process
+            .threads
+            .iter()
+            .fold(process.queue.pending(), |all, t| all | t.queue.pending());
+        let mut bytes = Vec::with_capacity(STATUS_BYTES);
+        let words = [
+            process.pid,
+            parent,
+            group.pgid,
+            session.sid,
+            session.terminal,
+            process.foreground,
+            state as u32,
+            process.threads.len() as u32,
+        ];
+        bytes.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+        bytes.extend(process.comm);
+        bytes.extend(crate::credentials::encode(&process.creds));
+        bytes.extend(process.scheduling.nice.to_le_bytes());
+        let longs = [
+            cpu,
+            process.child_cpu,
+            process.start,
+            space.resident,
+            space.mapped,
+            space.shared,
+            process.dispositions.ignored,
+            process.dispositions.caught,
+            pending,
+        ];
+        bytes.extend(longs.iter().flat_map(|w| w.to_le_bytes()));
+        bytes.extend(process.domain.id.to_le_bytes());
+        bytes.extend(process.exit_signal.to_le_bytes());
+        self.answer(message, &bytes)?;
+        done(0)
+    }
+
+    /// TEXT
+    pub(crate) fn text(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
+        let process = &self.processes[slot];
+        let texts = process.text.clone();
+        let text = match message.words[2] {
+            _ if process.ended.is_some() => &[][..],
+            0 => &texts.command_line[..],
+            1 => &texts.path[..],
+            _ => return Err(EINVAL),
+        };
+        let text = &text[..text.len().min(message.in_len)];
+        self.answer(message, text)?;
+        done(text.len() as i64)
+    }
+
+    /// LOAD
+    pub(crate) fn load(&mut self) -> Result<Outcome, Errno> {
+        let mut running = 0;
+        for slot in 1..self.processes.end() {
+            if self.processes[slot].used {
+                running += self.running(slot);
+            }
+        }
+        let now = self.system.now();
+        let averages = self.load.update(now, running);
+        let idle = self.system.idle();
+        Ok(Outcome::words(&[
+            self.processes.len() as u64,
+            self.forks,
+            running,
+            averages[0],
+            averages[1],
+            averages[2],
+            self.numbers.last() as u64,
+            idle,
+        ]))
+    }
+
+    /// PREFIXES
+    pub(crate) fn prefix_table(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let bytes = self.prefixes.table();
+        let length = bytes.len().min(message.in_len);
+        let n = match length {
+            0 => 0,
+            _ => self
+                .system
+                .write(message.token, 0, &bytes[..length])
+                .map_err(|_| EFAULT)?,
+        };
+        done(n as i64)
+    }
+
+    /// NOTE_FOREGROUND
+    pub(crate) fn note_foreground(&mut self, pid: u64, group: u64) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        // Every process of the session has the same terminal.
+        let session = self.session_of(slot);
+        for other in 1..self.processes.end() {
+            if self.processes[other].used && self.session_of(other) == session {
+                self.processes[other].foreground = group as u32;
+            }
+        }
+        done(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_idl::proc::Status;
+    use core::mem::{offset_of, size_of};
+
+    #[test]
+    fn status_has_the_layout_of_the_interface() {
+        assert_eq!(size_of::<Status>(), STATUS_BYTES);
+        assert_eq!(offset_of!(Status, comm), 32);
+        assert_eq!(offset_of!(Status, creds), 48);
+        assert_eq!(offset_of!(Status, nice), 204);
+        assert_eq!(offset_of!(Status, cpu), 208);
+        assert_eq!(offset_of!(Status, pending), 272);
+        assert_eq!(offset_of!(Status, domain), 280);
+    }
+
+    #[test]
+    fn load_goes_to_the_number_of_running_threads_and_back() {
+        let mut load = Load::default();
+        load.update(0, 0);
+        let minute = load.update(60 * SECOND, 2);
+        assert!(minute[0] > minute[1] && minute[1] > minute[2]);
+        let long = load.update(24 * 3600 * SECOND, 2);
+        assert!((130_000..=131_072).contains(&long[2]), "{long:?}");
+        assert_eq!(load.update(48 * 3600 * SECOND, 0), [0; 3]);
+    }
+}

@@ -1,0 +1,83 @@
+//! Small settings: prctl, the host's name, power.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::signal::LAST;
+use crate::system::{Errno, System};
+use crate::table::Slot;
+use cairn_idl::errno::{EINVAL, EPERM};
+use cairn_rt::Received;
+
+const SET_PDEATHSIG: u64 = 1;
+const GET_PDEATHSIG: u64 = 2;
+const GET_DUMPABLE: u64 = 3;
+const SET_DUMPABLE: u64 = 4;
+const GET_KEEPCAPS: u64 = 7;
+const SET_KEEPCAPS: u64 = 8;
+const SET_NAME: u64 = 15;
+const GET_NAME: u64 = 16;
+const SET_CHILD_SUBREAPER: u64 = 36;
+const GET_CHILD_SUBREAPER: u64 = 37;
+const SET_NO_NEW_PRIVS: u64 = 38;
+const GET_NO_NEW_PRIVS: u64 = 39;
+
+impl<S: System> Manager<S> {
+    /// PRCTL. What Linux would store through a pointer comes back in w1.
+    pub(crate) fn prctl(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let [_, option, value, ..] = message.words;
+        match option {
+            SET_NAME => {
+                let length = message.out_len.min(15);
+                let name = self.bytes(message, 0, length)?;
+                let end = name.iter().position(|b| *b == 0).unwrap_or(length);
+                let comm = &mut self.processes[slot].comm;
+                *comm = [0; 16];
+                comm[..end].copy_from_slice(&name[..end]);
+                return done(0);
+            }
+            GET_NAME => {
+                let comm = self.processes[slot].comm;
+                self.answer(message, &comm[..message.in_len.min(16)])?;
+                return done(0);
+            }
+            _ => {}
+        }
+        let process = &mut self.processes[slot];
+        match option {
+            SET_PDEATHSIG if value <= LAST as u64 => process.death_signal = value as u32,
+            GET_PDEATHSIG => return Ok(Outcome::words(&[0, process.death_signal as u64])),
+            GET_DUMPABLE => return done(process.dumpable as i64),
+            SET_DUMPABLE if value <= 1 => process.dumpable = value as u32,
+            GET_KEEPCAPS => return done(process.keep_capabilities as i64),
+            SET_KEEPCAPS if value <= 1 => process.keep_capabilities = value as u32,
+            SET_CHILD_SUBREAPER => {
+                let before = core::mem::replace(&mut process.subreaper, value != 0);
+                self.subreapers = self.subreapers + (value != 0) as u32 - before as u32;
+            }
+            GET_CHILD_SUBREAPER => return Ok(Outcome::words(&[0, process.subreaper as u64])),
+            SET_NO_NEW_PRIVS if value == 1 => process.no_new_privileges = true,
+            GET_NO_NEW_PRIVS => return done(process.no_new_privileges as i64),
+            _ => return Err(EINVAL),
+        }
+        done(0)
+    }
+
+    /// SETHOSTNAME
+    pub(crate) fn sethostname(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        if message.out_len > 64 {
+            return Err(EINVAL);
+        }
+        let name = self.bytes(message, 0, message.out_len)?;
+        self.prefixes.set_hostname(&name);
+        done(0)
+    }
+
+    /// POWER
+    pub(crate) fn power(&mut self, how: u64, code: u64) -> Result<Outcome, Errno> {
+        if how > 2 {
+            return Err(EINVAL);
+        }
+        self.system.power(how, code & 0xff);
+        Err(EPERM)
+    }
+}

@@ -1,0 +1,99 @@
+//! Stopping and continuing, and telling the parent about it.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::process::{Held, Report};
+use crate::signal::{bit, code, SIGCONT, SIGSTOP, STOPS};
+use crate::system::{Errno, System};
+use crate::table::{Slot, NONE};
+use cairn_idl::errno::EINVAL;
+use cairn_rt::Received;
+
+impl<S: System> Manager<S> {
+    /// Stop all threads of a live process.
+    pub(crate) fn stop(&mut self, slot: Slot, signal: u32) {
+        if self.processes[slot].stopped.is_some() || !self.processes[slot].alive() {
+            return;
+        }
+        let (domain, group, parent) = {
+            let p = &mut self.processes[slot];
+            p.stopped = Some(signal);
+            (p.domain, p.group, p.parent)
+        };
+        self.system.stop(domain);
+        self.groups[group].stopped += 1;
+        self.set_report(slot, Report::Stopped(signal));
+        self.announce(slot, parent, code::STOPPED, signal);
+    }
+
+    /// Undo it. Calls of STOP_SELF return.
+    pub(crate) fn resume(&mut self, slot: Slot) {
+        if self.processes[slot].stopped.take().is_none() {
+            return;
+        }
+        let (domain, group, parent) = {
+            let p = &self.processes[slot];
+            (p.domain, p.group, p.parent)
+        };
+        self.groups[group].stopped -= 1;
+        self.system.resume(domain);
+        for at in 0..self.processes[slot].threads.len() {
+            if self.processes[slot].threads[at].held == Held::Continue {
+                self.release(slot, at, [0; 8]);
+            }
+        }
+        self.set_report(slot, Report::Continued);
+        self.announce(slot, parent, code::CONTINUED, SIGCONT);
+    }
+
+    fn announce(&mut self, slot: Slot, parent: Slot, code: i32, status: u32) {
+        if parent == NONE {
+            return;
+        }
+        let info = self.processes[slot].child_info(code, status);
+        self.wake_waiters(parent);
+        if !self.processes[parent].dispositions.no_stop_signal {
+            self.tell_parent(parent, info);
+        }
+    }
+
+    /// Change what the parent has yet to be told; its count of such children follows.
+    pub(crate) fn set_report(&mut self, slot: Slot, report: Report) {
+        let process = &mut self.processes[slot];
+        let before = core::mem::replace(&mut process.report, report) != Report::Nothing;
+        let after = report != Report::Nothing;
+        let parent = process.parent;
+        if parent != NONE {
+            let reports = &mut self.processes[parent].reports;
+            *reports = *reports + after as u32 - before as u32;
+        }
+    }
+
+    /// STOP_SELF
+    pub(crate) fn stop_self(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        signal: u64,
+    ) -> Result<Outcome, Errno> {
+        let signal = crate::kill::number(signal)?;
+        if signal == 0 || bit(signal) & STOPS == 0 {
+            return Err(EINVAL);
+        }
+        let process = &mut self.processes[slot];
+        process.stop_taken = false;
+        let cancelled = core::mem::take(&mut process.stop_cancelled);
+        let group = process.group;
+        if cancelled
+            || self.first_is_immune(slot, signal)
+            || signal != SIGSTOP && self.is_orphaned(group)
+        {
+            return done(0);
+        }
+        if !self.hold(slot, message.token, Held::Continue) {
+            return done(0);
+        }
+        self.stop(slot, signal);
+        Ok(Outcome::Later)
+    }
+}

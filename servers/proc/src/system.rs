@@ -1,0 +1,136 @@
+//! What the process manager asks of `vm` and of the nucleus. [`crate::native::Native`] asks the real ones, the tests a fake.
+
+use cairn_abi::{Error, Id, Token};
+use cairn_rt::Portal;
+
+/// A Linux error number, positive.
+pub type Errno = i64;
+
+/// A process's domain: the portal to control it and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    pub portal: Portal,
+    pub id: Id,
+}
+
+impl Default for Domain {
+    fn default() -> Self {
+        Domain::NONE
+    }
+}
+
+impl Domain {
+    pub const NONE: Domain = Domain {
+        portal: Portal(0),
+        id: 0,
+    };
+}
+
+/// First registers of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    pub rip: u64,
+    pub rsp: u64,
+    pub rdi: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    pub priority: u8,
+}
+
+/// Where the nucleus enters the personality.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    pub syscall: u64,
+    pub upcall: u64,
+}
+
+/// Pages of a space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    pub resident: u64,
+    pub mapped: u64,
+    pub shared: u64,
+}
+
+pub trait System {
+    /// Monotonic ns.
+    fn now(&mut self) -> u64;
+    /// A line for the system's log.
+    fn log(&mut self, line: &str);
+
+    /// Ns without a runnable thread since boot, 0 if that is not known.
+    fn idle(&mut self) -> u64;
+
+    /// From the out part of a waiting caller.
+    fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error>;
+    /// Into its in part.
+    fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error>;
+    /// Let a caller go on that was left waiting. It may be gone.
+    fn reply(&mut self, token: Token, words: [u64; 8]);
+    fn close(&mut self, portal: Portal);
+    fn notify(&mut self, portal: Portal, value: u64);
+    /// 0 power off, 1 restart, 2 end the emulator with a code. Returns only if there is no power portal.
+    fn power(&mut self, how: u64, code: u64);
+
+    /// A new domain with an empty space.
+    fn create(&mut self) -> Result<Domain, Errno>;
+    /// A new domain with a copy-on-write copy of the parent's space, or sharing it.
+    fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
+    /// exec: nothing but the personality's range stays in the space.
+    fn reset(&mut self, domain: Id) -> Result<(), Errno>;
+    fn space(&mut self, domain: Id) -> Space;
+    /// The domain with most memory.
+    fn biggest(&mut self) -> Option<Id>;
+    /// A memory object of these pages of the manager's own.
+    fn object(&mut self, pages: &[u64], shared_writable: bool) -> Result<Portal, Errno>;
+    fn map_object(
+        &mut self,
+        domain: Id,
+        object: Portal,
+        address: u64,
+        length: u64,
+        prot: u64,
+        flags: u64,
+    ) -> Result<(), Errno>;
+    fn map(
+        &mut self,
+        domain: Id,
+        address: u64,
+        length: u64,
+        prot: u64,
+        flags: u64,
+    ) -> Result<(), Errno>;
+    fn write_into(&mut self, domain: Id, address: u64, bytes: &[u8]) -> Result<(), Errno>;
+    fn read_from(&mut self, domain: Id, address: u64, bytes: &mut [u8]) -> Result<(), Errno>;
+
+    /// Turn, label and death watch of a new domain.
+    fn set_up(
+        &mut self,
+        domain: Domain,
+        entries: Entries,
+        label: u64,
+        watch: u64,
+    ) -> Result<(), Errno>;
+    fn set_label(&mut self, domain: Domain, label: u64);
+    fn copy_table(&mut self, from: Domain, to: Domain) -> Result<(), Errno>;
+    /// A copy of one of the manager's portals into a slot of the domain.
+    fn put(&mut self, domain: Domain, portal: Portal, slot: u32) -> Result<(), Errno>;
+    /// A new thread that does not run yet.
+    fn thread(&mut self, domain: Domain, start: &Start) -> Result<Id, Errno>;
+    /// An operation of [`cairn_abi::service::thread`].
+    fn control(
+        &mut self,
+        domain: Domain,
+        thread: Id,
+        operation: u8,
+        arguments: [u64; 3],
+    ) -> Result<[u64; 8], Error>;
+    fn stop(&mut self, domain: Domain);
+    fn resume(&mut self, domain: Domain);
+    fn keep_only(&mut self, domain: Domain, thread: Id);
+    fn close_on_exec(&mut self, domain: Domain);
+    /// CPU time of the domain in ns.
+    fn cpu(&mut self, domain: Domain) -> u64;
+    /// End the domain, tell `vm`, close its portal.
+    fn destroy(&mut self, domain: Domain);
+}
