@@ -20,7 +20,7 @@ pub const EXEC: u64 = 5;
 /// w1 idtype (P_ALL 0, P_PID 1, P_PGID 2), w2 id, w3 options (WNOHANG 1, WUNTRACED/WSTOPPED 2, WEXITED 4, WCONTINUED 8, WNOWAIT 0x0100_0000); in: `struct rusage` (144 bytes) if it has room
 /// → w0 pid (0 with WNOHANG and nothing), w1 wait status, w2 uid. Interruptible. ECHILD.
 pub const WAIT: u64 = 6;
-/// w1 pid as in kill(2) (0, −1, −pgid too), w2 signal (0 = check).
+/// w1 pid as in kill(2) (0, −1, −pgid too), w2 signal (0 = check), w3 si_code and w4 si_value of sigqueue(3) (w3 negative, and one process only; 0 for kill).
 pub const KILL: u64 = 7;
 /// w1 tgid (−1 = any), w2 tid, w3 signal, w4 si_code, w5 si_value.
 pub const TGKILL: u64 = 8;
@@ -51,6 +51,7 @@ pub const GETPRIORITY: u64 = 20;
 pub const SETPRIORITY: u64 = 21;
 /// w1 policy, w2 priority, w3 pid → 0. (sched_setscheduler: SCHED_FIFO 1 and SCHED_RR 2 for root.)
 pub const SETSCHEDULER: u64 = 22;
+/// w1 pid → w0 policy, w1 real-time priority.
 pub const GETSCHEDULER: u64 = 23;
 /// w1 index of the prefix table → w7 the mount portal.
 pub const MOUNT_PORTAL: u64 = 24;
@@ -66,9 +67,11 @@ pub const POWER: u64 = 28;
 pub const PRLIMIT: u64 = 29;
 /// POSIX timers: w1 0 create (w2 signal, w3 si_value → w0 id), 1 set (w2 id, w3 value ns absolute monotonic or 0, w4 interval ns → w1 left, w2 interval), 2 get, 3 delete, 4 overrun.
 pub const TIMER: u64 = 30;
-/// Shared futex (between processes): w1 0 wait / 1 wake, w2 key (memory object and offset), w3 count → woken.
+/// Shared futex (between processes): w1 0 wait / 1 wake, w2 key (memory object and offset), w3 count → woken. Wait: w4 address of the word and w5 its expected value (looked at again
+/// in order with wakes: EAGAIN; w4 = 0: not looked at), w6 absolute monotonic deadline (0 = none; ETIMEDOUT). Interruptible.
 pub const FUTEX: u64 = 31;
-/// w1 option, w2.. : PR_SET_NAME (15: out part), PR_SET_PDEATHSIG (1), PR_SET_CHILD_SUBREAPER (36), …
+/// w1 option, w2.. : PR_SET_NAME (15: out part), PR_SET_PDEATHSIG (1), PR_SET_CHILD_SUBREAPER (36), … → w0 as prctl(2), w1 what it would store through a pointer
+/// (PR_GET_PDEATHSIG, PR_GET_CHILD_SUBREAPER). PR_GET_NAME: in part of 16 bytes.
 pub const PRCTL: u64 = 32;
 
 /// *System.* w1 domain id → w0 pid, w1 pgid, w2 sid, w3 controlling terminal, w4 bits: 1 = SIGTTIN ignored or blocked, 2 = SIGTTOU ignored, 4 = process group is orphaned, 8 = is session leader.
