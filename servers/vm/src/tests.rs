@@ -1,1 +1,242 @@
+//! The whole manager on the simulated nucleus: what programs see in their memory, and that no frame is lost or freed too early.
 
+mod cases;
+mod model;
+
+use crate::fake::Machine;
+use crate::frames::Frames;
+use crate::nucleus::{Answer, Frame, Pass};
+use crate::request::Request;
+use crate::space::{Start, Vm};
+use cairn_abi::layout::{PAGE, SYSTEM_PAGE};
+use cairn_abi::service::memory::prot as access;
+use cairn_abi::{fault, received, Id};
+use cairn_idl::vm::{self, prot, BADGE_CONTROL};
+use std::collections::HashMap;
+
+pub const RW: u64 = prot::READ | prot::WRITE;
+const INIT: Id = 1;
+const INIT_SPACE: u32 = 7;
+/// Frames of the boot archive.
+const ARCHIVE_FRAMES: u32 = 5;
+
+/// A machine with `vm` on it, and the programs as far as `vm` sees them.
+pub struct World {
+    pub vm: Vm<Machine>,
+    token: u64,
+}
+
+impl World {
+    pub fn new(frames: u32) -> World {
+        let mut machine = Machine::new();
+        machine.add_space(INIT_SPACE);
+        let start = Start {
+            free: vec![(1000, frames)],
+            archive: (500, ARCHIVE_FRAMES),
+            used: 0,
+            init: INIT,
+            init_space: INIT_SPACE,
+        };
+        for frame in 500..500 + ARCHIVE_FRAMES {
+            machine.frame(frame).fill(frame as u8);
+        }
+        let table = Frames::new(&start.free, &[start.archive]);
+        World {
+            vm: Vm::new(machine, table, &start),
+            token: 100,
+        }
+    }
+
+    pub fn request(&mut self, request: Request) -> (u64, Option<Answer>) {
+        self.token += 1;
+        let request = Request {
+            token: self.token,
+            ..request
+        };
+        (self.token, self.vm.handle(&request))
+    }
+
+    /// A call; the answer must come at once.
+    pub fn call_badge(&mut self, sender: Id, badge: u64, words: &[u64]) -> Answer {
+        let (token, answer) = self.request(Request {
+            words: Answer::new(words).words,
+            badge,
+            sender,
+            out_len: self.vm.nucleus.out.len(),
+            in_len: self.vm.nucleus.input.len(),
+            ..Request::default()
+        });
+        match answer {
+            Some(answer) => answer,
+            None => {
+                let (to, answer) = self.vm.nucleus.replies.pop().expect("a reply");
+                assert_eq!(to, token);
+                answer
+            }
+        }
+    }
+
+    pub fn call(&mut self, sender: Id, words: &[u64]) -> i64 {
+        self.call_badge(sender, 0, words).words[0] as i64
+    }
+
+    pub fn control(&mut self, words: &[u64]) -> i64 {
+        self.call_badge(INIT, BADGE_CONTROL, words).words[0] as i64
+    }
+
+    fn made(&mut self, words: &[u64]) -> Result<Id, i64> {
+        let answer = self.call_badge(INIT, BADGE_CONTROL, words);
+        match answer.words[0] as i64 {
+            0 => Ok(answer.words[1] as Id),
+            error => Err(error),
+        }
+    }
+
+    /// A new Linux domain.
+    pub fn create(&mut self) -> Id {
+        self.made(&[vm::CREATE, 0, 1]).expect("a domain")
+    }
+
+    pub fn fork(&mut self, parent: Id) -> Result<Id, i64> {
+        self.made(&[vm::FORK, u64::from(parent), 0])
+    }
+
+    pub fn destroy(&mut self, id: Id) {
+        self.vm.nucleus.kill(id);
+        assert_eq!(self.control(&[vm::DESTROY, u64::from(id)]), 0);
+    }
+
+    /// Private anonymous memory at an address.
+    pub fn map(&mut self, id: Id, page: u64, pages: u64) {
+        let words = [vm::MAP, page * PAGE, pages * PAGE, RW, vm::flags::FIXED];
+        assert_eq!(self.call(id, &words), (page * PAGE) as i64);
+    }
+
+    /// What the processor does at an access: the frame, or the detail of the refusal.
+    pub fn touch(&mut self, id: Id, page: u64, write: bool) -> Result<Frame, u64> {
+        for _ in 0..4 {
+            let slot = self.vm.nucleus.domain_of(id).space;
+            let space = &self.vm.nucleus.spaces[&slot];
+            let needed = if write { access::WRITE } else { access::READ };
+            let present = space.maps.get(&page);
+            if let Some(&(frame, bits)) = present {
+                if bits & needed != 0 {
+                    return Ok(frame);
+                }
+            }
+            let access = if write { fault::WRITE } else { 0 };
+            let request = Request {
+                kind: received::kind::FAULT,
+                words: Answer::new(&[page * PAGE + 8, access, 0, 0]).words,
+                badge: space.badge,
+                sender: id,
+                ..Request::default()
+            };
+            let Some(answer) = self.request(request).1 else {
+                return Err(99);
+            };
+            if answer.words[0] == fault::REFUSED {
+                return Err(answer.words[1]);
+            }
+        }
+        panic!("page {page:#x} faults for ever");
+    }
+
+    pub fn read(&mut self, id: Id, page: u64) -> Result<u8, u64> {
+        let frame = self.touch(id, page, false)?;
+        let bytes = self.vm.nucleus.frame(frame);
+        assert!(bytes.iter().all(|b| *b == bytes[0]), "torn page");
+        Ok(bytes[0])
+    }
+
+    pub fn write(&mut self, id: Id, page: u64, value: u8) -> Result<(), u64> {
+        let frame = self.touch(id, page, true)?;
+        self.vm.nucleus.frame(frame).fill(value);
+        Ok(())
+    }
+
+    /// A memory object of these pages of a domain (0 = hole) → badge of its portal.
+    pub fn object(&mut self, id: Id, pages: &[u64], writable: bool) -> Result<u64, i64> {
+        self.vm.nucleus.out = pages
+            .iter()
+            .flat_map(|p| (p * PAGE).to_le_bytes())
+            .collect();
+        let answer = self.call_badge(id, 0, &[vm::OBJECT_CREATE, 0, u64::from(writable)]);
+        self.vm.nucleus.out.clear();
+        match (answer.words[0] as i64, answer.pass) {
+            (0, Some(Pass::Mint(badge))) => Ok(badge),
+            (error, _) => Err(error),
+        }
+    }
+
+    pub fn close_object(&mut self, badge: u64) {
+        let closed = Request {
+            kind: received::kind::PULSE,
+            words: Answer::new(&[cairn_abi::pulse::CLOSED]).words,
+            badge,
+            ..Request::default()
+        };
+        assert!(self.request(closed).1.is_none());
+    }
+
+    /// Every reference is counted once, every mapping is allowed, every frame is somewhere.
+    pub fn audit(&self) {
+        let vm = &self.vm;
+        let mut counts: HashMap<Frame, u32> = HashMap::new();
+        *counts.entry(vm.zeroes).or_default() += 1;
+        for frame in &vm.nucleus.owned {
+            *counts.entry(*frame).or_default() += 1;
+        }
+        let mut mapped: HashMap<usize, u64> = HashMap::new();
+        for (_, space) in vm.spaces.iter() {
+            let mut pages = HashMap::new();
+            let mut resident = 0;
+            let mut end = 0;
+            for region in space.regions.iter() {
+                assert!(region.start >= end && region.end > region.start);
+                end = region.end;
+                if region.object != crate::region::ANONYMOUS {
+                    *mapped.entry(region.object as usize).or_default() += region.pages();
+                }
+                for page in region.start..region.end {
+                    if let Some(found) = space.pages.get(page) {
+                        assert!(!(found.cow && region.shared()));
+                        pages.insert(page, (found, region.prot));
+                        *counts.entry(found.frame).or_default() += 1;
+                        resident += 1;
+                    }
+                }
+            }
+            assert_eq!(resident, space.pages.resident(), "pages outside regions");
+            assert_eq!(
+                space.mapped,
+                space.regions.iter().map(|r| r.pages()).sum::<u64>()
+            );
+            for (page, (frame, bits)) in &vm.nucleus.spaces[&space.slot].maps {
+                if *page == SYSTEM_PAGE / PAGE {
+                    continue;
+                }
+                let (found, prot) = pages[page];
+                assert_eq!(found.frame, *frame, "stale mapping of page {page:#x}");
+                let allowed = crate::space::hardware(prot, found.cow);
+                assert_eq!(bits & !allowed, 0, "page {page:#x} allows too much");
+            }
+        }
+        for (i, object) in vm.objects.iter() {
+            assert_eq!(object.mapped, mapped.remove(&i).unwrap_or(0));
+            assert!(!object.unused());
+            for chunk in object.pages.overlapping(0, u64::MAX) {
+                for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
+                    *counts.entry(chunk.frames[bit]).or_default() += 1;
+                }
+            }
+        }
+        assert!(mapped.is_empty());
+        let mut used = 0;
+        for (frame, count) in &counts {
+            assert_eq!(vm.frames.references(*frame), *count, "frame {frame}");
+            used += (*frame >= 1000) as usize;
+        }
+        assert_eq!(vm.frames.free() + used, vm.frames.total(), "lost frames");
+    }
+}

@@ -1,0 +1,707 @@
+//! Single rules, each by its own small story.
+
+use super::*;
+use cairn_abi::layout::{ARCHIVE, LINUX_TOP, PERSONALITY, PERSONALITY_HEAP, USER_TOP};
+use cairn_idl::errno::*;
+use cairn_idl::vm::{advice, flags};
+
+const P: u64 = 0x4000;
+
+#[test]
+fn a_thousand_forks_leave_no_frame_behind() {
+    let mut w = World::new(4096);
+    let parent = w.create();
+    w.map(parent, P, 80);
+    for page in P..P + 70 {
+        w.write(parent, page, page as u8).unwrap();
+    }
+    // The first ones fill pools and caches.
+    for _ in 0..40 {
+        let first = w.fork(parent).unwrap();
+        w.destroy(first);
+    }
+    let free = w.vm.frames.free();
+    for round in 0..1000 {
+        let child = w.fork(parent).unwrap();
+        for page in P..P + 10 {
+            assert_eq!(w.read(child, page), Ok(page as u8));
+            w.write(child, page, round as u8).unwrap();
+        }
+        w.destroy(child);
+        assert_eq!(w.vm.frames.free(), free, "round {round}");
+    }
+    for page in P..P + 70 {
+        assert_eq!(w.read(parent, page), Ok(page as u8));
+    }
+    w.audit();
+}
+
+#[test]
+fn a_fork_is_a_few_operations() {
+    let mut w = World::new(4096);
+    let parent = w.create();
+    w.map(parent, P, 40);
+    w.map(parent, P + 60, 40);
+    w.map(parent, 0x7ffe_0000, 30);
+    for page in (P..P + 40)
+        .chain(P + 60..P + 100)
+        .chain(0x7ffe_0000..0x7ffe_001e)
+    {
+        w.write(parent, page, 1).unwrap();
+    }
+    w.vm.nucleus.count.clear();
+    w.fork(parent).unwrap();
+    assert_eq!(w.vm.nucleus.count["share"], 2);
+    w.audit();
+}
+
+#[test]
+fn the_last_holder_of_a_page_writes_without_a_copy() {
+    let mut w = World::new(512);
+    let parent = w.create();
+    w.map(parent, P, 1);
+    w.write(parent, P, 5).unwrap();
+    let child = w.fork(parent).unwrap();
+    w.destroy(parent);
+    let before = w.touch(child, P, false).unwrap();
+    assert_eq!(w.touch(child, P, true), Ok(before));
+    assert_eq!(w.read(child, P), Ok(5));
+    w.audit();
+}
+
+#[test]
+fn vfork_shares_until_reset() {
+    let mut w = World::new(1024);
+    let parent = w.create();
+    let own = PERSONALITY / PAGE;
+    w.map(parent, P, 2);
+    w.map(parent, own, 2);
+    w.write(parent, P, 1).unwrap();
+    w.write(parent, own, 2).unwrap();
+    let answer = w.call_badge(INIT, BADGE_CONTROL, &[vm::FORK, u64::from(parent), 1]);
+    let child = answer.words[1] as Id;
+    w.write(child, P, 9).unwrap();
+    assert_eq!(w.read(parent, P), Ok(9));
+    let reset = [
+        vm::RESET,
+        u64::from(child),
+        PERSONALITY,
+        USER_TOP - PERSONALITY,
+    ];
+    assert_eq!(w.control(&reset), 0);
+    assert_eq!(w.read(child, P), Err(0));
+    assert_eq!(w.read(child, own), Ok(2));
+    w.write(child, own, 3).unwrap();
+    assert_eq!(w.read(parent, own), Ok(2));
+    assert_eq!(w.read(parent, P), Ok(9));
+    w.audit();
+    // Alone in its space: emptied in place.
+    w.map(child, P, 1);
+    assert_eq!(w.control(&reset), 0);
+    assert_eq!(w.read(child, P), Err(0));
+    assert_eq!(w.read(child, own), Ok(3));
+    w.destroy(parent);
+    w.destroy(child);
+    w.audit();
+}
+
+#[test]
+fn a_shared_space_goes_with_its_last_domain() {
+    let mut w = World::new(512);
+    let parent = w.create();
+    w.map(parent, P, 2);
+    let answer = w.call_badge(INIT, BADGE_CONTROL, &[vm::FORK, u64::from(parent), 1]);
+    let child = answer.words[1] as Id;
+    w.destroy(parent);
+    w.write(child, P, 4).unwrap();
+    assert_eq!(w.read(child, P), Ok(4));
+    w.destroy(child);
+    assert_eq!(w.vm.nucleus.spaces.len(), 1);
+    w.audit();
+}
+
+#[test]
+fn arguments_are_judged_like_linux_does() {
+    let mut w = World::new(512);
+    let a = w.create();
+    w.map(a, P, 4);
+    let page = P * PAGE;
+    let fixed = flags::FIXED;
+    let cases: &[(&[u64], i64)] = &[
+        (&[vm::MAP, 0, 0, RW, 0], -EINVAL),
+        (&[vm::MAP, 0, u64::MAX, RW, 0], -ENOMEM),
+        (&[vm::MAP, 0, 1 << 62, RW, flags::NO_RESERVE], -ENOMEM),
+        (&[vm::MAP, 0, 600 * PAGE, RW, 0], -ENOMEM),
+        (&[vm::MAP, 0, PAGE, 8, 0], -EINVAL),
+        (&[vm::MAP, 0, PAGE, 6, 0], -EACCES),
+        (&[vm::MAP, page + 1, PAGE, RW, fixed], -EINVAL),
+        (&[vm::MAP, 0, PAGE, RW, fixed], -EPERM),
+        (&[vm::MAP, USER_TOP, PAGE, RW, fixed], -ENOMEM),
+        (&[vm::MAP, SYSTEM_PAGE, PAGE, RW, fixed], -EINVAL),
+        (&[vm::MAP, u64::MAX - PAGE + 1, PAGE, RW, fixed], -ENOMEM),
+        (&[vm::MAP, page, PAGE, RW, flags::FIXED_NOREPLACE], -EEXIST),
+        (&[vm::UNMAP, page + 1, PAGE], -EINVAL),
+        (&[vm::UNMAP, page, 0], -EINVAL),
+        (&[vm::UNMAP, page, u64::MAX], -EINVAL),
+        (&[vm::PROTECT, page, 5 * PAGE, 1], -ENOMEM),
+        (&[vm::PROTECT, page + 1, PAGE, 1], -EINVAL),
+        (&[vm::PROTECT, page, u64::MAX, 1], -ENOMEM),
+        (&[vm::PROTECT, page, 0, 1], 0),
+        (&[vm::REMAP, page, 0, PAGE, 1, 0], -EINVAL),
+        (&[vm::REMAP, page, PAGE, 0, 1, 0], -EINVAL),
+        (&[vm::REMAP, page, 5 * PAGE, PAGE, 1, 0], -EFAULT),
+        (&[vm::REMAP, page, PAGE, PAGE, 2, 0], -EINVAL),
+        (&[vm::REMAP, page, 2 * PAGE, PAGE, 3, page + PAGE], -EINVAL),
+        (&[vm::REMAP, page, PAGE, 2 * PAGE, 0, 0], -ENOMEM),
+        (&[vm::REMAP, page, PAGE, u64::MAX, 1, 0], -EINVAL),
+        (&[vm::ADVISE, page, 9 * PAGE, advice::DONT_NEED], -ENOMEM),
+        (&[vm::ADVISE, page, PAGE, 77], -EINVAL),
+        (&[vm::OBJECT_CREATE, 0, 0], -EINVAL),
+        (&[vm::OBJECT_MAP, 0, PAGE, RW, 0, 0], -EBADF),
+        (&[vm::RESIDENT, page, 5 * PAGE], -ENOMEM),
+        (&[vm::CREATE, 0, 0], -EPERM),
+        (&[vm::MAPS, u64::from(INIT), 0], -EPERM),
+        (&[vm::FORK, u64::from(a), 0], -EPERM),
+        (&[999], -EINVAL),
+    ];
+    for (words, expected) in cases {
+        assert_eq!(w.call(a, words), *expected, "{words:x?}");
+        w.audit();
+    }
+    assert_eq!(w.call(77, &[vm::MAP, 0, PAGE, RW, 0]), -ESRCH);
+    assert_eq!(w.control(&[vm::FORK, 77, 0]), -ESRCH);
+    assert_eq!(w.control(&[vm::DESTROY, 0]), -ESRCH);
+    assert_eq!(
+        w.control(&[vm::MAP_INTO, 1 << 40, page, PAGE, RW, 0]),
+        -ESRCH
+    );
+}
+
+#[test]
+fn places_go_down_for_linux_and_up_for_native() {
+    let mut w = World::new(512);
+    let a = w.create();
+    let first = w.call(a, &[vm::MAP, 0, 3 * PAGE, RW, 0]) as u64;
+    assert_eq!(first, LINUX_TOP - 3 * PAGE);
+    let second = w.call(a, &[vm::MAP, 0, PAGE, RW, 0]) as u64;
+    assert_eq!(second, first - PAGE);
+    let own = w.call(a, &[vm::MAP, 0, PAGE, RW, flags::PERSONALITY]) as u64;
+    assert_eq!(own, PERSONALITY_HEAP);
+    let hinted = w.call(a, &[vm::MAP, 0x5000_0123, PAGE, RW, 0]) as u64;
+    assert_eq!(hinted, 0x5000_0000);
+    let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let first = w.call(native, &[vm::MAP, 0, PAGE, RW, 0]) as u64;
+    assert_eq!(first, cairn_abi::layout::NATIVE_HEAP);
+    w.audit();
+}
+
+#[test]
+fn protection_is_kept_and_comes_back() {
+    let mut w = World::new(512);
+    let a = w.create();
+    w.map(a, P, 3);
+    w.write(a, P + 1, 7).unwrap();
+    let protect = |w: &mut World, bits| w.call(a, &[vm::PROTECT, P * PAGE, 3 * PAGE, bits]);
+    assert_eq!(protect(&mut w, 1), 0);
+    assert_eq!(w.write(a, P + 1, 8), Err(1));
+    assert_eq!(protect(&mut w, 0), 0);
+    assert_eq!(w.read(a, P + 1), Err(1));
+    w.audit();
+    assert_eq!(protect(&mut w, RW), 0);
+    assert_eq!(w.read(a, P + 1), Ok(7));
+    w.write(a, P + 1, 9).unwrap();
+    assert_eq!(w.read(a, P + 5), Err(0));
+    w.audit();
+}
+
+#[test]
+fn shared_anonymous_memory_stays_shared_over_fork() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    let words = [
+        vm::MAP,
+        P * PAGE,
+        4 * PAGE,
+        RW,
+        flags::FIXED | flags::SHARED,
+    ];
+    assert!(w.call(a, &words) > 0);
+    w.write(a, P, 1).unwrap();
+    let b = w.fork(a).unwrap();
+    w.write(b, P, 2).unwrap();
+    // Touched only after the fork, by both.
+    w.write(b, P + 2, 3).unwrap();
+    assert_eq!(w.read(a, P), Ok(2));
+    assert_eq!(w.read(a, P + 2), Ok(3));
+    w.audit();
+    w.destroy(a);
+    assert_eq!(w.read(b, P + 2), Ok(3));
+    w.destroy(b);
+    w.audit();
+    assert_eq!(w.vm.objects.iter().count(), 0);
+}
+
+#[test]
+fn objects_show_their_makers_pages() {
+    let mut w = World::new(1024);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let client = w.create();
+    w.map(server, P, 8);
+    w.write(server, P, 10).unwrap();
+    w.write(server, P + 1, 11).unwrap();
+    let badge = w.object(server, &[P, P + 1, 0, P + 3], true).unwrap();
+    let map = |w: &mut World, at: u64, pages: u64, flag: u64| {
+        let words = [
+            vm::OBJECT_MAP,
+            at * PAGE,
+            pages * PAGE,
+            RW,
+            flag | flags::FIXED,
+            0,
+        ];
+        w.call_badge(client, badge, &words).words[0] as i64
+    };
+    assert_eq!(map(&mut w, 0x100, 6, flags::SHARED), 0x100 * PAGE as i64);
+    assert_eq!(map(&mut w, 0x200, 6, 0), 0x200 * PAGE as i64);
+    assert_eq!(w.read(client, 0x100), Ok(10));
+    assert_eq!(w.read(client, 0x101), Ok(11));
+    assert_eq!(w.read(client, 0x202), Ok(0));
+    assert_eq!(w.read(client, 0x203), Ok(0));
+    assert_eq!(w.read(client, 0x204), Err(2));
+    w.audit();
+    w.write(client, 0x100, 20).unwrap();
+    assert_eq!(w.read(server, P), Ok(20));
+    assert_eq!(w.read(client, 0x200), Ok(20));
+    w.write(server, P + 3, 13).unwrap();
+    assert_eq!(w.read(client, 0x103), Ok(13));
+    w.write(client, 0x200, 99).unwrap();
+    assert_eq!(w.read(server, P), Ok(20));
+    w.write(client, 0x202, 5).unwrap();
+    assert_eq!(w.read(client, 0x202), Ok(5));
+    w.audit();
+    w.close_object(badge);
+    assert_eq!(w.read(client, 0x101), Ok(11));
+    assert_eq!(
+        w.call_badge(client, badge, &[vm::OBJECT_MAP, 0, PAGE, 1, 0, 0])
+            .words[0] as i64,
+        0x7fff_0000_0000 - PAGE as i64,
+        "mapped regions keep the object itself alive"
+    );
+    w.destroy(client);
+    w.audit();
+    assert_eq!(w.vm.objects.iter().count(), 0);
+    assert_eq!(
+        w.call_badge(server, badge, &[vm::OBJECT_MAP, 0, PAGE, 1, 0, 0])
+            .words[0] as i64,
+        -EBADF
+    );
+    assert_eq!(w.read(server, P), Ok(20));
+}
+
+#[test]
+fn read_only_objects_stay_so() {
+    let mut w = World::new(1024);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let client = w.create();
+    w.map(server, P, 1);
+    let badge = w.object(server, &[P], false).unwrap();
+    let shared = flags::SHARED | flags::FIXED;
+    let mut map = |bits| {
+        let words = [vm::OBJECT_MAP, 0x100 * PAGE, PAGE, bits, shared, 0];
+        w.call_badge(client, badge, &words).words[0] as i64
+    };
+    assert_eq!(map(RW), -EACCES);
+    assert!(map(1) > 0);
+    assert_eq!(
+        w.call(client, &[vm::PROTECT, 0x100 * PAGE, PAGE, RW]),
+        -EACCES
+    );
+    assert_eq!(w.object(client, &[0x100], true), Err(-EACCES));
+    assert_eq!(w.object(client, &[0x900], false), Err(-EFAULT));
+    w.audit();
+}
+
+#[test]
+fn one_fault_brings_the_neighbours_of_an_object_along() {
+    let mut w = World::new(1024);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let client = w.create();
+    w.map(server, P, 40);
+    let pages: Vec<u64> = (P..P + 40).collect();
+    let badge = w.object(server, &pages, false).unwrap();
+    let words = [vm::OBJECT_MAP, 0x100 * PAGE, 40 * PAGE, 1, flags::FIXED, 0];
+    w.call_badge(client, badge, &words);
+    w.vm.nucleus.count.clear();
+    for page in 0x100..0x128 {
+        assert_eq!(w.read(client, page), Ok(0));
+    }
+    assert_eq!(w.vm.nucleus.count["map_list"], 3);
+    w.audit();
+}
+
+#[test]
+fn the_archive_is_adopted_from_init_and_freed_at_last() {
+    let mut w = World::new(1024);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let first = ARCHIVE / PAGE;
+    let badge = w
+        .object(INIT, &[first, first + 1, first + 2], true)
+        .unwrap();
+    w.vm.nucleus.passed.insert(55, badge);
+    let request = Request {
+        words: [
+            vm::OBJECT_MAP_INTO,
+            u64::from(server),
+            ARCHIVE,
+            3 * PAGE,
+            RW,
+            flags::SHARED,
+            0,
+            55,
+        ],
+        badge: BADGE_CONTROL,
+        sender: INIT,
+        portals: 1,
+        ..Request::default()
+    };
+    assert_eq!(w.request(request).1.unwrap().words[0], ARCHIVE);
+    assert_eq!(w.vm.nucleus.closed.pop(), Some(55));
+    w.close_object(badge);
+    assert_eq!(w.read(server, first + 1), Ok(501u32 as u8));
+    w.write(server, first + 1, 77).unwrap();
+    w.audit();
+    assert_eq!(
+        w.call(
+            INIT,
+            &[vm::UNMAP, ARCHIVE, u64::from(ARCHIVE_FRAMES) * PAGE]
+        ),
+        0
+    );
+    assert_eq!(w.vm.frames.references(503), u32::MAX, "free");
+    assert_eq!(w.read(server, first + 1), Ok(77));
+    let words = [vm::ADVISE, ARCHIVE, PAGE, advice::REMOVE];
+    assert_eq!(w.call(server, &words), 0);
+    assert_eq!(w.vm.frames.references(500), u32::MAX, "free");
+    assert_eq!(w.read(server, first), Ok(0));
+}
+
+#[test]
+fn bytes_go_in_and_out_of_other_spaces() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 40);
+    assert_eq!(w.call(a, &[vm::PROTECT, P * PAGE, 40 * PAGE, 1]), 0);
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+    w.vm.nucleus.out = bytes.clone();
+    let address = P * PAGE + 100;
+    assert_eq!(w.control(&[vm::WRITE_INTO, u64::from(a), address]), 100_000);
+    w.audit();
+    let child = w.fork(a).unwrap();
+    w.vm.nucleus.out = vec![1; 10];
+    assert_eq!(w.control(&[vm::WRITE_INTO, u64::from(a), address]), 10);
+    w.vm.nucleus.out.clear();
+    w.vm.nucleus.input = vec![0xff; 100_000];
+    assert_eq!(
+        w.control(&[vm::READ_FROM, u64::from(child), address]),
+        100_000
+    );
+    assert!(w.vm.nucleus.input == bytes);
+    assert_eq!(w.control(&[vm::READ_FROM, u64::from(a), address]), 100_000);
+    assert_eq!(w.vm.nucleus.input[..11], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 10]);
+    // Up to the end of what is mapped, and not beyond.
+    let near_end = (P + 40) * PAGE - 10;
+    assert_eq!(w.control(&[vm::READ_FROM, u64::from(a), near_end]), 10);
+    assert_eq!(w.control(&[vm::READ_FROM, u64::from(a), 0x10]), -EFAULT);
+    assert_eq!(
+        w.control(&[vm::READ_FROM, u64::from(a), u64::MAX - 5]),
+        -EFAULT
+    );
+    w.audit();
+}
+
+#[test]
+fn parts_of_callers_are_made_present() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 2);
+    w.vm.nucleus.input = vec![0; 40];
+    w.vm.nucleus.copy_faults = 1;
+    w.vm.nucleus.part_addresses = (0, P * PAGE + 100);
+    assert_eq!(w.call(a, &[vm::MAPS, 0, 0]), 1);
+    assert_eq!(w.vm.spaces.get(1).unwrap().pages.resident(), 1);
+    let start = u64::from_le_bytes(w.vm.nucleus.input[..8].try_into().unwrap());
+    assert_eq!(start, P * PAGE);
+    // Memory that is not there stays an error.
+    w.vm.nucleus.copy_faults = 1;
+    w.vm.nucleus.part_addresses = (0, 0x900 * PAGE);
+    assert_eq!(w.call(a, &[vm::MAPS, 0, 0]), -EFAULT);
+    w.audit();
+}
+
+#[test]
+fn residency_and_statistics_are_told() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 100);
+    for page in [P, P + 63, P + 64, P + 99] {
+        w.write(a, page, 1).unwrap();
+    }
+    let b = w.fork(a).unwrap();
+    w.write(b, P, 2).unwrap();
+    w.vm.nucleus.input = vec![9; 100];
+    assert_eq!(w.call(a, &[vm::RESIDENT, P * PAGE, 100 * PAGE]), 0);
+    let there: Vec<_> = (0..100).filter(|&i| w.vm.nucleus.input[i] == 1).collect();
+    assert_eq!(there, [0, 63, 64, 99]);
+    let stat = w.call_badge(b, 0, &[vm::SPACE_STAT, 0, 0]).words;
+    assert_eq!(stat[..4], [0, 4, 100, 3]);
+    let stat = w.call_badge(b, 0, &[vm::MEMORY_STAT]).words;
+    assert_eq!(stat[1], 1024 + u64::from(ARCHIVE_FRAMES));
+    assert_eq!(stat[2], w.vm.frames.free() as u64);
+    // Five pages and the common page of zeroes.
+    assert_eq!(stat[5], 6);
+}
+
+#[test]
+fn remap_moves_contents_and_keeps_sharing() {
+    let mut w = World::new(2048);
+    let a = w.create();
+    w.map(a, P, 200);
+    for page in 0..200 {
+        w.write(a, P + page, page as u8).unwrap();
+    }
+    let b = w.fork(a).unwrap();
+    w.write(a, P + 3, 100).unwrap();
+    w.map(a, P + 200, 1);
+    w.call(a, &[vm::PROTECT, (P + 200) * PAGE, PAGE, 1]);
+    let words = [vm::REMAP, P * PAGE, 200 * PAGE, 300 * PAGE, 1, 0];
+    let moved = w.call(a, &words) as u64 / PAGE;
+    w.audit();
+    assert_ne!(moved, P);
+    assert_eq!(w.read(a, P), Err(0));
+    for page in 0..200 {
+        let expected = if page == 3 { 100 } else { page as u8 };
+        assert_eq!(w.read(a, moved + page), Ok(expected));
+        w.write(a, moved + page, 1).unwrap();
+        assert_eq!(w.read(b, P + page), Ok(page as u8));
+    }
+    assert_eq!(w.read(a, moved + 299), Ok(0));
+    // Smaller, to a fixed place.
+    let words = [
+        vm::REMAP,
+        moved * PAGE,
+        300 * PAGE,
+        2 * PAGE,
+        3,
+        0x200 * PAGE,
+    ];
+    assert_eq!(w.call(a, &words), 0x200 * PAGE as i64);
+    assert_eq!(w.read(a, 0x201), Ok(1));
+    assert_eq!(w.read(a, 0x202), Err(0));
+    assert_eq!(w.read(a, moved + 4), Err(0));
+    w.audit();
+}
+
+#[test]
+fn limits_hold() {
+    let mut w = World::new(512);
+    let a = w.create();
+    assert_eq!(w.control(&[vm::LIMIT, u64::from(a), 10]), 0);
+    w.map(a, P, 8);
+    assert_eq!(w.call(a, &[vm::MAP, 0, 3 * PAGE, RW, 0]), -ENOMEM);
+    w.map(a, P + 2, 8);
+    let words = [vm::REMAP, P * PAGE, 10 * PAGE, 11 * PAGE, 1, 0];
+    assert_eq!(w.call(a, &words), -ENOMEM);
+    let b = w.fork(a).unwrap();
+    assert_eq!(w.call(b, &[vm::MAP, 0, PAGE, RW, 0]), -ENOMEM);
+    w.audit();
+}
+
+#[test]
+fn exhausted_memory_waits_for_a_victim() {
+    let mut w = World::new(800);
+    let a = w.create();
+    let b = w.create();
+    w.map(a, P, 790);
+    w.map(b, P, 10);
+    w.write(b, P, 1).unwrap();
+    let watch = Request {
+        words: [vm::WATCH_EXHAUSTED, 0, 0, 0, 0, 0, 0, 60],
+        badge: BADGE_CONTROL,
+        sender: INIT,
+        portals: 1,
+        ..Request::default()
+    };
+    assert_eq!(w.request(watch).1.unwrap().words[0], 0);
+    assert!(!w.vm.nucleus.closed.contains(&60));
+    let mut page = P;
+    while w.write(a, page, 3).is_ok() {
+        page += 1;
+    }
+    assert!(page > P + 500);
+    assert_eq!(w.vm.nucleus.notified, 1);
+    assert_eq!(w.touch(b, P + 1, true), Err(99), "waits");
+    assert_eq!(w.vm.nucleus.notified, 1);
+    assert_eq!(w.fork(b), Err(-ENOMEM));
+    w.audit();
+    // Native components still get memory.
+    let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(native, P, 2);
+    w.write(native, P, 1).unwrap();
+    let victim = w.call_badge(INIT, BADGE_CONTROL, &[vm::EXHAUSTED]).words[1];
+    assert_eq!(victim, u64::from(a));
+    w.vm.nucleus.replies.clear();
+    w.destroy(a);
+    // Only b's fault is answered: a is gone.
+    assert_eq!(w.vm.nucleus.replies.len(), 1);
+    assert_eq!(w.vm.nucleus.replies[0].1.words[0], fault::RESOLVED);
+    assert_eq!(w.read(b, P + 1), Ok(0));
+    w.audit();
+}
+
+#[test]
+fn without_a_watcher_exhaustion_is_refused() {
+    let mut w = World::new(300);
+    let a = w.create();
+    w.map(a, P, 290);
+    let refusal = (P..P + 290).find_map(|page| w.write(a, page, 3).err());
+    assert_eq!(refusal, Some(2));
+    w.destroy(a);
+    w.audit();
+}
+
+#[test]
+fn answers_that_cannot_be_delivered_are_undone() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 4);
+    w.write(a, P, 1).unwrap();
+    let free = w.vm.frames.free();
+    w.vm.nucleus.refuse_replies = true;
+    assert_eq!(w.fork(a), Err(-ENFILE));
+    assert_eq!(w.made(&[vm::CREATE, 0, 1]), Err(-ENFILE));
+    assert_eq!(w.object(a, &[P], false), Err(-ENFILE));
+    assert_eq!(w.vm.frames.free(), free);
+    w.audit();
+}
+
+#[test]
+fn a_space_in_use_is_taken_apart_later() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    let b = w.create();
+    w.map(a, P, 4);
+    w.write(a, P, 1).unwrap();
+    let free = w.vm.frames.free();
+    // Not dead yet when we hear of it.
+    assert_eq!(w.control(&[vm::DESTROY, u64::from(a)]), 0);
+    assert_eq!(w.vm.frames.free(), free);
+    w.vm.nucleus.kill(a);
+    w.destroy(b);
+    assert!(w.vm.leaving.is_empty());
+    assert_eq!(w.vm.nucleus.spaces.len(), 1);
+    w.audit();
+}
+
+#[test]
+fn portal_tables_grow_for_everybody() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    for _ in 0..20 {
+        assert_eq!(w.call(a, &[vm::GROW_TABLE, 0]), 0);
+    }
+    assert_eq!(w.call(a, &[vm::GROW_TABLE, u64::from(a)]), -EPERM);
+    assert_eq!(w.control(&[vm::MORE_OBJECTS, 4]), 0);
+    assert_eq!(w.control(&[vm::MORE_OBJECTS, 5]), -EINVAL);
+    w.destroy(a);
+    w.audit();
+}
+
+#[test]
+fn portals_that_nobody_asked_for_are_closed() {
+    let mut w = World::new(512);
+    let a = w.create();
+    w.request(Request {
+        words: [vm::MEMORY_STAT, 0, 0, 0, 0, 0, 31, 32],
+        sender: a,
+        portals: 2,
+        ..Request::default()
+    });
+    assert_eq!(w.vm.nucleus.closed, [31, 32]);
+}
+
+#[test]
+fn five_hundred_live_forks_of_forks() {
+    let mut w = World::new(16 * 1024);
+    let first = w.create();
+    w.map(first, P, 20);
+    for page in P..P + 20 {
+        w.write(first, page, 1).unwrap();
+    }
+    let mut all = vec![first];
+    for i in 0..500 {
+        let child = w.fork(all[i / 2]).unwrap();
+        w.write(child, P + i as u64 % 20, i as u8).unwrap();
+        all.push(child);
+    }
+    w.audit();
+    for id in all {
+        w.destroy(id);
+    }
+    w.audit();
+    assert_eq!(w.vm.nucleus.spaces.len(), 1);
+}
+
+#[test]
+fn requests_at_random_never_hurt() {
+    let mut w = World::new(600);
+    let mut state = 12345u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        state >> 33
+    };
+    let mut live = vec![w.create()];
+    for round in 0..30_000 {
+        let id = live[random() as usize % live.len()];
+        let mut words = [0; 8];
+        words[0] = random() % 13;
+        for word in &mut words[1..] {
+            *word = match random() % 6 {
+                0 => random() % 8,
+                1 => (P + random() % 32) * PAGE,
+                2 => (random() % 16) * PAGE,
+                3 => u64::MAX - random() % 5000,
+                4 => random() << (random() % 40),
+                _ => 0,
+            };
+        }
+        // Some that would have to walk everything a test machine cannot hold.
+        words[2] = match words[0] {
+            vm::MAP | vm::OBJECT_MAP => words[2],
+            _ => words[2] % (64 * PAGE),
+        };
+        w.vm.nucleus.out = vec![random() as u8; random() as usize % 64];
+        w.vm.nucleus.input = vec![0; random() as usize % 200];
+        w.request(Request {
+            words,
+            sender: id,
+            badge: [0, 0, 0, 16, 17, 1 << 40][random() as usize % 6],
+            out_len: w.vm.nucleus.out.len(),
+            in_len: w.vm.nucleus.input.len(),
+            ..Request::default()
+        });
+        w.vm.nucleus.replies.clear();
+        let _ = w.touch(id, P + random() % 32, random() % 2 == 0);
+        if round % 500 == 0 {
+            w.vm.nucleus.out.clear();
+            if live.len() > 3 {
+                w.destroy(live.remove(0));
+            }
+            live.push(w.create());
+        }
+    }
+    for id in live {
+        w.destroy(id);
+    }
+}
