@@ -1,1 +1,51 @@
-fn main() {}
+//! The host tool behind `./cairn`: builds the system, starts it in QEMU, runs commands and tests in it, measures it.
+//!
+//! Everything that it makes lies under `build/`. It asks nothing and needs no configuration; what it could not do, it says with what to do next.
+//!
+//! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked;
+//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail.
+#![forbid(unsafe_code)]
+
+mod archive;
+mod bench;
+mod build;
+mod cli;
+mod debug;
+mod exec;
+mod guest;
+mod image;
+mod log;
+mod machine;
+mod packages;
+mod places;
+mod progress;
+mod run;
+mod symbols;
+mod test;
+mod verdict;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match dispatch(cli.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("cairn: {error:#}");
+            ExitCode::from(verdict::HOST_FAILED)
+        }
+    }
+}
+
+fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
+    match command {
+        cli::Command::Run(arguments) => run::run(&arguments),
+        cli::Command::Exec(arguments) => exec::exec(&arguments),
+        cli::Command::Test(arguments) => test::test(&arguments),
+        cli::Command::Build(arguments) => build::command(&arguments),
+        cli::Command::Bench(arguments) => bench::bench(&arguments),
+        cli::Command::Debug(arguments) => debug::debug(&arguments),
+        cli::Command::Clean(arguments) => build::clean(&arguments),
+    }
+}

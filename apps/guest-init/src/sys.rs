@@ -251,8 +251,9 @@ pub fn make_raw(fd: RawFd) -> io::Result<()> {
         let mut settings: libc::termios = std::mem::zeroed();
         check(libc::tcgetattr(fd, &mut settings))?;
         libc::cfmakeraw(&mut settings);
-        libc::cfsetspeed(&mut settings, libc::B115200);
-        settings.c_cflag |= libc::CLOCAL | libc::CREAD;
+        // The speed is part of the flags on Linux (cfsetspeed, which would set it, cannot be linked statically through the libc crate).
+        settings.c_cflag =
+            (settings.c_cflag & !libc::CBAUD) | libc::B115200 | libc::CLOCAL | libc::CREAD;
         check(libc::tcsetattr(fd, libc::TCSANOW, &settings))?;
     }
     Ok(())

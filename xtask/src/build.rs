@@ -1,0 +1,230 @@
+//! From source to programs: one cargo call for each kind of program, then the copies without symbols that go into the boot archive.
+
+use crate::{cli, image, places, progress};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Target of the nucleus and the native components.
+const BARE: &str = "x86_64-unknown-none";
+/// Target of programs that run on the guest's Linux interface (and, static, on any Linux).
+const LINUX: &str = "x86_64-unknown-linux-gnu";
+
+/// Packages and binaries of the nucleus and the standard components.
+const NATIVE: [(&str, &str); 10] = [
+    ("cairn-kernel", "cairn-nucleus"),
+    ("cairn-init", "init"),
+    ("cairn-vm", "vm"),
+    ("cairn-proc", "proc"),
+    ("cairn-tmpfs", "tmpfs"),
+    ("cairn-pipe", "pipe"),
+    ("cairn-tty", "tty"),
+    ("cairn-procfs", "procfs"),
+    ("cairn-devfs", "devfs"),
+    ("cairn-uart", "uart"),
+];
+
+/// The programs of a whole system. Paths are of copies without symbols.
+pub struct System {
+    pub nucleus: PathBuf,
+    /// Name under `/cairn` in the guest, and file.
+    pub components: Vec<(String, PathBuf)>,
+    pub guest_init: PathBuf,
+}
+
+/// `./cairn build`.
+pub fn command(arguments: &cli::Build) -> Result<u8> {
+    let system = system()?;
+    let archive = image::cairn(&system, &[], None)?.encode();
+    let place = arguments
+        .archive
+        .clone()
+        .unwrap_or_else(|| places::build().join("image/cairn.cpio"));
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&place, &archive).with_context(|| format!("cannot write {}", place.display()))?;
+    eprintln!("nucleus       {}", system.nucleus.display());
+    eprintln!(
+        "boot archive  {} ({} KiB)",
+        place.display(),
+        archive.len() / 1024
+    );
+    eprintln!("symbols       {}", places::symbols().display());
+    Ok(0)
+}
+
+/// `./cairn clean`.
+pub fn clean(arguments: &cli::Clean) -> Result<u8> {
+    let build = places::build();
+    if !build.exists() {
+        return Ok(0);
+    }
+    for entry in fs::read_dir(&build)?.flatten() {
+        let name = entry.file_name();
+        // The tool that runs now, downloads and the private toolchain are slow to get again.
+        let kept = ["cache", "toolchain", "host", "setup.env"]
+            .iter()
+            .any(|k| name == *k);
+        if arguments.all || !kept {
+            let path = entry.path();
+            let removed = if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            removed.with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Everything for Cairn.
+pub fn system() -> Result<System> {
+    let packages: Vec<&str> = NATIVE.iter().map(|(package, _)| *package).collect();
+    let native = native("building the nucleus and the components", &packages)?;
+    let mut components = Vec::new();
+    for (_, binary) in &NATIVE[1..] {
+        components.push((binary.to_string(), publish(&native.join(binary), binary)?));
+    }
+    components.push(("personality".to_string(), personality()?));
+    Ok(System {
+        nucleus: publish(&native.join(NATIVE[0].1), NATIVE[0].1)?,
+        components,
+        guest_init: guest_init()?,
+    })
+}
+
+/// The components of the test folder, by name.
+pub fn native_tests() -> Result<Vec<(String, PathBuf)>> {
+    let folder = native("building the native tests", &["cairn-native-tests"])?;
+    let manifest = fs::read_to_string(places::root().join("tests/native/Cargo.toml"))?;
+    let parsed: toml::Table = manifest.parse().context("tests/native/Cargo.toml")?;
+    let binaries = parsed
+        .get("bin")
+        .and_then(|b| b.as_array())
+        .cloned()
+        .unwrap_or_default();
+    binaries
+        .iter()
+        .filter_map(|b| b.get("name")?.as_str())
+        .map(|name| Ok((name.to_string(), publish(&folder.join(name), name)?)))
+        .collect()
+}
+
+/// Cargo with the toolchain that `./cairn` chose.
+pub fn cargo() -> Command {
+    let mut command =
+        Command::new(std::env::var_os("CAIRN_CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(places::root());
+    // What cargo tells the program that it runs must not reach the cargo that the program runs.
+    for name in [
+        "CARGO",
+        "CARGO_MANIFEST_DIR",
+        "CARGO_TARGET_DIR",
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Packages for the bare target; the folder with their programs.
+fn native(what: &str, packages: &[&str]) -> Result<PathBuf> {
+    let target = places::build().join("native");
+    let mut command = cargo();
+    command.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--features",
+        "bare",
+        "--target",
+        BARE,
+    ]);
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    progress::run(what, command.arg("--target-dir").arg(&target))?;
+    Ok(target.join(BARE).join("release"))
+}
+
+/// The Linux personality: as position-independent code, because it is linked beyond the first 2 GiB.
+fn personality() -> Result<PathBuf> {
+    let target = places::build().join("personality");
+    let mut command = cargo();
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--features",
+            "bare",
+            "-p",
+            "cairn-linux",
+            "--target",
+            BARE,
+        ])
+        .env(
+            "RUSTFLAGS",
+            "-Crelocation-model=pic -Cforce-frame-pointers=yes",
+        )
+        .arg("--target-dir")
+        .arg(&target);
+    progress::run("building the Linux personality", &mut command)?;
+    publish(
+        &target.join(BARE).join("release/personality"),
+        "personality",
+    )
+}
+
+/// The first process of the guest.
+pub fn guest_init() -> Result<PathBuf> {
+    static_program("guest-init", &["-p", "guest-init"], &places::root())
+}
+
+/// A statically linked program for the guest's Linux interface, built by cargo in `folder`.
+pub fn static_program(name: &str, selection: &[&str], folder: &Path) -> Result<PathBuf> {
+    let target = places::build().join("guest");
+    let mut command = cargo();
+    command
+        .args(["build", "--quiet", "--release", "--target", LINUX])
+        .args(selection)
+        .env(
+            "RUSTFLAGS",
+            "-Ctarget-feature=+crt-static -Crelocation-model=static",
+        )
+        .current_dir(folder)
+        .arg("--target-dir")
+        .arg(&target);
+    progress::run(&format!("building {name}"), &mut command)?;
+    publish(&target.join(LINUX).join("release").join(name), name)
+}
+
+/// Keep a program with symbols under `build/symbols` and without under `build/programs`; the latter's path.
+fn publish(built: &Path, name: &str) -> Result<PathBuf> {
+    let (with, without) = (places::symbols().join(name), places::programs().join(name));
+    let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    let built_at = stamp(built).with_context(|| format!("cargo left no {}", built.display()))?;
+    if stamp(&without).is_some_and(|at| at >= built_at) {
+        return Ok(without);
+    }
+    fs::create_dir_all(places::symbols())?;
+    fs::create_dir_all(places::programs())?;
+    // Another `./cairn` may be at it, too: each writes its own file and renames it.
+    let own = |path: &Path| path.with_extension(format!("new-{}", std::process::id()));
+    fs::copy(built, own(&with)).with_context(|| format!("cannot copy {}", built.display()))?;
+    progress::run(
+        &format!("stripping {name}"),
+        Command::new("strip")
+            .arg("--strip-all")
+            .arg("-o")
+            .arg(own(&without))
+            .arg(built),
+    )?;
+    fs::rename(own(&with), &with)?;
+    fs::rename(own(&without), &without)?;
+    Ok(without)
+}

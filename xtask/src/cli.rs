@@ -1,0 +1,248 @@
+//! What can be typed behind `./cairn`. The texts here are what `./cairn help` shows.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(
+    name = "cairn",
+    bin_name = "./cairn",
+    about = "Cairn: build it, boot it, run programs on it, test it, measure it.",
+    after_help = "Try `./cairn run` first. `./cairn help COMMAND` tells more about one of them.\n\
+        Everything that is made lies under build/; logs of the last machine are in build/log/last/.",
+    disable_version_flag = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Boot to a shell on this terminal (Ctrl-A X or `poweroff` ends it)
+    Run(Run),
+    /// Run one command in the guest, with this process's input, output and exit status
+    #[command(after_help = EXEC_HELP)]
+    Exec(Exec),
+    /// Run all tests, or those whose name contains FILTER
+    #[command(after_help = TEST_HELP)]
+    Test(Test),
+    /// Build everything that a machine needs, without starting one
+    Build(Build),
+    /// Count guest instructions of system operations, side by side with Linux
+    #[command(after_help = BENCH_HELP)]
+    Bench(Bench),
+    /// Start a machine that waits, and GDB with symbols on it
+    Debug(Debug),
+    /// Remove what was built
+    Clean(Clean),
+}
+
+const EXEC_HELP: &str = "\
+The exit status is that of the command; 128 and the number of the signal if one ended it; 127 if there is no such command, 126 if it cannot be executed.
+  250  the machine crashed            251  it hung, or the time was up
+  252  it did not boot                253  something on the host failed (the build, a file, QEMU)
+Each of these comes with one line on standard error. Nothing but the command's own output appears on standard output.
+
+Examples:
+  ./cairn exec -- uname -a
+  echo hello | ./cairn exec -- sha256sum
+  ./cairn exec --add ./prog:/bin/prog --system linux -- prog --version
+  ./cairn exec --tree /tmp:listing.txt -- sh -c 'mkdir /tmp/a; echo x >/tmp/a/b'";
+
+const TEST_HELP: &str = "\
+Without FILTER: the unit tests on the host, clippy, and the whole-system tests in QEMU. A test's name is its suite and its file, for example corpus/sed-basics, c-glibc/forks, rust/std, native/gate.
+The last line is `N passed, N failed`; the exit status is 0 only if nothing failed.
+
+Examples:
+  ./cairn test              everything
+  ./cairn test corpus       the shell scripts
+  ./cairn test sed          whatever has `sed` in its name
+  ./cairn test host         the unit tests and clippy only";
+
+const BENCH_HELP: &str = "\
+Both systems run the same static program in the same virtual machine in deterministic mode (one instruction is one nanosecond), so a figure is a count of guest instructions and does not depend on this computer.";
+
+/// Which kernel is booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum System {
+    Cairn,
+    /// Debian's (or Ubuntu's) packaged kernel, in the same machine with the same files
+    Linux,
+}
+
+/// How QEMU executes the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Accel {
+    /// Emulation: the same everywhere
+    Tcg,
+    /// Hardware virtualisation, where /dev/kvm is usable
+    Kvm,
+}
+
+/// The machine, as all commands that start one understand it.
+#[derive(Args, Clone, Debug)]
+pub struct Machine {
+    /// Number of processors
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub smp: u32,
+    /// Memory, in QEMU's notation
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
+    pub mem: String,
+    /// Which system to boot
+    #[arg(long, value_enum, default_value_t = System::Cairn)]
+    pub system: System,
+    /// Linux without what costs it time and Cairn does not have: mitigations, audit, pressure accounting, …
+    #[arg(long)]
+    pub lean: bool,
+    /// How QEMU executes the guest
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    pub accel: Accel,
+    /// Further words for the kernel command line
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub append: Option<String>,
+    /// Put a file or folder of the host into the guest (repeatable)
+    #[arg(long = "add", value_name = "HOSTPATH:GUESTPATH", value_parser = pair)]
+    pub add: Vec<Pair>,
+    /// Show the nucleus's log (Linux: the kernel's) on standard error
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+#[derive(Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Leave the terminal alone: the console goes to standard output and gets no input
+    #[arg(long)]
+    pub headless: bool,
+}
+
+#[derive(Args)]
+pub struct Exec {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Give the command so many seconds (0: no limit)
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub timeout: u64,
+    /// Deterministic mode: one guest instruction takes one nanosecond of guest time
+    #[arg(long)]
+    pub icount: bool,
+    /// Afterwards list a folder of the guest into a file here (`-`: standard error): type, mode, links, size, SHA-256, name (repeatable)
+    #[arg(long = "tree", value_name = "GUESTPATH:HOSTFILE", value_parser = pair)]
+    pub tree: Vec<Pair>,
+    /// Working directory in the guest (made if it is not there)
+    #[arg(long, value_name = "GUESTPATH", default_value = "/root")]
+    pub cwd: String,
+    /// Set an environment variable (repeatable)
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub struct Test {
+    /// Only tests whose name contains this
+    pub filter: Option<String>,
+    /// List the names of the tests and do nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Where the whole-system tests run; `linux` proves that the tests themselves are right
+    #[arg(long, value_enum, default_value_t = System::Cairn)]
+    pub system: System,
+    /// Do not use results of Linux that were kept from an earlier run
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+#[derive(Args)]
+pub struct Build {
+    /// Also write the boot archive to this file
+    #[arg(long, value_name = "FILE")]
+    pub archive: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// Only operations whose name contains this
+    pub filter: Option<String>,
+    /// Fail if an operation needs more than benches/budgets.toml allows
+    #[arg(long)]
+    pub check: bool,
+    /// Also write the figures to this file as JSON (`-`: standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure only this system
+    #[arg(long, value_enum)]
+    pub system: Option<System>,
+}
+
+#[derive(Args)]
+pub struct Debug {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Do not start GDB, only say how to
+    #[arg(long)]
+    pub no_gdb: bool,
+}
+
+#[derive(Args)]
+pub struct Clean {
+    /// Also remove downloads, the private toolchain and kept results
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Two paths with a colon between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub first: String,
+    pub second: String,
+}
+
+/// The last colon separates, so a host path may hold some.
+fn pair(text: &str) -> Result<Pair, String> {
+    match text.rsplit_once(':') {
+        Some((first, second)) if !first.is_empty() && !second.is_empty() => Ok(Pair {
+            first: first.to_string(),
+            second: second.to_string(),
+        }),
+        _ => Err("two paths with a colon between them are wanted".to_string()),
+    }
+}
+
+fn memory(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'k', 'm', 'g']);
+    if text.len() - digits.len() > 1 || digits.parse::<u64>().is_err() {
+        return Err("a number with K, M or G behind it is wanted, for example 256M".to_string());
+    }
+    Ok(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn values_are_checked() {
+        assert_eq!(pair("a:b:/c").unwrap().first, "a:b");
+        assert!(pair("a").is_err());
+        assert!(pair("a:").is_err());
+        assert!(memory("256M").is_ok());
+        assert!(memory("lots").is_err());
+        assert!(memory("1MM").is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Following a machine's log while it is written: showing it, and noticing that the kernel gave up.
+//!
+//! Lines with a meaning (all others are for people): `!panic TEXT` the nucleus or a component that the system cannot do without has failed;
+//! `!backtrace NAME ADDRESS…` where. Linux says `Kernel panic`.
+
+use crate::symbols::Symbols;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// One log being read.
+pub struct Log {
+    path: PathBuf,
+    offset: u64,
+    partial: String,
+    symbols: Symbols,
+    /// Show every line as it comes.
+    verbose: bool,
+    /// The line in which the kernel gave up.
+    panic: Option<String>,
+    /// Last lines, symbolised.
+    recent: Vec<String>,
+}
+
+/// So many of the last lines are shown when a machine fails.
+const RECENT: usize = 40;
+
+impl Log {
+    pub fn follow(path: &Path, verbose: bool) -> Log {
+        Log {
+            path: path.to_path_buf(),
+            offset: 0,
+            partial: String::new(),
+            symbols: Symbols::default(),
+            verbose,
+            panic: None,
+            recent: Vec::new(),
+        }
+    }
+
+    /// Take what has been written since the last time.
+    pub fn look(&mut self) {
+        // The file may not be there yet, or no longer: then there is nothing to see.
+        let Ok(mut file) = File::open(&self.path) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        if file.seek(SeekFrom::Start(self.offset)).is_err() || file.read_to_end(&mut bytes).is_err()
+        {
+            return;
+        }
+        self.offset += bytes.len() as u64;
+        self.partial.push_str(&String::from_utf8_lossy(&bytes));
+        while let Some(end) = self.partial.find('\n') {
+            let line: String = self.partial.drain(..=end).collect();
+            self.line(line.trim_end());
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        if self.panic.is_none() {
+            self.panic = gave_up(line);
+        }
+        let shown = match line.strip_prefix("!backtrace ") {
+            Some(rest) => self.symbols.backtrace(rest),
+            None => line.to_string(),
+        };
+        if self.verbose {
+            eprintln!("{shown}");
+        }
+        self.recent.push(shown);
+        if self.recent.len() > RECENT {
+            self.recent.remove(0);
+        }
+    }
+
+    /// Did the kernel say that it cannot go on?
+    pub fn panic(&self) -> Option<&str> {
+        self.panic.as_deref()
+    }
+
+    /// The line to tell as the reason when the machine is gone.
+    pub fn last_line(&self) -> Option<&str> {
+        self.recent.last().map(String::as_str)
+    }
+
+    /// What a person wants to see after a failure: from the first sign of it (at most the last [`RECENT`] lines), if it was not shown already.
+    pub fn show_failure(&self) {
+        if self.verbose {
+            return;
+        }
+        let begin = self.recent.iter().position(|line| gave_up(line).is_some());
+        let begin = begin.unwrap_or(self.recent.len().saturating_sub(8));
+        for line in &self.recent[begin.min(self.recent.len())..] {
+            eprintln!("  | {}", line.replace('\n', "\n  | "));
+        }
+    }
+}
+
+/// The text of a line in which a kernel gives up.
+fn gave_up(line: &str) -> Option<String> {
+    if let Some(text) = line.strip_prefix("!panic") {
+        return Some(text.trim_start_matches([':', ' ']).to_string());
+    }
+    line.find("Kernel panic").map(|at| line[at..].to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_found_in_pieces() {
+        let path = std::env::temp_dir().join(format!("xtask-log-{}", std::process::id()));
+        let mut log = Log::follow(&path, false);
+        log.look();
+        std::fs::write(&path, "fine\n!pan").unwrap();
+        log.look();
+        assert_eq!(log.panic(), None);
+        std::fs::write(&path, "fine\n!panic: out of frames\nmore\n").unwrap();
+        log.look();
+        assert_eq!(log.panic(), Some("out of frames"));
+        assert_eq!(log.last_line(), Some("more"));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn linux_panics_count() {
+        let line = "[    1.0] Kernel panic - not syncing: Attempted to kill init!";
+        assert!(gave_up(line).unwrap().starts_with("Kernel panic"));
+        assert_eq!(gave_up("no panic here"), None);
+    }
+}

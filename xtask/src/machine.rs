@@ -1,0 +1,159 @@
+//! QEMU: the virtual machine that all commands share, and what is booted in it.
+
+use crate::archive::Archive;
+use crate::build;
+use crate::cli::{Accel, Machine, System};
+use crate::{image, packages, places};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// The emulated processor: everything that QEMU can do except what would make comparisons depend on it. Without ERMS and FSRM both systems copy by
+/// `rep movsq`; five-level page tables are something that nobody needs here.
+const CPU: &str = "max,-erms,-fsrm,-la57";
+/// In deterministic mode also without the host's random numbers.
+const CPU_DETERMINISTIC: &str = "max,-erms,-fsrm,-la57,-rdrand,-rdseed";
+
+/// What Debian's kernel needs to run quietly from the boot archive; a panic ends the machine.
+const LINUX_WORDS: &str = "console=ttyS0 quiet panic=-1 rdinit=/sbin/init mitigations=off nokaslr";
+/// What Linux does and Cairn does not: off.
+const LEAN_WORDS: &str =
+    "psi=0 audit=0 lsm=capability init_on_alloc=0 randomize_kstack_offset=off noautogroup cgroup_disable=memory";
+
+/// What is booted: kernel, archive, and the folder for logs.
+pub struct Boot {
+    pub kernel: PathBuf,
+    pub archive: PathBuf,
+    pub run: PathBuf,
+    pub system: System,
+}
+
+impl Boot {
+    /// Build what `machine` asks for and write its archive into a new folder.
+    pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
+        Boot::prepare_with(kind, machine, None)
+    }
+
+    /// The same with further lines for Cairn's manifest and the components that they name.
+    pub fn prepare_with(kind: &str, machine: &Machine, extra: Option<Extra>) -> Result<Boot> {
+        let (kernel, archive) = match machine.system {
+            System::Cairn => {
+                let mut system = build::system()?;
+                let mut lines = None;
+                if let Some(extra) = extra {
+                    system.components.extend(extra.components);
+                    lines = Some(extra.manifest);
+                }
+                let archive = image::cairn(&system, &machine.add, lines.as_deref())?;
+                (system.nucleus, archive)
+            }
+            System::Linux => {
+                let archive = image::root(&build::guest_init()?, &machine.add)?;
+                (packages::linux()?, archive)
+            }
+        };
+        Boot::write(kind, machine.system, kernel, &archive)
+    }
+
+    fn write(kind: &str, system: System, kernel: PathBuf, archive: &Archive) -> Result<Boot> {
+        let run = places::new_run(kind)?;
+        let path = run.join("archive.cpio");
+        fs::write(&path, archive.encode())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Boot {
+            kernel,
+            archive: path,
+            run,
+            system,
+        })
+    }
+
+    /// Where the nucleus's log goes (port 0xe9). Linux writes nothing there.
+    pub fn nucleus_log(&self) -> PathBuf {
+        self.run.join("nucleus.log")
+    }
+
+    /// Where the console goes when nobody looks at it.
+    pub fn console_log(&self) -> PathBuf {
+        self.run.join("console.log")
+    }
+
+    /// Where a kernel of this system says what went wrong.
+    pub fn kernel_log(&self) -> PathBuf {
+        match self.system {
+            System::Cairn => self.nucleus_log(),
+            System::Linux => self.console_log(),
+        }
+    }
+}
+
+impl Drop for Boot {
+    fn drop(&mut self) {
+        // Several MiB that can be made again in no time; the logs stay.
+        let _ = fs::remove_file(&self.archive);
+    }
+}
+
+/// Components for one boot that the standard system does not have.
+pub struct Extra {
+    pub components: Vec<(String, PathBuf)>,
+    pub manifest: String,
+}
+
+/// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).
+pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Command {
+    let mut command = Command::new(QEMU);
+    command
+        .args([
+            "-M",
+            "q35",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ])
+        .args(["-m", &machine.mem, "-smp", &machine.smp.to_string()])
+        // The guest's own way to end the machine with a verdict.
+        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+    match machine.accel {
+        Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+        Accel::Tcg if deterministic => command.args(["-accel", "tcg", "-cpu", CPU_DETERMINISTIC]),
+        Accel::Tcg => command.args(["-accel", "tcg", "-cpu", CPU]),
+    };
+    if deterministic {
+        command.args([
+            "-icount",
+            "shift=0,sleep=off",
+            "-rtc",
+            "clock=vm,base=2026-01-01T00:00:00",
+        ]);
+    }
+    let mut line = words.to_string();
+    if boot.system == System::Linux {
+        line = format!("{LINUX_WORDS} {line}");
+        if machine.lean {
+            line = format!("{LEAN_WORDS} {line}");
+        }
+    }
+    if let Some(append) = &machine.append {
+        line = format!("{line} {append}");
+    }
+    command
+        .arg("-kernel")
+        .arg(&boot.kernel)
+        .arg("-initrd")
+        .arg(&boot.archive)
+        .args(["-append", &line])
+        .arg("-debugcon")
+        .arg(option_path("file:", &boot.nucleus_log()));
+    command
+}
+
+/// A path inside one of QEMU's option strings, where a comma must be doubled.
+pub fn option_path(before: &str, path: &Path) -> String {
+    format!("{before}{}", path.display().to_string().replace(',', ",,"))
+}
