@@ -7,6 +7,7 @@ use super::interrupts::{Arrival, FIRST_LINE, LINES};
 use super::Machine;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
+use cairn_abi::layout::USER_TOP;
 use core::mem::MaybeUninit;
 
 static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
@@ -60,6 +61,13 @@ pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
     }
     match vector {
         PAGE_FAULT => {
+            let address = cpu::fault_address();
+            // What is mapped in the nucleus's half is no program's business.
+            let error = if address < USER_TOP {
+                error
+            } else {
+                error & !PRESENT
+            };
             let mut bits = 0;
             for (bit, meaning) in [
                 (PRESENT, fault::PRESENT),
@@ -70,7 +78,7 @@ pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
                     bits |= meaning;
                 }
             }
-            kernel.page_fault(cpu::fault_address(), bits)
+            kernel.page_fault(address, bits)
         }
         NON_MASKABLE => same(),
         MACHINE_CHECK => panic!("machine check"),

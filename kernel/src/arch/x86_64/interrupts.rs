@@ -64,8 +64,9 @@ impl IoApic {
 /// The two 8259s of a PC.
 const PICS: [u16; 2] = [0x20, 0xa0];
 
-/// Give the 8259s harmless vectors and mask all lines but the cascade.
-fn init_pics() {
+/// Give the 8259s harmless vectors and mask all lines but the cascade. To be done while the local APIC still hears them as the firmware left it:
+/// a request that is pending there must be able to go away.
+pub fn silence_pics() {
     for (i, port) in PICS.into_iter().enumerate() {
         out8(port, 0x11);
         out8(port + 1, FIRST_LINE + 8 * i as u8);
@@ -99,7 +100,6 @@ pub struct Lines {
 impl Lines {
     /// All lines masked. `registers` is where the I/O APIC's page is mapped, if there is one.
     pub fn new(acpi: &Acpi, registers: Option<*mut u32>, apic: &LocalApic) -> Lines {
-        init_pics();
         let io_apic = registers.zip(acpi.io_apic).map(|(registers, found)| {
             let mut io_apic = IoApic {
                 registers,

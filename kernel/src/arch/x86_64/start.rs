@@ -7,7 +7,7 @@ use super::cpu::{self, Features};
 use super::descriptors::{self, guard_pages, Single};
 use super::entry::{leave_to, syscall_entry, vector_stubs};
 use super::glue;
-use super::interrupts::Lines;
+use super::interrupts::{silence_pics, Lines};
 use super::machine::Machine;
 use super::memory::{frame_pointer, DIRECT_MAP, PAGE};
 use super::paging;
@@ -152,6 +152,7 @@ fn machine(
     );
 
     let clock = clock::calibrate(acpi.pm_timer);
+    silence_pics();
     let mut apic = LocalApic::new(
         apic_registers.cast(),
         features.tsc_deadline,
