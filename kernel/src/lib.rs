@@ -1,102 +1,168 @@
-//! The nucleus's portable part. INTERFACE FOR THE MACHINE LAYER (bodies follow):
+//! The nucleus's portable part: all objects and every decision. The machine layer stores the user's registers, calls one of the entries
+//! ([`Kernel::syscall`], [`Kernel::timer`], [`Kernel::interrupt`], [`Kernel::page_fault`], [`Kernel::exception`]) and continues as [`Resume`] says.
+//!
+//! The nucleus never waits and has no stack per thread: an entry changes objects and returns. Work that could be long is done in
+//! shares; the thread then finds itself before its `syscall` instruction again.
+//!
+//! One file per object: [`domain`], [`space`], [`thread`], [`channel`], [`portal`], [`interrupt`]; what they do together is in [`ipc`], [`copy`], [`fault`],
+//! [`dispatch`], [`timer`], [`pulse`]. Memory for objects lies in [`pool`]s of frames that were given.
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
-pub mod arch;
-pub mod boot;
+#![deny(unsafe_code)]
 
-use arch::{Arch, Frame, MapError};
+pub mod arch;
+#[allow(unsafe_code)]
+pub mod boot;
+pub mod boot_calls;
+pub mod channel;
+pub mod copy;
+pub mod current;
+pub mod dispatch;
+pub mod domain;
+pub mod fault;
+pub mod frames;
+pub mod handler;
+pub mod interrupt;
+pub mod ipc;
+pub mod log;
+pub mod machine;
+pub mod memory;
+pub mod pool;
+pub mod portal;
+pub mod pulse;
+pub mod queue;
+pub mod space;
+pub mod thread;
+pub mod timer;
+
+use arch::Arch;
+use cairn_abi::machine::{Counters, FrameRange};
+use cairn_abi::service::memory::pool as pool_kind;
 use cairn_abi::state::Registers;
+use cairn_abi::Error;
+use channel::Channel;
+use dispatch::Dispatch;
+use domain::Domain;
+pub use frames::FrameKind;
+use frames::FrameTable;
+pub use handler::{Answer, Stop};
+use interrupt::Line;
+use log::Log;
+use pool::{ChannelRef, DomainRef, Pool, PortalRef, SpaceRef, ThreadRef};
+use portal::Portal;
+use space::Space;
+use thread::Thread;
 
 /// What the entry code does when the nucleus is done.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Resume {
-    /// Registers of the thread to continue; null: nothing to run, wait for an interrupt with interrupts enabled and call [`Kernel::interrupt`] / [`Kernel::timer`] then.
-    /// The next entry from user mode stores the registers HERE (keep it in per-CPU memory).
+    /// Registers of the thread to continue; null: nothing to run, wait for an interrupt with interrupts enabled and call
+    /// [`Kernel::interrupt`] or [`Kernel::timer`] then. The next entry from user mode stores the registers here.
     pub registers: *mut Registers,
     /// 0: rcx and r11 are free, `sysret` will do. 1: every register counts (`iretq`).
     pub full: u64,
-}
-
-/// What the nucleus thinks of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FrameKind {
-    /// Not memory.
-    Absent = 0,
-    /// Memory that `vm` may map, give, copy.
-    User = 1,
-    /// Nucleus image, pools, tables.
-    Nucleus = 2,
-    /// The system page: may be mapped for reading only.
-    System = 3,
 }
 
 /// Memory that the boot code sets aside for the nucleus.
 pub struct Storage {
     /// One word per frame of physical memory from frame 0 on (zero = Absent).
     pub frames: &'static mut [u32],
-    /// The log ring; its length is a power of two.
+    /// The log ring.
     pub log: &'static mut [u8],
 }
 
+/// Most ranges of free memory that are remembered.
+pub const MAX_RANGES: usize = 32;
+
+/// The nucleus.
 pub struct Kernel<A: Arch> {
     pub arch: A,
+    pub(crate) threads: Pool<ThreadRef, Thread<A::FloatState>>,
+    pub(crate) domains: Pool<DomainRef, Domain<A>>,
+    pub(crate) spaces: Pool<SpaceRef, Space<A::Root>>,
+    pub(crate) channels: Pool<ChannelRef, Channel>,
+    pub(crate) portals: Pool<PortalRef, Portal>,
+    pub(crate) dispatch: Dispatch,
+    /// How many threads are in the timer heap.
+    pub(crate) timers: u32,
+    pub(crate) lines: [Line; interrupt::LINES],
+    pub(crate) frames: FrameTable,
+    pub(crate) ranges: [FrameRange; MAX_RANGES],
+    pub(crate) range_count: usize,
+    pub(crate) system_frame: arch::Frame,
+    pub(crate) log: Log,
+    pub(crate) counters: Counters,
+    /// The first space, until its domain is made.
+    pub(crate) first_space: Option<SpaceRef>,
+    /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
+    pub(crate) graveyard: Option<DomainRef>,
 }
 
 impl<A: Arch> Kernel<A> {
     pub fn new(arch: A, storage: Storage) -> Kernel<A> {
-        let _ = storage;
-        Kernel { arch }
-    }
-
-    // ---- boot, in this order ----
-    /// Say what frames are.
-    pub fn boot_frames(&mut self, _first: Frame, _count: u32, _kind: FrameKind) {}
-    /// A range of free memory for `vm` (memory::RANGE); frames become `User`. At most 32 ranges.
-    pub fn boot_range(&mut self, _first: Frame, _count: u32) {}
-    /// The frame of the system page (filled by the boot code).
-    pub fn boot_system_page(&mut self, _frame: Frame) {}
-    /// Give a frame to an object pool (some for each pool before the first domain).
-    pub fn boot_pool(&mut self, _pool: usize, _frame: Frame) -> bool {
-        true
-    }
-    /// The first space; `tables` are frames for its page tables and portal table (root included). More can be added by calling boot_tables.
-    pub fn boot_space(&mut self) {}
-    pub fn boot_tables(&mut self, _frame: Frame) {}
-    /// Map a page of the first space (frame must be `User` or `System`).
-    pub fn boot_map(&mut self, _address: u64, _frame: Frame, _prot: u64) -> Result<(), MapError> {
-        Ok(())
-    }
-    /// First domain and thread (priority SERVER), slots as `layout::init_slot` says; then call [`Kernel::resume`].
-    pub fn boot_domain(&mut self, _entry: u64, _stack: u64, _rdi: u64, _rsi: u64, _rdx: u64) {}
-
-    // ---- entries: user registers have been stored at the last Resume's pointer (fs_base, gs_base need not be) ----
-    pub fn syscall(&mut self) -> Resume {
-        self.resume()
-    }
-    /// The timer interrupt (from user mode or idle).
-    pub fn timer(&mut self) -> Resume {
-        self.resume()
-    }
-    /// A device interrupt; the machine layer has acknowledged it at the controller. The nucleus masks the line by `Arch::interrupt_mask`.
-    pub fn interrupt(&mut self, _line: u32) -> Resume {
-        self.resume()
-    }
-    /// A page fault of user code; `bits` are `cairn_abi::fault` bits.
-    pub fn page_fault(&mut self, _address: u64, _bits: u64) -> Resume {
-        self.resume()
-    }
-    /// Any other exception of user code (general protection with address 0, …).
-    pub fn exception(&mut self, _vector: u64, _error: u64, _address: u64) -> Resume {
-        self.resume()
-    }
-    /// Whom to run.
-    pub fn resume(&mut self) -> Resume {
-        Resume {
-            registers: core::ptr::null_mut(),
-            full: 1,
+        let base = |kind: u64| arch.pool_base(kind as usize);
+        Kernel {
+            domains: Pool::new(base(pool_kind::DOMAIN)),
+            spaces: Pool::new(base(pool_kind::SPACE)),
+            threads: Pool::new(base(pool_kind::THREAD)),
+            channels: Pool::new(base(pool_kind::CHANNEL)),
+            portals: Pool::new(base(pool_kind::PORTAL)),
+            dispatch: Dispatch::new(),
+            timers: 0,
+            lines: [const { Line::new() }; interrupt::LINES],
+            frames: FrameTable::new(storage.frames),
+            ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],
+            range_count: 0,
+            system_frame: 0,
+            log: Log::new(storage.log),
+            counters: Counters::default(),
+            first_space: None,
+            graveyard: None,
+            arch,
         }
     }
-    /// A line into the nucleus log (boot messages, panic).
-    pub fn log(&mut self, _bytes: &[u8]) {}
+
+    /// A `syscall` of the current thread that is a portal traversal.
+    pub fn syscall(&mut self) -> Resume {
+        self.counters.entries += 1;
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
+        let thread = &mut self.threads[t];
+        thread.full = false;
+        let slot = thread.registers.rax as u32;
+        let domain = thread.domain;
+        let answer = match self.domains[domain].table.entry(slot) {
+            Some(&entry) => (entry.code)(self, entry.target, t),
+            None => Err(Error::BadPortal.into()),
+        };
+        match answer {
+            Ok(()) => self.threads[t].registers.rax = 0,
+            Err(Stop::Left) => return self.leave(),
+            Err(Stop::Restart) => self.rewind(t),
+            Err(Stop::Error(error)) => self.threads[t].registers.rax = error as u64,
+        }
+        if self.threads[t].poked {
+            self.upcall_if_poked(t);
+        }
+        self.leave()
+    }
+
+    /// The operation in the thread's `rax`.
+    #[inline]
+    pub(crate) fn operation(&self, t: ThreadRef) -> u8 {
+        (self.threads[t].registers.rax >> 32) as u8
+    }
+
+    /// Set answer word `i`.
+    #[inline]
+    pub(crate) fn answer(&mut self, t: ThreadRef, i: usize, value: u64) {
+        self.threads[t].registers.set_word(i, value);
+    }
+
+    /// Let the thread execute its `syscall` instruction (two bytes) again.
+    pub(crate) fn rewind(&mut self, t: ThreadRef) {
+        let registers = &mut self.threads[t].registers;
+        registers.rip = registers.rip.wrapping_sub(2);
+    }
 }

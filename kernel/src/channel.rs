@@ -1,0 +1,142 @@
+//! Channels: where servers receive. The operations of a receive right, and the end of a channel.
+//!
+//! What always holds: while a receiver waits, neither senders nor pulses wait; `server` is the thread whose `serving` names this channel.
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, DomainRef, ThreadRef};
+use crate::portal::table::Target;
+use crate::pulse::PulseQueue;
+use crate::queue::{List, PriorityQueue};
+use crate::thread::Sending;
+use crate::{Answer, Kernel, Stop};
+use cairn_abi::service::receive;
+use cairn_abi::{rights, Error, PortalKind};
+
+pub struct Channel {
+    pub senders: PriorityQueue,
+    pub pulses: PulseQueue,
+    pub receivers: List,
+    /// Callers whose messages were received and that wait for the reply.
+    pub held: List,
+    /// Who received here last: callers that queue lift it.
+    pub server: Option<ThreadRef>,
+    /// The domain whose table got the receive right last, or that received last.
+    pub home: Option<DomainRef>,
+    /// Receive rights.
+    pub holders: u32,
+    /// The last receive right is being closed.
+    pub dying: bool,
+}
+
+/// How many waiting callers of a dying channel one entry lets go.
+const SHARE: usize = 32;
+
+impl<A: Arch> Kernel<A> {
+    pub(crate) fn channel_create(&mut self) -> Result<ChannelRef, Error> {
+        self.channels
+            .insert(Channel {
+                senders: PriorityQueue::new(),
+                pulses: PulseQueue::default(),
+                receivers: List::default(),
+                held: List::default(),
+                server: None,
+                home: None,
+                holders: 0,
+                dying: false,
+            })
+            .ok_or(Error::NoMemory)
+    }
+
+    /// Let everybody go who waits at a channel whose last receive right is closed. False: there are more, come again.
+    pub(crate) fn channel_drain(&mut self, c: ChannelRef) -> bool {
+        if !self.channels[c].dying {
+            self.channels[c].dying = true;
+            // Portals to it are stale from here on.
+            self.channels.retire(c);
+        }
+        for _ in 0..SHARE {
+            let channel = &self.channels[c];
+            let next = channel
+                .receivers
+                .first()
+                .or(channel.senders.first())
+                .or(channel.held.first());
+            if let Some(t) = next {
+                self.detach(t);
+                self.fail(t, Error::Dead);
+            } else if !self.drop_pulse(c) {
+                if let Some(server) = self.channels[c].server {
+                    self.stop_serving(server);
+                    self.refresh(server);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Code of a receive right.
+    #[inline]
+    pub(crate) fn receive_traversal(&mut self, target: Target, t: ThreadRef) -> Answer {
+        let c = target.channel();
+        match self.operation(t) {
+            receive::REPLY_RECEIVE => {
+                let answer = self.reply_receive(t, c);
+                self.disarm_on_error(t, answer)
+            }
+            receive::RECEIVE => {
+                let answer = self.receive(t, c);
+                self.disarm_on_error(t, answer)
+            }
+            receive::REPLY => self.reply(t, c),
+            receive::READ => self.transfer(t, c, true),
+            receive::WRITE => self.transfer(t, c, false),
+            receive::MAKE_PORTAL => self.make_portal(t, c),
+            receive::CALLER => {
+                let token = self.threads[t].registers.rdi;
+                let caller = self.caller(token, c)?;
+                if self.threads[caller].sending != Sending::Message {
+                    return Err(Error::BadToken.into());
+                }
+                let thread = self.threads.id(caller);
+                let domain = self.domains[self.threads[caller].domain].id;
+                let priority = self.threads[caller].effective;
+                self.answer(t, 0, thread as u64);
+                self.answer(t, 1, domain as u64);
+                self.answer(t, 2, priority as u64);
+                Ok(())
+            }
+            _ => Err(Error::BadOperation.into()),
+        }
+    }
+
+    #[inline]
+    fn disarm_on_error(&mut self, t: ThreadRef, answer: Answer) -> Answer {
+        if let Err(Stop::Error(_)) = answer {
+            self.disarm(t);
+        }
+        answer
+    }
+
+    fn make_portal(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let w = self.threads[t].registers.words();
+        let d = self.threads[t].domain;
+        if w[1] & !(rights::DEFAULT | rights::CLOEXEC) as u64 != 0 {
+            return Err(Error::BadArgument.into());
+        }
+        if self.channels[c].dying {
+            return Err(Error::Dead.into());
+        }
+        if !self.portals.room(1) {
+            return Err(Error::NoMemory.into());
+        }
+        let slot = self.make_place(d, w[2])?;
+        // Emptying the place may have closed this very channel's receive right.
+        let channel = self.channels.id(c);
+        let portal = self.portal_create(channel, w[0])?;
+        let target = Self::target_of(PortalKind::Channel, portal, w[1] as u16);
+        self.place(d, slot, target);
+        self.answer(t, 0, slot as u64);
+        Ok(())
+    }
+}

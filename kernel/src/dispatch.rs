@@ -1,0 +1,370 @@
+//! Who runs: the ready queue, switching, quanta, and message-driven priority.
+//!
+//! A thread's effective priority is that of the caller it works for, or its own if it works for none; raised to the most important
+//! caller that queues at the channel it serves, and to its own priority while pulses wait there. A change travels along the chain of servers.
+//!
+//! What always holds: `current` is in no queue and its state is `Running`; when an entry returns, no ready thread that may run is more important than it.
+
+use crate::arch::Arch;
+use crate::pool::{DomainRef, ThreadRef};
+use crate::queue::PriorityQueue;
+use crate::thread::State;
+use crate::{Kernel, Resume};
+
+/// Longest chain of servers that a change of priority follows, and that the search for cycles looks at.
+pub const CHAIN: usize = 32;
+
+pub struct Dispatch {
+    pub ready: PriorityQueue,
+    pub current: Option<ThreadRef>,
+    /// Whose machine state (bases, space, turn base) is in the processor.
+    pub loaded: Option<ThreadRef>,
+    pub loaded_domain: Option<DomainRef>,
+    /// Whose floating-point registers are in the processor.
+    pub float_owner: Option<ThreadRef>,
+    /// The choice must be made anew before the entry returns.
+    pub preempt: bool,
+    /// Ticks when `loaded` began to run.
+    pub since: u64,
+    /// End of the current quantum in ns; 0 while nobody competes.
+    pub slice_end: u64,
+    /// When the timer will come, `u64::MAX` if not.
+    pub armed: u64,
+    /// When nothing was left to run, 0 if something runs.
+    pub idle_since: u64,
+}
+
+impl Dispatch {
+    pub const fn new() -> Dispatch {
+        Dispatch {
+            ready: PriorityQueue::new(),
+            current: None,
+            loaded: None,
+            loaded_domain: None,
+            float_owner: None,
+            preempt: true,
+            since: 0,
+            slice_end: 0,
+            armed: u64::MAX,
+            idle_since: 0,
+        }
+    }
+}
+
+impl Default for Dispatch {
+    fn default() -> Self {
+        Dispatch::new()
+    }
+}
+
+impl<A: Arch> Kernel<A> {
+    /// Make a thread that is in no queue ready.
+    pub(crate) fn wake(&mut self, t: ThreadRef) {
+        self.threads[t].state = State::Ready;
+        if self.threads[t].poked {
+            self.upcall_if_poked(t);
+        }
+        if self.is_stopped(t) {
+            self.set_aside(t);
+            return;
+        }
+        let effective = self.threads[t].effective;
+        self.dispatch
+            .ready
+            .push_back(&mut self.threads, t, effective);
+        let preempt = match self.dispatch.current {
+            None => true,
+            Some(current) => {
+                let running = self.threads[current].effective;
+                running < effective || (running == effective && self.dispatch.slice_end == 0)
+            }
+        };
+        self.dispatch.preempt |= preempt;
+    }
+
+    /// A stopped thread that would be ready goes to its domain's list.
+    fn set_aside(&mut self, t: ThreadRef) {
+        self.threads[t].state = State::Stopped;
+        let domain = self.threads[t].domain;
+        self.domains[domain].stopped.push_back(&mut self.threads, t);
+    }
+
+    /// `t` (in no queue, not current) may run now: make it current, or leave it to the ready queue if it is not the most important.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.effective as i16 >= self.dispatch.ready.top()
+            && !thread.poked
+            && !self.is_stopped(t)
+        {
+            self.threads[t].state = State::Running;
+            self.dispatch.current = Some(t);
+        } else {
+            self.dispatch.current = None;
+            self.dispatch.preempt = true;
+            self.wake(t);
+        }
+    }
+
+    /// The current thread waits from now on.
+    #[inline]
+    pub(crate) fn current_blocks(&mut self) {
+        self.dispatch.current = None;
+        self.dispatch.preempt = true;
+    }
+
+    /// The current thread goes behind all others of its priority.
+    pub(crate) fn give_way(&mut self) {
+        if let Some(t) = self.dispatch.current.take() {
+            self.dispatch.slice_end = 0;
+            self.wake(t);
+            self.dispatch.preempt = true;
+        }
+    }
+
+    /// End of every entry.
+    #[inline]
+    pub(crate) fn leave(&mut self) -> Resume {
+        if self.dispatch.preempt {
+            return self.resume();
+        }
+        match self.dispatch.current {
+            Some(t) => self.load(t),
+            None => self.resume(),
+        }
+    }
+
+    /// Whom to run.
+    pub fn resume(&mut self) -> Resume {
+        self.choose();
+        match self.dispatch.current {
+            Some(t) => self.load(t),
+            None => self.idle(),
+        }
+    }
+
+    /// Pick the most important thread. Stopped threads are taken out of the queue when they are met: each once per stop.
+    fn choose(&mut self) {
+        self.dispatch.preempt = false;
+        if let Some(current) = self.dispatch.current {
+            if self.is_stopped(current) {
+                self.dispatch.current = None;
+                self.set_aside(current);
+            }
+        }
+        loop {
+            let best = self.dispatch.ready.top();
+            let running = match self.dispatch.current {
+                Some(current) => self.threads[current].effective as i16,
+                None => -1,
+            };
+            if best <= running {
+                break;
+            }
+            let Some(t) = self.dispatch.ready.first() else {
+                break;
+            };
+            self.dispatch.ready.remove(&mut self.threads, t, best as u8);
+            if self.is_stopped(t) {
+                self.set_aside(t);
+                continue;
+            }
+            if let Some(current) = self.dispatch.current {
+                // Preempted, not used up: it goes on first when its turn comes.
+                self.threads[current].state = State::Ready;
+                self.dispatch
+                    .ready
+                    .push_front(&mut self.threads, current, running as u8);
+            }
+            self.threads[t].state = State::Running;
+            self.dispatch.current = Some(t);
+            self.dispatch.slice_end = 0;
+        }
+        if let Some(current) = self.dispatch.current {
+            let thread = &self.threads[current];
+            if self.dispatch.slice_end == 0
+                && thread.round_robin
+                && self.dispatch.ready.occupied(thread.effective)
+            {
+                self.dispatch.slice_end = self.arch.now() + thread.quantum;
+                self.program_timer();
+            }
+        }
+    }
+
+    /// Bring the processor to this thread.
+    #[inline]
+    fn load(&mut self, t: ThreadRef) -> Resume {
+        if self.dispatch.loaded != Some(t) {
+            self.switch(t);
+        }
+        let thread = &mut self.threads[t];
+        Resume {
+            full: thread.full as u64,
+            registers: &mut thread.registers,
+        }
+    }
+
+    fn switch(&mut self, t: ThreadRef) {
+        self.counters.thread_switches += 1;
+        let now = self.arch.ticks();
+        if let Some(from) = self.dispatch.loaded {
+            let spent = now.wrapping_sub(self.dispatch.since);
+            let (from, to) = self.threads.pair(from, t);
+            from.ticks += spent;
+            self.domains[from.domain].ticks += spent;
+            self.arch
+                .switch_thread(Some(&mut from.registers), &to.registers);
+        } else {
+            self.arch.switch_thread(None, &self.threads[t].registers);
+            if self.dispatch.idle_since != 0 {
+                self.counters.idle += self.arch.now().saturating_sub(self.dispatch.idle_since);
+                self.dispatch.idle_since = 0;
+            }
+        }
+        self.dispatch.since = now;
+        self.dispatch.loaded = Some(t);
+        let d = self.threads[t].domain;
+        let domain = &self.domains[d];
+        if self.dispatch.loaded_domain != Some(d) {
+            self.dispatch.loaded_domain = Some(d);
+            if let Some(root) = self.spaces[domain.space].root {
+                self.arch.activate(root);
+            }
+            self.arch.set_turn(domain.turn_base, domain.turn_entry);
+        }
+        if domain.float && self.dispatch.float_owner != Some(t) {
+            match self.dispatch.float_owner {
+                Some(owner) => {
+                    let (from, to) = self.threads.pair(owner, t);
+                    self.arch.switch_float(Some(&mut from.float), &to.float);
+                }
+                None => self.arch.switch_float(None, &self.threads[t].float),
+            }
+            self.dispatch.float_owner = Some(t);
+        }
+    }
+
+    /// Nothing to run: close what dead domains left, in shares, and sleep.
+    fn idle(&mut self) -> Resume {
+        if let Some(from) = self.dispatch.loaded.take() {
+            // Another thread may be loaded after the pause: keep what this one's program set.
+            let now = self.arch.ticks();
+            let spent = now.wrapping_sub(self.dispatch.since);
+            self.arch.save_bases(&mut self.threads[from].registers);
+            self.threads[from].ticks += spent;
+            let domain = self.threads[from].domain;
+            self.domains[domain].ticks += spent;
+        }
+        if self.dispatch.idle_since == 0 {
+            self.dispatch.idle_since = self.arch.now().max(1);
+        }
+        if self.bury() {
+            let soon = self.arch.now();
+            self.dispatch.armed = soon;
+            self.arch.set_timer(Some(soon));
+        }
+        // Burying may have woken somebody (a CLOSED pulse for a waiting server).
+        if self.dispatch.preempt && !self.dispatch.ready.is_empty() {
+            self.choose();
+            if let Some(t) = self.dispatch.current {
+                return self.load(t);
+            }
+        }
+        Resume {
+            registers: core::ptr::null_mut(),
+            full: 1,
+        }
+    }
+
+    /// The thread's machine state in the processor, if any, is worth nothing any more.
+    pub(crate) fn unload(&mut self, t: ThreadRef) {
+        if self.dispatch.loaded == Some(t) {
+            let spent = self.arch.ticks().wrapping_sub(self.dispatch.since);
+            self.threads[t].ticks += spent;
+            let domain = self.threads[t].domain;
+            self.domains[domain].ticks += spent;
+            self.dispatch.loaded = None;
+        }
+        if self.dispatch.float_owner == Some(t) {
+            self.dispatch.float_owner = None;
+        }
+    }
+
+    /// Bring the bases in the thread's registers up to date.
+    pub(crate) fn sync_bases(&mut self, t: ThreadRef) {
+        if self.dispatch.loaded == Some(t) {
+            self.arch.save_bases(&mut self.threads[t].registers);
+        }
+    }
+
+    /// Processor time so far.
+    pub(crate) fn ticks_of(&self, t: ThreadRef) -> u64 {
+        let ticks = self.threads[t].ticks;
+        if self.dispatch.loaded == Some(t) {
+            ticks + self.arch.ticks().wrapping_sub(self.dispatch.since)
+        } else {
+            ticks
+        }
+    }
+
+    /// The priority that the thread should run at.
+    pub(crate) fn deserved(&self, t: ThreadRef) -> u8 {
+        let thread = &self.threads[t];
+        let mut priority = match thread.client {
+            Some(client) => self.threads[client].effective,
+            None => thread.base,
+        };
+        if let Some(c) = thread.serving {
+            let channel = &self.channels[c];
+            if channel.pulses.is_waiting() {
+                priority = priority.max(thread.base);
+            }
+            priority = priority.max(channel.senders.top().max(0) as u8);
+        }
+        priority
+    }
+
+    /// A source of the thread's priority changed: adjust it, and whoever works for it.
+    pub(crate) fn refresh(&mut self, t: ThreadRef) {
+        let mut t = t;
+        for _ in 0..CHAIN {
+            let priority = self.deserved(t);
+            let old = self.threads[t].effective;
+            if priority == old {
+                return;
+            }
+            let thread = &mut self.threads[t];
+            thread.effective = priority;
+            let next = match (thread.state, thread.channel) {
+                (State::Ready, _) => {
+                    let ready = &mut self.dispatch.ready;
+                    ready.remove(&mut self.threads, t, old);
+                    if priority > old {
+                        ready.push_back(&mut self.threads, t, priority);
+                    } else {
+                        ready.push_front(&mut self.threads, t, priority);
+                    }
+                    self.dispatch.preempt = true;
+                    None
+                }
+                (State::Running, _) => {
+                    self.dispatch.preempt = true;
+                    None
+                }
+                (State::Sending, Some(c)) => {
+                    let channel = &mut self.channels[c];
+                    channel.senders.remove(&mut self.threads, t, old);
+                    channel.senders.push_back(&mut self.threads, t, priority);
+                    channel.server
+                }
+                (State::Held, _) => thread.server,
+                _ => None,
+            };
+            match next {
+                Some(server) => t = server,
+                None => return,
+            }
+        }
+    }
+}

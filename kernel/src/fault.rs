@@ -1,0 +1,209 @@
+//! Faults and exceptions: messages to pagers, upcalls into personalities, the end of a domain.
+
+use crate::arch::{Arch, CopyFault};
+use crate::log::Line;
+use crate::pool::{DomainRef, SpaceRef, ThreadRef};
+use crate::pulse::Node;
+use crate::thread::{FaultReport, Sending};
+use crate::{Kernel, Resume, Stop};
+use cairn_abi::layout::USER_TOP;
+use cairn_abi::state::upcall;
+use cairn_abi::{death, fault, Error};
+use core::fmt::Write;
+
+/// Vector of a page fault.
+const PAGE_FAULT: u64 = 14;
+/// Error-code bit of a page fault that user code caused.
+const FROM_USER: u64 = 4;
+/// Deepest backtrace.
+const FRAMES: usize = 24;
+
+impl<A: Arch> Kernel<A> {
+    /// A page fault of the current thread's own code; `bits` are those of `cairn_abi::fault`.
+    pub fn page_fault(&mut self, address: u64, bits: u64) -> Resume {
+        self.entered_by_interrupt();
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
+        let domain = &self.domains[self.threads[t].domain];
+        let (space, id, label) = (domain.space, domain.id, domain.label);
+        self.threads[t].fault = FaultReport {
+            address,
+            bits,
+            domain: id,
+            label,
+        };
+        if address >= USER_TOP || !self.ask_pager(t, space, Sending::Fault) {
+            self.page_exception(t, 0);
+        }
+        self.leave()
+    }
+
+    /// Any other exception of the current thread.
+    pub fn exception(&mut self, vector: u64, error: u64, address: u64) -> Resume {
+        self.entered_by_interrupt();
+        if let Some(t) = self.dispatch.current {
+            self.except(t, vector, error, address, 0);
+        }
+        self.leave()
+    }
+
+    /// Send the fault in `t.fault` to the space's pager. False: there is none that could help.
+    fn ask_pager(&mut self, t: ThreadRef, space: SpaceRef, sending: Sending) -> bool {
+        let (pager, badge) = (self.spaces[space].pager, self.spaces[space].badge);
+        let Some(c) = self.channels.lookup(pager) else {
+            return false;
+        };
+        // A pager's own faults cannot be served by itself.
+        if self.channels[c].home == Some(self.threads[t].domain) {
+            return false;
+        }
+        self.counters.faults += 1;
+        let thread = &mut self.threads[t];
+        thread.sending = sending;
+        thread.badge = badge;
+        thread.parts = 0;
+        // A deadline is for an operation, not for the memory that it needs.
+        let deadline = core::mem::take(&mut thread.deadline);
+        let sent = self.send(t, c).is_ok();
+        self.threads[t].deadline = deadline;
+        sent
+    }
+
+    /// While the nucleus copied for `t`, memory of `owner`'s space was not there: `t` waits for the pager and then starts again.
+    pub(crate) fn copy_fault(&mut self, t: ThreadRef, owner: ThreadRef, met: CopyFault) -> Stop {
+        if met.address >= USER_TOP {
+            return Error::BadAddress.into();
+        }
+        let domain = &self.domains[self.threads[owner].domain];
+        let space = domain.space;
+        let mut bits = fault::COPY;
+        if met.destination {
+            bits |= fault::WRITE;
+        }
+        if met.present {
+            bits |= fault::PRESENT;
+        }
+        let report = FaultReport {
+            address: met.address,
+            bits,
+            domain: domain.id,
+            label: domain.label,
+        };
+        self.threads[t].fault = report;
+        self.rewind(t);
+        if self.ask_pager(t, space, Sending::CopyFault) {
+            return Stop::Left;
+        }
+        self.forward(t);
+        Error::BadAddress.into()
+    }
+
+    /// Undo [`Kernel::rewind`].
+    fn forward(&mut self, t: ThreadRef) {
+        let registers = &mut self.threads[t].registers;
+        registers.rip = registers.rip.wrapping_add(2);
+    }
+
+    /// The pager refused, or is gone. The thread is in no queue.
+    pub(crate) fn fault_refused(&mut self, t: ThreadRef, detail: u64) {
+        if self.threads[t].sending == Sending::CopyFault {
+            self.forward(t);
+            self.finish(t, Error::BadAddress as u64);
+        } else {
+            self.page_exception(t, detail);
+            self.wake(t);
+        }
+    }
+
+    fn page_exception(&mut self, t: ThreadRef, detail: u64) {
+        let FaultReport { address, bits, .. } = self.threads[t].fault;
+        let mut error = FROM_USER;
+        if bits & fault::PRESENT != 0 {
+            error |= 1;
+        }
+        if bits & fault::WRITE != 0 {
+            error |= 2;
+        }
+        if bits & fault::EXECUTE != 0 {
+            error |= 16;
+        }
+        self.except(t, PAGE_FAULT, error, address, detail);
+    }
+
+    /// An upcall if the domain takes them and is not in one; otherwise its end.
+    fn except(&mut self, t: ThreadRef, vector: u64, error: u64, address: u64, detail: u64) {
+        let d = self.threads[t].domain;
+        if self.domains[d].upcall_entry != 0 && !self.threads[t].in_upcall {
+            self.upcall(t, upcall::EXCEPTION, vector, error, address, detail);
+            return;
+        }
+        self.log_exception(t, d, vector, error, address);
+        if vector == PAGE_FAULT {
+            self.die(d, death::FAULT, address);
+        } else {
+            self.die(d, death::EXCEPTION, vector);
+        }
+    }
+
+    /// Registers and call chain of a thread that ends its domain, for the log.
+    fn log_exception(&mut self, t: ThreadRef, d: DomainRef, vector: u64, error: u64, address: u64) {
+        let id = self.domains[d].id & 0xf_ffff;
+        let r = self.threads[t].registers;
+        let mut line = Line::new();
+        let _ = write!(
+            line,
+            "nucleus: domain {id} ends by exception {vector} error {error:#x} address {address:#x} rip {:#x} rsp {:#x} rflags {:#x}",
+            r.rip, r.rsp, r.rflags
+        );
+        self.log(line.as_bytes());
+        let mut line = Line::new();
+        let _ = write!(
+            line,
+            "nucleus: rax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x} rbp {:#x} r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15
+        );
+        self.log(line.as_bytes());
+        let mut line = Line::new();
+        let _ = write!(line, "!backtrace {id} {:#x}", r.rip);
+        let mut frame = r.rbp;
+        if let Ok(root) = self.root_of(t) {
+            for _ in 0..FRAMES {
+                let mut pair = [0; 16];
+                if frame == 0 || self.arch.read_user(root, frame, &mut pair).is_err() {
+                    break;
+                }
+                let (next, back) = pair.split_at(8);
+                let word = |bytes: &[u8]| {
+                    bytes
+                        .iter()
+                        .rev()
+                        .fold(0u64, |sum, &byte| sum << 8 | byte as u64)
+                };
+                let _ = write!(line, " {:#x}", word(back));
+                if word(next) <= frame {
+                    break;
+                }
+                frame = word(next);
+            }
+        }
+        self.log(line.as_bytes());
+    }
+
+    /// The domain is dead: its threads stop for good, its watcher is told. What it held is closed by DESTROY, or when nobody holds it.
+    pub(crate) fn die(&mut self, d: DomainRef, reason: u64, detail: u64) {
+        let domain = &mut self.domains[d];
+        if domain.dead {
+            return;
+        }
+        domain.dead = true;
+        domain.stops = domain.stops.saturating_add(1);
+        domain.death_reason = reason;
+        domain.death_detail = detail;
+        self.dispatch.preempt = true;
+        if let Some(c) = self.channels.lookup(self.domains[d].watch_channel) {
+            self.pulse_post(c, Node::domain(d));
+        }
+        self.release_domain_object(d);
+    }
+}

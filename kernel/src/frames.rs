@@ -1,0 +1,95 @@
+//! The frame table: what each frame of physical memory is, and how often programs have it mapped.
+//!
+//! What always holds: a nucleus frame is mapped by nobody; a frame that is mapped cannot become the nucleus's.
+
+use crate::arch::Frame;
+
+/// What the nucleus thinks of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Not memory.
+    Absent = 0,
+    /// Memory that `vm` may map, give, copy.
+    User = 1,
+    /// Nucleus image, pools, tables.
+    Nucleus = 2,
+    /// The system page: may be mapped for reading only.
+    System = 3,
+}
+
+const COUNT_MASK: u32 = 0x00ff_ffff;
+
+/// One word per frame: kind in bits 24..32, number of mappings below.
+pub struct FrameTable {
+    words: &'static mut [u32],
+    nucleus: u64,
+}
+
+impl FrameTable {
+    pub fn new(words: &'static mut [u32]) -> FrameTable {
+        FrameTable { words, nucleus: 0 }
+    }
+
+    #[inline]
+    pub fn kind(&self, frame: Frame) -> FrameKind {
+        match self.words.get(frame as usize).map_or(0, |w| w >> 24) {
+            1 => FrameKind::User,
+            2 => FrameKind::Nucleus,
+            3 => FrameKind::System,
+            _ => FrameKind::Absent,
+        }
+    }
+
+    /// How often programs have it mapped.
+    pub fn mappings(&self, frame: Frame) -> u32 {
+        self.words.get(frame as usize).map_or(0, |w| w & COUNT_MASK)
+    }
+
+    /// Declare a frame; its count starts at 0.
+    pub fn set(&mut self, frame: Frame, kind: FrameKind) {
+        if self.kind(frame) == FrameKind::Nucleus {
+            self.nucleus -= 1;
+        }
+        if let Some(word) = self.words.get_mut(frame as usize) {
+            *word = (kind as u32) << 24;
+            if kind == FrameKind::Nucleus {
+                self.nucleus += 1;
+            }
+        }
+    }
+
+    /// May the nucleus take it?
+    pub fn is_free(&self, frame: Frame) -> bool {
+        self.kind(frame) == FrameKind::User && self.mappings(frame) == 0
+    }
+
+    pub fn nucleus_frames(&self) -> u64 {
+        self.nucleus
+    }
+
+    /// One mapping more. False if the count is full.
+    #[inline]
+    pub fn mapped(&mut self, frame: Frame) -> bool {
+        match self.words.get_mut(frame as usize) {
+            Some(word) if *word >> 24 == FrameKind::User as u32 => {
+                if *word & COUNT_MASK == COUNT_MASK {
+                    return false;
+                }
+                *word += 1;
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// One mapping less.
+    #[inline]
+    pub fn unmapped(&mut self, frame: Frame) {
+        if let Some(word) = self.words.get_mut(frame as usize) {
+            if *word >> 24 == FrameKind::User as u32 && *word & COUNT_MASK != 0 {
+                *word -= 1;
+            }
+        }
+    }
+}

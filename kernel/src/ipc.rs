@@ -1,0 +1,538 @@
+//! Messages: call, receive, reply.
+//!
+//! The short way: a call finds a receiver waiting; the words go from one register set to the other, the caller is held, and the receiver runs at
+//! once at the caller's priority. A reply with nothing else to receive goes back in the same manner. Neither touches the ready queue.
+
+use crate::arch::Arch;
+use crate::dispatch::CHAIN;
+use crate::pool::{ChannelRef, PortalRef, ThreadRef};
+use crate::portal::is_bound;
+use crate::portal::table::Target;
+use crate::pulse::Node;
+use crate::thread::{Sending, State};
+use crate::{Answer, Kernel, Stop};
+use cairn_abi::{fault, flag, op, received, rights, Error, PortalKind, Token, MAX_PORTALS};
+
+/// How many portals the message in these flags passes.
+#[inline]
+fn portal_count(rax: u64) -> usize {
+    ((rax & flag::PORTALS_MASK) >> flag::PORTALS_SHIFT) as usize
+}
+
+impl<A: Arch> Kernel<A> {
+    /// Code of a portal to a channel.
+    #[inline]
+    pub(crate) fn channel_traversal(&mut self, target: Target, t: ThreadRef) -> Answer {
+        match self.operation(t) {
+            op::CALL => {
+                if !target.may(rights::CALL) {
+                    return Err(Error::NoRight.into());
+                }
+                let answer = self.call(t, target.portal());
+                if let Err(Stop::Error(_)) = answer {
+                    self.disarm(t);
+                }
+                answer
+            }
+            op::NOTIFY => {
+                if !target.may(rights::NOTIFY) {
+                    return Err(Error::NoRight.into());
+                }
+                let value = self.threads[t].registers.rdi;
+                Ok(self.notify(target.portal(), value)?)
+            }
+            _ => Err(Error::BadOperation.into()),
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, t: ThreadRef, r: PortalRef) -> Answer {
+        let portal = &self.portals[r];
+        let badge = portal.badge;
+        let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
+        let thread = &mut self.threads[t];
+        let rax = thread.registers.rax;
+        thread.badge = badge;
+        thread.sending = Sending::Message;
+        thread.parts = 0;
+        const RARE: u64 = flag::PARTS | flag::PORTALS_MASK | flag::INTERRUPTIBLE;
+        if rax & RARE != 0 {
+            if rax & flag::PARTS != 0 {
+                self.threads[t].parts = self.measure_parts(t)?;
+            }
+            let n = portal_count(rax);
+            if n != 0 {
+                self.check_passed(t, n, rax & flag::MOVE != 0)?;
+            }
+            self.check_poked(t)?;
+        }
+        self.send(t, c)?;
+        Err(Stop::Left)
+    }
+
+    /// The current thread's message or fault goes to channel `c`: it waits from now on.
+    pub(crate) fn send(&mut self, t: ThreadRef, c: ChannelRef) -> Result<(), Error> {
+        match self.channels[c].receivers.first() {
+            Some(r) => {
+                self.deliver(t, r)?;
+                self.channels[c].receivers.remove(&mut self.threads, r);
+                self.hold(t, r, c);
+                self.disarm(r);
+                self.serve(r, c);
+                // Nothing queues where a receiver waits: its priority is the caller's.
+                self.threads[r].effective = self.threads[t].effective;
+                self.threads[r].channel = None;
+                self.arm(t);
+                self.hand_over(r);
+            }
+            None => {
+                if self.closes_cycle(t, c) {
+                    return Err(Error::Cycle);
+                }
+                let thread = &mut self.threads[t];
+                thread.state = State::Sending;
+                thread.channel = Some(c);
+                let priority = thread.effective;
+                let channel = &mut self.channels[c];
+                channel.senders.push_back(&mut self.threads, t, priority);
+                let server = channel.server;
+                self.arm(t);
+                self.current_blocks();
+                if let Some(server) = server {
+                    self.refresh(server);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does whoever serves `c` wait, over any number of others, for `t`?
+    fn closes_cycle(&self, t: ThreadRef, c: ChannelRef) -> bool {
+        let mut server = self.channels[c].server;
+        for _ in 0..CHAIN {
+            let Some(s) = server else {
+                return false;
+            };
+            if s == t {
+                return true;
+            }
+            let thread = &self.threads[s];
+            server = match (thread.state, thread.channel) {
+                (State::Sending | State::Held, Some(c)) => self.channels[c].server,
+                _ => return false,
+            };
+        }
+        false
+    }
+
+    /// The token of a thread's present call.
+    #[inline]
+    pub(crate) fn token(&self, t: ThreadRef) -> Token {
+        self.threads.id(t) as u64 | (self.threads[t].sequence as u64) << 32
+    }
+
+    /// The caller behind a token that channel `c` holds.
+    #[inline]
+    pub(crate) fn caller(&self, token: Token, c: ChannelRef) -> Result<ThreadRef, Error> {
+        let t = self.threads.lookup(token as u32).ok_or(Error::BadToken)?;
+        let thread = &self.threads[t];
+        if thread.state != State::Held
+            || thread.channel != Some(c)
+            || thread.sequence != (token >> 32) as u32
+        {
+            return Err(Error::BadToken);
+        }
+        Ok(t)
+    }
+
+    /// Write sender `s`'s message into receiver `r`'s registers. On error nothing has changed; the error is the sender's.
+    #[inline]
+    fn deliver(&mut self, s: ThreadRef, r: ThreadRef) -> Result<(), Error> {
+        if self.threads[s].sending != Sending::Message {
+            self.deliver_fault(s, r);
+            return Ok(());
+        }
+        let rax = self.threads[s].registers.rax;
+        let n = portal_count(rax);
+        let slots = if n != 0 {
+            self.pass(s, r, n, rax & flag::MOVE != 0)?
+        } else {
+            [0; MAX_PORTALS]
+        };
+        self.threads[s].sequence = self.threads[s].sequence.wrapping_add(1);
+        let token = self.token(s);
+        let domain = &self.domains[self.threads[s].domain];
+        let (sender, label) = (domain.id as u64, domain.label);
+        let (from, to) = self.threads.pair(s, r);
+        let (source, registers) = (&from.registers, &mut to.registers);
+        registers.rdi = source.rdi;
+        registers.rsi = source.rsi;
+        registers.rdx = source.rdx;
+        registers.r10 = source.r10;
+        registers.r8 = source.r8;
+        registers.r9 = source.r9;
+        registers.r12 = source.r12;
+        registers.r13 = source.r13;
+        registers.rbx = from.badge;
+        registers.rbp = token;
+        registers.r14 = label;
+        registers.r15 = from.parts;
+        let interruptible = if rax & flag::INTERRUPTIBLE != 0 {
+            received::INTERRUPTIBLE
+        } else {
+            0
+        };
+        registers.rax = sender << received::SENDER_SHIFT
+            | (n as u64) << received::PORTALS_SHIFT
+            | interruptible;
+        for (i, &slot) in slots[..n].iter().enumerate() {
+            registers.set_word(8 - n + i, slot as u64);
+        }
+        Ok(())
+    }
+
+    fn deliver_fault(&mut self, s: ThreadRef, r: ThreadRef) {
+        self.threads[s].sequence = self.threads[s].sequence.wrapping_add(1);
+        let token = self.token(s);
+        let id = self.threads.id(s) as u64;
+        let (from, to) = self.threads.pair(s, r);
+        let report = &from.fault;
+        to.registers.set_words([
+            report.address,
+            report.bits,
+            from.registers.rip,
+            id,
+            0,
+            0,
+            0,
+            0,
+        ]);
+        to.registers.rbx = from.badge;
+        to.registers.rbp = token;
+        to.registers.r14 = report.label;
+        to.registers.r15 = 0;
+        to.registers.rax = (report.domain as u64) << received::SENDER_SHIFT
+            | (received::kind::FAULT as u64) << received::KIND_SHIFT;
+    }
+
+    /// `t`'s message was delivered to `r`: it waits for the reply, and `r` works for it.
+    #[inline]
+    fn hold(&mut self, t: ThreadRef, r: ThreadRef, c: ChannelRef) {
+        let thread = &mut self.threads[t];
+        thread.state = State::Held;
+        thread.channel = Some(c);
+        thread.server = Some(r);
+        self.threads[r].client = Some(t);
+        self.channels[c].held.push_front(&mut self.threads, t);
+    }
+
+    /// `t` is the one who receives from `c` now: callers that queue there lift it.
+    #[inline]
+    fn serve(&mut self, t: ThreadRef, c: ChannelRef) {
+        if self.threads[t].serving != Some(c) {
+            self.begin_serving(t, c);
+        }
+    }
+
+    fn begin_serving(&mut self, t: ThreadRef, c: ChannelRef) {
+        if let Some(old) = self.threads[t].serving.take() {
+            self.channels[old].server = None;
+        }
+        if let Some(other) = self.channels[c].server.replace(t) {
+            self.threads[other].serving = None;
+            self.refresh(other);
+        }
+        self.threads[t].serving = Some(c);
+        self.channels[c].home = Some(self.threads[t].domain);
+    }
+
+    /// `t` works for its client no longer.
+    #[inline]
+    fn end_service(&mut self, t: ThreadRef) {
+        if let Some(client) = self.threads[t].client.take() {
+            self.threads[client].server = None;
+        }
+    }
+
+    /// `t` serves no channel and no client.
+    pub(crate) fn stop_serving(&mut self, t: ThreadRef) {
+        self.end_service(t);
+        if let Some(c) = self.threads[t].serving.take() {
+            self.channels[c].server = None;
+        }
+    }
+
+    /// RECEIVE.
+    pub(crate) fn receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        if self.channels[c].dying {
+            return Err(Error::Dead.into());
+        }
+        self.end_service(t);
+        self.serve(t, c);
+        for _ in 0..CHAIN {
+            if self.channels[c].pulses.is_waiting() {
+                self.take_pulse(t, c);
+                self.disarm(t);
+                self.refresh(t);
+                return Err(Stop::Left);
+            }
+            let Some(s) = self.channels[c].senders.first() else {
+                return self.receive_nothing(t, c);
+            };
+            let priority = self.threads[s].effective;
+            self.channels[c]
+                .senders
+                .remove(&mut self.threads, s, priority);
+            self.threads[s].channel = None;
+            match self.deliver(s, t) {
+                Ok(()) => {
+                    self.hold(s, t, c);
+                    self.disarm(t);
+                    self.refresh(t);
+                    return Err(Stop::Left);
+                }
+                Err(error) => self.finish(s, error as u64),
+            }
+        }
+        // Many callers in a row had something wrong: a share is done.
+        self.refresh(t);
+        Err(Stop::Restart)
+    }
+
+    fn receive_nothing(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        if self.threads[t].registers.rax & flag::POLL != 0 {
+            self.refresh(t);
+            return Err(Error::TimedOut.into());
+        }
+        if let Err(error) = self.check_poked(t) {
+            self.refresh(t);
+            return Err(error.into());
+        }
+        self.block_receiving(t, c);
+        self.current_blocks();
+        Err(Stop::Left)
+    }
+
+    /// `t` waits at `c`, where nothing is to be had.
+    #[inline]
+    fn block_receiving(&mut self, t: ThreadRef, c: ChannelRef) {
+        let thread = &mut self.threads[t];
+        thread.state = State::Receiving;
+        thread.channel = Some(c);
+        thread.effective = thread.base;
+        self.channels[c].receivers.push_front(&mut self.threads, t);
+        self.arm(t);
+    }
+
+    /// REPLY.
+    pub(crate) fn reply(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let caller = self.answer_caller(t, c)?;
+        self.refresh(t);
+        if let Some(caller) = caller {
+            self.wake(caller);
+        }
+        Ok(())
+    }
+
+    /// REPLY_RECEIVE.
+    #[inline]
+    pub(crate) fn reply_receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let Some(caller) = self.answer_caller(t, c)? else {
+            self.refresh(t);
+            return self.receive(t, c);
+        };
+        let channel = &self.channels[c];
+        let thread = &self.threads[t];
+        if channel.pulses.is_waiting()
+            || !channel.senders.is_empty()
+            || thread.registers.rax & flag::POLL != 0
+            || thread.poked
+        {
+            self.refresh(t);
+            self.wake(caller);
+            return self.receive(t, c);
+        }
+        self.end_service(t);
+        self.serve(t, c);
+        self.block_receiving(t, c);
+        self.hand_over(caller);
+        Err(Stop::Left)
+    }
+
+    /// The reply in `t`'s registers goes to the caller behind its token. Returns the caller, out of its queue and not yet ready (none: it was a fault, and all is done).
+    #[inline]
+    fn answer_caller(&mut self, t: ThreadRef, c: ChannelRef) -> Result<Option<ThreadRef>, Stop> {
+        if self.channels[c].dying {
+            return Err(Error::Dead.into());
+        }
+        let registers = &self.threads[t].registers;
+        let rax = registers.rax;
+        let caller = self.caller(registers.rbp, c)?;
+        if self.threads[caller].sending != Sending::Message {
+            self.answer_fault(t, caller);
+            return Ok(None);
+        }
+        let mut n = 0;
+        let mut slots = [0; MAX_PORTALS];
+        const RARE: u64 = flag::PARTS | flag::PORTALS_MASK;
+        if rax & RARE != 0 {
+            if rax & flag::PARTS != 0 {
+                self.reply_data(t, caller)?;
+            }
+            n = portal_count(rax);
+            if n > MAX_PORTALS {
+                return Err(Error::BadArgument.into());
+            }
+            if n != 0 {
+                slots = if rax & flag::MINT != 0 {
+                    self.mint(t, caller, c, n)?
+                } else {
+                    self.pass(t, caller, n, rax & flag::MOVE != 0)?
+                };
+            }
+        }
+        let (from, to) = self.threads.pair(t, caller);
+        let (source, registers) = (&from.registers, &mut to.registers);
+        registers.rdi = source.rdi;
+        registers.rsi = source.rsi;
+        registers.rdx = source.rdx;
+        registers.r10 = source.r10;
+        registers.r8 = source.r8;
+        registers.r9 = source.r9;
+        registers.r12 = source.r12;
+        registers.r13 = source.r13;
+        registers.rax = (n as u64) << received::PORTALS_SHIFT;
+        for (i, &slot) in slots[..n].iter().enumerate() {
+            registers.set_word(8 - n + i, slot as u64);
+        }
+        self.let_go(caller, c);
+        Ok(Some(caller))
+    }
+
+    /// The caller is held no longer.
+    #[inline]
+    fn let_go(&mut self, caller: ThreadRef, c: ChannelRef) {
+        self.channels[c].held.remove(&mut self.threads, caller);
+        let thread = &mut self.threads[caller];
+        thread.channel = None;
+        // An UNBLOCK that the server has not read is settled by the reply.
+        let unread = thread.pulse.is_queued() && !thread.pulse_gone;
+        if let Some(server) = thread.server.take() {
+            self.threads[server].client = None;
+            if self.threads[server].state != State::Running {
+                self.refresh(server);
+            }
+        }
+        if unread {
+            self.pulse_unlink(Node::thread(caller));
+        }
+        // The deadline of one that faulted is for something else.
+        if self.threads[caller].sending == Sending::Message {
+            self.disarm(caller);
+        }
+    }
+
+    /// The reply to a fault: w0 says whether the access shall be tried again.
+    fn answer_fault(&mut self, t: ThreadRef, faulted: ThreadRef) {
+        let w = self.threads[t].registers.words();
+        if let Some(c) = self.threads[faulted].channel {
+            self.let_go(faulted, c);
+        }
+        if w[0] == fault::RESOLVED {
+            self.wake(faulted);
+        } else {
+            self.fault_refused(faulted, w[1]);
+        }
+    }
+
+    /// May these portals be passed? `n` last words of `from`'s message are slots of its table.
+    fn passed(
+        &self,
+        from: ThreadRef,
+        n: usize,
+        moving: bool,
+    ) -> Result<[(u32, Target); MAX_PORTALS], Error> {
+        if n > MAX_PORTALS {
+            return Err(Error::BadArgument);
+        }
+        let words = self.threads[from].registers.words();
+        let mut found = [(0, Target::EMPTY); MAX_PORTALS];
+        for i in 0..n {
+            let slot = words[8 - n + i];
+            let target = self.own_target(from, slot)?;
+            if !target.may(rights::PASS) || is_bound(target.kind) {
+                return Err(Error::NoRight);
+            }
+            if moving && found[..i].iter().any(|&(other, _)| other as u64 == slot) {
+                return Err(Error::BadPortal);
+            }
+            found[i] = (slot as u32, target);
+        }
+        Ok(found)
+    }
+
+    fn check_passed(&self, from: ThreadRef, n: usize, moving: bool) -> Result<(), Error> {
+        self.passed(from, n, moving).map(|_| ())
+    }
+
+    /// Put `n` portals of `from`'s table into `to`'s; returns the slots there. On error nothing has changed.
+    fn pass(
+        &mut self,
+        from: ThreadRef,
+        to: ThreadRef,
+        n: usize,
+        moving: bool,
+    ) -> Result<[u32; MAX_PORTALS], Error> {
+        let found = self.passed(from, n, moving)?;
+        let (source, target_domain) = (self.threads[from].domain, self.threads[to].domain);
+        if (self.domains[target_domain].table.free_slots() as usize) < n {
+            return Err(Error::NoSlot);
+        }
+        let mut slots = [0; MAX_PORTALS];
+        for (i, &(slot, target)) in found[..n].iter().enumerate() {
+            let place = self.domains[target_domain]
+                .table
+                .next_free()
+                .ok_or(Error::NoSlot)?;
+            self.place(target_domain, place, target);
+            if moving {
+                // The new entry holds the object already, so this can be no last one.
+                let closed = self.close(source, slot, target);
+                debug_assert!(closed.is_ok());
+            }
+            slots[i] = place;
+        }
+        Ok(slots)
+    }
+
+    /// Make `n` portals to `c` with the badges in the last words, straight into the caller's table.
+    fn mint(
+        &mut self,
+        t: ThreadRef,
+        caller: ThreadRef,
+        c: ChannelRef,
+        n: usize,
+    ) -> Result<[u32; MAX_PORTALS], Error> {
+        let domain = self.threads[caller].domain;
+        if (self.domains[domain].table.free_slots() as usize) < n {
+            return Err(Error::NoSlot);
+        }
+        if !self.portals.room(n as u32) {
+            return Err(Error::NoMemory);
+        }
+        let words = self.threads[t].registers.words();
+        let channel = self.channels.id(c);
+        let mut slots = [0; MAX_PORTALS];
+        for (i, slot) in slots[..n].iter_mut().enumerate() {
+            let place = self.domains[domain]
+                .table
+                .next_free()
+                .ok_or(Error::NoSlot)?;
+            let portal = self.portal_create(channel, words[8 - n + i])?;
+            let target = Self::target_of(PortalKind::Channel, portal, rights::DEFAULT);
+            self.place(domain, place, target);
+            *slot = place;
+        }
+        Ok(slots)
+    }
+}

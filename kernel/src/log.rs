@@ -1,0 +1,124 @@
+//! The nucleus log: a ring that can be read, and lines that go out by the machine layer as they come.
+
+use crate::arch::Arch;
+use crate::pool::ThreadRef;
+use crate::{Answer, Kernel};
+use cairn_abi::service::log;
+use cairn_abi::Error;
+use core::fmt::Write;
+
+/// Longest line a program may write at once.
+const LINE: usize = 1024;
+/// Most bytes that one read gives.
+const SHARE: usize = 1024;
+
+pub struct Log {
+    ring: &'static mut [u8],
+    /// Bytes ever written.
+    written: u64,
+}
+
+impl Log {
+    pub fn new(ring: &'static mut [u8]) -> Log {
+        Log { ring, written: 0 }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let len = self.ring.len() as u64;
+        if len == 0 {
+            return;
+        }
+        for &byte in bytes {
+            self.ring[(self.written % len) as usize] = byte;
+            self.written += 1;
+        }
+    }
+
+    /// Copy from the ring; `offset` is moved to the oldest byte that is still there. Returns the new start and the count.
+    fn read(&self, offset: u64, into: &mut [u8]) -> (u64, usize) {
+        let len = self.ring.len() as u64;
+        let start = offset.clamp(self.written.saturating_sub(len), self.written);
+        let n = (self.written - start).min(into.len() as u64) as usize;
+        for (i, byte) in into[..n].iter_mut().enumerate() {
+            *byte = self.ring[((start + i as u64) % len) as usize];
+        }
+        (start, n)
+    }
+}
+
+/// A line being put together; what does not fit is cut.
+pub struct Line {
+    bytes: [u8; LINE + 32],
+    len: usize,
+}
+
+impl Line {
+    pub fn new() -> Line {
+        Line {
+            bytes: [0; LINE + 32],
+            len: 0,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        let n = bytes.len().min(self.bytes.len() - self.len);
+        self.bytes[self.len..self.len + n].copy_from_slice(&bytes[..n]);
+        self.len += n;
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line::new()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        self.push(s.as_bytes());
+        Ok(())
+    }
+}
+
+impl<A: Arch> Kernel<A> {
+    /// A line into the nucleus log (without its newline).
+    pub fn log(&mut self, bytes: &[u8]) {
+        self.log.append(bytes);
+        self.log.append(b"\n");
+        self.arch.log(bytes);
+    }
+
+    pub(crate) fn log_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
+        let w = self.threads[t].registers.words();
+        match operation {
+            log::WRITE => {
+                let len = w[1] as usize;
+                if w[1] > LINE as u64 {
+                    return Err(Error::BadArgument.into());
+                }
+                let mut text = [0; LINE];
+                self.read_own(t, w[0], &mut text[..len])?;
+                let mut line = Line::new();
+                let id = self.domains[self.threads[t].domain].id;
+                let _ = write!(line, "[{}] ", id & 0xf_ffff);
+                line.push(text[..len].trim_ascii_end());
+                self.log(line.as_bytes());
+                Ok(())
+            }
+            log::READ => {
+                let mut share = [0; SHARE];
+                let want = w[1].min(SHARE as u64) as usize;
+                let (start, n) = self.log.read(w[2], &mut share[..want]);
+                self.write_own(t, w[0], &share[..n])?;
+                self.answer(t, 0, n as u64);
+                self.answer(t, 1, start + n as u64);
+                Ok(())
+            }
+            _ => Err(Error::BadOperation.into()),
+        }
+    }
+}

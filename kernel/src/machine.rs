@@ -1,0 +1,72 @@
+//! The machine portal: makes interrupt and port portals, reads counters, turns the power off.
+
+use crate::arch::Arch;
+use crate::interrupt::LINES;
+use crate::pool::ThreadRef;
+use crate::portal::table::Target;
+use crate::{Answer, Kernel};
+use cairn_abi::service::machine;
+use cairn_abi::{rights, Error, PortalKind};
+
+const RIGHTS: u16 = rights::CALL | rights::PASS;
+const PORT_SPACE: u64 = 0x1_0000;
+
+impl<A: Arch> Kernel<A> {
+    pub(crate) fn machine_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
+        let w = self.threads[t].registers.words();
+        let d = self.threads[t].domain;
+        match operation {
+            machine::INTERRUPT => {
+                if w[0] >= LINES as u64 {
+                    return Err(Error::BadArgument.into());
+                }
+                if self.lines[w[0] as usize].holders != 0 {
+                    return Err(Error::Busy.into());
+                }
+                let slot = self.make_place(d, w[1])?;
+                let target = Target::new(PortalKind::Interrupt, w[0] as u32, RIGHTS);
+                self.place(d, slot, target);
+                self.answer(t, 0, slot as u64);
+            }
+            machine::PORTS => {
+                if w[0] >= PORT_SPACE || w[1] == 0 || w[1] > 0xffff || w[0] + w[1] > PORT_SPACE {
+                    return Err(Error::BadArgument.into());
+                }
+                let slot = self.make_place(d, w[2])?;
+                let range = w[0] as u32 | (w[1] as u32) << 16;
+                self.place(d, slot, Target::new(PortalKind::Ports, range, RIGHTS));
+                self.answer(t, 0, slot as u64);
+            }
+            machine::COUNTERS => {
+                let mut c = self.counters;
+                c.nucleus_frames = self.frames.nucleus_frames();
+                self.arch.counters(&mut c);
+                let words = [
+                    c.entries,
+                    c.turned,
+                    c.space_switches,
+                    c.thread_switches,
+                    c.invalidations,
+                    c.bytes_copied,
+                    c.faults,
+                    c.interrupts,
+                    c.idle,
+                    c.nucleus_frames,
+                ];
+                let mut bytes = [0; 80];
+                for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+                self.write_own(t, w[0], &bytes)?;
+            }
+            machine::POWER => {
+                if w[0] > 2 {
+                    return Err(Error::BadArgument.into());
+                }
+                self.arch.power(w[0], w[1]);
+            }
+            _ => return Err(Error::BadOperation.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,510 @@
+//! The memory portal: what `vm` does with frames, page tables and object pools.
+//!
+//! The nucleus keeps two promises about frames here: no program ever maps one that the nucleus uses, and none that is mapped becomes the nucleus's.
+
+use crate::arch::{Arch, Frame, MapError};
+use crate::frames::FrameKind;
+use crate::pool::{SpaceRef, ThreadRef};
+use crate::{Answer, Kernel, Stop};
+use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_abi::service::memory::{self, map, pool, prot};
+use cairn_abi::service::AUTO;
+use cairn_abi::{rights, Error, PortalKind};
+
+/// Most pages of one operation.
+const PAGES: u64 = 512;
+/// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
+const GIVE_SHARE: u64 = 16;
+const TABLE_SHARE: u64 = 128;
+/// Pages that are zeroed by one MAP.
+const ZERO_PAGES: u64 = 8;
+/// Page tables that one REAP takes apart, and frames of the reserve that it returns.
+const REAP_TABLES: usize = 8;
+const REAP_FRAMES: usize = 64;
+const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
+
+/// A frame number from a word.
+fn frame(word: u64) -> Result<Frame, Error> {
+    Frame::try_from(word).map_err(|_| Error::BadArgument)
+}
+
+/// Page-aligned range of user addresses.
+fn range(address: u64, pages: u64) -> Result<(), Error> {
+    if address % PAGE != 0
+        || pages > PAGES
+        || address >= USER_TOP
+        || pages * PAGE > USER_TOP - address
+    {
+        return Err(Error::BadArgument);
+    }
+    Ok(())
+}
+
+impl<A: Arch> Kernel<A> {
+    fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
+        Ok(self.own_target_of(t, slot, PortalKind::Space)?.space())
+    }
+
+    fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
+        self.spaces[s].root.ok_or(Error::NoTable)
+    }
+
+    pub(crate) fn memory_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
+        let w = self.threads[t].registers.words();
+        match operation {
+            memory::RANGE => {
+                let range = usize::try_from(w[0])
+                    .ok()
+                    .filter(|&i| i < self.range_count)
+                    .map(|i| self.ranges[i])
+                    .ok_or(Error::BadArgument)?;
+                self.answer(t, 0, range.first);
+                self.answer(t, 1, range.count);
+                self.answer(t, 2, FrameKind::User as u64);
+                Ok(())
+            }
+            memory::SPACE_CREATE => self.memory_space_create(t, w),
+            memory::DOMAIN_CREATE => {
+                let s = self.space_at(t, w[0])?;
+                self.check_slot(t, w[1])?;
+                let own = self.threads[t].domain;
+                let slot = self.make_place(own, w[1])?;
+                // Emptying the place may have closed the space's portal.
+                if self.space_at(t, w[0]) != Ok(s) {
+                    return Err(Error::BadPortal.into());
+                }
+                let ceiling = self.domains[own].ceiling;
+                let d = self.domain_create(s, ceiling)?;
+                let target = Self::target_of(PortalKind::Domain, d, rights::ALL & !rights::INHERIT);
+                self.place(own, slot, target);
+                self.answer(t, 0, slot as u64);
+                let id = self.domains[d].id;
+                self.answer(t, 1, id as u64);
+                Ok(())
+            }
+            memory::GIVE => self.give(t, w),
+            memory::GIVE_TABLES => self.give_tables(t, w),
+            memory::MAP => self.memory_map(t, w),
+            memory::MAP_LIST => self.map_list(t, w),
+            memory::UNMAP => self.unmap(t, w),
+            memory::PROTECT => self.protect(t, w),
+            memory::SHARE => self.share(t, w),
+            memory::COPY_FRAME => {
+                let (to, from) = (frame(w[0])?, frame(w[1])?);
+                if self.frames.kind(to) != FrameKind::User
+                    || self.frames.kind(from) != FrameKind::User
+                {
+                    return Err(Error::BadArgument.into());
+                }
+                self.arch.copy_frame(to, from);
+                Ok(())
+            }
+            memory::ZERO_FRAME => {
+                let frame = frame(w[0])?;
+                if self.frames.kind(frame) != FrameKind::User {
+                    return Err(Error::BadArgument.into());
+                }
+                self.arch.zero_frame(frame);
+                Ok(())
+            }
+            memory::QUERY => {
+                let s = self.space_at(t, w[0])?;
+                let root = self.space_root(s)?;
+                let found = (w[1] < USER_TOP)
+                    .then(|| self.arch.query(root, w[1] & !(PAGE - 1)))
+                    .flatten();
+                let (frame, bits) = match found {
+                    Some(m) => (
+                        m.frame as u64,
+                        m.prot | (m.accessed as u64) << 8 | (m.dirty as u64) << 9 | 1 << 10,
+                    ),
+                    None => (0, 0),
+                };
+                self.answer(t, 0, frame);
+                self.answer(t, 1, bits);
+                Ok(())
+            }
+            memory::REAP => self.reap(t, w),
+            memory::POOL_INFO => {
+                let info = match w[0] {
+                    pool::DOMAIN => self.domains_info(),
+                    pool::SPACE => pool_info(&self.spaces),
+                    pool::THREAD => pool_info(&self.threads),
+                    pool::CHANNEL => pool_info(&self.channels),
+                    pool::PORTAL => pool_info(&self.portals),
+                    _ => return Err(Error::BadArgument.into()),
+                };
+                for (i, word) in info.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+                Ok(())
+            }
+            memory::GROW_TABLE => {
+                let d = self.own_target_of(t, w[0], PortalKind::Domain)?.domain();
+                Ok(self.grow_table(d)?)
+            }
+            memory::SPACE_INFO => {
+                let s = self.space_at(t, w[0])?;
+                let (reserve, used) = (self.spaces[s].tables.count, self.spaces[s].table_frames);
+                self.answer(t, 0, reserve as u64);
+                self.answer(t, 1, used as u64);
+                Ok(())
+            }
+            memory::SYSTEM_PAGE => {
+                let frame = self.system_frame;
+                self.answer(t, 0, frame as u64);
+                Ok(())
+            }
+            _ => Err(Error::BadOperation.into()),
+        }
+    }
+
+    fn domains_info(&self) -> [u64; 3] {
+        pool_info(&self.domains)
+    }
+
+    fn memory_space_create(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let pager = if w[1] == AUTO {
+            0
+        } else {
+            let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
+            self.channels.id(target.channel())
+        };
+        self.check_slot(t, w[0])?;
+        if !self.spaces.room(1) {
+            return Err(Error::NoMemory.into());
+        }
+        let own = self.threads[t].domain;
+        let slot = self.make_place(own, w[0])?;
+        let s = self.space_create(pager, w[2])?;
+        let target = Self::target_of(PortalKind::Space, s, rights::ALL & !rights::INHERIT);
+        self.place(own, slot, target);
+        self.answer(t, 0, slot as u64);
+        Ok(())
+    }
+
+    /// Take a free frame for the nucleus.
+    fn take_frame(&mut self, frame: Frame) -> Result<(), Error> {
+        match self.frames.kind(frame) {
+            FrameKind::User if self.frames.mappings(frame) == 0 => {
+                self.frames.set(frame, FrameKind::Nucleus);
+                Ok(())
+            }
+            FrameKind::User => Err(Error::Busy),
+            _ => Err(Error::BadArgument),
+        }
+    }
+
+    /// Grow a pool by a frame that is the nucleus's already. False: its region is full.
+    pub(crate) fn pool_add(&mut self, kind: u64, frame: Frame) -> bool {
+        self.arch.zero_frame(frame);
+        if !self.arch.pool_grow(kind as usize, frame) {
+            return false;
+        }
+        match kind {
+            pool::DOMAIN => self.domains.grown(),
+            pool::SPACE => self.spaces.grown(),
+            pool::THREAD => self.threads.grown(),
+            pool::CHANNEL => self.channels.grown(),
+            _ => self.portals.grown(),
+        }
+        true
+    }
+
+    fn give(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        if w[0] >= pool::COUNT as u64 {
+            return Err(Error::BadArgument.into());
+        }
+        let first = frame(w[1])?;
+        let share = w[2].min(GIVE_SHARE);
+        for i in 0..share {
+            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
+            self.take_frame(frame)?;
+            if !self.pool_add(w[0], frame) {
+                self.frames.set(frame, FrameKind::User);
+                return Err(Error::NoMemory.into());
+            }
+        }
+        self.give_more(t, w, share)
+    }
+
+    /// More frames in the next entry, or done.
+    fn give_more(&mut self, t: ThreadRef, w: [u64; 8], share: u64) -> Answer {
+        if share == w[2] {
+            return Ok(());
+        }
+        self.answer(t, 1, w[1] + share);
+        self.answer(t, 2, w[2] - share);
+        Err(Stop::Restart)
+    }
+
+    fn give_tables(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        let first = frame(w[1])?;
+        let share = w[2].min(TABLE_SHARE);
+        for i in 0..share {
+            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
+            self.take_frame(frame)?;
+            self.space_give(s, frame);
+        }
+        self.give_more(t, w, share)
+    }
+
+    /// May programs map this frame in this manner?
+    fn check_frame(&self, frame: Frame, flags: u64) -> Result<(), Error> {
+        let fine = match self.frames.kind(frame) {
+            FrameKind::User => flags & map::IO == 0,
+            FrameKind::System => flags & (PROT | map::IO) == prot::READ,
+            FrameKind::Absent => flags & map::IO != 0 && flags & prot::DEVICE != 0,
+            FrameKind::Nucleus => false,
+        };
+        if fine {
+            Ok(())
+        } else {
+            Err(Error::BadArgument)
+        }
+    }
+
+    fn check_prot(flags: u64) -> Result<(), Error> {
+        let known = PROT | map::ZERO | map::COPY | map::FAULT | map::IO;
+        if flags & !known != 0
+            || flags & (prot::WRITE | prot::EXECUTE) == prot::WRITE | prot::EXECUTE
+        {
+            return Err(Error::BadArgument);
+        }
+        Ok(())
+    }
+
+    /// Map one page of a space and keep count.
+    pub(crate) fn map_page(
+        &mut self,
+        s: SpaceRef,
+        root: A::Root,
+        address: u64,
+        frame: Frame,
+        prot: u64,
+    ) -> Result<(), MapError> {
+        let tables = &mut self.spaces[s].tables;
+        let before = tables.count;
+        let result = self.arch.map(root, address, frame, prot, tables);
+        let used = before - tables.count;
+        self.spaces[s].table_frames += used;
+        let old = result?;
+        self.frames.mapped(frame);
+        if let Some(old) = old {
+            self.frames.unmapped(old);
+        }
+        Ok(())
+    }
+
+    fn map_error(error: MapError) -> Stop {
+        match error {
+            MapError::NoTable => Error::NoTable.into(),
+            MapError::BadAddress => Error::BadArgument.into(),
+        }
+    }
+
+    fn memory_map(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        let (address, first, pages, flags) = (w[1], frame(w[2])?, w[3], w[4]);
+        let root = self.space_root(s)?;
+        range(address, pages)?;
+        Self::check_prot(flags)?;
+        for i in 0..pages {
+            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
+            self.check_frame(frame, flags)?;
+        }
+        let fill = flags & (map::ZERO | map::COPY);
+        if fill != 0 {
+            let source = frame(w[5])?;
+            let fine = match fill {
+                map::ZERO => pages <= ZERO_PAGES,
+                map::COPY => pages == 1 && self.frames.kind(source) == FrameKind::User,
+                _ => false,
+            };
+            if !fine || flags & map::IO != 0 || self.frames.kind(first) != FrameKind::User {
+                return Err(Error::BadArgument.into());
+            }
+            if fill == map::COPY {
+                self.arch.copy_frame(first, source);
+            } else {
+                for i in 0..pages as u32 {
+                    self.arch.zero_frame(first + i);
+                }
+            }
+        }
+        for i in 0..pages {
+            let mapped = self.map_page(s, root, address + i * PAGE, first + i as u32, flags & PROT);
+            if let Err(error) = mapped {
+                self.answer(t, 0, i);
+                return Err(Self::map_error(error));
+            }
+        }
+        self.answer(t, 0, pages);
+        Ok(())
+    }
+
+    fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        let (address, list, pages, flags) = (w[1], w[2], w[3], w[4]);
+        let root = self.space_root(s)?;
+        range(address, pages)?;
+        Self::check_prot(flags)?;
+        if flags & (map::ZERO | map::COPY) != 0 {
+            return Err(Error::BadArgument.into());
+        }
+        let mut bytes = [0; PAGES as usize * 4];
+        let bytes = &mut bytes[..pages as usize * 4];
+        self.read_own(t, list, bytes)?;
+        let frames = || {
+            bytes
+                .chunks_exact(4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        };
+        for frame in frames().filter(|&frame| frame != 0) {
+            self.check_frame(frame, flags)?;
+        }
+        for (i, frame) in frames().enumerate() {
+            if frame == 0 {
+                continue;
+            }
+            let mapped = self.map_page(s, root, address + i as u64 * PAGE, frame, flags & PROT);
+            if let Err(error) = mapped {
+                self.answer(t, 0, i as u64);
+                return Err(Self::map_error(error));
+            }
+        }
+        self.answer(t, 0, pages);
+        Ok(())
+    }
+
+    fn unmap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        let root = self.space_root(s)?;
+        range(w[1], w[2])?;
+        let (mut at, end, mut count) = (w[1], w[1] + w[2] * PAGE, 0);
+        while let Some((address, _)) = self.next_in(root, at, end) {
+            if let Some(frame) = self.arch.unmap(root, address) {
+                self.frames.unmapped(frame);
+                count += 1;
+            }
+            at = address + PAGE;
+        }
+        self.answer(t, 0, count);
+        Ok(())
+    }
+
+    fn next_in(&self, root: A::Root, at: u64, end: u64) -> Option<(u64, crate::arch::Mapping)> {
+        if at >= end {
+            return None;
+        }
+        self.arch.next_mapped(root, at, (end - at) / PAGE)
+    }
+
+    fn protect(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        let root = self.space_root(s)?;
+        range(w[1], w[2])?;
+        Self::check_prot(w[3])?;
+        if w[3] & !PROT != 0 {
+            return Err(Error::BadArgument.into());
+        }
+        let (mut at, end, mut count) = (w[1], w[1] + w[2] * PAGE, 0);
+        while let Some((address, mapping)) = self.next_in(root, at, end) {
+            // The system page stays as it is, whatever is asked.
+            if self.frames.kind(mapping.frame) != FrameKind::System
+                && self.arch.protect(root, address, w[3])
+            {
+                count += 1;
+            }
+            at = address + PAGE;
+        }
+        self.answer(t, 0, count);
+        Ok(())
+    }
+
+    fn share(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let (source, target) = (self.space_at(t, w[0])?, self.space_at(t, w[2])?);
+        let (from, to) = (self.space_root(source)?, self.space_root(target)?);
+        range(w[1], w[3])?;
+        if source == target || w[4] > 1 {
+            return Err(Error::BadArgument.into());
+        }
+        let (mut at, end) = (w[1], w[1] + w[3] * PAGE);
+        while let Some((address, mapping)) = self.next_in(from, at, end) {
+            let mut prot = mapping.prot;
+            if w[4] == 1 && prot & prot::WRITE != 0 {
+                prot &= !prot::WRITE;
+                self.arch.protect(from, address, prot);
+            }
+            if let Err(error) = self.map_page(target, to, address, mapping.frame, prot) {
+                self.answer(t, 0, (address - w[1]) / PAGE);
+                return Err(Self::map_error(error));
+            }
+            at = address + PAGE;
+        }
+        self.answer(t, 0, w[3]);
+        Ok(())
+    }
+
+    fn reap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let s = self.space_at(t, w[0])?;
+        if self.spaces[s].domains != 0 {
+            return Err(Error::Busy.into());
+        }
+        let room = (w[2].min(REAP_FRAMES as u64)) as usize;
+        if room == 0 {
+            return Err(Error::BadArgument.into());
+        }
+        // What is written below must not be lost to a fault.
+        self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
+        let mut bytes = [0; REAP_FRAMES * 4];
+        let (mut n, mut tables) = (0, 0);
+        while n < room {
+            let next = match self.spaces[s].root {
+                None => None,
+                Some(_) if self.spaces[s].tables.count != 0 => {
+                    self.arch.list_pop(&mut self.spaces[s].tables)
+                }
+                Some(root) => {
+                    if tables == REAP_TABLES {
+                        break;
+                    }
+                    tables += 1;
+                    let frames = &mut self.frames;
+                    let table = self
+                        .arch
+                        .take_table(root, &mut |frame| frames.unmapped(frame));
+                    self.spaces[s].table_frames -= 1;
+                    table.or_else(|| {
+                        self.spaces[s].root = None;
+                        Some(self.arch.root_frame(root))
+                    })
+                }
+            };
+            let Some(frame) = next else {
+                break;
+            };
+            self.frames.set(frame, FrameKind::User);
+            bytes[n * 4..n * 4 + 4].copy_from_slice(&frame.to_le_bytes());
+            n += 1;
+        }
+        self.write_own(t, w[1], &bytes[..n * 4])?;
+        self.answer(t, 0, n as u64);
+        if self.spaces[s].root.is_some() {
+            return Err(Error::Again.into());
+        }
+        // Empty: the portal that was used goes with it.
+        let target = self.own_target(t, w[0])?;
+        let own = self.threads[t].domain;
+        self.close(own, w[0] as u32, target)
+    }
+}
+
+fn pool_info<R: crate::pool::Handle, T>(pool: &crate::pool::Pool<R, T>) -> [u64; 3] {
+    [
+        pool.live_objects() as u64,
+        pool.capacity() as u64,
+        crate::pool::Pool::<R, T>::object_size() as u64,
+    ]
+}

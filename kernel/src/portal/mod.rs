@@ -1,0 +1,217 @@
+//! Portal objects: a right to call one channel, with the badge that the server chose. Many table entries, of many domains, may hold one object; the
+//! server hears of the last of them going. Entries of the other kinds lead straight to their object.
+
+pub mod table;
+
+use crate::arch::Arch;
+use crate::pool::{DomainRef, Handle, PortalRef, ThreadRef};
+use crate::pulse::{Node, PulseLink};
+use crate::{Kernel, Stop};
+use cairn_abi::service::AUTO;
+use cairn_abi::{Error, PortalKind};
+use table::Target;
+
+pub struct Portal {
+    /// Table entries that lead here.
+    pub holders: u32,
+    /// Id of the channel; stale when the channel is gone.
+    pub channel: u32,
+    pub badge: u64,
+    pub pulse: PulseLink,
+    /// What NOTIFY gathered since the last receive, and whether there was one.
+    pub value: u64,
+    pub notified: bool,
+}
+
+impl<A: Arch> Kernel<A> {
+    /// A portal object without holders.
+    pub(crate) fn portal_create(&mut self, channel: u32, badge: u64) -> Result<PortalRef, Error> {
+        self.portals
+            .insert(Portal {
+                holders: 0,
+                channel,
+                badge,
+                pulse: PulseLink::new(),
+                value: 0,
+                notified: false,
+            })
+            .ok_or(Error::NoMemory)
+    }
+
+    /// NOTIFY.
+    pub(crate) fn notify(&mut self, r: PortalRef, value: u64) -> Result<(), Error> {
+        let channel = self.portals[r].channel;
+        let c = self.channels.lookup(channel).ok_or(Error::Dead)?;
+        let portal = &mut self.portals[r];
+        portal.value |= value;
+        portal.notified = true;
+        self.pulse_post(c, Node::portal(r));
+        Ok(())
+    }
+
+    /// What slot `slot` of the thread's own table leads to.
+    pub(crate) fn own_target(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
+        self.domains[self.threads[t].domain]
+            .table
+            .target(slot)
+            .ok_or(Error::BadPortal)
+    }
+
+    /// The same, for one kind of portal.
+    pub(crate) fn own_target_of(
+        &self,
+        t: ThreadRef,
+        slot: u64,
+        kind: PortalKind,
+    ) -> Result<Target, Error> {
+        let target = self.own_target(t, slot)?;
+        if target.kind != kind {
+            return Err(Error::BadPortal);
+        }
+        Ok(target)
+    }
+
+    /// One holder more.
+    pub(crate) fn acquire(&mut self, target: Target) {
+        match target.kind {
+            PortalKind::Channel => self.portals[target.portal()].holders += 1,
+            PortalKind::Receive => self.channels[target.channel()].holders += 1,
+            PortalKind::Domain => self.domains[target.domain()].holders += 1,
+            PortalKind::Space => self.spaces[target.space()].holders += 1,
+            PortalKind::Thread => self.threads[target.thread()].holders += 1,
+            PortalKind::Interrupt => self.lines[target.object as usize].holders += 1,
+            PortalKind::Empty
+            | PortalKind::Current
+            | PortalKind::Memory
+            | PortalKind::Machine
+            | PortalKind::Ports
+            | PortalKind::Log => {}
+        }
+    }
+
+    /// One holder less. A channel's last receive right has been prepared by [`Kernel::close`].
+    fn release(&mut self, target: Target) {
+        match target.kind {
+            PortalKind::Channel => {
+                let r = target.portal();
+                let portal = &mut self.portals[r];
+                portal.holders -= 1;
+                if portal.holders == 0 {
+                    match self.channels.lookup(portal.channel) {
+                        Some(c) => self.pulse_post(c, Node::portal(r)),
+                        None => {
+                            self.pulse_unlink(Node::portal(r));
+                            self.portals.remove(r);
+                        }
+                    }
+                }
+            }
+            PortalKind::Receive => {
+                let c = target.channel();
+                self.channels[c].holders -= 1;
+                if self.channels[c].holders == 0 {
+                    self.channels.remove(c);
+                }
+            }
+            PortalKind::Domain => {
+                self.domains[target.domain()].holders -= 1;
+                self.release_domain_object(target.domain());
+            }
+            PortalKind::Space => {
+                self.spaces[target.space()].holders -= 1;
+                self.release_space_object(target.space());
+            }
+            PortalKind::Thread => {
+                self.threads[target.thread()].holders -= 1;
+                self.release_thread_object(target.thread());
+            }
+            PortalKind::Interrupt => self.release_line(target.object),
+            PortalKind::Empty
+            | PortalKind::Current
+            | PortalKind::Memory
+            | PortalKind::Machine
+            | PortalKind::Ports
+            | PortalKind::Log => {}
+        }
+    }
+
+    /// Empty an occupied slot. `Restart`: a share of a dying channel's callers was let go, come again.
+    pub(crate) fn close(&mut self, d: DomainRef, slot: u32, target: Target) -> Result<(), Stop> {
+        if target.kind == PortalKind::Receive {
+            let c = target.channel();
+            if self.channels[c].holders == 1 && !self.channel_drain(c) {
+                return Err(Stop::Restart);
+            }
+            if self.channels[c].home == Some(d) {
+                self.channels[c].home = None;
+            }
+        }
+        self.domains[d].table.clear(slot);
+        self.release(target);
+        Ok(())
+    }
+
+    /// Find the slot for a new entry: the one that was asked for, emptied, or a free one. Everything else must have been checked before.
+    pub(crate) fn make_place(&mut self, d: DomainRef, slot: u64) -> Result<u32, Stop> {
+        let table = &self.domains[d].table;
+        if slot == AUTO {
+            return table.next_free().ok_or(Error::NoSlot.into());
+        }
+        if slot == 0 || slot >= table.entries() as u64 {
+            return Err(Error::BadArgument.into());
+        }
+        if let Some(target) = table.target(slot) {
+            self.close(d, slot as u32, target)?;
+        }
+        Ok(slot as u32)
+    }
+
+    /// Put a new holder of `target` into an empty slot.
+    pub(crate) fn place(&mut self, d: DomainRef, slot: u32, target: Target) {
+        self.acquire(target);
+        self.domains[d].table.install(slot, target);
+        if target.kind == PortalKind::Receive {
+            self.channels[target.channel()].home = Some(d);
+        }
+    }
+
+    /// A number that is equal for equal objects.
+    pub(crate) fn object_id(&self, target: Target) -> u64 {
+        let object = match target.kind {
+            PortalKind::Channel => self.portals.id(target.portal()),
+            PortalKind::Receive => self.channels.id(target.channel()),
+            PortalKind::Domain => self.domains.id(target.domain()),
+            PortalKind::Space => self.spaces.id(target.space()),
+            PortalKind::Thread => self.threads.id(target.thread()),
+            _ => target.object,
+        };
+        (target.kind as u64) << 32 | object as u64
+    }
+
+    /// How many entries lead to the object (0 where nobody counts).
+    pub(crate) fn holders(&self, target: Target) -> u32 {
+        match target.kind {
+            PortalKind::Channel => self.portals[target.portal()].holders,
+            PortalKind::Receive => self.channels[target.channel()].holders,
+            PortalKind::Domain => self.domains[target.domain()].holders,
+            PortalKind::Space => self.spaces[target.space()].holders,
+            PortalKind::Thread => self.threads[target.thread()].holders,
+            PortalKind::Interrupt => self.lines[target.object as usize].holders,
+            _ => 0,
+        }
+    }
+
+    /// A new object's target.
+    pub(crate) fn target_of<R: Handle>(kind: PortalKind, object: R, rights: u16) -> Target {
+        Target::new(kind, object.index(), rights)
+    }
+}
+
+/// Longest run of slots that one share looks at, and most entries that it closes.
+pub const SLOT_SHARE: u32 = 256;
+pub const CLOSE_SHARE: u32 = 64;
+
+/// Kinds that only ever exist in the table they were put in first.
+pub fn is_bound(kind: PortalKind) -> bool {
+    kind == PortalKind::Current
+}

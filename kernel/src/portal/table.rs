@@ -1,0 +1,257 @@
+//! A domain's portal table: entries in frames of 256, each with its own code address, and a free list.
+//!
+//! Slots below `RESERVED_SLOTS` are never handed out automatically, so they are not on the free list. Free entries are linked in both
+//! directions through their target words, so taking any slot costs the same.
+
+use crate::arch::{Arch, Frame};
+use crate::handler::{code_for, Handler};
+use crate::pool::{ChannelRef, DomainRef, FrameArray, Handle, PortalRef, SpaceRef, ThreadRef};
+use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
+use cairn_abi::PortalKind;
+use core::num::NonZeroU32;
+
+const CHUNK: u32 = 256;
+const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
+
+/// What an entry leads to, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Target {
+    /// Index of the object, line of an interrupt, range of ports; links of a free entry.
+    pub object: u32,
+    pub rights: u16,
+    pub kind: PortalKind,
+}
+
+impl Target {
+    pub const EMPTY: Target = Target {
+        object: 0,
+        rights: 0,
+        kind: PortalKind::Empty,
+    };
+
+    pub const fn new(kind: PortalKind, object: u32, rights: u16) -> Target {
+        Target {
+            object,
+            rights,
+            kind,
+        }
+    }
+
+    /// The object of a pool. Entries of the kinds that lead to pool objects never hold index 0.
+    #[inline]
+    fn object<R: Handle>(self) -> R {
+        R::new(NonZeroU32::new(self.object).unwrap_or(NonZeroU32::MIN))
+    }
+
+    #[inline]
+    pub fn portal(self) -> PortalRef {
+        self.object()
+    }
+    #[inline]
+    pub fn channel(self) -> ChannelRef {
+        self.object()
+    }
+    pub fn domain(self) -> DomainRef {
+        self.object()
+    }
+    pub fn space(self) -> SpaceRef {
+        self.object()
+    }
+    pub fn thread(self) -> ThreadRef {
+        self.object()
+    }
+
+    /// Whether every one of these rights is there.
+    #[inline]
+    pub fn may(self, rights: u16) -> bool {
+        self.rights & rights == rights
+    }
+}
+
+/// One entry: the code that a traversal jumps to, and what that code needs to know.
+#[repr(C)]
+pub struct Entry<A: Arch> {
+    pub code: Handler<A>,
+    pub target: Target,
+}
+
+impl<A: Arch> Clone for Entry<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A: Arch> Copy for Entry<A> {}
+
+pub struct Table<A: Arch> {
+    chunks: [Option<FrameArray<Entry<A>>>; CHUNKS],
+    /// Entries that exist.
+    len: u32,
+    /// Entries in use.
+    used: u32,
+    /// First free slot (0: none) and how many there are.
+    free: u16,
+    free_count: u32,
+}
+
+/// Links of a free entry, packed in `object`.
+const fn links(previous: u16, next: u16) -> u32 {
+    (previous as u32) << 16 | next as u32
+}
+
+impl<A: Arch> Table<A> {
+    pub const fn new() -> Table<A> {
+        Table {
+            chunks: [const { None }; CHUNKS],
+            len: 0,
+            used: 0,
+            free: 0,
+            free_count: 0,
+        }
+    }
+
+    pub fn entries(&self) -> u32 {
+        self.len
+    }
+
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Free entries that automatic choice may take.
+    pub fn free_slots(&self) -> u32 {
+        self.free_count
+    }
+
+    #[inline]
+    pub fn entry(&self, slot: u32) -> Option<&Entry<A>> {
+        let chunk = self.chunks.get((slot / CHUNK) as usize)?.as_ref()?;
+        Some(&chunk[(slot % CHUNK) as usize])
+    }
+
+    fn target_mut(&mut self, slot: u32) -> Option<&mut Entry<A>> {
+        let chunk = self.chunks.get_mut((slot / CHUNK) as usize)?.as_mut()?;
+        Some(&mut chunk[(slot % CHUNK) as usize])
+    }
+
+    /// What an occupied slot leads to.
+    pub fn target(&self, slot: u64) -> Option<Target> {
+        let slot = u32::try_from(slot).ok()?;
+        let target = self.entry(slot)?.target;
+        (target.kind != PortalKind::Empty).then_some(target)
+    }
+
+    /// Is the table as large as it may become?
+    pub fn is_full_size(&self) -> bool {
+        self.len >= MAX_SLOTS
+    }
+
+    /// 256 entries more in a frame that the nucleus owns. The caller has checked `is_full_size`.
+    pub fn grow(&mut self, arch: &A, frame: Frame) {
+        let empty = Entry {
+            code: code_for::<A>(PortalKind::Empty),
+            target: Target::EMPTY,
+        };
+        let first = self.len;
+        let Some(chunk) = self.chunks.get_mut((first / CHUNK) as usize) else {
+            return;
+        };
+        *chunk = Some(FrameArray::new(arch, frame, empty));
+        self.len += CHUNK;
+        // Lowest slots are handed out first.
+        for slot in (first.max(RESERVED_SLOTS)..self.len).rev() {
+            self.link_free(slot);
+        }
+    }
+
+    /// A frame of an empty table, or None when all are taken out.
+    pub fn shrink(&mut self) -> Option<Frame> {
+        self.free = 0;
+        self.free_count = 0;
+        let index = (self.len / CHUNK).checked_sub(1)?;
+        self.len -= CHUNK;
+        self.chunks[index as usize]
+            .take()
+            .map(FrameArray::into_frame)
+    }
+
+    fn link_free(&mut self, slot: u32) {
+        let next = self.free;
+        if next != 0 {
+            if let Some(entry) = self.target_mut(next as u32) {
+                entry.target.object = links(slot as u16, entry.target.object as u16);
+            }
+        }
+        if let Some(entry) = self.target_mut(slot) {
+            entry.target.object = links(0, next);
+        }
+        self.free = slot as u16;
+        self.free_count += 1;
+    }
+
+    fn unlink_free(&mut self, slot: u32) {
+        let Some(entry) = self.target_mut(slot) else {
+            return;
+        };
+        let (previous, next) = (entry.target.object >> 16, entry.target.object & 0xffff);
+        if previous != 0 {
+            if let Some(entry) = self.target_mut(previous) {
+                entry.target.object = links((entry.target.object >> 16) as u16, next as u16);
+            }
+        } else {
+            self.free = next as u16;
+        }
+        if next != 0 {
+            if let Some(entry) = self.target_mut(next) {
+                entry.target.object = links(previous as u16, entry.target.object as u16);
+            }
+        }
+        self.free_count -= 1;
+    }
+
+    /// The slot that automatic choice would take.
+    pub fn next_free(&self) -> Option<u32> {
+        (self.free != 0).then_some(self.free as u32)
+    }
+
+    /// Fill an empty slot. The caller has counted the holder.
+    pub fn install(&mut self, slot: u32, target: Target) {
+        if slot >= RESERVED_SLOTS {
+            self.unlink_free(slot);
+        }
+        if let Some(entry) = self.target_mut(slot) {
+            *entry = Entry {
+                code: code_for::<A>(target.kind),
+                target,
+            };
+            self.used += 1;
+        }
+    }
+
+    /// Change the rights of an occupied slot.
+    pub fn set_rights(&mut self, slot: u32, rights: u16) {
+        if let Some(entry) = self.target_mut(slot) {
+            entry.target.rights = rights;
+        }
+    }
+
+    /// Empty an occupied slot. The caller releases what was in it.
+    pub fn clear(&mut self, slot: u32) {
+        if let Some(entry) = self.target_mut(slot) {
+            *entry = Entry {
+                code: code_for::<A>(PortalKind::Empty),
+                target: Target::EMPTY,
+            };
+            self.used -= 1;
+            if slot >= RESERVED_SLOTS {
+                self.link_free(slot);
+            }
+        }
+    }
+}
+
+impl<A: Arch> Default for Table<A> {
+    fn default() -> Self {
+        Table::new()
+    }
+}

@@ -1,0 +1,269 @@
+//! Pulses: small messages that need no memory, because every source carries its own node.
+//!
+//! Sources are portals (NOTIFY, CLOSED), callers (UNBLOCK, GONE), interrupt lines and domains (DEATH). A channel's pulse queue is a
+//! doubly linked list through these objects. What always holds: a node is in at most one queue, that of the channel in its [`PulseLink`].
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, DomainRef, Handle, PortalRef, ThreadRef};
+use crate::thread::State;
+use crate::Kernel;
+use cairn_abi::{pulse, received};
+use core::num::NonZeroU32;
+
+const INDEX_BITS: u32 = 28;
+const PORTAL: u32 = 1;
+const THREAD: u32 = 2;
+const LINE: u32 = 3;
+const DOMAIN: u32 = 4;
+
+/// A source: what it is in the top four bits, its index below. 0 is nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node(u32);
+
+impl Node {
+    const NONE: Node = Node(0);
+
+    pub fn portal(r: PortalRef) -> Node {
+        Node(PORTAL << INDEX_BITS | r.index())
+    }
+    pub fn thread(r: ThreadRef) -> Node {
+        Node(THREAD << INDEX_BITS | r.index())
+    }
+    pub fn line(line: u32) -> Node {
+        Node(LINE << INDEX_BITS | line)
+    }
+    pub fn domain(r: DomainRef) -> Node {
+        Node(DOMAIN << INDEX_BITS | r.index())
+    }
+
+    fn handle<R: Handle>(self) -> R {
+        let index = self.0 & ((1 << INDEX_BITS) - 1);
+        R::new(NonZeroU32::new(index).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn kind(self) -> u32 {
+        self.0 >> INDEX_BITS
+    }
+}
+
+/// A source's place in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PulseLink {
+    pub channel: Option<ChannelRef>,
+    previous: Node,
+    next: Node,
+}
+
+impl PulseLink {
+    pub const fn new() -> PulseLink {
+        PulseLink {
+            channel: None,
+            previous: Node::NONE,
+            next: Node::NONE,
+        }
+    }
+
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        self.channel.is_some()
+    }
+}
+
+/// The queue in a channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PulseQueue {
+    head: Node,
+    tail: Node,
+}
+
+impl PulseQueue {
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.head != Node::NONE
+    }
+}
+
+impl<A: Arch> Kernel<A> {
+    fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
+        match node.kind() {
+            PORTAL => &mut self.portals[node.handle()].pulse,
+            THREAD => &mut self.threads[node.handle()].pulse,
+            DOMAIN => &mut self.domains[node.handle()].pulse,
+            _ => {
+                let line = (node.0 & ((1 << INDEX_BITS) - 1)) as usize;
+                &mut self.lines[line].pulse
+            }
+        }
+    }
+
+    fn pulse_push(&mut self, c: ChannelRef, node: Node) {
+        let tail = self.channels[c].pulses.tail;
+        *self.pulse_link(node) = PulseLink {
+            channel: Some(c),
+            previous: tail,
+            next: Node::NONE,
+        };
+        if tail == Node::NONE {
+            self.channels[c].pulses.head = node;
+        } else {
+            self.pulse_link(tail).next = node;
+        }
+        self.channels[c].pulses.tail = node;
+    }
+
+    /// Take a node out of whatever queue it is in.
+    pub(crate) fn pulse_unlink(&mut self, node: Node) {
+        let link = *self.pulse_link(node);
+        let Some(c) = link.channel else {
+            return;
+        };
+        if link.previous == Node::NONE {
+            self.channels[c].pulses.head = link.next;
+        } else {
+            self.pulse_link(link.previous).next = link.next;
+        }
+        if link.next == Node::NONE {
+            self.channels[c].pulses.tail = link.previous;
+        } else {
+            self.pulse_link(link.next).previous = link.previous;
+        }
+        *self.pulse_link(node) = PulseLink::new();
+    }
+
+    /// The source has something to tell channel `c`: queue it, or hand it to a waiting receiver.
+    pub(crate) fn pulse_post(&mut self, c: ChannelRef, node: Node) {
+        if self.pulse_link(node).is_queued() {
+            return;
+        }
+        self.pulse_push(c, node);
+        if let Some(receiver) = self.channels[c].receivers.first() {
+            self.channels[c]
+                .receivers
+                .remove(&mut self.threads, receiver);
+            self.threads[receiver].channel = None;
+            self.take_pulse(receiver, c);
+            self.disarm(receiver);
+            self.wake(receiver);
+        } else if let Some(server) = self.channels[c].server {
+            self.refresh(server);
+        }
+    }
+
+    /// Deliver the oldest pulse of the channel into the receiver's registers. False if there is none.
+    pub(crate) fn take_pulse(&mut self, receiver: ThreadRef, c: ChannelRef) -> bool {
+        let node = self.channels[c].pulses.head;
+        let (badge, words) = match node.kind() {
+            PORTAL => {
+                let r: PortalRef = node.handle();
+                let portal = &mut self.portals[r];
+                let badge = portal.badge;
+                if portal.notified {
+                    let value = core::mem::take(&mut portal.value);
+                    portal.notified = false;
+                    if portal.holders != 0 {
+                        self.pulse_unlink(node);
+                    }
+                    (badge, [pulse::NOTIFY, value, 0, 0])
+                } else {
+                    // Its last holder is gone, and now everybody knows.
+                    self.pulse_unlink(node);
+                    self.portals.remove(r);
+                    (badge, [pulse::CLOSED, 0, 0, 0])
+                }
+            }
+            THREAD => {
+                let r: ThreadRef = node.handle();
+                self.pulse_unlink(node);
+                let thread = &self.threads[r];
+                let code = if thread.pulse_gone {
+                    pulse::GONE
+                } else {
+                    pulse::UNBLOCK
+                };
+                let told = (thread.pulse_badge, [code, thread.pulse_token, 0, 0]);
+                self.release_thread_object(r);
+                told
+            }
+            LINE => {
+                let line = (node.0 & ((1 << INDEX_BITS) - 1)) as usize;
+                self.pulse_unlink(node);
+                let line = &mut self.lines[line];
+                let count = core::mem::take(&mut line.count);
+                (line.badge, [pulse::INTERRUPT, count, 0, 0])
+            }
+            DOMAIN => {
+                let r: DomainRef = node.handle();
+                self.pulse_unlink(node);
+                let domain = &self.domains[r];
+                let told = (
+                    domain.watch_badge,
+                    [
+                        pulse::DEATH,
+                        domain.id as u64,
+                        domain.death_reason,
+                        domain.death_detail,
+                    ],
+                );
+                self.release_domain_object(r);
+                told
+            }
+            _ => return false,
+        };
+        let registers = &mut self.threads[receiver].registers;
+        registers.set_words([words[0], words[1], words[2], words[3], 0, 0, 0, 0]);
+        registers.rax = (received::kind::PULSE as u64) << received::KIND_SHIFT;
+        registers.rbx = badge;
+        registers.rbp = 0;
+        registers.r14 = 0;
+        registers.r15 = 0;
+        true
+    }
+
+    /// Throw away the oldest pulse of a channel that goes. False if there is none.
+    pub(crate) fn drop_pulse(&mut self, c: ChannelRef) -> bool {
+        let node = self.channels[c].pulses.head;
+        if node == Node::NONE {
+            return false;
+        }
+        self.pulse_unlink(node);
+        match node.kind() {
+            PORTAL => {
+                let r: PortalRef = node.handle();
+                self.portals[r].notified = false;
+                if self.portals[r].holders == 0 {
+                    self.portals.remove(r);
+                }
+            }
+            THREAD => self.release_thread_object(node.handle()),
+            DOMAIN => self.release_domain_object(node.handle()),
+            _ => {}
+        }
+        true
+    }
+
+    /// A caller that channel `c` holds was poked.
+    pub(crate) fn caller_interrupted(&mut self, t: ThreadRef) {
+        if let (State::Held, Some(c)) = (self.threads[t].state, self.threads[t].channel) {
+            self.tell_of_caller(t, c, false);
+        }
+    }
+
+    /// A caller that channel `c` held is not there any more.
+    pub(crate) fn caller_gone(&mut self, t: ThreadRef, c: ChannelRef) {
+        self.tell_of_caller(t, c, true);
+    }
+
+    /// A thread has one node. If an older notice still waits (at a server that has not read its pulses), the newer one takes its place.
+    fn tell_of_caller(&mut self, t: ThreadRef, c: ChannelRef, gone: bool) {
+        self.pulse_unlink(Node::thread(t));
+        let token = self.token(t);
+        let thread = &mut self.threads[t];
+        thread.pulse_token = token;
+        thread.pulse_badge = thread.badge;
+        thread.pulse_gone = gone;
+        if self.channels[c].dying {
+            return;
+        }
+        self.pulse_post(c, Node::thread(t));
+    }
+}

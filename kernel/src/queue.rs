@@ -1,0 +1,158 @@
+//! Queues of threads. A thread is in at most one of them at a time, so one pair of links in the thread serves all:
+//! the ready queue, a channel's waiting senders, its held callers, its receivers, and a domain's stopped threads.
+
+use crate::pool::{Pool, ThreadRef};
+use crate::thread::Thread;
+
+/// The links of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    pub previous: Option<ThreadRef>,
+    pub next: Option<ThreadRef>,
+}
+
+/// A doubly linked list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct List {
+    head: Option<ThreadRef>,
+    tail: Option<ThreadRef>,
+}
+
+type Threads<F> = Pool<ThreadRef, Thread<F>>;
+
+impl List {
+    #[inline]
+    pub fn first(&self) -> Option<ThreadRef> {
+        self.head
+    }
+
+    pub fn push_back<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
+        threads[t].link = Link {
+            previous: self.tail,
+            next: None,
+        };
+        match self.tail {
+            Some(last) => threads[last].link.next = Some(t),
+            None => self.head = Some(t),
+        }
+        self.tail = Some(t);
+    }
+
+    #[inline]
+    pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
+        threads[t].link = Link {
+            previous: None,
+            next: self.head,
+        };
+        match self.head {
+            Some(first) => threads[first].link.previous = Some(t),
+            None => self.tail = Some(t),
+        }
+        self.head = Some(t);
+    }
+
+    #[inline]
+    pub fn remove<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
+        let link = threads[t].link;
+        match link.previous {
+            Some(p) => threads[p].link.next = link.next,
+            None => self.head = link.next,
+        }
+        match link.next {
+            Some(n) => threads[n].link.previous = link.previous,
+            None => self.tail = link.previous,
+        }
+    }
+}
+
+/// One list per priority; all operations take constant time.
+pub struct PriorityQueue {
+    lists: [List; 256],
+    occupied: [u64; 4],
+    /// Highest occupied priority, −1 if all lists are empty.
+    top: i16,
+}
+
+impl PriorityQueue {
+    pub const fn new() -> PriorityQueue {
+        PriorityQueue {
+            lists: [List {
+                head: None,
+                tail: None,
+            }; 256],
+            occupied: [0; 4],
+            top: -1,
+        }
+    }
+
+    /// Highest priority of a queued thread, −1 when empty.
+    #[inline]
+    pub fn top(&self) -> i16 {
+        self.top
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.top < 0
+    }
+
+    #[inline]
+    pub fn first(&self) -> Option<ThreadRef> {
+        if self.top < 0 {
+            return None;
+        }
+        self.lists[self.top as u8 as usize].head
+    }
+
+    /// Is a thread queued at exactly this priority?
+    pub fn occupied(&self, priority: u8) -> bool {
+        self.occupied[priority as usize >> 6] & 1 << (priority & 63) != 0
+    }
+
+    #[inline]
+    fn mark(&mut self, priority: u8) {
+        self.occupied[priority as usize >> 6] |= 1 << (priority & 63);
+        self.top = self.top.max(priority as i16);
+    }
+
+    pub fn push_back<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
+        self.lists[priority as usize].push_back(threads, t);
+        self.mark(priority);
+    }
+
+    pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
+        self.lists[priority as usize].push_front(threads, t);
+        self.mark(priority);
+    }
+
+    /// `priority` is the one it was pushed with.
+    pub fn remove<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
+        let list = &mut self.lists[priority as usize];
+        list.remove(threads, t);
+        if list.head.is_none() {
+            self.occupied[priority as usize >> 6] &= !(1 << (priority & 63));
+            if self.top == priority as i16 {
+                self.top = self
+                    .occupied
+                    .iter()
+                    .enumerate()
+                    .rev()
+                    .find(|(_, &word)| word != 0)
+                    .map_or(-1, |(i, &word)| {
+                        (i as i16) * 64 + 63 - word.leading_zeros() as i16
+                    });
+            }
+        }
+    }
+
+    #[cfg(any(test, feature = "sim"))]
+    pub fn list(&self, priority: u8) -> &List {
+        &self.lists[priority as usize]
+    }
+}
+
+impl Default for PriorityQueue {
+    fn default() -> Self {
+        PriorityQueue::new()
+    }
+}

@@ -1,0 +1,60 @@
+//! Spaces: page tables, the reserve of frames for them, and the pager.
+//!
+//! Life: made empty by `vm`; the first frame of the reserve becomes its root; used by domains; emptied by REAP when no domain uses it; its object goes with
+//! the last portal to it.
+
+use crate::arch::{Arch, FrameList};
+use crate::pool::SpaceRef;
+use crate::Kernel;
+use cairn_abi::Error;
+
+pub struct Space<R> {
+    pub root: Option<R>,
+    /// Frames for page tables and portal tables.
+    pub tables: FrameList,
+    /// Page-table frames in use, the root included.
+    pub table_frames: u32,
+    /// Domains that use it.
+    pub domains: u32,
+    pub holders: u32,
+    /// Id of the pager's channel, 0 if there is none, and the badge that it wants to see.
+    pub pager: u32,
+    pub badge: u64,
+}
+
+impl<A: Arch> Kernel<A> {
+    pub(crate) fn space_create(&mut self, pager: u32, badge: u64) -> Result<SpaceRef, Error> {
+        self.spaces
+            .insert(Space {
+                root: None,
+                tables: FrameList::default(),
+                table_frames: 0,
+                domains: 0,
+                holders: 0,
+                pager,
+                badge,
+            })
+            .ok_or(Error::NoMemory)
+    }
+
+    /// A frame (the nucleus's already) joins the reserve; the first becomes the root.
+    pub(crate) fn space_give(&mut self, s: SpaceRef, frame: crate::arch::Frame) {
+        if self.spaces[s].root.is_none() {
+            self.arch.zero_frame(frame);
+            let root = self.arch.root_new(frame);
+            let space = &mut self.spaces[s];
+            space.root = Some(root);
+            space.table_frames = 1;
+        } else {
+            self.arch.list_push(&mut self.spaces[s].tables, frame);
+        }
+    }
+
+    /// Free the object of a space that nobody holds and nobody uses. Frames that were not reaped before stay lost with it: its holders had the chance.
+    pub(crate) fn release_space_object(&mut self, s: SpaceRef) {
+        let space = &self.spaces[s];
+        if space.holders == 0 && space.domains == 0 {
+            self.spaces.remove(s);
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Threads: their registers, state and links; creation, death, stopping, poking and upcalls.
+//!
+//! What always holds: a thread is linked where its [`State`] says and nowhere else. A dead thread is linked nowhere but in the pulse queue
+//! of a channel that held it; its object goes when the pulse was taken and no portal leads to it.
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, DomainRef, ThreadRef};
+use crate::pulse::PulseLink;
+use crate::queue::Link;
+use crate::{Answer, Kernel};
+use cairn_abi::service::thread;
+use cairn_abi::state::{upcall, Registers};
+use cairn_abi::{death, flag, policy, Error};
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Made, not started.
+    New,
+    /// The current thread; in no queue.
+    Running,
+    /// In the ready queue.
+    Ready,
+    /// Would be ready, but it or its domain is stopped: in its domain's list.
+    Stopped,
+    /// In a channel's queue of senders.
+    Sending,
+    /// Received by a channel's domain, waits for the reply: in the channel's list.
+    Held,
+    /// In a channel's list of receivers.
+    Receiving,
+    Sleeping,
+    Parked,
+    Dead,
+}
+
+/// What a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    Message,
+    /// A page fault of its own: registers are untouched.
+    Fault,
+    /// A fault met while the nucleus copied for it: it stands before its `syscall`.
+    CopyFault,
+}
+
+/// A fault on its way to a pager.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FaultReport {
+    pub address: u64,
+    pub bits: u64,
+    /// Domain and label of the memory's user.
+    pub domain: u32,
+    pub label: u64,
+}
+
+#[repr(C)]
+pub struct Thread<F> {
+    /// The entry code stores and loads these.
+    pub registers: Registers,
+    pub state: State,
+    pub sending: Sending,
+    /// Poked and not told yet.
+    pub poked: bool,
+    /// All registers must be restored (it did not enter by `syscall`, or an upcall was made).
+    pub full: bool,
+    /// Priority it runs at, priority it has of its own.
+    pub effective: u8,
+    pub base: u8,
+    pub round_robin: bool,
+    /// A park permit.
+    pub permit: bool,
+    /// `saved` holds an interrupted program.
+    pub in_upcall: bool,
+    pub domain: DomainRef,
+    pub link: Link,
+    /// The channel it sends to, is held by, or receives from.
+    pub channel: Option<ChannelRef>,
+    /// The channel it received from last: whoever queues there lifts it.
+    pub serving: Option<ChannelRef>,
+    /// The caller it works for now, and who works for it now.
+    pub client: Option<ThreadRef>,
+    pub server: Option<ThreadRef>,
+    /// Counts calls; half of a token.
+    pub sequence: u32,
+    /// Position in the timer heap, 0 if not in it.
+    pub timer: u32,
+    /// Badge of the portal it called through.
+    pub badge: u64,
+    /// Lengths of its parts as `received` reports them.
+    pub parts: u64,
+    /// Deadline of the blocking operation, 0 if there is none.
+    pub deadline: u64,
+    pub stops: u32,
+    /// Portals to it.
+    pub holders: u32,
+    pub fault: FaultReport,
+    /// The pulse that tells a server of an interruption or of the end of this caller.
+    pub pulse: PulseLink,
+    pub pulse_token: u64,
+    pub pulse_badge: u64,
+    pub pulse_gone: bool,
+    /// Its place among its domain's threads.
+    pub siblings: Link,
+    pub quantum: u64,
+    /// Processor time in ticks.
+    pub ticks: u64,
+    pub saved: Registers,
+    pub float: F,
+}
+
+/// Default quantum in ns.
+pub const QUANTUM: u64 = 10_000_000;
+/// Interrupts on, the always-one bit.
+const USER_FLAGS: u64 = 0x202;
+
+impl<A: Arch> Kernel<A> {
+    /// A new thread of a domain, not started.
+    pub(crate) fn thread_create(
+        &mut self,
+        domain: DomainRef,
+        mut registers: Registers,
+        priority: u8,
+    ) -> Result<ThreadRef, Error> {
+        registers.rflags = USER_FLAGS;
+        self.arch.sanitize(&mut registers);
+        let thread = Thread {
+            registers,
+            state: State::New,
+            sending: Sending::Message,
+            poked: false,
+            full: true,
+            effective: priority,
+            base: priority,
+            round_robin: true,
+            permit: false,
+            in_upcall: false,
+            domain,
+            link: Link::default(),
+            channel: None,
+            serving: None,
+            client: None,
+            server: None,
+            sequence: 0,
+            timer: 0,
+            badge: 0,
+            parts: 0,
+            deadline: 0,
+            stops: 0,
+            holders: 0,
+            fault: FaultReport::default(),
+            pulse: PulseLink::default(),
+            pulse_token: 0,
+            pulse_badge: 0,
+            pulse_gone: false,
+            siblings: Link::default(),
+            quantum: QUANTUM,
+            ticks: 0,
+            saved: Registers::default(),
+            float: self.arch.new_float_state(),
+        };
+        let t = self.threads.insert(thread).ok_or(Error::NoMemory)?;
+        let first = self.domains[domain].first_thread;
+        self.threads[t].siblings.next = first;
+        if let Some(first) = first {
+            self.threads[first].siblings.previous = Some(t);
+        }
+        let domain = &mut self.domains[domain];
+        domain.first_thread = Some(t);
+        domain.live += 1;
+        Ok(t)
+    }
+
+    /// Is it kept from running, by itself or with its domain?
+    #[inline]
+    pub(crate) fn is_stopped(&self, t: ThreadRef) -> bool {
+        let thread = &self.threads[t];
+        thread.stops | self.domains[thread.domain].stops != 0
+    }
+
+    /// Take the thread out of whatever it is linked in. Servers that worked for it are told nothing here, but lose its priority.
+    pub(crate) fn detach(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        let (channel, effective, domain) = (thread.channel, thread.effective, thread.domain);
+        match (thread.state, channel) {
+            (State::Ready, _) => self.dispatch.ready.remove(&mut self.threads, t, effective),
+            (State::Stopped, _) => self.domains[domain].stopped.remove(&mut self.threads, t),
+            (State::Sending, Some(c)) => {
+                let channel = &mut self.channels[c];
+                channel.senders.remove(&mut self.threads, t, effective);
+                if let Some(server) = channel.server {
+                    self.refresh(server);
+                }
+            }
+            (State::Held, Some(c)) => {
+                self.channels[c].held.remove(&mut self.threads, t);
+                if let Some(server) = self.threads[t].server.take() {
+                    self.threads[server].client = None;
+                    self.refresh(server);
+                }
+            }
+            (State::Receiving, Some(c)) => self.channels[c].receivers.remove(&mut self.threads, t),
+            _ => {}
+        }
+        self.threads[t].channel = None;
+    }
+
+    /// End the thread, whatever it does. Takes constant time.
+    pub(crate) fn kill(&mut self, t: ThreadRef, reason: u64, detail: u64) {
+        let thread = &self.threads[t];
+        let (state, channel) = (thread.state, thread.channel);
+        if state == State::Dead {
+            return;
+        }
+        if self.dispatch.current == Some(t) {
+            self.dispatch.current = None;
+            self.dispatch.preempt = true;
+        }
+        self.detach(t);
+        self.disarm(t);
+        if let (State::Held, Some(c)) = (state, channel) {
+            self.caller_gone(t, c);
+        }
+        self.stop_serving(t);
+        self.unload(t);
+        let thread = &mut self.threads[t];
+        thread.state = State::Dead;
+        let (domain, siblings) = (thread.domain, thread.siblings);
+        if let Some(next) = siblings.next {
+            self.threads[next].siblings.previous = siblings.previous;
+        }
+        match siblings.previous {
+            Some(previous) => self.threads[previous].siblings.next = siblings.next,
+            None => self.domains[domain].first_thread = siblings.next,
+        }
+        self.domains[domain].live -= 1;
+        self.release_thread_object(t);
+        if self.domains[domain].live == 0 {
+            self.die(domain, reason, detail);
+        }
+    }
+
+    /// Free the object of a dead thread that nothing refers to any more.
+    pub(crate) fn release_thread_object(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.state == State::Dead && thread.holders == 0 && !thread.pulse.is_queued() {
+            self.threads.remove(t);
+        }
+    }
+
+    /// The wait of a blocked thread (already detached) is over with this `rax`.
+    pub(crate) fn finish(&mut self, t: ThreadRef, rax: u64) {
+        self.threads[t].registers.rax = rax;
+        self.disarm(t);
+        self.wake(t);
+    }
+
+    /// A wait fails. For a fault on its way to a pager this means that the pager cannot help.
+    pub(crate) fn fail(&mut self, t: ThreadRef, error: Error) {
+        match (self.threads[t].state, self.threads[t].sending) {
+            (State::Sending | State::Held, Sending::Fault | Sending::CopyFault) => {
+                self.fault_refused(t, 0)
+            }
+            _ => self.finish(t, error as u64),
+        }
+    }
+
+    /// Does the thread wait in a way that a poke ends?
+    fn interruptible(&self, t: ThreadRef) -> bool {
+        let thread = &self.threads[t];
+        let by_message = match thread.state {
+            State::Sending | State::Held => thread.sending == Sending::Message,
+            State::Receiving | State::Sleeping | State::Parked => true,
+            _ => false,
+        };
+        by_message && thread.registers.rax & flag::INTERRUPTIBLE != 0
+    }
+
+    /// A blocking operation begins: has the thread been poked already?
+    pub(crate) fn check_poked(&mut self, t: ThreadRef) -> Result<(), Error> {
+        let thread = &mut self.threads[t];
+        if thread.poked && thread.registers.rax & flag::INTERRUPTIBLE != 0 {
+            thread.poked = false;
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Exactly one notice comes of a poke: `Interrupted` from a wait, or an upcall as soon as the thread is in user mode.
+    pub(crate) fn poke(&mut self, t: ThreadRef) {
+        self.threads[t].poked = true;
+        let state = self.threads[t].state;
+        match state {
+            State::Ready | State::Stopped => self.upcall_if_poked(t),
+            State::Held if self.interruptible(t) => self.caller_interrupted(t),
+            _ if self.interruptible(t) => {
+                self.threads[t].poked = false;
+                self.detach(t);
+                self.finish(t, Error::Interrupted as u64);
+            }
+            _ => {}
+        }
+    }
+
+    /// The thread is in user mode (or about to be).
+    pub(crate) fn upcall_if_poked(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.poked && !thread.in_upcall && self.domains[thread.domain].upcall_entry != 0 {
+            self.threads[t].poked = false;
+            self.upcall(t, upcall::POKE, 0, 0, 0, 0);
+        }
+    }
+
+    /// Save the interrupted program and continue at the domain's upcall entry.
+    pub(crate) fn upcall(
+        &mut self,
+        t: ThreadRef,
+        reason: u64,
+        vector: u64,
+        error: u64,
+        address: u64,
+        detail: u64,
+    ) {
+        self.sync_bases(t);
+        let entry = self.domains[self.threads[t].domain].upcall_entry;
+        let thread = &mut self.threads[t];
+        thread.saved = thread.registers;
+        thread.in_upcall = true;
+        thread.full = true;
+        let registers = &mut thread.registers;
+        registers.rdi = reason;
+        registers.rsi = vector;
+        registers.rdx = error;
+        registers.r10 = address;
+        registers.r8 = registers.rip;
+        registers.r9 = detail;
+        registers.rip = entry;
+        registers.rflags = USER_FLAGS;
+    }
+
+    /// Take a thread that was stopped, and is not any more, back into the ready queue.
+    pub(crate) fn unstop(&mut self, t: ThreadRef) {
+        if self.threads[t].state == State::Stopped && !self.is_stopped(t) {
+            self.detach(t);
+            self.wake(t);
+        }
+    }
+
+    /// An operation on a thread, through its portal or its domain's. The caller has checked rights.
+    pub(crate) fn thread_service(
+        &mut self,
+        t: ThreadRef,
+        target: ThreadRef,
+        operation: u8,
+        w: [u64; 8],
+    ) -> Answer {
+        if self.threads[target].state == State::Dead {
+            return Err(Error::Dead.into());
+        }
+        match operation {
+            thread::START => {
+                if self.threads[target].state != State::New {
+                    return Err(Error::Busy.into());
+                }
+                self.wake(target);
+            }
+            thread::KILL => {
+                self.kill(target, death::KILLED, 0);
+                if t == target {
+                    return Err(crate::Stop::Left);
+                }
+            }
+            thread::POKE => self.poke(target),
+            thread::SET_PRIORITY => {
+                let ceiling = self.domains[self.threads[t].domain].ceiling;
+                if w[0] > ceiling as u64 || w[1] > policy::ROUND_ROBIN {
+                    return Err(Error::BadArgument.into());
+                }
+                let thread = &mut self.threads[target];
+                thread.base = w[0] as u8;
+                thread.round_robin = w[1] == policy::ROUND_ROBIN;
+                thread.quantum = if w[2] == 0 {
+                    QUANTUM
+                } else {
+                    w[2].max(100_000)
+                };
+                self.refresh(target);
+            }
+            thread::READ_STATE => {
+                self.sync_bases(target);
+                let registers = self.threads[target].registers;
+                self.write_own_registers(t, w[0], &registers)?;
+            }
+            thread::WRITE_STATE => {
+                if !matches!(self.threads[target].state, State::New | State::Stopped) {
+                    return Err(Error::Busy.into());
+                }
+                let mut registers = self.read_own_registers(t, w[0])?;
+                self.arch.sanitize(&mut registers);
+                let thread = &mut self.threads[target];
+                thread.registers = registers;
+                thread.full = true;
+            }
+            thread::INFO => {
+                let ticks = self.ticks_of(target);
+                let thread = &self.threads[target];
+                let state = match thread.state {
+                    State::Running | State::Ready => 0,
+                    State::New | State::Stopped => 2,
+                    _ => 1,
+                };
+                let (base, effective) = (thread.base, thread.effective);
+                let policy = if thread.round_robin {
+                    policy::ROUND_ROBIN
+                } else {
+                    policy::FIFO
+                };
+                let answer = [
+                    self.arch.ticks_to_ns(ticks),
+                    state,
+                    base as u64,
+                    effective as u64,
+                    policy,
+                ];
+                for (i, word) in answer.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+            }
+            thread::STOP => {
+                let thread = &mut self.threads[target];
+                thread.stops = thread.stops.checked_add(1).ok_or(Error::BadArgument)?;
+                self.dispatch.preempt |= target == t;
+            }
+            thread::CONTINUE => {
+                let thread = &mut self.threads[target];
+                thread.stops = thread.stops.checked_sub(1).ok_or(Error::BadArgument)?;
+                self.unstop(target);
+            }
+            _ => return Err(Error::BadOperation.into()),
+        }
+        Ok(())
+    }
+}

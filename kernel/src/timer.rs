@@ -1,0 +1,163 @@
+//! Deadlines: a binary heap of threads ordered by deadline. Its array needs no memory of its own: element `i` is kept in the `aux` word of
+//! position `i` of the thread pool, which has at least as many positions as there are threads.
+
+use crate::arch::Arch;
+use crate::pool::{Handle, ThreadRef};
+use crate::thread::State;
+use crate::Resume;
+use crate::{Error, Kernel};
+use core::num::NonZeroU32;
+
+/// Most deadlines that one timer interrupt handles.
+const SHARE: usize = 32;
+
+impl<A: Arch> Kernel<A> {
+    fn timer_at(&self, position: u32) -> ThreadRef {
+        ThreadRef::new(NonZeroU32::new(self.threads.aux(position)).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn timer_put(&mut self, position: u32, t: ThreadRef) {
+        self.threads.set_aux(position, t.index());
+        self.threads[t].timer = position;
+    }
+
+    fn deadline_at(&self, position: u32) -> u64 {
+        self.threads[self.timer_at(position)].deadline
+    }
+
+    fn sift_up(&mut self, mut position: u32, t: ThreadRef) {
+        let deadline = self.threads[t].deadline;
+        while position > 1 && self.deadline_at(position / 2) > deadline {
+            let parent = self.timer_at(position / 2);
+            self.timer_put(position, parent);
+            position /= 2;
+        }
+        self.timer_put(position, t);
+    }
+
+    fn sift_down(&mut self, mut position: u32, t: ThreadRef) {
+        let deadline = self.threads[t].deadline;
+        loop {
+            let mut child = position * 2;
+            if child > self.timers {
+                break;
+            }
+            if child < self.timers && self.deadline_at(child + 1) < self.deadline_at(child) {
+                child += 1;
+            }
+            if self.deadline_at(child) >= deadline {
+                break;
+            }
+            let lifted = self.timer_at(child);
+            self.timer_put(position, lifted);
+            position = child;
+        }
+        self.timer_put(position, t);
+    }
+
+    /// The thread blocks: its deadline counts from now on.
+    pub(crate) fn arm(&mut self, t: ThreadRef) {
+        if self.threads[t].deadline != 0 && self.threads[t].timer == 0 {
+            self.timers += 1;
+            self.sift_up(self.timers, t);
+            self.program_timer();
+        }
+    }
+
+    /// The operation that the deadline was for is over.
+    #[inline]
+    pub(crate) fn disarm(&mut self, t: ThreadRef) {
+        if self.threads[t].deadline != 0 {
+            self.disarm_armed(t);
+        }
+    }
+
+    fn disarm_armed(&mut self, t: ThreadRef) {
+        let position = self.threads[t].timer;
+        if position != 0 {
+            let last = self.timer_at(self.timers);
+            self.timers -= 1;
+            self.threads[t].timer = 0;
+            if last != t {
+                if position > 1 && self.deadline_at(position / 2) > self.threads[last].deadline {
+                    self.sift_up(position, last);
+                } else {
+                    self.sift_down(position, last);
+                }
+            }
+        }
+        self.threads[t].deadline = 0;
+    }
+
+    /// Have the timer come for the next deadline or the end of the quantum. A timer that comes too early does no harm and is not put off.
+    pub(crate) fn program_timer(&mut self) {
+        let mut next = if self.timers != 0 {
+            self.deadline_at(1)
+        } else {
+            u64::MAX
+        };
+        if self.dispatch.slice_end != 0 {
+            next = next.min(self.dispatch.slice_end);
+        }
+        if self.graveyard.is_some() {
+            next = next.min(self.arch.now());
+        }
+        if next < self.dispatch.armed {
+            self.dispatch.armed = next;
+            self.arch.set_timer(Some(next));
+        }
+    }
+
+    /// The timer interrupt (from user mode or idle).
+    pub fn timer(&mut self) -> Resume {
+        self.entered_by_interrupt();
+        self.dispatch.armed = u64::MAX;
+        let now = self.arch.now();
+        for _ in 0..SHARE {
+            if self.timers == 0 || self.deadline_at(1) > now {
+                break;
+            }
+            let t = self.timer_at(1);
+            self.expire(t);
+        }
+        self.bury();
+        let slice_end = self.dispatch.slice_end;
+        if slice_end != 0 && now >= slice_end {
+            self.dispatch.slice_end = 0;
+            let round_robin = self
+                .dispatch
+                .current
+                .is_some_and(|t| self.threads[t].round_robin);
+            if round_robin {
+                self.give_way();
+            }
+        }
+        self.program_timer();
+        self.leave()
+    }
+
+    fn expire(&mut self, t: ThreadRef) {
+        let (state, channel) = (self.threads[t].state, self.threads[t].channel);
+        match (state, channel) {
+            (State::Sleeping, _) => self.finish(t, 0),
+            (State::Held, Some(c)) => {
+                self.detach(t);
+                self.caller_gone(t, c);
+                self.finish(t, Error::TimedOut as u64);
+            }
+            (State::Sending | State::Receiving | State::Parked, _) => {
+                self.detach(t);
+                self.finish(t, Error::TimedOut as u64);
+            }
+            // Not blocked: cannot be in the heap.
+            _ => self.disarm(t),
+        }
+    }
+
+    /// The current thread came in by an interrupt or exception: all its registers count.
+    pub(crate) fn entered_by_interrupt(&mut self) {
+        if let Some(t) = self.dispatch.current {
+            self.threads[t].full = true;
+        }
+    }
+}
