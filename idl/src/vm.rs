@@ -44,11 +44,11 @@ pub const MAP_INTO: u64 = 35;
 pub const WRITE_INTO: u64 = 36;
 /// *Control, through an object's portal is not needed.* w1 domain id, w2 address, w3 length, w4 prot, w5 flags, w6 offset, w7 the object's portal (passed): like OBJECT_MAP, FIXED, into that domain.
 pub const OBJECT_MAP_INTO: u64 = 37;
-/// *Control.* exec: w1 domain id, w2, w3 range to keep. If the space is shared with another domain (vfork) this domain gets a new space with a copy-on-write copy of that range only; otherwise everything outside the range is unmapped.
+/// *Control.* exec: w1 domain id, w2 start and w3 end (addresses) of the range to keep. If the space is shared with another domain (vfork) this domain gets a new space with a copy-on-write copy of that range only; otherwise everything outside the range is unmapped.
 pub const RESET: u64 = 38;
 /// *Control.* w1 domain id, w2 address; in part: bytes read from there (for /proc/PID/cmdline, environ, debuggers) → bytes.
 pub const READ_FROM: u64 = 39;
-/// *Control.* w1 [`cairn_abi::service::memory::pool`] kind: a nucleus pool ran empty (`NoMemory`), give it more → 0 or −ENOMEM.
+/// *Control.* w1 [`cairn_abi::service::memory::pool`] kind: a nucleus pool ran empty (`NoMemory`), give it more → 0 or −ENOMEM. Also allowed to native components through their ordinary portal.
 pub const MORE_OBJECTS: u64 = 40;
 /// *Control.* w1 domain id: its portal table is full, grow it → 0 or −EMFILE. Also allowed to everybody for the own domain (w1 = 0).
 pub const GROW_TABLE: u64 = 41;
