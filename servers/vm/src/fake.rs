@@ -277,6 +277,23 @@ impl Nucleus for Machine {
         Ok(())
     }
 
+    fn map_zeroed(
+        &mut self,
+        space: u32,
+        address: u64,
+        first: Frame,
+        pages: u64,
+        bits: u64,
+    ) -> Result<(), Error> {
+        self.counted("map_zeroed");
+        assert!(pages <= 8);
+        for (i, page) in Machine::range(address, pages).enumerate() {
+            self.frame(first + i as u32).fill(0);
+            self.enter(space, page, first + i as u32, bits)?;
+        }
+        Ok(())
+    }
+
     fn map_list(
         &mut self,
         space: u32,

@@ -10,6 +10,8 @@ use cairn_idl::vm::prot;
 
 /// Object pages around a read fault that are mapped along.
 const AROUND: u64 = 16;
+/// Pages that are populated at once.
+const ROW: usize = 8;
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
 
@@ -214,19 +216,87 @@ impl<N: Nucleus> Vm<N> {
         Ok(())
     }
 
-    /// Make a range resident. Stops at the first page that cannot be.
+    /// Make a range resident while more than `keep` frames are free. Stops at the first page that cannot be.
     pub(crate) fn populate(
         &mut self,
         index: usize,
         start: u64,
         end: u64,
         write: bool,
+        keep: usize,
     ) -> Result<(), Fault> {
-        for page in start..end {
-            let access = if write { fault::WRITE } else { 0 };
-            self.resolve(index, page, access)?;
+        let access = if write { fault::WRITE } else { 0 };
+        let mut page = start;
+        while page < end {
+            if self.frames.free() <= keep {
+                return Err(Fault::Exhausted);
+            }
+            let several = self.populate_row(index, page, end, access);
+            if several == 0 {
+                self.resolve(index, page, access)?;
+            }
+            page += several.max(1);
         }
         Ok(())
+    }
+
+    /// Make up to 8 pages of new private memory resident with few operations; how many that were.
+    fn populate_row(&mut self, index: usize, page: u64, end: u64, access: u64) -> u64 {
+        let Some(space) = self.spaces.get(index) else {
+            return 0;
+        };
+        let reserve = self.reserve_for(space);
+        let Some(space) = self.spaces.get_mut(index) else {
+            return 0;
+        };
+        let Some(region) = space.regions.find(page).copied() else {
+            return 0;
+        };
+        let allowed = match access {
+            fault::WRITE => u64::from(region.prot) & prot::WRITE != 0,
+            _ => region.prot != 0,
+        };
+        if region.object != ANONYMOUS || !allowed {
+            return 0;
+        }
+        let end = end.min(region.end).min(page + ROW as u64);
+        let mut row = [0 as Frame; ROW];
+        let mut count = 0;
+        while page + (count as u64) < end && space.pages.get(page + count as u64).is_none() {
+            let Some(frame) = self.frames.alloc(reserve) else {
+                break;
+            };
+            row[count] = frame;
+            count += 1;
+        }
+        let row = &mut row[..count];
+        row.sort_unstable();
+        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let bits = hardware(region.prot, false);
+        let mut done = 0;
+        while done < count {
+            let first = row[done];
+            let len = (done..count)
+                .take_while(|&i| row[i] == first + (i - done) as Frame)
+                .count();
+            let at = page + done as u64;
+            let mapped = with_tables(nucleus, frames, space, |n, slot| {
+                n.map_zeroed(slot, at * 4096, first, len as u64, bits)
+            });
+            if mapped.is_err() {
+                // Some of them may be mapped: none of them is ours yet.
+                let _ = nucleus.unmap(space.slot, at * 4096, len as u64);
+                break;
+            }
+            for i in 0..len {
+                space.pages.set(at + i as u64, first + i as Frame, false);
+            }
+            done += len;
+        }
+        for &frame in &row[done..] {
+            frames.release(frame);
+        }
+        done as u64
     }
 
     fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {

@@ -90,7 +90,6 @@ impl<N: Nucleus> Vm<N> {
             Layout::Native(_) => NATIVE_RESERVE,
         };
         if self.frames.free() <= reserve + BLOCK as usize {
-            self.tell_watcher();
             return Err(ENOMEM);
         }
         let slot = self.with_pool(pool::SPACE, |n| n.space_create(handle))?;
@@ -291,13 +290,13 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// RESET: an empty space for exec, but for `start..end`.
-    pub(crate) fn reset(&mut self, id: Id, start: u64, len: u64) -> Result<u64, Errno> {
+    pub(crate) fn reset(&mut self, id: Id, start: u64, end: u64) -> Result<u64, Errno> {
         let domain = self.domain(id).ok_or(ESRCH)?;
+        if end < start {
+            return Err(EINVAL);
+        }
         let first = start / layout::PAGE;
-        let last = start
-            .checked_add(len)
-            .and_then(crate::mapping::pages)
-            .ok_or(EINVAL)?;
+        let last = crate::mapping::pages(end).ok_or(EINVAL)?;
         let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         if space.domains <= 1 {
             self.unmap_pages(domain.space, 0, first);
@@ -341,6 +340,11 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle(space);
         }
         self.forget_domain(domain);
+        if !self.waiting.is_empty() && self.frames.free() <= self.reserve {
+            // That was not enough: somebody else must go as well.
+            self.notified = false;
+            self.tell_watcher();
+        }
         Ok(0)
     }
 

@@ -164,7 +164,7 @@ impl<N: Nucleus> Vm<N> {
         let eager = space.eager;
         if bits != 0 && (eager || flag & flags::POPULATE != 0) {
             let write = bits & prot::WRITE != 0;
-            match self.populate(index, start, end, write) {
+            match self.populate(index, start, end, write, 0) {
                 Err(Fault::Exhausted) if eager => {
                     self.unmap_pages(index, start, end);
                     return Err(ENOMEM);
@@ -281,7 +281,7 @@ impl<N: Nucleus> Vm<N> {
         space.regions.protect(start, end, bits as u8);
         if space.eager && bits != 0 {
             // A space that cannot fault needs its mappings back at once.
-            let _ = self.populate(index, start, end, bits & prot::WRITE != 0);
+            let _ = self.populate(index, start, end, bits & prot::WRITE != 0, 0);
         }
         Ok(0)
     }
@@ -380,7 +380,7 @@ impl<N: Nucleus> Vm<N> {
         }
         if let Some(true) = self.spaces.get(index).map(|s| s.eager) {
             let write = u64::from(region.prot) & prot::WRITE != 0;
-            let _ = self.populate(index, region.start, region.end, write);
+            let _ = self.populate(index, region.start, region.end, write, 0);
         }
     }
 
@@ -488,7 +488,8 @@ impl<N: Nucleus> Vm<N> {
                     return Err(ENOMEM);
                 }
                 let write = what == advice::POPULATE_WRITE;
-                self.populate(index, start, end, write)
+                // Who asks beforehand can be told no: file servers never eat into the reserve.
+                self.populate(index, start, end, write, self.reserve)
                     .map_err(|fault| match fault {
                         Fault::Exhausted => ENOMEM,
                         Fault::NoMapping | Fault::BeyondEnd => EFAULT,

@@ -59,7 +59,7 @@ pub trait Nucleus {
     /// Frames of page tables come back in `into` (0 = no more); true when the space is gone.
     fn reap(&mut self, space: u32, into: &mut [Frame]) -> Result<bool, Error>;
 
-    /// `bits`: protection and `map::ZERO` or `map::COPY` (from `source`).
+    /// One page. `bits`: protection and `map::ZERO` or `map::COPY` (from `source`).
     fn map(
         &mut self,
         space: u32,
@@ -67,6 +67,15 @@ pub trait Nucleus {
         frame: Frame,
         bits: u64,
         source: Frame,
+    ) -> Result<(), Error>;
+    /// At most 8 pages onto frames in a row, filled with zeroes.
+    fn map_zeroed(
+        &mut self,
+        space: u32,
+        address: u64,
+        first: Frame,
+        pages: u64,
+        bits: u64,
     ) -> Result<(), Error>;
     fn map_list(
         &mut self,

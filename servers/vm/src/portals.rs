@@ -212,6 +212,24 @@ impl Nucleus for Portals {
         self.memory(memory::MAP, &words).map(|_| ())
     }
 
+    fn map_zeroed(
+        &mut self,
+        space: u32,
+        address: u64,
+        first: Frame,
+        pages: u64,
+        bits: u64,
+    ) -> Result<(), Error> {
+        let words = [
+            u64::from(space),
+            address,
+            u64::from(first),
+            pages,
+            bits | memory::map::ZERO,
+        ];
+        self.memory(memory::MAP, &words).map(|_| ())
+    }
+
     fn map_list(
         &mut self,
         space: u32,

@@ -71,6 +71,7 @@ impl<N: Nucleus> Vm<N> {
                 Err(errno) => Err(errno),
             },
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
+            vm::MORE_OBJECTS if self.is_native(r.sender) => self.more_objects(w[1]),
             vm::CREATE..=vm::LIMIT if r.badge != BADGE_CONTROL => Err(EPERM),
             vm::CREATE => match self.create(r.token, w[1], w[2] & 1 != 0) {
                 Ok(()) => return None,
@@ -110,6 +111,13 @@ impl<N: Nucleus> Vm<N> {
             _ => Err(EINVAL),
         };
         Some(Answer::result(result))
+    }
+
+    /// Whether a domain is one of the system's own components.
+    fn is_native(&self, id: Id) -> bool {
+        self.domain(id)
+            .and_then(|d| self.spaces.get(d.space))
+            .is_some_and(|s| !s.linux())
     }
 
     /// The space of a domain.

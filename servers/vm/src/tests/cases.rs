@@ -82,12 +82,7 @@ fn vfork_shares_until_reset() {
     let child = answer.words[1] as Id;
     w.write(child, P, 9).unwrap();
     assert_eq!(w.read(parent, P), Ok(9));
-    let reset = [
-        vm::RESET,
-        u64::from(child),
-        PERSONALITY,
-        USER_TOP - PERSONALITY,
-    ];
+    let reset = [vm::RESET, u64::from(child), PERSONALITY, USER_TOP];
     assert_eq!(w.control(&reset), 0);
     assert_eq!(w.read(child, P), Err(0));
     assert_eq!(w.read(child, own), Ok(2));
@@ -603,6 +598,33 @@ fn a_space_in_use_is_taken_apart_later() {
 }
 
 #[test]
+fn population_takes_few_operations_and_leaves_the_reserve() {
+    let mut w = World::new(800);
+    let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(native, P, 780);
+    w.write(native, P + 20, 7).unwrap();
+    w.vm.nucleus.count.clear();
+    let populate = |w: &mut World, first: u64, pages: u64| {
+        let words = [
+            vm::ADVISE,
+            first * PAGE,
+            pages * PAGE,
+            advice::POPULATE_WRITE,
+        ];
+        w.call(native, &words)
+    };
+    assert_eq!(populate(&mut w, P, 64), 0);
+    assert!(w.vm.nucleus.count["map_zeroed"] <= 10);
+    assert_eq!(w.read(native, P + 20), Ok(7));
+    assert_eq!(w.read(native, P + 63), Ok(0));
+    assert_eq!(w.read(native, P + 19), Ok(0));
+    w.audit();
+    assert_eq!(populate(&mut w, P, 780), -ENOMEM);
+    assert!(w.vm.frames.free() > w.vm.reserve - 8);
+    w.audit();
+}
+
+#[test]
 fn portal_tables_grow_for_everybody() {
     let mut w = World::new(1024);
     let a = w.create();
@@ -612,6 +634,10 @@ fn portal_tables_grow_for_everybody() {
     assert_eq!(w.call(a, &[vm::GROW_TABLE, u64::from(a)]), -EPERM);
     assert_eq!(w.control(&[vm::MORE_OBJECTS, 4]), 0);
     assert_eq!(w.control(&[vm::MORE_OBJECTS, 5]), -EINVAL);
+    assert_eq!(w.call(a, &[vm::MORE_OBJECTS, 4]), -EPERM);
+    let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    assert_eq!(w.call(native, &[vm::MORE_OBJECTS, 4]), 0);
+    w.destroy(native);
     w.destroy(a);
     w.audit();
 }
