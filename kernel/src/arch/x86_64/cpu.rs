@@ -106,6 +106,8 @@ pub fn init() -> Result<Features, &'static str> {
     } else {
         (0, 512)
     };
+    let extended_state = if xsave { __cpuid_count(13, 1).eax } else { 0 };
+    super::user_copy::wide::init(xsave_mask & 4 != 0, extended_state & 4 != 0);
     if float_size > super::float::STATE_SIZE {
         return Err("a float state of the expected size");
     }
