@@ -1,0 +1,551 @@
+//! Domains: a space, a portal table, threads, and what others may do to them.
+//!
+//! Life: made by `vm`; *dead* when the last thread ends, when an exception is not handled, or when DESTROY begins; *empty* when all threads and portals
+//! are gone; its object goes when nobody holds a portal to it and its death has been told.
+
+use crate::arch::Arch;
+use crate::pool::{DomainRef, SpaceRef, ThreadRef};
+use crate::portal::table::{Table, Target};
+use crate::portal::{CLOSE_SHARE, SLOT_SHARE};
+use crate::pulse::PulseLink;
+use crate::queue::List;
+use crate::{Answer, Kernel, Stop};
+use cairn_abi::service::{domain, thread, AUTO};
+use cairn_abi::state::Registers;
+use cairn_abi::{death, rights, Error, PortalKind};
+
+pub struct Domain<A: Arch> {
+    pub table: Table<A>,
+    pub space: SpaceRef,
+    /// Id and label as receivers see them.
+    pub id: u32,
+    pub label: u64,
+    pub turn_base: u64,
+    pub turn_entry: u64,
+    pub upcall_entry: u64,
+    /// Its threads have floating-point state.
+    pub float: bool,
+    /// Highest priority that its threads may ask for.
+    pub ceiling: u8,
+    pub dead: bool,
+    pub empty: bool,
+    /// On the list of those that nobody holds.
+    pub buried: bool,
+    /// Non-zero: its threads do not run.
+    pub stops: u32,
+    pub live: u32,
+    pub first_thread: Option<ThreadRef>,
+    /// Threads that would be ready.
+    pub stopped: List,
+    pub holders: u32,
+    /// Id of the channel that hears of its death.
+    pub watch_channel: u32,
+    pub watch_badge: u64,
+    pub pulse: PulseLink,
+    pub death_reason: u64,
+    pub death_detail: u64,
+    pub ticks: u64,
+    /// Next in the graveyard.
+    pub next_dead: Option<DomainRef>,
+    /// Where closing goes on.
+    pub cursor: u32,
+}
+
+/// Threads that one entry kills or continues.
+const THREAD_SHARE: usize = 16;
+
+impl<A: Arch> Kernel<A> {
+    /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
+    pub(crate) fn domain_create(
+        &mut self,
+        space: SpaceRef,
+        ceiling: u8,
+    ) -> Result<DomainRef, Error> {
+        if !self.domains.room(1) {
+            return Err(Error::NoMemory);
+        }
+        if self.spaces[space].root.is_none() {
+            return Err(Error::NoTable);
+        }
+        let frame = self
+            .arch
+            .list_pop(&mut self.spaces[space].tables)
+            .ok_or(Error::NoTable)?;
+        let mut table = Table::new();
+        table.grow(&self.arch, frame);
+        table.install(0, Target::new(PortalKind::Current, 0, rights::CALL));
+        let d = self
+            .domains
+            .insert(Domain {
+                table,
+                space,
+                id: 0,
+                label: 0,
+                turn_base: 0,
+                turn_entry: 0,
+                upcall_entry: 0,
+                float: true,
+                ceiling,
+                dead: false,
+                empty: false,
+                buried: false,
+                stops: 0,
+                live: 0,
+                first_thread: None,
+                stopped: List::default(),
+                holders: 0,
+                watch_channel: 0,
+                watch_badge: 0,
+                pulse: PulseLink::new(),
+                death_reason: 0,
+                death_detail: 0,
+                ticks: 0,
+                next_dead: None,
+                cursor: 0,
+            })
+            .ok_or(Error::NoMemory)?;
+        self.domains[d].id = self.domains.id(d);
+        self.spaces[space].domains += 1;
+        Ok(d)
+    }
+
+    /// What the processor has loaded of this domain is out of date.
+    fn reload(&mut self, d: DomainRef) {
+        if self.dispatch.loaded_domain == Some(d) {
+            self.dispatch.loaded_domain = None;
+            if let Some(t) = self.dispatch.loaded {
+                self.sync_bases(t);
+                let owner = self.dispatch.float_owner;
+                self.unload(t);
+                self.dispatch.float_owner = owner;
+                self.dispatch.since = self.arch.ticks();
+            }
+        }
+    }
+
+    /// One share of taking a dead domain apart. True when it is empty.
+    fn dismantle(&mut self, d: DomainRef) -> Result<bool, Stop> {
+        if self.domains[d].empty {
+            return Ok(true);
+        }
+        for _ in 0..THREAD_SHARE {
+            let Some(t) = self.domains[d].first_thread else {
+                break;
+            };
+            self.kill(t, death::KILLED, 0);
+        }
+        if self.domains[d].first_thread.is_some() {
+            return Ok(false);
+        }
+        let (mut looked, mut closed) = (0, 0);
+        while looked < SLOT_SHARE && closed < CLOSE_SHARE {
+            let slot = self.domains[d].cursor;
+            if slot >= self.domains[d].table.entries() {
+                break;
+            }
+            if let Some(target) = self.domains[d].table.target(slot as u64) {
+                match self.close(d, slot, target) {
+                    Ok(()) => {}
+                    Err(Stop::Restart) => return Ok(false),
+                    Err(stop) => return Err(stop),
+                }
+                closed += 1;
+            }
+            looked += 1;
+            self.domains[d].cursor = slot + 1;
+        }
+        if self.domains[d].cursor < self.domains[d].table.entries() {
+            return Ok(false);
+        }
+        let space = self.domains[d].space;
+        while let Some(frame) = self.domains[d].table.shrink() {
+            self.arch.list_push(&mut self.spaces[space].tables, frame);
+        }
+        self.domains[d].empty = true;
+        self.spaces[space].domains -= 1;
+        if self.dispatch.loaded_domain == Some(d) {
+            self.dispatch.loaded_domain = None;
+        }
+        self.release_space_object(space);
+        Ok(true)
+    }
+
+    /// Free the object if nothing refers to it any more; a domain that nobody holds and in which nothing runs goes to the graveyard first.
+    pub(crate) fn release_domain_object(&mut self, d: DomainRef) {
+        let domain = &self.domains[d];
+        if domain.holders != 0 || domain.live != 0 && !domain.dead {
+            return;
+        }
+        if domain.empty {
+            if !domain.pulse.is_queued() && !domain.buried {
+                self.domains.remove(d);
+            }
+        } else if !domain.buried {
+            let next = self.graveyard.replace(d);
+            let domain = &mut self.domains[d];
+            domain.buried = true;
+            domain.next_dead = next;
+            self.program_timer();
+        }
+    }
+
+    /// One share of the graveyard. True: there is more to do.
+    pub(crate) fn bury(&mut self) -> bool {
+        let Some(d) = self.graveyard else {
+            return false;
+        };
+        if !self.domains[d].dead {
+            self.die(d, death::KILLED, 0);
+        }
+        if matches!(self.dismantle(d), Ok(true)) {
+            // Others may have joined in front meanwhile: then this one's turn comes again.
+            if self.graveyard == Some(d) {
+                self.graveyard = self.domains[d].next_dead.take();
+                self.domains[d].buried = false;
+                self.release_domain_object(d);
+            }
+        }
+        self.graveyard.is_some()
+    }
+
+    fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {
+        let d = target.domain();
+        if alive && self.domains[d].dead {
+            return Err(Error::Dead);
+        }
+        Ok(d)
+    }
+
+    /// Operations of a domain portal.
+    pub(crate) fn domain_service(&mut self, t: ThreadRef, target: Target, operation: u8) -> Answer {
+        let w = self.threads[t].registers.words();
+        let own = self.threads[t].domain == target.domain();
+        let control = target.may(rights::CONTROL);
+        let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
+        let allowed = match operation {
+            domain::THREAD_CREATE | domain::INFO => true,
+            domain::KILL_OTHERS | domain::CLOSE_ON_EXEC => control || own,
+            domain::THREAD_CONTROL => control || own && poke,
+            _ => control,
+        };
+        if !allowed {
+            return Err(Error::NoRight.into());
+        }
+        let alive = !matches!(operation, domain::DESTROY | domain::INFO | domain::WATCH);
+        let d = self.checked(target, alive)?;
+        match operation {
+            domain::THREAD_CREATE => self.domain_thread_create(t, d, w),
+            domain::PORTAL_PUT => {
+                let put = self.own_target(t, w[0])?;
+                if !put.may(rights::PASS) || crate::portal::is_bound(put.kind) {
+                    return Err(Error::NoRight.into());
+                }
+                let slot = self.make_place(d, w[1])?;
+                let put = Target {
+                    rights: put.rights & w[2] as u16,
+                    ..put
+                };
+                // Emptying the place may have taken the source with it (own table).
+                if self.own_target(t, w[0]).is_err() {
+                    return Err(Error::BadPortal.into());
+                }
+                self.place(d, slot, put);
+                self.answer(t, 0, slot as u64);
+                Ok(())
+            }
+            domain::TABLE_COPY => self.table_copy(t, d, w[0], w[1]),
+            domain::SET_TURN => {
+                let domain = &mut self.domains[d];
+                domain.turn_base = w[0];
+                domain.turn_entry = w[1];
+                domain.upcall_entry = w[2];
+                self.reload(d);
+                Ok(())
+            }
+            domain::SET_LABEL => {
+                self.domains[d].label = w[0];
+                Ok(())
+            }
+            domain::WATCH => {
+                let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
+                let channel = self.channels.id(receive.channel());
+                self.domains[d].watch_channel = channel;
+                self.domains[d].watch_badge = w[1];
+                // Who comes too late is told at once.
+                if self.domains[d].dead && !self.channels[receive.channel()].dying {
+                    self.pulse_post(receive.channel(), crate::pulse::Node::domain(d));
+                }
+                Ok(())
+            }
+            domain::DESTROY => {
+                self.die(d, death::KILLED, w[0]);
+                let done = self.dismantle(d)?;
+                if self.dispatch.current != Some(t) {
+                    return Err(Stop::Left);
+                }
+                if done {
+                    Ok(())
+                } else {
+                    Err(Error::Again.into())
+                }
+            }
+            domain::INFO => {
+                let domain = &self.domains[d];
+                let running = match self.dispatch.loaded {
+                    Some(l) if self.threads[l].domain == d => {
+                        self.arch.ticks().wrapping_sub(self.dispatch.since)
+                    }
+                    _ => 0,
+                };
+                let space = if domain.empty {
+                    0
+                } else {
+                    self.object_id(Self::target_of(PortalKind::Space, domain.space, 0))
+                };
+                let answer = [
+                    domain.id as u64,
+                    domain.live as u64,
+                    domain.table.used() as u64,
+                    self.arch.ticks_to_ns(domain.ticks + running),
+                    space,
+                    domain.table.entries() as u64,
+                ];
+                for (i, word) in answer.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+                Ok(())
+            }
+            domain::SET_SPACE => {
+                let space = self.own_target_of(t, w[0], PortalKind::Space)?.space();
+                if self.spaces[space].root.is_none() {
+                    return Err(Error::NoTable.into());
+                }
+                let old = core::mem::replace(&mut self.domains[d].space, space);
+                self.spaces[space].domains += 1;
+                self.spaces[old].domains -= 1;
+                self.reload(d);
+                self.release_space_object(old);
+                Ok(())
+            }
+            domain::STOP => {
+                let stops = self.domains[d].stops.checked_add(1);
+                self.domains[d].stops = stops.ok_or(Error::BadArgument)?;
+                self.dispatch.preempt = true;
+                Ok(())
+            }
+            domain::CONTINUE => self.domain_continue(t, d, w[7]),
+            domain::KILL_OTHERS => self.kill_others(d, w[0] as u32),
+            domain::CLOSE_ON_EXEC => self.close_on_exec(t, d, w[0]),
+            domain::CONFIGURE => {
+                let ceiling = self.domains[self.threads[t].domain].ceiling;
+                if w[0] > 1 || w[1] > ceiling as u64 {
+                    return Err(Error::BadArgument.into());
+                }
+                self.domains[d].float = w[0] == 1;
+                self.domains[d].ceiling = w[1] as u8;
+                Ok(())
+            }
+            domain::THREAD_CONTROL => {
+                let target = self.thread_in(d, w[0])?;
+                let mut rest = [0; 8];
+                rest[..6].copy_from_slice(&w[2..]);
+                let operation = u8::try_from(w[1]).map_err(|_| Error::BadOperation)?;
+                self.thread_service(t, target, operation, rest)
+            }
+            domain::PORTAL_REMOVE => {
+                if w[0] == 0 {
+                    return Err(Error::BadArgument.into());
+                }
+                let removed = self.domains[d].table.target(w[0]).ok_or(Error::BadPortal)?;
+                self.close(d, w[0] as u32, removed)
+            }
+            _ => Err(Error::BadOperation.into()),
+        }
+    }
+
+    /// A live thread of a domain by its id.
+    pub(crate) fn thread_in(&self, d: DomainRef, id: u64) -> Result<ThreadRef, Error> {
+        let id = u32::try_from(id).map_err(|_| Error::BadArgument)?;
+        let t = self.threads.lookup(id).ok_or(Error::BadArgument)?;
+        let thread = &self.threads[t];
+        if thread.state == crate::thread::State::Dead || thread.domain != d {
+            return Err(Error::BadArgument);
+        }
+        Ok(t)
+    }
+
+    fn domain_thread_create(&mut self, t: ThreadRef, d: DomainRef, w: [u64; 8]) -> Answer {
+        let own = self.threads[t].domain;
+        if w[5] > self.domains[own].ceiling as u64 {
+            return Err(Error::BadArgument.into());
+        }
+        if !self.threads.room(1) {
+            return Err(Error::NoMemory.into());
+        }
+        let slot = if w[6] == 0 {
+            None
+        } else {
+            Some(self.make_place(own, w[6])?)
+        };
+        let registers = Registers {
+            rip: w[0],
+            rsp: w[1],
+            rdi: w[2],
+            fs_base: w[3],
+            gs_base: w[4],
+            ..Registers::default()
+        };
+        let thread = self.thread_create(d, registers, w[5] as u8)?;
+        if let Some(slot) = slot {
+            let all = rights::CALL | rights::PASS | rights::CONTROL;
+            self.place(own, slot, Self::target_of(PortalKind::Thread, thread, all));
+        }
+        let id = self.threads.id(thread);
+        self.answer(t, 0, slot.unwrap_or(0) as u64);
+        self.answer(t, 1, id as u64);
+        Ok(())
+    }
+
+    fn table_copy(&mut self, t: ThreadRef, d: DomainRef, source: u64, first: u64) -> Answer {
+        let source = self.own_target_of(t, source, PortalKind::Domain)?;
+        if !source.may(rights::CONTROL) {
+            return Err(Error::NoRight.into());
+        }
+        let source = self.checked(source, true)?;
+        if source == d {
+            return Err(Error::BadArgument.into());
+        }
+        let len = self.domains[source].table.entries();
+        let first = u32::try_from(first)
+            .ok()
+            .filter(|&first| first < len)
+            .ok_or(Error::BadArgument)?
+            .max(1);
+        let end = (first + SLOT_SHARE).min(len);
+        let mut slot = first;
+        while slot < end {
+            let from = self.domains[source].table.target(slot as u64);
+            if let Some(target) = from.filter(|target| target.may(rights::INHERIT)) {
+                if slot >= self.domains[d].table.entries() {
+                    self.answer(t, 0, slot as u64);
+                    return Err(Error::NoSlot.into());
+                }
+                if let Some(old) = self.domains[d].table.target(slot as u64) {
+                    self.close(d, slot, old)?;
+                }
+                self.place(d, slot, target);
+            }
+            slot += 1;
+        }
+        // Nothing above is in use: done.
+        self.answer(t, 0, if slot < len { slot as u64 } else { 0 });
+        Ok(())
+    }
+
+    /// The first entry counts the stop down; when the last is gone the threads continue in shares (w7 of a program that starts is 0).
+    fn domain_continue(&mut self, t: ThreadRef, d: DomainRef, going_on: u64) -> Answer {
+        const GOING_ON: u64 = 1;
+        if going_on != GOING_ON {
+            let stops = self.domains[d].stops.checked_sub(1);
+            self.domains[d].stops = stops.ok_or(Error::BadArgument)?;
+        }
+        let mut share = THREAD_SHARE;
+        let mut kept = List::default();
+        while self.domains[d].stops == 0 && share != 0 {
+            let Some(thread) = self.domains[d].stopped.first() else {
+                break;
+            };
+            share -= 1;
+            if self.threads[thread].stops == 0 {
+                self.unstop(thread);
+            } else {
+                // Stopped for itself as well: behind the others, and not looked at twice in this share.
+                self.domains[d].stopped.remove(&mut self.threads, thread);
+                kept.push_back(&mut self.threads, thread);
+            }
+        }
+        let more = share == 0 && self.domains[d].stopped.first().is_some();
+        while let Some(thread) = kept.first() {
+            kept.remove(&mut self.threads, thread);
+            self.domains[d].stopped.push_back(&mut self.threads, thread);
+        }
+        if more {
+            self.answer(t, 7, GOING_ON);
+            return Err(Stop::Restart);
+        }
+        self.answer(t, 7, 0);
+        Ok(())
+    }
+
+    fn kill_others(&mut self, d: DomainRef, keep: u32) -> Answer {
+        let keep = self.thread_in(d, keep as u64)?;
+        let mut next = self.domains[d].first_thread;
+        for _ in 0..THREAD_SHARE {
+            let Some(thread) = next else {
+                return Ok(());
+            };
+            next = self.threads[thread].siblings.next;
+            if thread != keep {
+                self.kill(thread, death::KILLED, 0);
+            }
+        }
+        if self.dispatch.current.is_none() {
+            // The caller was one of them.
+            return Err(Stop::Left);
+        }
+        if next.is_some() {
+            return Err(Error::Again.into());
+        }
+        Ok(())
+    }
+
+    fn close_on_exec(&mut self, t: ThreadRef, d: DomainRef, first: u64) -> Answer {
+        let len = self.domains[d].table.entries() as u64;
+        if first >= len {
+            return Err(Error::BadArgument.into());
+        }
+        let end = (first + SLOT_SHARE as u64).min(len);
+        let mut closed = 0;
+        let mut slot = first;
+        while slot < end && closed < CLOSE_SHARE {
+            if let Some(target) = self.domains[d].table.target(slot) {
+                if target.may(rights::CLOEXEC) && slot != 0 {
+                    self.close(d, slot as u32, target)?;
+                    closed += 1;
+                }
+            }
+            slot += 1;
+        }
+        self.answer(t, 0, if slot < len { slot } else { 0 });
+        Ok(())
+    }
+
+    /// Move a frame of the space's reserve into the table.
+    pub(crate) fn grow_table(&mut self, d: DomainRef) -> Result<(), Error> {
+        if self.domains[d].dead {
+            return Err(Error::Dead);
+        }
+        if self.domains[d].table.is_full_size() {
+            return Err(Error::BadArgument);
+        }
+        let space = self.domains[d].space;
+        let frame = self
+            .arch
+            .list_pop(&mut self.spaces[space].tables)
+            .ok_or(Error::NoTable)?;
+        self.domains[d].table.grow(&self.arch, frame);
+        Ok(())
+    }
+
+    /// A slot that automatic choice may take exists (for services that must not fail later).
+    pub(crate) fn check_slot(&self, t: ThreadRef, slot: u64) -> Result<(), Error> {
+        let table = &self.domains[self.threads[t].domain].table;
+        if slot == AUTO {
+            return table.next_free().map(|_| ()).ok_or(Error::NoSlot);
+        }
+        if slot == 0 || slot >= table.entries() as u64 {
+            return Err(Error::BadArgument);
+        }
+        Ok(())
+    }
+}
