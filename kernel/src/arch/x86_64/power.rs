@@ -9,6 +9,8 @@ const DEBUG_EXIT: u16 = 0xf4;
 /// PM1a control of QEMU's PC machines without tables.
 const QEMU_PM1A: u16 = 0x604;
 const SLEEP_ENABLE: u16 = 1 << 13;
+/// A fraction of a second in ticks.
+const PATIENCE: u64 = 500_000_000;
 const SLEEP_TYPE_MASK: u16 = 7 << 10;
 
 /// What the machine offers; memory registers are already mapped.
@@ -62,7 +64,9 @@ impl Power {
         if let Some(control) = self.sleep_control {
             control.write((self.sleep_type & 7) << 2 | 1 << 5);
         }
+        wait();
         out16(QEMU_PM1A, SLEEP_ENABLE);
+        wait();
         exit(0);
         cpu::halt()
     }
@@ -70,16 +74,26 @@ impl Power {
     pub fn reset(&self) -> ! {
         if let Some((register, value)) = self.reset {
             register.write(value);
+            wait();
         }
         // Chipset reset control, then the keyboard controller.
         out8(0xcf9, 2);
         out8(0xcf9, 6);
+        wait();
         let mut patience = 100_000;
         while in8(0x64) & 2 != 0 && patience > 0 {
             patience -= 1;
         }
         out8(0x64, 0xfe);
         cpu::halt()
+    }
+}
+
+/// Machines end some time after they were told to: let that happen before anything else is tried.
+fn wait() {
+    let start = cpu::read_tsc();
+    while cpu::read_tsc().wrapping_sub(start) < PATIENCE {
+        core::hint::spin_loop();
     }
 }
 
