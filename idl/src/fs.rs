@@ -88,6 +88,14 @@ pub const PIPE: u64 = 48;
 pub const SOCKETPAIR: u64 = 49;
 /// Eventfd: w1 initial value, w2 flags → w7.
 pub const EVENTFD: u64 = 50;
+/// Through an end of a socket pair: w1 SHUT_RD 0, SHUT_WR 1, SHUT_RDWR 2.
+pub const SHUTDOWN: u64 = 51;
+
+/// Pipes answer IOCTL with these requests (fcntl's F_SETPIPE_SZ and F_GETPIPE_SZ): w2 the wished capacity → w0 the capacity.
+pub const SET_PIPE_SIZE: u64 = 1031;
+pub const GET_PIPE_SIZE: u64 = 1032;
+/// Bit of READ's w2, for ends of a socket pair: leave the data there (MSG_PEEK).
+pub const PEEK: u64 = 1 << 32;
 
 /// w1 of READ and WRITE: use and move the handle's position.
 pub const POSITION: u64 = u64::MAX;

@@ -314,7 +314,10 @@ impl<S: Server> Core<S> {
 
     pub fn getpath<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let node = self.start(server, cx.request.badge)?;
-        let length = self.absolute(server, cx, node)?;
+        let length = match server.label(node, &mut self.text) {
+            Some(length) => length,
+            None => self.absolute(server, cx, node)?,
+        };
         if length > cx.request.in_len {
             return fail(ERANGE);
         }

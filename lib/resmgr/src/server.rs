@@ -136,6 +136,12 @@ pub trait Server: Sized {
         }
     }
 
+    /// A name for GETPATH that is no path below the root (`pipe:[7]`), into `into`; its length.
+    fn label(&mut self, node: Self::Node, into: &mut [u8]) -> Option<usize> {
+        let _ = (node, into);
+        None
+    }
+
     // ---- attributes
 
     fn stat(&mut self, cx: &mut Context, node: Self::Node) -> Answer<Stat> {

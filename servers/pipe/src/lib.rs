@@ -1,2 +1,26 @@
+//! Pipes, FIFOs, socket pairs and event counters: bytes that go from one program to another.
+//!
+//! * [`ring`] the buffer; [`pipe`], [`pair`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
+//!
+//! A reader or writer that must wait is parked by the framework under one of two keys of the object, [`READABLE`] and [`WRITABLE`].
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod event;
+pub mod pair;
+pub mod pipe;
+pub mod ring;
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+pub use server::Pipes;
+
+/// Low bits of keys: something can be read, something can be written. Ends of a pair have their own keys.
+pub const READABLE: u64 = 0;
+pub const WRITABLE: u64 = 1;
+
+/// PIPE_BUF: what is written at once up to this length stays together.
+pub const ATOMIC: usize = 4096;

@@ -1,0 +1,64 @@
+//! An event counter (eventfd).
+
+use crate::{READABLE, WRITABLE};
+use cairn_idl::errno::EINVAL;
+use cairn_idl::fs::poll;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+
+/// EFD_SEMAPHORE: a read takes 1 instead of all.
+pub const SEMAPHORE: u64 = 1;
+/// The counter stays below this.
+const TOP: u64 = u64::MAX;
+
+pub struct Event {
+    pub count: u64,
+    pub semaphore: bool,
+    pub ino: u64,
+}
+
+impl Event {
+    pub fn read(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<[u8; 8]> {
+        if length < 8 {
+            return Err(Failure::Errno(EINVAL));
+        }
+        if self.count == 0 {
+            return Err(Failure::Wait(keys | READABLE));
+        }
+        let taken = if self.semaphore { 1 } else { self.count };
+        self.count -= taken;
+        cx.wake(keys | WRITABLE);
+        Ok(taken.to_le_bytes())
+    }
+
+    pub fn write(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<usize> {
+        if length < 8 {
+            return Err(Failure::Errno(EINVAL));
+        }
+        let mut bytes = [0; 8];
+        cx.fetch(0, &mut bytes)?;
+        let value = u64::from_le_bytes(bytes);
+        if value == TOP {
+            return Err(Failure::Errno(EINVAL));
+        }
+        if value >= TOP - self.count {
+            return Err(Failure::Wait(keys | WRITABLE));
+        }
+        self.count += value;
+        if value != 0 {
+            cx.wake(keys | READABLE);
+        }
+        Ok(8)
+    }
+
+    pub fn ready(&self) -> u64 {
+        let mut ready = 0;
+        if self.count != 0 {
+            ready |= poll::IN | poll::RDNORM;
+        }
+        if self.count < TOP - 1 {
+            ready |= poll::OUT | poll::WRNORM;
+        }
+        ready
+    }
+}

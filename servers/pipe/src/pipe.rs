@@ -1,0 +1,212 @@
+//! A pipe or FIFO: one ring, how many read and write it, and the rules of opening a FIFO.
+
+use crate::ring::{Buffers, Ring};
+use crate::{ATOMIC, READABLE, WRITABLE};
+use cairn_idl::errno::*;
+use cairn_idl::fs::{o, poll};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data, Failure};
+
+/// Linux's default and largest capacities.
+pub const CAPACITY: usize = 64 * 1024;
+pub const CAPACITY_MAX: usize = 1024 * 1024;
+
+/// State of a pipe.
+pub struct Pipe {
+    pub ring: Ring,
+    pub readers: u32,
+    pub writers: u32,
+    /// How often an end was opened: an opener waits for the other's to move, even if that end is closed again by then.
+    reader_opens: u32,
+    writer_opens: u32,
+    /// The FIFO's inode number in its file system.
+    pub fifo: Option<u64>,
+    pub ino: u64,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// The direction of flags.
+fn reads(flags: u64) -> bool {
+    flags & o::ACCMODE != o::WRONLY
+}
+
+fn writes(flags: u64) -> bool {
+    matches!(flags & o::ACCMODE, o::WRONLY | o::RDWR)
+}
+
+/// What an open that waits leaves in `progress`: that it is counted, its direction, the pipe, and the other side's count of opens then.
+const COUNTED: u64 = 1 << 63;
+const WRITER: u64 = 1 << 62;
+
+/// Which pipe and direction a waiting open was counted for.
+pub fn counted(progress: u64) -> Option<(u32, bool)> {
+    (progress & COUNTED != 0).then_some((
+        (progress >> 32) as u32 & 0x3fff_ffff,
+        progress & WRITER != 0,
+    ))
+}
+
+impl Pipe {
+    pub fn new(ino: u64, uid: u32, gid: u32, fifo: Option<u64>) -> Pipe {
+        Pipe {
+            ring: Ring::new(CAPACITY),
+            readers: 0,
+            writers: 0,
+            reader_opens: 0,
+            writer_opens: 0,
+            fifo,
+            ino,
+            uid,
+            gid,
+        }
+    }
+
+    /// An end opens.
+    pub fn add(&mut self, flags: u64) {
+        if reads(flags) {
+            self.readers += 1;
+            self.reader_opens = self.reader_opens.wrapping_add(1);
+        }
+        if writes(flags) {
+            self.writers += 1;
+            self.writer_opens = self.writer_opens.wrapping_add(1);
+        }
+    }
+
+    /// An end closes.
+    pub fn remove(&mut self, flags: u64) {
+        self.readers -= reads(flags) as u32;
+        self.writers -= writes(flags) as u32;
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.readers == 0 && self.writers == 0
+    }
+
+    /// Open the FIFO as pipe `index` (whose keys begin at `keys`): waits for the other side unless O_NONBLOCK or O_RDWR.
+    pub fn open(&mut self, cx: &mut Context, flags: u64, index: u32, keys: u64) -> Answer<()> {
+        let writer = writes(flags) && !reads(flags);
+        let others = |pipe: &Pipe| {
+            if writer {
+                pipe.reader_opens
+            } else {
+                pipe.writer_opens
+            }
+        };
+        if cx.progress & COUNTED != 0 {
+            return if others(self) == cx.progress as u32 {
+                Err(Failure::WaitEither([keys | READABLE, keys | WRITABLE]))
+            } else {
+                Ok(())
+            };
+        }
+        if writer && flags & o::NONBLOCK != 0 && self.readers == 0 {
+            return Err(Failure::Errno(ENXIO));
+        }
+        self.add(flags);
+        cx.wake(keys | READABLE);
+        cx.wake(keys | WRITABLE);
+        let alone = if writer {
+            self.readers == 0
+        } else {
+            self.writers == 0
+        };
+        if alone && flags & o::NONBLOCK == 0 {
+            let direction = if writer { WRITER } else { 0 };
+            cx.progress = COUNTED | direction | (index as u64) << 32 | others(self) as u64;
+            return Err(Failure::WaitEither([keys | READABLE, keys | WRITABLE]));
+        }
+        Ok(())
+    }
+
+    pub fn read<'a>(&'a mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<Data<'a>> {
+        if self.ring.is_empty() {
+            return if self.writers == 0 {
+                Ok(Data::default())
+            } else {
+                Err(Failure::Wait(keys | READABLE))
+            };
+        }
+        cx.wake(keys | WRITABLE);
+        self.ring.drain(cx, length.min(self.ring.len()), 0, false)
+    }
+
+    /// All of it (in pieces if it is longer than PIPE_BUF); `cx.progress` counts what went before a wait.
+    pub fn write(
+        &mut self,
+        cx: &mut Context,
+        length: usize,
+        keys: u64,
+        buffers: &mut Buffers,
+    ) -> Answer<usize> {
+        let mut done = cx.progress as usize;
+        if length == 0 {
+            return Ok(0);
+        }
+        if self.readers == 0 {
+            return if done != 0 {
+                Ok(done)
+            } else {
+                Err(Failure::Errno(EPIPE))
+            };
+        }
+        let room = self.ring.room();
+        let left = length - done;
+        let part = match left {
+            _ if length <= ATOMIC && room < length => 0,
+            _ => left.min(room),
+        };
+        if part != 0 {
+            if let Err(failure) = self.ring.fill(cx, done, part, buffers) {
+                return if done != 0 { Ok(done) } else { Err(failure) };
+            }
+            done += part;
+            cx.wake(keys | READABLE);
+        }
+        if done == length {
+            return Ok(done);
+        }
+        cx.progress = done as u64;
+        cx.progress_is_result = true;
+        Err(Failure::Wait(keys | WRITABLE))
+    }
+
+    /// What an end with these flags is ready for.
+    pub fn ready(&self, flags: u64) -> u64 {
+        let mut ready = 0;
+        if reads(flags) {
+            if !self.ring.is_empty() {
+                ready |= poll::IN | poll::RDNORM;
+            }
+            if self.writers == 0 {
+                ready |= poll::HUP;
+            }
+        }
+        if writes(flags) {
+            if self.ring.room() >= ATOMIC {
+                ready |= poll::OUT | poll::WRNORM;
+            }
+            if self.readers == 0 {
+                ready |= poll::ERR;
+            }
+        }
+        ready
+    }
+
+    /// F_SETPIPE_SZ: a power of two of pages.
+    pub fn set_capacity(&mut self, wish: u64, root: bool, buffers: &mut Buffers) -> Answer<usize> {
+        if wish > i32::MAX as u64 {
+            return Err(Failure::Errno(EINVAL));
+        }
+        let capacity = (wish as usize).max(ATOMIC).next_power_of_two();
+        if capacity > CAPACITY_MAX && capacity > self.ring.capacity() && !root {
+            return Err(Failure::Errno(EPERM));
+        }
+        if capacity < self.ring.len() {
+            return Err(Failure::Errno(EBUSY));
+        }
+        self.ring.set_capacity(capacity, buffers);
+        Ok(capacity)
+    }
+}

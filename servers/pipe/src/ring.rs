@@ -1,0 +1,183 @@
+//! A ring of bytes whose memory grows with what is in it and goes when nobody needs it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data};
+
+/// The least memory of a ring that holds anything.
+const SMALLEST: usize = 4096;
+/// Rings together may keep this much memory while they are empty.
+pub const KEEP: usize = 4 << 20;
+/// Unused buffers of the smallest size that are kept for the next ring.
+const SPARE: usize = 32;
+
+/// Memory of all rings.
+#[derive(Default)]
+pub struct Buffers {
+    spare: Vec<Vec<u8>>,
+    total: usize,
+}
+
+impl Buffers {
+    /// Bytes that rings hold.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    fn get(&mut self, size: usize) -> Vec<u8> {
+        self.total += size;
+        match self.spare.pop() {
+            Some(buffer) if size == SMALLEST => buffer,
+            Some(other) => {
+                self.spare.push(other);
+                vec![0; size]
+            }
+            None => vec![0; size],
+        }
+    }
+
+    fn put(&mut self, buffer: Vec<u8>) {
+        self.total -= buffer.len();
+        if buffer.len() == SMALLEST && self.spare.len() < SPARE {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+/// The ring.
+pub struct Ring {
+    memory: Vec<u8>,
+    head: usize,
+    length: usize,
+    capacity: usize,
+}
+
+impl Ring {
+    pub fn new(capacity: usize) -> Ring {
+        Ring {
+            memory: Vec::new(),
+            head: 0,
+            length: 0,
+            capacity,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub fn room(&self) -> usize {
+        self.capacity - self.length
+    }
+
+    /// Bytes of memory that it has.
+    pub fn memory(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// At least what is in it.
+    pub fn set_capacity(&mut self, capacity: usize, buffers: &mut Buffers) {
+        self.capacity = capacity;
+        if self.memory.len() > capacity {
+            self.resize(capacity, buffers);
+        }
+    }
+
+    fn resize(&mut self, size: usize, buffers: &mut Buffers) {
+        let mut memory = buffers.get(size);
+        let first = self.length.min(self.memory.len() - self.head);
+        memory[..first].copy_from_slice(&self.memory[self.head..self.head + first]);
+        memory[first..self.length].copy_from_slice(&self.memory[..self.length - first]);
+        buffers.put(core::mem::replace(&mut self.memory, memory));
+        self.head = 0;
+    }
+
+    /// Give all memory back; what is in it is lost.
+    pub fn clear(&mut self, buffers: &mut Buffers) {
+        if !self.memory.is_empty() {
+            buffers.put(core::mem::take(&mut self.memory));
+        }
+        self.head = 0;
+        self.length = 0;
+    }
+
+    /// Take `length` bytes (there is room for them) from offset `from` of the caller's out part. On failure nothing was added.
+    pub fn fill(
+        &mut self,
+        cx: &mut Context,
+        from: usize,
+        length: usize,
+        buffers: &mut Buffers,
+    ) -> Answer<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        if self.length == 0 {
+            self.head = 0;
+        }
+        let needed = self.length + length;
+        if needed > self.memory.len() {
+            let size = match needed {
+                0..=SMALLEST => SMALLEST,
+                _ => needed.next_multiple_of(4 * SMALLEST),
+            };
+            self.resize(size.min(self.capacity).max(needed), buffers);
+        }
+        let size = self.memory.len();
+        let mut tail = self.head + self.length;
+        if tail >= size {
+            tail -= size;
+        }
+        let first = length.min(size - tail);
+        cx.fetch(from, &mut self.memory[tail..tail + first])?;
+        if first < length {
+            cx.fetch(from + first, &mut self.memory[..length - first])?;
+        }
+        self.length += length;
+        Ok(())
+    }
+
+    /// Give the caller the first `length` bytes; `keep` leaves them there, `skip` more are dropped behind them.
+    pub fn drain(
+        &mut self,
+        cx: &mut Context,
+        length: usize,
+        skip: usize,
+        keep: bool,
+    ) -> Answer<Data<'_>> {
+        let size = self.memory.len();
+        let head = self.head;
+        let first = length.min(size - head);
+        let second = length - first;
+        if second != 0 {
+            cx.store(0, &self.memory[head..])?;
+        }
+        if !keep {
+            self.length -= length + skip;
+            self.head += length + skip;
+            if self.head >= size {
+                self.head -= size;
+            }
+        }
+        Ok(if second != 0 {
+            Data {
+                done: first,
+                rest: &self.memory[..second],
+            }
+        } else {
+            Data {
+                done: 0,
+                rest: &self.memory[head..head + first],
+            }
+        })
+    }
+}

@@ -1,0 +1,519 @@
+//! Pipes, pairs and events for the framework: which object a handle is an end of, and what is made and opened.
+
+use crate::event::{Event, SEMAPHORE};
+use crate::pair::{Pair, DATAGRAM, SEQPACKET, STREAM};
+use crate::pipe::{counted, Pipe};
+use crate::ring::{Buffers, KEEP};
+use crate::{READABLE, WRITABLE};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use cairn_abi::flag;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, o, s, Stat};
+use cairn_resmgr::context::decimal;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
+use cairn_rt::channel::Reply;
+
+/// ioctl: bytes that can be read.
+const FIONREAD: u64 = 0x541b;
+/// `st_dev` of what has no name.
+const ST_DEV: u64 = 13;
+/// Of FIFOs: that of the file system that has their names.
+const FIFO_DEV: u64 = 2;
+const CREATION: u64 = o::NONBLOCK | o::DIRECT;
+
+/// What a handle is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A mount portal: a directory of FIFOs by number.
+    Root,
+    /// A FIFO that may not be open anywhere, by its inode number.
+    Fifo(u64),
+    /// A pipe or open FIFO.
+    Pipe(u32),
+    /// An end (0 or 1) of a pair.
+    End(u32, u8),
+    Event(u32),
+}
+
+enum Object {
+    Pipe(Box<Pipe>),
+    Pair(Box<Pair>),
+    Event(Event),
+}
+
+/// All pipes, pairs and events.
+#[derive(Default)]
+pub struct Pipes {
+    objects: Vec<Option<Object>>,
+    free: Vec<u32>,
+    /// Open FIFOs by inode number.
+    fifos: BTreeMap<u64, u32>,
+    buffers: Buffers,
+    /// Objects with empty rings whose memory should go. (Not at once: the answer may still lie in it.)
+    trim: Vec<u32>,
+    last_ino: u64,
+    scratch: [u8; 8],
+}
+
+fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+/// The first of an object's keys; an end of a pair has its own.
+fn keys(index: u32, side: u8) -> u64 {
+    (index as u64) << 2 | (side as u64) << 1
+}
+
+const _: () = assert!(READABLE == 0 && WRITABLE == 1);
+
+impl Pipes {
+    pub fn new() -> Pipes {
+        Pipes::default()
+    }
+
+    /// Objects that exist.
+    pub fn objects(&self) -> usize {
+        self.objects.len() - self.free.len()
+    }
+
+    /// Bytes of memory in rings.
+    pub fn memory(&self) -> usize {
+        self.buffers.total()
+    }
+
+    fn insert(&mut self, object: Object) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.objects[index as usize] = Some(object);
+                index
+            }
+            None => {
+                self.objects.push(Some(object));
+                self.objects.len() as u32 - 1
+            }
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let Some(object) = self.objects.get_mut(index as usize).and_then(Option::take) else {
+            return;
+        };
+        self.free.push(index);
+        if let Object::Pipe(mut pipe) = object {
+            pipe.ring.clear(&mut self.buffers);
+            if let Some(ino) = pipe.fifo {
+                self.fifos.remove(&ino);
+            }
+        }
+    }
+
+    fn next_ino(&mut self) -> u64 {
+        self.last_ino += 1;
+        self.last_ino
+    }
+
+    fn object(&self, index: u32) -> Answer<&Object> {
+        match self.objects.get(index as usize) {
+            Some(Some(object)) => Ok(object),
+            _ => fail(EBADF),
+        }
+    }
+
+    /// An object, and the memory for its ring.
+    fn parts(&mut self, index: u32) -> Answer<(&mut Object, &mut Buffers)> {
+        match self.objects.get_mut(index as usize) {
+            Some(Some(object)) => Ok((object, &mut self.buffers)),
+            _ => fail(EBADF),
+        }
+    }
+
+    fn pipe(&mut self, index: u32) -> Answer<(&mut Pipe, &mut Buffers)> {
+        match self.parts(index)? {
+            (Object::Pipe(pipe), buffers) => Ok((pipe, buffers)),
+            _ => fail(EBADF),
+        }
+    }
+
+    fn pair(&mut self, index: u32) -> Answer<(&mut Pair, &mut Buffers)> {
+        match self.parts(index)? {
+            (Object::Pair(pair), buffers) => Ok((pair, buffers)),
+            _ => fail(EBADF),
+        }
+    }
+
+    fn event(&mut self, index: u32) -> Answer<&mut Event> {
+        match self.parts(index)? {
+            (Object::Event(event), _) => Ok(event),
+            _ => fail(EBADF),
+        }
+    }
+
+    /// Give back the memory of rings that were emptied.
+    fn trim(&mut self) {
+        while let Some(index) = self.trim.pop() {
+            match self.parts(index) {
+                Ok((Object::Pipe(pipe), buffers)) if pipe.ring.is_empty() => {
+                    pipe.ring.clear(buffers)
+                }
+                Ok((Object::Pair(pair), buffers)) => pair.trim(buffers),
+                _ => {}
+            }
+        }
+    }
+
+    fn close_pipe(&mut self, cx: &mut Context, index: u32, flags: u64) {
+        let Ok((pipe, _)) = self.pipe(index) else {
+            return;
+        };
+        pipe.remove(flags);
+        if pipe.is_closed() {
+            self.remove(index);
+        } else {
+            cx.wake(keys(index, 0) | READABLE);
+            cx.wake(keys(index, 0) | WRITABLE);
+        }
+    }
+
+    fn make_pipe<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Reply<'a> {
+        let flags = cx.request.words[1] & CREATION;
+        let mut pipe = Pipe::new(self.next_ino(), cx.uid(), cx.gid(), None);
+        pipe.add(o::RDONLY);
+        pipe.add(o::WRONLY);
+        let node = Node::Pipe(self.insert(Object::Pipe(Box::new(pipe))));
+        let read_end = handles.insert(node, o::RDONLY | flags, 0, ());
+        let write_end = handles.insert(node, o::WRONLY | flags, 0, ());
+        two(read_end, write_end)
+    }
+
+    fn make_pair<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Answer<Reply<'a>> {
+        let [_, kind, flags, ..] = cx.request.words;
+        if !matches!(kind, STREAM | DATAGRAM | SEQPACKET) {
+            return fail(EPROTONOSUPPORT);
+        }
+        let pair = Pair::new(kind, self.next_ino(), cx.uid(), cx.gid());
+        let index = self.insert(Object::Pair(Box::new(pair)));
+        let flags = o::RDWR | flags & o::NONBLOCK;
+        let first = handles.insert(Node::End(index, 0), flags, 0, ());
+        let second = handles.insert(Node::End(index, 1), flags, 0, ());
+        Ok(two(first, second))
+    }
+
+    fn make_event<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Reply<'a> {
+        let [_, count, flags, ..] = cx.request.words;
+        let event = Event {
+            count: count as u32 as u64,
+            semaphore: flags & SEMAPHORE != 0,
+            ino: self.next_ino(),
+        };
+        let index = self.insert(Object::Event(event));
+        let badge = handles.insert(Node::Event(index), o::RDWR | flags & o::NONBLOCK, 0, ());
+        Reply::new(&[0]).mint(badge)
+    }
+
+    fn shut_down<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        let node = handles.get(cx.request.badge).map(|handle| handle.node);
+        let Some(Node::End(index, side)) = node else {
+            return fail(ENOTSOCK);
+        };
+        let how = cx.request.words[1];
+        self.pair(index)?.0.shut_down(side as usize, how)?;
+        wake_pair(cx, index);
+        Ok(Reply::result(0))
+    }
+}
+
+/// Two new portals, in w6 and w7.
+fn two<'a>(first: u64, second: u64) -> Reply<'a> {
+    let mut reply = Reply::new(&[0, 0, 0, 0, 0, 0, first, second]);
+    reply.portals = 2;
+    reply.flags = flag::MINT;
+    reply
+}
+
+fn wake_pair(cx: &mut Context, index: u32) {
+    for side in 0..2 {
+        cx.wake(keys(index, side) | READABLE);
+        cx.wake(keys(index, side) | WRITABLE);
+    }
+}
+
+impl Server for Pipes {
+    type Node = Node;
+    type State = ();
+
+    fn root(&mut self, _: u64) -> Node {
+        Node::Root
+    }
+
+    fn meta(&mut self, node: Node) -> Answer<Meta> {
+        let meta = |mode, ino, uid, gid| Meta {
+            mode,
+            ino,
+            uid,
+            gid,
+            ..Meta::default()
+        };
+        Ok(match node {
+            Node::Root => meta(s::IFDIR | 0o555, 1, 0, 0),
+            // Whoever gets here was let through by the file system that has the name.
+            Node::Fifo(ino) => meta(s::IFIFO | 0o666, ino, 0, 0),
+            Node::Pipe(index) | Node::End(index, _) | Node::Event(index) => {
+                match self.object(index)? {
+                    Object::Pipe(pipe) => meta(
+                        s::IFIFO | 0o600,
+                        pipe.fifo.unwrap_or(pipe.ino),
+                        pipe.uid,
+                        pipe.gid,
+                    ),
+                    Object::Pair(pair) => meta(s::IFSOCK | 0o777, pair.ino, pair.uid, pair.gid),
+                    Object::Event(event) => meta(0o600, event.ino, 0, 0),
+                }
+            }
+        })
+    }
+
+    fn lookup(&mut self, _: &mut Context, _: Node, name: &[u8]) -> Answer<Node> {
+        let mut ino = 0u64;
+        for &digit in name {
+            if !digit.is_ascii_digit() {
+                return fail(ENOENT);
+            }
+            ino = ino
+                .checked_mul(10)
+                .and_then(|ino| ino.checked_add((digit - b'0') as u64))
+                .ok_or(Failure::Errno(ENOENT))?;
+        }
+        Ok(Node::Fifo(ino))
+    }
+
+    fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
+        let (prefix, index): (&[u8], u32) = match node {
+            Node::Pipe(index) => (b"pipe:[", index),
+            Node::End(index, _) => (b"socket:[", index),
+            Node::Event(_) => (b"anon_inode:[eventfd", 0),
+            _ => return None,
+        };
+        let ino = match self.object(index) {
+            Ok(Object::Pipe(pipe)) => Some(pipe.ino),
+            Ok(Object::Pair(pair)) => Some(pair.ino),
+            _ => None,
+        };
+        let mut digits = [0; 20];
+        let number: &[u8] = match (ino, node) {
+            (_, Node::Event(_)) | (None, _) => &[],
+            (Some(ino), _) => decimal(ino, &mut digits),
+        };
+        let mut at = 0;
+        for part in [prefix, number, b"]"] {
+            into.get_mut(at..at + part.len())?.copy_from_slice(part);
+            at += part.len();
+        }
+        Some(at)
+    }
+
+    fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
+        let meta = self.meta(node)?;
+        let named = match node {
+            Node::Fifo(_) => true,
+            Node::Pipe(index) => matches!(self.object(index)?, Object::Pipe(p) if p.fifo.is_some()),
+            _ => false,
+        };
+        Ok(Stat {
+            dev: if named { FIFO_DEV } else { ST_DEV },
+            ..cairn_resmgr::layout::plain_stat(&meta)
+        })
+    }
+
+    fn open(
+        &mut self,
+        cx: &mut Context,
+        node: Node,
+        flags: u64,
+        _: &mut (),
+    ) -> Answer<Opened<Node>> {
+        let index = match node {
+            Node::Root => {
+                return Ok(Opened {
+                    node,
+                    kind: fs::kind::DIRECTORY,
+                })
+            }
+            Node::Fifo(ino) => match self.fifos.get(&ino) {
+                Some(&index) => index,
+                None => {
+                    let number = self.next_ino();
+                    let pipe = Pipe::new(number, cx.uid(), cx.gid(), Some(ino));
+                    let index = self.insert(Object::Pipe(Box::new(pipe)));
+                    self.fifos.insert(ino, index);
+                    index
+                }
+            },
+            // Opened again through /proc/self/fd.
+            Node::Pipe(index) => index,
+            Node::End(..) | Node::Event(_) => return fail(ENXIO),
+        };
+        let (pipe, _) = self.pipe(index)?;
+        let result = pipe.open(cx, flags, index, keys(index, 0));
+        if matches!(result, Err(Failure::Errno(_))) && pipe.is_closed() {
+            self.remove(index);
+        }
+        result.map(|()| Opened {
+            node: Node::Pipe(index),
+            kind: 0,
+        })
+    }
+
+    fn cancelled(&mut self, cx: &mut Context) {
+        if cx.request.words[0] != fs::OPEN {
+            return;
+        }
+        if let Some((index, writer)) = counted(cx.progress) {
+            self.close_pipe(cx, index, if writer { o::WRONLY } else { o::RDONLY });
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        self.trim();
+        if handle.flags & o::PATH != 0 {
+            return;
+        }
+        match handle.node {
+            Node::Root | Node::Fifo(_) => {}
+            Node::Pipe(index) => self.close_pipe(cx, index, handle.flags),
+            Node::End(index, side) => {
+                if let Ok((pair, buffers)) = self.pair(index) {
+                    if pair.close(side as usize, buffers) {
+                        self.remove(index);
+                    } else {
+                        wake_pair(cx, index);
+                    }
+                }
+            }
+            Node::Event(index) => self.remove(index),
+        }
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        let index = match handle.node {
+            Node::Pipe(index) => {
+                let crowded = self.buffers.total() > KEEP;
+                if crowded {
+                    self.trim.push(index);
+                }
+                let (pipe, _) = self.pipe(index)?;
+                return pipe.read(cx, length, keys(index, 0));
+            }
+            Node::End(index, side) => {
+                if self.buffers.total() > KEEP {
+                    self.trim.push(index);
+                }
+                let peek = cx.request.words[2] & fs::PEEK != 0;
+                let (own, other) = (keys(index, side), keys(index, 1 - side));
+                let (pair, _) = self.pair(index)?;
+                return pair.read(cx, side as usize, length, peek, own, other);
+            }
+            Node::Event(index) => index,
+            Node::Root | Node::Fifo(_) => return fail(EBADF),
+        };
+        self.scratch = self.event(index)?.read(cx, length, keys(index, 0))?;
+        Ok(self.scratch.as_slice().into())
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        if !self.trim.is_empty() {
+            self.trim();
+        }
+        match handle.node {
+            Node::Pipe(index) => {
+                let (pipe, buffers) = self.pipe(index)?;
+                pipe.write(cx, length, keys(index, 0), buffers)
+            }
+            Node::End(index, side) => {
+                let (own, other) = (keys(index, side), keys(index, 1 - side));
+                let (pair, buffers) = self.pair(index)?;
+                pair.write(cx, side as usize, length, own, other, buffers)
+            }
+            Node::Event(index) => self.event(index)?.write(cx, length, keys(index, 0)),
+            Node::Root | Node::Fifo(_) => fail(EBADF),
+        }
+    }
+
+    fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let (ready, keys) = match handle.node {
+            Node::Pipe(index) => (self.pipe(index)?.0.ready(handle.flags), keys(index, 0)),
+            Node::End(index, side) => (self.pair(index)?.0.ready(side as usize), keys(index, side)),
+            Node::Event(index) => (self.event(index)?.ready(), keys(index, 0)),
+            Node::Root | Node::Fifo(_) => (0, 0),
+        };
+        Ok(Readiness {
+            ready,
+            keys: [keys | READABLE, keys | WRITABLE],
+        })
+    }
+
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        argument: u64,
+    ) -> Answer<Reply<'a>> {
+        match (request, handle.node) {
+            (FIONREAD, Node::Pipe(_) | Node::End(..)) => {
+                let count = match handle.node {
+                    Node::Pipe(index) => self.pipe(index)?.0.ring.len(),
+                    Node::End(index, side) => self.pair(index)?.0.unread(side as usize),
+                    _ => 0,
+                };
+                self.scratch[..4].copy_from_slice(&(count as u32).to_le_bytes());
+                Ok(Reply::result(0).data(&self.scratch[..4]))
+            }
+            (fs::GET_PIPE_SIZE, Node::Pipe(index)) => {
+                Ok(Reply::result(self.pipe(index)?.0.ring.capacity() as i64))
+            }
+            (fs::SET_PIPE_SIZE, Node::Pipe(index)) => {
+                let root = cx.uid() == 0;
+                let (pipe, buffers) = self.pipe(index)?;
+                let capacity = pipe.set_capacity(argument, root, buffers)?;
+                cx.wake(keys(index, 0) | WRITABLE);
+                Ok(Reply::result(capacity as i64))
+            }
+            (fs::GET_PIPE_SIZE | fs::SET_PIPE_SIZE, _) => fail(EBADF),
+            _ => fail(ENOTTY),
+        }
+    }
+
+    fn special<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        self.trim();
+        match cx.request.words[0] {
+            fs::PIPE => Ok(self.make_pipe(cx, handles)),
+            fs::SOCKETPAIR => self.make_pair(cx, handles),
+            fs::EVENTFD => Ok(self.make_event(cx, handles)),
+            fs::SHUTDOWN => self.shut_down(cx, handles),
+            _ => fail(ENOSYS),
+        }
+    }
+}
