@@ -35,6 +35,11 @@ mod threads;
 mod timers;
 mod wait;
 
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
 pub use dispatch::Outcome;
 pub use manager::{Gifts, Manager};
 pub use prefix::PrefixPage;

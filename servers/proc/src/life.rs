@@ -14,7 +14,7 @@ use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
 use cairn_idl::errno::{EAGAIN, EINVAL, ENAMETOOLONG};
 use cairn_idl::fs::PATH_MAX;
-use cairn_idl::proc::fork;
+use cairn_idl::proc::{fork, Credentials};
 use cairn_rt::Received;
 
 /// Processes and threads in all.
@@ -161,8 +161,8 @@ impl<S: System> Manager<S> {
         let domain = self.processes[slot].domain;
         if self.processes[slot].threads.len() > 1 {
             self.system.keep_only(domain, caller);
-            self.keep_thread(slot, caller);
         }
+        self.keep_thread(slot, caller);
         self.system.reset(domain.id)?;
         self.system.close_on_exec(domain);
         self.cancel_posix_timers(slot);
@@ -180,13 +180,17 @@ impl<S: System> Manager<S> {
         wished.suid = wished.euid;
         wished.sgid = wished.egid;
         if set_ids == 1 && !process.no_new_privileges {
-            wished.euid = ids as u32;
-            wished.suid = wished.euid;
-            wished.egid = (ids >> 32) as u32;
-            wished.sgid = wished.egid;
+            let (uid, gid) = (ids as u32, (ids >> 32) as u32);
+            let changed = Credentials {
+                euid: uid,
+                suid: uid,
+                egid: gid,
+                sgid: gid,
+                ..wished
+            };
             // The caller's own word for it is no proof: ids that it could not take by itself are left as they are.
-            if crate::credentials::check(&process.creds, &wished).is_err() {
-                wished = process.creds;
+            if crate::credentials::check(&process.creds, &changed).is_ok() {
+                wished = changed;
             }
         }
         self.assume(slot, wished);

@@ -1,0 +1,8 @@
+//! The manager against the fake system.
+
+mod invariants;
+mod jobs;
+mod life;
+mod random;
+mod services;
+mod signals;

@@ -1,0 +1,128 @@
+//! What must hold between two messages, whatever came before.
+
+use crate::fake::World;
+use crate::process::{Held, Report};
+use crate::table::NONE;
+use std::collections::HashSet;
+
+pub fn check(w: &World) {
+    let m = &w.m;
+    assert!(m.doomed.is_empty());
+    let used: Vec<u32> = (1..m.processes.end())
+        .filter(|s| m.processes[*s].used)
+        .collect();
+    assert_eq!(used.len(), m.processes.len());
+    let (mut alive, mut tasks) = (0, 0);
+    for &slot in &used {
+        let p = &m.processes[slot];
+        assert!(!p.doomed);
+        assert_eq!(m.numbers.process(p.pid as u64), Some(slot));
+        if slot == m.first {
+            assert_eq!(p.parent, NONE);
+        } else {
+            let parent = &m.processes[p.parent];
+            assert!(
+                parent.used && parent.ended.is_none(),
+                "{} has a dead parent",
+                p.pid
+            );
+        }
+        check_children(w, slot);
+        let group = &m.groups[p.group];
+        assert_eq!(group.members[p.group_at as usize], slot);
+        tasks += 1 + p.threads.iter().filter(|t| t.tid != p.pid).count() as u32;
+        if p.ended.is_some() {
+            assert_eq!(p.first_child, NONE, "a zombie has children");
+            assert!(p.threads.is_empty() && p.stopped.is_none());
+            assert_eq!(p.report, Report::Nothing);
+            continue;
+        }
+        alive += 1;
+        assert_eq!(m.domains.get(p.domain.id), slot);
+        let domain = &m.system.domains[&p.domain.id];
+        assert_eq!(domain.stops, p.stopped.is_some() as i32);
+        assert_eq!(domain.watch, p.watch_badge(slot));
+        assert_eq!(domain.label, p.label());
+        for t in &p.threads {
+            assert!(domain.threads.contains(&t.id));
+            assert_eq!(m.threads.get(t.id), slot);
+            match t.held {
+                Held::Futex(key, _) => assert!(m.futexes[&key].contains(&(slot, t.token))),
+                Held::Child(_) => assert!(p.first_child != NONE, "{} waits for nobody", p.pid),
+                Held::Vfork(child) => {
+                    let child = m
+                        .numbers
+                        .process(child as u64)
+                        .expect("vfork child is gone");
+                    assert!(m.processes[child].vfork_parent);
+                }
+                Held::Continue => assert!(p.stopped.is_some()),
+                Held::Nothing => {}
+            }
+        }
+    }
+    assert_eq!(m.system.domains.len(), alive);
+    assert_eq!(m.tasks, tasks);
+    assert_eq!(m.users.iter().map(|(_, n)| n).sum::<u32>(), tasks);
+    check_groups(w, &used);
+    for (deadline, slot, which) in &m.timers {
+        if which & (1 << 31) == 0 {
+            let p = &m.processes[*slot];
+            assert!(p.used && p.ended.is_none());
+            assert_eq!(p.timers[*which as usize].deadline, *deadline);
+        }
+    }
+    for (key, waiters) in &m.futexes {
+        assert!(!waiters.is_empty());
+        for (slot, token) in waiters {
+            let p = &m.processes[*slot];
+            assert!(p
+                .threads
+                .iter()
+                .any(|t| t.token == *token && matches!(t.held, Held::Futex(k, _) if k == *key)));
+        }
+    }
+}
+
+fn check_children(w: &World, slot: u32) {
+    let p = &w.m.processes[slot];
+    let (mut zombies, mut reports, mut last) = (0, 0, NONE);
+    let mut child = p.first_child;
+    while child != NONE {
+        let c = &w.m.processes[child];
+        assert!(c.used);
+        assert_eq!(c.parent, slot);
+        assert_eq!(c.previous, last);
+        zombies += c.ended.is_some() as u32;
+        reports += (c.report != Report::Nothing) as u32;
+        last = child;
+        child = c.next;
+    }
+    assert_eq!(p.last_child, last);
+    assert_eq!((p.zombies, p.reports), (zombies, reports));
+}
+
+fn check_groups(w: &World, used: &[u32]) {
+    let m = &w.m;
+    let groups: HashSet<u32> = used.iter().map(|s| m.processes[*s].group).collect();
+    assert_eq!(groups.len(), m.groups.len());
+    let mut members = 0;
+    for &group in &groups {
+        let g = &m.groups[group];
+        members += g.members.len();
+        let stopped = |s: &&u32| m.processes[**s].stopped.is_some();
+        assert_eq!(g.stopped as usize, g.members.iter().filter(stopped).count());
+        assert_eq!(m.numbers.get(g.pgid as u64).group, group);
+        let session = &m.sessions[g.session];
+        assert_eq!(m.numbers.get(session.sid as u64).session, g.session);
+        let count = groups
+            .iter()
+            .filter(|other| m.groups[**other].session == g.session)
+            .count();
+        assert_eq!(session.groups as usize, count);
+        // A stopped member of an orphaned group could never go on, unless SIGSTOP stopped it on purpose.
+    }
+    assert_eq!(members, used.len());
+    let sessions: HashSet<u32> = groups.iter().map(|g| m.groups[*g].session).collect();
+    assert_eq!(sessions.len(), m.sessions.len());
+}

@@ -1,0 +1,149 @@
+//! Sessions, groups, orphaned groups, terminals.
+
+use super::invariants::check;
+use crate::fake::World;
+use cairn_idl::errno::*;
+use cairn_idl::proc::*;
+use cairn_rt::Portal;
+
+/// A session leader and a job in its own group.
+fn shell_and_job(w: &mut World) -> (u64, u64) {
+    let shell = w.fork(1);
+    assert_eq!(w.call(shell, &[SETSID]).result() as u64, shell);
+    let job = w.fork(shell);
+    assert_eq!(w.call(shell, &[SETPGID, job, 0]).result(), 0);
+    (shell, job)
+}
+
+#[test]
+fn setpgid_follows_the_rules() {
+    let mut w = World::new();
+    let (shell, job) = shell_and_job(&mut w);
+    let other = w.fork(1);
+    let grandchild = w.fork(job);
+    assert_eq!(
+        w.call(shell, &[SETPGID, shell, 0]).result(),
+        -EPERM,
+        "session leader"
+    );
+    assert_eq!(w.call(shell, &[SETPGID, grandchild, 0]).result(), -ESRCH);
+    assert_eq!(w.call(shell, &[SETPGID, 4711, 0]).result(), -ESRCH);
+    assert_eq!(w.call(shell, &[SETPGID, job, u64::MAX]).result(), -EINVAL);
+    assert_eq!(
+        w.call(shell, &[SETPGID, job, 4711]).result(),
+        -EPERM,
+        "no such group"
+    );
+    assert_eq!(
+        w.call(other, &[SETPGID, 0, job]).result(),
+        -EPERM,
+        "another session"
+    );
+    assert_eq!(
+        w.call(1, &[SETPGID, shell, 1]).result(),
+        -EPERM,
+        "child in another session"
+    );
+    let second = w.fork(shell);
+    assert_eq!(w.call(shell, &[SETPGID, second, job]).result(), 0);
+    assert_eq!(w.call_with(second, b"x", &[EXEC, 1]).result(), 0);
+    assert_eq!(w.call(shell, &[SETPGID, second, 0]).result(), -EACCES);
+    assert_eq!(w.call(second, &[SETPGID, 0, 0]).result(), 0);
+    assert_eq!(w.call(job, &[SETSID]).result(), -EPERM, "group leader");
+    check(&w);
+}
+
+#[test]
+fn ids_are_told() {
+    let mut w = World::new();
+    let (shell, job) = shell_and_job(&mut w);
+    assert_eq!(
+        w.call(shell, &[IDS, job]).words()[..4],
+        [job, shell, job, shell]
+    );
+    assert_eq!(w.call(job, &[IDS]).words()[5], job);
+    assert_eq!(w.call(job, &[IDS, 4711]).result(), -ESRCH);
+    assert_eq!(w.call(1, &[IDS]).words()[..4], [1, 0, 1, 1]);
+}
+
+#[test]
+fn a_newly_orphaned_stopped_group_is_hung_up_and_continued() {
+    let mut w = World::new();
+    let (shell, job) = shell_and_job(&mut w);
+    let stop = w.call(job, &[STOP_SELF, 20]).token();
+    let running = w.fork(shell);
+    w.call(shell, &[SETPGID, running, 0]);
+    w.exit(shell, 0);
+    assert_eq!(w.reply(stop).unwrap()[0], 0);
+    assert_eq!(
+        [w.take(job), w.take(job)],
+        [1, 0],
+        "SIGCONT is ignored by default"
+    );
+    assert_eq!(w.take(running), 0, "only stopped groups are hung up");
+    // It cannot be stopped by the terminal any more, but by SIGSTOP.
+    assert_eq!(w.call(job, &[STOP_SELF, 21]).result(), 0);
+    w.call(job, &[STOP_SELF, 19]).token();
+    check(&w);
+}
+
+#[test]
+fn a_group_is_orphaned_when_the_connecting_member_ends() {
+    let mut w = World::new();
+    let (shell, job) = shell_and_job(&mut w);
+    let part = w.fork(job);
+    let stop = w.call(part, &[STOP_SELF, 20]).token();
+    w.exit(job, 0);
+    assert!(w.reply(stop).is_some());
+    assert_eq!(w.take(part), 1);
+    assert_eq!(w.state(shell), Some('S'));
+    check(&w);
+}
+
+#[test]
+fn the_terminal_is_told_of_the_leaders_end() {
+    let mut w = World::new();
+    let (shell, job) = shell_and_job(&mut w);
+    let set = |w: &mut World, sid: u64, device: u64, portals: usize| {
+        w.message(
+            7,
+            7,
+            BADGE_SYSTEM,
+            0,
+            b"",
+            &[SET_TERMINAL, sid, device, 0, 0, 0, 0, 88],
+            portals,
+        )
+        .result()
+    };
+    assert_eq!(set(&mut w, shell, 0x501, 1), 0);
+    assert_eq!(set(&mut w, shell, 0x502, 1), -EPERM);
+    assert_eq!(
+        w.m.system.closed,
+        [Portal(88)],
+        "what is not kept is closed"
+    );
+    assert_eq!(set(&mut w, 4711, 0x501, 1), -ESRCH);
+    assert_eq!(w.call(job, &[IDS]).words()[4], 0x501);
+    let id = w.domain(job).id as u64;
+    let words = w.system(b"", &[IDS_OF, id]).words();
+    assert_eq!(words[..5], [job, job, shell, 0x501, 0]);
+    w.call(job, &[SIGNAL_STATE, 1 << 20 | 1 << 21, 0, 0]);
+    assert_eq!(w.system(b"", &[IDS_OF, id]).words()[4], 3);
+    let leader = w.domain(shell).id as u64;
+    assert_eq!(w.system(b"", &[IDS_OF, leader]).words()[4] & 8, 8);
+    assert_eq!(
+        w.call(job, &[IDS_OF, id]).result(),
+        -EPERM,
+        "not for processes"
+    );
+    w.exit(shell, 0);
+    assert_eq!(w.m.system.notified, [(Portal(88), 1)]);
+    assert_eq!(w.call(job, &[IDS]).words()[4], 0);
+    let words = w.system(b"", &[IDS_OF, id]).words();
+    assert_eq!(words[4], 7, "orphaned now");
+    assert_eq!(w.system(b"", &[SIGNAL_GROUP, job, 1]).result(), 0);
+    assert_eq!(w.take(job), 1);
+    assert_eq!(w.system(b"", &[SIGNAL_GROUP, 4711, 1]).result(), -ESRCH);
+    check(&w);
+}

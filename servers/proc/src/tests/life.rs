@@ -1,0 +1,375 @@
+//! fork, exec, exit, wait, orphans, vfork, threads.
+
+use super::invariants::check;
+use crate::fake::World;
+use crate::ids::LIMIT;
+use cairn_abi::layout::{linux_slot, PERSONALITY, PERSONALITY_HEAP, PREFIX_TABLE};
+use cairn_abi::{death, pulse};
+use cairn_idl::errno::*;
+use cairn_idl::proc::*;
+use cairn_idl::vm::prot;
+
+const EXITED: u64 = 4;
+
+#[test]
+fn the_first_process_is_built_from_the_archive() {
+    let mut w = World::empty();
+    w.message(
+        5,
+        5,
+        BADGE_SYSTEM,
+        0,
+        b"/\0tmpfs",
+        &[MOUNT, 1, 5, 0, 0, 0, 0, 70],
+        1,
+    );
+    // The fake's part is "/" and NUL only as far as the lengths say.
+    assert_eq!(w.boot().result(), 1);
+    let domain = w.domain(1);
+    let record = w.m.system.of(domain);
+    assert_eq!(record.start.rip, PERSONALITY + 0x40);
+    assert_eq!(record.start.rdi, PERSONALITY_HEAP);
+    assert_eq!(record.start.rsp, PERSONALITY_HEAP + 0x1_0000);
+    assert_eq!(record.started.len(), 1);
+    assert_eq!(
+        record.slots,
+        [
+            linux_slot::VM,
+            linux_slot::PROC,
+            linux_slot::LOG,
+            linux_slot::MOUNTS
+        ]
+    );
+    let fake = &w.m.system;
+    let block = &fake
+        .written
+        .iter()
+        .find(|(a, _)| *a == PERSONALITY_HEAP)
+        .unwrap()
+        .1;
+    assert_eq!(block[..8], 1u64.to_le_bytes());
+    assert_eq!(block[8..16], 2u64.to_le_bytes());
+    assert_eq!(&block[40..], b"/sbin/init\0init\0-x\0A=1\0");
+    // The tail of the data's last file page is cleared; writable and executable never meet.
+    assert!(fake
+        .written
+        .iter()
+        .any(|(a, b)| *a == PERSONALITY + 0x1010 && b.len() == 0xff0));
+    assert!(fake
+        .maps
+        .iter()
+        .all(|m| m.2 & (prot::WRITE | prot::EXECUTE) != 6));
+    assert!(fake
+        .maps
+        .iter()
+        .any(|m| m.0 == PREFIX_TABLE && m.2 == prot::READ));
+    assert_eq!(w.boot().result(), -EBUSY);
+    w.room = 100;
+    assert_eq!(w.call(1, &[TEXT, 1, 0]).result(), 8);
+    assert_eq!(w.m.system.input, b"init\0-x\0");
+    check(&w);
+}
+
+#[test]
+fn a_failed_start_or_fork_leaves_nothing_behind() {
+    for successes in 0..14 {
+        let mut w = World::empty();
+        w.m.system.successes = Some(successes);
+        assert_eq!(w.boot().result(), -ENOMEM, "{successes}");
+        assert!(w.m.system.domains.is_empty());
+        w.m.system.successes = None;
+        assert!(w.boot().result() > 0);
+    }
+    let mut w = World::new();
+    for successes in 0..4 {
+        w.m.system.successes = Some(successes);
+        assert_eq!(w.call(1, &[FORK, 1, 2]).result(), -ENOMEM, "{successes}");
+        check(&w);
+        assert_eq!(w.m.processes.len(), 1);
+    }
+    w.m.system.successes = None;
+    w.fork(1);
+    check(&w);
+}
+
+#[test]
+fn wait_gets_the_zombie_before_and_after() {
+    let mut w = World::new();
+    let child = w.fork(1);
+    assert_eq!(w.poll(1, EXITED), (0, 0));
+    let token = w.call(1, &[WAIT, 0, 0, EXITED]).token();
+    w.exit(child, 7);
+    assert_eq!(w.reply(token).unwrap()[..2], [child, 7 << 8]);
+    assert_eq!(w.state(child), None);
+    assert_eq!(w.poll(1, EXITED).0, -ECHILD);
+    let second = w.fork(1);
+    w.exit(second, 3);
+    check(&w);
+    assert_eq!(w.state(second), Some('Z'));
+    w.room = 144;
+    let peek = w.call(1, &[WAIT, 1, second, EXITED | 0x0100_0000]).words();
+    assert_eq!(peek[..2], [second, 3 << 8]);
+    assert_eq!(
+        w.m.system.input[8..16],
+        1u64.to_le_bytes(),
+        "1000 ns are 1 µs"
+    );
+    assert_eq!(w.poll(1, EXITED), (second as i64, 3 << 8));
+    assert_eq!(w.call(1, &[RUSAGE, u64::MAX]).words()[1], 2000);
+    check(&w);
+}
+
+#[test]
+fn wait_chooses_by_process_and_group() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    assert_eq!(w.call(1, &[SETPGID, b, b]).result(), 0);
+    w.exit(a, 0);
+    assert_eq!(w.call(1, &[WAIT, 1, b, EXITED | 1]).result(), 0);
+    assert_eq!(w.call(1, &[WAIT, 2, b, EXITED | 1]).result(), 0);
+    assert_eq!(w.call(1, &[WAIT, 2, 99, EXITED | 1]).result(), -ECHILD);
+    assert_eq!(w.call(1, &[WAIT, 1, 1, EXITED | 1]).result(), -ECHILD);
+    assert_eq!(w.call(1, &[WAIT, 2, 0, EXITED | 1]).result() as u64, a);
+    w.exit(b, 0);
+    assert_eq!(w.call(1, &[WAIT, 2, b, EXITED | 1]).result() as u64, b);
+    for bad in [
+        [WAIT, 0, 0, 0],
+        [WAIT, 3, 1, EXITED],
+        [WAIT, 1, 0, EXITED],
+        [WAIT, 0, 0, EXITED | 64],
+    ] {
+        assert_eq!(w.call(1, &bad).result(), -EINVAL);
+    }
+}
+
+#[test]
+fn a_wait_is_interrupted_or_forgotten() {
+    let mut w = World::new();
+    let child = w.fork(1);
+    let token = w.call(1, &[WAIT, 0, 0, EXITED]).token();
+    w.unblock(token);
+    assert_eq!(w.reply(token).unwrap()[0] as i64, -EINTR);
+    w.unblock(token);
+    let token = w.call(1, &[WAIT, 0, 0, EXITED]).token();
+    w.pulse(0, [pulse::GONE, token, 0, 0]);
+    w.exit(child, 0);
+    assert_eq!(w.reply(token), None);
+    assert_eq!(w.poll(1, EXITED).0 as u64, child);
+}
+
+#[test]
+fn orphans_go_to_the_first_process_or_a_subreaper() {
+    let mut w = World::new();
+    let shell = w.fork(1);
+    let middle = w.fork(shell);
+    let orphan = w.fork(middle);
+    let dead = w.fork(middle);
+    w.exit(dead, 1);
+    w.exit(middle, 0);
+    assert_eq!(w.call(orphan, &[IDS]).words()[1], 1);
+    // The zombie came along and the heir was told.
+    assert_eq!(w.poll(1, EXITED), (dead as i64, 1 << 8));
+    check(&w);
+    assert_eq!(w.call(shell, &[PRCTL, 36, 1]).result(), 0);
+    let middle = w.fork(shell);
+    let orphan = w.fork(middle);
+    w.exit(middle, 0);
+    assert_eq!(w.call(orphan, &[IDS]).words()[1], shell);
+    check(&w);
+}
+
+#[test]
+fn nobody_is_left_when_children_are_not_wanted() {
+    let mut w = World::new();
+    let shell = w.fork(1);
+    let child = w.fork(shell);
+    assert_eq!(w.call(shell, &[SIGNAL_STATE, 1 << 16, 0, 1]).result(), 0);
+    let token = w.call(shell, &[WAIT, 0, 0, EXITED]).token();
+    w.exit(child, 5);
+    assert_eq!(w.reply(token).unwrap()[0] as i64, -ECHILD);
+    assert_eq!(w.state(child), None);
+    check(&w);
+}
+
+#[test]
+fn a_vfork_parent_waits_for_exec_or_end() {
+    let mut w = World::new();
+    for end in [EXEC, EXIT] {
+        let token = w.call(1, &[FORK, 1, 2, 0, 0, fork::VFORK, 17]).token();
+        let child = w.m.numbers.last() as u64;
+        w.unblock(token);
+        assert_eq!(w.reply(token), None, "vfork is not interruptible");
+        check(&w);
+        if end == EXEC {
+            assert_eq!(w.call_with(child, b"/bin/ls", &[EXEC, 7, 0]).result(), 0);
+        } else {
+            w.exit(child, 0);
+        }
+        assert_eq!(w.reply(token).unwrap()[0], child);
+        check(&w);
+    }
+}
+
+#[test]
+fn clone_parent_makes_a_sibling() {
+    let mut w = World::new();
+    let shell = w.fork(1);
+    let sibling = w
+        .call(shell, &[FORK, 1, 2, 0, 0, fork::PARENT, 17])
+        .result() as u64;
+    assert_eq!(w.call(sibling, &[IDS]).words()[1], 1);
+    assert_eq!(
+        w.call(1, &[FORK, 1, 2, 0, 0, fork::PARENT, 17]).result(),
+        -EINVAL
+    );
+    assert_eq!(w.call(1, &[FORK, 1, 2, 0, 0, 8, 17]).result(), -EINVAL);
+    assert_eq!(w.call(1, &[FORK, 1, 2, 0, 0, 0, 65]).result(), -EINVAL);
+    let token = w
+        .call(shell, &[FORK, 1, 2, 0, 0, fork::PARENT | fork::VFORK, 17])
+        .token();
+    let vchild = w.m.numbers.last() as u64;
+    w.exit(vchild, 0);
+    assert_eq!(w.reply(token).unwrap()[0], vchild);
+    check(&w);
+}
+
+#[test]
+fn exec_keeps_one_thread_and_what_posix_says() {
+    let mut w = World::new();
+    let pid = w.fork(1);
+    let thread = w.call(pid, &[THREAD_CREATE, 1, 2, 3, 4, 5]).words();
+    let (tid, id) = (thread[0], thread[1] as u32);
+    assert_eq!(w.call_by(pid, id, b"", &[IDS]).words()[5], tid);
+    w.call(pid, &[SIGNAL_STATE, 1 << 1, 1 << 2, 0]);
+    let path = b"/usr/bin/a-program-with-a-long-namesh\0-c\0";
+    assert_eq!(w.call_by(pid, id, path, &[EXEC, 35, 6]).result(), 0);
+    check(&w);
+    let process = &w.m.processes[w.slot(pid)];
+    assert_eq!(&process.comm, b"a-program-with-\0");
+    assert_eq!(process.threads.len(), 1);
+    assert_eq!(process.threads[0].tid as u64, pid);
+    assert_eq!(process.dispositions.caught, 0);
+    assert!(process.dispositions.ignored & 2 != 0);
+    w.room = 64;
+    assert_eq!(w.call(1, &[TEXT, pid, 0]).result(), 6);
+    assert_eq!(w.m.system.input, b"sh\0-c\0");
+    assert_eq!(
+        w.call_by(pid, id, b"x", &[EXEC, 5000, 0]).result(),
+        -ENAMETOOLONG
+    );
+    assert_eq!(
+        w.call_by(pid, id, b"x", &[EXEC, u64::MAX, u64::MAX])
+            .result(),
+        -ENAMETOOLONG
+    );
+}
+
+#[test]
+fn exec_raises_nobody_by_his_own_word() {
+    let mut w = World::new();
+    let pid = w.fork(1);
+    assert_eq!(w.set_ids(pid, [5, 5, 5]), 0);
+    let root = 0u64;
+    assert_eq!(w.call_with(pid, b"/su", &[EXEC, 3, 0, root, 1]).result(), 0);
+    assert_eq!(w.m.processes[w.slot(pid)].creds.euid, 5);
+    check(&w);
+}
+
+#[test]
+fn the_last_thread_ends_the_process() {
+    let mut w = World::new();
+    let pid = w.fork(1);
+    let id = w.call(pid, &[THREAD_CREATE, 1, 2, 3, 4, 5]).words()[1] as u32;
+    w.call(pid, &[THREAD_EXIT, 1]).token();
+    check(&w);
+    assert_eq!(w.state(pid), Some('S'));
+    w.call_by(pid, id, b"", &[THREAD_EXIT, 9]).token();
+    assert_eq!(w.poll(1, EXITED), (pid as i64, 9 << 8));
+    check(&w);
+}
+
+#[test]
+fn a_death_seen_by_the_nucleus_becomes_a_status() {
+    let mut w = World::new();
+    for (reason, detail, status) in [
+        (death::EXCEPTION, 14, 11),
+        (death::EXCEPTION, 0, 8),
+        (death::EXCEPTION, 6, 4),
+        (death::FAULT, 0x1234, 11),
+        (death::KILLED, 0, 9),
+        (death::EXIT, 3, 3 << 8),
+    ] {
+        let pid = w.fork(1);
+        let domain = w.domain(pid);
+        let badge = w.m.system.of(domain).watch;
+        w.pulse(
+            badge ^ 1 << 32,
+            [pulse::DEATH, domain.id as u64, reason, detail],
+        );
+        w.pulse(badge, [pulse::DEATH, domain.id as u64 + 1, reason, detail]);
+        assert_eq!(w.state(pid), Some('S'), "another's death");
+        w.pulse(badge, [pulse::DEATH, domain.id as u64, reason, detail]);
+        assert_eq!(w.poll(1, EXITED), (pid as i64, status));
+        w.pulse(badge, [pulse::DEATH, domain.id as u64, reason, detail]);
+        check(&w);
+    }
+    w.pulse(u64::MAX, [pulse::DEATH, 1, 2, 3]);
+}
+
+#[test]
+fn the_end_of_the_first_process_ends_the_machine() {
+    let mut w = World::new();
+    let child = w.fork(1);
+    w.exit(1, 3);
+    assert_eq!(w.m.system.powered, Some((0, 3)));
+    let mut w = World::new();
+    w.m.set_exit_with_code(true);
+    w.call(1, &[EXIT, 6]).token();
+    assert_eq!(w.m.system.powered, Some((2, 134)));
+    assert!(child > 1);
+}
+
+#[test]
+fn numbers_wrap_and_live_ones_are_left_out() {
+    let mut w = World::new();
+    let old = w.fork(1);
+    assert_eq!(w.call(old, &[SETSID]).result() as u64, old);
+    w.m.numbers.set_last(LIMIT - 2);
+    let last = w.fork(1);
+    assert_eq!(last, LIMIT as u64 - 1);
+    let wrapped = w.fork(old);
+    assert_eq!(wrapped, 300);
+    w.exit(old, 0);
+    assert_eq!(w.poll(1, EXITED).0 as u64, old);
+    // Its group and session live on in the child, so the number stays taken.
+    w.m.numbers.set_last(old as u32 - 1);
+    assert_ne!(w.fork(1), old);
+    check(&w);
+}
+
+#[test]
+fn room_is_limited_per_user_and_in_all() {
+    let mut w = World::new();
+    let user = w.fork(1);
+    let limit: Vec<u8> = [3u64, 3].iter().flat_map(|n| n.to_le_bytes()).collect();
+    assert_eq!(w.call_with(user, &limit, &[PRLIMIT, 6, 0, 1]).result(), 0);
+    assert_eq!(w.set_ids(user, [9, 9, 9]), 0);
+    w.fork(user);
+    w.call(user, &[THREAD_CREATE, 1]).result();
+    assert_eq!(w.call(user, &[FORK, 1]).result(), -EAGAIN);
+    assert_eq!(w.call(user, &[THREAD_CREATE, 1]).result(), -EAGAIN);
+    for _ in 0..50 {
+        w.fork(1);
+    }
+    check(&w);
+}
+
+#[test]
+fn exhausted_memory_costs_the_biggest() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let b = w.fork(1);
+    w.pulse(crate::BADGE_EXHAUSTED, [pulse::NOTIFY, 1, 0, 0]);
+    assert_eq!((w.state(a), w.state(b)), (Some('S'), Some('Z')));
+    assert_eq!(w.poll(1, EXITED), (b as i64, 9));
+}

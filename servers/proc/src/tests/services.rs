@@ -1,0 +1,307 @@
+//! Timers, futexes, limits, priorities, reports, mounts, and what is refused.
+
+use super::invariants::check;
+use crate::fake::World;
+use cairn_idl::errno::*;
+use cairn_idl::proc::*;
+use cairn_rt::Portal;
+
+fn advance(w: &mut World, to: u64) {
+    w.m.system.now = to;
+    w.m.expire();
+}
+
+#[test]
+fn the_interval_timer_repeats_and_can_be_read() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    assert_eq!(
+        w.call(a, &[SETITIMER, 0, 1_000_000, 300_000]).words()[..3],
+        [0, 0, 0]
+    );
+    assert_eq!(w.m.deadline(), Some(1_000_000));
+    advance(&mut w, 999_999);
+    assert_eq!(w.take(a), 0);
+    assert_eq!(w.call(a, &[GETITIMER, 0]).words()[..3], [0, 1, 300_000]);
+    advance(&mut w, 1_000_000);
+    assert_eq!(w.take(a), 14);
+    assert_eq!(w.m.deadline(), Some(1_300_000));
+    advance(&mut w, 2_000_000);
+    assert_eq!(
+        [w.take(a), w.take(a)],
+        [14, 0],
+        "missed ones are one signal"
+    );
+    assert_eq!(w.m.deadline(), Some(2_200_000));
+    assert_eq!(
+        w.call(a, &[SETITIMER, 0, 0, 0]).words()[..3],
+        [0, 200_000, 300_000]
+    );
+    assert_eq!(w.m.deadline(), None);
+    assert_eq!(w.call(a, &[SETITIMER, 1, 5, 0]).result(), -EINVAL);
+    // Far away is no overflow, and a child has no timers.
+    w.call(a, &[SETITIMER, 0, u64::MAX, u64::MAX]);
+    let b = w.fork(a);
+    assert_eq!(w.call(b, &[GETITIMER, 0]).words()[..3], [0, 0, 0]);
+    check(&w);
+    w.exit(a, 0);
+    assert_eq!(w.m.deadline(), None);
+    check(&w);
+}
+
+#[test]
+fn posix_timers_count_what_they_miss() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let id = w.call(a, &[TIMER, 0, 34, 0xabc]).result() as u64;
+    assert_eq!(id, 0);
+    assert_eq!(w.call(a, &[TIMER, 1, id, 1_000_000, 100_000]).result(), 0);
+    advance(&mut w, 1_350_000);
+    let words = w.call(a, &[SIGNAL_TAKE]).words();
+    assert_eq!(words[..4], [34, -2i64 as u64, 3 << 32, 0xabc]);
+    assert_eq!(w.call(a, &[TIMER, 4, id]).result(), 3);
+    assert_eq!(
+        w.call(a, &[TIMER, 2, id]).words()[..3],
+        [0, 50_000, 100_000]
+    );
+    assert_eq!(w.call(a, &[TIMER, 3, id]).result(), 0);
+    assert_eq!(w.call(a, &[TIMER, 2, id]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[TIMER, 2, u64::MAX]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[TIMER, 9, 0]).result(), -EINVAL);
+    assert_eq!(w.m.deadline(), None);
+    let mut made = 0;
+    while w.call(a, &[TIMER, 0, 34, 0]).result() >= 0 {
+        made += 1;
+    }
+    assert_eq!(made, 64);
+    w.call(a, &[TIMER, 1, 5, 9_000_000, 0]);
+    w.call(a, &[SETITIMER, 0, 1_000_000, 0]);
+    assert_eq!(w.call_with(a, b"x", &[EXEC, 1]).result(), 0);
+    assert_eq!(w.m.timers.len(), 1, "exec keeps the interval timer only");
+    check(&w);
+}
+
+#[test]
+fn futexes_wake_in_order_and_in_time() {
+    let mut w = World::new();
+    let (a, b, c) = (w.fork(1), w.fork(1), w.fork(1));
+    w.m.system.word = 5;
+    assert_eq!(w.call(a, &[FUTEX, 0, 77, 0, 0x1000, 4]).result(), -EAGAIN);
+    let first = w.call(a, &[FUTEX, 0, 77, 0, 0x1000, 5]).token();
+    let second = w.call(b, &[FUTEX, 0, 77, 0, 0, 0, 1000]).token();
+    check(&w);
+    assert_eq!(w.call(c, &[FUTEX, 1, 78, 9]).result(), 0);
+    assert_eq!(w.call(c, &[FUTEX, 1, 77, 1]).result(), 1);
+    assert_eq!(w.reply(first).unwrap()[0], 0);
+    advance(&mut w, 1000);
+    assert_eq!(w.reply(second).unwrap()[0] as i64, -ETIMEDOUT);
+    check(&w);
+    let third = w.call(a, &[FUTEX, 0, 77, 0, 0, 0, 5000]).token();
+    w.unblock(third);
+    assert_eq!(w.reply(third).unwrap()[0] as i64, -EINTR);
+    w.call(b, &[FUTEX, 0, 77, 0, 0, 0, 5000]).token();
+    w.kill(c, b as i64, 9);
+    assert_eq!(w.call(c, &[FUTEX, 1, 77, 9]).result(), 0);
+    assert_eq!(w.m.deadline(), None);
+    assert_eq!(w.call(c, &[FUTEX, 0, 77, 0, 0, 0, 1]).result(), -ETIMEDOUT);
+    assert_eq!(w.call(c, &[FUTEX, 2, 77]).result(), -EINVAL);
+    check(&w);
+}
+
+#[test]
+fn limits_are_checked_and_inherited() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let pair = |soft: u64, hard: u64| -> Vec<u8> {
+        [soft, hard].iter().flat_map(|n| n.to_le_bytes()).collect()
+    };
+    w.room = 16;
+    assert_eq!(w.call(a, &[PRLIMIT, 7]).result(), 0);
+    assert_eq!(w.m.system.input, pair(1024, 4096));
+    assert_eq!(
+        w.call_with(a, &pair(9, 8), &[PRLIMIT, 7, 0, 1]).result(),
+        -EINVAL
+    );
+    assert_eq!(
+        w.call_with(a, &pair(1, 1 << 40), &[PRLIMIT, 7, 0, 1])
+            .result(),
+        -EPERM
+    );
+    assert_eq!(
+        w.call_with(a, &pair(64, 128), &[PRLIMIT, 7, 0, 1]).result(),
+        0
+    );
+    let b = w.fork(a);
+    w.set_ids(b, [5, 5, 5]);
+    assert_eq!(
+        w.call_with(b, &pair(64, 129), &[PRLIMIT, 7, 0, 1]).result(),
+        -EPERM
+    );
+    assert_eq!(
+        w.call_with(b, &pair(128, 128), &[PRLIMIT, 7, 0, 1])
+            .result(),
+        0
+    );
+    assert_eq!(
+        w.call_with(b, &pair(1, 1), &[PRLIMIT, 7, a, 1]).result(),
+        -EPERM
+    );
+    assert_eq!(
+        w.call_with(b, b"short", &[PRLIMIT, 7, 0, 1]).result(),
+        -EFAULT
+    );
+    assert_eq!(w.call(b, &[PRLIMIT, 16]).result(), -EINVAL);
+    assert_eq!(w.call(b, &[PRLIMIT, u64::MAX]).result(), -EINVAL);
+    w.call(a, &[PRLIMIT, 7]);
+    assert_eq!(w.m.system.input, pair(64, 128));
+}
+
+#[test]
+fn priorities_reach_the_nucleus() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    assert_eq!(w.call(a, &[SETPRIORITY, 0, 0, 5]).result(), 0);
+    assert_eq!(w.m.system.priorities.pop(), Some([59, 1, 0]));
+    assert_eq!(w.call(a, &[GETPRIORITY, 0, 0]).result(), 15);
+    w.set_ids(a, [5, 5, 5]);
+    assert_eq!(w.call(a, &[SETPRIORITY, 0, 0, 4]).result(), -EACCES);
+    assert_eq!(w.call(a, &[SETPRIORITY, 0, 1, 9]).result(), -EPERM);
+    assert_eq!(w.call(a, &[SETPRIORITY, 0, 4711, 9]).result(), -ESRCH);
+    assert_eq!(w.call(a, &[SETPRIORITY, 3, 0, 9]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[SETSCHEDULER, 1, 50, 0]).result(), -EPERM);
+    assert_eq!(w.call(1, &[SETSCHEDULER, 1, 99, a]).result(), 0);
+    assert_eq!(w.m.system.priorities.pop(), Some([127, 0, 0]));
+    assert_eq!(w.call(1, &[GETSCHEDULER, a]).words()[..2], [1, 99]);
+    assert_eq!(w.call(1, &[SETSCHEDULER, 1, 100, a]).result(), -EINVAL);
+    assert_eq!(w.call(1, &[SETSCHEDULER, 0, 1, a]).result(), -EINVAL);
+    let b = w.fork(a);
+    let domain = w.domain(b);
+    assert_eq!(w.m.system.of(domain).start.priority, 127);
+}
+
+#[test]
+fn the_process_table_can_be_read() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    w.exit(b, 0);
+    w.room = 4096;
+    assert_eq!(w.call(a, &[PIDS, 0]).result(), 3);
+    let expected: Vec<u8> = [1, a as u32, b as u32]
+        .iter()
+        .flat_map(|n| n.to_le_bytes())
+        .collect();
+    assert_eq!(w.m.system.input, expected);
+    assert_eq!(w.call(a, &[PIDS, u64::MAX]).result(), 0);
+    assert_eq!(w.call(a, &[STATUS, b]).result(), 0);
+    assert_eq!(w.m.system.input.len(), core::mem::size_of::<Status>());
+    assert_eq!(w.m.system.input[24], b'Z');
+    assert_eq!(w.call(a, &[STATUS, 4711]).result(), -ESRCH);
+    w.call(a, &[THREAD_CREATE, 1]);
+    assert_eq!(w.call(a, &[TIDS, a]).result(), 2);
+    let words = w.call(a, &[LOAD]).words();
+    assert_eq!((words[0], words[1], words[7]), (3, 2, 77));
+    w.room = 8;
+    assert_eq!(w.call(a, &[PIDS, 2]).result(), 2);
+    assert_eq!(w.call(a, &[STATUS, a]).result(), -EINVAL);
+    assert_eq!(w.system(b"", &[NOTE_FOREGROUND, a, 7]).result(), 0);
+}
+
+#[test]
+fn mounts_need_privilege_and_a_portal() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let mount = [MOUNT, 5, 4, 0, 0, 0, 0, 90];
+    let (id, label) = (w.domain(a).id, 0);
+    assert_eq!(
+        w.message(id, 1, 0, label, b"/procproc", &mount, 0).result(),
+        -EINVAL
+    );
+    assert_eq!(
+        w.message(id, 1, 0, 5, b"/procproc", &mount, 1).result(),
+        -EPERM
+    );
+    assert_eq!(w.m.system.closed, [Portal(90)]);
+    assert_eq!(
+        w.message(id, 1, 0, label, b"/procproc", &mount, 1).result(),
+        0
+    );
+    assert_eq!(w.m.system.closed.len(), 1);
+    assert_eq!(
+        w.message(id, 1, 0, label, b"/procproc", &mount, 1).result(),
+        -EBUSY
+    );
+    assert_eq!(w.m.system.closed.len(), 2);
+    assert_eq!(w.call(a, &[MOUNT_PORTAL, 0]).words()[7], 90);
+    assert_eq!(w.call(a, &[MOUNT_PORTAL, u64::MAX]).result(), -ENOENT);
+    assert_eq!(w.call_with(a, b"/proc/", &[UNMOUNT]).result(), 0);
+    assert_eq!(w.m.system.closed.len(), 3);
+    assert_eq!(w.call(a, &[MOUNT_PORTAL, 0]).result(), -ENOENT);
+    let wild = [MOUNT, u64::MAX, u64::MAX, 0, 0, 0, 0, 91];
+    assert_eq!(w.message(id, 1, 0, label, b"/", &wild, 1).result(), -EINVAL);
+    let short = [MOUNT, 5, 4, 0, 0, 0, 0, 91];
+    assert_eq!(
+        w.message(id, 1, 0, label, b"/p", &short, 1).result(),
+        -EFAULT
+    );
+    assert_eq!(w.call_with(a, b"box", &[SETHOSTNAME]).result(), 0);
+    w.room = 4096;
+    w.call(a, &[PREFIXES]);
+    assert_eq!(&w.m.system.input[16..20], b"box\0");
+    w.set_ids(a, [5, 5, 5]);
+    for refused in [SETHOSTNAME, UNMOUNT, POWER] {
+        assert_eq!(w.call(a, &[refused]).result(), -EPERM);
+    }
+    assert_eq!(w.m.system.powered, None);
+}
+
+#[test]
+fn strangers_and_wild_messages_get_errors() {
+    let mut w = World::new();
+    w.room = 64;
+    assert_eq!(
+        w.message(4242, 1, 0, 0, b"", &[FORK, 1, 2], 0).result(),
+        -EPERM
+    );
+    let mut seed = 1u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..20_000 {
+        let operation = random() % 90;
+        if [FORK, THREAD_CREATE, THREAD_EXIT, EXIT, START].contains(&operation) {
+            continue;
+        }
+        let words: Vec<u64> = core::iter::once(operation)
+            .chain((0..7).map(|_| match random() % 4 {
+                0 => random(),
+                1 => random() % 8,
+                2 => u64::MAX - random() % 4,
+                _ => 1,
+            }))
+            .collect();
+        // A caller that waits gets a successor.
+        let domain = w.domain(1);
+        let thread = w.m.processes[w.slot(1)].threads[0].id;
+        let portals = (random() % 6) as usize;
+        let called = w.message(
+            domain.id,
+            thread,
+            random() % 2,
+            0,
+            b"/some/bytes",
+            &words,
+            portals,
+        );
+        if let crate::fake::Called::Waits(token) = called {
+            w.unblock(token);
+            if w.reply(token).is_none() {
+                // STOP_SELF: the first process is immune, so only a wait can be.
+                panic!("{words:?} waits for ever");
+            }
+        }
+        check(&w);
+    }
+}
