@@ -119,13 +119,17 @@ impl Discipline {
     pub fn receive(&mut self, bytes: &[u8], events: &mut Events) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             // A marked byte becomes two. A line that is too long for the queue is cut instead, or its end could never arrive.
-            let stuck = self.canonical() && self.queue.available() == 0;
-            if self.queue.room() < 3 && !stuck {
+            if !self.receivable() {
                 return at;
             }
             self.receive_byte(byte, events);
         }
         bytes.len()
+    }
+
+    /// Would [`Discipline::receive`] take a byte?
+    pub fn receivable(&self) -> bool {
+        self.queue.room() >= 3 || (self.canonical() && self.queue.available() == 0)
     }
 
     /// A break condition on the line.

@@ -168,10 +168,12 @@ impl Terminal {
     fn take(&mut self, bytes: &[u8], world: &mut dyn World, now: u64, happened: &mut u8) -> usize {
         let mut events = Events::default();
         let taken = self.discipline.receive(bytes, &mut events);
-        if taken > 0 {
-            self.last_input = now;
-            *happened |= event::READ;
+        // Telling of nothing would wake whoever waits for it, for ever.
+        if taken == 0 {
+            return 0;
         }
+        self.last_input = now;
+        *happened |= event::READ;
         self.act(&events, world);
         // Also the echo, and what a character has started again.
         *happened |= self.pump(world);
@@ -462,4 +464,4 @@ impl Terminal {
 
 #[cfg(test)]
 #[path = "terminal_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -6,20 +6,27 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub struct Fake {
-    incoming: VecDeque<u8>,
-    saw_break: bool,
-    sent: Vec<u8>,
+    pub incoming: VecDeque<u8>,
+    pub saw_break: bool,
+    pub sent: Vec<u8>,
     /// How much the line still takes.
-    room: usize,
-    gone: bool,
-    signals: Vec<(u32, u8)>,
-    sessions: Vec<(u32, u64)>,
-    foregrounds: Vec<(u32, u32)>,
-    groups: Vec<u32>,
-    configured: Vec<u32>,
+    pub room: usize,
+    /// What the line says it has not sent.
+    pub unsent: usize,
+    pub gone: bool,
+    pub signals: Vec<(u32, u8)>,
+    pub sessions: Vec<(u32, u64)>,
+    pub foregrounds: Vec<(u32, u32)>,
+    pub groups: Vec<u32>,
+    pub configured: Vec<u32>,
+    /// By domain.
+    pub processes: std::collections::BTreeMap<u32, Ids>,
 }
 
 impl World for Fake {
+    fn attach(&mut self, _: usize) -> bool {
+        !self.gone
+    }
     fn receive(&mut self, _: usize, into: &mut [u8]) -> Result<Arrived, LineGone> {
         let count = into.len().min(self.incoming.len());
         for (to, from) in into.iter_mut().zip(self.incoming.drain(..count)) {
@@ -40,7 +47,7 @@ impl World for Fake {
         Ok(count)
     }
     fn unsent(&mut self, _: usize) -> usize {
-        0
+        self.unsent
     }
     fn flush(&mut self, _: usize, which: u64) {
         if which & 1 != 0 {
@@ -51,8 +58,8 @@ impl World for Fake {
         self.configured.push(termios.speed);
         true
     }
-    fn ids(&mut self, _: u32) -> Option<Ids> {
-        None
+    fn ids(&mut self, domain: u32) -> Option<Ids> {
+        self.processes.get(&domain).copied()
     }
     fn session_of(&mut self, pid: u32) -> Option<u32> {
         (pid == 900).then_some(7)
@@ -72,7 +79,7 @@ impl World for Fake {
     }
 }
 
-const DEVICE: u64 = 0x440;
+pub const DEVICE: u64 = 0x440;
 
 fn terminal() -> Terminal {
     Terminal::new(
@@ -84,7 +91,7 @@ fn terminal() -> Terminal {
     )
 }
 
-fn world() -> Fake {
+pub fn world() -> Fake {
     Fake {
         room: usize::MAX,
         groups: vec![10, 20, 900],
@@ -93,7 +100,7 @@ fn world() -> Fake {
 }
 
 /// A shell (session and group 10) and one of its jobs (group 20) on the terminal.
-fn shell() -> Ids {
+pub fn shell() -> Ids {
     Ids {
         pid: 10,
         group: 10,
@@ -104,7 +111,7 @@ fn shell() -> Ids {
     }
 }
 
-fn job() -> Ids {
+pub fn job() -> Ids {
     Ids {
         pid: 20,
         group: 20,
@@ -340,8 +347,10 @@ fn a_new_size_is_told_once() {
 #[test]
 fn only_a_changed_speed_or_format_reaches_the_line() {
     let (mut terminal, mut world) = (terminal(), world());
-    let mut termios = Termios::default();
-    termios.lflag = 0;
+    let mut termios = Termios {
+        lflag: 0,
+        ..Termios::default()
+    };
     terminal.set_termios(termios, &mut world);
     assert!(world.configured.is_empty());
     termios.speed = 9600;

@@ -37,6 +37,8 @@ pub struct Arrived {
 pub struct LineGone;
 
 pub trait World {
+    /// Ask the line's driver to tell of input and room. False if it does not answer.
+    fn attach(&mut self, line: usize) -> bool;
     /// Bytes that the line has received, up to `into.len()`.
     fn receive(&mut self, line: usize, into: &mut [u8]) -> Result<Arrived, LineGone>;
     /// How many of the bytes the line took; 0 if it is full (it will say when it is not).
