@@ -40,7 +40,6 @@ impl<A: Arch> Kernel<A> {
     /// A frame (the nucleus's already) joins the reserve; the first becomes the root.
     pub(crate) fn space_give(&mut self, s: SpaceRef, frame: crate::arch::Frame) {
         if self.spaces[s].root.is_none() {
-            self.arch.zero_frame(frame);
             let root = self.arch.root_new(frame);
             let space = &mut self.spaces[s];
             space.root = Some(root);
