@@ -2,7 +2,7 @@
 
 use crate::frames::BLOCK;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::{mask, Chunk, Pages};
+use crate::pages::{mask, Chunk};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
@@ -221,7 +221,6 @@ impl<N: Nucleus> Vm<N> {
         }
         let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
         let mut regions = Regions::with_capacity(region_count);
-        let mut pages = Pages::with_capacity(chunk_count);
         let mut mapped = 0;
         for piece in parent.regions.pieces(start, end) {
             regions.push(piece);
@@ -237,22 +236,8 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
-        for chunk in parent.pages.overlapping(start, end) {
-            let within = mask(chunk.first, start, end);
-            if chunk.resident & within == 0 {
-                continue;
-            }
-            let mut copy = chunk.clone();
-            copy.resident &= within;
-            copy.cow &= within;
-            let mut left = copy.resident;
-            while left != 0 {
-                self.frames
-                    .retain(copy.frames[left.trailing_zeros() as usize]);
-                left &= left - 1;
-            }
-            pages.push(copy);
-        }
+        let frames = &mut self.frames;
+        let pages = parent.pages.copy(start, end, |f| frames.retain(f));
         let source = parent.slot;
         let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
         let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);

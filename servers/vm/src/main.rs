@@ -21,7 +21,7 @@ use portals::Portals;
 cairn_rt::entry!(main);
 
 /// The heap's frames are topped up to this before each request.
-pub const STASH_LOW: usize = 192;
+pub const STASH_LOW: usize = 96;
 
 fn range(text: &str) -> Option<(Frame, u32)> {
     let (first, count) = text.split_once(':')?;

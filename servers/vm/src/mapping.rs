@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::nucleus::Nucleus;
-use crate::pages::mask;
+use crate::pages::{mask, Pages};
 use crate::region::{Region, ANONYMOUS};
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS};
 use cairn_abi::layout;
@@ -58,6 +58,34 @@ fn check_prot(bits: u64) -> Result<(), Errno> {
         return Err(EACCES);
     }
     Ok(())
+}
+
+/// Change what the hardware allows for the resident pages of `start..end` from protection `old` to `new`.
+#[inline]
+fn protect_pages<N: Nucleus>(
+    nucleus: &mut N,
+    slot: u32,
+    resident: &Pages,
+    start: u64,
+    end: u64,
+    old: u8,
+    new: u8,
+) {
+    if hardware(old, false) == hardware(new, false) {
+        return;
+    }
+    resident.runs(start, end, 64, BATCH, true, |run| {
+        let now = hardware(new, run.cow);
+        if now == hardware(old, run.cow) {
+            return;
+        }
+        // Pages stay resident without a mapping when nothing is allowed; a fault brings the mapping back.
+        let _ = if now == 0 {
+            nucleus.unmap(slot, run.page * PAGE, run.pages)
+        } else {
+            nucleus.protect(slot, run.page * PAGE, run.pages, now)
+        };
+    });
 }
 
 impl<N: Nucleus> Vm<N> {
@@ -219,11 +247,12 @@ impl<N: Nucleus> Vm<N> {
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         // A hole inside a region makes one region more.
-        let splits = space
-            .regions
-            .find(start)
-            .is_some_and(|r| r.start < start && end < r.end);
-        if splits && space.regions.len() >= MAX_REGIONS {
+        if space.regions.len() >= MAX_REGIONS
+            && space
+                .regions
+                .find(start)
+                .is_some_and(|r| r.start < start && end < r.end)
+        {
             return Err(ENOMEM);
         }
         self.unmap_pages(index, start, end);
@@ -243,42 +272,58 @@ impl<N: Nucleus> Vm<N> {
             return Ok(0);
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
-        let mut covered = 0;
-        for region in space.regions.pieces(start, end) {
-            if bits as u8 & !region.most != 0 {
-                return Err(EACCES);
+        let single = space.regions.single(start, end);
+        match single {
+            Some((_, region)) if bits as u8 & !region.most != 0 => return Err(EACCES),
+            Some(_) => {}
+            None => {
+                let mut covered = 0;
+                for region in space.regions.pieces(start, end) {
+                    if bits as u8 & !region.most != 0 {
+                        return Err(EACCES);
+                    }
+                    covered += region.pages();
+                }
+                if covered != end - start {
+                    return Err(ENOMEM);
+                }
             }
-            covered += region.pages();
         }
-        if covered != end - start || space.regions.len() + 2 > MAX_REGIONS {
-            return Err(ENOMEM);
-        }
-        if !self.room_for_regions(index) {
+        if space.regions.len() + 2 > MAX_REGIONS || !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         let nucleus = &mut self.nucleus;
-        let slot = space.slot;
-        for region in space.regions.pieces(start, end) {
-            if hardware(region.prot, false) == hardware(bits as u8, false) {
-                continue;
+        if let Some((at, region)) = single {
+            if region.prot != bits as u8 {
+                let slot = space.slot;
+                protect_pages(
+                    nucleus,
+                    slot,
+                    &space.pages,
+                    start,
+                    end,
+                    region.prot,
+                    bits as u8,
+                );
+                space.regions.protect_within(at, start, end, bits as u8);
             }
-            space
-                .pages
-                .runs(region.start, region.end, 64, BATCH, true, |run| {
-                    let now = hardware(bits as u8, run.cow);
-                    if now == hardware(region.prot, run.cow) {
-                        return;
-                    }
-                    // Pages stay resident without a mapping when nothing is allowed; a fault brings the mapping back.
-                    let _ = if now == 0 {
-                        nucleus.unmap(slot, run.page * PAGE, run.pages)
-                    } else {
-                        nucleus.protect(slot, run.page * PAGE, run.pages, now)
-                    };
-                });
+        } else {
+            for region in space.regions.pieces(start, end) {
+                let (first, last) = (region.start, region.end);
+                let slot = space.slot;
+                protect_pages(
+                    nucleus,
+                    slot,
+                    &space.pages,
+                    first,
+                    last,
+                    region.prot,
+                    bits as u8,
+                );
+            }
+            space.regions.protect(start, end, bits as u8);
         }
-        space.regions.protect(start, end, bits as u8);
         if space.eager && bits != 0 {
             // A space that cannot fault needs its mappings back at once.
             let _ = self.populate(index, start, end, bits & prot::WRITE != 0, 0);

@@ -56,14 +56,6 @@ pub fn mask(first: u64, start: u64, end: u64) -> u64 {
 }
 
 impl Pages {
-    pub fn with_capacity(chunks: usize) -> Pages {
-        Pages {
-            keys: Vec::with_capacity(chunks),
-            chunks: Vec::with_capacity(chunks),
-            resident: 0,
-        }
-    }
-
     pub fn chunks(&self) -> usize {
         self.chunks.len()
     }
@@ -122,12 +114,42 @@ impl Pages {
         old
     }
 
-    /// Put a whole chunk of a copy behind all others; its pages are not there yet.
-    pub fn push(&mut self, chunk: Chunk) {
-        debug_assert!(self.keys.last().is_none_or(|&k| k < chunk.first));
-        self.resident += u64::from(chunk.resident.count_ones());
-        self.keys.push(chunk.first);
-        self.chunks.push(Box::new(chunk));
+    /// A copy of the slots in `start..end`; tells each frame.
+    pub fn copy(&self, start: u64, end: u64, mut each: impl FnMut(Frame)) -> Pages {
+        let mut copy = Pages {
+            keys: Vec::with_capacity(self.keys.len()),
+            chunks: Vec::with_capacity(self.keys.len()),
+            resident: 0,
+        };
+        let from = self.find(start).unwrap_or_else(|at| at);
+        for chunk in self.chunks[from..].iter().take_while(|c| c.first < end) {
+            let mask = chunk.resident & mask(chunk.first, start, end);
+            if mask == 0 {
+                continue;
+            }
+            let mut chunk = chunk.clone();
+            chunk.resident = mask;
+            chunk.cow &= mask;
+            let mut left = mask;
+            while left != 0 {
+                each(chunk.frames[left.trailing_zeros() as usize]);
+                left &= left - 1;
+            }
+            copy.resident += u64::from(mask.count_ones());
+            copy.keys.push(chunk.first);
+            copy.chunks.push(chunk);
+        }
+        copy
+    }
+
+    /// Whether no page of `start..end` is resident.
+    #[inline]
+    pub fn is_empty_in(&self, start: u64, end: u64) -> bool {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        self.chunks[from..]
+            .iter()
+            .take_while(|c| c.first < end)
+            .all(|c| c.resident & mask(c.first, start, end) == 0)
     }
 
     /// The chunks that overlap `start..end`.

@@ -159,9 +159,32 @@ impl Regions {
 
     /// Take everything out of `start..end`, telling each piece.
     pub fn remove(&mut self, start: u64, end: u64, mut gone: impl FnMut(&Region)) {
-        if self.is_free(start, end) {
+        let at = self.at(start);
+        let Some(region) = self.list.get_mut(at).filter(|r| r.start < end) else {
+            return;
+        };
+        if region.end < end {
+            self.remove_several(start, end, gone);
             return;
         }
+        // One region only, the usual case: it goes, or is cut at one end, or in two.
+        let whole = *region;
+        let before = whole.start < start;
+        let after = end < whole.end;
+        match (before, after) {
+            (false, false) => {
+                self.list.remove(at);
+            }
+            (false, true) => *region = whole.clip(end, whole.end),
+            (true, _) => region.end = start,
+        }
+        if before && after {
+            self.list.insert(at + 1, whole.clip(end, whole.end));
+        }
+        gone(&whole.clip(start, end));
+    }
+
+    fn remove_several(&mut self, start: u64, end: u64, mut gone: impl FnMut(&Region)) {
         self.split(start);
         self.split(end);
         let from = self.at(start);
@@ -173,8 +196,69 @@ impl Regions {
         self.list.drain(from..to).for_each(|r| gone(&r));
     }
 
+    /// The one region that holds all of `start..end`, and its index.
+    #[inline]
+    pub fn single(&self, start: u64, end: u64) -> Option<(usize, Region)> {
+        let at = self.at(start);
+        let region = self.list.get(at)?;
+        (region.start <= start && end <= region.end).then_some((at, *region))
+    }
+
+    /// Give `start..end` within region `at` this protection; where a neighbour is alike, the boundary moves.
+    pub fn protect_within(&mut self, at: usize, start: u64, end: u64, prot: u8) {
+        let whole = self.list[at];
+        let new = Region {
+            prot,
+            ..whole.clip(start, end)
+        };
+        let joins_before = whole.start == start && at > 0 && self.list[at - 1].continues(&new);
+        let joins_after = end == whole.end
+            && self
+                .list
+                .get(at + 1)
+                .is_some_and(|next| new.continues(next));
+        match (whole.start == start, end == whole.end) {
+            (true, true) => {
+                self.list[at] = new;
+                if joins_after {
+                    self.list[at].end = self.list[at + 1].end;
+                    self.list.remove(at + 1);
+                }
+                if joins_before {
+                    self.list[at - 1].end = self.list[at].end;
+                    self.list.remove(at);
+                }
+            }
+            (true, false) => {
+                self.list[at] = whole.clip(end, whole.end);
+                if joins_before {
+                    self.list[at - 1].end = end;
+                } else {
+                    self.list.insert(at, new);
+                }
+            }
+            (false, true) => {
+                self.list[at].end = start;
+                if joins_after {
+                    self.list[at + 1].start = start;
+                    self.list[at + 1].offset = new.offset;
+                } else {
+                    self.list.insert(at + 1, new);
+                }
+            }
+            (false, false) => {
+                self.list[at].end = start;
+                self.list.insert(at + 1, whole.clip(end, whole.end));
+                self.list.insert(at + 1, new);
+            }
+        }
+    }
+
     /// Give everything in `start..end` this protection.
     pub fn protect(&mut self, start: u64, end: u64, prot: u8) {
+        if let Some((at, _)) = self.single(start, end) {
+            return self.protect_within(at, start, end, prot);
+        }
         self.split(start);
         self.split(end);
         let from = self.at(start);
@@ -286,6 +370,26 @@ mod tests {
         r.remove(0, 100, |_| ());
         assert!(r.is_empty());
         r.protect(0, 100, 5);
+        assert!(r.is_empty());
+    }
+
+    #[test]
+    fn pieces_are_cut_from_every_side() {
+        let mut r = Regions::default();
+        r.insert(region(10, 40, 3));
+        let mut gone = Vec::new();
+        for (start, end) in [
+            (5, 12),
+            (38, 50),
+            (20, 30),
+            (50, 60),
+            (30, 38),
+            (0, 11),
+            (11, 30),
+        ] {
+            r.remove(start, end, |g| gone.push((g.start, g.end)));
+        }
+        assert_eq!(gone, [(10, 12), (38, 40), (20, 30), (30, 38), (12, 20)]);
         assert!(r.is_empty());
     }
 

@@ -315,6 +315,9 @@ impl<N: Nucleus> Vm<N> {
         let Some(space) = self.spaces.get_mut(index) else {
             return;
         };
+        if space.pages.is_empty_in(start, end) {
+            return;
+        }
         let nucleus = &mut self.nucleus;
         let slot = space.slot;
         space.pages.runs(start, end, 64, BATCH, false, |run| {
