@@ -96,6 +96,16 @@ pub fn system() -> Result<System> {
     })
 }
 
+/// All packages with programs for the bare target.
+pub fn bare_packages() -> Vec<&'static str> {
+    let more = ["cairn-linux", "cairn-native-tests"];
+    NATIVE
+        .iter()
+        .map(|(package, _)| *package)
+        .chain(more)
+        .collect()
+}
+
 /// The components of the test folder, by name.
 pub fn native_tests() -> Result<Vec<(String, PathBuf)>> {
     let folder = native("building the native tests", &["cairn-native-tests"])?;

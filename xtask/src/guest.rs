@@ -30,7 +30,6 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// Where a command's standard input comes from.
 pub enum Input {
     Empty,
-    Bytes(Vec<u8>),
     /// This process's own.
     Host,
 }
@@ -238,7 +237,6 @@ impl Guest {
         self.send(host::RUN, &[])?;
         match input {
             Input::Empty => {}
-            Input::Bytes(bytes) => self.pump(std::io::Cursor::new(bytes)),
             Input::Host => self.pump(std::io::stdin()),
         }
         let far = Instant::now() + Duration::from_secs(365 * 24 * 3600);

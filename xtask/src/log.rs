@@ -1,7 +1,7 @@
 //! Following a machine's log while it is written: showing it, and noticing that the kernel gave up.
 //!
-//! Lines with a meaning (all others are for people): `!panic TEXT` the nucleus or a component that the system cannot do without has failed;
-//! `!backtrace NAME ADDRESS…` where. Linux says `Kernel panic`.
+//! Lines with a meaning (all others are for people): `nucleus panic: …` and `nucleus exception …` come from a nucleus that cannot go on,
+//! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where. Linux says `Kernel panic`.
 
 use crate::symbols::Symbols;
 use std::fs::File;
@@ -64,8 +64,8 @@ impl Log {
         if self.panic.is_none() {
             self.panic = gave_up(line);
         }
-        let shown = match line.strip_prefix("!backtrace ") {
-            Some(rest) => self.symbols.backtrace(rest),
+        let shown = match line.split_once("!backtrace ") {
+            Some((_, rest)) => self.symbols.backtrace(rest),
             None => line.to_string(),
         };
         if self.verbose {
@@ -87,15 +87,23 @@ impl Log {
         self.recent.last().map(String::as_str)
     }
 
-    /// What a person wants to see after a failure: from the first sign of it (at most the last [`RECENT`] lines), if it was not shown already.
-    pub fn show_failure(&self) {
-        if self.verbose {
-            return;
-        }
+    /// What a person wants to see after a failure: from the first sign of it, or the last few lines.
+    pub fn failure_lines(&self) -> Vec<String> {
         let begin = self.recent.iter().position(|line| gave_up(line).is_some());
         let begin = begin.unwrap_or(self.recent.len().saturating_sub(8));
-        for line in &self.recent[begin.min(self.recent.len())..] {
-            eprintln!("  | {}", line.replace('\n', "\n  | "));
+        let lines = self.recent.get(begin..).unwrap_or(&[]);
+        lines
+            .iter()
+            .map(|line| format!("  | {}", line.replace('\n', "\n  | ")))
+            .collect()
+    }
+
+    /// Show that on standard error, if it was not shown as it came.
+    pub fn show_failure(&self) {
+        if !self.verbose {
+            self.failure_lines()
+                .iter()
+                .for_each(|line| eprintln!("{line}"));
         }
     }
 }
@@ -104,6 +112,9 @@ impl Log {
 fn gave_up(line: &str) -> Option<String> {
     if let Some(text) = line.strip_prefix("!panic") {
         return Some(text.trim_start_matches([':', ' ']).to_string());
+    }
+    if line.starts_with("nucleus panic") || line.starts_with("nucleus exception") {
+        return Some(line.to_string());
     }
     line.find("Kernel panic").map(|at| line[at..].to_string())
 }

@@ -54,23 +54,6 @@ impl Step {
             eprintln!("cairn: {} …", self.what);
         }
     }
-
-    /// Change what is shown.
-    pub fn say(&mut self, what: &str) {
-        self.what = what.to_string();
-        if let Some(bar) = &self.bar {
-            bar.set_message(what.to_string());
-        }
-        self.tick();
-    }
-
-    /// A line that stays, above the spinner.
-    pub fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
-        }
-    }
 }
 
 impl Drop for Step {

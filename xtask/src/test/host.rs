@@ -1,0 +1,184 @@
+//! Suite `host`: what needs no machine. Cargo runs it; its counts become ours.
+
+use super::{Report, Verdict};
+use crate::{build, places, progress};
+use anyhow::Result;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+pub fn run(report: &mut Report) -> Result<()> {
+    if report.wants("host/unit") {
+        unit(report)?;
+    }
+    if report.wants("host/clippy") {
+        lint(report, "host/clippy", "clippy", &clippy_calls())?;
+    }
+    if report.wants("host/format") {
+        lint(
+            report,
+            "host/format",
+            "fmt",
+            &[vec!["fmt", "--all", "--check"]],
+        )?;
+    }
+    Ok(())
+}
+
+/// Cargo in the folder that the host tool is built in, too, so that what they share is compiled once.
+fn cargo() -> Command {
+    let mut command = build::cargo();
+    command
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_TARGET_DIR", places::build().join("host"));
+    command
+}
+
+/// `cargo test` of the crates that run on the host.
+fn unit(report: &mut Report) -> Result<()> {
+    let begun = Instant::now();
+    let mut step = progress::Step::begin("unit tests on the host (cargo test)");
+    let child = cargo()
+        .args(["test", "--no-fail-fast"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let waiting = std::thread::spawn(move || child.wait_with_output());
+    while !waiting.is_finished() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        step.tick();
+    }
+    drop(step);
+    let output = waiting
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread that waited for cargo failed"))??;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (passed, failed) = counts(&text);
+    let complaint = || {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let failing: Vec<&str> = text
+            .lines()
+            .filter(|l| l.ends_with("FAILED") || l.contains("panicked at"))
+            .collect();
+        format!("{}\n{}", failing.join("\n"), last_lines(&errors, 30))
+    };
+    match output.status.success() {
+        true => {
+            println!(
+                "ok    host/unit: {passed} tests ({:.1} s)",
+                begun.elapsed().as_secs_f64()
+            );
+            report.passed_elsewhere(passed);
+        }
+        false => {
+            report.passed_elsewhere(passed);
+            let why = format!("{failed} of {} failed\n{}", passed + failed, complaint());
+            report.result("host/unit", begun.elapsed(), Err(why));
+        }
+    }
+    Ok(())
+}
+
+/// Sum of cargo's `test result:` lines: passed, failed.
+fn counts(text: &str) -> (usize, usize) {
+    let number_before = |line: &str, word: &str| -> usize {
+        line.split(';')
+            .chain(line.split(". "))
+            .filter_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
+            .next()
+            .unwrap_or(0)
+    };
+    text.lines()
+        .filter(|line| line.starts_with("test result:"))
+        .map(|line| {
+            let first = line.split_once(". ").map_or(line, |(_, rest)| rest);
+            (
+                number_before(first, "passed"),
+                number_before(first, "failed"),
+            )
+        })
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+/// Clippy for what runs on the host, and for the programs of the bare target.
+fn clippy_calls() -> Vec<Vec<&'static str>> {
+    let deny = ["--", "-D", "warnings"];
+    let host = ["clippy", "--quiet", "--all-targets"];
+    let guest = [
+        "clippy",
+        "--quiet",
+        "-p",
+        "guest-init",
+        "-p",
+        "rust-std-check",
+    ];
+    let mut bare = vec![
+        "clippy",
+        "--quiet",
+        "--features",
+        "bare",
+        "--target",
+        "x86_64-unknown-none",
+    ];
+    for package in build::bare_packages() {
+        bare.extend(["-p", package]);
+    }
+    [host.to_vec(), guest.to_vec(), bare]
+        .into_iter()
+        .map(|call| call.into_iter().chain(deny).collect())
+        .collect()
+}
+
+/// One test out of several calls of a cargo subcommand, which a packaged toolchain may lack.
+fn lint(report: &mut Report, name: &str, subcommand: &str, calls: &[Vec<&str>]) -> Result<()> {
+    let there = cargo()
+        .args([subcommand, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?
+        .success();
+    if !there {
+        println!("skip  {name}: this toolchain has no cargo {subcommand}");
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let mut verdict: Verdict = Ok(());
+    for call in calls {
+        let mut step = progress::Step::begin(&format!("cargo {subcommand}"));
+        step.tick();
+        let output = cargo().args(call).stdin(Stdio::null()).output()?;
+        drop(step);
+        if !output.status.success() {
+            let text = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            verdict = Err(format!(
+                "cargo {}\n{}",
+                call.join(" "),
+                last_lines(&text, 40)
+            ));
+            break;
+        }
+    }
+    report.result(name, begun.elapsed(), verdict);
+    Ok(())
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_summed() {
+        let text = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\nnoise\n\
+            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(counts(text), (15, 2));
+    }
+}

@@ -1,0 +1,142 @@
+//! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml). While they do their worst
+//! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
+//! in the log, and no other component dies.
+
+use super::programs::files;
+use super::{batch, Report, Verdict};
+use crate::build;
+use crate::cli::System;
+use crate::exec::ENVIRONMENT;
+use crate::guest::{Guest, Input, Outcome, Stream};
+use crate::machine::{Boot, Extra};
+use anyhow::Result;
+use cairn_hostlink::{Ended, Spec};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The bystander: processes, pipes, files.
+const BYSTANDER: &str =
+    "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo $i | cat >>/tmp/bystander; done; \
+    sort -n /tmp/bystander | tail -n 1; wc -l </tmp/bystander; rm /tmp/bystander";
+const BYSTANDER_SAYS: &str = "50\n50\n";
+/// For the bystander each time, and for the log's lines altogether.
+const LIMIT: Duration = Duration::from_secs(120);
+const LOG_LIMIT: Duration = Duration::from_secs(300);
+
+pub fn run(report: &mut Report) -> Result<()> {
+    for file in files("tests/native", "toml")? {
+        let name = file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name == "Cargo" || !report.wants(&format!("native/{name}")) {
+            continue;
+        }
+        let begun = Instant::now();
+        let verdict = one(&file, &name)?;
+        report.result(&format!("native/{name}"), begun.elapsed(), verdict);
+    }
+    Ok(())
+}
+
+/// The outer error is the host's.
+fn one(file: &Path, name: &str) -> Result<Verdict> {
+    let manifest = fs::read_to_string(file)?;
+    let expected: Vec<String> = manifest
+        .lines()
+        .filter_map(|l| l.strip_prefix("# expect-log: "))
+        .map(|text| text.trim().to_string())
+        .collect();
+    let machine = batch::machine(System::Cairn, "256M", Vec::new());
+    let extra = Extra {
+        components: build::native_tests()?,
+        manifest,
+    };
+    let boot = Boot::prepare_with("native", &machine, Some(extra))?;
+    let log = boot.nucleus_log();
+    let mut guest = match Guest::start(boot, &machine, false)? {
+        Ok(guest) => guest,
+        Err(failure) => return Ok(Err(failure.to_string())),
+    };
+    let mut verdict = bystander(&mut guest);
+    let deadline = Instant::now() + LOG_LIMIT;
+    while verdict.is_ok() {
+        let text = read(&log);
+        let missing = expected.iter().find(|e| !text.contains(e.as_str()));
+        verdict = match missing {
+            None => break,
+            Some(missing) if Instant::now() > deadline => {
+                Err(format!("the log never said {missing:?}"))
+            }
+            Some(_) => {
+                std::thread::sleep(Duration::from_millis(200));
+                bystander(&mut guest)
+            }
+        };
+    }
+    guest.log.look();
+    if verdict.is_err() {
+        verdict = verdict.map_err(|why| format!("{why}\n{}", guest.log.failure_lines().join("\n")));
+    }
+    guest.power_off();
+    Ok(verdict.and_then(|()| nobody_else_died(&read(&log), name)))
+}
+
+fn bystander(guest: &mut Guest) -> Verdict {
+    let spec = Spec {
+        argv: ["sh", "-c", BYSTANDER]
+            .iter()
+            .map(|a| a.as_bytes().to_vec())
+            .collect(),
+        env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
+        cwd: b"/tmp".to_vec(),
+        no_stdin: true,
+    };
+    let mut out = Vec::new();
+    let outcome = guest
+        .run(&spec, Input::Empty, Some(LIMIT), &mut |stream, bytes| {
+            if stream == Stream::Out {
+                out.extend_from_slice(bytes);
+            }
+        })
+        .map_err(|failure| failure.to_string())?;
+    if outcome != Outcome::Ended(Ended::Exited(0)) || out != BYSTANDER_SAYS.as_bytes() {
+        return Err(format!(
+            "the bystander went wrong: {outcome:?}, {:?}",
+            String::from_utf8_lossy(&out)
+        ));
+    }
+    Ok(())
+}
+
+/// A backtrace in the log is somebody's death.
+fn nobody_else_died(log: &str, name: &str) -> Verdict {
+    let victim = log
+        .lines()
+        .filter_map(|line| line.split_once("!backtrace ").map(|(_, rest)| rest))
+        .find(|rest| rest.split_whitespace().next() != Some(name));
+    match victim {
+        Some(rest) => Err(format!("somebody else died: {rest}")),
+        None => Ok(()),
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_culprit_may_die() {
+        assert!(nobody_else_died("fine\n!backtrace hostile 0x1\n", "hostile").is_ok());
+        assert!(nobody_else_died("!backtrace vm 0x1\n", "hostile").is_err());
+        assert!(nobody_else_died("log: !backtrace nucleus\n", "hostile").is_err());
+    }
+}

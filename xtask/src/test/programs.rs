@@ -1,0 +1,337 @@
+//! Suites `corpus` (tests/corpus/*.sh), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
+//! the same standard output, the same exit status, the same file tree left behind.
+//!
+//! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 20 for scripts, 120 for programs), `args=A,B`,
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size).
+
+use super::batch::{self, Done, Job};
+use super::reference::{self, Keyed};
+use super::{Report, Verdict};
+use crate::cli::{self, Pair};
+use crate::{build, places, progress};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const MEMORY: &str = "256M";
+
+/// A program to be tested.
+struct Program {
+    keyed: Keyed,
+    /// Its file on the host and its name in the guest.
+    file: Pair,
+    compare: bool,
+    memory: String,
+}
+
+/// What a `cairn-test:` line says.
+struct Wishes {
+    limit: Duration,
+    args: Vec<String>,
+    linux: bool,
+    musl: bool,
+    memory: String,
+}
+
+pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
+    let mut programs = scripts(report)?;
+    for (suite, compiler) in [("c-glibc", "gcc"), ("c-musl", "musl-gcc")] {
+        programs.extend(c_programs(report, suite, compiler)?);
+    }
+    if report.wants("rust/std") {
+        programs.push(rust_program()?);
+    }
+    // One batch for each size of machine.
+    let mut sizes: BTreeMap<String, Vec<Program>> = BTreeMap::new();
+    for program in programs {
+        sizes
+            .entry(program.memory.clone())
+            .or_default()
+            .push(program);
+    }
+    for (memory, programs) in sizes {
+        compare(report, arguments, &memory, programs)?;
+    }
+    Ok(())
+}
+
+/// Run a batch on the system to be tested and hold it against Linux.
+fn compare(
+    report: &mut Report,
+    arguments: &cli::Test,
+    memory: &str,
+    programs: Vec<Program>,
+) -> Result<()> {
+    let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
+    let machine = batch::machine(arguments.system, memory, add);
+    let on_linux = programs.iter().any(|p| p.compare);
+    let compared: BTreeMap<String, bool> = programs
+        .iter()
+        .map(|p| (p.keyed.job.name.clone(), p.compare))
+        .collect();
+    let keyed: Vec<Keyed> = programs.into_iter().map(|p| p.keyed).collect();
+    let reference = match on_linux {
+        true => {
+            let asked: Vec<Keyed> = keyed
+                .iter()
+                .filter(|k| compared.get(&k.job.name) == Some(&true))
+                .map(|k| Keyed {
+                    job: k.job.clone(),
+                    content: k.content.clone(),
+                })
+                .collect();
+            reference::results(&machine, &asked, arguments.fresh)?
+        }
+        false => reference::Results::new(),
+    };
+    let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
+    batch::run(&machine, &jobs, &mut |job, took, result| {
+        let verdict = match (result, reference.get(&job.name)) {
+            (Err(why), _) => Err(why),
+            (Ok(done), Some(Ok(wanted))) => same(wanted, &done),
+            (Ok(_), Some(Err(why))) => Err(format!("Linux could not run it: {why}")),
+            (Ok(done), None) if done.status == 0 => Ok(()),
+            (Ok(done), None) => Err(format!(
+                "status {}\n{}{}",
+                done.status, done.stdout, done.stderr
+            )),
+        };
+        report.result(&job.name, took, verdict);
+    })
+}
+
+/// Are they the same? Standard error is shown, not compared: its words are the C library's and busybox's, but who writes first is nobody's promise.
+fn same(wanted: &Done, done: &Done) -> Verdict {
+    let mut why = String::new();
+    if wanted.status != done.status {
+        why.push_str(&format!(
+            "status {}, on Linux {}\n",
+            done.status, wanted.status
+        ));
+    }
+    for (what, wanted, done) in [
+        ("stdout", &wanted.stdout, &done.stdout),
+        ("tree", &wanted.tree, &done.tree),
+    ] {
+        why.push_str(&difference(what, wanted, done));
+    }
+    if why.is_empty() {
+        return Ok(());
+    }
+    if done.stderr != wanted.stderr {
+        why.push_str(&difference(
+            "stderr (not compared)",
+            &wanted.stderr,
+            &done.stderr,
+        ));
+    }
+    Err(why)
+}
+
+/// The first lines that differ, a few of them.
+fn difference(what: &str, wanted: &str, done: &str) -> String {
+    const SHOWN: usize = 6;
+    if wanted == done {
+        return String::new();
+    }
+    let (wanted, done): (Vec<&str>, Vec<&str>) = (wanted.lines().collect(), done.lines().collect());
+    let first = wanted.iter().zip(&done).take_while(|(a, b)| a == b).count();
+    let mut text = format!("{what} differs from line {}:\n", first + 1);
+    for line in wanted.iter().skip(first).take(SHOWN) {
+        text.push_str(&format!("  linux  {line}\n"));
+    }
+    for line in done.iter().skip(first).take(SHOWN) {
+        text.push_str(&format!("  here   {line}\n"));
+    }
+    if first == wanted.len() && first == done.len() {
+        text.push_str("  (the last newline)\n");
+    }
+    text
+}
+
+fn scripts(report: &Report) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for path in files("tests/corpus", "sh")? {
+        let name = format!("corpus/{}", stem(&path));
+        if !report.wants(&name) {
+            continue;
+        }
+        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let wishes = wishes(&content, 20);
+        let guest = format!("/corpus/{}.sh", stem(&path));
+        programs.push(program(
+            name,
+            vec!["sh".to_string(), guest.clone()],
+            wishes,
+            content,
+            &path,
+            &guest,
+        ));
+    }
+    Ok(programs)
+}
+
+fn c_programs(report: &Report, suite: &str, compiler: &str) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    let folder = places::build().join("tests").join(suite);
+    fs::create_dir_all(&folder)?;
+    for path in files("tests/c", "c")? {
+        let name = format!("{suite}/{}", stem(&path));
+        let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let wishes = wishes(&source, 120);
+        if (suite == "c-musl" && !wishes.musl) || !report.wants(&name) {
+            continue;
+        }
+        let binary = folder.join(stem(&path));
+        compile(compiler, &path, &binary)?;
+        let content = fs::read(&binary)?;
+        let guest = format!("/tests/{suite}/{}", stem(&path));
+        programs.push(program(
+            name,
+            vec![guest.clone()],
+            wishes,
+            content,
+            &binary,
+            &guest,
+        ));
+    }
+    Ok(programs)
+}
+
+/// A static program, unless it is newer than its source already.
+pub fn compile(compiler: &str, source: &Path, binary: &Path) -> Result<()> {
+    let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    if stamp(binary).is_some_and(|at| Some(at) >= stamp(source)) {
+        return Ok(());
+    }
+    if let Some(folder) = binary.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut command = Command::new(compiler);
+    command
+        .args([
+            "-O2",
+            "-static",
+            "-pthread",
+            "-Wall",
+            "-Wno-unused-result",
+            "-o",
+        ])
+        .arg(binary)
+        .arg(source);
+    progress::run(&format!("compiling {}", source.display()), &mut command).map(|_| ())
+}
+
+fn rust_program() -> Result<Program> {
+    let binary =
+        build::static_program("rust-std-check", &["-p", "rust-std-check"], &places::root())?;
+    let content = fs::read(&binary)?;
+    let wishes = wishes(b"", 60);
+    let guest = "/tests/rust-std-check";
+    Ok(program(
+        "rust/std".to_string(),
+        vec![guest.to_string()],
+        wishes,
+        content,
+        &binary,
+        guest,
+    ))
+}
+
+fn program(
+    name: String,
+    mut argv: Vec<String>,
+    wishes: Wishes,
+    content: Vec<u8>,
+    host: &Path,
+    guest: &str,
+) -> Program {
+    argv.extend(wishes.args);
+    Program {
+        keyed: Keyed {
+            job: Job {
+                name,
+                argv,
+                limit: wishes.limit,
+            },
+            content,
+        },
+        file: Pair {
+            first: host.display().to_string(),
+            second: guest.to_string(),
+        },
+        compare: wishes.linux,
+        memory: wishes.memory,
+    }
+}
+
+fn wishes(content: &[u8], limit: u64) -> Wishes {
+    let text = String::from_utf8_lossy(content);
+    let line = text.lines().take(12).find_map(|l| {
+        l.split_once("cairn-test:")
+            .map(|(_, rest)| rest.to_string())
+    });
+    let words: BTreeMap<String, String> = line
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|w| w.split_once('='))
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
+    let word = |name: &str| words.get(name).map(String::as_str);
+    Wishes {
+        limit: Duration::from_secs(word("limit").and_then(|l| l.parse().ok()).unwrap_or(limit)),
+        args: word("args")
+            .map(|a| a.split(',').map(str::to_string).collect())
+            .unwrap_or_default(),
+        linux: word("linux") != Some("no"),
+        musl: word("musl") != Some("no"),
+        memory: word("mem").unwrap_or(MEMORY).to_string(),
+    }
+}
+
+/// Files of a folder of the repository by extension, sorted.
+pub fn files(folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
+    let folder = places::root().join(folder);
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("no folder {}", folder.display()))?
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == extension))
+        .collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read() {
+        let w = wishes(
+            b"/* x */\n// cairn-test: limit=7 args=a,b linux=no mem=64M\n",
+            20,
+        );
+        assert_eq!((w.limit.as_secs(), w.linux, w.musl), (7, false, true));
+        assert_eq!(w.args, ["a", "b"]);
+        assert_eq!(w.memory, "64M");
+        assert_eq!(wishes(b"", 20).limit.as_secs(), 20);
+    }
+
+    #[test]
+    fn differences_are_found_where_they_are() {
+        assert_eq!(difference("x", "a\nb\n", "a\nb\n"), "");
+        assert!(difference("x", "a\nb\n", "a\nc\n").starts_with("x differs from line 2"));
+        assert!(difference("x", "a\n", "a").contains("last newline"));
+    }
+}
