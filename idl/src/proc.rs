@@ -30,7 +30,7 @@ pub const SIGNAL_TAKE: u64 = 9;
 pub const SIGNAL_STATE: u64 = 10;
 /// w1 signal: the default stop action. Returns after SIGCONT; EPERM-free: an orphaned process group is not stopped (returns at once).
 pub const STOP_SELF: u64 = 11;
-/// w1 pid or 0 → w0 pid, w1 ppid, w2 pgid, w3 sid, w4 controlling terminal's device number (0 none), w5 thread's tid (own process).
+/// w1 pid or 0 → w0 pid, w1 ppid, w2 pgid, w3 sid, w4 controlling terminal's device number (0 none), w5 thread's tid (own process). With the system's portal w1 names any process.
 pub const IDS: u64 = 12;
 /// w1 pid or 0, w2 pgid or 0. EACCES after exec, EPERM, ESRCH.
 pub const SETPGID: u64 = 13;
@@ -92,7 +92,7 @@ pub const TEXT: u64 = 70;
 pub const LOAD: u64 = 71;
 /// *System.* (init) Start the first process: w1 length of path, out: path, NUL, arguments and environment as NUL-terminated strings, w2 argc, w3 envc; opens the executable through the root prefix in the personality itself. → w0 pid.
 pub const START: u64 = 72;
-/// *System.* w1 pid, w2 foreground process group of its terminal: kept for STATUS only.
+/// *System.* w1 session (or a process of it), w2 foreground process group of its terminal: kept for STATUS only.
 pub const NOTE_FOREGROUND: u64 = 73;
 /// In: the prefix table as published, [`crate::fs::PrefixTable`] and its `count` [`crate::fs::Prefix`] entries → w0 bytes written. (/proc/mounts, host name)
 pub const PREFIXES: u64 = 74;
