@@ -81,7 +81,6 @@ impl<S: System> Manager<S> {
             comm: [0; 16],
             dumpable: 1,
             no_new_privileges: false,
-            foreground: 0,
         });
         self.processes[slot].pid = pid;
         self.processes[slot].set_comm(&path);

@@ -95,6 +95,8 @@ impl<S: System> Manager<S> {
             SETHOSTNAME => return self.sethostname(message),
             POWER => return self.power(words[1], words[2]),
             MOUNT_PORTAL => return self.mount_portal(words[1]),
+            // A terminal asks about those who are not its callers.
+            IDS if system && words[1] != 0 => return self.ids_of_number(words[1]),
             _ => {}
         }
         let slot = self.caller(message)?;

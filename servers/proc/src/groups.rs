@@ -28,6 +28,8 @@ pub struct Session {
     pub groups: u32,
     /// Device number of its terminal, 0 without one.
     pub terminal: u32,
+    /// Foreground group of the terminal, as it was told last.
+    pub foreground: u32,
     /// Notified when the leader ends.
     pub watcher: Option<Portal>,
     /// The leader, while it lives.
@@ -180,21 +182,31 @@ impl<S: System> Manager<S> {
         } else {
             self.processes[target].pid
         };
-        let process = &self.processes[target];
+        Ok(self.ids_words(target, tid))
+    }
+
+    /// IDS by a component of the system.
+    pub(crate) fn ids_of_number(&mut self, pid: u64) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        Ok(self.ids_words(slot, self.processes[slot].pid))
+    }
+
+    fn ids_words(&self, slot: Slot, tid: u32) -> Outcome {
+        let process = &self.processes[slot];
         let group = &self.groups[process.group];
         let session = &self.sessions[group.session];
         let parent = match process.parent {
             NONE => 0,
             parent => self.processes[parent].pid,
         };
-        Ok(Outcome::words(&[
+        Outcome::words(&[
             process.pid as u64,
             parent as u64,
             group.pgid as u64,
             session.sid as u64,
             session.terminal as u64,
             tid as u64,
-        ]))
+        ])
     }
 
     /// SETPGID

@@ -76,7 +76,7 @@ impl<S: System> Manager<S> {
     }
 
     /// Poke the thread with this index or, if it is gone without having said so, the next one that lives.
-    fn poke(&mut self, slot: Slot, at: usize) {
+    pub(crate) fn poke(&mut self, slot: Slot, at: usize) {
         let domain = self.processes[slot].domain;
         let count = self.processes[slot].threads.len();
         for turn in 0..count {

@@ -289,6 +289,10 @@ impl<S: System> Manager<S> {
                 self.bury(child);
                 continue;
             }
+            if self.processes[child].alive() {
+                // The personality remembers its parent's number until it is poked.
+                self.poke(child, 0);
+            }
             if let Some(status) = self.processes[child].ended {
                 zombie = Some(end_info(&self.processes[child], status));
             }

@@ -217,9 +217,6 @@ impl<S: System> Manager<S> {
             return Err(EINVAL);
         }
         let (name_len, type_len) = (name_len as usize, type_len as usize);
-        if name_len == 0 {
-            return Err(ENOENT);
-        }
         let all = self.bytes(message, 0, name_len + type_len)?;
         let (name, fstype) = all.split_at_checked(name_len).ok_or(EFAULT)?;
         let name = normal(name)?.to_vec();

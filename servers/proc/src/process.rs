@@ -143,7 +143,6 @@ pub struct Process {
     pub peak_pages: u64,
     pub child_peak_pages: u64,
     pub start: u64,
-    pub foreground: u32,
 }
 
 /// What a child has from its parent.
@@ -156,7 +155,6 @@ pub struct Inheritance {
     pub comm: [u8; 16],
     pub dumpable: u32,
     pub no_new_privileges: bool,
-    pub foreground: u32,
 }
 
 impl Process {
@@ -184,7 +182,6 @@ impl Process {
             comm: self.comm,
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
-            foreground: self.foreground,
         }
     }
 
@@ -228,7 +225,6 @@ impl Process {
         self.child_cpu = 0;
         self.peak_pages = 0;
         self.child_peak_pages = 0;
-        self.foreground = from.foreground;
     }
 
     /// The thread that the nucleus calls `id`.

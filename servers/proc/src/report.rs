@@ -205,7 +205,7 @@ impl<S: System> Manager<S> {
             group.pgid,
             session.sid,
             session.terminal,
-            process.foreground,
+            session.foreground,
             state as u32,
             process.threads.len() as u32,
         ];
@@ -286,14 +286,11 @@ impl<S: System> Manager<S> {
 
     /// NOTE_FOREGROUND
     pub(crate) fn note_foreground(&mut self, pid: u64, group: u64) -> Result<Outcome, Errno> {
-        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
-        // Every process of the session has the same terminal.
-        let session = self.session_of(slot);
-        for other in 1..self.processes.end() {
-            if self.processes[other].used && self.session_of(other) == session {
-                self.processes[other].foreground = group as u32;
-            }
-        }
+        let session = match self.numbers.get(pid).session {
+            NONE => self.session_of(self.numbers.process(pid).ok_or(ESRCH)?),
+            session => session,
+        };
+        self.sessions[session].foreground = group as u32;
         done(0)
     }
 }

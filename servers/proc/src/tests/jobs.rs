@@ -64,6 +64,11 @@ fn ids_are_told() {
     assert_eq!(w.call(job, &[IDS]).words()[5], job);
     assert_eq!(w.call(job, &[IDS, 4711]).result(), -ESRCH);
     assert_eq!(w.call(1, &[IDS]).words()[..4], [1, 0, 1, 1]);
+    assert_eq!(
+        w.system(b"", &[IDS, job]).words()[..4],
+        [job, shell, job, shell]
+    );
+    assert_eq!(w.system(b"", &[IDS, 0]).result(), -EPERM);
 }
 
 #[test]
