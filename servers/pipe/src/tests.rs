@@ -1,1 +1,325 @@
+//! The server as its clients see it, through the framework's bench.
 
+use crate::Pipes;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, o, poll, POSITION};
+use cairn_resmgr::fake::Bench;
+use cairn_rt::Portal;
+
+fn bench() -> Bench<Pipes> {
+    Bench::new(Pipes::new(), b"pipe:")
+}
+
+fn pipe(bench: &mut Bench<Pipes>, flags: u64) -> (u64, u64) {
+    let answer = bench.call(0, &[fs::PIPE, flags], b"", 0).unwrap();
+    (answer.minted[0], answer.minted[1])
+}
+
+fn read(bench: &mut Bench<Pipes>, badge: u64, length: usize) -> Option<Result<Vec<u8>, i64>> {
+    let answer = bench.call(badge, &[fs::READ, POSITION], b"", length)?;
+    Some(if answer.result() < 0 {
+        Err(answer.result())
+    } else {
+        Ok(answer.bytes().to_vec())
+    })
+}
+
+fn write(bench: &mut Bench<Pipes>, badge: u64, bytes: &[u8]) -> i64 {
+    bench.result(badge, &[fs::WRITE, POSITION], bytes)
+}
+
+#[test]
+fn a_blocked_reader_gets_what_is_written() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let token = b.send(r, &[fs::READ, POSITION], b"", 100);
+    assert_eq!(b.answer(token), None);
+    assert_eq!(write(&mut b, w, b"x"), 1);
+    assert_eq!(b.answer(token).unwrap().bytes(), b"x");
+    assert_eq!(b.result(w, &[fs::READ, POSITION], b""), -EBADF);
+    assert_eq!(b.result(r, &[fs::SEEK, 0, 0], b""), -ESPIPE);
+    assert_eq!(b.result(r, &[fs::READ, 5], b""), -ESPIPE);
+}
+
+#[test]
+fn ends_of_pipes() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    assert_eq!(write(&mut b, w, b"rest"), 4);
+    b.close(w);
+    assert_eq!(read(&mut b, r, 10), Some(Ok(b"rest".to_vec())));
+    assert_eq!(read(&mut b, r, 10), Some(Ok(vec![])));
+    b.close(r);
+    assert_eq!((b.server.objects(), b.manager.open_files()), (0, 0));
+
+    let (r, w) = pipe(&mut b, 0);
+    let waiting = b.send(r, &[fs::READ, POSITION], b"", 10);
+    b.close(w);
+    assert_eq!(b.answer(waiting).unwrap().result(), 0);
+    b.close(r);
+
+    let (r, w) = pipe(&mut b, 0);
+    let waiting = b.send(w, &[fs::WRITE, POSITION], &[1; 70_000], 0);
+    assert_eq!(b.answer(waiting), None);
+    b.close(r);
+    // Some of it went; the next write learns that nobody reads.
+    assert_eq!(b.answer(waiting).unwrap().result(), 65536);
+    assert_eq!(write(&mut b, w, b"x"), -EPIPE);
+    b.close(w);
+    assert_eq!((b.server.objects(), b.server.memory()), (0, 0));
+}
+
+#[test]
+fn interrupted_and_dead_callers() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let token = b.send(r, &[fs::READ, POSITION], b"", 10);
+    b.interrupt(token);
+    assert_eq!(b.answer(token).unwrap().result(), -EINTR);
+    let dead = b.send(r, &[fs::READ, POSITION], b"", 10);
+    b.die(dead);
+    assert_eq!(b.manager.waiting_requests(), 0);
+    // What was written meanwhile is for the next reader.
+    assert_eq!(write(&mut b, w, b"abc"), 3);
+    assert_eq!(read(&mut b, r, 10), Some(Ok(b"abc".to_vec())));
+    // A write that did something is not interrupted without saying so.
+    let token = b.send(w, &[fs::WRITE, POSITION], &[7; 100_000], 0);
+    b.interrupt(token);
+    assert_eq!(b.answer(token).unwrap().result(), 65536);
+}
+
+#[test]
+fn small_writes_stay_together_and_nonblocking_ones_do_not_wait() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, o::NONBLOCK);
+    assert_eq!(read(&mut b, r, 10), Some(Err(-EAGAIN)));
+    assert_eq!(write(&mut b, w, &[1; 65536 - 100]), 65536 - 100);
+    assert_eq!(write(&mut b, w, &[2; 101]), -EAGAIN);
+    assert_eq!(write(&mut b, w, &[2; 5000]), 100);
+    assert_eq!(write(&mut b, w, &[2; 5000]), -EAGAIN);
+    assert_eq!(b.result(w, &[fs::POLL, poll::OUT, 0], b""), 0);
+    assert_eq!(read(&mut b, r, 4096).unwrap().unwrap().len(), 4096);
+    assert_eq!(
+        b.result(w, &[fs::POLL, poll::OUT, 0], b""),
+        poll::OUT as i64
+    );
+    // Clearing O_NONBLOCK lets it wait again.
+    assert_eq!(b.result(w, &[fs::SETFLAGS, 0], b""), 0);
+    let blocked = b.send(w, &[fs::WRITE, POSITION], &[3; 4096 + 1], 0);
+    assert_eq!(b.answer(blocked), None);
+    assert!(read(&mut b, r, 10).unwrap().is_ok());
+    assert_eq!(b.answer(blocked).unwrap().result(), 4097);
+}
+
+#[test]
+fn poll_waits_and_notifies() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let waiting = b.send(r, &[fs::POLL, poll::IN, 1], b"", 0);
+    assert_eq!(b.answer(waiting), None);
+    let words = [fs::POLL_NOTIFY, poll::IN, 5, 0, 0, 0, 0, 77];
+    assert_eq!(b.result(r, &words, b""), 0);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(b.answer(waiting).unwrap().result(), poll::IN as i64);
+    assert_eq!(b.fake.notified, [(Portal(77), 1)]);
+    assert_eq!(b.fake.closed, [Portal(77)]);
+    // Ready at once: the portal is not kept.
+    let words = [fs::POLL_NOTIFY, poll::IN, 5, 0, 0, 0, 0, 78];
+    assert_eq!(b.result(r, &words, b""), poll::IN as i64);
+    assert_eq!(b.fake.closed.len(), 2);
+    // A cancelled registration and one whose handle closes say nothing.
+    assert!(read(&mut b, r, 10).is_some());
+    let words = [fs::POLL_NOTIFY, poll::IN, 6, 0, 0, 0, 0, 79];
+    assert_eq!(b.result(r, &words, b""), 0);
+    assert_eq!(b.result(r, &[fs::POLL_CANCEL, 6], b""), 0);
+    assert_eq!(b.result(r, &words, b""), 0);
+    b.close(w);
+    assert_eq!(b.fake.notified.len(), 2, "the end of writing is an event");
+    assert_eq!(b.result(r, &[fs::POLL, poll::IN, 0], b""), poll::HUP as i64);
+}
+
+#[test]
+fn sizes_and_status() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    assert_eq!(b.result(r, &[fs::IOCTL, fs::GET_PIPE_SIZE], b""), 65536);
+    assert_eq!(
+        b.result(r, &[fs::IOCTL, fs::SET_PIPE_SIZE, 5000], b""),
+        8192
+    );
+    assert_eq!(write(&mut b, w, &[1; 8192]), 8192);
+    assert_eq!(
+        b.result(r, &[fs::IOCTL, fs::SET_PIPE_SIZE, 4096], b""),
+        -EBUSY
+    );
+    let answer = b.call(r, &[fs::IOCTL, 0x541b], b"", 4).unwrap();
+    assert_eq!(answer.data, 8192u32.to_le_bytes());
+    let stat = b.call(r, &[fs::STAT], b"", 144).unwrap();
+    assert_eq!(stat.data[24..28], (0o010600u32).to_le_bytes());
+    let path = b.call(r, &[fs::GETPATH], b"", 100).unwrap();
+    assert_eq!(path.bytes(), b"pipe:[1]");
+    // The whole content again after growing.
+    assert_eq!(
+        b.result(r, &[fs::IOCTL, fs::SET_PIPE_SIZE, 1 << 20], b""),
+        1 << 20
+    );
+    assert_eq!(read(&mut b, r, 9000), Some(Ok(vec![1; 8192])));
+    b.label = 1000;
+    assert_eq!(
+        b.result(r, &[fs::IOCTL, fs::SET_PIPE_SIZE, 2 << 20], b""),
+        -EPERM
+    );
+}
+
+#[test]
+fn fifos_wait_for_the_other_side() {
+    let mut b = bench();
+    let open = |flags| [fs::OPEN, flags];
+    assert_eq!(
+        b.open(b"55", o::WRONLY | o::NONBLOCK, 0),
+        Err(-ENXIO),
+        "nobody reads"
+    );
+    assert_eq!(b.server.objects(), 0);
+    let reader = b.send(0, &open(o::RDONLY), b"55", 4096);
+    assert_eq!(b.answer(reader), None);
+    let w = b.open(b"55", o::WRONLY, 0).unwrap();
+    let r = b.answer(reader).unwrap().minted[0];
+    assert_eq!(write(&mut b, w, b"hello"), 5);
+    assert_eq!(read(&mut b, r, 10), Some(Ok(b"hello".to_vec())));
+    b.close(w);
+    assert_eq!(read(&mut b, r, 10), Some(Ok(vec![])));
+    b.close(r);
+    assert_eq!(b.server.objects(), 0);
+
+    // An opener that is interrupted or dies is no opener.
+    let waiting = b.send(0, &open(o::WRONLY), b"55", 4096);
+    b.interrupt(waiting);
+    assert_eq!(b.answer(waiting).unwrap().result(), -EINTR);
+    assert_eq!(b.server.objects(), 0);
+    let waiting = b.send(0, &open(o::WRONLY), b"55", 4096);
+    b.die(waiting);
+    assert_eq!(b.server.objects(), 0);
+
+    // The other side came and went: that counts.
+    let reader = b.send(0, &open(o::RDONLY), b"7", 4096);
+    let w = b.open(b"7", o::WRONLY, 0).unwrap();
+    let r = b.answer(reader).unwrap().minted[0];
+    let second = b.open(b"7", o::RDONLY | o::NONBLOCK, 0).unwrap();
+    b.close(w);
+    b.close(second);
+    assert_eq!(read(&mut b, r, 1), Some(Ok(vec![])));
+    let both = b.open(b"7", o::RDWR, 0).unwrap();
+    assert_eq!(write(&mut b, both, b"self"), 4);
+    assert_eq!(read(&mut b, both, 9), Some(Ok(b"self".to_vec())));
+    b.close(both);
+    b.close(r);
+    assert_eq!(b.server.objects(), 0);
+}
+
+#[test]
+fn undelivered_ends_are_closed() {
+    let mut b = bench();
+    b.fake.no_slot = true;
+    assert_eq!(b.result(0, &[fs::PIPE, 0], b""), -EMFILE);
+    assert_eq!((b.server.objects(), b.manager.open_files()), (0, 0));
+}
+
+#[test]
+fn socket_pairs() {
+    let mut b = bench();
+    let answer = b.call(0, &[fs::SOCKETPAIR, 1, 0], b"", 0).unwrap();
+    let (x, y) = (answer.minted[0], answer.minted[1]);
+    assert_eq!(write(&mut b, x, b"ping"), 4);
+    let peek = [fs::READ, POSITION, fs::PEEK];
+    assert_eq!(b.call(y, &peek, b"", 2).unwrap().bytes(), b"pi");
+    assert_eq!(read(&mut b, y, 10), Some(Ok(b"ping".to_vec())));
+    let waiting = b.send(x, &[fs::READ, POSITION], b"", 10);
+    assert_eq!(write(&mut b, y, b"pong"), 4);
+    assert_eq!(b.answer(waiting).unwrap().bytes(), b"pong");
+    assert_eq!(b.result(x, &[fs::SHUTDOWN, 1], b""), 0);
+    assert_eq!(write(&mut b, x, b"no"), -EPIPE);
+    assert_eq!(read(&mut b, y, 10), Some(Ok(vec![])));
+    assert_eq!(write(&mut b, y, b"yes"), 3);
+    b.close(y);
+    assert_eq!(read(&mut b, x, 10), Some(Ok(b"yes".to_vec())));
+    assert_eq!(read(&mut b, x, 10), Some(Ok(vec![])));
+    b.close(x);
+    assert_eq!((b.server.objects(), b.server.memory()), (0, 0));
+
+    let answer = b.call(0, &[fs::SOCKETPAIR, 2, 0], b"", 0).unwrap();
+    let (x, y) = (answer.minted[0], answer.minted[1]);
+    assert_eq!(write(&mut b, x, b"first"), 5);
+    assert_eq!(write(&mut b, x, b""), 0);
+    assert_eq!(write(&mut b, x, b"second"), 6);
+    assert_eq!(read(&mut b, y, 3), Some(Ok(b"fir".to_vec())));
+    assert_eq!(read(&mut b, y, 100), Some(Ok(vec![])));
+    assert_eq!(read(&mut b, y, 100), Some(Ok(b"second".to_vec())));
+    assert_eq!(write(&mut b, x, &[0; 200_000]), -EMSGSIZE);
+}
+
+#[test]
+fn event_counters() {
+    let mut b = bench();
+    let e = b.call(0, &[fs::EVENTFD, 2, 0], b"", 0).unwrap().minted[0];
+    assert_eq!(write(&mut b, e, &5u64.to_le_bytes()), 8);
+    assert_eq!(read(&mut b, e, 8), Some(Ok(7u64.to_le_bytes().to_vec())));
+    assert_eq!(read(&mut b, e, 4), Some(Err(-EINVAL)));
+    let waiting = b.send(e, &[fs::READ, POSITION], b"", 8);
+    assert_eq!(write(&mut b, e, &(u64::MAX - 1).to_le_bytes()), 8);
+    assert!(b.answer(waiting).is_some());
+    assert_eq!(write(&mut b, e, &u64::MAX.to_le_bytes()), -EINVAL);
+    b.close(e);
+    let s = b.call(0, &[fs::EVENTFD, 2, 1], b"", 0).unwrap().minted[0];
+    for _ in 0..2 {
+        assert_eq!(read(&mut b, s, 8), Some(Ok(1u64.to_le_bytes().to_vec())));
+    }
+    let waiting = b.send(s, &[fs::READ, POSITION], b"", 8);
+    assert_eq!(b.answer(waiting), None);
+    b.close(s);
+    assert_eq!(b.answer(waiting).unwrap().result(), -EBADF);
+    assert_eq!(b.server.objects(), 0);
+}
+
+/// 64 MiB through a pipe, in pieces of random length on both sides, arrive as they were sent.
+#[test]
+fn a_long_stream_arrives_intact() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let mut random = 99u64;
+    let mut next = |most: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % most + 1) as usize
+    };
+    const TOTAL: usize = 64 << 20;
+    let byte = |at: usize| (at as u32).wrapping_mul(2654435761).to_le_bytes()[3];
+    let (mut sent, mut got) = (0, 0);
+    let mut writing: Option<(u64, usize)> = None;
+    let mut buffer = Vec::new();
+    while got < TOTAL {
+        if let Some((token, length)) = writing {
+            if let Some(answer) = b.answer(token) {
+                assert_eq!(answer.result(), length as i64);
+                writing = None;
+            }
+        }
+        if writing.is_none() && sent < TOTAL {
+            let length = next(100_000).min(TOTAL - sent);
+            buffer.clear();
+            buffer.extend((sent..sent + length).map(byte));
+            let token = b.send(w, &[fs::WRITE, POSITION], &buffer, 0);
+            writing = Some((token, length));
+            sent += length;
+        }
+        let wish = next(90_000);
+        let part = read(&mut b, r, wish).expect("there is something").unwrap();
+        assert!(!part.is_empty());
+        for (index, &value) in part.iter().enumerate() {
+            assert_eq!(value, byte(got + index), "byte {}", got + index);
+        }
+        got += part.len();
+    }
+    assert_eq!(sent, TOTAL);
+}
