@@ -70,7 +70,8 @@ pub fn start<A: Arch>(
     for range in usable {
         kernel.boot_frames(range.first, range.count(), FrameKind::Nucleus);
     }
-    for range in free.ranges() {
+    free.sort();
+    for range in free.ranges().iter().filter(|range| range.count() > 0) {
         kernel.boot_range(range.first, range.count());
     }
     kernel.boot_frames(archive.first, archive_pages, FrameKind::User);

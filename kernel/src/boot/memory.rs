@@ -96,21 +96,23 @@ impl FreeMemory {
         }
     }
 
-    /// Take `count` frames in a row, below `limit`. They hold what they held.
+    /// Take `count` frames in a row, below `limit`, from the smallest range that has them. They hold what they held.
     pub fn take(&mut self, count: u32, limit: Frame) -> Option<Frame> {
-        for range in &mut self.ranges[..self.count] {
-            if range.count() >= count
-                && range
-                    .first
-                    .checked_add(count)
-                    .is_some_and(|end| end <= limit)
-            {
-                let first = range.first;
-                range.first += count;
-                return Some(first);
-            }
-        }
-        None
+        let range = self.ranges[..self.count]
+            .iter_mut()
+            .filter(|range| {
+                let end = range.first.checked_add(count);
+                range.count() >= count && end.is_some_and(|end| end <= limit)
+            })
+            .min_by_key(|range| range.count())?;
+        let first = range.first;
+        range.first += count;
+        Some(first)
+    }
+
+    /// The largest range first.
+    pub fn sort(&mut self) {
+        self.ranges[..self.count].sort_unstable_by_key(|range| core::cmp::Reverse(range.count()));
     }
 }
 
@@ -149,13 +151,16 @@ mod tests {
     #[test]
     fn takes_runs_below_the_limit() {
         let mut free = FreeMemory::default();
-        free.add(range(10, 14));
         free.add(range(100, 200));
+        free.add(range(10, 14));
         assert_eq!(free.take(5, 1000), Some(100));
         assert_eq!(free.take(4, 1000), Some(10));
         assert_eq!(free.take(1, 50), None);
+        free.add(range(500, 700));
+        free.sort();
+        assert_eq!(free.ranges()[0], range(500, 700));
         assert_eq!(free.take(95, 1000), Some(105));
-        assert_eq!(free.take(1, 1000), None);
+        assert_eq!(free.take(201, 1000), None);
     }
 
     #[test]
