@@ -1,1 +1,959 @@
+//! The file system as its clients see it, through the framework's bench.
 
+use crate::inode::Time;
+use crate::pool::PAGE;
+use crate::{Memory, Pool, Tmpfs};
+use cairn_abi::Error;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, at, o, s, POSITION};
+use cairn_idl::label;
+use cairn_resmgr::fake::{Answer, Bench};
+use cairn_rt::Portal;
+
+/// `vm` for tests: counts, and poisons what it is given back.
+#[derive(Default)]
+struct FakeMemory {
+    populated: usize,
+    exhausted: bool,
+    objects: Vec<(Vec<u64>, bool)>,
+}
+
+impl Memory for FakeMemory {
+    fn populate(&mut self, pages: &mut [u8]) -> bool {
+        if !self.exhausted {
+            pages.fill(0);
+            self.populated += pages.len() / PAGE;
+        }
+        !self.exhausted
+    }
+
+    fn release(&mut self, pages: &mut [u8]) {
+        pages.fill(0xdd);
+        self.populated -= pages.len() / PAGE;
+    }
+
+    fn object(&mut self, addresses: &[u8], shared: bool) -> Result<Portal, Error> {
+        let addresses = addresses
+            .chunks(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        self.objects.push((addresses, shared));
+        Ok(Portal(500 + self.objects.len() as u32))
+    }
+}
+
+type Fs = Bench<Tmpfs<FakeMemory>>;
+
+const NOW: u64 = 1_700_000_000_000_000_000;
+
+fn with_archive(archive: Vec<u8>, pages: usize, limit: usize) -> Fs {
+    // Unpopulated memory shows when it is used.
+    let arena = vec![0xee; pages * PAGE].leak();
+    let pool = Pool::new(FakeMemory::default(), archive.leak(), arena, limit);
+    let mut bench = Bench::new(Tmpfs::new(pool, Time::from_ns(NOW)), b"");
+    bench.fake.time = NOW;
+    bench
+}
+
+fn fs_() -> Fs {
+    with_archive(Vec::new(), 4096, 4096)
+}
+
+fn create(b: &mut Fs, path: &[u8]) -> u64 {
+    b.open(path, o::CREAT | o::RDWR, 0o644).unwrap()
+}
+
+fn write_at(b: &mut Fs, badge: u64, at: u64, bytes: &[u8]) -> i64 {
+    b.result(badge, &[fs::WRITE, at], bytes)
+}
+
+fn read_at(b: &mut Fs, badge: u64, at: u64, length: usize) -> Vec<u8> {
+    let answer = b.call(badge, &[fs::READ, at], b"", length).unwrap();
+    assert!(answer.result() >= 0, "{}", answer.result());
+    answer.bytes().to_vec()
+}
+
+fn put(b: &mut Fs, path: &[u8], bytes: &[u8]) {
+    let f = create(b, path);
+    assert_eq!(write_at(b, f, POSITION, bytes), bytes.len() as i64);
+    b.close(f);
+}
+
+fn get(b: &mut Fs, path: &[u8]) -> Result<Vec<u8>, i64> {
+    let f = b.open(path, o::RDONLY, 0)?;
+    let bytes = read_at(b, f, 0, 1 << 20);
+    b.close(f);
+    Ok(bytes)
+}
+
+struct Stat(Vec<u8>);
+
+impl Stat {
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap())
+    }
+    fn ino(&self) -> u64 {
+        self.word(8)
+    }
+    fn nlink(&self) -> u64 {
+        self.word(16)
+    }
+    fn mode(&self) -> u32 {
+        self.word(24) as u32
+    }
+    fn gid(&self) -> u32 {
+        self.word(32) as u32
+    }
+    fn size(&self) -> u64 {
+        self.word(48)
+    }
+    fn blocks(&self) -> u64 {
+        self.word(64)
+    }
+    fn atime(&self) -> u64 {
+        self.word(72)
+    }
+    fn mtime(&self) -> u64 {
+        self.word(88)
+    }
+}
+
+fn stat(b: &mut Fs, path: &[u8]) -> Result<Stat, i64> {
+    let answer = b
+        .call(0, &[fs::STAT, at::SYMLINK_NOFOLLOW], path, 4096)
+        .unwrap();
+    match answer.result() {
+        0 => Ok(Stat(answer.data)),
+        number => Err(number),
+    }
+}
+
+fn names(b: &mut Fs, badge: u64, room: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        let answer = b.call(badge, &[fs::READDIR], b"", room).unwrap();
+        assert!(answer.result() >= 0);
+        if answer.result() == 0 {
+            return all;
+        }
+        let bytes = answer.bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = u16::from_le_bytes([bytes[at + 16], bytes[at + 17]]) as usize;
+            let name = &bytes[at + 19..at + length];
+            let end = name.iter().position(|&byte| byte == 0).unwrap();
+            all.push(String::from_utf8(name[..end].to_vec()).unwrap());
+            at += length;
+        }
+    }
+}
+
+fn list(b: &mut Fs, path: &[u8]) -> Vec<String> {
+    let dir = b.open(path, o::DIRECTORY, 0).unwrap();
+    let all = names(b, dir, 4096);
+    b.close(dir);
+    all
+}
+
+fn two(first: &[u8], second: &[u8]) -> Vec<u8> {
+    [first, b"\0", second].concat()
+}
+
+fn rename(b: &mut Fs, from: &[u8], to: &[u8], flags: u64) -> i64 {
+    b.result(0, &[fs::RENAME, flags], &two(from, to))
+}
+
+fn mkdir(b: &mut Fs, path: &[u8]) -> i64 {
+    b.result(0, &[fs::MKDIR, 0o755], path)
+}
+
+fn symlink(b: &mut Fs, target: &[u8], path: &[u8]) -> i64 {
+    b.result(0, &[fs::SYMLINK], &two(target, path))
+}
+
+fn unlink(b: &mut Fs, path: &[u8]) -> i64 {
+    b.result(0, &[fs::UNLINK], path)
+}
+
+fn rmdir(b: &mut Fs, path: &[u8]) -> i64 {
+    b.result(0, &[fs::UNLINK, at::REMOVEDIR], path)
+}
+
+fn redirect(answer: &Answer) -> &[u8] {
+    assert_eq!(answer.result(), -REDIRECT);
+    &answer.data[..answer.words[1] as usize]
+}
+
+#[test]
+fn files_keep_what_is_written() {
+    let mut b = fs_();
+    let f = create(&mut b, b"/a");
+    assert_eq!(write_at(&mut b, f, POSITION, b"hello "), 6);
+    assert_eq!(write_at(&mut b, f, POSITION, b"world"), 5);
+    assert_eq!(read_at(&mut b, f, 0, 100), b"hello world");
+    assert_eq!(read_at(&mut b, f, POSITION, 100), b"");
+    assert_eq!(b.result(f, &[fs::SEEK, (-5i64) as u64, 2], b""), 6);
+    assert_eq!(read_at(&mut b, f, POSITION, 3), b"wor");
+    assert_eq!(b.result(f, &[fs::SEEK, 0, 1], b""), 9);
+    assert_eq!(b.result(f, &[fs::SEEK, (-1i64) as u64, 0], b""), -EINVAL);
+    // Appending ignores the position.
+    let a = b.open(b"a", o::WRONLY | o::APPEND, 0).unwrap();
+    assert_eq!(write_at(&mut b, a, POSITION, b"!"), 1);
+    assert_eq!(b.result(a, &[fs::READ, 0], b""), -EBADF);
+    assert_eq!(read_at(&mut b, f, 0, 100), b"hello world!");
+    assert_eq!(stat(&mut b, b"a").unwrap().size(), 12);
+    assert_eq!(stat(&mut b, b"a").unwrap().blocks(), 8);
+    // O_TRUNC
+    let t = b.open(b"a", o::WRONLY | o::TRUNC, 0).unwrap();
+    assert_eq!(read_at(&mut b, f, 0, 100), b"");
+    for badge in [f, a, t] {
+        b.close(badge);
+    }
+    assert_eq!(b.manager.open_files(), 0);
+}
+
+#[test]
+fn open_flags() {
+    let mut b = fs_();
+    put(&mut b, b"f", b"x");
+    assert_eq!(mkdir(&mut b, b"d"), 0);
+    assert_eq!(symlink(&mut b, b"f", b"l"), 0);
+    assert_eq!(symlink(&mut b, b"nowhere", b"dangling"), 0);
+    let exclusive = o::CREAT | o::EXCL | o::WRONLY;
+    assert_eq!(b.open(b"f", exclusive, 0o644), Err(-EEXIST));
+    assert_eq!(b.open(b"dangling", exclusive, 0o644), Err(-EEXIST));
+    assert_eq!(b.open(b"l", o::NOFOLLOW, 0), Err(-ELOOP));
+    assert!(b.open(b"l", o::NOFOLLOW | o::PATH, 0).is_ok());
+    assert_eq!(b.open(b"f", o::DIRECTORY, 0), Err(-ENOTDIR));
+    assert_eq!(b.open(b"d", o::WRONLY, 0), Err(-EISDIR));
+    assert_eq!(b.open(b"d", o::CREAT, 0o644), Err(-EISDIR));
+    assert_eq!(b.open(b"f/", o::RDONLY, 0), Err(-ENOTDIR));
+    assert_eq!(b.open(b"new/", o::CREAT | o::WRONLY, 0), Err(-EISDIR));
+    assert_eq!(b.open(b"f/x", o::RDONLY, 0), Err(-ENOTDIR));
+    assert_eq!(b.open(b"no/x", o::CREAT | o::WRONLY, 0), Err(-ENOENT));
+    assert_eq!(b.open(&[b'a'; 256], o::CREAT, 0), Err(-ENAMETOOLONG));
+    assert_eq!(b.open(&[b'a'; 4096], 0, 0), Err(-ENAMETOOLONG));
+    assert_eq!(b.open(b"a\0b", 0, 0), Err(-EINVAL));
+    // Through the link the target is made.
+    assert!(b.open(b"dangling", o::CREAT | o::WRONLY, 0o600).is_ok());
+    assert_eq!(stat(&mut b, b"nowhere").unwrap().mode(), s::IFREG | 0o600);
+    let answer = b.call(0, &[fs::OPEN, 0], b"f", 4096).unwrap();
+    assert_eq!(answer.words[1] as u32, s::IFREG | 0o644);
+    assert_eq!(answer.words[2] & fs::kind::MAPPABLE, fs::kind::MAPPABLE);
+    assert_eq!(answer.words[3], 1);
+    // A path handle neither reads nor writes.
+    let p = b.open(b"f", o::PATH, 0).unwrap();
+    assert_eq!(b.result(p, &[fs::READ, 0], b""), -EBADF);
+    assert_eq!(b.result(p, &[fs::WRITE, 0], b"x"), -EBADF);
+    assert_eq!(b.call(p, &[fs::STAT], b"", 144).unwrap().result(), 0);
+}
+
+#[test]
+fn walking() {
+    let mut b = fs_();
+    for path in [&b"a"[..], b"a/b", b"a/b/c"] {
+        assert_eq!(mkdir(&mut b, path), 0);
+    }
+    put(&mut b, b"a/b/f", b"data");
+    assert_eq!(symlink(&mut b, b"../b/./f", b"a/b/up"), 0);
+    assert_eq!(symlink(&mut b, b"b", b"a/dir"), 0);
+    assert_eq!(symlink(&mut b, b"/etc/x", b"a/abs"), 0);
+    assert_eq!(symlink(&mut b, b"loop2", b"loop1"), 0);
+    assert_eq!(symlink(&mut b, b"loop1", b"loop2"), 0);
+    for path in [
+        &b"a/b/f"[..],
+        b"/a//b///f",
+        b"a/./b/../b/f",
+        b"../../a/b/f",
+        b"a/b/up",
+        b"a/dir/up",
+        b"a/dir/../b/c/../f",
+    ] {
+        assert_eq!(get(&mut b, path), Ok(b"data".to_vec()), "{path:?}");
+    }
+    assert_eq!(get(&mut b, b"loop1"), Err(-ELOOP));
+    let answer = b.call(0, &[fs::OPEN, 0], b"a/abs/more", 4096).unwrap();
+    assert_eq!(redirect(&answer), b"/etc/x/more");
+    assert_eq!(stat(&mut b, b"a/dir").unwrap().mode() & s::IFMT, s::IFLNK);
+    assert_eq!(stat(&mut b, b"a/dir/").unwrap().mode() & s::IFMT, s::IFDIR);
+    let link = b.call(0, &[fs::READLINK], b"a/b/up", 5).unwrap();
+    assert_eq!(link.bytes(), b"../b/");
+    assert_eq!(b.result(0, &[fs::READLINK], b"a/b/f"), -EINVAL);
+    // From a directory handle.
+    let dir = b.open(b"a/b", o::DIRECTORY, 0).unwrap();
+    assert_eq!(
+        b.call(dir, &[fs::STAT], b"../b/f", 4096).unwrap().result(),
+        0
+    );
+    let path = b.call(dir, &[fs::GETPATH], b"", 4096).unwrap();
+    assert_eq!(path.bytes(), b"/a/b");
+    let path = b.call(0, &[fs::GETPATH], b"", 4096).unwrap();
+    assert_eq!(path.bytes(), b"/");
+    let f = b.open(b"a/b/f", 0, 0).unwrap();
+    assert_eq!(
+        b.call(f, &[fs::GETPATH], b"", 4096).unwrap().bytes(),
+        b"/a/b/f"
+    );
+    assert_eq!(unlink(&mut b, b"a/b/f"), 0);
+    assert_eq!(b.result(f, &[fs::GETPATH], b""), -ENOENT);
+    // A long chain of links is refused, 40 are not.
+    put(&mut b, b"n0", b"end");
+    for number in 1..=41 {
+        let target = format!("n{}", number - 1);
+        assert_eq!(
+            symlink(&mut b, target.as_bytes(), format!("n{number}").as_bytes()),
+            0
+        );
+    }
+    assert_eq!(get(&mut b, b"n40"), Ok(b"end".to_vec()));
+    assert_eq!(get(&mut b, b"n41"), Err(-ELOOP));
+}
+
+#[test]
+fn nodes_of_other_managers_redirect() {
+    let mut b = fs_();
+    let mknod = |mode: u32, rdev: u64| [fs::MKNOD, mode as u64, rdev];
+    assert_eq!(b.result(0, &mknod(s::IFCHR | 0o666, 0x103), b"null"), 0);
+    assert_eq!(b.result(0, &mknod(s::IFIFO | 0o666, 0), b"fifo"), 0);
+    assert_eq!(b.result(0, &mknod(s::IFSOCK | 0o666, 0), b"sock"), 0);
+    let answer = b.call(0, &[fs::OPEN, o::RDWR], b"null", 4096).unwrap();
+    assert_eq!(redirect(&answer), b"dev:1:3");
+    let ino = stat(&mut b, b"fifo").unwrap().ino();
+    let answer = b.call(0, &[fs::OPEN, 0], b"fifo", 4096).unwrap();
+    assert_eq!(redirect(&answer), format!("fifo:{ino}").as_bytes());
+    assert_eq!(b.open(b"sock", o::RDWR, 0), Err(-ENXIO));
+    assert!(b.open(b"null", o::PATH, 0).is_ok());
+    assert_eq!(mkdir(&mut b, b"mnt"), 0);
+    assert_eq!(mkdir(&mut b, b"mnt/below"), 0);
+    assert_eq!(b.result(0, &[fs::MOUNT_POINT, 1], b"mnt/below"), 0);
+    let answer = b
+        .call(0, &[fs::STAT], b"mnt/../mnt/below/x/", 4096)
+        .unwrap();
+    assert_eq!(redirect(&answer), b"/mnt/below/x/");
+    assert_eq!(rmdir(&mut b, b"mnt/below"), -EBUSY);
+    assert_eq!(rename(&mut b, b"mnt/below", b"x", 0), -EBUSY);
+    // The second path of two.
+    let words = [fs::RENAME, 0];
+    put(&mut b, b"f", b"");
+    let answer = b.call(0, &words, &two(b"f", b"mnt/below/g"), 4096).unwrap();
+    assert_eq!(redirect(&answer), b"/mnt/below/g");
+    assert_eq!(answer.words[2], 1);
+    assert_eq!(b.result(0, &[fs::MOUNT_POINT, 0], b"mnt/below"), 0);
+    assert!(stat(&mut b, b"mnt/below").is_ok());
+    b.label = label::make(5, 5);
+    assert_eq!(b.result(0, &[fs::MOUNT_POINT, 1], b"mnt"), -EPERM);
+    assert_eq!(b.result(0, &mknod(s::IFCHR, 1), b"c"), -EPERM);
+}
+
+#[test]
+fn links_and_removal() {
+    let mut b = fs_();
+    put(&mut b, b"f", b"content");
+    assert_eq!(b.result(0, &[fs::LINK], &two(b"f", b"g")), 0);
+    assert_eq!(stat(&mut b, b"f").unwrap().nlink(), 2);
+    assert_eq!(b.result(0, &[fs::LINK], &two(b"f", b"g")), -EEXIST);
+    let open = b.open(b"f", o::RDWR, 0).unwrap();
+    assert_eq!(unlink(&mut b, b"f"), 0);
+    assert_eq!(unlink(&mut b, b"f"), -ENOENT);
+    assert_eq!(get(&mut b, b"g"), Ok(b"content".to_vec()));
+    assert_eq!(unlink(&mut b, b"g"), 0);
+    // Still there for who has it open.
+    assert_eq!(write_at(&mut b, open, 7, b" kept"), 5);
+    assert_eq!(read_at(&mut b, open, 0, 100), b"content kept");
+    assert_eq!(b.server.pool.usage().0, 1);
+    b.close(open);
+    assert_eq!(b.server.pool.usage().0, 0);
+    assert_eq!(b.server.inodes.count(), 1);
+    assert_eq!(mkdir(&mut b, b"d"), 0);
+    assert_eq!(mkdir(&mut b, b"d/e"), 0);
+    assert_eq!(stat(&mut b, b"d").unwrap().nlink(), 3);
+    assert_eq!(stat(&mut b, b"d").unwrap().size(), 60);
+    assert_eq!(b.result(0, &[fs::LINK], &two(b"d", b"h")), -EPERM);
+    assert_eq!(rmdir(&mut b, b"d"), -ENOTEMPTY);
+    assert_eq!(unlink(&mut b, b"d"), -EISDIR);
+    assert_eq!(rmdir(&mut b, b"d/e/."), -EINVAL);
+    assert_eq!(rmdir(&mut b, b"d/e/.."), -ENOTEMPTY);
+    assert_eq!(rmdir(&mut b, b"/"), -EBUSY);
+    let e = b.open(b"d/e", o::DIRECTORY, 0).unwrap();
+    assert_eq!(rmdir(&mut b, b"d/e/"), 0);
+    // A removed directory takes nothing and shows nothing.
+    assert_eq!(b.result(e, &[fs::MKDIR, 0o755], b"x"), -ENOENT);
+    assert!(names(&mut b, e, 1000).is_empty());
+    assert_eq!(b.call(e, &[fs::STAT], b"..", 4096).unwrap().result(), 0);
+    assert_eq!(rmdir(&mut b, b"d"), 0);
+    assert_eq!(b.result(e, &[fs::STAT], b".."), -ENOENT);
+    b.close(e);
+    assert_eq!(stat(&mut b, b"/").unwrap().nlink(), 2);
+    assert_eq!(b.server.inodes.count(), 1);
+    // O_TMPFILE and giving it a name.
+    let t = b.open(b"/", o::TMPFILE | o::RDWR, 0o600).unwrap();
+    assert_eq!(write_at(&mut b, t, 0, b"t"), 1);
+    b.close(t);
+    assert_eq!(b.server.inodes.count(), 1);
+}
+
+#[test]
+fn renaming() {
+    let mut b = fs_();
+    put(&mut b, b"a", b"A");
+    put(&mut b, b"b", b"B");
+    for dir in [&b"d"[..], b"d/e", b"empty"] {
+        assert_eq!(mkdir(&mut b, dir), 0);
+    }
+    assert_eq!(rename(&mut b, b"a", b"b", 1), -EEXIST);
+    assert_eq!(rename(&mut b, b"a", b"b", 0), 0);
+    assert_eq!(get(&mut b, b"b"), Ok(b"A".to_vec()));
+    assert_eq!(get(&mut b, b"a"), Err(-ENOENT));
+    assert_eq!(rename(&mut b, b"a", b"x", 0), -ENOENT);
+    assert_eq!(rename(&mut b, b"b", b"d", 0), -EISDIR);
+    assert_eq!(rename(&mut b, b"d", b"b", 0), -ENOTDIR);
+    assert_eq!(rename(&mut b, b"d", b"d/e/f", 0), -EINVAL);
+    assert_eq!(rename(&mut b, b"d/e", b"d", 0), -ENOTEMPTY);
+    assert_eq!(rename(&mut b, b"empty", b"d", 0), -ENOTEMPTY);
+    assert_eq!(rename(&mut b, b"d", b"empty", 0), 0);
+    assert_eq!(list(&mut b, b"empty"), [".", "..", "e"]);
+    assert_eq!(stat(&mut b, b"/").unwrap().nlink(), 3);
+    assert_eq!(rename(&mut b, b"empty/e", b"e/", 0), 0);
+    assert_eq!(stat(&mut b, b"/").unwrap().nlink(), 4);
+    assert_eq!(stat(&mut b, b"empty").unwrap().nlink(), 2);
+    let e = b.open(b"e", 0, 0).unwrap();
+    assert_eq!(b.call(e, &[fs::GETPATH], b"", 99).unwrap().bytes(), b"/e");
+    assert_eq!(rename(&mut b, b"b", b"c/", 0), -ENOTDIR);
+    assert_eq!(rename(&mut b, b"b", b".", 0), -EBUSY);
+    // Two names of one file: nothing happens.
+    assert_eq!(b.result(0, &[fs::LINK], &two(b"b", b"b2")), 0);
+    assert_eq!(rename(&mut b, b"b", b"b2", 0), 0);
+    assert!(stat(&mut b, b"b").is_ok());
+    // Exchange, also of different kinds.
+    put(&mut b, b"e/in", b"I");
+    assert_eq!(rename(&mut b, b"e", b"b", 2), 0);
+    assert_eq!(get(&mut b, b"e"), Ok(b"A".to_vec()));
+    assert_eq!(get(&mut b, b"b/in"), Ok(b"I".to_vec()));
+    assert_eq!(rename(&mut b, b"b", b"none", 2), -ENOENT);
+    assert_eq!(rename(&mut b, b"b", b"none", 3), -EINVAL);
+    assert_eq!(rename(&mut b, b"b", b"none", 4), -EINVAL);
+    // The new path from another handle.
+    let to = b.open(b"empty", 0, 0).unwrap();
+    b.fake.own.insert(33, to);
+    let words = [fs::RENAME, 0, 0, 0, 0, 0, 0, 33];
+    assert_eq!(b.result(0, &words, &two(b"e", b"moved")), 0);
+    assert_eq!(get(&mut b, b"empty/moved"), Ok(b"A".to_vec()));
+    let words = [fs::RENAME, 0, 0, 0, 0, 0, 0, 44];
+    assert_eq!(b.result(0, &words, &two(b"b2", b"moved")), -EXDEV);
+    assert_eq!(b.fake.closed, [Portal(33), Portal(44)]);
+    // A replaced open file lives on.
+    put(&mut b, b"old", b"old");
+    put(&mut b, b"new", b"new");
+    let old = b.open(b"old", 0, 0).unwrap();
+    assert_eq!(rename(&mut b, b"new", b"old", 0), 0);
+    assert_eq!(read_at(&mut b, old, 0, 9), b"old");
+    assert_eq!(get(&mut b, b"old"), Ok(b"new".to_vec()));
+}
+
+#[test]
+fn directories_list_the_newest_first() {
+    let mut b = fs_();
+    for name in [&b"one"[..], b"two", b"three"] {
+        put(&mut b, name, b"");
+    }
+    assert_eq!(list(&mut b, b"/"), [".", "..", "three", "two", "one"]);
+    assert_eq!(rename(&mut b, b"one", b"uno", 0), 0);
+    assert_eq!(list(&mut b, b"/"), [".", "..", "uno", "three", "two"]);
+    let dir = b.open(b"/", 0, 0).unwrap();
+    assert_eq!(b.result(dir, &[fs::READ, 0], b""), -EISDIR);
+    assert_eq!(
+        b.call(dir, &[fs::READDIR], b"", 20).unwrap().result(),
+        -EINVAL
+    );
+    // One by one, with removal of what was seen.
+    let mut seen = Vec::new();
+    loop {
+        let answer = b.call(dir, &[fs::READDIR], b"", 32).unwrap();
+        if answer.result() == 0 {
+            break;
+        }
+        let end = answer.bytes()[19..].iter().position(|&c| c == 0).unwrap();
+        let name = answer.bytes()[19..19 + end].to_vec();
+        if name[0] != b'.' {
+            assert_eq!(unlink(&mut b, &name), 0);
+        }
+        seen.push(String::from_utf8(name).unwrap());
+    }
+    assert_eq!(seen, [".", "..", "uno", "three", "two"]);
+    assert_eq!(b.result(dir, &[fs::SEEK, 0, 0], b""), 0);
+    assert_eq!(names(&mut b, dir, 1000), [".", ".."]);
+}
+
+#[test]
+fn a_hundred_thousand_entries() {
+    let mut b = fs_();
+    assert_eq!(mkdir(&mut b, b"big"), 0);
+    let dir = b.open(b"big", 0, 0).unwrap();
+    let words = [fs::MKNOD, (s::IFREG | 0o644) as u64];
+    for number in 0..100_000 {
+        assert_eq!(
+            b.result(dir, &words, format!("file-{number}").as_bytes()),
+            0
+        );
+    }
+    assert_eq!(stat(&mut b, b"big").unwrap().size(), 40 + 20 * 100_000);
+    let all = names(&mut b, dir, 32768);
+    assert_eq!(all.len(), 100_002);
+    assert_eq!(all[2], "file-99999");
+    for number in (0..100_000).rev() {
+        assert_eq!(
+            b.result(dir, &[fs::UNLINK], format!("file-{number}").as_bytes()),
+            0
+        );
+    }
+    assert_eq!(rmdir(&mut b, b"big"), 0);
+}
+
+#[test]
+fn sparse_files() {
+    let mut b = fs_();
+    let f = create(&mut b, b"s");
+    let gib = 1u64 << 30;
+    assert_eq!(write_at(&mut b, f, gib - 1, b"x"), 1);
+    assert_eq!(write_at(&mut b, f, 500 << 20, b"middle"), 6);
+    let status = stat(&mut b, b"s").unwrap();
+    assert_eq!((status.size(), status.blocks()), (gib, 16));
+    assert_eq!(read_at(&mut b, f, gib - 3, 10), b"\0\0x");
+    let data = read_at(&mut b, f, (500 << 20) - 10_000, 20_000);
+    assert_eq!(&data[10_000..10_006], b"middle");
+    assert!(data[..10_000]
+        .iter()
+        .chain(&data[10_006..])
+        .all(|&x| x == 0));
+    let seek = |b: &mut Fs, at: u64, whence: u64| b.result(f, &[fs::SEEK, at, whence], b"");
+    assert_eq!(seek(&mut b, 0, 3), 500 << 20);
+    assert_eq!(seek(&mut b, 0, 4), 0);
+    assert_eq!(seek(&mut b, (500 << 20) + 5, 3), (500 << 20) + 5);
+    assert_eq!(seek(&mut b, 500 << 20, 4), (500 << 20) + 4096);
+    assert_eq!(seek(&mut b, 501 << 20, 3), (gib - 4096) as i64);
+    assert_eq!(seek(&mut b, gib - 1, 4), gib as i64);
+    assert_eq!(seek(&mut b, gib, 3), -ENXIO);
+    // Punching takes pages and zeroes parts of pages.
+    assert_eq!(write_at(&mut b, f, 0, &[7; 3 * PAGE]), 3 * PAGE as i64);
+    let punch = [fs::ALLOCATE, 3, 100, 2 * PAGE as u64];
+    assert_eq!(b.result(f, &punch, b""), 0);
+    let data = read_at(&mut b, f, 0, 3 * PAGE);
+    assert!(data[..100].iter().all(|&x| x == 7));
+    assert!(data[100..100 + 2 * PAGE].iter().all(|&x| x == 0));
+    assert!(data[100 + 2 * PAGE..].iter().all(|&x| x == 7));
+    assert_eq!(stat(&mut b, b"s").unwrap().blocks(), 32);
+    // Cutting and growing again shows zeroes.
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 50], b""), 0);
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 10_000], b""), 0);
+    let data = read_at(&mut b, f, 0, 20_000);
+    assert_eq!(data.len(), 10_000);
+    assert!(data[..50].iter().all(|&x| x == 7) && data[50..].iter().all(|&x| x == 0));
+    assert_eq!(b.result(f, &[fs::ALLOCATE, 0, 0, 40_000], b""), 0);
+    let status = stat(&mut b, b"s").unwrap();
+    assert_eq!((status.size(), status.blocks()), (40_000, 80));
+    assert_eq!(b.result(f, &[fs::ALLOCATE, 0x10, 0, 1], b""), -EOPNOTSUPP);
+    b.close(f);
+    assert_eq!(unlink(&mut b, b"s"), 0);
+    assert_eq!(b.server.pool.usage().0, 0);
+}
+
+#[test]
+fn a_full_file_system_says_so() {
+    let mut b = with_archive(Vec::new(), 64, 10);
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, &[1; 12 * PAGE]), 10 * PAGE as i64);
+    assert_eq!(write_at(&mut b, f, POSITION, b"over"), 4, "over old data");
+    assert_eq!(write_at(&mut b, f, 11 * PAGE as u64, b"x"), -ENOSPC);
+    assert_eq!(
+        b.result(f, &[fs::ALLOCATE, 0, 0, 11 * PAGE as u64], b""),
+        -ENOSPC
+    );
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 0], b""), 0);
+    assert_eq!(write_at(&mut b, f, 0, &[2; PAGE]), PAGE as i64);
+    // No memory of `vm`: what is warm is used, then it is full.
+    let mut b = with_archive(Vec::new(), 256, 256);
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, &[1; PAGE]), PAGE as i64);
+    b.server.pool.memory().exhausted = true;
+    assert_eq!(write_at(&mut b, f, 0, &[1; 100 * PAGE]), 64 * PAGE as i64);
+    assert_eq!(write_at(&mut b, f, 64 * PAGE as u64, b"x"), -ENOSPC);
+}
+
+#[test]
+fn old_content_never_shows() {
+    let mut b = with_archive(Vec::new(), 4096, 4096);
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, &[0x55; 64 * PAGE]), 64 * PAGE as i64);
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 0], b""), 0);
+    let g = create(&mut b, b"g");
+    for at in [10u64, 5000, 100_000, 16_384 - 5] {
+        assert_eq!(write_at(&mut b, g, at, &[1; 10]), 10);
+    }
+    let data = read_at(&mut b, g, 0, 200_000);
+    assert!(data.iter().all(|&x| x < 2));
+    assert_eq!(data.iter().filter(|&&x| x == 1).count(), 40);
+    // Given back and used again.
+    let h = create(&mut b, b"h");
+    let length = 3000 * PAGE;
+    assert_eq!(write_at(&mut b, h, 0, &vec![9; length]), length as i64);
+    assert_eq!(b.result(h, &[fs::TRUNCATE, 0], b""), 0);
+    assert!(b.server.pool.memory().populated < 1200 + 64);
+    assert_eq!(b.result(h, &[fs::ALLOCATE, 0, 0, length as u64], b""), 0);
+    assert!(read_at(&mut b, h, 0, length).iter().all(|&x| x == 0));
+}
+
+/// Random writes, cuts and holes agree with a plain vector.
+#[test]
+fn agrees_with_a_model() {
+    let mut b = fs_();
+    let f = create(&mut b, b"model");
+    let mut model: Vec<u8> = Vec::new();
+    let mut random = 7u64;
+    let mut next = |most: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % most
+    };
+    for step in 0..3000u32 {
+        let at = next(300_000) as usize;
+        match next(10) {
+            0 => {
+                assert_eq!(b.result(f, &[fs::TRUNCATE, at as u64], b""), 0);
+                model.resize(at, 0);
+            }
+            1 => {
+                let length = next(50_000) as usize + 1;
+                let punch = [fs::ALLOCATE, 3, at as u64, length as u64];
+                assert_eq!(b.result(f, &punch, b""), 0);
+                let end = (at + length).min(model.len());
+                if at < end {
+                    model[at..end].fill(0);
+                }
+            }
+            2..=5 => {
+                let length = next(30_000) as usize;
+                let bytes = vec![step as u8 | 1; length];
+                assert_eq!(write_at(&mut b, f, at as u64, &bytes), length as i64);
+                if length != 0 {
+                    if model.len() < at + length {
+                        model.resize(at + length, 0);
+                    }
+                    model[at..at + length].copy_from_slice(&bytes);
+                }
+            }
+            _ => {
+                let length = next(60_000) as usize;
+                let end = (at + length).min(model.len());
+                let wanted = if at < end { &model[at..end] } else { &[] };
+                assert_eq!(read_at(&mut b, f, at as u64, length), wanted);
+            }
+        }
+    }
+    assert_eq!(read_at(&mut b, f, 0, 1 << 20), model);
+    let pages = b.server.pool.usage().0;
+    b.close(f);
+    assert_eq!(unlink(&mut b, b"model"), 0);
+    assert!(pages > 0 && b.server.pool.usage().0 == 0);
+}
+
+#[test]
+fn permissions() {
+    let mut b = fs_();
+    put(&mut b, b"secret", b"s");
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o640], b"secret"), 0);
+    assert_eq!(b.result(0, &[fs::CHOWN, 10, 20], b"secret"), 0);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o1777], b"tmp"), 0);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o700], b"closed"), 0);
+    b.label = label::make(11, 21);
+    assert_eq!(b.open(b"secret", 0, 0), Err(-EACCES));
+    assert_eq!(b.open(b"closed/x", 0, 0), Err(-EACCES));
+    assert_eq!(b.open(b"new", o::CREAT | o::WRONLY, 0o644), Err(-EACCES));
+    b.fake.groups = vec![20];
+    assert!(b.open(b"secret", 0, 0).is_ok());
+    assert_eq!(b.open(b"secret", o::RDWR, 0), Err(-EACCES));
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o666], b"secret"), -EPERM);
+    let access = |want: u64, label: u64| [fs::ACCESS, want, 0, label];
+    assert_eq!(b.result(0, &access(4, b.label), b"secret"), 0);
+    assert_eq!(b.result(0, &access(2, b.label), b"secret"), -EACCES);
+    assert_eq!(b.result(0, &access(7, 0), b"tmp"), 0);
+    assert_eq!(b.result(0, &access(1, 0), b"secret"), -EACCES);
+    // The sticky directory.
+    put(&mut b, b"tmp/mine", b"");
+    b.label = label::make(12, 22);
+    assert_eq!(unlink(&mut b, b"tmp/mine"), -EPERM);
+    assert_eq!(rename(&mut b, b"tmp/mine", b"tmp/yours", 0), -EPERM);
+    assert_eq!(b.result(0, &[fs::CHOWN, 12, 12], b"tmp/mine"), -EPERM);
+    b.label = label::make(11, 21);
+    assert_eq!(b.result(0, &[fs::CHOWN, 11, 20], b"tmp/mine"), 0);
+    assert_eq!(b.result(0, &[fs::CHOWN, 11, 77], b"tmp/mine"), -EPERM);
+    // Writing takes set-user-id away.
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o4755], b"tmp/mine"), 0);
+    let f = b.open(b"tmp/mine", o::WRONLY, 0).unwrap();
+    assert_eq!(stat(&mut b, b"tmp/mine").unwrap().mode() & 0o7777, 0o4755);
+    assert_eq!(write_at(&mut b, f, 0, b"x"), 1);
+    assert_eq!(stat(&mut b, b"tmp/mine").unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(unlink(&mut b, b"tmp/mine"), 0);
+    // Set-group-id directories give their group on.
+    b.label = 0;
+    assert_eq!(b.result(0, &[fs::CHOWN, 0, 99], b"tmp"), 0);
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o3777], b"tmp"), 0);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"tmp/sub"), 0);
+    let status = stat(&mut b, b"tmp/sub").unwrap();
+    assert_eq!((status.gid(), status.mode()), (99, s::IFDIR | 0o2755));
+}
+
+#[test]
+fn times() {
+    let mut b = fs_();
+    put(&mut b, b"f", b"x");
+    let second = 1_000_000_000;
+    let start = NOW / second;
+    b.fake.time = NOW + 10 * second;
+    assert_eq!(get(&mut b, b"f"), Ok(b"x".to_vec()));
+    assert_eq!(stat(&mut b, b"f").unwrap().atime(), start + 10);
+    b.fake.time = NOW + 20 * second;
+    assert_eq!(get(&mut b, b"f"), Ok(b"x".to_vec()));
+    assert_eq!(stat(&mut b, b"f").unwrap().atime(), start + 10, "relatime");
+    b.fake.time = NOW + 100_000 * second;
+    assert_eq!(get(&mut b, b"f"), Ok(b"x".to_vec()));
+    assert_eq!(stat(&mut b, b"f").unwrap().atime(), start + 100_000);
+    let (now, omit) = (0x3fff_ffff, 0x3fff_fffe);
+    assert_eq!(b.result(0, &[fs::UTIMENS, 1, omit, 500, 7], b"f"), 0);
+    let status = stat(&mut b, b"f").unwrap();
+    assert_eq!((status.atime(), status.mtime()), (start + 100_000, 500));
+    assert_eq!(status.word(96), 7);
+    assert_eq!(b.result(0, &[fs::UTIMENS, 0, 0, 0, second], b"f"), -EINVAL);
+    b.label = label::make(9, 9);
+    assert_eq!(b.result(0, &[fs::UTIMENS, 0, now, 0, now], b"f"), -EACCES);
+    assert_eq!(b.result(0, &[fs::UTIMENS, 0, 0, 0, 0], b"f"), -EPERM);
+}
+
+#[test]
+fn memory_objects() {
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    assert_eq!(
+        write_at(&mut b, f, 2 * PAGE as u64, &[1; PAGE]),
+        PAGE as i64
+    );
+    let map = |b: &mut Fs, shared: u64| {
+        b.call(f, &[fs::MMAP, 0, 3 * PAGE as u64, shared], b"", 0)
+            .unwrap()
+    };
+    let answer = map(&mut b, 0);
+    assert_eq!((answer.words[0], answer.words[7]), (3, 501));
+    let (addresses, shared) = b.server.pool.memory().objects[0].clone();
+    assert!(!shared && addresses[0] == 0 && addresses[1] == 0 && addresses[2] != 0);
+    // The same pages: the same object.
+    assert_eq!(map(&mut b, 0).words[7], 501);
+    // Shared and writable: no holes, a new object.
+    assert_eq!(map(&mut b, 1).words[7], 502);
+    let (addresses, shared) = b.server.pool.memory().objects[1].clone();
+    assert!(shared && addresses.iter().all(|&address| address != 0));
+    assert_eq!(map(&mut b, 0).words[7], 502);
+    assert_eq!(b.fake.closed, [Portal(501)]);
+    // Writing over changes nothing, new pages do.
+    assert_eq!(write_at(&mut b, f, 0, &[2; PAGE]), PAGE as i64);
+    assert_eq!(map(&mut b, 0).words[7], 502);
+    assert_eq!(write_at(&mut b, f, 3 * PAGE as u64, b"x"), 1);
+    assert_eq!(b.fake.closed.len(), 2);
+    assert_eq!(map(&mut b, 0).words[0], 4);
+    // Pages that may be mapped are not used for other files.
+    let warm = b.server.pool.warm_pages();
+    b.close(f);
+    assert_eq!(unlink(&mut b, b"f"), 0);
+    assert_eq!(b.server.pool.warm_pages(), warm);
+    assert_eq!(b.server.pool.usage().0, 0);
+    // Rights.
+    put(&mut b, b"g", b"g");
+    let r = b.open(b"g", 0, 0).unwrap();
+    assert_eq!(b.result(r, &[fs::MMAP, 0, 1, 1], b""), -EACCES);
+    let w = b.open(b"g", o::WRONLY, 0).unwrap();
+    assert_eq!(b.result(w, &[fs::MMAP, 0, 1, 0], b""), -EACCES);
+}
+
+#[test]
+fn locks() {
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    let g = b.open(b"f", o::RDWR, 0).unwrap();
+    let lock = |command: u64, kind: u64, pid: u64| [fs::LOCK, command, kind, 0, 10, pid];
+    assert_eq!(b.result(f, &lock(1, 1, 100), b""), 0);
+    assert_eq!(b.result(g, &lock(1, 0, 200), b""), -EAGAIN);
+    let got = b.call(g, &lock(0, 1, 200), b"", 0).unwrap();
+    assert_eq!(got.words[..5], [0, 1, 0, 10, 100]);
+    let waiting = b.send(g, &lock(2, 1, 200), b"", 0);
+    assert_eq!(b.answer(waiting), None);
+    let more = [fs::LOCK, 1, 1, 50, 1, 200];
+    assert_eq!(b.result(g, &more, b""), 0);
+    // 200 waits for 100; 100 must not wait for 200. (A request of 200 while it waits is another thread's.)
+    assert_eq!(b.result(f, &lock(1, 2, 100), b""), 0);
+    assert_eq!(b.answer(waiting).unwrap().result(), 0);
+    b.close(g);
+    assert_eq!(b.result(f, &lock(1, 1, 100), b""), 0);
+    // flock between two open files, released by the last close.
+    let h = b.open(b"f", 0, 0).unwrap();
+    assert_eq!(b.result(f, &[fs::FLOCK, 2], b""), 0);
+    assert_eq!(b.result(h, &[fs::FLOCK, 1 | 4], b""), -EAGAIN);
+    let waiting = b.send(h, &[fs::FLOCK, 1], b"", 0);
+    b.close(f);
+    assert_eq!(b.answer(waiting).unwrap().result(), 0);
+}
+
+#[test]
+fn hostile_requests_are_refused() {
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    assert_eq!(b.result(f + 1, &[fs::READ, 0], b""), -EBADF);
+    assert_eq!(b.result(f | 5 << 40, &[fs::READ, 0], b""), -EBADF);
+    let old = f;
+    b.close(f);
+    assert_eq!(b.result(old, &[fs::READ, 0], b""), -EBADF);
+    let again = create(&mut b, b"f");
+    assert_ne!(again, old);
+    assert_eq!(b.result(old, &[fs::READ, 0], b""), -EBADF);
+    assert_eq!(b.result(0, &[fs::READ, 0], b""), -EBADF);
+    assert_eq!(b.result(again, &[9999], b""), -ENOSYS);
+    let mut random = 3u64;
+    for _ in 0..300_000 {
+        let mut word = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            match random % 4 {
+                0 => random >> 32,
+                1 => random % 8,
+                2 => random % 70_000,
+                _ => random,
+            }
+        };
+        let operation = word() % 52;
+        let words = [operation, word(), word(), word(), word(), word(), 0, 0];
+        let badge = if word() % 2 == 0 { again } else { 0 };
+        let path: &[u8] = match word() % 5 {
+            0 => b"f",
+            1 => b"",
+            2 => b"f\0g",
+            3 => b"d/../../x",
+            _ => b"../././d",
+        };
+        let length = (word() % 5000) as usize;
+        let token = b.send(badge, &words, path, length);
+        if let Some(answer) = b.answer(token) {
+            for badge in answer.minted {
+                b.close(badge);
+            }
+        } else {
+            b.interrupt(token);
+            assert!(b.answer(token).is_some());
+        }
+    }
+    assert_eq!(b.manager.waiting_requests(), 0);
+    assert_eq!(b.manager.open_files(), 1);
+}
+
+// ---- the archive
+
+struct Maker(Vec<u8>, u32);
+
+impl Maker {
+    fn add(&mut self, name: &str, mode: u32, data: &[u8], aligned: bool) {
+        self.1 += 1;
+        self.link(name, mode, data, aligned, self.1, 1);
+    }
+
+    fn link(&mut self, name: &str, mode: u32, data: &[u8], aligned: bool, ino: u32, links: u32) {
+        let a = &mut self.0;
+        let mut padded = name.len() + 1;
+        while aligned && (a.len() + 110 + padded).next_multiple_of(4) % PAGE != 0 {
+            padded += 1;
+        }
+        let fields = [
+            ino,
+            mode,
+            3,
+            4,
+            links,
+            1234,
+            data.len() as u32,
+            0,
+            0,
+            5,
+            1,
+            padded as u32,
+            0,
+        ];
+        a.extend(b"070701");
+        for field in fields {
+            a.extend(format!("{field:08x}").bytes());
+        }
+        let end = a.len() + padded;
+        a.extend(name.bytes());
+        a.resize(end.next_multiple_of(4), 0);
+        a.extend(data);
+        let end = a.len().next_multiple_of(4);
+        a.resize(end, 0);
+    }
+}
+
+#[test]
+fn the_archive_becomes_the_first_tree() {
+    let mut m = Maker(Vec::new(), 0);
+    let big: Vec<u8> = (0..3 * PAGE + 77).map(|x| (x / 64) as u8).collect();
+    m.add("cairn", s::IFDIR | 0o755, b"", false);
+    m.add("etc", s::IFDIR | 0o750, b"", false);
+    m.add("etc/early", s::IFREG | 0o600, &big, true);
+    m.add("cairn/vm", s::IFREG | 0o755, &big, true);
+    let kept = m.0.len();
+    m.add("bin/busybox", s::IFREG | 0o4755, &big, true);
+    m.add("bin/small", s::IFREG | 0o644, b"little", false);
+    m.add("bin/sh", s::IFLNK | 0o777, b"busybox", false);
+    m.add("etc/console", s::IFCHR | 0o600, b"", false);
+    m.link("bin/one", s::IFREG | 0o644, b"", false, 900, 2);
+    m.link("bin/two", s::IFREG | 0o644, b"both", true, 900, 2);
+    m.add("TRAILER!!!", 0, b"", false);
+    m.0.resize(m.0.len().next_multiple_of(512) + 3 * PAGE, 0);
+    let before = m.0.clone();
+    let mut b = with_archive(m.0, 256, 256);
+    let filled = b.server.fill(Time::from_ns(NOW));
+    assert_eq!(filled.nodes, 8);
+    assert_eq!(filled.adopted, 3 + 4 + 1);
+    assert_eq!((filled.refused, filled.damaged), (0, false));
+    // What others read is as it was.
+    assert_eq!(b.server.pool.archive()[..kept], before[..kept]);
+    assert_eq!(stat(&mut b, b"cairn").err(), Some(-ENOENT));
+    for path in [&b"etc/early"[..], b"bin/busybox", b"bin/sh"] {
+        assert_eq!(get(&mut b, path), Ok(big.clone()));
+    }
+    assert_eq!(get(&mut b, b"bin/small"), Ok(b"little".to_vec()));
+    assert_eq!(get(&mut b, b"bin/one"), Ok(b"both".to_vec()));
+    assert_eq!(stat(&mut b, b"bin/two").unwrap().nlink(), 2);
+    let status = stat(&mut b, b"bin/busybox").unwrap();
+    assert_eq!(status.mode(), s::IFREG | 0o4755);
+    assert_eq!(
+        (status.mtime(), status.gid(), status.blocks()),
+        (1234, 4, 32)
+    );
+    assert_eq!(stat(&mut b, b"etc").unwrap().mode(), s::IFDIR | 0o750);
+    assert_eq!(stat(&mut b, b"etc").unwrap().mtime(), 1234);
+    assert_eq!(stat(&mut b, b"etc/console").unwrap().word(40), 0x501);
+    assert_eq!(list(&mut b, b"etc"), [".", "..", "console", "early"]);
+    // Tails are zero, so that growing shows nothing of the archive.
+    let f = b.open(b"bin/busybox", o::RDWR, 0).unwrap();
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 4 * PAGE as u64], b""), 0);
+    assert!(read_at(&mut b, f, big.len() as u64, PAGE)
+        .iter()
+        .all(|&x| x == 0));
+    // Free pages of the archive serve other files.
+    assert!(b.server.pool.warm_pages() >= 2);
+    put(&mut b, b"more", &vec![5; 100 * PAGE]);
+    assert_eq!(get(&mut b, b"more"), Ok(vec![5; 100 * PAGE]));
+    assert_eq!(b.server.pool.archive()[..kept], before[..kept]);
+    // A damaged archive gives what lies before the damage.
+    let mut broken = before;
+    broken.truncate(kept + 50);
+    let mut b = with_archive(broken, 16, 16);
+    assert!(b.server.fill(Time::from_ns(NOW)).damaged);
+    assert_eq!(get(&mut b, b"etc/early"), Ok(big));
+}
