@@ -26,18 +26,12 @@ static HEAP_READY: AtomicBool = AtomicBool::new(false);
 
 impl Boot {
     pub fn new(archive_len: u64, archive_frame: u64, command_line_len: u64) -> Boot {
-        let heap = prepare_heap().unwrap_or(0);
-        let mut free = Vec::new();
-        while let Ok(words) = MEMORY.service(memory::RANGE, &[free.len() as u64]) {
-            free.push(FrameRange {
-                first: words[0],
-                count: words[1],
-            });
-        }
-        if let Some(range) = free.first_mut() {
+        let heap = prepare_heap().unwrap_or_default();
+        let mut free: Vec<FrameRange> = ranges().collect();
+        if let Some(range) = free.iter_mut().find(|r| r.first == heap.first) {
             *range = FrameRange {
-                first: range.first + heap,
-                count: range.count - heap,
+                first: range.first + heap.count,
+                count: range.count - heap.count,
             };
         }
         Boot {
@@ -47,7 +41,7 @@ impl Boot {
                 command_line_len as usize,
             )),
             free: RefCell::new(free),
-            used: Cell::new(heap),
+            used: Cell::new(heap.count),
         }
     }
 
@@ -80,31 +74,40 @@ impl Boot {
     }
 }
 
-/// Maps the heap's one piece from the front of the first free range; returns how many frames that took.
-fn prepare_heap() -> Option<u64> {
-    let range = MEMORY.service(memory::RANGE, &[0]).ok()?;
+/// The free ranges of the machine, as the nucleus tells them.
+fn ranges() -> impl Iterator<Item = FrameRange> {
+    (0..).map_while(|index| {
+        let words = MEMORY.service(memory::RANGE, &[index]).ok()?;
+        Some(FrameRange {
+            first: words[0],
+            count: words[1],
+        })
+    })
+}
+
+/// Maps the heap's one piece from the front of the first range that is large enough; returns the frames that it took.
+fn prepare_heap() -> Option<FrameRange> {
     let (pages, tables) = (HEAP_SIZE / PAGE, 6);
-    if range[1] < pages + tables {
-        return None;
-    }
+    let first = ranges().find(|r| r.count >= pages + tables)?.first;
+    let space = init_slot::SPACE as u64;
     MEMORY
-        .service(
-            memory::GIVE_TABLES,
-            &[init_slot::SPACE as u64, range[0], tables],
-        )
+        .service(memory::GIVE_TABLES, &[space, first, tables])
         .ok()?;
     for page in 0..pages {
         let words = [
             init_slot::SPACE as u64,
             HEAP + page * PAGE,
-            range[0] + tables + page,
+            first + tables + page,
             1,
             prot::READ | prot::WRITE | map::ZERO,
         ];
         MEMORY.service(memory::MAP, &words).ok()?;
     }
     HEAP_READY.store(true, Ordering::Relaxed);
-    Some(pages + tables)
+    Some(FrameRange {
+        first,
+        count: pages + tables,
+    })
 }
 
 /// The heap's source: the prepared piece, once. It is sized for any sane manifest; beyond it init runs out of memory and says so.
