@@ -3,6 +3,7 @@
 #![no_std]
 
 pub mod channel;
+pub mod entropy;
 pub mod gate;
 #[cfg(target_os = "none")]
 pub mod heap;

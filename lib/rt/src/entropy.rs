@@ -1,0 +1,29 @@
+//! Unpredictable words from the processor, for seeding generators.
+
+use core::arch::x86_64::{__cpuid, _rdtsc};
+
+/// A word of the processor's random generator, if it has one that works.
+pub fn hardware() -> Option<u64> {
+    if __cpuid(1).ecx & 1 << 30 == 0 {
+        return None;
+    }
+    // The manual: a failure is temporary, and ten in a row mean that the generator is broken.
+    for _ in 0..10 {
+        let word: u64;
+        let valid: u8;
+        // SAFETY: the processor has the instruction; it writes the two registers and the flags only.
+        unsafe {
+            core::arch::asm!("rdrand {}", "setc {}", out(reg) word, out(reg_byte) valid, options(nomem, nostack));
+        }
+        if valid != 0 {
+            return Some(word);
+        }
+    }
+    None
+}
+
+/// The time-stamp counter: its low bits when something happens are hard to guess from outside.
+pub fn cycles() -> u64 {
+    // SAFETY: reading the time-stamp counter has no effect on memory.
+    unsafe { _rdtsc() }
+}
