@@ -1,2 +1,12 @@
+//! `/dev`: a fixed table of names ([`table`]), the memory devices behind some of them ([`server`]), and the random generator ([`chacha`], [`random`]).
+//! Terminals are served by `tty`, to which their names redirect when they are opened. The scheme `dev:MAJOR:MINOR`, which device nodes of
+//! other file systems redirect to, leads to the same devices.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod chacha;
+pub mod random;
+pub mod server;
+pub mod table;

@@ -13,6 +13,8 @@ pub const AUX_MAJOR: u32 = 5;
 pub const SLAVE_MAJOR: u32 = 136;
 /// Group of terminals in Debian's /etc/group.
 pub const GROUP_TTY: u32 = 5;
+/// Group of serial lines there.
+pub const GROUP_DIALOUT: u32 = 20;
 
 /// How a terminal was opened. The name matters to stat, and to hang-ups: an open console survives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,18 +58,26 @@ pub(crate) fn key(index: usize, event: u8) -> u64 {
     (index as u64 + 1) << 8 | event as u64
 }
 
+/// O_NONBLOCK, or RWF_NOWAIT of this request: then nothing may be noted of it.
+fn must_not_wait<S: Server>(cx: &Context, handle: &Handle<S>) -> bool {
+    const RWF_NOWAIT: u64 = 8;
+    handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0
+}
+
 impl<W: World> Tty<W> {
     /// A terminal for each of `lines` serial lines.
     pub fn new(world: W, lines: usize, size: Size) -> Tty<W> {
         let terminals: Vec<_> = (0..lines)
             .map(|line| {
-                Some(Terminal::new(
+                let mut terminal = Terminal::new(
                     line,
                     nodes::serial_device(line),
                     Line::Serial(line),
                     Termios::default(),
                     size,
-                ))
+                );
+                terminal.gid = nodes::GROUP_DIALOUT;
+                Some(terminal)
             })
             .collect();
         Tty {
@@ -627,7 +635,7 @@ impl<W: World> Server for Tty<W> {
         _: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        let nonblocking = handle.nonblocking();
+        let nonblocking = must_not_wait(cx, handle);
         let count = match handle.node {
             Node::Master(index) => self.read_master(cx, index, length, nonblocking)?,
             Node::Terminal(index, _) => {
@@ -649,7 +657,7 @@ impl<W: World> Server for Tty<W> {
         _: u64,
         length: usize,
     ) -> Answer<usize> {
-        let nonblocking = handle.nonblocking();
+        let nonblocking = must_not_wait(cx, handle);
         match handle.node {
             Node::Master(index) => self.write_pieces(cx, index, length, nonblocking, true),
             Node::Terminal(index, _) => {

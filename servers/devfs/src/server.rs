@@ -1,0 +1,379 @@
+//! The manager of /dev and of `dev:`.
+
+use crate::random::Generator;
+use crate::table::{self, Entry, Kind};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{device, kind, poll, Stat};
+use cairn_resmgr::layout::{self, makedev};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
+
+/// What the server needs beside requests.
+pub trait Machine {
+    /// Bytes of the nucleus log from `offset` on (as far as they are still there) and where to go on.
+    fn log_read(&mut self, offset: u64, into: &mut [u8]) -> (usize, u64);
+    fn log_write(&mut self, line: &[u8]);
+    /// Something that others cannot know, for the generator.
+    fn entropy(&mut self) -> [u8; 16];
+}
+
+/// Badge of the portal behind the scheme `dev:`.
+pub const BADGE_NUMBERS: u64 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    Root,
+    /// The root of `dev:`.
+    Numbers,
+    /// An entry of the table.
+    Entry(usize),
+}
+
+/// Position of a reader of /dev/kmsg.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reader {
+    offset: u64,
+    sequence: u64,
+}
+
+/// Bytes given from the server's own memory at once.
+const PIECE: usize = 64 * 1024;
+/// Longest line of the nucleus log, and of what a program writes to it.
+const LINE: usize = 1024;
+/// Key of readers that wait for a log line, and how often they look: the nucleus tells nobody of new lines.
+const LOG_KEY: u64 = 1;
+const LOG_TICK: u64 = 200_000_000;
+/// Answers of the generator between two looks at the machine's entropy.
+const RESEED: u32 = 256;
+
+const DIRECTORY_MODE: u32 = cairn_idl::fs::s::IFDIR | 0o755;
+
+pub struct Devfs<M: Machine> {
+    machine: M,
+    entries: Vec<Entry>,
+    generator: Generator,
+    until_reseed: u32,
+    /// Start of the system, for stat.
+    born: i64,
+    zeroes: Vec<u8>,
+    scratch: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl<M: Machine> Devfs<M> {
+    /// For a machine with so many serial lines, at this time (seconds since 1970).
+    pub fn new(machine: M, lines: u32, born: i64) -> Devfs<M> {
+        Devfs {
+            machine,
+            entries: table::entries(lines),
+            generator: Generator::default(),
+            until_reseed: 0,
+            born,
+            zeroes: vec![0; PIECE],
+            scratch: vec![0; PIECE],
+            record: Vec::new(),
+        }
+    }
+
+    fn kind(&self, node: Node) -> Option<Kind> {
+        match node {
+            Node::Entry(index) => self.entries.get(index).map(|entry| entry.kind),
+            _ => None,
+        }
+    }
+
+    fn random(&mut self, cx: &mut Context, length: usize) -> Answer<Data<'_>> {
+        let mut done = 0;
+        loop {
+            if self.until_reseed == 0 {
+                let fresh = self.machine.entropy();
+                self.generator.mix(&fresh);
+                self.until_reseed = RESEED;
+            }
+            self.until_reseed -= 1;
+            let piece = (length - done).min(PIECE);
+            self.generator.fill(&mut self.scratch[..piece]);
+            if done + piece == length {
+                return Ok(Data {
+                    done,
+                    rest: &self.scratch[..piece],
+                });
+            }
+            cx.store(done, &self.scratch[..piece])?;
+            done += piece;
+        }
+    }
+
+    fn zero(&mut self, cx: &mut Context, length: usize) -> Answer<Data<'_>> {
+        let mut done = 0;
+        while length - done > PIECE {
+            cx.store(done, &self.zeroes)?;
+            done += PIECE;
+        }
+        Ok(Data {
+            done,
+            rest: &self.zeroes[..length - done],
+        })
+    }
+
+    /// One line of the log as a record of Linux's /dev/kmsg.
+    fn log_record(
+        &mut self,
+        cx: &mut Context,
+        reader: &mut Reader,
+        length: usize,
+    ) -> Answer<Data<'_>> {
+        let mut line = [0; LINE];
+        let (count, next) = self.machine.log_read(reader.offset, &mut line);
+        // The line that began where the ring no longer reaches back to is cut; the next one is whole.
+        let start = next - count as u64;
+        let end = match line[..count].iter().position(|&byte| byte == b'\n') {
+            Some(end) => end,
+            None if count == LINE => count,
+            None => {
+                let now = cx.transport.monotonic();
+                cx.wake_at(Some(now + LOG_TICK));
+                return Err(Failure::Wait(LOG_KEY));
+            }
+        };
+        let microseconds = cx.transport.monotonic() / 1000;
+        self.record.clear();
+        self.record
+            .extend_from_slice(format!("6,{},{},-;", reader.sequence, microseconds).as_bytes());
+        self.record.extend_from_slice(&line[..end]);
+        self.record.push(b'\n');
+        if self.record.len() > length {
+            return Err(Failure::Errno(EINVAL));
+        }
+        reader.offset = (start + end as u64 + 1).min(next);
+        reader.sequence += 1;
+        Ok(Data::from(&self.record[..]))
+    }
+
+    fn log_write(&mut self, cx: &mut Context, length: usize) -> Answer<usize> {
+        if length > LINE {
+            return Err(Failure::Errno(EINVAL));
+        }
+        let line = &mut self.scratch[..length];
+        cx.fetch(0, line)?;
+        // A priority in front (`<6>`) is for filters that there are none of.
+        let text = match (line.first(), line.iter().position(|&byte| byte == b'>')) {
+            (Some(b'<'), Some(end)) if end < 5 => &line[end + 1..],
+            _ => line,
+        };
+        self.machine.log_write(text.trim_ascii_end());
+        Ok(length)
+    }
+}
+
+impl<M: Machine> Server for Devfs<M> {
+    type Node = Node;
+    type State = Reader;
+
+    fn root(&mut self, badge: u64) -> Node {
+        if badge == BADGE_NUMBERS {
+            Node::Numbers
+        } else {
+            Node::Root
+        }
+    }
+
+    fn meta(&mut self, node: Node) -> Answer<Meta> {
+        let directory = Meta {
+            mode: DIRECTORY_MODE,
+            ino: 1,
+            ..Meta::default()
+        };
+        let Node::Entry(index) = node else {
+            return Ok(directory);
+        };
+        let entry = self.entries.get(index).ok_or(Failure::Errno(ENOENT))?;
+        Ok(Meta {
+            mode: entry.mode,
+            gid: entry.gid,
+            ino: match entry.rdev {
+                0 => 16 + index as u64,
+                rdev => device::inode(rdev),
+            },
+            rdev: entry.rdev,
+            size: match entry.kind {
+                Kind::Link(target) => target.len() as u64,
+                _ => 0,
+            },
+            ..directory
+        })
+    }
+
+    fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+        let index = match dir {
+            Node::Root => self
+                .entries
+                .iter()
+                .position(|entry| entry.name.as_bytes() == name)
+                .ok_or(Failure::Errno(ENOENT))?,
+            // A device node of another file system that names nothing here is a device without a driver.
+            Node::Numbers => number(name)
+                .and_then(|rdev| self.entries.iter().position(|entry| entry.rdev == rdev))
+                .ok_or(Failure::Errno(ENXIO))?,
+            Node::Entry(_) => return Err(Failure::Errno(ENOTDIR)),
+        };
+        match self.entries[index].kind {
+            Kind::Elsewhere(place) => Err(cx.redirect(place.as_bytes())),
+            _ => Ok(Node::Entry(index)),
+        }
+    }
+
+    fn target(&mut self, _: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
+        let Some(Kind::Link(target)) = self.kind(link) else {
+            return Err(Failure::Errno(EINVAL));
+        };
+        into.get_mut(..target.len())
+            .ok_or(Failure::Errno(ENAMETOOLONG))?
+            .copy_from_slice(target.as_bytes());
+        Ok(target.len())
+    }
+
+    fn path(&mut self, _: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
+        let name = match node {
+            Node::Entry(index) => self.entries[index].name.as_bytes(),
+            _ => b"",
+        };
+        into.get_mut(..name.len())
+            .ok_or(Failure::Errno(ENAMETOOLONG))?
+            .copy_from_slice(name);
+        Ok(name.len())
+    }
+
+    fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
+        let meta = self.meta(node)?;
+        Ok(Stat {
+            dev: device::ST_DEV,
+            atime: self.born,
+            mtime: self.born,
+            ctime: self.born,
+            ..layout::plain_stat(&meta)
+        })
+    }
+
+    fn readdir(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        let mut position = position;
+        loop {
+            let (name, node) = match position {
+                0 => (".", handle.node),
+                1 => ("..", Node::Root),
+                _ if handle.node == Node::Numbers => return Ok(position),
+                _ => match self.entries.get(position as usize - 2) {
+                    Some(entry) => (entry.name.as_str(), Node::Entry(position as usize - 2)),
+                    None => return Ok(position),
+                },
+            };
+            let name = String::from(name);
+            let meta = self.meta(node)?;
+            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
+                return Ok(position);
+            }
+            position += 1;
+        }
+    }
+
+    fn open(
+        &mut self,
+        cx: &mut Context,
+        node: Node,
+        _: u64,
+        _: &mut Reader,
+    ) -> Answer<Opened<Node>> {
+        let kind = match self.kind(node) {
+            None => kind::DIRECTORY | kind::ALWAYS_READY | kind::SEEKABLE,
+            Some(Kind::Terminal(name)) => return Err(cx.redirect(format!("tty:{name}").as_bytes())),
+            Some(Kind::Serial(line)) => {
+                return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
+            }
+            Some(Kind::Log) => 0,
+            Some(_) => kind::ALWAYS_READY | kind::SEEKABLE,
+        };
+        Ok(Opened { node, kind })
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        match self.kind(handle.node) {
+            Some(Kind::Null) => Ok(Data::default()),
+            Some(Kind::Zero | Kind::Full) => self.zero(cx, length),
+            Some(Kind::Random) => self.random(cx, length),
+            Some(Kind::Log) => self.log_record(cx, &mut handle.state, length),
+            _ => Err(Failure::Errno(EINVAL)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        match self.kind(handle.node) {
+            Some(Kind::Null | Kind::Zero) => Ok(length),
+            Some(Kind::Full) => Err(Failure::Errno(ENOSPC)),
+            Some(Kind::Random) => {
+                // All of it counts, but what is mixed in need not be more than the key twice.
+                let mut bytes = [0; 64];
+                let bytes = &mut bytes[..length.min(64)];
+                cx.fetch(0, bytes)?;
+                self.generator.mix(bytes);
+                Ok(length)
+            }
+            Some(Kind::Log) => self.log_write(cx, length),
+            _ => Err(Failure::Errno(EINVAL)),
+        }
+    }
+
+    /// O_TRUNC and truncate mean nothing to a device.
+    fn truncate(&mut self, _: &mut Context, _: Node, _: u64) -> Answer<()> {
+        Err(Failure::Errno(EINVAL))
+    }
+
+    fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let mut ready = poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM;
+        if self.kind(handle.node) == Some(Kind::Log) {
+            let mut byte = [0];
+            if self.machine.log_read(handle.state.offset, &mut byte).0 == 0 {
+                ready = poll::OUT | poll::WRNORM;
+            }
+        }
+        Ok(Readiness {
+            ready,
+            keys: [LOG_KEY; 2],
+        })
+    }
+
+    fn tick(&mut self, cx: &mut Context) {
+        cx.wake(LOG_KEY);
+    }
+}
+
+/// `MAJOR:MINOR`.
+fn number(name: &[u8]) -> Option<u64> {
+    let (major, minor) = core::str::from_utf8(name).ok()?.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! /dev behind the resource-manager framework.
+
+use super::*;
+use cairn_idl::fs::{self, o, s};
+use cairn_resmgr::fake::Bench;
+
+#[derive(Default)]
+struct Fake {
+    log: Vec<u8>,
+    words: u8,
+}
+
+impl Machine for Fake {
+    fn log_read(&mut self, offset: u64, into: &mut [u8]) -> (usize, u64) {
+        let left = &self.log[(offset as usize).min(self.log.len())..];
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        (count, offset + count as u64)
+    }
+    fn log_write(&mut self, line: &[u8]) {
+        self.log.extend(line);
+        self.log.push(b'\n');
+    }
+    fn entropy(&mut self) -> [u8; 16] {
+        self.words += 1;
+        [self.words; 16]
+    }
+}
+
+fn bench() -> Bench<Devfs<Fake>> {
+    Bench::new(Devfs::new(Fake::default(), 2, 1_700_000_000), b"/dev")
+}
+
+fn read(bench: &mut Bench<Devfs<Fake>>, handle: u64, length: usize) -> Vec<u8> {
+    bench
+        .call(handle, &[fs::READ, fs::POSITION], b"", length)
+        .unwrap()
+        .bytes()
+        .to_vec()
+}
+
+fn write(bench: &mut Bench<Devfs<Fake>>, handle: u64, bytes: &[u8]) -> i64 {
+    bench.result(handle, &[fs::WRITE, fs::POSITION], bytes)
+}
+
+#[test]
+fn memory_devices_do_what_they_are_for() {
+    let mut bench = bench();
+    let null = bench
+        .open(b"null", o::RDWR | o::CREAT | o::TRUNC, 0o666)
+        .unwrap();
+    assert_eq!(read(&mut bench, null, 10), b"");
+    assert_eq!(write(&mut bench, null, b"gone"), 4);
+    let zero = bench.open(b"zero", o::RDWR, 0).unwrap();
+    assert_eq!(read(&mut bench, zero, 3), [0; 3]);
+    assert_eq!(read(&mut bench, zero, 200_000), vec![0; 200_000]);
+    let full = bench.open(b"full", o::RDWR, 0).unwrap();
+    assert_eq!(read(&mut bench, full, 2), [0; 2]);
+    assert_eq!(write(&mut bench, full, b"x"), -ENOSPC);
+    let random = bench.open(b"urandom", o::RDWR, 0).unwrap();
+    let first = read(&mut bench, random, 150_000);
+    assert_eq!(first.len(), 150_000);
+    assert_ne!(first[..75_000], first[75_000..]);
+    assert_ne!(read(&mut bench, random, 100), first[..100]);
+    assert_eq!(write(&mut bench, random, &[7; 100]), 100);
+}
+
+#[test]
+fn terminals_are_elsewhere() {
+    let mut bench = bench();
+    for (path, place) in [
+        (&b"tty"[..], &b"tty:current"[..]),
+        (b"console", b"tty:console"),
+        (b"ttyS1", b"tty:ttyS1"),
+        (b"ptmx", b"tty:ptmx"),
+        (b"pts/3", b"tty:pts/3"),
+        (b"shm/a", b"/run/shm/a"),
+        (b"stdin", b"/proc/self/fd/0"),
+    ] {
+        let answer = bench
+            .call(0, &[fs::OPEN, o::RDWR, 0], path, fs::PATH_MAX)
+            .unwrap();
+        assert_eq!(answer.result(), -REDIRECT);
+        assert_eq!(&answer.data[..answer.words[1] as usize], place);
+    }
+    // Only opening leads there: looking at the node does not.
+    assert_eq!(bench.result(0, &[fs::STAT, 0], b"tty"), 0);
+    assert_eq!(bench.open(b"ttyS2", 0, 0), Err(-ENOENT));
+}
+
+#[test]
+fn numbers_lead_to_the_same_devices() {
+    let mut bench = bench();
+    let open = |bench: &mut Bench<Devfs<Fake>>, path: &[u8]| {
+        bench
+            .call(BADGE_NUMBERS, &[fs::OPEN, o::RDWR, 0], path, fs::PATH_MAX)
+            .unwrap()
+    };
+    assert_eq!(open(&mut bench, b"1:3").result(), 0);
+    let answer = open(&mut bench, b"4:65");
+    assert_eq!(answer.result(), -REDIRECT);
+    assert_eq!(&answer.data[..9], b"tty:ttyS1");
+    assert_eq!(open(&mut bench, b"8:0").result(), -ENXIO);
+    assert_eq!(open(&mut bench, b"x").result(), -ENXIO);
+}
+
+#[test]
+fn the_directory_lists_devices_with_their_numbers() {
+    let mut bench = bench();
+    let handle = bench.open(b"", o::DIRECTORY, 0).unwrap();
+    let answer = bench.call(handle, &[fs::READDIR], b"", 4096).unwrap();
+    let listing = String::from_utf8_lossy(answer.bytes()).into_owned();
+    for name in ["null", "ttyS0", "ttyS1", "console", "pts", "stdin"] {
+        assert!(listing.contains(&format!("{name}\0")), "{name}");
+    }
+    for (path, mode, rdev) in [
+        (&b"null"[..], s::IFCHR | 0o666, 0x103u64),
+        (b"zero", s::IFCHR | 0o666, 0x105),
+        (b"full", s::IFCHR | 0o666, 0x107),
+        (b"random", s::IFCHR | 0o666, 0x108),
+        (b"urandom", s::IFCHR | 0o666, 0x109),
+        (b"tty", s::IFCHR | 0o666, 0x500),
+        (b"console", s::IFCHR | 0o600, 0x501),
+        (b"ttyS0", s::IFCHR | 0o660, 0x440),
+        (b"fd", s::IFLNK | 0o777, 0),
+    ] {
+        let words = [fs::STAT, fs::at::SYMLINK_NOFOLLOW];
+        let answer = bench.call(0, &words, path, fs::PATH_MAX).unwrap();
+        assert_eq!(answer.data[24..28], mode.to_le_bytes());
+        assert_eq!(answer.data[40..48], rdev.to_le_bytes());
+    }
+}
+
+#[test]
+fn nothing_is_made_or_removed() {
+    let mut bench = bench();
+    assert_eq!(bench.result(0, &[fs::MKDIR, 0o755], b"x"), -EROFS);
+    assert_eq!(
+        bench.result(0, &[fs::MKNOD, s::IFCHR as u64, 0x103], b"x"),
+        -EROFS
+    );
+    assert_eq!(bench.result(0, &[fs::UNLINK, 0], b"null"), -EROFS);
+    assert_eq!(bench.open(b"new", o::RDWR | o::CREAT, 0o644), Err(-EROFS));
+}
+
+#[test]
+fn the_log_is_read_line_by_line() {
+    let mut bench = bench();
+    bench.server.machine.log.extend(b"[1] one\n[2] two\n");
+    bench.fake.time = 5_000_000;
+    let handle = bench.open(b"kmsg", o::RDWR, 0).unwrap();
+    assert_eq!(read(&mut bench, handle, 100), b"6,0,5000,-;[1] one\n");
+    assert_eq!(read(&mut bench, handle, 100), b"6,1,5000,-;[2] two\n");
+    let token = bench.send(handle, &[fs::READ, fs::POSITION], b"", 100);
+    bench.time_out();
+    assert_eq!(bench.answer(token), None);
+    assert_eq!(write(&mut bench, handle, b"<5>mine\n"), 8);
+    bench.time_out();
+    assert_eq!(bench.answer(token).unwrap().bytes(), b"6,2,5000,-;mine\n");
+}

@@ -1,0 +1,94 @@
+//! What is in /dev.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_idl::fs::s;
+use cairn_resmgr::layout::makedev;
+
+/// What is behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    Zero,
+    Full,
+    /// `random` and `urandom`, which do not differ.
+    Random,
+    Log,
+    /// A device of the terminal server, under this name there (serial lines: their number).
+    Terminal(&'static str),
+    Serial(u32),
+    /// A symbolic link.
+    Link(&'static str),
+    /// A directory of another manager.
+    Elsewhere(&'static str),
+}
+
+pub struct Entry {
+    pub name: String,
+    pub kind: Kind,
+    pub mode: u32,
+    pub gid: u32,
+    pub rdev: u64,
+}
+
+/// Group of serial lines in Debian's /etc/group.
+const GROUP_DIALOUT: u32 = 20;
+
+fn device(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
+    Entry {
+        name: name.into(),
+        kind,
+        mode: s::IFCHR | mode,
+        gid: 0,
+        rdev: makedev(major, minor),
+    }
+}
+
+fn plain(name: &str, kind: Kind) -> Entry {
+    let mode = match kind {
+        Kind::Link(_) => s::IFLNK | 0o777,
+        _ => s::IFDIR | 0o755,
+    };
+    Entry {
+        name: name.into(),
+        kind,
+        mode,
+        gid: 0,
+        rdev: 0,
+    }
+}
+
+/// The table for a machine with so many serial lines.
+pub fn entries(lines: u32) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = [
+        device("null", Kind::Null, 0o666, 1, 3),
+        device("zero", Kind::Zero, 0o666, 1, 5),
+        device("full", Kind::Full, 0o666, 1, 7),
+        device("random", Kind::Random, 0o666, 1, 8),
+        device("urandom", Kind::Random, 0o666, 1, 9),
+        device("kmsg", Kind::Log, 0o644, 1, 11),
+        device("tty", Kind::Terminal("current"), 0o666, 5, 0),
+        device("console", Kind::Terminal("console"), 0o600, 5, 1),
+        device("ptmx", Kind::Terminal("ptmx"), 0o666, 5, 2),
+        plain("pts", Kind::Elsewhere("tty:pts")),
+        plain("shm", Kind::Elsewhere("/run/shm")),
+        plain("fd", Kind::Link("/proc/self/fd")),
+        plain("stdin", Kind::Link("/proc/self/fd/0")),
+        plain("stdout", Kind::Link("/proc/self/fd/1")),
+        plain("stderr", Kind::Link("/proc/self/fd/2")),
+    ]
+    .into();
+    for line in 0..lines {
+        let mut entry = device(
+            &format!("ttyS{line}"),
+            Kind::Serial(line),
+            0o660,
+            4,
+            64 + line,
+        );
+        entry.gid = GROUP_DIALOUT;
+        entries.push(entry);
+    }
+    entries
+}
