@@ -27,6 +27,8 @@ pub struct FakeDomain {
     pub id: Id,
     pub space: u32,
     pub alive: bool,
+    /// Frames of its portal table.
+    table: Vec<Frame>,
 }
 
 #[derive(Default)]
@@ -148,7 +150,10 @@ impl Machine {
     /// A domain dies (its owner destroyed it).
     pub fn kill(&mut self, id: Id) {
         let domain = self.domains.values_mut().find(|d| d.id == id);
-        domain.expect("such a domain").alive = false;
+        let domain = domain.expect("such a domain");
+        domain.alive = false;
+        let (space, table) = (domain.space, std::mem::take(&mut domain.table));
+        self.space(space).reserve.extend(table);
         self.pools[0].0 -= 1;
     }
 
@@ -174,7 +179,6 @@ impl Nucleus for Machine {
             self.space(space).reserve.push(table);
             return Err(error);
         }
-        self.space(space).in_use.push(table);
         self.next_id += 1;
         let (slot, id) = (self.slot(), self.next_id);
         self.domains.insert(
@@ -183,6 +187,7 @@ impl Nucleus for Machine {
                 id,
                 space,
                 alive: true,
+                table: vec![table],
             },
         );
         Ok((slot, id))
@@ -194,15 +199,17 @@ impl Nucleus for Machine {
     }
 
     fn destroy(&mut self, domain: u32) {
-        self.domains.get_mut(&domain).expect("a domain").alive = false;
-        self.pools[0].0 -= 1;
+        let id = self.domains[&domain].id;
+        if self.domains[&domain].alive {
+            self.kill(id);
+        }
     }
 
     fn grow_table(&mut self, domain: u32) -> Result<(), Error> {
         let space = self.domains[&domain].space;
-        let space = self.space(space);
-        let table = space.reserve.pop().ok_or(Error::NoTable)?;
-        space.in_use.push(table);
+        let table = self.space(space).reserve.pop().ok_or(Error::NoTable)?;
+        let domain = self.domains.get_mut(&domain).expect("a domain");
+        domain.table.push(table);
         Ok(())
     }
 

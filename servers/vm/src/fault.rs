@@ -79,14 +79,15 @@ impl<N: Nucleus> Vm<N> {
         } else {
             crate::space::NATIVE_RESERVE
         };
-        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
             let copy = resident.cow && write;
             if !copy || frames.references(resident.frame) == 1 {
                 // Present already, not mapped any more, or the last one who has it.
                 let cow = resident.cow && !write;
                 let bits = hardware(region.prot, cow);
-                with_tables(nucleus, frames, space, |n, slot| {
+                with_tables(nucleus, frames, space, tables, |n, slot| {
                     n.map(slot, address, resident.frame, bits, 0)
                 })?;
                 if copy {
@@ -96,7 +97,7 @@ impl<N: Nucleus> Vm<N> {
             }
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
             let bits = hardware(region.prot, false) | map::COPY;
-            let done = with_tables(nucleus, frames, space, |n, slot| {
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map(slot, address, frame, bits, resident.frame)
             });
             if let Err(trouble) = done {
@@ -110,7 +111,7 @@ impl<N: Nucleus> Vm<N> {
         if region.object == ANONYMOUS {
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
             let bits = hardware(region.prot, false) | map::ZERO;
-            let done = with_tables(nucleus, frames, space, |n, slot| {
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map(slot, address, frame, bits, 0)
             });
             if let Err(trouble) = done {
@@ -141,7 +142,8 @@ impl<N: Nucleus> Vm<N> {
         } else {
             crate::space::NATIVE_RESERVE
         };
-        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let source = object.pages.get(number).map(|p| p.frame);
         if !region.shared() && write {
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
@@ -151,7 +153,7 @@ impl<N: Nucleus> Vm<N> {
                 map::ZERO
             };
             let bits = hardware(region.prot, false) | how;
-            let done = with_tables(nucleus, frames, space, |n, slot| {
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map(slot, address, frame, bits, source.unwrap_or(0))
             });
             if let Err(trouble) = done {
@@ -167,7 +169,7 @@ impl<N: Nucleus> Vm<N> {
             let bits = hardware(region.prot, cow);
             if cow {
                 let zeroes = self.zeroes;
-                with_tables(nucleus, frames, space, |n, slot| {
+                with_tables(nucleus, frames, space, tables, |n, slot| {
                     n.map(slot, address, zeroes, bits, 0)
                 })?;
                 frames.retain(zeroes);
@@ -175,7 +177,7 @@ impl<N: Nucleus> Vm<N> {
                 return Ok(());
             }
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
-            let done = with_tables(nucleus, frames, space, |n, slot| {
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map(slot, address, frame, bits | map::ZERO, 0)
             });
             if let Err(trouble) = done {
@@ -206,7 +208,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let list = &list[(first - low) as usize..=(last - low) as usize];
         let bits = hardware(region.prot, cow);
-        with_tables(nucleus, frames, space, |n, slot| {
+        with_tables(nucleus, frames, space, tables, |n, slot| {
             n.map_list(slot, first * 4096, list, bits)
         })?;
         for (i, &frame) in list.iter().enumerate().filter(|(_, &f)| f != 0) {
@@ -271,7 +273,8 @@ impl<N: Nucleus> Vm<N> {
         }
         let row = &mut row[..count];
         row.sort_unstable();
-        let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let bits = hardware(region.prot, false);
         let mut done = 0;
         while done < count {
@@ -280,7 +283,7 @@ impl<N: Nucleus> Vm<N> {
                 .take_while(|&i| row[i] == first + (i - done) as Frame)
                 .count();
             let at = page + done as u64;
-            let mapped = with_tables(nucleus, frames, space, |n, slot| {
+            let mapped = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map_zeroed(slot, at * 4096, first, len as u64, bits)
             });
             if mapped.is_err() {

@@ -104,13 +104,15 @@ impl<N: Nucleus> Vm<N> {
             limit,
             mapped: 0,
             block: None,
-            tables: 0,
+            returned: 0,
         };
-        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let mut equipped = Ok(());
         if let Some(block) = frames.alloc_block(reserve) {
             if nucleus.give_tables(slot, block, u64::from(BLOCK)).is_ok() {
                 space.block = Some(block);
+                *tables += u64::from(BLOCK);
             } else {
                 frames.release_block(block);
             }
@@ -118,17 +120,17 @@ impl<N: Nucleus> Vm<N> {
         if space.block.is_none() {
             // No long runs any more: single frames for the root, the portal table and what the system page needs.
             for _ in 0..5 {
-                equipped = equipped.and(give_table(nucleus, frames, &mut space));
+                equipped = equipped.and(give_table(nucleus, frames, &mut space, tables));
             }
         }
         let system_page = self.system_page;
         let equipped = equipped.and_then(|()| {
-            with_tables(nucleus, frames, &mut space, |n, slot| {
+            with_tables(nucleus, frames, &mut space, tables, |n, slot| {
                 n.map(slot, layout::SYSTEM_PAGE, system_page, prot::READ, 0)
             })
         });
         if equipped.is_err() {
-            self.dismantle(space);
+            self.dismantle_or_keep(space);
             return Err(ENOMEM);
         }
         Ok(self.spaces.insert(space))
@@ -142,7 +144,13 @@ impl<N: Nucleus> Vm<N> {
         })?;
         if made.is_none() {
             let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
-            give_table(&mut self.nucleus, &mut self.frames, space).map_err(|_| ENOMEM)?;
+            give_table(
+                &mut self.nucleus,
+                &mut self.frames,
+                space,
+                &mut self.table_frames,
+            )
+            .map_err(|_| ENOMEM)?;
             made = self.nucleus.domain_create(slot).ok();
         }
         let (slot, id) = made.ok_or(ENOMEM)?;
@@ -203,12 +211,25 @@ impl<N: Nucleus> Vm<N> {
             pass: Some(Pass::Copy(domain.slot)),
             ..Answer::new(&[0, u64::from(domain.id)])
         };
-        if self.nucleus.reply(token, &answer).is_err() {
+        if self.deliver(token, &answer).is_err() {
             self.nucleus.destroy(domain.slot);
             self.forget_domain(domain);
             return Err(ENFILE);
         }
         Ok(())
+    }
+
+    /// Reply with a portal; that may take an object of the nucleus.
+    pub(crate) fn deliver(&mut self, token: Token, answer: &Answer) -> Result<(), Errno> {
+        match self.nucleus.reply(token, answer) {
+            Ok(()) => Ok(()),
+            Err(Error::NoMemory)
+                if self.fill_pool(pool::PORTAL, POOL_FREE[pool::PORTAL as usize]) =>
+            {
+                self.nucleus.reply(token, answer).map_err(|_| ENFILE)
+            }
+            Err(_) => Err(ENFILE),
+        }
     }
 
     /// Copy the pages `start..end` of a space into an empty one: private ones copy-on-write, shared ones shared.
@@ -240,12 +261,13 @@ impl<N: Nucleus> Vm<N> {
         let pages = parent.pages.copy(start, end, |f| frames.retain(f));
         let source = parent.slot;
         let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
-        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let mut result = Ok(());
         let mut share = |first, last, shared: bool| {
             pages.runs(first, last, 32, BATCH, false, |run| {
                 if result.is_ok() {
-                    result = with_tables(nucleus, frames, child, |n, slot| {
+                    result = with_tables(nucleus, frames, child, tables, |n, slot| {
                         n.share(source, run.page * layout::PAGE, slot, run.pages, !shared)
                     });
                 }
@@ -322,7 +344,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(EPERM);
         }
         for space in core::mem::take(&mut self.leaving) {
-            self.dismantle(space);
+            self.dismantle_or_keep(space);
         }
         self.forget_domain(domain);
         if !self.waiting.is_empty() && self.frames.free() <= self.reserve {
@@ -335,51 +357,73 @@ impl<N: Nucleus> Vm<N> {
 
     fn forget_domain(&mut self, domain: Domain) {
         self.domains[(domain.id & 0xf_ffff) as usize] = None;
-        self.nucleus.close(domain.slot);
         if let Some(space) = self.spaces.get_mut(domain.space) {
             space.domains = space.domains.saturating_sub(1);
         }
-        self.drop_if_unused(domain.space);
+        if let Some(space) = self.take_if_unused(domain.space) {
+            if let Some(space) = self.dismantle(space) {
+                // Dead, but its threads and portals are still there.
+                self.nucleus.destroy(domain.slot);
+                self.dismantle_or_keep(space);
+            }
+        }
+        self.nucleus.close(domain.slot);
     }
 
     fn drop_if_unused(&mut self, index: usize) {
-        if self.spaces.get(index).is_some_and(|s| s.domains == 0) {
-            if let Some(space) = self.spaces.remove(index) {
-                self.waiting.retain(|w| w.space != space.handle);
-                self.dismantle(space);
-            }
+        if let Some(space) = self.take_if_unused(index) {
+            self.dismantle_or_keep(space);
         }
     }
 
-    /// Take a space apart: first its mappings and tables in the nucleus, then its frames and regions here.
-    fn dismantle(&mut self, mut space: Space) {
+    fn take_if_unused(&mut self, index: usize) -> Option<Space> {
+        if self.spaces.get(index)?.domains != 0 {
+            return None;
+        }
+        let space = self.spaces.remove(index)?;
+        self.waiting.retain(|w| w.space != space.handle);
+        Some(space)
+    }
+
+    fn dismantle_or_keep(&mut self, space: Space) {
+        if let Some(space) = self.dismantle(space) {
+            self.leaving.push(space);
+        }
+    }
+
+    /// Take a space apart: first its mappings and tables in the nucleus, then its frames and regions here. It comes back if a domain still uses it.
+    fn dismantle(&mut self, mut space: Space) -> Option<Space> {
         let mut buffer = [0 as Frame; 64];
         loop {
             buffer.fill(0);
             let done = self.nucleus.reap(space.slot, &mut buffer);
             for &frame in buffer.iter().take_while(|&&f| f != 0) {
+                self.table_frames = self.table_frames.saturating_sub(1);
                 match space.block {
-                    // The block comes back as a whole below.
-                    Some(block) if (block..block + BLOCK).contains(&frame) => {}
+                    // Those of the block are kept together if they all come back. (A domain that changed spaces took its portal table along.)
+                    Some(block) if (block..block + BLOCK).contains(&frame) => {
+                        space.returned |= 1 << (frame - block);
+                    }
                     _ => {
                         self.frames.release(frame);
-                        space.tables = space.tables.saturating_sub(1);
                     }
                 }
             }
             match done {
                 Ok(true) => break,
                 Ok(false) => {}
-                Err(_) => {
-                    // A domain still uses it: try again with the next one that goes.
-                    self.leaving.push(space);
-                    return;
-                }
+                Err(_) => return Some(space),
             }
         }
         self.nucleus.close(space.slot);
-        if let Some(block) = space.block {
-            self.frames.release_block(block);
+        match space.block {
+            Some(block) if space.returned == u16::MAX => self.frames.release_block(block),
+            Some(block) => {
+                for i in (0..BLOCK).filter(|i| space.returned >> i & 1 != 0) {
+                    self.frames.release(block + i);
+                }
+            }
+            None => {}
         }
         let frames = &mut self.frames;
         space.pages.drain(0, u64::MAX, |f| {
@@ -388,6 +432,7 @@ impl<N: Nucleus> Vm<N> {
         for piece in space.regions.iter() {
             forget_piece(&mut self.objects, frames, piece);
         }
+        None
     }
 
     /// GROW_TABLE.
@@ -397,7 +442,13 @@ impl<N: Nucleus> Vm<N> {
             Ok(()) => Ok(0),
             Err(Error::NoTable) => {
                 let space = self.spaces.get_mut(domain.space).ok_or(ESRCH)?;
-                give_table(&mut self.nucleus, &mut self.frames, space).map_err(|_| ENOMEM)?;
+                give_table(
+                    &mut self.nucleus,
+                    &mut self.frames,
+                    space,
+                    &mut self.table_frames,
+                )
+                .map_err(|_| ENOMEM)?;
                 self.nucleus
                     .grow_table(domain.slot)
                     .map(|()| 0)

@@ -447,7 +447,8 @@ impl<N: Nucleus> Vm<N> {
             self.unmap_pages(index, from + kept, from + old);
         }
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
-        let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let slot = space.slot;
         space
             .pages
@@ -486,7 +487,7 @@ impl<N: Nucleus> Vm<N> {
                 }
                 let bits = hardware(region.prot, cow);
                 if bits != 0 {
-                    let _ = with_tables(nucleus, frames, space, |n, slot| {
+                    let _ = with_tables(nucleus, frames, space, tables, |n, slot| {
                         n.map_list(slot, first * PAGE, &list[..len], bits)
                     });
                 }

@@ -54,7 +54,7 @@ impl<N: Nucleus> Vm<N> {
             pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),
             ..Answer::new(&[0])
         };
-        if handle.is_none() || self.nucleus.reply(r.token, &answer).is_err() {
+        if handle.is_none() || self.deliver(r.token, &answer).is_err() {
             self.close_object(number as u32);
             return Err(ENFILE);
         }

@@ -16,6 +16,10 @@ const STASH: usize = 16 * 1024;
 /// Least growth of the heap, in pages.
 const STEP: usize = 16;
 
+/// Entries that a frame adds to a portal table, and how many are kept free.
+const ENTRIES_PER_FRAME: u32 = 256;
+const SPARE_SLOTS: u32 = 32;
+
 /// Frames set aside for the heap. Only this thread uses them; atomics because a static must be shareable.
 static STASH_FRAMES: [AtomicU32; STASH] = [const { AtomicU32::new(0) }; STASH];
 static STASHED: AtomicUsize = AtomicUsize::new(0);
@@ -99,6 +103,8 @@ pub struct Portals {
     memory: Portal,
     space: u32,
     receiver: Receiver,
+    /// Entries of `vm`'s own portal table.
+    entries: u32,
 }
 
 impl Portals {
@@ -109,12 +115,32 @@ impl Portals {
             memory,
             space: space.0,
             receiver,
+            entries: ENTRIES_PER_FRAME,
         }
     }
 
     #[inline]
     fn memory(&self, operation: u8, words: &[u64]) -> Result<[u64; 8], Error> {
         self.memory.service(operation, words)
+    }
+
+    /// A slot was filled: keep some free behind it, for portals that arrive and for those made next.
+    fn keep_room(&mut self, slot: u32) {
+        if slot + SPARE_SLOTS < self.entries {
+            return;
+        }
+        let own = u64::from(native_slot::DOMAIN);
+        let mut grown = self.memory(memory::GROW_TABLE, &[own]);
+        if let (Err(Error::NoTable), Some(frame)) = (&grown, unstash()) {
+            let words = [u64::from(self.space), u64::from(frame), 1];
+            grown = self
+                .memory(memory::GIVE_TABLES, &words)
+                .and_then(|_| self.memory(memory::GROW_TABLE, &[own]));
+        }
+        // Without it the next portal finds no slot, and its sender hears so.
+        if grown.is_ok() {
+            self.entries += ENTRIES_PER_FRAME;
+        }
     }
 
     /// Copy between a part of a caller and frames, which are in the window for as long as that takes.
@@ -142,11 +168,14 @@ impl Portals {
 impl Nucleus for Portals {
     fn space_create(&mut self, badge: u64) -> Result<u32, Error> {
         let words = [AUTO, u64::from(native_slot::RECEIVE), badge];
-        Ok(self.memory(memory::SPACE_CREATE, &words)?[0] as u32)
+        let slot = self.memory(memory::SPACE_CREATE, &words)?[0] as u32;
+        self.keep_room(slot);
+        Ok(slot)
     }
 
     fn domain_create(&mut self, space: u32) -> Result<(u32, Id), Error> {
         let words = self.memory(memory::DOMAIN_CREATE, &[u64::from(space), AUTO])?;
+        self.keep_room(words[0] as u32);
         Ok((words[0] as u32, words[1] as Id))
     }
 

@@ -44,9 +44,9 @@ pub struct Space {
     /// Most mapped pages, 0 = no limit.
     pub limit: u64,
     pub mapped: u64,
-    /// The block of frames that its page tables come from, and how many single frames it has beside that.
+    /// The block of frames that its page tables come from, and which of them have come back.
     pub block: Option<Frame>,
-    pub tables: u64,
+    pub returned: u16,
 }
 
 /// Memory that several regions show: adopted from pages of its maker, or anonymous.
@@ -110,6 +110,8 @@ pub struct Vm<N> {
     pub(crate) notified: bool,
     /// Frames given to pools, used by `init` and `vm` from the start, of the archive.
     pub(crate) pool_frames: u64,
+    /// Frames lent to spaces for page tables and portal tables.
+    pub(crate) table_frames: u64,
     pub(crate) used: u64,
     pub(crate) archive: (Frame, u32),
     /// Domains made since the pools were last looked at.
@@ -164,13 +166,14 @@ pub(crate) fn with_tables<N: Nucleus>(
     nucleus: &mut N,
     frames: &mut Frames,
     space: &mut Space,
+    table_frames: &mut u64,
     mut operation: impl FnMut(&mut N, u32) -> Result<(), Error>,
 ) -> Result<(), Trouble> {
     // A batch of 512 pages touches at most two tables of each of three levels.
     for _ in 0..8 {
         match operation(nucleus, space.slot) {
             Ok(()) => return Ok(()),
-            Err(Error::NoTable) => give_table(nucleus, frames, space)?,
+            Err(Error::NoTable) => give_table(nucleus, frames, space, table_frames)?,
             Err(_) => return Err(Trouble::Refused),
         }
     }
@@ -183,13 +186,14 @@ pub(crate) fn give_table<N: Nucleus>(
     nucleus: &mut N,
     frames: &mut Frames,
     space: &mut Space,
+    table_frames: &mut u64,
 ) -> Result<(), Trouble> {
     let frame = frames.alloc(0).ok_or(Trouble::NoFrame)?;
     if nucleus.give_tables(space.slot, frame, 1).is_err() {
         frames.release(frame);
         return Err(Trouble::Refused);
     }
-    space.tables += 1;
+    *table_frames += 1;
     Ok(())
 }
 
@@ -219,6 +223,7 @@ impl<N: Nucleus> Vm<N> {
             watcher: None,
             notified: false,
             pool_frames: 0,
+            table_frames: 0,
             used: start.used,
             archive: start.archive,
             since_pools: u32::MAX,
@@ -243,7 +248,7 @@ impl<N: Nucleus> Vm<N> {
             limit: 0,
             mapped: 0,
             block: None,
-            tables: 0,
+            returned: 0,
         };
         for i in 0..start.archive.1 {
             if self.frames.adopt(start.archive.0 + i) {

@@ -3,7 +3,7 @@
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::mask;
 use crate::request::Request;
-use crate::space::{Errno, Space, Vm};
+use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
@@ -37,17 +37,10 @@ impl<N: Nucleus> Vm<N> {
 
     /// MEMORY_STAT.
     pub(crate) fn memory_stat(&self) -> Answer {
-        let tables: u64 = self
-            .spaces
-            .iter()
-            .map(|(_, s)| s)
-            .chain(&self.leaving)
-            .map(table_frames)
-            .sum();
         let archive = u64::from(self.archive.1);
         let total = self.frames.total() as u64 + self.used + archive;
         let free = self.frames.free() as u64;
-        let nucleus = tables + self.pool_frames;
+        let nucleus = self.table_frames + self.pool_frames;
         // The archive's pages in `init` are not counted twice.
         let native: u64 = self
             .spaces
@@ -161,9 +154,4 @@ impl<N: Nucleus> Vm<N> {
             .find(|d| d.space == index)
             .map(|d| d.id)
     }
-}
-
-/// Frames that a space's page tables and reserve hold.
-fn table_frames(space: &Space) -> u64 {
-    space.tables + space.block.map_or(0, |_| u64::from(crate::frames::BLOCK))
 }
