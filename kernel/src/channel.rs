@@ -104,6 +104,10 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 0, thread as u64);
                 self.answer(t, 1, domain as u64);
                 self.answer(t, 2, priority as u64);
+                for (i, out) in [(3, true), (4, false)] {
+                    let address = self.part_address(caller, out);
+                    self.answer(t, i, address);
+                }
                 Ok(())
             }
             _ => Err(Error::BadOperation.into()),
