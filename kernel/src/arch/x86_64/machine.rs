@@ -7,7 +7,7 @@ use super::descriptors::PER_CPU;
 use super::float::{self, FloatState};
 use super::interrupts::{Arrival, Lines};
 use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
-use super::paging::{self, Changed, Root};
+use super::paging::{self, Changed, Recent, Root};
 use super::ports;
 use super::power::{self, Power};
 use super::tables;
@@ -17,6 +17,7 @@ use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
 use cairn_abi::state::Registers;
+use core::cell::Cell;
 
 /// Flags that a program may set for itself: arithmetic, trap, direction, resume, alignment check, identification.
 const USER_FLAGS: u64 = 0x25_0dd5;
@@ -33,6 +34,9 @@ pub struct Machine {
     template: Frame,
     active: Frame,
     pool_frames: [u64; pool::COUNT],
+    /// Tables used a moment ago: where pages were looked up or copied from, and where they were mapped or copied to.
+    source: Cell<Recent>,
+    target: Recent,
     space_switches: u64,
     invalidations: u64,
 }
@@ -56,6 +60,8 @@ impl Machine {
             template,
             active: template,
             pool_frames: [0; pool::COUNT],
+            source: Cell::new(Recent::NONE),
+            target: Recent::NONE,
             space_switches: 0,
             invalidations: 0,
         }
@@ -63,6 +69,12 @@ impl Machine {
 
     pub(super) fn line_arrived(&mut self, line: u32) -> Arrival {
         self.lines.arrived(line, &mut self.apic)
+    }
+
+    #[inline(always)]
+    fn with_source<T>(&self, operation: impl FnOnce(&mut Recent) -> T) -> T {
+        // SAFETY: the nucleus does one thing at a time, and `operation` (a lookup in `paging`) does not come back here.
+        operation(unsafe { &mut *self.source.as_ptr() })
     }
 
     /// Forget the translation of a page whose entry changed.
@@ -175,29 +187,29 @@ impl Arch for Machine {
         prot: u64,
         tables: &mut FrameList,
     ) -> Result<Option<Frame>, MapError> {
-        let changed = paging::map(root, address, frame, prot, tables)?;
+        let changed = paging::map(root, address, frame, prot, tables, &mut self.target)?;
         self.flush(root, address, changed);
         Ok(changed.before)
     }
 
     fn unmap(&mut self, root: Root, address: u64) -> Option<Frame> {
-        let changed = paging::unmap(root, address);
+        let changed = paging::unmap(root, address, self.source.get_mut());
         self.flush(root, address, changed);
         changed.before
     }
 
     fn protect(&mut self, root: Root, address: u64, prot: u64) -> bool {
-        let changed = paging::protect(root, address, prot);
+        let changed = paging::protect(root, address, prot, self.source.get_mut());
         self.flush(root, address, changed);
         changed.before.is_some()
     }
 
     fn query(&self, root: Root, address: u64) -> Option<Mapping> {
-        paging::query(root, address)
+        self.with_source(|source| paging::query(root, address, source))
     }
 
     fn next_mapped(&self, root: Root, address: u64, pages: u64) -> Option<(u64, Mapping)> {
-        paging::next_mapped(root, address, pages)
+        self.with_source(|source| paging::next_mapped(root, address, pages, source))
     }
 
     fn take_table(&mut self, root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
@@ -206,6 +218,8 @@ impl Arch for Machine {
             let template = Root(self.template);
             self.activate(template);
         }
+        self.source.set(Recent::NONE);
+        self.target = Recent::NONE;
         paging::take_table(root, emptied)
     }
 
@@ -215,15 +229,16 @@ impl Arch for Machine {
         destination: (Root, u64),
         len: usize,
     ) -> Result<(), (usize, CopyFault)> {
-        user_copy::copy(source, destination, len)
+        let recent = [self.source.get_mut(), &mut self.target];
+        user_copy::copy(source, destination, len, recent)
     }
 
     fn read_user(&mut self, root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
-        user_copy::read(root, address, into)
+        user_copy::read(root, address, into, self.source.get_mut())
     }
 
     fn write_user(&mut self, root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
-        user_copy::write(root, address, from)
+        user_copy::write(root, address, from, &mut self.target)
     }
 
     fn zero_frame(&mut self, frame: Frame) {

@@ -91,49 +91,72 @@ fn frame_of(entry: u64) -> Frame {
     ((entry & ADDRESS) >> 12) as Frame
 }
 
+const ACCESS: u64 = prot::READ | prot::WRITE | prot::EXECUTE;
+// The bits of a protection and of an entry are turned into each other by shifts.
+const _: () = assert!(prot::READ == PRESENT && prot::WRITE == WRITABLE && prot::EXECUTE == 1 << 2);
+const _: () = assert!(prot::DEVICE == WRITE_THROUGH && prot::DEVICE << 1 == UNCACHED);
+
 /// The entry for a user page.
+#[inline(always)]
 pub fn leaf(frame: Frame, protection: u64) -> u64 {
-    let address = (frame as u64) << 12;
-    if protection & (prot::READ | prot::WRITE | prot::EXECUTE) == 0 {
-        return address | HELD | no_cache(protection);
+    let device = protection & prot::DEVICE;
+    let address = (frame as u64) << 12 | device | device << 1;
+    if protection & ACCESS == 0 {
+        return address | HELD;
     }
-    let mut entry = address | PRESENT | USER | no_cache(protection);
-    if protection & prot::WRITE != 0 {
-        entry |= WRITABLE;
-    }
-    if protection & (prot::EXECUTE | prot::WRITE) != prot::EXECUTE {
-        entry |= NO_EXECUTE;
-    }
-    entry
+    let executable = protection & (prot::EXECUTE | prot::WRITE) == prot::EXECUTE;
+    let no_execute = if executable { 0 } else { NO_EXECUTE };
+    address | PRESENT | USER | protection & prot::WRITE | no_execute
 }
 
-fn no_cache(protection: u64) -> u64 {
-    if protection & prot::DEVICE != 0 {
-        WRITE_THROUGH | UNCACHED
-    } else {
-        0
-    }
-}
-
+#[inline(always)]
 fn mapping(entry: u64) -> Mapping {
-    let mut protection = 0;
-    if entry & PRESENT != 0 {
-        protection |= prot::READ;
-        if entry & WRITABLE != 0 {
-            protection |= prot::WRITE;
-        }
-        if entry & NO_EXECUTE == 0 {
-            protection |= prot::EXECUTE;
-        }
-    }
-    if entry & UNCACHED != 0 {
-        protection |= prot::DEVICE;
-    }
+    let present = entry & PRESENT;
+    let executable = !entry >> 63 & present;
     Mapping {
         frame: frame_of(entry),
-        prot: protection,
+        prot: present | entry & (WRITABLE * present) | executable << 2 | entry >> 1 & prot::DEVICE,
         accessed: entry & ACCESSED != 0,
         dirty: entry & DIRTY != 0,
+    }
+}
+
+/// A table of the last level that was used a moment ago, so that the next page of the same 2 MiB is found without a walk. To be forgotten when a table goes away.
+#[derive(Clone, Copy, Debug)]
+pub struct Recent {
+    /// Root and 2 MiB region.
+    key: u64,
+    table: *mut u64,
+    /// The entry that points to the table, and the span that it tells.
+    parent: *mut u64,
+    span: Span,
+}
+
+impl Recent {
+    pub const NONE: Recent = Recent {
+        key: u64::MAX,
+        table: core::ptr::null_mut(),
+        parent: core::ptr::null_mut(),
+        span: Span { first: 0, last: 0 },
+    };
+
+    #[inline(always)]
+    fn key(root: Root, address: u64) -> u64 {
+        (root.0 as u64) << 28 | address >> 21
+    }
+
+    /// Does it cover this (user) address?
+    #[inline(always)]
+    fn covers(&self, root: Root, address: u64) -> bool {
+        self.key == Recent::key(root, address) && address < USER_TOP
+    }
+
+    /// # Safety
+    /// It covers the address.
+    #[inline(always)]
+    unsafe fn slot(&self, address: u64) -> *mut u64 {
+        // SAFETY: by the contract `table` is a live table of 512 entries.
+        unsafe { self.table.add(index(address, 0)) }
     }
 }
 
@@ -178,7 +201,42 @@ pub fn root_new(frame: Frame, template: Frame) -> Root {
 }
 
 /// The slot of the last level for `address`; missing tables are made from `tables`.
-fn slot_for(root: Root, address: u64, tables: &mut FrameList) -> Result<*mut u64, MapError> {
+#[inline(always)]
+fn slot_for(
+    root: Root,
+    address: u64,
+    tables: &mut FrameList,
+    recent: &mut Recent,
+) -> Result<*mut u64, MapError> {
+    let in_table = index(address, 0);
+    if !recent.covers(root, address) {
+        make_tables(root, address, tables, recent)?;
+    } else if in_table < recent.span.first || in_table > recent.span.last {
+        // SAFETY: `recent` covers the address, so its tables are live.
+        unsafe { recent.span = widen(recent.parent, in_table) };
+    }
+    // SAFETY: `recent` covers the address now.
+    Ok(unsafe { recent.slot(address) })
+}
+
+/// Let the span in an entry include `index`.
+///
+/// # Safety
+/// The entry points to a table.
+unsafe fn widen(entry: *mut u64, index: usize) -> Span {
+    // SAFETY: by the contract; the nucleus lock is held.
+    let entry = unsafe { &mut *entry };
+    let span = Span::of_entry(*entry).widened(index);
+    *entry = *entry & !Span::BITS | span.bits();
+    Span::of_entry(*entry)
+}
+
+fn make_tables(
+    root: Root,
+    address: u64,
+    tables: &mut FrameList,
+    recent: &mut Recent,
+) -> Result<(), MapError> {
     if address >= USER_TOP {
         return Err(MapError::BadAddress);
     }
@@ -190,7 +248,9 @@ fn slot_for(root: Root, address: u64, tables: &mut FrameList) -> Result<*mut u64
     }
     for level in (1..4).rev() {
         // SAFETY: `table` is a live table of 512 entries; the index is below 512.
-        let entry = unsafe { &mut *table.add(index(address, level)) };
+        let parent = unsafe { table.add(index(address, level)) };
+        // SAFETY: as above.
+        let entry = unsafe { &mut *parent };
         let below = index(address, level - 1);
         if *entry & PRESENT == 0 {
             let frame = list_pop(tables).ok_or(MapError::NoTable)?;
@@ -199,35 +259,60 @@ fn slot_for(root: Root, address: u64, tables: &mut FrameList) -> Result<*mut u64
                 last: below,
             };
             *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | span.bits();
-        } else {
-            let span = Span::of_entry(*entry);
-            if below < span.first || below > span.last {
-                *entry = *entry & !Span::BITS | span.widened(below).bits();
-            }
         }
+        let mut span = Span::of_entry(*entry);
         table = table_pointer(frame_of(*entry));
+        if below < span.first || below > span.last {
+            // SAFETY: the entry points to a table.
+            span = unsafe { widen(parent, below) };
+        }
+        if level == 1 {
+            *recent = Recent {
+                key: Recent::key(root, address),
+                table,
+                parent,
+                span,
+            };
+        }
     }
-    // SAFETY: as above.
-    Ok(unsafe { table.add(index(address, 0)) })
+    Ok(())
 }
 
 /// The existing slot of the last level for `address`.
 #[inline(always)]
-pub fn existing_slot(root: Root, address: u64) -> Option<*mut u64> {
-    if address >= USER_TOP {
+pub fn existing_slot(root: Root, address: u64, recent: &mut Recent) -> Option<*mut u64> {
+    if !recent.covers(root, address) && !find_table(root, address, recent) {
         return None;
+    }
+    // SAFETY: `recent` covers the address now.
+    Some(unsafe { recent.slot(address) })
+}
+
+/// Have `recent` cover the address, if there is a table.
+fn find_table(root: Root, address: u64, recent: &mut Recent) -> bool {
+    if address >= USER_TOP {
+        return false;
     }
     let mut table = table_pointer(root.0);
     for level in (1..4).rev() {
         // SAFETY: `table` is a live table of 512 entries; the index is below 512.
-        let entry = unsafe { *table.add(index(address, level)) };
+        let parent = unsafe { table.add(index(address, level)) };
+        // SAFETY: as above.
+        let entry = unsafe { *parent };
         if entry & PRESENT == 0 {
-            return None;
+            return false;
         }
         table = table_pointer(frame_of(entry));
+        if level == 1 {
+            *recent = Recent {
+                key: Recent::key(root, address),
+                table,
+                parent,
+                span: Span::of_entry(entry),
+            };
+        }
     }
-    // SAFETY: as above.
-    Some(unsafe { table.add(index(address, 0)) })
+    true
 }
 
 /// What a change of one entry asks of the caller.
@@ -248,21 +333,24 @@ impl Changed {
     }
 }
 
+#[inline(always)]
 pub fn map(
     root: Root,
     address: u64,
     frame: Frame,
     protection: u64,
     tables: &mut FrameList,
+    recent: &mut Recent,
 ) -> Result<Changed, MapError> {
-    let slot = slot_for(root, address, tables)?;
+    let slot = slot_for(root, address, tables, recent)?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
     let before = unsafe { slot.replace(leaf(frame, protection)) };
     Ok(Changed::from(before))
 }
 
-pub fn unmap(root: Root, address: u64) -> Changed {
-    let Some(slot) = existing_slot(root, address) else {
+#[inline(always)]
+pub fn unmap(root: Root, address: u64, recent: &mut Recent) -> Changed {
+    let Some(slot) = existing_slot(root, address, recent) else {
         return Changed::from(0);
     };
     // SAFETY: as in `map`.
@@ -270,8 +358,9 @@ pub fn unmap(root: Root, address: u64) -> Changed {
 }
 
 /// Change the protection of a mapped page; `before` is None if there is none.
-pub fn protect(root: Root, address: u64, protection: u64) -> Changed {
-    let Some(slot) = existing_slot(root, address) else {
+#[inline(always)]
+pub fn protect(root: Root, address: u64, protection: u64, recent: &mut Recent) -> Changed {
+    let Some(slot) = existing_slot(root, address, recent) else {
         return Changed::from(0);
     };
     // SAFETY: as in `map`.
@@ -286,8 +375,8 @@ pub fn protect(root: Root, address: u64, protection: u64) -> Changed {
     before
 }
 
-pub fn query(root: Root, address: u64) -> Option<Mapping> {
-    let slot = existing_slot(root, address)?;
+pub fn query(root: Root, address: u64, recent: &mut Recent) -> Option<Mapping> {
+    let slot = existing_slot(root, address, recent)?;
     // SAFETY: the slot is an entry of a live table.
     let entry = unsafe { *slot };
     (entry != 0).then(|| mapping(entry))
@@ -299,14 +388,34 @@ fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
     (from.max(span.first)..=span.last).find(|&i| unsafe { *table.add(i) } != 0)
 }
 
-pub fn next_mapped(root: Root, address: u64, pages: u64) -> Option<(u64, Mapping)> {
+/// The next used page; see [`crate::arch::Arch::next_mapped`].
+#[inline(always)]
+pub fn next_mapped(
+    root: Root,
+    address: u64,
+    pages: u64,
+    recent: &mut Recent,
+) -> Option<(u64, Mapping)> {
     let end = address
         .saturating_add(pages.saturating_mul(PAGE))
         .min(USER_TOP);
-    let mut at = address & !(PAGE - 1);
+    let at = address & !(PAGE - 1);
+    if at < end && recent.covers(root, at) {
+        // The usual case in a walk: the very next page.
+        // SAFETY: `recent` covers the address.
+        let entry = unsafe { *recent.slot(at) };
+        if entry != 0 {
+            return Some((at, mapping(entry)));
+        }
+    }
+    search(root, at, end, recent)
+}
+
+fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64, Mapping)> {
     'table: while at < end {
         let mut table = table_pointer(root.0);
         let mut span = Span::of_root(table);
+        let mut parent = core::ptr::null_mut();
         for level in (0..4).rev() {
             let shift = 12 + 9 * level;
             let start = index(at, level);
@@ -321,10 +430,19 @@ pub fn next_mapped(root: Root, address: u64, pages: u64) -> Option<(u64, Mapping
                 at = (at >> (shift + 9) << 9 | found as u64) << shift;
             }
             // SAFETY: `found` is an index of the table.
-            let entry = unsafe { *table.add(found) };
+            let slot = unsafe { table.add(found) };
+            // SAFETY: as above.
+            let entry = unsafe { *slot };
             if level == 0 {
+                *recent = Recent {
+                    key: Recent::key(root, at),
+                    table,
+                    parent,
+                    span,
+                };
                 return (at < end).then(|| (at, mapping(entry)));
             }
+            parent = slot;
             table = table_pointer(frame_of(entry));
             span = Span::of_entry(entry);
         }
@@ -332,7 +450,7 @@ pub fn next_mapped(root: Root, address: u64, pages: u64) -> Option<(u64, Mapping
     None
 }
 
-/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`].
+/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
 pub fn take_table(root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
@@ -387,12 +505,56 @@ mod tests {
     use super::*;
     use prot::{EXECUTE, READ, WRITE};
 
+    fn map(
+        root: Root,
+        address: u64,
+        frame: Frame,
+        protection: u64,
+        tables: &mut FrameList,
+    ) -> Result<Changed, MapError> {
+        recent(|recent| super::map(root, address, frame, protection, tables, recent))
+    }
+
+    fn unmap(root: Root, address: u64) -> Changed {
+        recent(|recent| super::unmap(root, address, recent))
+    }
+
+    fn protect(root: Root, address: u64, protection: u64) -> Changed {
+        recent(|recent| super::protect(root, address, protection, recent))
+    }
+
+    fn query(root: Root, address: u64) -> Option<Mapping> {
+        recent(|recent| super::query(root, address, recent))
+    }
+
+    fn next_mapped(root: Root, address: u64, pages: u64) -> Option<(u64, Mapping)> {
+        recent(|recent| super::next_mapped(root, address, pages, recent))
+    }
+
+    fn take_table(root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+        RECENT.set(Recent::NONE);
+        super::take_table(root, emptied)
+    }
+
+    thread_local! {
+        static RECENT: std::cell::Cell<Recent> = const { std::cell::Cell::new(Recent::NONE) };
+    }
+
+    /// All operations of a test share one memory of recent tables.
+    fn recent<T>(operation: impl FnOnce(&mut Recent) -> T) -> T {
+        let mut recent = RECENT.get();
+        let result = operation(&mut recent);
+        RECENT.set(recent);
+        result
+    }
+
     /// A root in frame 1 and a list of table frames 2..n.
     fn space(tables: u32) -> (Root, FrameList) {
         for slot in SHARED_SLOTS {
             // SAFETY: frame 0 of the arena plays the template.
             unsafe { *table_pointer(0).add(slot) = 0xabc003 }
         }
+        RECENT.set(Recent::NONE);
         let root = root_new(1, 0);
         let mut list = FrameList::default();
         for frame in 2..2 + tables {
@@ -510,6 +672,21 @@ mod tests {
         // The emptied root can be used again.
         map(root, 0x5000, 8, READ, &mut list).unwrap();
         assert_eq!(next_mapped(root, 0, 1 << 36).unwrap().0, 0x5000);
+    }
+
+    #[test]
+    fn entries_and_protections_agree() {
+        for protection in 0..16 {
+            let seen = mapping(leaf(77, protection) | DIRTY);
+            let mut expected = protection;
+            if protection & WRITE != 0 {
+                expected &= !EXECUTE;
+            }
+            if protection & ACCESS != 0 {
+                expected |= READ;
+            }
+            assert_eq!((seen.frame, seen.prot, seen.dirty), (77, expected, true));
+        }
     }
 
     #[test]

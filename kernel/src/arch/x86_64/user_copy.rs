@@ -2,7 +2,9 @@
 //! The nucleus never touches user addresses themselves, so no copy can fault and SMAP stays closed.
 
 use super::memory::{frame_pointer, PAGE};
-use super::paging::{existing_slot, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE};
+use super::paging::{
+    existing_slot, Recent, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
+};
 use crate::arch::CopyFault;
 use core::arch::asm;
 
@@ -206,13 +208,13 @@ pub mod wide {
 
 /// Where the byte at `address` is in the direct map, if the space's program itself might read (or write) it. Marks the page used as the processor would.
 #[inline(always)]
-fn reach(root: Root, address: u64, write: bool) -> Result<*mut u8, CopyFault> {
+fn reach(root: Root, address: u64, write: bool, recent: &mut Recent) -> Result<*mut u8, CopyFault> {
     let fault = |present| CopyFault {
         destination: write,
         address,
         present,
     };
-    let slot = existing_slot(root, address).ok_or(fault(false))?;
+    let slot = existing_slot(root, address, recent).ok_or(fault(false))?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
     let entry = unsafe { &mut *slot };
     let (needed, mark) = if write {
@@ -242,19 +244,21 @@ pub fn copy(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
+    recent: [&mut Recent; 2],
 ) -> Result<(), (usize, CopyFault)> {
+    let [from_recent, to_recent] = recent;
     let mut done = 0;
     let (mut from, mut to) = (core::ptr::null_mut::<u8>(), core::ptr::null_mut::<u8>());
     let (mut from_left, mut to_left) = (0, 0);
     while done < len {
         if from_left == 0 {
             let address = source.1.wrapping_add(done as u64);
-            from = reach(source.0, address, false).map_err(|fault| (done, fault))?;
+            from = reach(source.0, address, false, from_recent).map_err(|fault| (done, fault))?;
             from_left = rest_of_page(address);
         }
         if to_left == 0 {
             let address = destination.1.wrapping_add(done as u64);
-            to = reach(destination.0, address, true).map_err(|fault| (done, fault))?;
+            to = reach(destination.0, address, true, to_recent).map_err(|fault| (done, fault))?;
             to_left = rest_of_page(address);
         }
         let chunk = (len - done).min(from_left).min(to_left);
@@ -272,11 +276,16 @@ pub fn copy(
 }
 
 /// Read a program's memory.
-pub fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+pub fn read(
+    root: Root,
+    address: u64,
+    into: &mut [u8],
+    recent: &mut Recent,
+) -> Result<(), CopyFault> {
     let mut done = 0;
     while done < into.len() {
         let at = address.wrapping_add(done as u64);
-        let from = reach(root, at, false)?;
+        let from = reach(root, at, false, recent)?;
         let chunk = (into.len() - done).min(rest_of_page(at));
         // SAFETY: the source is within a mapped frame, the destination within the slice.
         unsafe { move_bytes(into.as_mut_ptr().add(done), from, chunk) };
@@ -286,11 +295,11 @@ pub fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> 
 }
 
 /// Write a program's memory.
-pub fn write(root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
+pub fn write(root: Root, address: u64, from: &[u8], recent: &mut Recent) -> Result<(), CopyFault> {
     let mut done = 0;
     while done < from.len() {
         let at = address.wrapping_add(done as u64);
-        let to = reach(root, at, true)?;
+        let to = reach(root, at, true, recent)?;
         let chunk = (from.len() - done).min(rest_of_page(at));
         // SAFETY: the destination is within a mapped frame, the source within the slice.
         unsafe { move_bytes(to, from.as_ptr().add(done), chunk) };
@@ -307,14 +316,32 @@ mod tests {
     use cairn_abi::layout::USER_TOP;
     use cairn_abi::service::memory::prot::{READ, WRITE};
 
+    fn copy(
+        source: (Root, u64),
+        destination: (Root, u64),
+        len: usize,
+    ) -> Result<(), (usize, CopyFault)> {
+        let (mut a, mut b) = (Recent::NONE, Recent::NONE);
+        super::copy(source, destination, len, [&mut a, &mut b])
+    }
+
+    fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+        super::read(root, address, into, &mut Recent::NONE.clone())
+    }
+
+    fn write(root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
+        super::write(root, address, from, &mut Recent::NONE.clone())
+    }
+
     fn space(root: u32, first_table: u32, pages: &[(u64, u32, u64)]) -> Root {
         let root = root_new(root, 0);
         let mut tables = FrameList::default();
         for frame in first_table..first_table + 12 {
             list_push(&mut tables, frame);
         }
+        let mut recent = Recent::NONE;
         for &(address, frame, protection) in pages {
-            map(root, address, frame, protection, &mut tables).unwrap();
+            map(root, address, frame, protection, &mut tables, &mut recent).unwrap();
         }
         root
     }
@@ -356,8 +383,13 @@ mod tests {
             read(b, 0x5000 + to, &mut seen).unwrap();
             assert_eq!(seen, &bytes[from as usize..from as usize + len]);
         }
-        assert!(query(b, 0x5000).unwrap().dirty);
-        assert!(!query(a, 0x1000).unwrap().dirty && query(a, 0x1000).unwrap().accessed);
+        assert!(query(b, 0x5000, &mut Recent::NONE.clone()).unwrap().dirty);
+        assert!(
+            !query(a, 0x1000, &mut Recent::NONE.clone()).unwrap().dirty
+                && query(a, 0x1000, &mut Recent::NONE.clone())
+                    .unwrap()
+                    .accessed
+        );
     }
 
     #[test]
