@@ -46,7 +46,7 @@ impl<S: System> Manager<S> {
             leader: slot,
             ..Session::default()
         };
-        self.numbers.at(pid).session = session;
+        self.numbers.set_session(pid, session);
         self.new_group(slot, session);
     }
 
@@ -60,7 +60,7 @@ impl<S: System> Manager<S> {
         record.members.clear();
         record.stopped = 0;
         self.sessions[session].groups += 1;
-        self.numbers.at(pid).group = group;
+        self.numbers.set_group(pid, group);
         self.join(slot, group);
     }
 
@@ -97,12 +97,12 @@ impl<S: System> Manager<S> {
             return;
         }
         let (pgid, session) = (record.pgid, record.session);
-        self.numbers.at(pgid).group = NONE;
+        self.numbers.set_group(pgid, NONE);
         self.groups.give(group);
         self.sessions[session].groups -= 1;
         if self.sessions[session].groups == 0 {
             let sid = self.sessions[session].sid;
-            self.numbers.at(sid).session = NONE;
+            self.numbers.set_session(sid, NONE);
             if let Some(watcher) = self.sessions[session].watcher.take() {
                 self.system.close(watcher);
             }

@@ -1,7 +1,7 @@
 //! Process numbers. One space of numbers serves processes, threads, groups and sessions; a number is free when nobody bears it.
 
 use crate::table::{Slot, NONE};
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 
 /// Numbers are below this.
 pub const LIMIT: u32 = 32768;
@@ -32,10 +32,29 @@ impl Number {
     }
 }
 
-#[derive(Debug, Default)]
+/// Numbers of one block: what is kept is as much as is in use, however far the numbers have run on.
+const BLOCK: usize = 256;
+
+#[derive(Debug)]
+struct Block {
+    entries: [Number; BLOCK],
+    /// Entries that are not free.
+    used: usize,
+}
+
+#[derive(Debug)]
 pub struct Numbers {
-    table: Vec<Number>,
+    blocks: [Option<Box<Block>>; LIMIT as usize / BLOCK],
     last: u32,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers {
+            blocks: [const { None }; LIMIT as usize / BLOCK],
+            last: 0,
+        }
+    }
 }
 
 impl Numbers {
@@ -43,18 +62,13 @@ impl Numbers {
         self.last
     }
 
-    /// One more than the highest number ever given out.
-    pub fn end(&self) -> u32 {
-        self.table.len() as u32
-    }
-
     /// Anything may be asked for, also what a program sent.
     pub fn get(&self, number: u64) -> Number {
-        usize::try_from(number)
-            .ok()
-            .and_then(|n| self.table.get(n))
-            .copied()
-            .unwrap_or(FREE)
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        match self.blocks.get(index / BLOCK) {
+            Some(Some(block)) => block.entries[index % BLOCK],
+            _ => FREE,
+        }
     }
 
     /// The process with this number.
@@ -63,13 +77,47 @@ impl Numbers {
         (entry.owner != NONE && !entry.thread).then_some(entry.owner)
     }
 
-    /// The record of a number that is in use.
-    pub fn at(&mut self, number: u32) -> &mut Number {
-        let index = number as usize;
-        if index >= self.table.len() {
-            self.table.resize(index + 1, FREE);
+    /// The first process with this number or a higher one: its number and record.
+    pub fn next_process(&self, from: u64) -> Option<(u32, Slot)> {
+        let mut number = usize::try_from(from).ok()?;
+        while let Some(block) = self.blocks.get(number / BLOCK) {
+            let end = (number / BLOCK + 1) * BLOCK;
+            if block.is_some() {
+                for candidate in number..end {
+                    if let Some(slot) = self.process(candidate as u64) {
+                        return Some((candidate as u32, slot));
+                    }
+                }
+            }
+            number = end;
         }
-        &mut self.table[index]
+        None
+    }
+
+    /// Change who bears a number. Numbers come from [`Numbers::allocate`] and are therefore in range.
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Number)) {
+        let index = number as usize;
+        let Some(place) = self.blocks.get_mut(index / BLOCK) else {
+            return;
+        };
+        let block = place.get_or_insert_with(|| {
+            Box::new(Block {
+                entries: [FREE; BLOCK],
+                used: 0,
+            })
+        });
+        let entry = &mut block.entries[index % BLOCK];
+        let before = entry.is_free();
+        change(entry);
+        match (before, entry.is_free()) {
+            (true, false) => block.used += 1,
+            (false, true) => block.used -= 1,
+            _ => {}
+        }
+        // The block that numbers are given out of stays: otherwise it would be made anew with each short-lived process.
+        if block.used == 0 && index / BLOCK != self.last as usize / BLOCK {
+            *place = None;
+        }
     }
 
     /// The next free number upwards.
@@ -81,28 +129,52 @@ impl Numbers {
                 candidate = AFTER_WRAP;
             }
             if self.get(candidate as u64).is_free() {
-                *self.at(candidate) = Number {
-                    owner,
-                    thread,
-                    ..FREE
-                };
-                self.last = candidate;
+                self.change(candidate, |entry| {
+                    entry.owner = owner;
+                    entry.thread = thread;
+                });
+                let before = core::mem::replace(&mut self.last, candidate);
+                self.drop_if_empty(before);
                 return Some(candidate);
             }
         }
         None
     }
 
+    fn drop_if_empty(&mut self, number: u32) {
+        let index = number as usize / BLOCK;
+        if index != self.last as usize / BLOCK {
+            self.blocks[index].take_if(|block| block.used == 0);
+        }
+    }
+
     /// The process or thread no longer bears it.
     pub fn release(&mut self, number: u32) {
-        let entry = self.at(number);
-        entry.owner = NONE;
-        entry.thread = false;
+        self.change(number, |entry| {
+            entry.owner = NONE;
+            entry.thread = false;
+        });
+    }
+
+    /// The group with this number, or [`NONE`].
+    pub fn set_group(&mut self, number: u32, group: Slot) {
+        self.change(number, |entry| entry.group = group);
+    }
+
+    /// The session with this number, or [`NONE`].
+    pub fn set_session(&mut self, number: u32, session: Slot) {
+        self.change(number, |entry| entry.session = session);
     }
 
     #[cfg(test)]
     pub fn set_last(&mut self, last: u32) {
-        self.last = last;
+        let before = core::mem::replace(&mut self.last, last);
+        self.drop_if_empty(before);
+    }
+
+    #[cfg(test)]
+    pub fn blocks(&self) -> usize {
+        self.blocks.iter().flatten().count()
     }
 }
 
@@ -114,8 +186,8 @@ mod tests {
     fn numbers_wrap_and_avoid_what_is_in_use() {
         let mut numbers = Numbers::default();
         assert_eq!(numbers.allocate(7, false), Some(1));
-        numbers.at(300).session = 3;
-        numbers.at(302).group = 3;
+        numbers.set_session(300, 3);
+        numbers.set_group(302, 3);
         numbers.set_last(LIMIT - 2);
         assert_eq!(numbers.allocate(8, false), Some(LIMIT - 1));
         assert_eq!(numbers.allocate(8, true), Some(301));
@@ -135,5 +207,24 @@ mod tests {
         assert_eq!(count, LIMIT - 1);
         numbers.release(4711);
         assert_eq!(numbers.allocate(1, false), Some(4711));
+    }
+
+    #[test]
+    fn memory_follows_what_is_in_use() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.allocate(1, false), Some(1));
+        for _ in 0..100_000 {
+            let number = numbers.allocate(2, false).unwrap();
+            assert!(numbers.blocks() <= 2);
+            numbers.release(number);
+        }
+        numbers.set_last(20_000);
+        numbers.allocate(3, false);
+        numbers.allocate(4, true);
+        assert_eq!(numbers.next_process(0), Some((1, 1)));
+        assert_eq!(numbers.next_process(2), Some((20_001, 3)));
+        assert_eq!(numbers.next_process(20_002), None);
+        assert_eq!(numbers.next_process(u64::MAX), None);
+        assert_eq!(numbers.blocks(), 2);
     }
 }

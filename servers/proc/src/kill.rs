@@ -145,12 +145,12 @@ impl<S: System> Manager<S> {
             }
             -1 => {
                 let mut counts = (0, 0);
-                for pid in 2..self.numbers.end() as u64 {
-                    if let Some(target) = self.numbers.process(pid) {
-                        if pid as i64 != own {
-                            self.one_of_many(slot, target, info, &mut counts);
-                        }
+                let mut from = 2;
+                while let Some((pid, target)) = self.numbers.next_process(from) {
+                    if pid as i64 != own {
+                        self.one_of_many(slot, target, info, &mut counts);
                     }
+                    from = pid as u64 + 1;
                 }
                 verdict(counts)
             }

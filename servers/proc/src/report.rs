@@ -120,12 +120,15 @@ impl<S: System> Manager<S> {
     /// PIDS
     pub(crate) fn pids(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let room = (message.in_len / 4).min(LIST_MOST);
-        let first = message.words[1].max(1);
-        let found: Vec<u32> = (first..self.numbers.end() as u64)
-            .filter(|pid| self.numbers.process(*pid).is_some())
-            .map(|pid| pid as u32)
-            .take(room)
-            .collect();
+        let mut from = message.words[1].max(1);
+        let mut found = Vec::new();
+        while found.len() < room {
+            let Some((pid, _)) = self.numbers.next_process(from) else {
+                break;
+            };
+            found.push(pid);
+            from = pid as u64 + 1;
+        }
         self.answer_list(message, &found)
     }
 

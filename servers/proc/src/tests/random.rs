@@ -38,7 +38,7 @@ fn someone(w: &World, r: &mut Random) -> Option<(u64, u32)> {
 }
 
 fn any_pid(w: &World, r: &mut Random) -> u64 {
-    let end = w.m.numbers.end() as u64;
+    let end = w.m.numbers.last() as u64 + 1;
     for _ in 0..20 {
         let pid = 1 + r.below(end);
         if w.m.numbers.process(pid).is_some() {
@@ -186,7 +186,7 @@ fn random_histories_keep_the_invariants() {
         assert_eq!(w.m.processes.len(), 1, "seed {seed}");
         assert_eq!((w.m.groups.len(), w.m.sessions.len()), (1, 1));
         let first_threads = &w.m.processes[first].threads;
-        for number in 2..w.m.numbers.end() {
+        for number in 2..crate::ids::LIMIT {
             let entry = w.m.numbers.get(number as u64);
             let own_thread = first_threads.iter().any(|t| t.tid == number);
             assert_eq!(entry.owner != 0, own_thread, "number {number}");
