@@ -155,7 +155,11 @@ impl<A: Arch> Kernel<A> {
     /// Address of a blocked caller's out (or in) part; 0 if it has none, or several.
     pub(crate) fn part_address(&self, caller: ThreadRef, out: bool) -> u64 {
         let parts = self.threads[caller].parts;
-        let len = if out { parts & 0xffff_ffff } else { parts >> 32 };
+        let len = if out {
+            parts & 0xffff_ffff
+        } else {
+            parts >> 32
+        };
         let (address, _, vector) = self.described(caller, out);
         if len == 0 || vector {
             0

@@ -419,10 +419,9 @@ impl<A: Arch> Kernel<A> {
         let first = u32::try_from(first)
             .ok()
             .filter(|&first| first < len)
-            .ok_or(Error::BadArgument)?
-            .max(1);
+            .ok_or(Error::BadArgument)?;
         let end = (first + SLOT_SHARE).min(len);
-        let mut slot = first;
+        let mut slot = first.max(1);
         while slot < end {
             let from = self.domains[source].table.target(slot as u64);
             if let Some(target) = from.filter(|target| target.may(rights::INHERIT)) {

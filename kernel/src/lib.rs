@@ -34,6 +34,9 @@ pub mod space;
 pub mod thread;
 pub mod timer;
 
+#[cfg(test)]
+mod tests;
+
 use arch::Arch;
 use cairn_abi::machine::{Counters, FrameRange};
 use cairn_abi::service::memory::pool as pool_kind;

@@ -7,6 +7,9 @@
 #[allow(unsafe_code)]
 pub mod x86_64;
 
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+
 use cairn_abi::machine::Counters;
 use cairn_abi::state::Registers;
 

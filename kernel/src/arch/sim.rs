@@ -1,0 +1,338 @@
+//! A simulated machine for tests on the development host: memory is an array of frames, spaces are maps of pages, time stands still until it is moved.
+
+use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use cairn_abi::layout::USER_TOP;
+use cairn_abi::machine::Counters;
+use cairn_abi::service::memory::{pool, prot};
+use cairn_abi::state::Registers;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+
+/// Pages of each pool's region.
+const POOL_PAGES: usize = 256;
+/// One page table serves this many address bits.
+const TABLE_SHIFT: u32 = 21;
+
+#[derive(Default)]
+pub struct SimSpace {
+    pub pages: BTreeMap<u64, (Frame, u64)>,
+    pub tables: BTreeMap<u64, Frame>,
+}
+
+pub struct Sim {
+    memory: Vec<Page>,
+    pools: Vec<Vec<Page>>,
+    pool_used: [usize; pool::COUNT],
+    pub spaces: BTreeMap<Frame, SimSpace>,
+    pub time: u64,
+    pub timer: Option<u64>,
+    pub active: Option<Frame>,
+    pub turn: (u64, u64),
+    /// The live FS and GS base.
+    pub bases: (u64, u64),
+    /// The live float registers.
+    pub float: u64,
+    pub lines: Vec<Vec<u8>>,
+    pub unmasked: BTreeSet<u32>,
+    pub ports: BTreeMap<u16, u32>,
+    pub port_writes: Vec<(u16, u32)>,
+    pub power: Option<(u64, u64)>,
+    pub switches: u64,
+}
+
+impl Sim {
+    pub fn new(frames: usize) -> Sim {
+        Sim {
+            memory: std::vec![Page([0; 4096]); frames],
+            pools: (0..pool::COUNT)
+                .map(|_| std::vec![Page([0; 4096]); POOL_PAGES])
+                .collect(),
+            pool_used: [0; pool::COUNT],
+            spaces: BTreeMap::new(),
+            time: 1000,
+            timer: None,
+            active: None,
+            turn: (0, 0),
+            bases: (0, 0),
+            float: 0,
+            lines: Vec::new(),
+            unmasked: BTreeSet::new(),
+            ports: BTreeMap::new(),
+            port_writes: Vec::new(),
+            power: None,
+            switches: 0,
+        }
+    }
+
+    /// The bytes of a frame.
+    pub fn frame(&mut self, frame: Frame) -> &mut [u8] {
+        &mut self.memory[frame as usize].0
+    }
+
+    fn translate(
+        &self,
+        root: Frame,
+        address: u64,
+        write: bool,
+    ) -> Result<(Frame, usize), CopyFault> {
+        let fault = |present| CopyFault {
+            destination: write,
+            address,
+            present,
+        };
+        if address >= USER_TOP {
+            return Err(fault(false));
+        }
+        let space = self.spaces.get(&root).ok_or(fault(false))?;
+        let &(frame, bits) = space.pages.get(&(address >> 12)).ok_or(fault(false))?;
+        if write && bits & prot::WRITE == 0 {
+            return Err(fault(true));
+        }
+        Ok((frame, (address & 4095) as usize))
+    }
+}
+
+impl Arch for Sim {
+    type Root = Frame;
+    type FloatState = u64;
+
+    fn now(&self) -> u64 {
+        self.time
+    }
+    fn set_timer(&mut self, deadline: Option<u64>) {
+        self.timer = deadline;
+    }
+    fn ticks(&self) -> u64 {
+        self.time
+    }
+    fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        ticks
+    }
+    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers) {
+        if let Some(from) = from {
+            (from.fs_base, from.gs_base) = self.bases;
+        }
+        self.bases = (to.fs_base, to.gs_base);
+        self.switches += 1;
+    }
+    fn save_bases(&self, registers: &mut Registers) {
+        (registers.fs_base, registers.gs_base) = self.bases;
+    }
+    fn load_bases(&mut self, registers: &Registers) {
+        self.bases = (registers.fs_base, registers.gs_base);
+    }
+    fn set_turn(&mut self, base: u64, entry: u64) {
+        self.turn = (base, entry);
+    }
+    fn new_float_state(&self) -> u64 {
+        0
+    }
+    fn switch_float(&mut self, save: Option<&mut u64>, load: &u64) {
+        if let Some(save) = save {
+            *save = self.float;
+        }
+        self.float = *load;
+    }
+    fn activate(&mut self, root: Frame) {
+        self.active = Some(root);
+    }
+    fn frame_pointer(&self, frame: Frame) -> *mut u8 {
+        self.memory[frame as usize].0.as_ptr().cast_mut()
+    }
+    fn list_push(&mut self, list: &mut FrameList, frame: Frame) {
+        let head = list.head;
+        self.frame(frame)[..4].copy_from_slice(&head.to_le_bytes());
+        list.head = frame;
+        list.count += 1;
+    }
+    fn list_pop(&mut self, list: &mut FrameList) -> Option<Frame> {
+        if list.count == 0 {
+            return None;
+        }
+        let frame = list.head;
+        let bytes = self.frame(frame);
+        let next = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        bytes.fill(0);
+        list.head = next;
+        list.count -= 1;
+        Some(frame)
+    }
+    fn root_new(&mut self, frame: Frame) -> Frame {
+        self.spaces.insert(frame, SimSpace::default());
+        frame
+    }
+    fn root_frame(&self, root: Frame) -> Frame {
+        root
+    }
+    fn map(
+        &mut self,
+        root: Frame,
+        address: u64,
+        frame: Frame,
+        prot: u64,
+        tables: &mut FrameList,
+    ) -> Result<Option<Frame>, MapError> {
+        if address >= USER_TOP {
+            return Err(MapError::BadAddress);
+        }
+        let table = address >> TABLE_SHIFT;
+        let missing = !self
+            .spaces
+            .get(&root)
+            .is_some_and(|space| space.tables.contains_key(&table));
+        if missing {
+            let frame = self.list_pop(tables).ok_or(MapError::NoTable)?;
+            self.spaces
+                .entry(root)
+                .or_default()
+                .tables
+                .insert(table, frame);
+        }
+        let space = self.spaces.entry(root).or_default();
+        Ok(space
+            .pages
+            .insert(address >> 12, (frame, prot))
+            .map(|(old, _)| old))
+    }
+    fn unmap(&mut self, root: Frame, address: u64) -> Option<Frame> {
+        let space = self.spaces.get_mut(&root)?;
+        space.pages.remove(&(address >> 12)).map(|(frame, _)| frame)
+    }
+    fn protect(&mut self, root: Frame, address: u64, prot: u64) -> bool {
+        match self
+            .spaces
+            .get_mut(&root)
+            .and_then(|space| space.pages.get_mut(&(address >> 12)))
+        {
+            Some(page) => {
+                page.1 = prot;
+                true
+            }
+            None => false,
+        }
+    }
+    fn query(&self, root: Frame, address: u64) -> Option<Mapping> {
+        let &(frame, prot) = self.spaces.get(&root)?.pages.get(&(address >> 12))?;
+        Some(Mapping {
+            frame,
+            prot,
+            accessed: false,
+            dirty: false,
+        })
+    }
+    fn next_mapped(&self, root: Frame, address: u64, pages: u64) -> Option<(u64, Mapping)> {
+        let first = address >> 12;
+        let (&page, &(frame, prot)) = self
+            .spaces
+            .get(&root)?
+            .pages
+            .range(first..first + pages)
+            .next()?;
+        Some((
+            page << 12,
+            Mapping {
+                frame,
+                prot,
+                accessed: false,
+                dirty: false,
+            },
+        ))
+    }
+    fn take_table(&mut self, root: Frame, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+        let space = self.spaces.get_mut(&root)?;
+        let Some((table, frame)) = space.tables.pop_first() else {
+            self.spaces.remove(&root);
+            return None;
+        };
+        let shift = TABLE_SHIFT - 12;
+        space.pages.retain(|&page, &mut (mapped, _)| {
+            let inside = page >> shift == table;
+            if inside {
+                emptied(mapped);
+            }
+            !inside
+        });
+        Some(frame)
+    }
+    fn copy(
+        &mut self,
+        source: (Frame, u64),
+        destination: (Frame, u64),
+        len: usize,
+    ) -> Result<(), (usize, CopyFault)> {
+        for i in 0..len {
+            let at = |address: u64| address.wrapping_add(i as u64);
+            let (from, from_offset) = self
+                .translate(source.0, at(source.1), false)
+                .map_err(|fault| (i, fault))?;
+            let (to, to_offset) = self
+                .translate(destination.0, at(destination.1), true)
+                .map_err(|fault| (i, fault))?;
+            self.memory[to as usize].0[to_offset] = self.memory[from as usize].0[from_offset];
+        }
+        Ok(())
+    }
+    fn read_user(&mut self, root: Frame, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let (frame, offset) = self.translate(root, address.wrapping_add(i as u64), false)?;
+            *byte = self.memory[frame as usize].0[offset];
+        }
+        Ok(())
+    }
+    fn write_user(&mut self, root: Frame, address: u64, from: &[u8]) -> Result<(), CopyFault> {
+        for (i, &byte) in from.iter().enumerate() {
+            let (frame, offset) = self.translate(root, address.wrapping_add(i as u64), true)?;
+            self.memory[frame as usize].0[offset] = byte;
+        }
+        Ok(())
+    }
+    fn zero_frame(&mut self, frame: Frame) {
+        self.frame(frame).fill(0);
+    }
+    fn copy_frame(&mut self, to: Frame, from: Frame) {
+        let bytes = self.frame(from).to_vec();
+        self.frame(to).copy_from_slice(&bytes);
+    }
+    fn pool_base(&self, pool: usize) -> *mut u8 {
+        self.pools[pool].as_ptr().cast_mut().cast()
+    }
+    fn pool_grow(&mut self, pool: usize, _frame: Frame) -> bool {
+        if self.pool_used[pool] == POOL_PAGES {
+            return false;
+        }
+        self.pool_used[pool] += 1;
+        true
+    }
+    fn counters(&self, counters: &mut Counters) {
+        counters.space_switches += self.switches;
+    }
+    fn interrupt_mask(&mut self, line: u32, masked: bool) {
+        if masked {
+            self.unmasked.remove(&line);
+        } else {
+            self.unmasked.insert(line);
+        }
+    }
+    fn port_in(&mut self, port: u16, _width: u8) -> u32 {
+        self.ports.get(&port).copied().unwrap_or(0)
+    }
+    fn port_out(&mut self, port: u16, _width: u8, value: u32) {
+        self.port_writes.push((port, value));
+    }
+    fn log(&mut self, bytes: &[u8]) {
+        self.lines.push(bytes.to_vec());
+    }
+    fn power(&mut self, action: u64, code: u64) {
+        self.power = Some((action, code));
+    }
+    fn sanitize(&self, registers: &mut Registers) {
+        registers.rflags = registers.rflags & 0xcd5 | 0x202;
+        if registers.rip >= USER_TOP {
+            registers.rip = 0;
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Frames, spaces, pools, interrupts, ports: what `vm` and drivers do.
+
+use super::*;
+use cairn_abi::pulse;
+use cairn_abi::service::memory::map;
+use cairn_abi::service::{interrupt, machine, ports};
+
+const AT: u64 = 0x80_0000;
+const RW: u64 = prot::READ | prot::WRITE;
+
+#[test]
+fn nucleus_frames_cannot_be_mapped_nor_mapped_ones_taken() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let (init, space) = (w.init, dom.space as u64);
+    for frame in [0, 5, 20, 299, FRAMES as u64, u32::MAX as u64, u64::MAX] {
+        let got = w.err(init, MEMORY, memory::MAP, &[space, AT, frame, 1, RW]);
+        assert_eq!(got, Error::BadArgument, "{frame}");
+    }
+    let frame = w.map(dom, AT, RW) as u64;
+    let give = [pool::THREAD, frame, 1];
+    assert_eq!(w.err(init, MEMORY, memory::GIVE, &give), Error::Busy);
+    let tables = [space, frame, 1];
+    assert_eq!(
+        w.err(init, MEMORY, memory::GIVE_TABLES, &tables),
+        Error::Busy
+    );
+    assert_eq!(w.memory(memory::UNMAP, &[space, AT, 1])[0], 1);
+    w.memory(memory::GIVE, &give);
+    let got = w.err(init, MEMORY, memory::MAP, &[space, AT, frame, 1, RW]);
+    assert_eq!(got, Error::BadArgument);
+    for words in [[frame, 305], [305, frame]] {
+        let got = w.err(init, MEMORY, memory::COPY_FRAME, &words);
+        assert_eq!(got, Error::BadArgument);
+    }
+    assert_eq!(
+        w.err(init, MEMORY, memory::ZERO_FRAME, &[frame]),
+        Error::BadArgument
+    );
+}
+
+#[test]
+fn mappings_are_checked() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let (init, space) = (w.init, dom.space as u64);
+    let frame = w.frame() as u64;
+    let bad: [[u64; 6]; 9] = [
+        [space, AT + 1, frame, 1, RW, 0],
+        [space, 0x7fff_ffff_f000, frame, 1, RW, 0],
+        [space, !4095, frame, 1, RW, 0],
+        [space, AT, frame, 513, RW, 0],
+        [space, AT, frame, 1, prot::WRITE | prot::EXECUTE, 0],
+        [space, AT, frame, 1, 1 << 40, 0],
+        [space, AT, frame, 9, RW | map::ZERO, 0],
+        [space, AT, frame, 2, RW | map::COPY, frame],
+        [space, AT, frame, 1, RW | map::IO, 0],
+    ];
+    for words in bad {
+        assert_eq!(w.err(init, MEMORY, memory::MAP, &words), Error::BadArgument);
+    }
+    let nowhere = [99, AT, frame, 1, RW];
+    assert_eq!(w.err(init, MEMORY, memory::MAP, &nowhere), Error::BadPortal);
+    // Device registers lie outside memory.
+    let device = prot::READ | prot::WRITE | prot::DEVICE | map::IO;
+    w.memory(memory::MAP, &[space, AT, 0xfee0_0000, 1, device]);
+    // The system page for reading only.
+    let system = w.memory(memory::SYSTEM_PAGE, &[])[0];
+    let got = w.err(init, MEMORY, memory::MAP, &[space, AT, system, 1, RW]);
+    assert_eq!(got, Error::BadArgument);
+    w.memory(memory::MAP, &[space, AT, system, 1, prot::READ]);
+    w.memory(memory::PROTECT, &[space, AT, 1, RW]);
+    assert_eq!(w.memory(memory::QUERY, &[space, AT])[1], 1 | 1 << 10);
+}
+
+#[test]
+fn missing_tables_are_told_with_the_progress() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let (init, space) = (w.init, dom.space as u64);
+    let reserve = w.memory(memory::SPACE_INFO, &[space])[0];
+    for i in 0..reserve {
+        w.map(dom, AT + (i << 21), RW);
+    }
+    // Pages on both sides of a border that the last table serves on one side only.
+    let border = AT + (reserve << 21);
+    let first = w.next_frame as u64;
+    let words = [space, border - 2 * 4096, first, 4, RW];
+    assert_eq!(w.err(init, MEMORY, memory::MAP, &words), Error::NoTable);
+    assert_eq!(w.k.threads[init].registers.rdi, 2);
+    w.next_frame += 4;
+    let frame = w.frame() as u64;
+    w.memory(memory::GIVE_TABLES, &[space, frame, 1]);
+    assert_eq!(w.memory(memory::MAP, &words)[0], 4);
+}
+
+#[test]
+fn lists_zeroes_and_copies() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let space = dom.space as u64;
+    let frames: Vec<u32> = (0..3).map(|_| w.frame()).collect();
+    w.k.arch.frame(frames[0]).fill(1);
+    w.k.arch.frame(frames[1]).fill(2);
+    let list = [frames[0], 0, frames[1]];
+    let bytes: Vec<u8> = list.iter().flat_map(|f| f.to_le_bytes()).collect();
+    w.poke_init(&bytes);
+    assert_eq!(
+        w.memory(memory::MAP_LIST, &[space, AT, BUFFER, 3, RW])[0],
+        3
+    );
+    assert_eq!(w.peek_memory(dom, AT + 8192, 2), [2, 2]);
+    assert_eq!(w.memory(memory::QUERY, &[space, AT + 4096])[1], 0);
+    let copy = [
+        space,
+        AT,
+        frames[2] as u64,
+        1,
+        RW | map::COPY,
+        frames[0] as u64,
+    ];
+    w.memory(memory::MAP, &copy);
+    assert_eq!(w.peek_memory(dom, AT, 2), [1, 1]);
+    let zero = [space, AT, frames[2] as u64, 1, RW | map::ZERO];
+    w.memory(memory::MAP, &zero);
+    assert_eq!(w.peek_memory(dom, AT, 2), [0, 0]);
+    assert_eq!(w.memory(memory::UNMAP, &[space, AT, 512])[0], 2);
+}
+
+#[test]
+fn sharing_takes_writing_away_on_both_sides() {
+    let mut w = World::new();
+    let (a, b) = (w.domain(), w.domain());
+    let frame = w.map(a, AT, RW);
+    w.map(a, AT + 4 * 4096, prot::READ | prot::EXECUTE);
+    let words = [a.space as u64, AT, b.space as u64, 512, 1];
+    assert_eq!(w.memory(memory::SHARE, &words)[0], 512);
+    for dom in [a, b] {
+        let got = w.memory(memory::QUERY, &[dom.space as u64, AT]);
+        assert_eq!((got[0], got[1]), (frame as u64, 1 | 1 << 10));
+        let got = w.memory(memory::QUERY, &[dom.space as u64, AT + 4 * 4096]);
+        assert_eq!(got[1], 5 | 1 << 10);
+    }
+    assert_eq!(w.k.frames.mappings(frame), 2);
+}
+
+#[test]
+fn a_reaped_space_gives_every_frame_back() {
+    let mut w = World::new();
+    let (init, nucleus) = (w.init, w.k.frames.nucleus_frames());
+    let spaces = w.k.spaces.live_objects();
+    let first = w.next_frame;
+    let dom = w.domain();
+    let t = w.thread(dom, 50);
+    w.map(dom, AT, RW);
+    assert_eq!(w.state(t), State::Ready);
+    let words = [dom.space as u64, BUFFER, 64];
+    assert_eq!(w.err(init, MEMORY, memory::REAP, &words), Error::Busy);
+    w.destroy(dom);
+    let mut returned = Vec::new();
+    loop {
+        w.go(init, MEMORY, memory::REAP, 0, &words);
+        let count = w.k.threads[init].registers.rdi as usize;
+        let d = w.k.threads[init].domain;
+        let me = Dom { d, ..dom };
+        let bytes = w.peek_memory(me, BUFFER, count * 4);
+        returned.extend(
+            bytes
+                .chunks(4)
+                .map(|b| u32::from_le_bytes(b.try_into().expect("four"))),
+        );
+        match w.result(init) {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error, Error::Again),
+        }
+    }
+    returned.sort();
+    assert_eq!(returned, (first..first + 5).collect::<Vec<_>>());
+    assert_eq!(w.k.frames.nucleus_frames(), nucleus);
+    assert_eq!(w.k.spaces.live_objects(), spaces);
+    for frame in first..w.next_frame {
+        assert!(w.k.frames.is_free(frame));
+    }
+    let gone = w.err(init, MEMORY, memory::SPACE_INFO, &words);
+    assert_eq!(gone, Error::BadPortal);
+}
+
+#[test]
+fn a_space_can_be_changed_under_a_domain() {
+    let mut w = World::new();
+    let (a, b) = (w.domain(), w.domain());
+    let init = w.init;
+    w.ok(init, a.slot, domain::SET_SPACE, &[b.space as u64]);
+    assert_eq!(w.k.domains[a.d].space, w.k.domains[b.d].space);
+    let t = w.thread(a, 50);
+    w.rest();
+    assert_eq!(w.current(), Some(t));
+}
+
+#[test]
+fn ranges_and_pools_are_told() {
+    let mut w = World::new();
+    let init = w.init;
+    let range = w.memory(memory::RANGE, &[0]);
+    assert_eq!(range[..2], [300, (FRAMES - 300) as u64]);
+    assert_eq!(w.err(init, MEMORY, memory::RANGE, &[1]), Error::BadArgument);
+    let threads = w.memory(memory::POOL_INFO, &[pool::THREAD]);
+    assert_eq!(threads[0], 1);
+    assert_eq!(threads[1], 16 * 4096 / threads[2] - 1);
+    assert_eq!(
+        w.err(init, MEMORY, memory::POOL_INFO, &[5]),
+        Error::BadArgument
+    );
+    let first = w.next_frame as u64;
+    w.next_frame += 40;
+    w.memory(memory::GIVE, &[pool::THREAD, first, 40]);
+    let more = w.memory(memory::POOL_INFO, &[pool::THREAD]);
+    assert_eq!(more[1], 56 * 4096 / threads[2] - 1);
+}
+
+#[test]
+fn an_interrupt_is_a_pulse_and_stays_masked_until_acknowledged() {
+    let mut w = World::new();
+    let driver = w.domain();
+    let (rx, own) = w.channel(driver);
+    let init = w.init;
+    let line = w.ok(init, MACHINE, machine::INTERRUPT, &[4, AUTO])[0];
+    assert_eq!(
+        w.err(init, MACHINE, machine::INTERRUPT, &[4, AUTO]),
+        Error::Busy
+    );
+    assert_eq!(
+        w.err(init, MACHINE, machine::INTERRUPT, &[16, AUTO]),
+        Error::BadArgument
+    );
+    let there = w.ok(init, driver.slot, domain::PORTAL_PUT, &[line, AUTO, 0xffff])[0] as u32;
+    w.close_own(line as u32);
+    let t = w.thread(driver, 200);
+    w.rest();
+    assert_eq!(w.err(t, there, interrupt::ACKNOWLEDGE, &[]), Error::Busy);
+    w.ok(t, there, interrupt::BIND, &[rx as u64, 64]);
+    assert!(w.k.arch.unmasked.contains(&4));
+    w.receive(t, rx);
+    w.k.interrupt(4);
+    w.check();
+    assert_eq!(w.current(), Some(t));
+    assert_eq!(w.pulse(t), (pulse::INTERRUPT, 1, 64));
+    assert!(!w.k.arch.unmasked.contains(&4));
+    w.k.interrupt(4);
+    w.k.interrupt(4);
+    assert_eq!(w.poll(t, rx), Some((pulse::INTERRUPT, 2, 64)));
+    w.ok(t, there, interrupt::ACKNOWLEDGE, &[]);
+    assert!(w.k.arch.unmasked.contains(&4));
+    w.k.interrupt(5);
+    w.k.interrupt(200);
+    w.check();
+    // The driver dies; a new one can have the line.
+    w.recall();
+    w.destroy(driver);
+    assert!(!w.k.arch.unmasked.contains(&4));
+    w.ok(init, MACHINE, machine::INTERRUPT, &[4, AUTO]);
+    w.close_own(own);
+}
+
+#[test]
+fn ports_stay_inside_their_range() {
+    let mut w = World::new();
+    let init = w.init;
+    let slot = w.ok(init, MACHINE, machine::PORTS, &[0x3f8, 8, AUTO])[0] as u32;
+    w.k.arch.ports.insert(0x3fd, 1);
+    w.k.arch.ports.insert(0x3f8, 0x41);
+    assert_eq!(w.ok(init, slot, ports::IN8, &[0x3f8])[0], 0x41);
+    for (op, port) in [
+        (ports::IN8, 0x3f7),
+        (ports::OUT8, 0x400),
+        (ports::IN16, 0x3ff),
+        (ports::OUT32, 0x3fd),
+        (ports::IN8, 0x1_03f8),
+        (ports::IN8, u64::MAX),
+    ] {
+        assert_eq!(w.err(init, slot, op, &[port]), Error::BadArgument);
+    }
+    let text = u64::from_le_bytes(*b"abcdefgh");
+    w.ok(
+        init,
+        slot,
+        ports::OUT8_SEVERAL,
+        &[0x3f8, 9, text, b'i' as u64],
+    );
+    let written: Vec<u8> = w.k.arch.port_writes.iter().map(|&(_, v)| v as u8).collect();
+    assert_eq!(written, b"abcdefghi");
+    let got = w.ok(init, slot, ports::IN8_WHILE, &[0x3f8, 0x3fd, 1]);
+    assert_eq!((got[0], got[1]), (32, u64::from_le_bytes([0x41; 8])));
+    for words in [[0x1_0000, 1], [0xffff, 2], [0, 0]] {
+        let words = [words[0], words[1], AUTO];
+        assert_eq!(
+            w.err(init, MACHINE, machine::PORTS, &words),
+            Error::BadArgument
+        );
+    }
+}
+
+#[test]
+fn services_ask_for_their_right() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let init = w.init;
+    let weak = (rights::CALL | rights::PASS) as u64;
+    let inside = w.ok(
+        init,
+        dom.slot,
+        domain::PORTAL_PUT,
+        &[dom.slot as u64, AUTO, weak],
+    )[0];
+    let memory_slot = w.ok(
+        init,
+        dom.slot,
+        domain::PORTAL_PUT,
+        &[MEMORY as u64, AUTO, weak],
+    )[0];
+    let t = w.thread(dom, 50);
+    let id = w.id(t);
+    w.rest();
+    let slot = inside as u32;
+    for op in [
+        domain::PORTAL_PUT,
+        domain::SET_TURN,
+        domain::DESTROY,
+        domain::STOP,
+        domain::SET_SPACE,
+        domain::WATCH,
+    ] {
+        assert_eq!(w.err(t, slot, op, &[]), Error::NoRight);
+    }
+    let kill = [id, thread::KILL as u64];
+    assert_eq!(
+        w.err(t, slot, domain::THREAD_CONTROL, &kill),
+        Error::NoRight
+    );
+    w.ok(t, slot, domain::THREAD_CONTROL, &[id, thread::POKE as u64]);
+    w.ok(t, slot, domain::CLOSE_ON_EXEC, &[0]);
+    let got = w.err(t, memory_slot as u32, memory::RANGE, &[0]);
+    assert_eq!(got, Error::NoRight);
+}
+
+#[test]
+fn counters_and_power() {
+    let mut w = World::new();
+    let init = w.init;
+    w.ok(init, MACHINE, machine::COUNTERS, &[BUFFER]);
+    assert_eq!(
+        w.err(init, MACHINE, machine::COUNTERS, &[0x10]),
+        Error::BadAddress
+    );
+    assert_eq!(
+        w.err(init, MACHINE, machine::POWER, &[3]),
+        Error::BadArgument
+    );
+    w.ok(init, MACHINE, machine::POWER, &[2, 7]);
+    assert_eq!(w.k.arch.power, Some((2, 7)));
+}

@@ -1,0 +1,313 @@
+//! What must hold after every entry, checked by counting everything again.
+
+use crate::arch::sim::Sim;
+use crate::frames::FrameKind;
+use crate::pool::{ChannelRef, Handle, ThreadRef};
+use crate::queue::List;
+use crate::thread::State;
+use crate::Kernel;
+use cairn_abi::PortalKind;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+fn walk(k: &Kernel<Sim>, list: &List) -> Vec<ThreadRef> {
+    let mut found = Vec::new();
+    let mut previous = None;
+    let mut next = list.first();
+    while let Some(t) = next {
+        assert_eq!(k.threads[t].link.previous, previous, "links of {t:?}");
+        assert!(found.len() < 10_000, "a ring");
+        found.push(t);
+        previous = Some(t);
+        next = k.threads[t].link.next;
+    }
+    found
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Place {
+    Ready,
+    Stopped,
+    Sending(ChannelRef),
+    Held(ChannelRef),
+    Receiving(ChannelRef),
+}
+
+pub fn check(k: &Kernel<Sim>) {
+    let places = places(k);
+    threads(k, &places);
+    channels(k);
+    timers(k);
+    holders(k);
+    frames(k);
+    dispatch(k);
+}
+
+/// Where every linked thread is linked.
+fn places(k: &Kernel<Sim>) -> BTreeMap<ThreadRef, Place> {
+    let mut places = BTreeMap::new();
+    let mut put = |t, place| {
+        let before = places.insert(t, place);
+        assert_eq!(before, None, "{t:?} is in two queues");
+    };
+    let mut top = -1;
+    for p in 0..=255u8 {
+        let list = walk(k, k.dispatch.ready.list(p));
+        assert_eq!(list.is_empty(), !k.dispatch.ready.occupied(p));
+        for t in list {
+            assert_eq!(k.threads[t].effective, p);
+            put(t, Place::Ready);
+            top = p as i16;
+        }
+    }
+    assert_eq!(k.dispatch.ready.top(), top);
+    for c in k.channels.all() {
+        let channel = &k.channels[c];
+        let mut top = -1;
+        for p in 0..=255u8 {
+            for t in walk(k, channel.senders.list(p)) {
+                assert_eq!(k.threads[t].effective, p);
+                put(t, Place::Sending(c));
+                top = p as i16;
+            }
+        }
+        assert_eq!(channel.senders.top(), top);
+        for t in walk(k, &channel.held) {
+            put(t, Place::Held(c));
+        }
+        for t in walk(k, &channel.receivers) {
+            put(t, Place::Receiving(c));
+        }
+    }
+    for d in k.domains.all() {
+        for t in walk(k, &k.domains[d].stopped) {
+            assert_eq!(k.threads[t].domain, d);
+            put(t, Place::Stopped);
+        }
+    }
+    places
+}
+
+fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
+    for t in k.threads.all() {
+        let thread = &k.threads[t];
+        let place = places.get(&t).copied();
+        let expected = match (thread.state, thread.channel) {
+            (State::Ready, None) => Some(Place::Ready),
+            (State::Stopped, None) => Some(Place::Stopped),
+            (State::Sending, Some(c)) => Some(Place::Sending(c)),
+            (State::Held, Some(c)) => Some(Place::Held(c)),
+            (State::Receiving, Some(c)) => Some(Place::Receiving(c)),
+            (State::New | State::Running | State::Sleeping | State::Parked | State::Dead, None) => {
+                None
+            }
+            other => panic!("{t:?}: {other:?}"),
+        };
+        assert_eq!(place, expected, "{t:?} {:?}", thread.state);
+        if thread.state == State::Running {
+            assert_eq!(k.dispatch.current, Some(t));
+        }
+        if thread.state == State::Dead {
+            assert!(
+                thread.holders != 0 || thread.pulse.is_queued(),
+                "{t:?} lingers"
+            );
+            assert!(thread.client.is_none() && thread.serving.is_none() && thread.timer == 0);
+            continue;
+        }
+        assert_eq!(
+            thread.effective,
+            k.deserved(t),
+            "priority of {t:?} ({:?})",
+            thread.state
+        );
+        if let Some(client) = thread.client {
+            assert_eq!(k.threads[client].server, Some(t));
+            assert_eq!(k.threads[client].state, State::Held);
+        }
+        if let Some(server) = thread.server {
+            assert_eq!(k.threads[server].client, Some(t));
+        }
+        if let Some(c) = thread.serving {
+            assert_eq!(k.channels[c].server, Some(t));
+        }
+    }
+    for d in k.domains.all() {
+        let mut count = 0;
+        let mut previous = None;
+        let mut next = k.domains[d].first_thread;
+        while let Some(t) = next {
+            assert_eq!(k.threads[t].domain, d);
+            assert_ne!(k.threads[t].state, State::Dead);
+            assert_eq!(k.threads[t].siblings.previous, previous);
+            previous = next;
+            next = k.threads[t].siblings.next;
+            count += 1;
+        }
+        assert_eq!(count, k.domains[d].live);
+    }
+}
+
+fn channels(k: &Kernel<Sim>) {
+    for c in k.channels.all() {
+        let channel = &k.channels[c];
+        if channel.receivers.first().is_some() && !channel.dying {
+            assert!(channel.senders.is_empty(), "a sender and a receiver wait");
+            assert!(!channel.pulses.is_waiting(), "a pulse and a receiver wait");
+        }
+        if let Some(server) = channel.server {
+            assert_eq!(k.threads[server].serving, Some(c));
+        }
+    }
+    for p in k.portals.all() {
+        let portal = &k.portals[p];
+        match k.channels.lookup(portal.channel) {
+            Some(c) => {
+                let waits = portal.notified || portal.holders == 0;
+                assert_eq!(portal.pulse.is_queued(), waits);
+                assert!(portal.pulse.channel.is_none_or(|queued| queued == c));
+            }
+            None => assert!(portal.holders != 0 || portal.pulse.is_queued()),
+        }
+    }
+}
+
+fn timers(k: &Kernel<Sim>) {
+    let mut in_heap = 0;
+    for t in k.threads.all() {
+        let thread = &k.threads[t];
+        if thread.timer != 0 {
+            in_heap += 1;
+            assert!(thread.timer <= k.timers && thread.deadline != 0);
+            assert_eq!(k.threads.aux(thread.timer), t.index());
+            if thread.timer > 1 {
+                let parent = k.threads.aux(thread.timer / 2);
+                let parent = k
+                    .threads
+                    .all()
+                    .find(|p| p.index() == parent)
+                    .expect("parent");
+                assert!(k.threads[parent].deadline <= thread.deadline);
+            }
+            assert!(k.dispatch.armed <= thread.deadline.max(k.arch.time));
+        }
+        let waits = matches!(
+            thread.state,
+            State::Sending | State::Held | State::Receiving | State::Parked | State::Sleeping
+        );
+        if waits && thread.sending == crate::thread::Sending::Message && thread.deadline != 0 {
+            assert_ne!(thread.timer, 0, "deadline of {t:?} does not count");
+        }
+    }
+    assert_eq!(in_heap, k.timers);
+}
+
+fn holders(k: &Kernel<Sim>) {
+    let mut count: BTreeMap<(u8, u32), u32> = BTreeMap::new();
+    for d in k.domains.all() {
+        let table = &k.domains[d].table;
+        let mut used = 0;
+        for slot in 0..table.entries() {
+            if let Some(target) = table.target(slot as u64) {
+                *count.entry((target.kind as u8, target.object)).or_default() += 1;
+                used += 1;
+            }
+        }
+        assert_eq!(used, table.used());
+        let reserved = (0..cairn_abi::layout::RESERVED_SLOTS.min(table.entries()))
+            .filter(|&slot| table.target(slot as u64).is_none())
+            .count() as u32;
+        assert_eq!(table.free_slots() + used + reserved, table.entries());
+    }
+    let counted =
+        |kind: PortalKind, index: u32| count.get(&(kind as u8, index)).copied().unwrap_or(0);
+    for r in k.portals.all() {
+        assert_eq!(
+            k.portals[r].holders,
+            counted(PortalKind::Channel, r.index())
+        );
+    }
+    for r in k.channels.all() {
+        assert_eq!(
+            k.channels[r].holders,
+            counted(PortalKind::Receive, r.index())
+        );
+        assert!(k.channels[r].holders != 0);
+    }
+    for r in k.domains.all() {
+        assert_eq!(k.domains[r].holders, counted(PortalKind::Domain, r.index()));
+    }
+    for r in k.threads.all() {
+        assert_eq!(k.threads[r].holders, counted(PortalKind::Thread, r.index()));
+    }
+    for r in k.spaces.all() {
+        assert_eq!(k.spaces[r].holders, counted(PortalKind::Space, r.index()));
+        let users = k
+            .domains
+            .all()
+            .filter(|&d| !k.domains[d].empty && k.domains[d].space == r)
+            .count() as u32;
+        assert_eq!(k.spaces[r].domains, users);
+    }
+}
+
+fn frames(k: &Kernel<Sim>) {
+    let mut mapped: BTreeMap<u32, u32> = BTreeMap::new();
+    for space in k.arch.spaces.values() {
+        for &(frame, bits) in space.pages.values() {
+            *mapped.entry(frame).or_default() += 1;
+            assert_ne!(bits & 6, 6, "writable and executable");
+            match k.frames.kind(frame) {
+                FrameKind::Nucleus => panic!("a nucleus frame is mapped"),
+                FrameKind::System => assert_eq!(bits, 1),
+                _ => {}
+            }
+        }
+        for &table in space.tables.values() {
+            assert_eq!(k.frames.kind(table), FrameKind::Nucleus);
+        }
+    }
+    for frame in 0..super::FRAMES {
+        if k.frames.kind(frame) == FrameKind::User {
+            let expected = mapped.get(&frame).copied().unwrap_or(0);
+            assert_eq!(k.frames.mappings(frame), expected, "frame {frame}");
+        }
+    }
+}
+
+fn dispatch(k: &Kernel<Sim>) {
+    let runs = |t: ThreadRef| !k.is_stopped(t);
+    match k.dispatch.current {
+        Some(t) => {
+            assert_eq!(k.threads[t].state, State::Running);
+            assert!(runs(t));
+            assert_eq!(k.dispatch.loaded, Some(t));
+            let domain = &k.domains[k.threads[t].domain];
+            assert_eq!(k.arch.active, k.spaces[domain.space].root);
+            assert_eq!(k.arch.turn, (domain.turn_base, domain.turn_entry));
+            for ready in k.threads.all() {
+                if k.threads[ready].state == State::Ready && runs(ready) {
+                    assert!(k.threads[ready].effective <= k.threads[t].effective);
+                }
+            }
+        }
+        None => {
+            for ready in k.threads.all() {
+                assert!(k.threads[ready].state != State::Ready || !runs(ready));
+            }
+        }
+    }
+    // A CONTINUE that has shares left is the one exception.
+    if k.dispatch
+        .current
+        .is_some_and(|t| k.threads[t].registers.rip == super::SYSCALL)
+    {
+        return;
+    }
+    for t in k.threads.all() {
+        assert!(
+            k.threads[t].state != State::Stopped || !runs(t),
+            "{t:?} should run"
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! Tests of the nucleus on the simulated machine. Threads are played by the test: [`World::go`] performs one `syscall` of the current
+//! thread, and after each entry every invariant is checked ([`invariants`]).
+
+mod deaths;
+mod faults;
+mod frames_and_devices;
+mod invariants;
+mod messages;
+mod pokes;
+mod portals;
+mod priority;
+mod random;
+
+use crate::arch::sim::Sim;
+use crate::arch::Frame;
+use crate::pool::{DomainRef, ThreadRef};
+use crate::thread::State;
+use crate::{FrameKind, Kernel, Storage};
+use cairn_abi::layout::init_slot;
+use cairn_abi::service::memory::{pool, prot};
+use cairn_abi::service::{current, domain, memory, receive, thread, AUTO};
+use cairn_abi::{flag, rights, Error};
+use std::boxed::Box;
+use std::vec;
+use std::vec::Vec;
+
+pub const MACHINE: u32 = init_slot::MACHINE;
+pub const MEMORY: u32 = init_slot::MEMORY;
+/// Where every test domain has pages for its buffers.
+pub const BUFFER: u64 = 0x40_0000;
+pub const BUFFER_PAGES: u64 = 8;
+/// Instruction pointer of a program that is not inside a call, and of its syscall instruction.
+pub const RUNNING: u64 = 0x5000;
+pub const SYSCALL: u64 = 0x1000;
+pub const FRAMES: u32 = 1024;
+const FIRST_USER: Frame = 300;
+
+pub struct World {
+    pub k: Kernel<Sim>,
+    pub init: ThreadRef,
+    pub next_frame: Frame,
+    /// Check all invariants after each entry.
+    pub checked: bool,
+}
+
+/// A domain as `init` sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dom {
+    /// Slots in `init`'s table.
+    pub slot: u32,
+    pub space: u32,
+    pub id: u32,
+    pub d: DomainRef,
+}
+
+impl World {
+    /// `init` runs at the highest priority; `pages` frames in each pool.
+    pub fn with_pools(pages: u32) -> World {
+        let storage = Storage {
+            frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
+            log: Box::leak(vec![0; 4096].into_boxed_slice()),
+        };
+        let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);
+        k.boot_frames(0, FIRST_USER, FrameKind::Nucleus);
+        k.boot_range(FIRST_USER, FRAMES - FIRST_USER);
+        k.boot_system_page(10);
+        let mut frame = 20;
+        for kind in 0..pool::COUNT {
+            for _ in 0..pages {
+                assert!(k.boot_pool(kind, frame));
+                frame += 1;
+            }
+        }
+        assert!(k.boot_space());
+        for _ in 0..8 {
+            k.boot_tables(frame);
+            frame += 1;
+        }
+        assert!(frame < FIRST_USER);
+        let mut next_frame = FIRST_USER;
+        for page in 0..BUFFER_PAGES {
+            let at = BUFFER + page * 4096;
+            k.boot_map(at, next_frame, prot::READ | prot::WRITE)
+                .expect("mapped");
+            next_frame += 1;
+        }
+        assert!(k.boot_domain(RUNNING, 0x8000, 1, 2, 3));
+        let resume = k.resume();
+        assert!(!resume.registers.is_null());
+        let init = k.dispatch.current.expect("init runs");
+        k.threads[init].base = 255;
+        k.refresh(init);
+        k.resume();
+        let world = World {
+            k,
+            init,
+            next_frame,
+            checked: true,
+        };
+        world.check();
+        world
+    }
+
+    pub fn new() -> World {
+        World::with_pools(16)
+    }
+
+    pub fn check(&self) {
+        if self.checked {
+            invariants::check(&self.k);
+        }
+    }
+
+    pub fn current(&self) -> Option<ThreadRef> {
+        self.k.dispatch.current
+    }
+
+    pub fn frame(&mut self) -> Frame {
+        self.next_frame += 1;
+        assert!(self.next_frame <= FRAMES);
+        self.next_frame - 1
+    }
+
+    pub fn state(&self, t: ThreadRef) -> State {
+        self.k.threads[t].state
+    }
+
+    pub fn effective(&self, t: ThreadRef) -> u8 {
+        self.k.threads[t].effective
+    }
+
+    /// Enter the nucleus with the current thread's registers, as often as the nucleus wants it.
+    pub fn enter(&mut self) {
+        let t = self.current().expect("somebody runs");
+        self.k.threads[t].registers.rip = SYSCALL;
+        self.settle();
+    }
+
+    /// Whoever is current and stands before its `syscall` executes it.
+    pub fn settle(&mut self) {
+        for _ in 0..10_000 {
+            match self.current() {
+                Some(t) if self.k.threads[t].registers.rip == SYSCALL => {
+                    self.k.threads[t].registers.rip = SYSCALL + 2;
+                    self.k.syscall();
+                    self.check();
+                }
+                _ => return,
+            }
+        }
+        panic!("a syscall that never ends");
+    }
+
+    /// One syscall of `t`, which must be current.
+    pub fn go(&mut self, t: ThreadRef, slot: u32, op: u8, flags: u64, words: &[u64]) {
+        assert_eq!(self.current(), Some(t), "not the current thread");
+        let registers = &mut self.k.threads[t].registers;
+        let mut w = [0; 8];
+        w[..words.len()].copy_from_slice(words);
+        registers.set_words(w);
+        registers.rax = slot as u64 | (op as u64) << 32 | flags;
+        self.enter();
+    }
+
+    pub fn result(&self, t: ThreadRef) -> Result<[u64; 8], Error> {
+        let registers = &self.k.threads[t].registers;
+        match Error::from_code(registers.rax as u8) {
+            None => Ok(registers.words()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// A service that must succeed without a switch.
+    pub fn ok(&mut self, t: ThreadRef, slot: u32, op: u8, words: &[u64]) -> [u64; 8] {
+        self.go(t, slot, op, 0, words);
+        self.result(t).expect("service succeeds")
+    }
+
+    pub fn err(&mut self, t: ThreadRef, slot: u32, op: u8, words: &[u64]) -> Error {
+        self.go(t, slot, op, 0, words);
+        self.result(t).expect_err("service fails")
+    }
+
+    /// By `init`, through the Memory portal.
+    pub fn memory(&mut self, op: u8, words: &[u64]) -> [u64; 8] {
+        self.ok(self.init, MEMORY, op, words)
+    }
+
+    pub fn map(&mut self, dom: Dom, address: u64, bits: u64) -> Frame {
+        let frame = self.frame();
+        self.memory(
+            memory::MAP,
+            &[dom.space as u64, address, frame as u64, 1, bits],
+        );
+        frame
+    }
+
+    /// A domain with a space of its own, [`BUFFER_PAGES`] pages at [`BUFFER`], and no pager.
+    pub fn domain(&mut self) -> Dom {
+        self.domain_with_pager(AUTO, 0)
+    }
+
+    pub fn domain_with_pager(&mut self, pager: u64, badge: u64) -> Dom {
+        let space = self.memory(memory::SPACE_CREATE, &[AUTO, pager, badge])[0];
+        let first = self.next_frame;
+        self.next_frame += 5;
+        self.memory(memory::GIVE_TABLES, &[space, first as u64, 5]);
+        let w = self.memory(memory::DOMAIN_CREATE, &[space, AUTO]);
+        let dom = Dom {
+            slot: w[0] as u32,
+            space: space as u32,
+            id: w[1] as u32,
+            d: self.k.domains.lookup(w[1] as u32).expect("made"),
+        };
+        for page in 0..BUFFER_PAGES {
+            self.map(dom, BUFFER + page * 4096, prot::READ | prot::WRITE);
+        }
+        dom
+    }
+
+    /// A thread of `dom`, started.
+    pub fn thread(&mut self, dom: Dom, priority: u8) -> ThreadRef {
+        let init = self.init;
+        let w = self.ok(
+            init,
+            dom.slot,
+            domain::THREAD_CREATE,
+            &[RUNNING, 0x9000, 0, 0, 0, priority as u64, 0],
+        );
+        let id = w[1];
+        self.ok(
+            init,
+            dom.slot,
+            domain::THREAD_CONTROL,
+            &[id, thread::START as u64],
+        );
+        self.k.threads.lookup(id as u32).expect("made")
+    }
+
+    pub fn id(&self, t: ThreadRef) -> u64 {
+        self.k.threads.id(t) as u64
+    }
+
+    /// A channel whose receive right is in `server`'s table. Returns the slot there and `init`'s own slot.
+    pub fn channel(&mut self, server: Dom) -> (u32, u32) {
+        let init = self.init;
+        let own = self.ok(init, 0, current::CHANNEL_CREATE, &[])[0];
+        let all = rights::ALL as u64;
+        let there = self.ok(init, server.slot, domain::PORTAL_PUT, &[own, AUTO, all])[0];
+        (there as u32, own as u32)
+    }
+
+    /// A portal with `badge` to the channel of `init`'s slot `own`, in `client`'s table only.
+    pub fn portal(&mut self, own: u32, client: Dom, badge: u64) -> u32 {
+        let init = self.init;
+        let all = rights::DEFAULT as u64;
+        let made = self.ok(init, own, receive::MAKE_PORTAL, &[badge, all, AUTO])[0];
+        let there = self.ok(init, client.slot, domain::PORTAL_PUT, &[made, AUTO, all])[0];
+        self.ok(init, 0, current::PORTAL_CLOSE, &[made]);
+        there as u32
+    }
+
+    pub fn close_own(&mut self, slot: u32) {
+        self.ok(self.init, 0, current::PORTAL_CLOSE, &[slot as u64]);
+    }
+
+    /// `init` leaves the stage.
+    pub fn rest(&mut self) {
+        let init = self.init;
+        self.go(init, 0, current::PARK, 0, &[]);
+    }
+
+    /// `init` comes back (it preempts everybody).
+    pub fn recall(&mut self) {
+        let init = self.init;
+        assert_eq!(self.state(init), State::Parked);
+        self.k.finish(init, 0);
+        self.k.resume();
+        self.check();
+        assert_eq!(self.current(), Some(init));
+    }
+
+    /// Time passes, and the timer comes if it was armed for then.
+    pub fn pass_time(&mut self, ns: u64) {
+        self.k.arch.time += ns;
+        for _ in 0..100 {
+            match self.k.arch.timer {
+                Some(at) if at <= self.k.arch.time => {
+                    self.k.arch.timer = None;
+                    self.k.timer();
+                    self.check();
+                }
+                _ => break,
+            }
+        }
+        self.settle();
+    }
+
+    /// Bytes of a domain's memory.
+    pub fn poke_memory(&mut self, dom: Dom, address: u64, bytes: &[u8]) {
+        use crate::arch::Arch;
+        let root = self.k.spaces[self.k.domains[dom.d].space]
+            .root
+            .expect("root");
+        for (i, byte) in bytes.iter().enumerate() {
+            let at = address + i as u64;
+            let frame = self.k.arch.query(root, at).expect("mapped").frame;
+            self.k.arch.frame(frame)[(at & 4095) as usize] = *byte;
+        }
+    }
+
+    pub fn peek_memory(&mut self, dom: Dom, address: u64, len: usize) -> Vec<u8> {
+        use crate::arch::Arch;
+        let root = self.k.spaces[self.k.domains[dom.d].space]
+            .root
+            .expect("root");
+        let mut bytes = vec![0; len];
+        self.k
+            .arch
+            .read_user(root, address, &mut bytes)
+            .expect("mapped");
+        bytes
+    }
+
+    /// `t` receives on `slot`.
+    pub fn receive(&mut self, t: ThreadRef, slot: u32) {
+        self.go(t, slot, receive::RECEIVE, 0, &[]);
+    }
+
+    /// `t` answers the caller whose token is in its rbp.
+    pub fn reply(&mut self, t: ThreadRef, slot: u32, words: &[u64]) {
+        self.go(t, slot, receive::REPLY, 0, words);
+    }
+
+    pub fn reply_receive(&mut self, t: ThreadRef, slot: u32, words: &[u64]) {
+        self.go(t, slot, receive::REPLY_RECEIVE, 0, words);
+    }
+
+    pub fn call(&mut self, t: ThreadRef, slot: u32, words: &[u64]) {
+        self.go(t, slot, 0, 0, words);
+    }
+
+    pub fn token(&self, t: ThreadRef) -> u64 {
+        self.k.threads[t].registers.rbp
+    }
+
+    /// The pulse that `t` received: code, w1, badge.
+    pub fn pulse(&self, t: ThreadRef) -> (u64, u64, u64) {
+        let r = &self.k.threads[t].registers;
+        assert_eq!((r.rax >> 8) as u8, cairn_abi::received::kind::PULSE);
+        assert_eq!(r.rax as u8, 0);
+        (r.rdi, r.rsi, r.rbx)
+    }
+
+    pub fn poll(&mut self, t: ThreadRef, slot: u32) -> Option<(u64, u64, u64)> {
+        self.go(t, slot, receive::RECEIVE, flag::POLL, &[]);
+        match self.result(t) {
+            Ok(_) => Some(self.pulse(t)),
+            Err(error) => {
+                assert_eq!(error, Error::TimedOut);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Message-driven priority, preemption, quanta.
+
+use super::*;
+
+/// A chain of `n` servers: the first is called by clients, each calls the next.
+struct Chain {
+    threads: Vec<ThreadRef>,
+    rx: Vec<u32>,
+    onward: Vec<u32>,
+    own: Vec<u32>,
+}
+
+fn chain(w: &mut World, n: usize, base: u8) -> Chain {
+    let doms: Vec<_> = (0..n).map(|_| w.domain()).collect();
+    let channels: Vec<_> = doms.iter().map(|&d| w.channel(d)).collect();
+    let onward = (0..n - 1)
+        .map(|i| w.portal(channels[i + 1].1, doms[i], 0))
+        .collect();
+    let threads = doms.iter().map(|&d| w.thread(d, base)).collect();
+    let rx = channels.iter().map(|c| c.0).collect();
+    let own = channels.iter().map(|c| c.1).collect();
+    Chain {
+        threads,
+        rx,
+        onward,
+        own,
+    }
+}
+
+#[test]
+fn a_queued_caller_lifts_the_whole_chain_and_the_reply_lowers_it() {
+    let mut w = World::new();
+    let Chain {
+        threads: s,
+        rx,
+        onward,
+        own,
+    } = chain(&mut w, 3, 40);
+    let client = w.domain();
+    let tx = w.portal(own[0], client, 0);
+    let low = w.thread(client, 20);
+    w.rest();
+    for i in 0..3 {
+        w.receive(s[i], rx[i]);
+    }
+    w.call(low, tx, &[]);
+    w.call(s[0], onward[0], &[]);
+    w.call(s[1], onward[1], &[]);
+    assert_eq!(w.current(), Some(s[2]));
+    for &t in &s {
+        assert_eq!(w.effective(t), 20);
+    }
+    w.recall();
+    let high = w.thread(client, 90);
+    let middle = w.thread(client, 60);
+    w.rest();
+    w.call(high, tx, &[]);
+    // `middle` is ready, but the chain works for `high` now.
+    assert_eq!(w.current(), Some(s[2]));
+    for &t in &s {
+        assert_eq!(w.effective(t), 90);
+    }
+    w.reply_receive(s[2], rx[2], &[]);
+    assert_eq!(w.current(), Some(s[1]), "still in front of the one between");
+    assert_eq!(w.effective(s[2]), 40);
+    w.reply_receive(s[1], rx[1], &[]);
+    assert_eq!(w.effective(s[1]), 40);
+    assert_eq!(w.effective(s[0]), 90);
+    w.reply_receive(s[0], rx[0], &[]);
+    // The next caller is `high`.
+    assert_eq!(w.current(), Some(s[0]));
+    assert_eq!(w.effective(s[0]), 90);
+    assert_eq!(w.state(low), State::Ready);
+    w.reply_receive(s[0], rx[0], &[]);
+    assert_eq!(w.current(), Some(high));
+    assert_eq!(w.effective(s[0]), 40);
+    w.go(high, 0, current::PARK, 0, &[]);
+    assert_eq!(w.current(), Some(middle));
+}
+
+#[test]
+fn a_caller_that_gives_up_lowers_the_chain() {
+    let mut w = World::new();
+    let Chain {
+        threads: s,
+        rx,
+        onward,
+        own,
+    } = chain(&mut w, 2, 40);
+    let client = w.domain();
+    let tx = w.portal(own[0], client, 0);
+    let low = w.thread(client, 20);
+    let high = w.thread(client, 90);
+    w.rest();
+    w.go(high, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    w.receive(s[0], rx[0]);
+    w.receive(s[1], rx[1]);
+    w.call(low, tx, &[]);
+    w.call(s[0], onward[0], &[]);
+    w.pass_time(100);
+    let now = w.k.arch.time;
+    w.ok(high, 0, current::DEADLINE, &[now + 50]);
+    w.call(high, tx, &[]);
+    assert_eq!((w.effective(s[0]), w.effective(s[1])), (90, 90));
+    w.pass_time(60);
+    assert_eq!(w.result(high), Err(Error::TimedOut));
+    assert_eq!((w.effective(s[0]), w.effective(s[1])), (20, 20));
+    w.recall();
+    // The client's own priority changes while it is held.
+    let (init, id) = (w.init, w.id(low));
+    w.ok(
+        init,
+        w.k_slot(client),
+        domain::THREAD_CONTROL,
+        &[id, thread::SET_PRIORITY as u64, 70, 0, 0],
+    );
+    assert_eq!((w.effective(s[0]), w.effective(s[1])), (70, 70));
+}
+
+impl World {
+    pub fn k_slot(&self, dom: Dom) -> u32 {
+        dom.slot
+    }
+}
+
+#[test]
+fn a_deferred_caller_lifts_nobody() {
+    let mut w = World::new();
+    let server = w.domain();
+    let client = w.domain();
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 0);
+    let s = w.thread(server, 100);
+    let a = w.thread(client, 120);
+    let b = w.thread(client, 50);
+    w.rest();
+    w.go(a, 0, current::SLEEP, 0, &[w.k.arch.time + 10]);
+    w.receive(s, rx);
+    w.pass_time(10);
+    w.call(a, tx, &[]);
+    assert_eq!(w.effective(s), 120);
+    let first = w.token(s);
+    w.receive(s, rx);
+    assert_eq!(w.effective(s), 100);
+    w.call(b, tx, &[]);
+    assert_eq!(w.effective(s), 50, "works for b only");
+    // Answering the deferred one makes that one run: it is more important.
+    let second = w.token(s);
+    w.k.threads[s].registers.rbp = first;
+    w.reply(s, rx, &[1]);
+    assert_eq!(w.current(), Some(a));
+    w.go(a, 0, current::PARK, 0, &[]);
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.effective(s), 50);
+    w.k.threads[s].registers.rbp = second;
+    w.reply_receive(s, rx, &[1]);
+    assert_eq!(w.current(), Some(b));
+}
+
+#[test]
+fn a_pulse_brings_a_lowered_server_back_to_its_own_priority() {
+    let mut w = World::new();
+    let server = w.domain();
+    let client = w.domain();
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 0);
+    let s = w.thread(server, 100);
+    let c = w.thread(client, 20);
+    let hog = w.thread(client, 60);
+    w.rest();
+    w.receive(s, rx);
+    w.go(hog, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    w.call(c, tx, &[]);
+    w.pass_time(100);
+    assert_eq!(w.current(), Some(hog));
+    w.go(hog, tx, 1, 0, &[1]);
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.effective(s), 100);
+}
+
+#[test]
+fn equal_priorities_take_turns_by_the_quantum() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let a = w.thread(dom, 50);
+    let b = w.thread(dom, 50);
+    let c = w.thread(dom, 50);
+    w.rest();
+    assert_eq!(w.current(), Some(a));
+    w.pass_time(5_000_000);
+    assert_eq!(w.current(), Some(a));
+    for expected in [b, c, a, b] {
+        w.pass_time(10_000_000);
+        assert_eq!(w.current(), Some(expected));
+    }
+    // Alone, no ticks are needed.
+    w.go(b, 0, current::PARK, 0, &[]);
+    w.go(c, 0, current::PARK, 0, &[]);
+    w.pass_time(20_000_000);
+    w.pass_time(20_000_000);
+    assert_eq!(w.k.arch.timer, None);
+}
+
+#[test]
+fn fifo_threads_keep_the_processor_until_they_give_it() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let a = w.thread(dom, 50);
+    let b = w.thread(dom, 50);
+    let (init, id) = (w.init, w.id(a));
+    w.ok(
+        init,
+        dom.slot,
+        domain::THREAD_CONTROL,
+        &[id, thread::SET_PRIORITY as u64, 50, 0, 0],
+    );
+    w.rest();
+    assert_eq!(w.current(), Some(a));
+    w.pass_time(100_000_000);
+    assert_eq!(w.current(), Some(a));
+    w.go(a, 0, current::YIELD, 0, &[]);
+    assert_eq!(w.current(), Some(b));
+    w.go(b, 0, current::YIELD, 0, &[]);
+    assert_eq!(w.current(), Some(a));
+}
+
+#[test]
+fn a_preempted_thread_goes_on_first() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let a = w.thread(dom, 50);
+    let b = w.thread(dom, 50);
+    let high = w.thread(dom, 90);
+    w.rest();
+    w.go(high, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    assert_eq!(w.current(), Some(a));
+    w.pass_time(100);
+    assert_eq!(w.current(), Some(high));
+    w.go(high, 0, current::PARK, 0, &[]);
+    assert_eq!(w.current(), Some(a));
+    assert_eq!(w.state(b), State::Ready);
+}
+
+#[test]
+fn nobody_asks_for_more_than_the_ceiling() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let init = w.init;
+    w.ok(init, dom.slot, domain::CONFIGURE, &[0, 80]);
+    assert!(!w.k.domains[dom.d].float);
+    let all = rights::ALL as u64;
+    let inside = w.ok(
+        init,
+        dom.slot,
+        domain::PORTAL_PUT,
+        &[dom.slot as u64, AUTO, all],
+    )[0];
+    let t = w.thread(dom, 60);
+    w.rest();
+    let create = |priority| [RUNNING, 0, 0, 0, 0, priority, AUTO, 0];
+    let slot = inside as u32;
+    let refused = w.err(t, slot, domain::THREAD_CREATE, &create(81));
+    assert_eq!(refused, Error::BadArgument);
+    let made = w.ok(t, slot, domain::THREAD_CREATE, &create(80));
+    let too_high = w.err(t, made[0] as u32, thread::SET_PRIORITY, &[81, 0, 0]);
+    assert_eq!(too_high, Error::BadArgument);
+    assert_eq!(
+        w.err(t, slot, domain::CONFIGURE, &[1, 81]),
+        Error::BadArgument
+    );
+}
+
+#[test]
+fn processor_time_is_charged() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let a = w.thread(dom, 50);
+    w.rest();
+    w.k.arch.time += 5000;
+    w.recall();
+    let (init, id) = (w.init, w.id(a));
+    let info = w.ok(
+        init,
+        dom.slot,
+        domain::THREAD_CONTROL,
+        &[id, thread::INFO as u64],
+    );
+    assert_eq!(info[..4], [5000, 0, 50, 50]);
+    assert_eq!(w.ok(init, dom.slot, domain::INFO, &[])[3], 5000);
+}

@@ -1,0 +1,436 @@
+//! Random sequences of operations by several domains: all invariants hold after each step, and nothing panics.
+
+use super::*;
+use cairn_abi::fault;
+use proptest::prelude::*;
+
+/// One step of whoever is current, or an event from outside.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A syscall with these raw numbers.
+    Raw {
+        slot: u32,
+        op: u8,
+        flags: u64,
+        words: [u64; 8],
+        parts: [u64; 4],
+    },
+    Call {
+        which: u8,
+        flags: u64,
+        portals: u64,
+    },
+    Notify {
+        which: u8,
+    },
+    Receive {
+        flags: u64,
+    },
+    Reply {
+        old: u8,
+        flags: u64,
+        receive: bool,
+    },
+    Transfer {
+        read: bool,
+        len: u64,
+        hole: bool,
+    },
+    Deadline {
+        ns: u64,
+    },
+    Park {
+        flags: u64,
+    },
+    Unpark {
+        who: u8,
+    },
+    Copy {
+        from: u8,
+        to: u8,
+    },
+    Close {
+        slot: u8,
+    },
+    Fault {
+        refuse: bool,
+    },
+    Exception,
+    Time {
+        ns: u64,
+    },
+    Init {
+        act: u8,
+        who: u8,
+        value: u8,
+    },
+    Wake {
+        who: u8,
+    },
+}
+
+fn flags() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(0),
+        2 => Just(flag::INTERRUPTIBLE),
+        1 => Just(flag::PARTS),
+        1 => Just(flag::PARTS | flag::INTERRUPTIBLE),
+        1 => Just(flag::PARTS | flag::OUT_VECTOR | flag::IN_VECTOR),
+        1 => Just(flag::POLL),
+        1 => Just(flag::MOVE),
+        1 => Just(flag::MINT),
+    ]
+}
+
+fn word() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => 0u64..80,
+        1 => Just(AUTO),
+        1 => Just(BUFFER),
+        1 => Just(HOLE),
+        1 => any::<u64>(),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let raw = (
+        prop_oneof![0u32..8, 60u32..80, any::<u32>()],
+        0u8..20,
+        flags(),
+        prop::array::uniform8(word()),
+        prop::array::uniform4(word()),
+    )
+        .prop_map(|(slot, op, flags, words, parts)| Step::Raw {
+            slot,
+            op,
+            flags,
+            words,
+            parts,
+        });
+    prop_oneof![
+        4 => raw,
+        6 => (any::<u8>(), flags(), 0u64..3)
+            .prop_map(|(which, flags, portals)| Step::Call { which, flags, portals }),
+        2 => any::<u8>().prop_map(|which| Step::Notify { which }),
+        6 => flags().prop_map(|flags| Step::Receive { flags }),
+        6 => (0u8..3, flags(), any::<bool>())
+            .prop_map(|(old, flags, receive)| Step::Reply { old, flags, receive }),
+        2 => (any::<bool>(), 0u64..20_000, any::<bool>())
+            .prop_map(|(read, len, hole)| Step::Transfer { read, len, hole }),
+        2 => (0u64..500).prop_map(|ns| Step::Deadline { ns }),
+        1 => flags().prop_map(|flags| Step::Park { flags }),
+        1 => any::<u8>().prop_map(|who| Step::Unpark { who }),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(from, to)| Step::Copy { from, to }),
+        2 => any::<u8>().prop_map(|slot| Step::Close { slot }),
+        1 => any::<bool>().prop_map(|refuse| Step::Fault { refuse }),
+        1 => Just(Step::Exception),
+        2 => (0u64..2_000_000).prop_map(|ns| Step::Time { ns }),
+        6 => (0u8..12, any::<u8>(), any::<u8>())
+            .prop_map(|(act, who, value)| Step::Init { act, who, value }),
+        1 => any::<u8>().prop_map(|who| Step::Wake { who }),
+    ]
+}
+
+const HOLE: u64 = 0x50_0000;
+const DOMAINS: usize = 4;
+
+struct Play {
+    w: World,
+    doms: Vec<Dom>,
+    own: Vec<u32>,
+    /// Ids of threads that were made.
+    threads: Vec<u32>,
+    /// Tokens that were received.
+    tokens: Vec<u64>,
+}
+
+impl Play {
+    fn new() -> Play {
+        let mut w = World::new();
+        w.checked = false;
+        let pager = w.domain();
+        let (_, pager_own) = w.channel(pager);
+        let mut doms = std::vec![pager];
+        let mut own = std::vec![pager_own];
+        for i in 1..DOMAINS {
+            let dom = w.domain_with_pager(pager_own as u64, 900 + i as u64);
+            let (_, channel) = w.channel(dom);
+            doms.push(dom);
+            own.push(channel);
+        }
+        for &channel in &own {
+            for &client in &doms {
+                w.portal(channel, client, channel as u64);
+            }
+        }
+        let mut threads = Vec::new();
+        for (i, &dom) in doms.iter().enumerate() {
+            for priority in [30, 30 + i as u8 * 10] {
+                let t = w.thread(dom, priority);
+                threads.push(w.id(t) as u32);
+            }
+        }
+        let init = w.init;
+        w.ok(
+            init,
+            doms[3].slot,
+            domain::SET_TURN,
+            &[0x7000_0000, 0x7000_0100, 0x7000_0200],
+        );
+        w.checked = true;
+        w.rest();
+        Play {
+            w,
+            doms,
+            own,
+            threads,
+            tokens: Vec::new(),
+        }
+    }
+
+    fn pick(&self, who: u8) -> u64 {
+        self.threads[who as usize % self.threads.len()] as u64
+    }
+
+    /// A slot of this kind in the current thread's table, else something else.
+    fn slot_of(&self, kind: cairn_abi::PortalKind, which: u8) -> u32 {
+        let t = self.w.current().expect("somebody");
+        let table = &self.w.k.domains[self.w.k.threads[t].domain].table;
+        let found: Vec<u32> = (0..table.entries())
+            .filter(|&s| table.target(s as u64).is_some_and(|t| t.kind == kind))
+            .collect();
+        if found.is_empty() {
+            which as u32
+        } else {
+            found[which as usize % found.len()]
+        }
+    }
+
+    fn raw(&mut self, slot: u32, op: u8, flags: u64, words: [u64; 8], parts: [u64; 4]) {
+        let Some(t) = self.w.current() else {
+            return;
+        };
+        let before = self.w.k.threads[t].registers.rbp;
+        let r = &mut self.w.k.threads[t].registers;
+        [r.r14, r.r15, r.rbx] = [parts[0], parts[1], parts[2]];
+        // A receive right keeps its token, a call gets an in part.
+        r.rbp = if flags & flag::PARTS != 0 && op == 0 {
+            parts[3]
+        } else {
+            before
+        };
+        self.w.go(t, slot, op, flags, &words);
+        if let Some(now) = self.w.current() {
+            let r = &self.w.k.threads[now].registers;
+            if r.rax as u8 == 0 && r.rbp != 0 && self.tokens.len() < 1000 {
+                self.tokens.push(r.rbp);
+            }
+        }
+    }
+
+    fn init_acts(&mut self, act: u8, who: u8, value: u8) {
+        if self.w.state(self.w.init) != State::Parked {
+            return;
+        }
+        self.w.recall();
+        let init = self.w.init;
+        let dom = self.doms[who as usize % DOMAINS];
+        let id = self.pick(who);
+        let control = |op: u8, word: u64| [id, op as u64, word, 1, 0];
+        let words = match act {
+            0 => control(thread::POKE, 0),
+            1 => control(thread::STOP, 0),
+            2 => control(thread::CONTINUE, 0),
+            3 => control(thread::SET_PRIORITY, value as u64),
+            4 if value < 40 => control(thread::KILL, 0),
+            _ => [0; 5],
+        };
+        if words[0] != 0 {
+            for dom in self.doms.clone() {
+                self.w.go(init, dom.slot, domain::THREAD_CONTROL, 0, &words);
+            }
+        }
+        match act {
+            5 => self.w.go(init, dom.slot, domain::STOP, 0, &[]),
+            6 => self.w.go(init, dom.slot, domain::CONTINUE, 0, &[]),
+            7 if value < 12 => self.w.go(init, dom.slot, domain::DESTROY, 0, &[]),
+            8 => {
+                let words = [RUNNING, 0, 0, 0, 0, value as u64 & 127, 0];
+                self.w.go(init, dom.slot, domain::THREAD_CREATE, 0, &words);
+                if let Ok(words) = self.w.result(init) {
+                    let id = words[1];
+                    self.threads.push(id as u32);
+                    let start = [id, thread::START as u64];
+                    self.w.go(init, dom.slot, domain::THREAD_CONTROL, 0, &start);
+                }
+            }
+            9 => {
+                let other = self.doms[value as usize % DOMAINS];
+                let words = [other.slot as u64, 0];
+                self.w.go(init, dom.slot, domain::TABLE_COPY, 0, &words);
+            }
+            10 => {
+                let page = HOLE + (value as u64 & 7) * 4096;
+                if value & 8 != 0 && self.w.next_frame < FRAMES {
+                    let frame = self.w.frame() as u64;
+                    let words = [dom.space as u64, page, frame, 1, RW];
+                    self.w.go(init, MEMORY, memory::MAP, 0, &words);
+                } else {
+                    let words = [dom.space as u64, page, 3];
+                    self.w.go(init, MEMORY, memory::UNMAP, 0, &words);
+                }
+            }
+            11 if value < 30 => {
+                let slot = self.own[who as usize % DOMAINS] as u64;
+                self.w.go(init, 0, current::PORTAL_CLOSE, 0, &[slot]);
+            }
+            _ => {}
+        }
+        assert_eq!(self.w.current(), Some(init));
+        self.w.rest();
+        self.w.settle();
+    }
+
+    fn perform(&mut self, step: Step) {
+        use cairn_abi::PortalKind as K;
+        let w = [0; 8];
+        let parts = [BUFFER, 9000, HOLE, 5000];
+        let outside = matches!(
+            step,
+            Step::Time { .. } | Step::Init { .. } | Step::Wake { .. }
+        );
+        if !outside && self.w.current().is_none() {
+            return;
+        }
+        match step {
+            Step::Raw {
+                slot,
+                op,
+                flags,
+                words,
+                parts,
+            } => self.raw(slot, op, flags, words, parts),
+            Step::Call {
+                which,
+                flags,
+                portals,
+            } => {
+                let slot = self.slot_of(K::Channel, which);
+                let passed = self.slot_of(K::Channel, which / 2) as u64;
+                let own = self.slot_of(K::Receive, which) as u64;
+                let words = [1, 2, 3, 4, 5, 6, own, passed];
+                self.raw(slot, 0, flags | flag::portals(portals), words, parts);
+            }
+            Step::Notify { which } => {
+                let slot = self.slot_of(K::Channel, which);
+                self.raw(slot, 1, 0, [which as u64; 8], parts);
+            }
+            Step::Receive { flags } => {
+                let slot = self.slot_of(K::Receive, 0);
+                self.raw(slot, receive::RECEIVE, flags, w, parts);
+            }
+            Step::Reply {
+                old,
+                flags,
+                receive,
+            } => {
+                let slot = self.slot_of(K::Receive, 0);
+                let t = self.w.current().expect("somebody");
+                if old != 0 && !self.tokens.is_empty() {
+                    let at = self.tokens.len().saturating_sub(old as usize);
+                    self.w.k.threads[t].registers.rbp = self.tokens[at];
+                }
+                let op = if receive {
+                    receive::REPLY_RECEIVE
+                } else {
+                    receive::REPLY
+                };
+                let portals = u64::from(flags & (flag::MINT | flag::MOVE) != 0);
+                let passed = self.slot_of(K::Channel, old) as u64;
+                let words = [fault::RESOLVED, 0, 0, 0, 0, 0, 0, passed];
+                let parts = [BUFFER, 100, 10, 0];
+                self.raw(slot, op, flags | flag::portals(portals), words, parts);
+            }
+            Step::Transfer { read, len, hole } => {
+                let slot = self.slot_of(K::Receive, 0);
+                let t = self.w.current().expect("somebody");
+                let token = self.w.k.threads[t].registers.rbp;
+                let op = if read { receive::READ } else { receive::WRITE };
+                let address = if hole { HOLE } else { BUFFER };
+                self.raw(slot, op, 0, [token, 3, address, len, 0, 0, 0, 0], parts);
+            }
+            Step::Deadline { ns } => {
+                let at = self.w.k.arch.time + ns;
+                self.raw(0, current::DEADLINE, 0, [at, 0, 0, 0, 0, 0, 0, 0], parts);
+            }
+            Step::Park { flags } => self.raw(0, current::PARK, flags, w, parts),
+            Step::Unpark { who } => {
+                let id = self.pick(who);
+                self.raw(0, current::UNPARK, 0, [id; 8], parts);
+            }
+            Step::Copy { from, to } => {
+                let source = self.slot_of(K::Channel, from) as u64;
+                let words = [source, 60 + to as u64 % 30, 0xffff, 0, 0, 0, 0, 0];
+                self.raw(0, current::PORTAL_COPY, 0, words, parts);
+            }
+            Step::Close { slot } => {
+                let words = [60 + slot as u64 % 30; 8];
+                self.raw(0, current::PORTAL_CLOSE, 0, words, parts);
+            }
+            Step::Fault { refuse } => {
+                let at = if refuse { u64::MAX } else { HOLE };
+                self.w.k.page_fault(at, fault::WRITE);
+                self.w.check();
+                self.w.settle();
+            }
+            Step::Exception => {
+                self.w.k.exception(6, 0, 0);
+                self.w.check();
+                self.w.settle();
+            }
+            Step::Time { ns } => self.w.pass_time(ns),
+            Step::Init { act, who, value } => self.init_acts(act, who, value),
+            Step::Wake { who } => {
+                let id = self.pick(who) as u32;
+                if let Some(t) = self.w.k.threads.lookup(id) {
+                    if self.w.state(t) == State::Parked {
+                        self.w.k.finish(t, 0);
+                        self.w.k.resume();
+                        self.w.check();
+                        self.w.settle();
+                    }
+                }
+            }
+        }
+    }
+}
+
+const RW: u64 = prot::READ | prot::WRITE;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn invariants_hold(steps in prop::collection::vec(step(), 1..120)) {
+        let mut play = Play::new();
+        for step in steps {
+            play.perform(step);
+        }
+        // In the end everything can be taken apart, and nothing is left.
+        if play.w.state(play.w.init) == State::Parked {
+            play.w.recall();
+            for dom in play.doms.clone() {
+                play.w.destroy(dom);
+                play.w.close_own(dom.slot);
+            }
+            for own in play.own.clone() {
+                let init = play.w.init;
+                play.w.go(init, 0, current::PORTAL_CLOSE, 0, &[own as u64]);
+            }
+            prop_assert_eq!(play.w.k.threads.live_objects(), 1);
+            prop_assert_eq!(play.w.k.domains.live_objects(), 1);
+            prop_assert_eq!(play.w.k.channels.live_objects(), 0);
+            prop_assert_eq!(play.w.k.portals.live_objects(), 0);
+        }
+    }
+}
