@@ -130,7 +130,8 @@ impl<S: System> Manager<S> {
         !self.groups[group].members.iter().any(|m| self.connects(*m))
     }
 
-    /// A connection of this group was lost: if it was the last, stopped members are hung up and continued.
+    /// A member or a parent of one has ended: if it was this group's last connection, stopped members are hung up and continued.
+    /// (POSIX has this for the end of a process only, not for changes of group or session.)
     pub(crate) fn check_orphaned(&mut self, group: Slot) {
         if self.groups[group].stopped == 0 || !self.is_orphaned(group) {
             return;
@@ -244,22 +245,7 @@ impl<S: System> Manager<S> {
             group if self.groups[group].session == session => self.join(target, group),
             _ => return Err(EPERM),
         }
-        // The groups of the children and the one that was left may have lost their connection.
-        if self.numbers_group_alive(left) {
-            self.check_orphaned(left);
-        }
-        let mut child = self.processes[target].first_child;
-        while child != NONE {
-            let (group, next) = (self.processes[child].group, self.processes[child].next);
-            self.check_orphaned(group);
-            child = next;
-        }
         done(0)
-    }
-
-    /// The group record is still in use (its number leads to it).
-    fn numbers_group_alive(&self, group: Slot) -> bool {
-        self.numbers.get(self.groups[group].pgid as u64).group == group
     }
 
     /// SETSID
@@ -268,11 +254,7 @@ impl<S: System> Manager<S> {
         if self.numbers.get(pid as u64).group != NONE {
             return Err(EPERM);
         }
-        let left = self.processes[slot].group;
         self.new_session(slot);
-        if self.numbers_group_alive(left) {
-            self.check_orphaned(left);
-        }
         done(pid as i64)
     }
 

@@ -15,7 +15,7 @@ use cairn_rt::{Message, Portal, Receiver, Reply};
 /// Entries that a portal table has at first, and gets with each growth.
 const TABLE_SHARE: u32 = 256;
 /// Free entries to keep for what others pass.
-const SPARE: u32 = 16;
+const SPARE: u32 = 48;
 
 pub struct Native {
     receiver: Receiver,

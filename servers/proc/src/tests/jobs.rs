@@ -93,6 +93,15 @@ fn a_newly_orphaned_stopped_group_is_hung_up_and_continued() {
 }
 
 #[test]
+fn the_first_process_connects_nobody() {
+    let mut w = World::new();
+    let child = w.fork(1);
+    assert_eq!(w.call(child, &[SETPGID]).result(), 0);
+    assert_eq!(w.call(child, &[STOP_SELF, 20]).result(), 0);
+    assert_eq!(w.state(child), Some('S'));
+}
+
+#[test]
 fn a_group_is_orphaned_when_the_connecting_member_ends() {
     let mut w = World::new();
     let (shell, job) = shell_and_job(&mut w);
