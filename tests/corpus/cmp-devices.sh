@@ -1,0 +1,2 @@
+# /dev/null, zero, full, random, urandom, tty-less.
+cat /dev/null | wc -c; head -c 20 /dev/zero | od -An -tx1; echo x >/dev/full; echo $?; head -c 16 /dev/urandom | wc -c; head -c 16 /dev/random | wc -c; [ "$(head -c 16 /dev/urandom | md5sum)" != "$(head -c 16 /dev/urandom | md5sum)" ] && echo random; echo gone >/dev/null; dd if=/dev/zero of=/dev/null bs=1k count=100 2>/dev/null; echo $?; echo y | cat >/dev/tty 2>/dev/null; echo $?

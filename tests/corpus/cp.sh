@@ -1,0 +1,2 @@
+# cp: files, folders, modes, into folders, links, force.
+echo a >a; chmod 640 a; cp a b; stat -c %a b; mkdir d; cp a b d; ls d; cp -r d e; diff -r d e && echo same; ln -s a l; cp l followed; cp -d l kept; stat -c %F followed kept; cp -p a p; stat -c %a p; cp nowhere x 2>/dev/null; echo $?; cp d x 2>/dev/null; echo $?; cp -r d/. f; ls f; echo new >a; cp -u a b; cat b; cp -f a b; cp a a 2>/dev/null; echo $?

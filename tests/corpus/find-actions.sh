@@ -1,0 +1,7 @@
+# find with exec, delete, logical operators.
+mkdir d; for i in 1 2 3; do echo $i >d/f$i; done
+find d -type f -exec cat {} \; | sort
+find d -type f -exec echo {} + | tr ' ' '\n' | sort
+find d -name f2 -delete; ls d
+find d \( -name f1 -o -name f3 \) -exec rm {} \; ; ls d | wc -l
+find nowhere 2>/dev/null; echo $?

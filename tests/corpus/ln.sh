@@ -1,0 +1,2 @@
+# ln: hard, symbolic, force, into folders, dangling, loops.
+echo x >f; ln f h; stat -c %h f; ln -s f s; readlink s; cat s; ln -s nowhere broken; cat broken 2>/dev/null; echo $?; ln -sf f broken; cat broken; mkdir d; ln -s ../f d/up; cat d/up; ln f d; ls d; ln -s loop loop; cat loop 2>/dev/null; echo $?; ln d hd 2>/dev/null; echo $?; rm f; cat h; cat s 2>/dev/null || echo dangling; readlink -f d/up >/dev/null; echo $?; ln -s a/b/c deep; readlink deep; ln -sfn d s; ls s

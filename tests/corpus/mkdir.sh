@@ -1,0 +1,2 @@
+# mkdir, modes, parents, existing, long names, deep trees.
+mkdir a; mkdir a 2>/dev/null; echo $?; mkdir -p a/b/c/d; mkdir -m 700 m; stat -c %a m; mkdir x/y 2>/dev/null; echo $?; mkdir 'with space' -- -dash; ls; n=$(printf 'n%.0s' $(seq 1 255)); mkdir $n; echo $?; mkdir ${n}x 2>/dev/null; echo $?; rmdir $n; p=deep; for i in 1 2 3 4 5 6 7 8 9 10; do p=$p/level$i; done; mkdir -p $p; cd $p; pwd | sed 's|.*deep|deep|'; touch a/f 2>/dev/null; echo $?

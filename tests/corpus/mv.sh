@@ -1,0 +1,2 @@
+# mv: rename, over, into folders, folders, links, no clobber, across nothing.
+echo a >a; mv a b; ls; echo c >c; mv c b; cat b; mkdir d e; mv b d; ls d; mv d e; ls e/d; mv e/d/b .; ln -s b l; mv l m; readlink m; mv nowhere x 2>/dev/null; echo $?; echo 1 >x; echo 2 >y; mv -n x y; cat x y; mkdir q; mv q e/d 2>/dev/null; ls e/d; mv e/d/q e/d/q 2>/dev/null; echo $?; mkdir -p r/s; mv r r/s 2>/dev/null; echo $?

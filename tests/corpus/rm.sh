@@ -1,0 +1,2 @@
+# rm: files, folders, force, missing, read-only, links.
+touch a b; rm a; ls; rm nowhere 2>/dev/null; echo $?; rm -f nowhere; echo $?; mkdir d; touch d/x; rm d 2>/dev/null; echo $?; rm -r d; mkdir -p p/q/r; rmdir p 2>/dev/null; echo $?; rmdir -p p/q/r; ls; mkdir t; ln -s t s; touch t/keep; rm s; ls t; ln -s t s; rm -r s; ls t; chmod 400 b; rm -f b; ls; rm -rf t; ls; rm -r . 2>/dev/null; echo $?; unlink nowhere 2>/dev/null; echo $?
