@@ -140,7 +140,7 @@ impl<A: Arch> Kernel<A> {
         let (mut looked, mut closed) = (0, 0);
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
             let slot = self.domains[d].cursor;
-            if slot >= self.domains[d].table.entries() {
+            if slot >= self.domains[d].table.high() {
                 break;
             }
             if let Some(target) = self.domains[d].table.target(slot as u64) {
@@ -154,7 +154,7 @@ impl<A: Arch> Kernel<A> {
             looked += 1;
             self.domains[d].cursor = slot + 1;
         }
-        if self.domains[d].cursor < self.domains[d].table.entries() {
+        if self.domains[d].cursor < self.domains[d].table.high() {
             return Ok(false);
         }
         let space = self.domains[d].space;
@@ -420,7 +420,8 @@ impl<A: Arch> Kernel<A> {
             .ok()
             .filter(|&first| first < len)
             .ok_or(Error::BadArgument)?;
-        let end = (first + SLOT_SHARE).min(len);
+        let used = self.domains[source].table.high();
+        let end = (first + SLOT_SHARE).min(used);
         let mut slot = first.max(1);
         while slot < end {
             let from = self.domains[source].table.target(slot as u64);
@@ -437,7 +438,7 @@ impl<A: Arch> Kernel<A> {
             slot += 1;
         }
         // Nothing above is in use: done.
-        self.answer(t, 0, if slot < len { slot as u64 } else { 0 });
+        self.answer(t, 0, if slot < used { slot as u64 } else { 0 });
         Ok(())
     }
 
@@ -503,7 +504,8 @@ impl<A: Arch> Kernel<A> {
         if first >= len {
             return Err(Error::BadArgument.into());
         }
-        let end = (first + SLOT_SHARE as u64).min(len);
+        let used = self.domains[d].table.high() as u64;
+        let end = (first + SLOT_SHARE as u64).min(used);
         let mut closed = 0;
         let mut slot = first;
         while slot < end && closed < CLOSE_SHARE {
@@ -515,7 +517,7 @@ impl<A: Arch> Kernel<A> {
             }
             slot += 1;
         }
-        self.answer(t, 0, if slot < len { slot } else { 0 });
+        self.answer(t, 0, if slot < used { slot } else { 0 });
         Ok(())
     }
 

@@ -89,6 +89,8 @@ pub struct Table<A: Arch> {
     len: u32,
     /// Entries in use.
     used: u32,
+    /// No slot from here on was ever in use: walks over the table end here.
+    high: u32,
     /// First free slot (0: none) and how many there are.
     free: u16,
     free_count: u32,
@@ -105,6 +107,7 @@ impl<A: Arch> Table<A> {
             chunks: [const { None }; CHUNKS],
             len: 0,
             used: 0,
+            high: 0,
             free: 0,
             free_count: 0,
         }
@@ -116,6 +119,11 @@ impl<A: Arch> Table<A> {
 
     pub fn used(&self) -> u32 {
         self.used
+    }
+
+    /// One more than the highest slot that was ever in use.
+    pub fn high(&self) -> u32 {
+        self.high
     }
 
     /// Free entries that automatic choice may take.
@@ -156,18 +164,31 @@ impl<A: Arch> Table<A> {
         let Some(chunk) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
         };
-        *chunk = Some(FrameArray::new(arch, frame, empty));
+        let chunk = chunk.insert(FrameArray::new(arch, frame, empty));
         self.len += CHUNK;
-        // Lowest slots are handed out first.
-        for slot in (first.max(RESERVED_SLOTS)..self.len).rev() {
-            self.link_free(slot);
+        // The new slots go in front of the free list, lowest first.
+        let (start, end, rest) = (first.max(RESERVED_SLOTS), self.len, self.free);
+        for slot in start..end {
+            let previous = if slot == start { 0 } else { slot - 1 };
+            let next = if slot + 1 == end {
+                rest as u32
+            } else {
+                slot + 1
+            };
+            chunk[(slot % CHUNK) as usize].target.object = links(previous as u16, next as u16);
         }
+        if let Some(entry) = self.target_mut(rest as u32).filter(|_| rest != 0) {
+            entry.target.object = links((end - 1) as u16, entry.target.object as u16);
+        }
+        self.free = start as u16;
+        self.free_count += end - start;
     }
 
     /// A frame of an empty table, or None when all are taken out.
     pub fn shrink(&mut self) -> Option<Frame> {
         self.free = 0;
         self.free_count = 0;
+        self.high = 0;
         let index = (self.len / CHUNK).checked_sub(1)?;
         self.len -= CHUNK;
         self.chunks[index as usize]
@@ -225,6 +246,7 @@ impl<A: Arch> Table<A> {
                 target,
             };
             self.used += 1;
+            self.high = self.high.max(slot + 1);
         }
     }
 
