@@ -1,8 +1,28 @@
+//! The program of /proc: `cmdline=` is the machine's boot command line, portals `proc` (system badge) and `vm` (control badge).
 #![no_std]
 #![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use cairn_procfs::outside::{random, Outside};
+use cairn_procfs::server::Procfs;
+use cairn_resmgr::event::serve;
+use cairn_resmgr::{Manager, Native};
+use cairn_rt::{log, startup};
+
 cairn_rt::entry!(main);
 
 fn main() -> ! {
-    cairn_rt::log!("starting");
-    cairn_rt::start::exit(0)
+    let (Some(proc), Some(vm)) = (startup::portal("proc"), startup::portal("vm")) else {
+        log!("portals \"proc\" and \"vm\" are missing");
+        cairn_rt::start::exit(1)
+    };
+    let mut procfs = Procfs::new(Outside {
+        proc,
+        vm,
+        boot_line: startup::argument("cmdline").unwrap_or("").into(),
+        boot_id: random(),
+    });
+    serve(&mut Manager::new(b"/proc"), &mut procfs, &mut Native::new())
 }

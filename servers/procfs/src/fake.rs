@@ -1,0 +1,200 @@
+//! A small system of the imagination: `init` (1), a shell (10) of user 1000, and a job of its (20) that is a zombie.
+
+use crate::system::{Load, Memory, Mount, Processor, System};
+use cairn_idl::proc::{Credentials, Status};
+use cairn_idl::vm::{flags, prot, MapEntry};
+
+#[derive(Default)]
+pub struct Fake {
+    pub host_name: Vec<u8>,
+    pub gone: Vec<u32>,
+}
+
+pub const SHELL_DOMAIN: u32 = 77;
+
+fn named(name: &str) -> [u8; 16] {
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    comm
+}
+
+impl System for Fake {
+    fn pids(&mut self, first: u32) -> Vec<u32> {
+        // One at a time, as if the answer had no more room.
+        [1, 10, 20]
+            .into_iter()
+            .filter(|&pid| pid >= first)
+            .take(1)
+            .collect()
+    }
+
+    fn status(&mut self, pid: u32) -> Option<Status> {
+        if self.gone.contains(&pid) {
+            return None;
+        }
+        let user = |uid: u32| Credentials {
+            ruid: uid,
+            euid: uid,
+            suid: uid,
+            rgid: uid,
+            egid: uid,
+            sgid: uid,
+            group_count: 2,
+            groups: core::array::from_fn(|i| 4 + i as u32),
+        };
+        let shell = Status {
+            pid: 10,
+            ppid: 1,
+            pgid: 10,
+            sid: 10,
+            terminal: 0x440,
+            foreground: 20,
+            state: b'S' as u32,
+            threads: 2,
+            comm: named("a) sh"),
+            creds: user(1000),
+            nice: -5,
+            cpu: 1_230_000_000,
+            child_cpu: 450_000_000,
+            start: 2_500_000_000,
+            resident_pages: 25,
+            virtual_pages: 100,
+            shared_pages: 5,
+            ignored: 0x1000,
+            caught: 0x2,
+            pending: 0x4,
+            domain: 500,
+            exit_signal: 17,
+        };
+        match pid {
+            1 => Some(Status {
+                pid: 1,
+                ppid: 0,
+                terminal: 0,
+                creds: user(0),
+                comm: named("init"),
+                ..shell
+            }),
+            10 => Some(shell),
+            20 => Some(Status {
+                pid: 20,
+                ppid: 10,
+                state: b'Z' as u32,
+                ..shell
+            }),
+            _ => None,
+        }
+    }
+
+    fn tids(&mut self, pid: u32) -> Vec<u32> {
+        match pid {
+            10 => vec![10, 11],
+            _ => vec![pid],
+        }
+    }
+
+    fn pid_of(&mut self, domain: u32) -> Option<u32> {
+        (domain == SHELL_DOMAIN).then_some(10)
+    }
+
+    fn command_line(&mut self, _: u32) -> Vec<u8> {
+        b"sh\0-c\0\xff\0".to_vec()
+    }
+
+    fn executable(&mut self, pid: u32) -> Vec<u8> {
+        match pid {
+            20 => Vec::new(),
+            _ => b"/bin/busybox".to_vec(),
+        }
+    }
+
+    fn limit(&mut self, _: u32, resource: u64) -> Option<[u64; 2]> {
+        Some([if resource == 7 { 1024 } else { u64::MAX }, u64::MAX])
+    }
+
+    fn maps(&mut self, _: u32) -> Vec<MapEntry> {
+        vec![
+            MapEntry {
+                start: 0x40_0000,
+                end: 0x40_1000,
+                prot: (prot::READ | prot::EXECUTE) as u32,
+                offset: 0x1000,
+                ..MapEntry::default()
+            },
+            MapEntry {
+                start: 0x7ffe_fff0_0000,
+                end: 0x7fff_0000_0000,
+                prot: (prot::READ | prot::WRITE) as u32,
+                flags: flags::STACK as u32,
+                ..MapEntry::default()
+            },
+        ]
+    }
+
+    fn load(&mut self) -> Load {
+        Load {
+            processes: 3,
+            forks: 40,
+            running: 1,
+            averages: [65536 / 2, 65536 + 655, 0],
+            last_pid: 20,
+            idle: 5_000_000_000,
+        }
+    }
+
+    fn memory(&mut self) -> Memory {
+        Memory {
+            total: 65536,
+            free: 60000,
+            nucleus: 100,
+            native: 1000,
+            programs: 500,
+            archive: 300,
+        }
+    }
+
+    fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>) {
+        let mounts = [("", "tmpfs"), ("dev:", "dev"), ("/proc", "proc")]
+            .iter()
+            .map(|(prefix, fstype)| Mount {
+                prefix: prefix.to_string(),
+                fstype: fstype.to_string(),
+            })
+            .collect();
+        (mounts, self.host_name.clone())
+    }
+
+    fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
+        self.host_name = name.to_vec();
+        Ok(())
+    }
+
+    fn processor(&mut self) -> Processor {
+        Processor {
+            vendor: "GenuineCairn".into(),
+            count: 2,
+            megahertz: 2000,
+            ..Processor::default()
+        }
+    }
+
+    fn boot_line(&self) -> String {
+        "console=ttyS0".into()
+    }
+
+    fn monotonic(&mut self) -> u64 {
+        12_345_000_000
+    }
+
+    fn realtime(&mut self) -> u64 {
+        1_700_000_012_345_000_000
+    }
+
+    fn random(&mut self) -> [u8; 16] {
+        [0xff; 16]
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        [1; 16]
+    }
+}

@@ -1,0 +1,232 @@
+//! Texts about the system as a whole, in the formats of proc(5).
+
+use crate::process::TICK;
+use crate::system::System;
+use crate::table::Who;
+use alloc::string::String;
+use core::fmt::Write;
+
+/// As uname(2) tells it.
+pub const RELEASE_LINE: &str = "6.1.0-cairn\n";
+pub const BUILD_LINE: &str = "#1 SMP PREEMPT Cairn\n";
+pub const VERSION: &str = "Linux version 6.1.0-cairn (cairn) (rustc) #1 SMP PREEMPT Cairn\n";
+
+pub const DEVICES: &str = "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n";
+
+pub const NET_DEV: &str = "Inter-|   Receive                                                |  Transmit\n \
+face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n";
+
+pub const NET_SOCKETS: &str =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+
+const SECOND: u64 = 1_000_000_000;
+
+pub fn boot_line<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let _ = writeln!(out, "{}", system.boot_line());
+    Some(())
+}
+
+pub fn host_name<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let (_, name) = system.mounts();
+    let _ = writeln!(out, "{}", String::from_utf8_lossy(&name));
+    Some(())
+}
+
+/// Mounted prefixes as (path, type); schemes are no mounts to a program.
+fn mounted<S: System>(system: &mut S) -> impl Iterator<Item = (String, String)> {
+    let (mounts, _) = system.mounts();
+    mounts
+        .into_iter()
+        .filter(|mount| !mount.prefix.ends_with(':'))
+        .map(|mount| {
+            let path = match mount.prefix.as_str() {
+                "" => String::from("/"),
+                path => path.into(),
+            };
+            (path, mount.fstype)
+        })
+}
+
+pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    for (path, fstype) in mounted(system) {
+        let _ = writeln!(out, "{fstype} {path} {fstype} rw,relatime 0 0");
+    }
+    Some(())
+}
+
+pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    for (number, (path, fstype)) in mounted(system).enumerate() {
+        let parent = if path == "/" { 1 } else { 20 };
+        let id = 20 + number;
+        let _ = writeln!(
+            out,
+            "{id} {parent} 0:{id} / {path} rw,relatime - {fstype} {fstype} rw"
+        );
+    }
+    Some(())
+}
+
+pub fn filesystems<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let mut names: alloc::vec::Vec<String> = mounted(system).map(|(_, fstype)| fstype).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let _ = writeln!(out, "nodev\t{name}");
+    }
+    Some(())
+}
+
+/// Hundredths of a second as `1.23`.
+fn seconds(out: &mut String, ns: u64) {
+    let _ = write!(out, "{}.{:02}", ns / SECOND, ns % SECOND / TICK);
+}
+
+pub fn uptime<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let (now, idle) = (system.monotonic(), system.load().idle);
+    seconds(out, now);
+    out.push(' ');
+    seconds(out, idle);
+    out.push('\n');
+    Some(())
+}
+
+pub fn loadavg<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let load = system.load();
+    for average in load.averages {
+        // Rounded to hundredths.
+        let hundredths = (average * 100 + 32768) >> 16;
+        let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
+    }
+    let _ = writeln!(out, "{}/{} {}", load.running, load.processes, load.last_pid);
+    Some(())
+}
+
+pub fn meminfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let memory = system.memory();
+    let kib = |frames: u64| frames * 4;
+    // Free frames are all that is available at once; files in memory belong to the native components.
+    for (label, value) in [
+        ("MemTotal", kib(memory.total)),
+        ("MemFree", kib(memory.free)),
+        ("MemAvailable", kib(memory.free)),
+        ("Buffers", 0),
+        ("Cached", 0),
+        ("SwapCached", 0),
+        ("Active", kib(memory.programs)),
+        ("Inactive", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Dirty", 0),
+        ("Writeback", 0),
+        ("AnonPages", kib(memory.programs)),
+        ("Mapped", 0),
+        ("Shmem", kib(memory.archive)),
+        ("Slab", kib(memory.nucleus)),
+        ("SReclaimable", 0),
+        ("SUnreclaim", kib(memory.nucleus)),
+        ("CommitLimit", kib(memory.total)),
+        ("Committed_AS", kib(memory.programs + memory.native)),
+        ("VmallocTotal", 0),
+        ("VmallocUsed", 0),
+    ] {
+        let label = alloc::format!("{label}:");
+        let _ = writeln!(out, "{label:<15}{value:>9} kB");
+    }
+    let _ = writeln!(
+        out,
+        "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB"
+    );
+    Some(())
+}
+
+pub fn vmstat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let memory = system.memory();
+    let _ = writeln!(
+        out,
+        "nr_free_pages {}\nnr_anon_pages {}\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0",
+        memory.free, memory.programs
+    );
+    Some(())
+}
+
+pub fn stat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let load = system.load();
+    let now = system.monotonic();
+    let cores = system.processor().count.max(1);
+    let idle = load.idle.min(now * cores);
+    let busy = now * cores - idle;
+    // What was not idle is counted as user time; who spent it is told per process.
+    let _ = writeln!(out, "cpu  {} 0 0 {} 0 0 0 0 0 0", busy / TICK, idle / TICK);
+    for core in 0..cores {
+        let _ = writeln!(
+            out,
+            "cpu{core} {} 0 0 {} 0 0 0 0 0 0",
+            busy / cores / TICK,
+            idle / cores / TICK
+        );
+    }
+    let booted = (system.realtime() - now) / SECOND;
+    let _ = writeln!(
+        out,
+        "intr 0\nctxt 0\nbtime {booted}\nprocesses {}\nprocs_running {}\nprocs_blocked 0\nsoftirq 0",
+        load.forks, load.running
+    );
+    Some(())
+}
+
+pub fn cpuinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let it = system.processor();
+    for number in 0..it.count.max(1) {
+        let _ = write!(
+            out,
+            "processor\t: {number}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\n\
+             cpu MHz\t\t: {}.000\nphysical id\t: 0\nsiblings\t: {}\ncore id\t\t: {number}\ncpu cores\t: {}\nfpu\t\t: yes\n\
+             wp\t\t: yes\nflags\t\t: {}\nbogomips\t: {}.00\nclflush size\t: 64\naddress sizes\t: 40 bits physical, 48 bits virtual\n\n",
+            it.vendor, it.family, it.model, it.name, it.stepping, it.megahertz, it.count, it.count, it.flags, it.megahertz * 2,
+        );
+    }
+    Some(())
+}
+
+/// Counts per line are the nucleus's and not told to anybody here; the processors are.
+pub fn interrupts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    out.push_str("    ");
+    for number in 0..system.processor().count.max(1) {
+        let _ = write!(out, "       CPU{number}");
+    }
+    out.push('\n');
+    Some(())
+}
+
+pub fn file_nr<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    // Open files are portals, which nobody counts as a whole; three for each process is where they start.
+    let _ = writeln!(
+        out,
+        "{}\t0\t9223372036854775807",
+        system.load().processes * 3
+    );
+    Some(())
+}
+
+/// Sixteen random bytes as a version 4 UUID.
+fn write_uuid(mut bytes: [u8; 16], out: &mut String) {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        let _ = write!(out, "{byte:02x}");
+    }
+    out.push('\n');
+}
+
+pub fn uuid<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    write_uuid(system.random(), out);
+    Some(())
+}
+
+pub fn boot_id<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    write_uuid(system.boot_id(), out);
+    Some(())
+}

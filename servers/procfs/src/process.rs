@@ -1,0 +1,242 @@
+//! Texts about processes, in the formats of proc(5).
+
+use crate::system::System;
+use crate::table::Who;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_idl::proc::Status;
+use cairn_idl::vm::{flags, prot};
+use core::fmt::Write;
+
+/// Nanoseconds in a clock tick as programs know it (USER_HZ 100).
+pub const TICK: u64 = 10_000_000;
+const PAGE: u64 = 4096;
+
+fn name(status: &Status) -> String {
+    let end = status.comm.iter().position(|&byte| byte == 0).unwrap_or(16);
+    String::from_utf8_lossy(&status.comm[..end]).into_owned()
+}
+
+fn state(status: &Status) -> char {
+    char::from_u32(status.state)
+        .filter(char::is_ascii_uppercase)
+        .unwrap_or('S')
+}
+
+pub fn own_link<S: System>(_: &mut S, who: Who) -> Option<Vec<u8>> {
+    (who.pid != 0).then(|| format!("{}", who.pid).into_bytes())
+}
+
+pub fn own_thread_link<S: System>(_: &mut S, who: Who) -> Option<Vec<u8>> {
+    (who.pid != 0).then(|| format!("{}/task/{}", who.pid, who.tid).into_bytes())
+}
+
+pub fn executable<S: System>(system: &mut S, who: Who) -> Option<Vec<u8>> {
+    Some(system.executable(who.pid)).filter(|path| !path.is_empty())
+}
+
+pub fn command_line<S: System>(system: &mut S, who: Who) -> Vec<u8> {
+    system.command_line(who.pid)
+}
+
+pub fn comm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let _ = writeln!(out, "{}", name(&system.status(who.pid)?));
+    Some(())
+}
+
+pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = system.status(who.pid)?;
+    let foreground = if it.terminal == 0 {
+        -1
+    } else {
+        it.foreground as i64
+    };
+    let _ = write!(
+        out,
+        "{} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 ",
+        who.tid,
+        name(&it),
+        state(&it),
+        it.ppid,
+        it.pgid,
+        it.sid,
+        it.terminal,
+        foreground,
+    );
+    // utime stime cutime cstime priority nice threads itrealvalue starttime vsize rss rsslim
+    let _ = write!(
+        out,
+        "{} 0 {} 0 {} {} {} 0 {} {} {} {} ",
+        it.cpu / TICK,
+        it.child_cpu / TICK,
+        20 + it.nice,
+        it.nice,
+        it.threads,
+        it.start / TICK,
+        it.virtual_pages * PAGE,
+        it.resident_pages,
+        u64::MAX,
+    );
+    // startcode endcode startstack kstkesp kstkeip signal blocked sigignore sigcatch wchan nswap cnswap exit_signal processor rt_priority policy …
+    let _ = writeln!(
+        out,
+        "0 0 0 0 0 {} 0 {} {} 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+        it.pending & 0x7fff_ffff,
+        it.ignored & 0x7fff_ffff,
+        it.caught & 0x7fff_ffff,
+        it.exit_signal,
+    );
+    Some(())
+}
+
+pub fn statm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = system.status(who.pid)?;
+    let _ = writeln!(
+        out,
+        "{} {} {} 0 0 {} 0",
+        it.virtual_pages, it.resident_pages, it.shared_pages, it.virtual_pages
+    );
+    Some(())
+}
+
+pub fn schedstat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let _ = writeln!(out, "{} 0 0", system.status(who.pid)?.cpu);
+    Some(())
+}
+
+pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = system.status(who.pid)?;
+    let state = match state(&it) {
+        'R' => "R (running)",
+        'D' => "D (disk sleep)",
+        'T' => "T (stopped)",
+        'Z' => "Z (zombie)",
+        _ => "S (sleeping)",
+    };
+    let c = &it.creds;
+    let _ = write!(
+        out,
+        "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n\
+         Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t64\nGroups:\t",
+        name(&it), it.pid, who.tid, it.ppid, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
+    );
+    for group in c.groups.iter().take(c.group_count as usize) {
+        let _ = write!(out, "{group} ");
+    }
+    let _ = write!(
+        out,
+        "\nNStgid:\t{}\nNSpid:\t{}\nNSpgid:\t{}\nNSsid:\t{}\n",
+        it.pid, who.tid, it.pgid, it.sid
+    );
+    if state != "Z (zombie)" {
+        let kib = |pages: u64| pages * PAGE / 1024;
+        let (size, resident) = (kib(it.virtual_pages), kib(it.resident_pages));
+        let shared = kib(it.shared_pages);
+        for (label, value) in [
+            ("VmPeak", size),
+            ("VmSize", size),
+            ("VmLck", 0),
+            ("VmPin", 0),
+            ("VmHWM", resident),
+            ("VmRSS", resident),
+            ("RssAnon", resident.saturating_sub(shared)),
+            ("RssFile", 0),
+            ("RssShmem", shared),
+            ("VmData", size),
+            ("VmSwap", 0),
+        ] {
+            let _ = writeln!(out, "{label}:\t{value:8} kB");
+        }
+    }
+    let capabilities = if c.euid == 0 { 0x1ff_ffff_ffffu64 } else { 0 };
+    let _ = write!(
+        out,
+        "Threads:\t{}\nSigQ:\t0/7823\nSigPnd:\t0000000000000000\nShdPnd:\t{:016x}\nSigBlk:\t0000000000000000\n\
+         SigIgn:\t{:016x}\nSigCgt:\t{:016x}\nCapInh:\t0000000000000000\nCapPrm:\t{capabilities:016x}\n\
+         CapEff:\t{capabilities:016x}\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n",
+        it.threads, it.pending, it.ignored, it.caught,
+    );
+    let _ = writeln!(
+        out,
+        "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0"
+    );
+    Some(())
+}
+
+pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let domain = system.status(who.pid)?.domain;
+    for map in system.maps(domain) {
+        let bit = |mask: u64, yes: char| {
+            if map.prot as u64 & mask != 0 {
+                yes
+            } else {
+                '-'
+            }
+        };
+        let shared = map.flags as u64 & flags::SHARED != 0;
+        let line = format!(
+            "{:08x}-{:08x} {}{}{}{} {:08x} 00:00 0 ",
+            map.start,
+            map.end,
+            bit(prot::READ, 'r'),
+            bit(prot::WRITE, 'w'),
+            bit(prot::EXECUTE, 'x'),
+            if shared { 's' } else { 'p' },
+            map.offset,
+        );
+        let name = if map.flags as u64 & flags::STACK != 0 {
+            "[stack]"
+        } else if map.start >= cairn_abi::layout::PERSONALITY {
+            "[personality]"
+        } else {
+            ""
+        };
+        if name.is_empty() {
+            let _ = writeln!(out, "{line}");
+        } else {
+            let _ = writeln!(out, "{line:<73}{name}");
+        }
+    }
+    Some(())
+}
+
+/// Resources in the order of their numbers, with the unit that Linux prints.
+const LIMITS: [(&str, &str); 16] = [
+    ("Max cpu time", "seconds"),
+    ("Max file size", "bytes"),
+    ("Max data size", "bytes"),
+    ("Max stack size", "bytes"),
+    ("Max core file size", "bytes"),
+    ("Max resident set", "bytes"),
+    ("Max processes", "processes"),
+    ("Max open files", "files"),
+    ("Max locked memory", "bytes"),
+    ("Max address space", "bytes"),
+    ("Max file locks", "locks"),
+    ("Max pending signals", "signals"),
+    ("Max msgqueue size", "bytes"),
+    ("Max nice priority", ""),
+    ("Max realtime priority", ""),
+    ("Max realtime timeout", "us"),
+];
+
+pub fn limits<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    system.status(who.pid)?;
+    let _ = writeln!(
+        out,
+        "{:<26}{:<21}{:<21}{:<10}",
+        "Limit", "Soft Limit", "Hard Limit", "Units"
+    );
+    for (resource, (name, unit)) in LIMITS.iter().enumerate() {
+        let Some(limits) = system.limit(who.pid, resource as u64) else {
+            continue;
+        };
+        let [soft, hard] = limits.map(|value| match value {
+            u64::MAX => String::from("unlimited"),
+            _ => format!("{value}"),
+        });
+        let _ = writeln!(out, "{name:<26}{soft:<21}{hard:<21}{unit:<10}");
+    }
+    Some(())
+}

@@ -1,0 +1,283 @@
+//! /proc behind the resource-manager framework, over a small system of the imagination.
+
+use super::*;
+use crate::fake::{Fake, SHELL_DOMAIN};
+use cairn_idl::fs::{self, o};
+use cairn_resmgr::fake::Bench;
+
+type Tested = Bench<Procfs<Fake>>;
+
+fn bench() -> Tested {
+    let mut bench = Bench::new(Procfs::new(Fake::default()), b"/proc");
+    bench.sender = SHELL_DOMAIN;
+    bench.server.system.host_name = b"cairn".to_vec();
+    bench
+}
+
+fn read(bench: &mut Tested, path: &str) -> Vec<u8> {
+    let handle = bench.open(path.as_bytes(), 0, 0).expect(path);
+    let mut text = Vec::new();
+    loop {
+        let answer = bench
+            .call(handle, &[fs::READ, fs::POSITION], b"", 100)
+            .unwrap();
+        if answer.result() == 0 {
+            return text;
+        }
+        text.extend_from_slice(answer.bytes());
+    }
+}
+
+fn text(bench: &mut Tested, path: &str) -> String {
+    String::from_utf8(read(bench, path)).expect(path)
+}
+
+fn names(bench: &mut Tested, path: &str) -> Vec<String> {
+    let handle = bench.open(path.as_bytes(), o::DIRECTORY, 0).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let answer = bench.call(handle, &[fs::READDIR], b"", 200).unwrap();
+        if answer.result() <= 0 {
+            return names;
+        }
+        let bytes = answer.bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = u16::from_le_bytes([bytes[at + 16], bytes[at + 17]]) as usize;
+            let name = &bytes[at + 19..at + length];
+            let end = name.iter().position(|&b| b == 0).unwrap();
+            names.push(String::from_utf8_lossy(&name[..end]).into_owned());
+            at += length;
+        }
+    }
+}
+
+#[test]
+fn stat_has_its_fifty_two_fields() {
+    let mut bench = bench();
+    let stat = text(&mut bench, "10/stat");
+    // The name may hold anything; programs look for the last parenthesis.
+    let (name, rest) = stat.rsplit_once(") ").unwrap();
+    assert_eq!(name, "10 (a) sh");
+    let fields: Vec<&str> = rest.trim_end().split(' ').collect();
+    assert_eq!(fields.len(), 50);
+    // Numbered as in proc(5), from 3 on.
+    for (number, value) in [
+        (3, "S"),
+        (4, "1"),
+        (5, "10"),
+        (6, "10"),
+        (7, "1088"),
+        (8, "20"),
+        (14, "123"),
+        (15, "0"),
+        (16, "45"),
+        (18, "15"),
+        (19, "-5"),
+        (20, "2"),
+        (22, "250"),
+        (23, "409600"),
+        (24, "25"),
+        (31, "4"),
+        (33, "4096"),
+        (34, "2"),
+        (38, "17"),
+    ] {
+        assert_eq!(fields[number - 3], value, "field {number}");
+    }
+    let zombie = text(&mut bench, "20/stat");
+    assert!(zombie.contains(") Z 10 "));
+    let init = text(&mut bench, "1/stat");
+    assert!(init.contains(" 0 -1 "), "no terminal: {init}");
+}
+
+#[test]
+fn status_and_the_like_tell_the_same() {
+    let mut bench = bench();
+    let status = text(&mut bench, "10/status");
+    for line in [
+        "Name:\ta) sh",
+        "State:\tS (sleeping)",
+        "Pid:\t10",
+        "PPid:\t1",
+        "Uid:\t1000\t1000\t1000\t1000",
+        "Groups:\t4 5 ",
+        "VmSize:\t     400 kB",
+        "VmRSS:\t     100 kB",
+        "Threads:\t2",
+        "SigIgn:\t0000000000001000",
+        "CapEff:\t0000000000000000",
+    ] {
+        assert!(status.lines().any(|it| it == line), "{line} in {status}");
+    }
+    assert!(text(&mut bench, "1/status").contains("CapEff:\t000001ffffffffff"));
+    assert!(!text(&mut bench, "20/status").contains("VmSize"));
+    assert_eq!(text(&mut bench, "10/statm"), "100 25 5 0 0 100 0\n");
+    assert_eq!(text(&mut bench, "10/comm"), "a) sh\n");
+    assert_eq!(read(&mut bench, "10/cmdline"), b"sh\0-c\0\xff\0");
+    assert!(text(&mut bench, "10/limits").contains(
+        "\nMax open files            1024                 unlimited            files     \n"
+    ));
+    assert_eq!(
+        text(&mut bench, "10/maps"),
+        "00400000-00401000 r-xp 00001000 00:00 0 \n\
+         7ffefff00000-7fff00000000 rw-p 00000000 00:00 0                          [stack]\n"
+    );
+    // The name of a mapping begins in column 74, as Linux's does.
+    let maps = text(&mut bench, "10/maps");
+    assert_eq!(maps.lines().nth(1).and_then(|it| it.find('[')), Some(73));
+}
+
+#[test]
+fn threads_have_their_process_s_texts() {
+    let mut bench = bench();
+    assert_eq!(names(&mut bench, "10/task"), [".", "..", "10", "11"]);
+    assert!(text(&mut bench, "10/task/11/stat").starts_with("11 (a) sh)"));
+    assert!(text(&mut bench, "10/task/11/status").contains("Tgid:\t10\n"));
+    assert_eq!(bench.open(b"10/task/12", 0, 0), Err(-ENOENT));
+    assert_eq!(bench.open(b"10/task/11/task", 0, 0), Err(-ENOENT));
+    let handle = bench.open(b"10/task/11/comm", 0, 0).unwrap();
+    let answer = bench
+        .call(handle, &[fs::GETPATH], b"", fs::PATH_MAX)
+        .unwrap();
+    assert_eq!(answer.bytes(), b"/proc/10/task/11/comm");
+}
+
+#[test]
+fn links_lead_on() {
+    let mut bench = bench();
+    for (path, target) in [
+        ("self", &b"10"[..]),
+        ("thread-self", b"10/task/10"),
+        ("mounts", b"self/mounts"),
+        ("10/exe", b"/bin/busybox"),
+        ("10/root", b"/"),
+    ] {
+        let answer = bench
+            .call(0, &[fs::READLINK], path.as_bytes(), fs::PATH_MAX)
+            .unwrap();
+        assert_eq!(answer.bytes(), target, "{path}");
+    }
+    assert_eq!(text(&mut bench, "self/comm"), "a) sh\n");
+    assert_eq!(text(&mut bench, "mounts"), text(&mut bench, "1/mounts"));
+    assert_eq!(bench.result(0, &[fs::READLINK], b"20/exe"), -ENOENT);
+    bench.sender = 1;
+    assert_eq!(bench.result(0, &[fs::READLINK], b"self"), -ENOENT);
+}
+
+#[test]
+fn the_root_lists_names_and_processes() {
+    let mut bench = bench();
+    let names = names(&mut bench, "");
+    for name in ["self", "meminfo", "sys", "net", "1", "10", "20"] {
+        assert!(names.iter().any(|it| it == name), "{name}");
+    }
+    let mut unique = names.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len());
+}
+
+#[test]
+fn processes_belong_to_their_users_and_may_be_gone() {
+    let mut bench = bench();
+    let answer = bench.call(0, &[fs::STAT, 0], b"10", fs::PATH_MAX).unwrap();
+    assert_eq!(answer.data[28..32], 1000u32.to_le_bytes());
+    assert_eq!(bench.result(0, &[fs::STAT, 0], b"99"), -ENOENT);
+    assert_eq!(bench.result(0, &[fs::STAT, 0], b"010"), -ENOENT);
+    let handle = bench.open(b"20", o::DIRECTORY, 0).unwrap();
+    bench.server.system.gone.push(20);
+    let words = [fs::OPEN, 0, 0];
+    let answer = bench.call(handle, &words, b"stat", fs::PATH_MAX).unwrap();
+    assert!(answer.result() < 0);
+}
+
+#[test]
+fn the_machine_tells_of_itself() {
+    let mut bench = bench();
+    for (path, expected) in [
+        ("uptime", "12.34 5.00\n"),
+        ("loadavg", "0.50 1.01 0.00 1/3 20\n"),
+        ("cmdline", "console=ttyS0\n"),
+        (
+            "self/mounts",
+            "tmpfs / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n",
+        ),
+        ("filesystems", "nodev\tproc\nnodev\ttmpfs\n"),
+        (
+            "self/mountinfo",
+            "20 1 0:20 / / rw,relatime - tmpfs tmpfs rw\n21 20 0:21 / /proc rw,relatime - proc proc rw\n",
+        ),
+        ("sys/kernel/hostname", "cairn\n"),
+        ("sys/kernel/ostype", "Linux\n"),
+        ("sys/kernel/osrelease", "6.1.0-cairn\n"),
+        ("sys/kernel/pid_max", "32768\n"),
+        ("sys/kernel/random/uuid", "ffffffff-ffff-4fff-bfff-ffffffffffff\n"),
+        ("sys/kernel/random/boot_id", "01010101-0101-4101-8101-010101010101\n"),
+        ("sys/net/core/somaxconn", "4096\n"),
+        ("sys/vm/overcommit_memory", "0\n"),
+        ("net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+    ] {
+        assert_eq!(text(&mut bench, path), expected, "{path}");
+    }
+    let memory = text(&mut bench, "meminfo");
+    assert!(memory.starts_with("MemTotal:         262144 kB\nMemFree:          240000 kB\n"));
+    let stat = text(&mut bench, "stat");
+    assert!(stat.starts_with("cpu  1969 0 0 500 0 0 0 0 0 0\ncpu0 984 0 0 250 "));
+    assert!(stat.contains("\nbtime 1700000000\nprocesses 40\nprocs_running 1\n"));
+    assert_eq!(
+        text(&mut bench, "cpuinfo").matches("processor\t:").count(),
+        2
+    );
+}
+
+#[test]
+fn the_host_name_can_be_written_and_nothing_else() {
+    let mut bench = bench();
+    let handle = bench
+        .open(b"sys/kernel/hostname", o::WRONLY | o::TRUNC, 0)
+        .unwrap();
+    let words = [fs::WRITE, fs::POSITION];
+    assert_eq!(bench.result(handle, &words, b"stone\n"), 6);
+    assert_eq!(bench.server.system.host_name, b"stone");
+    assert_eq!(bench.result(handle, &words, &[b'x'; 100]), -EINVAL);
+    if let Ok(handle) = bench.open(b"sys/kernel/pid_max", o::WRONLY, 0) {
+        assert_eq!(bench.result(handle, &words, b"1\n"), -EACCES);
+    }
+    assert!(bench.open(b"new", o::CREAT | o::WRONLY, 0o644).is_err());
+    assert!(bench.result(0, &[fs::UNLINK, 0], b"uptime") < 0);
+}
+
+#[test]
+fn every_file_can_be_read_and_every_directory_listed() {
+    let mut bench = bench();
+    let mut queue = vec![String::new()];
+    let mut files = 0;
+    while let Some(path) = queue.pop() {
+        for name in names(&mut bench, &path) {
+            if name == "." || name == ".." {
+                continue;
+            }
+            let below = if path.is_empty() {
+                name
+            } else {
+                format!("{path}/{name}")
+            };
+            let words = [fs::STAT, fs::at::SYMLINK_NOFOLLOW];
+            let answer = bench
+                .call(0, &words, below.as_bytes(), fs::PATH_MAX)
+                .unwrap();
+            assert_eq!(answer.result(), 0, "{below}");
+            let mode = u32::from_le_bytes(answer.data[24..28].try_into().unwrap());
+            match mode & s::IFMT {
+                s::IFDIR => queue.push(below),
+                s::IFREG => {
+                    read(&mut bench, &below);
+                    files += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(files > 100, "{files}");
+}

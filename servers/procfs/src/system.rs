@@ -1,0 +1,77 @@
+//! Where the texts come from. [`crate::outside`] is the real thing.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_idl::proc::Status;
+use cairn_idl::vm::MapEntry;
+
+/// `proc::LOAD`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    pub processes: u64,
+    pub forks: u64,
+    pub running: u64,
+    /// Load averages × 65536.
+    pub averages: [u64; 3],
+    pub last_pid: u64,
+    /// Nanoseconds without a runnable thread.
+    pub idle: u64,
+}
+
+/// `vm::MEMORY_STAT`, in frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    pub total: u64,
+    pub free: u64,
+    pub nucleus: u64,
+    pub native: u64,
+    pub programs: u64,
+    pub archive: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Mount {
+    /// Absolute path (or scheme) without trailing slash; the root is empty.
+    pub prefix: String,
+    pub fstype: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Processor {
+    pub vendor: String,
+    pub name: String,
+    pub family: u32,
+    pub model: u32,
+    pub stepping: u32,
+    pub megahertz: u64,
+    pub flags: String,
+    pub count: u64,
+}
+
+pub trait System {
+    /// Process numbers from `first` on, in order (some of them).
+    fn pids(&mut self, first: u32) -> Vec<u32>;
+    fn status(&mut self, pid: u32) -> Option<Status>;
+    fn tids(&mut self, pid: u32) -> Vec<u32>;
+    /// The process that lives in this domain.
+    fn pid_of(&mut self, domain: u32) -> Option<u32>;
+    fn command_line(&mut self, pid: u32) -> Vec<u8>;
+    fn executable(&mut self, pid: u32) -> Vec<u8>;
+    /// Soft and hard limit of a resource.
+    fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]>;
+    fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
+    fn load(&mut self) -> Load;
+    fn memory(&mut self) -> Memory;
+    /// The prefix table: mounts and host name.
+    fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>);
+    fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
+    fn processor(&mut self) -> Processor;
+    /// Command line of the boot.
+    fn boot_line(&self) -> String;
+    /// Nanoseconds since boot; since 1970.
+    fn monotonic(&mut self) -> u64;
+    fn realtime(&mut self) -> u64;
+    fn random(&mut self) -> [u8; 16];
+    /// The same for as long as the system runs.
+    fn boot_id(&self) -> [u8; 16];
+}

@@ -1,0 +1,204 @@
+//! The tree below /proc: a row per name.
+
+use crate::system::System;
+use crate::{machine, process};
+use alloc::string::String;
+use cairn_idl::fs::s;
+
+/// A directory. Process and task directories exist for each number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    Root,
+    Process,
+    Tasks,
+    /// A thread: as its process, without further threads.
+    Task,
+    Descriptors,
+    Net,
+    Sys,
+    Kernel,
+    Random,
+    Vm,
+    Fs,
+    SysNet,
+    Core,
+}
+
+/// Whom a text is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    pub pid: u32,
+    pub tid: u32,
+}
+
+/// Writes a text; `None` if the process is gone.
+pub type Writer<S> = fn(&mut S, Who, &mut String) -> Option<()>;
+
+pub enum What<S> {
+    Dir(Dir),
+    Text(Writer<S>),
+    /// The same always.
+    Fixed(&'static str),
+    /// Text that is bytes, not characters.
+    Bytes(fn(&mut S, Who) -> alloc::vec::Vec<u8>),
+    /// A symbolic link; `None`: does not lead anywhere.
+    Link(fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>),
+}
+
+pub struct Row<S> {
+    pub dir: Dir,
+    pub name: &'static str,
+    pub mode: u32,
+    pub what: What<S>,
+}
+
+const fn dir<S>(dir: Dir, name: &'static str, is: Dir) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFDIR | 0o555,
+        what: What::Dir(is),
+    }
+}
+
+const fn text<S>(dir: Dir, name: &'static str, writer: Writer<S>) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFREG | 0o444,
+        what: What::Text(writer),
+    }
+}
+
+const fn fixed<S>(dir: Dir, name: &'static str, text: &'static str) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFREG | 0o444,
+        what: What::Fixed(text),
+    }
+}
+
+const fn link<S>(
+    dir: Dir,
+    name: &'static str,
+    target: fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>,
+) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFLNK | 0o777,
+        what: What::Link(target),
+    }
+}
+
+const fn bytes<S>(
+    dir: Dir,
+    name: &'static str,
+    writer: fn(&mut S, Who) -> alloc::vec::Vec<u8>,
+) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFREG | 0o444,
+        what: What::Bytes(writer),
+    }
+}
+
+/// Linux's configuration values that programs ask for. All rows of the tree.
+pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
+    use Dir::*;
+    [
+        // Whoever asks; `who` is the asking process for these two.
+        link(Root, "self", process::own_link),
+        link(Root, "thread-self", process::own_thread_link),
+        link(Root, "mounts", |_, _| Some(b"self/mounts".to_vec())),
+        fixed(Root, "buddyinfo", ""),
+        text(Root, "cmdline", machine::boot_line),
+        fixed(Root, "consoles", "ttyS0                -W- (EC   a)    4:64\n"),
+        text(Root, "cpuinfo", machine::cpuinfo),
+        fixed(Root, "devices", machine::DEVICES),
+        fixed(Root, "diskstats", ""),
+        text(Root, "filesystems", machine::filesystems),
+        text(Root, "interrupts", machine::interrupts),
+        text(Root, "loadavg", machine::loadavg),
+        text(Root, "meminfo", machine::meminfo),
+        fixed(Root, "modules", ""),
+        fixed(Root, "partitions", "major minor  #blocks  name\n\n"),
+        text(Root, "stat", machine::stat),
+        fixed(Root, "swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+        text(Root, "uptime", machine::uptime),
+        fixed(Root, "version", machine::VERSION),
+        text(Root, "vmstat", machine::vmstat),
+        dir(Root, "net", Net),
+        dir(Root, "sys", Sys),
+        fixed(Net, "arp", "IP address       HW type     Flags       HW address            Mask     Device\n"),
+        fixed(Net, "dev", machine::NET_DEV),
+        fixed(Net, "if_inet6", ""),
+        fixed(Net, "raw", machine::NET_SOCKETS),
+        fixed(Net, "route", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT                                                       \n"),
+        fixed(Net, "tcp", machine::NET_SOCKETS),
+        fixed(Net, "udp", machine::NET_SOCKETS),
+        fixed(Net, "unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+        dir(Sys, "fs", Fs),
+        dir(Sys, "kernel", Kernel),
+        dir(Sys, "net", SysNet),
+        dir(Sys, "vm", Vm),
+        dir(SysNet, "core", Core),
+        fixed(Core, "somaxconn", "4096\n"),
+        fixed(Fs, "file-max", "9223372036854775807\n"),
+        text(Fs, "file-nr", machine::file_nr),
+        fixed(Fs, "nr_open", "1048576\n"),
+        fixed(Fs, "pipe-max-size", "1048576\n"),
+        fixed(Vm, "max_map_count", "65530\n"),
+        fixed(Vm, "mmap_min_addr", "65536\n"),
+        fixed(Vm, "overcommit_memory", "0\n"),
+        fixed(Vm, "swappiness", "60\n"),
+        fixed(Kernel, "cap_last_cap", "40\n"),
+        Row {
+            mode: s::IFREG | 0o644,
+            ..text(Kernel, "hostname", machine::host_name)
+        },
+        fixed(Kernel, "domainname", "(none)\n"),
+        fixed(Kernel, "ngroups_max", "65536\n"),
+        fixed(Kernel, "osrelease", machine::RELEASE_LINE),
+        fixed(Kernel, "ostype", "Linux\n"),
+        fixed(Kernel, "overflowuid", "65534\n"),
+        fixed(Kernel, "overflowgid", "65534\n"),
+        fixed(Kernel, "pid_max", "32768\n"),
+        fixed(Kernel, "printk", "4\t4\t1\t7\n"),
+        fixed(Kernel, "randomize_va_space", "0\n"),
+        fixed(Kernel, "threads-max", "32768\n"),
+        fixed(Kernel, "version", machine::BUILD_LINE),
+        dir(Kernel, "random", Random),
+        text(Random, "boot_id", machine::boot_id),
+        fixed(Random, "entropy_avail", "256\n"),
+        fixed(Random, "poolsize", "256\n"),
+        text(Random, "uuid", machine::uuid),
+        fixed(Process, "cgroup", "0::/\n"),
+        bytes(Process, "cmdline", process::command_line),
+        text(Process, "comm", process::comm),
+        link(Process, "exe", process::executable),
+        text(Process, "limits", process::limits),
+        fixed(Process, "loginuid", "4294967295"),
+        text(Process, "maps", process::maps),
+        text(Process, "mountinfo", machine::mountinfo),
+        text(Process, "mounts", machine::mounts),
+        fixed(Process, "oom_score", "0\n"),
+        fixed(Process, "oom_score_adj", "0\n"),
+        fixed(Process, "personality", "00000000\n"),
+        link(Process, "root", |_, _| Some(b"/".to_vec())),
+        text(Process, "schedstat", process::schedstat),
+        fixed(Process, "sessionid", "4294967295"),
+        text(Process, "stat", process::stat),
+        text(Process, "statm", process::statm),
+        text(Process, "status", process::status),
+        fixed(Process, "wchan", "0"),
+        Row {
+            mode: s::IFDIR | 0o500,
+            ..dir(Process, "fd", Descriptors)
+        },
+        dir(Process, "task", Tasks),
+    ]
+    .into()
+}
