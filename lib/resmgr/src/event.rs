@@ -4,7 +4,7 @@ use crate::context::{Context, Failure};
 use crate::manager::Manager;
 use crate::server::Server;
 use crate::transport::Transport;
-use crate::waiting::{Parked, Ready};
+use crate::waiting::{Again, Parked, Ready};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs::poll;
@@ -17,9 +17,10 @@ pub fn serve<S: Server, T: Transport>(
     server: &mut S,
     transport: &mut T,
 ) -> ! {
-    let mut next = transport.receive(manager.waiting.later.deadline);
+    let mut received = Received::default();
+    let mut status = transport.receive(manager.waiting.later.deadline, &mut received);
     loop {
-        next = manager.step(server, transport, next);
+        status = manager.step(server, transport, status, &mut received);
     }
 }
 
@@ -36,59 +37,107 @@ fn minted(reply: &Reply) -> ([u64; 4], usize) {
 }
 
 impl<S: Server> Manager<S> {
-    /// Work on what was received and on all that it makes ready; then the next receive.
+    /// Work on what was received and on all that it makes ready; then the next receive, into the same place.
+    #[inline]
     pub fn step<T: Transport>(
         &mut self,
         server: &mut S,
         transport: &mut T,
-        received: Result<Received, Error>,
-    ) -> Result<Received, Error> {
-        let mut work = None;
-        match received {
-            Ok(request) if request.kind == received::kind::MESSAGE => {
-                work = Some(Parked {
-                    request,
-                    ..Parked::default()
-                });
+        status: Result<(), Error>,
+        received: &mut Received,
+    ) -> Result<(), Error> {
+        if status.is_ok() && received.kind == received::kind::MESSAGE {
+            if let Some(status) = self.answer(server, transport, received, None) {
+                return status;
             }
-            Ok(event) if event.kind == received::kind::PULSE => {
-                self.pulse(server, transport, &event);
+        } else {
+            self.event(server, transport, status, received);
+        }
+        self.ready(server, transport, received)
+    }
+
+    /// Run what is ready, then receive.
+    #[inline(never)]
+    fn ready<T: Transport>(
+        &mut self,
+        server: &mut S,
+        transport: &mut T,
+        received: &mut Received,
+    ) -> Result<(), Error> {
+        while let Some(parked) = self.next_request(server, transport) {
+            if let Some(status) = self.answer(server, transport, received, Some(&parked)) {
+                return status;
             }
-            Ok(_) => {}
+        }
+        transport.receive(self.waiting.later.deadline, received)
+    }
+
+    /// Work on a request: the new one in `received`, or one that waited. If nothing else is ready the reply is sent with the next receive,
+    /// whose status is the result.
+    #[inline(always)]
+    fn answer<T: Transport>(
+        &mut self,
+        server: &mut S,
+        transport: &mut T,
+        received: &mut Received,
+        parked: Option<&Parked>,
+    ) -> Option<Result<(), Error>> {
+        let (request, mut again) = match parked {
+            None => (&*received, Again::default()),
+            Some(parked) => (&parked.request, parked.again),
+        };
+        let token = request.token;
+        let mut reply = Reply::default();
+        let answered = self.core.dispatch(
+            server,
+            &mut self.waiting,
+            &mut self.redirect,
+            transport,
+            request,
+            &mut again,
+            &mut reply,
+        );
+        let more = self.waiting.has_ready()
+            || !self.waiting.later.woken.is_empty() && self.waiting.collect();
+        if !answered {
+            return None;
+        }
+        let error = if more {
+            match transport.reply(token, &reply) {
+                Ok(()) => return None,
+                Err(error) => error,
+            }
+        } else {
+            let deadline = self.waiting.later.deadline;
+            match transport.reply_receive(token, &reply, deadline, received) {
+                Ok(()) => return Some(Ok(())),
+                Err(error @ (Error::TimedOut | Error::Interrupted)) => return Some(Err(error)),
+                Err(error) => error,
+            }
+        };
+        let minted = minted(&reply);
+        self.undelivered(server, transport, token, error, minted);
+        None
+    }
+
+    /// A pulse, or the end of the wait.
+    #[inline(never)]
+    fn event(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        status: Result<(), Error>,
+        received: &Received,
+    ) {
+        match status {
+            Ok(()) if received.kind == received::kind::PULSE => {
+                self.pulse(server, transport, received);
+            }
             Err(Error::TimedOut) => {
                 self.waiting.later.deadline = None;
                 self.with_context(transport, &Parked::default(), |cx| server.tick(cx));
             }
-            Err(_) => {}
-        }
-        loop {
-            let Some(parked) = work.take().or_else(|| self.next_request(server, transport)) else {
-                return transport.receive(self.waiting.later.deadline);
-            };
-            let token = parked.request.token;
-            let reply = self.core.dispatch(
-                server,
-                &mut self.waiting,
-                &mut self.redirect,
-                transport,
-                &parked,
-            );
-            let more = !self.waiting.later.woken.is_empty() && self.waiting.collect();
-            let Some(reply) = reply else { continue };
-            let minted = minted(&reply);
-            let error = if more || self.waiting.has_ready() {
-                match transport.reply(token, reply) {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                }
-            } else {
-                match transport.reply_receive(token, reply, self.waiting.later.deadline) {
-                    Ok(next) => return Ok(next),
-                    Err(error @ (Error::TimedOut | Error::Interrupted)) => return Err(error),
-                    Err(error) => error,
-                }
-            };
-            self.undelivered(server, transport, token, error, minted);
+            _ => {}
         }
     }
 
@@ -112,7 +161,7 @@ impl<S: Server> Manager<S> {
             _ => EINVAL,
         };
         // If this fails as well the caller is gone.
-        let _ = transport.reply(token, Reply::result(-number));
+        let _ = transport.reply(token, &Reply::result(-number));
     }
 
     /// The next waiting request to run again. Registrations that come first are looked after.
@@ -200,13 +249,13 @@ impl<S: Server> Manager<S> {
         self.core.forget_lock_wait(&parked.request);
         self.with_context(transport, parked, |cx| server.cancelled(cx));
         if let Some(number) = number {
-            let result = if parked.progress_is_result && parked.progress != 0 {
-                parked.progress as i64
+            let result = if parked.again.progress_is_result && parked.again.progress != 0 {
+                parked.again.progress as i64
             } else {
                 -number
             };
             // A caller that is gone meanwhile needs no answer.
-            let _ = transport.reply(parked.request.token, Reply::result(result));
+            let _ = transport.reply(parked.request.token, &Reply::result(result));
         }
     }
 
@@ -253,8 +302,8 @@ impl<S: Server> Manager<S> {
     ) -> R {
         run(&mut Context {
             request: &parked.request,
-            progress: parked.progress,
-            progress_is_result: parked.progress_is_result,
+            progress: parked.again.progress,
+            progress_is_result: parked.again.progress_is_result,
             transport,
             later: &mut self.waiting.later,
         })

@@ -81,7 +81,7 @@ impl Transport for Fake {
         Ok(count)
     }
 
-    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error> {
+    fn reply(&mut self, token: Token, reply: &Reply) -> Result<(), Error> {
         let no_slot = self.no_slot && reply.portals != 0;
         let caller = self.callers.get_mut(&token).ok_or(Error::BadToken)?;
         assert!(caller.reply.is_none(), "a request was answered twice");
@@ -101,16 +101,17 @@ impl Transport for Fake {
         Ok(())
     }
 
-    fn receive(&mut self, _: Option<u64>) -> Result<Received, Error> {
+    fn receive(&mut self, _: Option<u64>, _: &mut Received) -> Result<(), Error> {
         Err(Error::Again)
     }
 
     fn reply_receive(
         &mut self,
         token: Token,
-        reply: Reply,
+        reply: &Reply,
         _: Option<u64>,
-    ) -> Result<Received, Error> {
+        _: &mut Received,
+    ) -> Result<(), Error> {
         self.reply(token, reply)?;
         // What a real receive would never return, so the step ends.
         Err(Error::Interrupted)
@@ -203,9 +204,7 @@ impl<S: Server> Bench<S> {
         };
         request.words[..words.len()].copy_from_slice(words);
         request.portals = (request.words[7] != 0) as usize;
-        let _ = self
-            .manager
-            .step(&mut self.server, &mut self.fake, Ok(request));
+        self.step(Ok(()), request);
         token
     }
 
@@ -252,9 +251,7 @@ impl<S: Server> Bench<S> {
         };
         event.words[0] = code;
         event.words[1] = value;
-        let _ = self
-            .manager
-            .step(&mut self.server, &mut self.fake, Ok(event));
+        self.step(Ok(()), event);
     }
 
     /// The last holder of a handle is gone.
@@ -275,8 +272,12 @@ impl<S: Server> Bench<S> {
 
     /// The deadline of the server has come.
     pub fn time_out(&mut self) {
+        self.step(Err(Error::TimedOut), Received::default());
+    }
+
+    fn step(&mut self, status: Result<(), Error>, mut received: Received) {
         let _ = self
             .manager
-            .step(&mut self.server, &mut self.fake, Err(Error::TimedOut));
+            .step(&mut self.server, &mut self.fake, status, &mut received);
     }
 }

@@ -68,7 +68,13 @@ impl<S: Server> Core<S> {
         }
     }
 
-    pub fn read<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+    #[inline]
+    pub fn read<'a>(
+        &'a mut self,
+        server: &'a mut S,
+        cx: &mut Context,
+        reply: &mut Reply<'a>,
+    ) -> Answer<()> {
         let entry = self.entry(cx.request.badge)?;
         if !entry.handle.readable() {
             return fail(EBADF);
@@ -80,7 +86,7 @@ impl<S: Server> Core<S> {
         let offset = Self::offset(entry, wish)?;
         let length = cx.request.in_len.min(TRANSFER_MAX);
         if length == 0 {
-            return Ok(Reply::result(0));
+            return Ok(());
         }
         let Entry {
             handle, position, ..
@@ -93,17 +99,20 @@ impl<S: Server> Core<S> {
                 if moves {
                     *position = offset + total;
                 }
-                let mut reply = Reply::new(&[total]).data(data.rest);
+                reply.words[0] = total;
+                reply.data = data.rest;
                 reply.offset = data.done as u64;
-                Ok(reply)
+                Ok(())
             }
             Err(failure) => {
-                blocked(cx, nonblocking, failure).map(|done| Reply::result(done as i64))
+                reply.words[0] = blocked(cx, nonblocking, failure)? as u64;
+                Ok(())
             }
         }
     }
 
-    pub fn write<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+    #[inline]
+    pub fn write(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
         let entry = self.entry(cx.request.badge)?;
         if !entry.handle.writable() {
             return fail(EBADF);
@@ -116,7 +125,7 @@ impl<S: Server> Core<S> {
         } = entry;
         let seekable = handle.kind & kind::SEEKABLE != 0;
         if seekable && length == 0 {
-            return Ok(Reply::result(0));
+            return Ok(());
         }
         let appends = handle.flags & o::APPEND != 0 || cx.request.words[2] & RWF_APPEND != 0;
         if seekable && (appends || cx.uid() != 0) {
@@ -138,7 +147,8 @@ impl<S: Server> Core<S> {
         if seekable && wish == POSITION {
             *position = offset + done as u64;
         }
-        Ok(Reply::result(done as i64))
+        reply.words[0] = done as u64;
+        Ok(())
     }
 
     pub fn seek<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -493,6 +503,6 @@ pub(crate) fn check_write<S: Server>(
     cx: &mut Context,
     node: S::Node,
 ) -> Answer<()> {
-    let meta = server.meta(node)?;
-    permission::check(cx, &meta, permission::WRITE)
+    let access = server.access(node)?;
+    permission::check(cx, &access, permission::WRITE)
 }

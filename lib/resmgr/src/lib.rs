@@ -33,5 +33,5 @@ pub use context::{Context, Failure};
 pub use dirent::Dirents;
 pub use handle::{Handle, Handles};
 pub use manager::Manager;
-pub use server::{Change, Data, Meta, New, Opened, Readiness, Rename, Server};
+pub use server::{Access, Change, Data, Meta, New, Opened, Readiness, Rename, Server};
 pub use transport::{Native, Transport};

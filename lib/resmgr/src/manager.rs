@@ -8,15 +8,16 @@ use crate::handle::Handles;
 use crate::layout::STAT_SIZE;
 use crate::lock::Locks;
 use crate::path::{Found, Last, Names, Walk};
-use crate::server::{Answer, Server};
+use crate::server::{Access, Answer, Server};
 use crate::transport::Transport;
-use crate::waiting::{Parked, Registration, Waiting};
+use crate::waiting::{Again, Parked, Registration, Waiting};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs;
 use cairn_rt::channel::Reply;
+use cairn_rt::Received;
 
 /// Most bytes of directory records in one answer.
 const RECORDS: usize = 32 * 1024;
@@ -76,50 +77,71 @@ impl<S: Server> Manager<S> {
 }
 
 impl<S: Server> Core<S> {
-    /// Work on a request. `None`: it waits now. The reply may carry data of the server's, straight from where it lies.
+    /// Work on a request; the (empty) reply is filled. `false`: it waits now. The reply may carry data of the server's, straight from where it lies.
+    #[allow(clippy::too_many_arguments)]
     pub fn dispatch<'a>(
         &'a mut self,
         server: &'a mut S,
         waiting: &mut Waiting,
         redirect: &'a mut Vec<u8>,
         transport: &mut dyn Transport,
-        parked: &Parked,
-    ) -> Option<Reply<'a>> {
+        request: &Received,
+        again: &mut Again,
+        reply: &mut Reply<'a>,
+    ) -> bool {
         let mut cx = Context {
-            request: &parked.request,
-            progress: parked.progress,
-            progress_is_result: parked.progress_is_result,
+            request,
+            progress: again.progress,
+            progress_is_result: again.progress_is_result,
             transport,
             later: &mut waiting.later,
         };
-        let result = self.perform(server, &mut cx, &mut waiting.registrations);
-        let again = Parked {
-            request: parked.request,
-            progress: cx.progress,
-            progress_is_result: cx.progress_is_result,
-        };
-        match result {
-            Ok(reply) => Some(reply),
-            Err(Failure::Errno(number)) => Some(Reply::result(-number)),
-            Err(Failure::Wait(key)) => {
-                waiting.park([key; 2], again);
-                None
-            }
-            Err(Failure::WaitEither(keys)) => {
-                waiting.park(keys, again);
-                None
-            }
-            Err(Failure::Redirect) => {
-                core::mem::swap(redirect, &mut waiting.later.redirect);
-                if redirect.len() > fs::PATH_MAX || redirect.len() > parked.request.in_len {
-                    return Some(Reply::result(-ENAMETOOLONG));
+        let result = match request.words[0] {
+            fs::READ => self.read(server, &mut cx, reply),
+            fs::WRITE => self.write(server, &mut cx, reply),
+            fs::OPEN => self.open(server, &mut cx, reply),
+            fs::STAT => self.stat(server, &mut cx, reply),
+            _ => match self.perform(server, &mut cx, &mut waiting.registrations) {
+                Ok(answer) => {
+                    *reply = answer;
+                    Ok(())
                 }
-                let words = [-REDIRECT as u64, redirect.len() as u64, waiting.later.which];
-                Some(Reply::new(&words).data(redirect))
+                Err(failure) => Err(failure),
+            },
+        };
+        let Err(failure) = result else { return true };
+        again.progress = cx.progress;
+        again.progress_is_result = cx.progress_is_result;
+        let keys = match failure {
+            Failure::Errno(number) => {
+                reply.words[0] = -number as u64;
+                return true;
             }
-        }
+            Failure::Redirect => {
+                core::mem::swap(redirect, &mut waiting.later.redirect);
+                if redirect.len() > fs::PATH_MAX || redirect.len() > request.in_len {
+                    reply.words[0] = -ENAMETOOLONG as u64;
+                } else {
+                    reply.words[0] = -REDIRECT as u64;
+                    reply.words[1] = redirect.len() as u64;
+                    reply.words[2] = waiting.later.which;
+                    reply.data = redirect;
+                }
+                return true;
+            }
+            Failure::Wait(key) => [key; 2],
+            Failure::WaitEither(keys) => keys,
+        };
+        let parked = Parked {
+            request: *request,
+            again: *again,
+        };
+        waiting.park(keys, parked);
+        false
     }
 
+    /// The operations that are not asked for all the time.
+    #[inline(never)]
     fn perform<'a>(
         &'a mut self,
         server: &'a mut S,
@@ -127,10 +149,6 @@ impl<S: Server> Core<S> {
         registrations: &mut Vec<Registration>,
     ) -> Answer<Reply<'a>> {
         match cx.request.words[0] {
-            fs::READ => self.read(server, cx),
-            fs::WRITE => self.write(server, cx),
-            fs::OPEN => self.open(server, cx),
-            fs::STAT => self.stat(server, cx),
             fs::SEEK => self.seek(server, cx),
             fs::READDIR => self.readdir(server, cx),
             fs::TRUNCATE => self.truncate(server, cx),
@@ -158,8 +176,8 @@ impl<S: Server> Core<S> {
             fs::ALLOCATE => self.allocate(server, cx),
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
-            fs::XATTR => Err(Failure::Errno(EOPNOTSUPP)),
             fs::MOUNT_POINT => self.mount_point(server, cx),
+            fs::XATTR => Err(Failure::Errno(EOPNOTSUPP)),
             _ => server.special(cx, &mut self.handles),
         }
     }
@@ -196,18 +214,12 @@ impl<S: Server> Core<S> {
         } else {
             &mut self.first
         };
-        let found = Walk {
+        Walk {
             prefix: &self.prefix,
             mounts: &self.mounts,
             link: &mut self.text,
         }
-        .run(server, cx, names, start, last)?;
-        if let (true, Some((_, meta))) = (found.slash, &found.node) {
-            if meta.mode & fs::s::IFMT != fs::s::IFDIR {
-                return Err(Failure::Errno(ENOTDIR));
-            }
-        }
-        Ok(found)
+        .run(server, cx, names, start, last)
     }
 
     /// As [`Core::find`], and it must exist.
@@ -216,7 +228,7 @@ impl<S: Server> Core<S> {
         server: &mut S,
         cx: &mut Context,
         last: Last,
-    ) -> Answer<(S::Node, crate::server::Meta)> {
+    ) -> Answer<(S::Node, Access)> {
         self.find(server, cx, last)?
             .node
             .ok_or(Failure::Errno(ENOENT))

@@ -6,7 +6,8 @@ use crate::layout;
 use crate::manager::Core;
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
-use crate::server::{Answer, Change, Meta, New, Rename, Server};
+use crate::server::{Access, Answer, Change, New, Rename, Server};
+use cairn_abi::flag;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, o, s, PATH_MAX};
 use cairn_rt::channel::Reply;
@@ -24,8 +25,8 @@ fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
 }
 
-fn is(meta: &Meta, kind: u32) -> bool {
-    meta.mode & s::IFMT == kind
+fn is(access: &Access, kind: u32) -> bool {
+    access.mode & s::IFMT == kind
 }
 
 fn last_for(flags: u64) -> Last {
@@ -39,7 +40,7 @@ fn last_for(flags: u64) -> Last {
 impl<S: Server> Core<S> {
     // ---- opening
 
-    pub fn open<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+    pub fn open(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
         let [_, flags, mode, ..] = cx.request.words;
         let exclusive = flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL;
         let last = if flags & o::NOFOLLOW != 0 || exclusive {
@@ -50,7 +51,7 @@ impl<S: Server> Core<S> {
         let found = self.find(server, cx, last)?;
         let path_only = flags & o::PATH != 0;
         let mut created = false;
-        let (node, meta) = match found.node {
+        let (node, access) = match found.node {
             _ if flags & TMPFILE_BIT != 0 && !path_only => {
                 created = true;
                 self.unnamed(server, cx, &found, flags, mode)?
@@ -72,8 +73,8 @@ impl<S: Server> Core<S> {
             }
         };
         if !created {
-            let directory = is(&meta, s::IFDIR);
-            if is(&meta, s::IFLNK) && !path_only {
+            let directory = is(&access, s::IFDIR);
+            if is(&access, s::IFLNK) && !path_only {
                 return fail(ELOOP);
             }
             if flags & o::DIRECTORY != 0 && !directory {
@@ -92,30 +93,37 @@ impl<S: Server> Core<S> {
                     return fail(EISDIR);
                 }
                 if cx.uid() != 0 {
-                    permission::check(cx, &meta, want)?;
+                    permission::check(cx, &access, want)?;
                     if flags & o::NOATIME != 0 {
-                        permission::owner(cx, &meta)?;
+                        permission::owner(cx, &access)?;
                     }
                 }
             }
         }
         let mut state = S::State::default();
         let (node, kind) = if path_only {
-            (node, layout::default_kind(meta.mode))
+            (node, layout::default_kind(access.mode))
         } else {
             let opened = server.open(cx, node, flags, &mut state)?;
-            if flags & o::TRUNC != 0 && !created && is(&meta, s::IFREG) {
+            if flags & o::TRUNC != 0 && !created && is(&access, s::IFREG) {
                 if cx.uid() != 0 {
-                    drop_set_id(server, cx, node, meta.mode)?;
+                    drop_set_id(server, cx, node, access.mode)?;
                 }
                 server.truncate(cx, opened.node, 0)?;
             }
             (opened.node, opened.kind)
         };
-        let size = if flags & o::TRUNC != 0 { 0 } else { meta.size };
+        let meta = server.meta(node)?;
         let badge = self.handles.insert(node, flags & !OPEN_ONLY, kind, state);
         server.retain(node);
-        Ok(Reply::new(&[0, meta.mode as u64, kind, size, meta.ino]).mint(badge))
+        reply.words[1] = meta.mode as u64;
+        reply.words[2] = kind;
+        reply.words[3] = meta.size;
+        reply.words[4] = meta.ino;
+        reply.words[7] = badge;
+        reply.portals = 1;
+        reply.flags = flag::MINT;
+        Ok(())
     }
 
     /// O_TMPFILE: a file without a name.
@@ -126,18 +134,18 @@ impl<S: Server> Core<S> {
         found: &Found<S::Node>,
         flags: u64,
         mode: u64,
-    ) -> Answer<(S::Node, Meta)> {
-        let (dir, meta) = found.node.ok_or(Failure::Errno(ENOENT))?;
-        if !is(&meta, s::IFDIR) {
+    ) -> Answer<(S::Node, Access)> {
+        let (dir, access) = found.node.ok_or(Failure::Errno(ENOENT))?;
+        if !is(&access, s::IFDIR) {
             return fail(ENOTDIR);
         }
         if !matches!(flags & o::ACCMODE, o::WRONLY | o::RDWR) {
             return fail(EINVAL);
         }
-        permission::check(cx, &meta, WRITE | EXECUTE)?;
-        let new = new_node(cx, &meta, s::IFREG | mode as u32 & 0o7777, 0, &[]);
+        permission::check(cx, &access, WRITE | EXECUTE)?;
+        let new = new_node(cx, &access, s::IFREG | mode as u32 & 0o7777, 0, &[]);
         let node = server.create_unnamed(cx, dir, &new)?;
-        Ok((node, server.meta(node)?))
+        Ok((node, server.access(node)?))
     }
 
     /// Make the node that a walk did not find.
@@ -149,20 +157,25 @@ impl<S: Server> Core<S> {
         mode: u32,
         rdev: u64,
         second: bool,
-    ) -> Answer<(S::Node, Meta)> {
+    ) -> Answer<(S::Node, Access)> {
         let range = found.name.ok_or(Failure::Errno(EEXIST))?;
         if cx.uid() != 0 {
-            permission::check(cx, &found.dir_meta, WRITE | EXECUTE)?;
+            permission::check(cx, &found.dir_access, WRITE | EXECUTE)?;
         }
         let names = if second { &self.second } else { &self.first };
-        let new = new_node(cx, &found.dir_meta, mode, rdev, &[]);
+        let new = new_node(cx, &found.dir_access, mode, rdev, &[]);
         let node = server.create(cx, found.dir, names.name(range), &new)?;
-        Ok((node, server.meta(node)?))
+        Ok((node, server.access(node)?))
     }
 
     // ---- attributes
 
-    pub fn stat<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+    pub fn stat<'a>(
+        &'a mut self,
+        server: &mut S,
+        cx: &mut Context,
+        reply: &mut Reply<'a>,
+    ) -> Answer<()> {
         let node = if cx.request.out_len == 0 {
             self.start(server, cx.request.badge)?
         } else {
@@ -170,7 +183,8 @@ impl<S: Server> Core<S> {
         };
         let stat = server.stat(cx, node)?;
         layout::stat_bytes(&stat, &mut self.structure);
-        Ok(Reply::result(0).data(&self.structure))
+        reply.data = &self.structure;
+        Ok(())
     }
 
     pub fn statfs<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -187,23 +201,23 @@ impl<S: Server> Core<S> {
         if want > 7 {
             return fail(EINVAL);
         }
-        let (_, meta) = self.existing(server, cx, last_for(flags))?;
-        permission::check_as(cx, label, &meta, want as u32)?;
+        let (_, access) = self.existing(server, cx, last_for(flags))?;
+        permission::check_as(cx, label, &access, want as u32)?;
         Ok(Reply::result(0))
     }
 
     pub fn chmod<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, mode, flags, ..] = cx.request.words;
-        let (node, meta) = self.existing(server, cx, last_for(flags))?;
-        if is(&meta, s::IFLNK) {
+        let (node, access) = self.existing(server, cx, last_for(flags))?;
+        if is(&access, s::IFLNK) {
             return fail(EOPNOTSUPP);
         }
-        permission::owner(cx, &meta)?;
+        permission::owner(cx, &access)?;
         let mut mode = mode as u32 & 0o7777;
         if mode & s::ISGID != 0
             && cx.uid() != 0
-            && cx.gid() != meta.gid
-            && !permission::in_groups(cx, meta.gid)
+            && cx.gid() != access.gid
+            && !permission::in_groups(cx, access.gid)
         {
             mode &= !s::ISGID;
         }
@@ -217,23 +231,23 @@ impl<S: Server> Core<S> {
 
     pub fn chown<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, uid, gid, flags, ..] = cx.request.words;
-        let (node, meta) = self.existing(server, cx, last_for(flags))?;
+        let (node, access) = self.existing(server, cx, last_for(flags))?;
         let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
         let (uid, gid) = (given(uid), given(gid));
         if cx.uid() != 0 {
-            permission::owner(cx, &meta)?;
-            if uid.is_some_and(|uid| uid != meta.uid) {
+            permission::owner(cx, &access)?;
+            if uid.is_some_and(|uid| uid != access.uid) {
                 return fail(EPERM);
             }
             if let Some(gid) = gid {
-                if gid != meta.gid && gid != cx.gid() && !permission::in_groups(cx, gid) {
+                if gid != access.gid && gid != cx.gid() && !permission::in_groups(cx, gid) {
                     return fail(EPERM);
                 }
             }
         }
-        let kept = without_set_id(meta.mode);
+        let kept = without_set_id(access.mode);
         let change = Change {
-            mode: (!is(&meta, s::IFDIR) && kept != meta.mode & 0o7777).then_some(kept),
+            mode: (!is(&access, s::IFDIR) && kept != access.mode & 0o7777).then_some(kept),
             uid,
             gid,
             ..Change::default()
@@ -244,15 +258,15 @@ impl<S: Server> Core<S> {
 
     pub fn utimens<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, atime, atime_ns, mtime, mtime_ns, flags, ..] = cx.request.words;
-        let (node, meta) = self.existing(server, cx, last_for(flags))?;
+        let (node, access) = self.existing(server, cx, last_for(flags))?;
         if atime_ns == UTIME_OMIT && mtime_ns == UTIME_OMIT {
             return Ok(Reply::result(0));
         }
-        if atime_ns == UTIME_NOW && mtime_ns == UTIME_NOW && cx.uid() != meta.uid {
+        if atime_ns == UTIME_NOW && mtime_ns == UTIME_NOW && cx.uid() != access.uid {
             // Whoever may write may set the time to now.
-            permission::check(cx, &meta, WRITE)?;
+            permission::check(cx, &access, WRITE)?;
         } else {
-            permission::owner(cx, &meta)?;
+            permission::owner(cx, &access)?;
         }
         let now = cx.now();
         let now = ((now / 1_000_000_000) as i64, (now % 1_000_000_000) as i64);
@@ -276,7 +290,7 @@ impl<S: Server> Core<S> {
         if size > i64::MAX as u64 {
             return fail(EINVAL);
         }
-        let (node, meta) = if cx.request.out_len == 0 {
+        let (node, access) = if cx.request.out_len == 0 {
             let handle = self
                 .handles
                 .get(cx.request.badge)
@@ -285,26 +299,26 @@ impl<S: Server> Core<S> {
                 return fail(EINVAL);
             }
             let node = handle.node;
-            (node, server.meta(node)?)
+            (node, server.access(node)?)
         } else {
-            let (node, meta) = self.existing(server, cx, Last::Follow)?;
-            if is(&meta, s::IFDIR) {
+            let (node, access) = self.existing(server, cx, Last::Follow)?;
+            if is(&access, s::IFDIR) {
                 return fail(EISDIR);
             }
             check_write(server, cx, node)?;
-            (node, meta)
+            (node, access)
         };
-        if !is(&meta, s::IFREG) {
+        if !is(&access, s::IFREG) {
             return fail(EINVAL);
         }
-        drop_set_id(server, cx, node, meta.mode)?;
+        drop_set_id(server, cx, node, access.mode)?;
         server.truncate(cx, node, size)?;
         Ok(Reply::result(0))
     }
 
     pub fn readlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let (node, meta) = self.existing(server, cx, Last::Slash)?;
-        if !is(&meta, s::IFLNK) {
+        let (node, access) = self.existing(server, cx, Last::Slash)?;
+        if !is(&access, s::IFLNK) {
             return fail(EINVAL);
         }
         let length = server.target(cx, node, &mut self.text)?;
@@ -345,10 +359,10 @@ impl<S: Server> Core<S> {
         // What is mounted there already must not hide the node itself.
         let found = self.existing(server, cx, Last::Name);
         self.mounts = mounts;
-        let (node, meta) = found?;
+        let (node, access) = found?;
         self.mounts.retain(|(mount, _)| *mount != node);
         if cx.request.words[1] != 0 {
-            if !is(&meta, s::IFDIR) {
+            if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
             }
             let length = self.absolute(server, cx, node)?;
@@ -404,10 +418,10 @@ impl<S: Server> Core<S> {
         if found.slash {
             return fail(ENOENT);
         }
-        permission::check(cx, &found.dir_meta, WRITE | EXECUTE)?;
+        permission::check(cx, &found.dir_access, WRITE | EXECUTE)?;
         let new = New {
             target: self.first.left(),
-            ..new_node(cx, &found.dir_meta, s::IFLNK | 0o777, 0, &[])
+            ..new_node(cx, &found.dir_access, s::IFLNK | 0o777, 0, &[])
         };
         server.create(cx, found.dir, self.second.name(range), &new)?;
         Ok(Reply::result(0))
@@ -416,7 +430,7 @@ impl<S: Server> Core<S> {
     pub fn unlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let remove_dir = cx.request.words[1] & at::REMOVEDIR != 0;
         let found = self.find(server, cx, Last::Name)?;
-        let (node, meta) = found.node.ok_or(Failure::Errno(ENOENT))?;
+        let (node, access) = found.node.ok_or(Failure::Errno(ENOENT))?;
         let Some(range) = found.name else {
             return fail(match found.last {
                 _ if !remove_dir => EISDIR,
@@ -425,10 +439,10 @@ impl<S: Server> Core<S> {
                 _ => EBUSY,
             });
         };
-        self.may_remove(cx, &found.dir_meta, &meta)?;
+        self.may_remove(cx, &found.dir_access, &access)?;
         let name = self.first.name(range);
         if remove_dir {
-            if !is(&meta, s::IFDIR) {
+            if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
             }
             if self.mounts.iter().any(|(mount, _)| *mount == node) {
@@ -436,7 +450,7 @@ impl<S: Server> Core<S> {
             }
             server.rmdir(cx, found.dir, name, node)?;
         } else {
-            if is(&meta, s::IFDIR) {
+            if is(&access, s::IFDIR) {
                 return fail(EISDIR);
             }
             server.unlink(cx, found.dir, name, node)?;
@@ -444,7 +458,7 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(0))
     }
 
-    fn may_remove(&self, cx: &mut Context, dir: &Meta, node: &Meta) -> Answer<()> {
+    fn may_remove(&self, cx: &mut Context, dir: &Access, node: &Access) -> Answer<()> {
         if cx.uid() == 0 {
             return Ok(());
         }
@@ -473,7 +487,7 @@ impl<S: Server> Core<S> {
             Last::Slash
         };
         let old = self.walk(server, cx, start, last, false)?;
-        let (node, meta) = old.node.ok_or(Failure::Errno(ENOENT))?;
+        let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
         let new = self.walk(server, cx, second, Last::Name, true)?;
         let (Some(range), None) = (new.name, new.node) else {
             return fail(EEXIST);
@@ -481,10 +495,10 @@ impl<S: Server> Core<S> {
         if new.slash {
             return fail(ENOENT);
         }
-        if is(&meta, s::IFDIR) {
+        if is(&access, s::IFDIR) {
             return fail(EPERM);
         }
-        permission::check(cx, &new.dir_meta, WRITE | EXECUTE)?;
+        permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         server.link(cx, node, new.dir, self.second.name(range))?;
         Ok(Reply::result(0))
     }
@@ -505,14 +519,14 @@ impl<S: Server> Core<S> {
         let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
             return fail(EBUSY);
         };
-        let (node, meta) = old.node.ok_or(Failure::Errno(ENOENT))?;
+        let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
         if new.node.is_some() && flags & RENAME_NOREPLACE != 0 {
             return fail(EEXIST);
         }
         if new.node.is_none() && exchange {
             return fail(ENOENT);
         }
-        let directory = is(&meta, s::IFDIR);
+        let directory = is(&access, s::IFDIR);
         if new.slash && !directory && !exchange {
             return fail(ENOTDIR);
         }
@@ -527,17 +541,17 @@ impl<S: Server> Core<S> {
             if other == node {
                 return Ok(Reply::result(0));
             }
-            self.may_remove(cx, &new.dir_meta, &other_meta)?;
+            self.may_remove(cx, &new.dir_access, &other_meta)?;
             if !exchange && directory != other_is_dir {
                 return fail(if directory { ENOTDIR } else { EISDIR });
             }
         } else {
-            permission::check(cx, &new.dir_meta, WRITE | EXECUTE)?;
+            permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         }
-        self.may_remove(cx, &old.dir_meta, &meta)?;
+        self.may_remove(cx, &old.dir_access, &access)?;
         // A directory that changes its parent has its `..` written.
         if directory && old.dir != new.dir {
-            permission::check(cx, &meta, WRITE)?;
+            permission::check(cx, &access, WRITE)?;
         }
         let replaced = new.node.map(|(other, _)| other);
         if self
@@ -582,7 +596,7 @@ impl<S: Server> Core<S> {
 }
 
 /// Owner, group and mode of something new in a directory: a directory with the set-group-id bit gives its group on.
-fn new_node<'t>(cx: &Context, dir: &Meta, mode: u32, rdev: u64, target: &'t [u8]) -> New<'t> {
+fn new_node<'t>(cx: &Context, dir: &Access, mode: u32, rdev: u64, target: &'t [u8]) -> New<'t> {
     let mut new = New {
         mode,
         uid: cx.uid(),

@@ -2,14 +2,14 @@
 
 use crate::context::{Context, Failure};
 use crate::permission::{self, EXECUTE};
-use crate::server::{Answer, Meta, Server};
+use crate::server::{Access, Answer, Server};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{s, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
-/// A path being walked: what is left of it lies at `at..end`; there is room before it for the targets of links.
+/// A path being walked: what is left of it lies at `at..end`, with a slash behind it; there is room before it for the targets of links.
 pub(crate) struct Names {
     text: Box<[u8]>,
     at: usize,
@@ -18,11 +18,18 @@ pub(crate) struct Names {
 
 const START: usize = PATH_MAX;
 const ROOM: usize = 2 * PATH_MAX;
+/// Bytes behind the room, so that scanning may look at eight at a time.
+const SLACK: usize = 16;
+
+/// The lowest byte that is zero has its top bit set in the result, and no byte below it has.
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
+}
 
 impl Names {
     pub fn new() -> Names {
         Names {
-            text: vec![0; START + ROOM].into_boxed_slice(),
+            text: vec![0; START + ROOM + SLACK].into_boxed_slice(),
             at: START,
             end: START,
         }
@@ -34,11 +41,7 @@ impl Names {
         if length >= PATH_MAX {
             return Err(Failure::Errno(ENAMETOOLONG));
         }
-        self.fetch_any(cx, length)?;
-        if self.left().contains(&0) {
-            return Err(Failure::Errno(EINVAL));
-        }
-        Ok(())
+        self.fetch_any(cx, length)
     }
 
     /// Take two paths with a NUL between them; the second goes to `second`.
@@ -57,13 +60,12 @@ impl Names {
         if split >= PATH_MAX || other.len() >= PATH_MAX {
             return Err(Failure::Errno(ENAMETOOLONG));
         }
-        if other.contains(&0) {
-            return Err(Failure::Errno(EINVAL));
-        }
         second.at = START;
         second.end = START + other.len();
         second.text[second.at..second.end].copy_from_slice(other);
+        second.text[second.end] = b'/';
         self.end = self.at + split;
+        self.text[self.end] = b'/';
         Ok(())
     }
 
@@ -73,6 +75,7 @@ impl Names {
         if length != 0 {
             cx.fetch(0, &mut self.text[START..START + length])?;
         }
+        self.text[self.end] = b'/';
         Ok(())
     }
 
@@ -86,8 +89,8 @@ impl Names {
     }
 
     /// The component that a walk ended with.
-    pub fn name(&self, range: (usize, usize)) -> &[u8] {
-        &self.text[range.0..range.1]
+    pub fn name(&self, range: (u32, u32)) -> &[u8] {
+        &self.text[range.0 as usize..range.1 as usize]
     }
 
     /// Put a link's target before what is left (which is empty or begins with a slash).
@@ -97,10 +100,10 @@ impl Names {
             return Err(Failure::Errno(ENAMETOOLONG));
         }
         if self.at < target.len() {
-            let to = self.text.len() - left;
-            self.text.copy_within(self.at..self.end, to);
+            let to = START + ROOM - left;
+            self.text.copy_within(self.at..self.end + 1, to);
             self.at = to;
-            self.end = self.text.len();
+            self.end = START + ROOM;
         }
         let at = self.at - target.len();
         self.text[at..self.at].copy_from_slice(target);
@@ -108,12 +111,36 @@ impl Names {
         Ok(())
     }
 
+    #[inline(always)]
     fn skip_slashes(&mut self) -> bool {
         let before = self.at;
         while self.at < self.end && self.text[self.at] == b'/' {
             self.at += 1;
         }
         self.at != before
+    }
+
+    /// Step over one component; EINVAL if there is a NUL in it.
+    #[inline(always)]
+    fn skip_name(&mut self) -> Answer<()> {
+        const SLASHES: u64 = 0x2f2f_2f2f_2f2f_2f2f;
+        let mut at = self.at;
+        // The slash behind the path ends this in any case.
+        while let Some(bytes) = self.text.get(at..).and_then(|text| text.first_chunk::<8>()) {
+            let word = u64::from_le_bytes(*bytes);
+            let ends = zero_bytes(word ^ SLASHES) | zero_bytes(word);
+            if ends != 0 {
+                at += ends.trailing_zeros() as usize / 8;
+                break;
+            }
+            at += 8;
+        }
+        self.at = at.min(self.end);
+        if self.text[self.at] == b'/' {
+            Ok(())
+        } else {
+            Err(Failure::Errno(EINVAL))
+        }
     }
 }
 
@@ -131,12 +158,12 @@ pub(crate) enum Last {
 pub(crate) struct Found<N> {
     /// Directory of the last component (meaningless if `name` is `None`).
     pub dir: N,
-    pub dir_meta: Meta,
+    pub dir_access: Access,
     /// The last component in [`Names`]; `None` for the start itself, `.`, `..` and the root.
-    pub name: Option<(usize, usize)>,
+    pub name: Option<(u32, u32)>,
     pub last: Dots,
     /// What is there.
-    pub node: Option<(N, Meta)>,
+    pub node: Option<(N, Access)>,
     pub slash: bool,
 }
 
@@ -170,32 +197,28 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             dir = server.root(0);
             names.skip_slashes();
         }
-        let mut meta = server.meta(dir)?;
+        let mut access = server.access(dir)?;
         let mut dots = Dots::Root;
         let mut links = 0;
         loop {
             if names.is_empty() {
                 return Ok(Found {
                     dir,
-                    dir_meta: meta,
+                    dir_access: access,
                     name: None,
                     last: dots,
-                    node: Some((dir, meta)),
+                    node: Some((dir, access)),
                     slash: false,
                 });
             }
             let begin = names.at;
-            let length = names
-                .left()
-                .iter()
-                .position(|&byte| byte == b'/')
-                .unwrap_or(names.end - begin);
-            names.at += length;
-            if meta.mode & s::IFMT != s::IFDIR {
+            names.skip_name()?;
+            let length = names.at - begin;
+            if access.mode & s::IFMT != s::IFDIR {
                 return Err(Failure::Errno(ENOTDIR));
             }
             if cx.uid() != 0 {
-                permission::check(cx, &meta, EXECUTE)?;
+                permission::check(cx, &access, EXECUTE)?;
             }
             if length <= 2 && names.text[begin] == b'.' {
                 if length == 1 {
@@ -210,7 +233,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                     } else if !self.prefix.is_empty() {
                         return Err(self.above(cx, names.left()));
                     }
-                    meta = server.meta(dir)?;
+                    access = server.access(dir)?;
                     names.skip_slashes();
                     continue;
                 }
@@ -227,8 +250,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 Err(Failure::Errno(ENOENT)) if at_end => {
                     return Ok(Found {
                         dir,
-                        dir_meta: meta,
-                        name: Some((begin, end_of_name)),
+                        dir_access: access,
+                        name: Some((begin as u32, end_of_name as u32)),
                         last: Dots::None,
                         node: None,
                         slash,
@@ -252,7 +275,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                     return Err(failure);
                 }
             }
-            let found = server.meta(node)?;
+            let found = server.access(node)?;
             let is_link = found.mode & s::IFMT == s::IFLNK;
             if is_link && !named && (!at_end || last == Last::Follow || slash) {
                 links += 1;
@@ -276,17 +299,20 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 continue;
             }
             if at_end {
+                if slash && found.mode & s::IFMT != s::IFDIR {
+                    return Err(Failure::Errno(ENOTDIR));
+                }
                 return Ok(Found {
                     dir,
-                    dir_meta: meta,
-                    name: Some((begin, end_of_name)),
+                    dir_access: access,
+                    name: Some((begin as u32, end_of_name as u32)),
                     last: Dots::None,
                     node: Some((node, found)),
                     slash,
                 });
             }
             dir = node;
-            meta = found;
+            access = found;
             dots = Dots::Root;
         }
     }

@@ -1,7 +1,7 @@
 //! Who may do what with a node: owner, group and others as POSIX has it; user 0 may everything that makes sense.
 
 use crate::context::{Context, Failure};
-use crate::server::{Answer, Meta};
+use crate::server::{Access, Answer};
 use cairn_idl::errno::{EACCES, EPERM};
 use cairn_idl::fs::s;
 use cairn_idl::label;
@@ -12,23 +12,23 @@ pub const EXECUTE: u32 = 1;
 
 /// May a user and group do all of `want`? `in_group` is asked only when the answer depends on supplementary groups.
 pub fn allowed(
-    meta: &Meta,
+    node: &Access,
     uid: u32,
     gid: u32,
     want: u32,
     in_group: impl FnOnce(u32) -> bool,
 ) -> bool {
     if uid == 0 {
-        let runnable = meta.mode & 0o111 != 0 || meta.mode & s::IFMT == s::IFDIR;
+        let runnable = node.mode & 0o111 != 0 || node.mode & s::IFMT == s::IFDIR;
         return want & EXECUTE == 0 || runnable;
     }
-    let bits = if uid == meta.uid {
-        meta.mode >> 6
+    let bits = if uid == node.uid {
+        node.mode >> 6
     } else {
-        let (group, others) = (meta.mode >> 3 & want, meta.mode & want);
+        let (group, others) = (node.mode >> 3 & want, node.mode & want);
         if group == others {
             others
-        } else if gid == meta.gid || in_group(meta.gid) {
+        } else if gid == node.gid || in_group(node.gid) {
             group
         } else {
             others
@@ -38,14 +38,14 @@ pub fn allowed(
 }
 
 /// The caller's right to do `want`, or EACCES.
-pub fn check(cx: &mut Context, meta: &Meta, want: u32) -> Answer<()> {
-    check_as(cx, cx.request.label, meta, want)
+pub fn check(cx: &mut Context, node: &Access, want: u32) -> Answer<()> {
+    check_as(cx, cx.request.label, node, want)
 }
 
 /// The same for another label than the caller's (access with real ids); supplementary groups are the caller's.
-pub fn check_as(cx: &mut Context, label: u64, meta: &Meta, want: u32) -> Answer<()> {
+pub fn check_as(cx: &mut Context, label: u64, node: &Access, want: u32) -> Answer<()> {
     let (uid, gid) = (label::uid(label), label::gid(label));
-    if allowed(meta, uid, gid, want, |group| in_groups(cx, group)) {
+    if allowed(node, uid, gid, want, |group| in_groups(cx, group)) {
         Ok(())
     } else {
         Err(Failure::Errno(EACCES))
@@ -60,8 +60,8 @@ pub fn in_groups(cx: &mut Context, group: u32) -> bool {
 }
 
 /// Only the owner and user 0, or EPERM.
-pub fn owner(cx: &Context, meta: &Meta) -> Answer<()> {
-    if cx.uid() == 0 || cx.uid() == meta.uid {
+pub fn owner(cx: &Context, node: &Access) -> Answer<()> {
+    if cx.uid() == 0 || cx.uid() == node.uid {
         Ok(())
     } else {
         Err(Failure::Errno(EPERM))
@@ -69,7 +69,7 @@ pub fn owner(cx: &Context, meta: &Meta) -> Answer<()> {
 }
 
 /// The directory's sticky bit lets only owners remove or rename `node` in it.
-pub fn sticky(cx: &Context, dir: &Meta, node: &Meta) -> Answer<()> {
+pub fn sticky(cx: &Context, dir: &Access, node: &Access) -> Answer<()> {
     if dir.mode & s::ISVTX == 0 || cx.uid() == dir.uid {
         return Ok(());
     }
@@ -80,12 +80,11 @@ pub fn sticky(cx: &Context, dir: &Meta, node: &Meta) -> Answer<()> {
 mod tests {
     use super::*;
 
-    fn meta(mode: u32) -> Meta {
-        Meta {
+    fn meta(mode: u32) -> Access {
+        Access {
             mode,
             uid: 10,
             gid: 20,
-            ..Meta::default()
         }
     }
 

@@ -25,6 +25,24 @@ pub struct Meta {
     pub rdev: u64,
 }
 
+/// The part of [`Meta`] that decides who may do what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Meta {
+    pub fn access(&self) -> Access {
+        Access {
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+        }
+    }
+}
+
 /// A node to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct New<'a> {
@@ -106,6 +124,11 @@ pub trait Server: Sized {
     /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
     fn root(&mut self, badge: u64) -> Self::Node;
     fn meta(&mut self, node: Self::Node) -> Answer<Meta>;
+
+    /// The same, only what walking needs; worth supplying if [`Server::meta`] has to work for the rest.
+    fn access(&mut self, node: Self::Node) -> Answer<Access> {
+        Ok(self.meta(node)?.access())
+    }
 
     // ---- names
 

@@ -11,16 +11,17 @@ pub trait Transport {
     fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error>;
     /// Copy into the caller's in part; short only at its end.
     fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error>;
-    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error>;
+    fn reply(&mut self, token: Token, reply: &Reply) -> Result<(), Error>;
     /// Wait for a message or pulse, until monotonic `deadline` if given.
-    fn receive(&mut self, deadline: Option<u64>) -> Result<Received, Error>;
+    fn receive(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error>;
     /// Reply, then receive. If the reply fails nothing is received.
     fn reply_receive(
         &mut self,
         token: Token,
-        reply: Reply,
+        reply: &Reply,
         deadline: Option<u64>,
-    ) -> Result<Received, Error>;
+        into: &mut Received,
+    ) -> Result<(), Error>;
     /// A new portal to this server's channel.
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
     /// The badge of a portal that leads to this server's own channel.
@@ -69,29 +70,35 @@ impl Transport for Native {
         self.receiver.write(token, offset, from)
     }
 
-    fn reply(&mut self, token: Token, reply: Reply) -> Result<(), Error> {
-        match self.receiver.reply(token, reply) {
+    fn reply(&mut self, token: Token, reply: &Reply) -> Result<(), Error> {
+        match self.receiver.reply(token, *reply) {
             Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
-                self.receiver.reply(token, reply)
+                self.receiver.reply(token, *reply)
             }
             result => result,
         }
     }
 
-    fn receive(&mut self, deadline: Option<u64>) -> Result<Received, Error> {
-        self.receiver.receive(deadline)
+    #[inline]
+    fn receive(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
+        self.receiver.receive_into(deadline, into)
     }
 
+    #[inline]
     fn reply_receive(
         &mut self,
         token: Token,
-        reply: Reply,
+        reply: &Reply,
         deadline: Option<u64>,
-    ) -> Result<Received, Error> {
-        match self.receiver.reply_receive(token, reply, deadline) {
-            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
-                self.receiver.reply_receive(token, reply, deadline)
-            }
+        into: &mut Received,
+    ) -> Result<(), Error> {
+        match self
+            .receiver
+            .reply_receive_into(token, reply, deadline, into)
+        {
+            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => self
+                .receiver
+                .reply_receive_into(token, reply, deadline, into),
             result => result,
         }
     }

@@ -11,12 +11,18 @@ pub const REGISTRATIONS_MAX: usize = 8192;
 /// Most registrations of one domain.
 pub const REGISTRATIONS_OF_ONE: usize = 1024;
 
+/// What a request takes with it when it runs again.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Again {
+    pub progress: u64,
+    pub progress_is_result: bool,
+}
+
 /// A request that waits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Parked {
     pub request: Received,
-    pub progress: u64,
-    pub progress_is_result: bool,
+    pub again: Again,
 }
 
 struct Ticket {

@@ -141,6 +141,36 @@ impl Receiver {
         delivered(&gate)
     }
 
+    /// As [`Receiver::receive`], into a place that is used again and again (a server's loop).
+    #[inline]
+    pub fn receive_into(self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
+        arm(deadline);
+        let mut gate = Gate {
+            rax: selector(self.0 .0, receive::RECEIVE, 0),
+            ..Gate::default()
+        };
+        // SAFETY: a receive writes registers only.
+        unsafe { traverse(&mut gate) };
+        deliver(&gate, into)
+    }
+
+    /// As [`Receiver::reply_receive`], into a place that is used again and again.
+    #[inline]
+    pub fn reply_receive_into(
+        self,
+        token: Token,
+        reply: &Reply,
+        deadline: Option<u64>,
+        into: &mut Received,
+    ) -> Result<(), Error> {
+        arm(deadline);
+        let mut gate = self.gate(receive::REPLY_RECEIVE, token, reply);
+        // SAFETY: the data is borrowed until the reply is done and only read; the receive writes registers only.
+        unsafe { traverse(&mut gate) };
+        deliver(&gate, into)
+    }
+
+    #[inline]
     fn gate(self, operation: u8, token: Token, reply: &Reply) -> Gate {
         let parts = if reply.data.is_empty() {
             0
@@ -187,17 +217,23 @@ fn arm(deadline: Option<u64>) {
 }
 
 fn delivered(gate: &Gate) -> Result<Received, Error> {
+    let mut received = Received::default();
+    deliver(gate, &mut received)?;
+    Ok(received)
+}
+
+#[inline]
+fn deliver(gate: &Gate, into: &mut Received) -> Result<(), Error> {
     gate.result()?;
-    Ok(Received {
-        kind: (gate.rax >> received::KIND_SHIFT) as u8,
-        words: gate.words,
-        badge: gate.rbx,
-        token: gate.rbp,
-        sender: (gate.rax >> received::SENDER_SHIFT) as u32,
-        label: gate.r14,
-        out_len: gate.r15 as u32 as usize,
-        in_len: (gate.r15 >> 32) as usize,
-        portals: (gate.rax >> received::PORTALS_SHIFT) as usize & 15,
-        interruptible: gate.rax & received::INTERRUPTIBLE != 0,
-    })
+    into.kind = (gate.rax >> received::KIND_SHIFT) as u8;
+    into.words = gate.words;
+    into.badge = gate.rbx;
+    into.token = gate.rbp;
+    into.sender = (gate.rax >> received::SENDER_SHIFT) as u32;
+    into.label = gate.r14;
+    into.out_len = gate.r15 as u32 as usize;
+    into.in_len = (gate.r15 >> 32) as usize;
+    into.portals = (gate.rax >> received::PORTALS_SHIFT) as usize & 15;
+    into.interruptible = gate.rax & received::INTERRUPTIBLE != 0;
+    Ok(())
 }

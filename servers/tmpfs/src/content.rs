@@ -13,6 +13,8 @@ pub struct Content {
     direct: [Page; DIRECT as usize],
     leaves: BTreeMap<u64, Box<[Page; LEAF as usize]>>,
     count: u64,
+    /// All pages have indices below this.
+    end: u64,
 }
 
 impl Content {
@@ -35,6 +37,7 @@ impl Content {
     /// Put a page into a hole.
     pub fn set(&mut self, index: u64, page: Page) {
         self.count += 1;
+        self.end = self.end.max(index + 1);
         if index < DIRECT {
             self.direct[index as usize] = page;
             return;
@@ -48,11 +51,14 @@ impl Content {
 
     /// Take out the pages with indices from `from` up to and without `to`, the last first.
     pub fn take(&mut self, from: u64, to: u64, mut each: impl FnMut(Page)) {
+        let whole = to >= self.end;
+        let to = to.min(self.end);
         if from >= to || self.count == 0 {
             return;
         }
         let mut count = self.count;
-        for (&number, leaf) in self.leaves.range_mut(from / LEAF..=(to - 1) / LEAF).rev() {
+        let leaves = self.leaves.range_mut(from / LEAF..=(to - 1) / LEAF);
+        for (&number, leaf) in leaves.rev() {
             let base = number * LEAF;
             let low = from.saturating_sub(base).min(LEAF) as usize;
             let high = (to - base).min(LEAF) as usize;
@@ -71,9 +77,10 @@ impl Content {
             }
         }
         self.count = count;
-        if to == u64::MAX {
-            // The usual end of a file: leaves that are all behind it go.
+        if whole {
+            // Leaves that lie behind the new end go.
             self.leaves.split_off(&from.div_ceil(LEAF));
+            self.end = from;
         }
         if count == 0 {
             self.leaves.clear();

@@ -181,8 +181,12 @@ impl<M: Memory> Tmpfs<M> {
                     let start = index * PAGE64;
                     let low = at.saturating_sub(start).min(PAGE64) as usize;
                     let high = end.saturating_sub(start).min(PAGE64) as usize;
-                    pool.bytes_mut(page, 0, low).fill(0);
-                    pool.bytes_mut(page, high, PAGE - high).fill(0);
+                    if low != 0 {
+                        pool.bytes_mut(page, 0, low).fill(0);
+                    }
+                    if high != PAGE {
+                        pool.bytes_mut(page, high, PAGE - high).fill(0);
+                    }
                 }
                 if file.object.is_some() {
                     forget_object(file, cx);

@@ -44,13 +44,59 @@ pub struct Directory {
     sequence: u64,
 }
 
-/// FNV-1a; names are chosen by programs, but only their own directories suffer from bad ones.
-fn hash(name: &[u8]) -> u32 {
-    let mut hash = 0x811c_9dc5u32;
-    for &byte in name {
-        hash = (hash ^ byte as u32).wrapping_mul(0x0100_0193);
+/// A word of a name; the last one overlaps the one before it.
+fn word(name: &[u8], at: usize) -> u64 {
+    match name.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => 0,
     }
-    hash ^ hash >> 15
+}
+
+/// Up to seven bytes as one number (which may hold some of them twice; together with the length it is unique).
+fn short(name: &[u8]) -> u64 {
+    if let (Some(head), Some(tail)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        return u32::from_le_bytes(*head) as u64 | (u32::from_le_bytes(*tail) as u64) << 32;
+    }
+    match name {
+        [] => 0,
+        [first, .., last] => *first as u64 | (*last as u64) << 8 | (name[1] as u64) << 16,
+        [only] => *only as u64,
+    }
+}
+
+/// Eight bytes at a time, multiplied and folded. Names are chosen by programs, but only their own directories suffer from bad ones.
+fn hash(name: &[u8]) -> u32 {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = name.len() as u64;
+    if name.len() < 8 {
+        hash = (hash ^ short(name).rotate_left(11)).wrapping_mul(MIX);
+    } else {
+        let last = name.len() - 8;
+        let mut at = 0;
+        while at < last {
+            hash = (hash ^ word(name, at)).wrapping_mul(MIX);
+            hash ^= hash >> 32;
+            at += 8;
+        }
+        hash = (hash ^ word(name, last)).wrapping_mul(MIX);
+    }
+    (hash >> 32) as u32
+}
+
+/// Names of equal length.
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() < 8 {
+        return short(a) == short(b);
+    }
+    let last = a.len() - 8;
+    let mut at = 0;
+    while at < last {
+        if word(a, at) != word(b, at) {
+            return false;
+        }
+        at += 8;
+    }
+    word(a, last) == word(b, last)
 }
 
 impl Directory {
@@ -65,7 +111,7 @@ impl Directory {
     fn position(&self, name: &[u8]) -> Option<usize> {
         let hash = hash(name);
         let same = |entry: &Entry| {
-            entry.hash == hash && entry.length as usize == name.len() && entry.name() == name
+            entry.hash == hash && entry.length as usize == name.len() && equal(entry.name(), name)
         };
         if self.index.is_empty() {
             return self.entries.iter().position(same);

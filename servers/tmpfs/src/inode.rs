@@ -105,7 +105,9 @@ const CHUNK: usize = 64;
 /// All nodes, by number. Numbers are used again, inode numbers are not.
 #[derive(Default)]
 pub struct Inodes {
-    chunks: Vec<Vec<Option<Inode>>>,
+    chunks: Vec<Box<[Option<Inode>; CHUNK]>>,
+    /// Numbers below this have been used.
+    top: u32,
     free: Vec<u32>,
     count: usize,
     last_ino: u64,
@@ -135,44 +137,30 @@ impl Inodes {
             home: (0, 0),
             kind,
         };
-        if let Some(number) = self.free.pop() {
-            self.chunks[number as usize / CHUNK][number as usize % CHUNK] = Some(inode);
-            return number;
-        }
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let base = (self.chunks.len() - 1) * CHUNK;
-        // There is a chunk with room now.
-        match self.chunks.last_mut() {
-            Some(chunk) => {
-                chunk.push(Some(inode));
-                (base + chunk.len() - 1) as u32
+        let number = self.free.pop().unwrap_or_else(|| {
+            if self.top as usize == self.chunks.len() * CHUNK {
+                self.chunks.push(Box::new([const { None }; CHUNK]));
             }
-            None => 0,
-        }
+            self.top += 1;
+            self.top - 1
+        });
+        self.chunks[number as usize / CHUNK][number as usize % CHUNK] = Some(inode);
+        number
     }
 
+    #[inline]
     pub fn get(&self, number: u32) -> Option<&Inode> {
-        self.chunks
-            .get(number as usize / CHUNK)?
-            .get(number as usize % CHUNK)?
-            .as_ref()
+        self.chunks.get(number as usize / CHUNK)?[number as usize % CHUNK].as_ref()
     }
 
+    #[inline]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Inode> {
-        self.chunks
-            .get_mut(number as usize / CHUNK)?
-            .get_mut(number as usize % CHUNK)?
-            .as_mut()
+        self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK].as_mut()
     }
 
     pub fn remove(&mut self, number: u32) -> Option<Inode> {
-        let inode = self
-            .chunks
-            .get_mut(number as usize / CHUNK)?
-            .get_mut(number as usize % CHUNK)?
-            .take()?;
+        let inode =
+            self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK].take()?;
         self.free.push(number);
         self.count -= 1;
         Some(inode)

@@ -8,7 +8,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
-    Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
+    Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
 use cairn_rt::Portal;
 
@@ -195,6 +195,17 @@ impl<M: Memory> Server for Tmpfs<M> {
         })
     }
 
+    #[inline]
+    fn access(&mut self, node: u32) -> Answer<Access> {
+        let inode = self.inode(node)?;
+        Ok(Access {
+            mode: inode.mode,
+            uid: inode.uid,
+            gid: inode.gid,
+        })
+    }
+
+    #[inline]
     fn lookup(&mut self, _: &mut Context, dir: u32, name: &[u8]) -> Answer<u32> {
         self.dir(dir)?
             .names
