@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 /// Folders of the root and their modes.
-const FOLDERS: [(&str, u32); 21] = [
+const FOLDERS: [(&str, u32); 22] = [
     ("bin", 0o755),
     ("dev", 0o755),
     ("etc", 0o755),
@@ -19,6 +19,8 @@ const FOLDERS: [(&str, u32); 21] = [
     ("proc", 0o555),
     ("root", 0o700),
     ("run", 0o755),
+    // What /dev/shm leads to on Cairn.
+    ("run/shm", 0o1777),
     ("sbin", 0o755),
     ("sys", 0o555),
     ("tmp", 0o1777),
