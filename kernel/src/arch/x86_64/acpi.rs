@@ -146,7 +146,7 @@ fn interrupts(table: &[u8], acpi: &mut Acpi) {
                     // The one that serves the legacy lines.
                     if acpi
                         .io_apic
-                        .map_or(true, |known| first_global < known.first_global)
+                        .is_none_or(|known| first_global < known.first_global)
                     {
                         acpi.io_apic = Some(IoApic {
                             address: address as u64,

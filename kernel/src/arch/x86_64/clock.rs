@@ -38,13 +38,13 @@ impl Clock {
     }
 
     #[inline(always)]
-    pub fn to_ns(&self, ticks: u64) -> u64 {
+    pub fn to_ns(self, ticks: u64) -> u64 {
         ((ticks as u128 * self.mult as u128) >> SHIFT) as u64
     }
 
     /// First tick at which `now` is at least `ns`.
     pub fn tick_at(&self, ns: u64) -> u64 {
-        let ticks = (((ns as u128) << SHIFT) + self.mult as u128 - 1) / self.mult as u128;
+        let ticks = ((ns as u128) << SHIFT).div_ceil(self.mult as u128);
         self.base
             .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX))
     }

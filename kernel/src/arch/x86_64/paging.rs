@@ -650,7 +650,7 @@ mod tests {
         let (root, mut list) = space(40);
         let mut given: Vec<u32> = Vec::new();
         for i in 0..200u64 {
-            let page = (i * 0x1_2345_6000_7000) % USER_TOP & !0xfff;
+            let page = ((i * 0x1_2345_6000_7000) % USER_TOP) & !0xfff;
             let page = page & 0x7f80_3fe0_3fff_f000 & 0x0180_0060_0003_f000;
             if map(root, page, 500 + i as u32, READ | WRITE, &mut list)
                 .unwrap()

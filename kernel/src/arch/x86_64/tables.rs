@@ -2,9 +2,7 @@
 //! not through two addresses: the direct map shows the image's text and constants read-only.
 
 use super::cpu::Features;
-use super::memory::{
-    frame_pointer, table_pointer, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE,
-};
+use super::memory::{table_pointer, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE};
 use super::paging::{
     zero, ADDRESS, GLOBAL, LARGE, NO_EXECUTE, PRESENT, UNCACHED, WRITABLE, WRITE_THROUGH,
 };
@@ -98,7 +96,7 @@ impl<'a> Builder<'a> {
         // SAFETY: tables of this builder have 512 entries and nobody else sees them yet.
         let entry = unsafe { &mut *table_pointer(table).add(index) };
         if *entry & PRESENT == 0 {
-            *entry = new_table(self.free)? as u64 * PAGE | TABLE;
+            *entry = (new_table(self.free)? as u64 * PAGE) | TABLE;
         }
         Ok(((*entry & ADDRESS) / PAGE) as Frame)
     }
@@ -217,6 +215,5 @@ pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
         table = ((entry & ADDRESS) / PAGE) as Frame;
     }
     // SAFETY: as above; the nucleus lock is held.
-    unsafe { *table_pointer(table).add(index(address, 0)) = frame as u64 * PAGE | DATA };
-    debug_assert!(!frame_pointer(frame).is_null());
+    unsafe { *table_pointer(table).add(index(address, 0)) = (frame as u64 * PAGE) | DATA };
 }
