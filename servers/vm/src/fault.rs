@@ -92,6 +92,9 @@ impl<N: Nucleus> Vm<N> {
                 })?;
                 if copy {
                     space.pages.set(page, resident.frame, false);
+                    let parent = space.parent;
+                    space.pages.mark_hot(page);
+                    self.credit(parent, page);
                 }
                 return Ok(());
             }
@@ -105,7 +108,10 @@ impl<N: Nucleus> Vm<N> {
                 return Err(trouble.into());
             }
             space.pages.set(page, frame, false);
+            space.pages.mark_hot(page);
             frames.release(resident.frame);
+            let parent = space.parent;
+            self.credit(parent, page);
             return Ok(());
         }
         if region.object == ANONYMOUS {
@@ -122,6 +128,15 @@ impl<N: Nucleus> Vm<N> {
             return Ok(());
         }
         self.resolve_object(index, page, write)
+    }
+
+    /// A copy of a space had to write this page: the next one will as well.
+    fn credit(&mut self, parent: Handle, page: u64) {
+        if let Some(index) = self.spaces.resolve(parent) {
+            if let Some(space) = self.spaces.get_mut(index) {
+                space.pages.mark_hot(page);
+            }
+        }
     }
 
     /// A page of an object that is not resident in the space.

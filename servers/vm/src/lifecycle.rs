@@ -2,13 +2,14 @@
 
 use crate::frames::BLOCK;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::{mask, Chunk};
+use crate::pages::{mask, Chunk, Kinds};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::space::{
-    forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
+    forget_piece, give_table, hardware, with_tables, Domain, Errno, Layout, Space, Vm, BATCH,
+    NATIVE_RESERVE, NOBODY,
 };
 use cairn_abi::layout;
-use cairn_abi::service::memory::{pool, prot};
+use cairn_abi::service::memory::{map, pool, prot};
 use cairn_abi::{Error, Id, Token};
 use cairn_idl::errno::*;
 use core::mem::size_of;
@@ -17,6 +18,21 @@ use core::mem::size_of;
 const POOL_PERIOD: u32 = 16;
 /// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals.
 const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
+
+/// Most pages that a fork copies at once.
+const EAGER: usize = 24;
+/// Every so many forks nothing is copied at once, to see anew what is written.
+const RELEARN: u32 = 16;
+
+/// A page that a fork copies at once.
+#[derive(Clone, Copy)]
+struct Eager {
+    page: u64,
+    frame: Frame,
+    source: Frame,
+    was_cow: bool,
+    prot: u8,
+}
 
 impl<N: Nucleus> Vm<N> {
     /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
@@ -103,6 +119,8 @@ impl<N: Nucleus> Vm<N> {
             domains: 0,
             limit,
             mapped: 0,
+            parent: NOBODY,
+            forks: 0,
             block: None,
             returned: 0,
         };
@@ -232,6 +250,45 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// Which pages a fork copies at once, with frames for the copies: those that were written soon after earlier forks. Both sides would fault on them.
+    fn choose_eager(&mut self, from: usize, start: u64, end: u64) -> [Option<Eager>; EAGER] {
+        let mut chosen = [None; EAGER];
+        let Some(space) = self.spaces.get(from) else {
+            return chosen;
+        };
+        let reserve = self.reserve_for(space);
+        let Some(space) = self.spaces.get_mut(from) else {
+            return chosen;
+        };
+        space.forks = space.forks.wrapping_add(1);
+        if space.forks % RELEARN == 0 {
+            space.pages.cool_down(start, end);
+            return chosen;
+        }
+        for (place, page) in chosen.iter_mut().zip(space.pages.hot(start, end)) {
+            let (Some(region), Some(now)) = (space.regions.find(page), space.pages.get(page))
+            else {
+                continue;
+            };
+            // A page to be copied may still be the object's own, which goes on changing.
+            let of_object = now.cow && region.object != ANONYMOUS;
+            if of_object || region.shared() || u64::from(region.prot) & prot::WRITE == 0 {
+                continue;
+            }
+            let Some(frame) = self.frames.alloc(reserve) else {
+                break;
+            };
+            *place = Some(Eager {
+                page,
+                frame,
+                source: now.frame,
+                was_cow: now.cow,
+                prot: region.prot,
+            });
+        }
+        chosen
+    }
+
     /// Copy the pages `start..end` of a space into an empty one: private ones copy-on-write, shared ones shared.
     fn copy_range(&mut self, from: usize, to: usize, start: u64, end: u64) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
@@ -240,7 +297,9 @@ impl<N: Nucleus> Vm<N> {
         if !self.heap_room(room) {
             return Err(ENOMEM);
         }
+        let eager = self.choose_eager(from, start, end);
         let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
+        let parent_handle = parent.handle;
         let mut regions = Regions::with_capacity(region_count);
         let mut mapped = 0;
         for piece in parent.regions.pieces(start, end) {
@@ -258,15 +317,24 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         let frames = &mut self.frames;
-        let pages = parent.pages.copy(start, end, |f| frames.retain(f));
+        let mut pages = parent.pages.copy(start, end, |f| frames.retain(f));
+        for copy in eager.iter().flatten() {
+            // The parent goes on writing it; the child has its own at once.
+            if !copy.was_cow {
+                parent.pages.clear_cow(copy.page);
+            }
+            pages.set(copy.page, copy.frame, false);
+            pages.mark_hot(copy.page);
+            frames.release(copy.source);
+        }
         let source = parent.slot;
         let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
         let (nucleus, frames, tables) =
             (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let mut result = Ok(());
         let mut share = |first, last, shared: bool| {
-            pages.runs(first, last, 32, BATCH, false, |run| {
-                if result.is_ok() {
+            pages.runs(first, last, 32, BATCH, Kinds::Hot, |run| {
+                if result.is_ok() && !run.marked {
                     result = with_tables(nucleus, frames, child, tables, |n, slot| {
                         n.share(source, run.page * layout::PAGE, slot, run.pages, !shared)
                     });
@@ -289,10 +357,25 @@ impl<N: Nucleus> Vm<N> {
         if let Some((first, last, shared)) = group {
             share(first, last, shared);
         }
+        for copy in eager.iter().flatten() {
+            if result.is_ok() {
+                let bits = hardware(copy.prot, false) | map::COPY;
+                result = with_tables(nucleus, frames, child, tables, |n, slot| {
+                    n.map(
+                        slot,
+                        copy.page * layout::PAGE,
+                        copy.frame,
+                        bits,
+                        copy.source,
+                    )
+                });
+            }
+        }
         // If that failed the child is dropped with all this; the parent's pages are then copied or taken over when they are written next.
         child.regions = regions;
         child.pages = pages;
         child.mapped = mapped;
+        child.parent = parent_handle;
         result.map_err(|_| ENOMEM)
     }
 
@@ -306,6 +389,9 @@ impl<N: Nucleus> Vm<N> {
         let last = crate::mapping::pages(end).ok_or(EINVAL)?;
         let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         if space.domains <= 1 {
+            if let Some(space) = self.spaces.get_mut(domain.space) {
+                space.parent = NOBODY;
+            }
             self.unmap_pages(domain.space, 0, first);
             self.unmap_pages(domain.space, last, u64::MAX);
             return Ok(0);
@@ -326,6 +412,7 @@ impl<N: Nucleus> Vm<N> {
         }
         if let Some(space) = self.spaces.get_mut(index) {
             space.domains = 1;
+            space.parent = NOBODY;
         }
         if let Some(space) = self.spaces.get_mut(domain.space) {
             space.domains -= 1;

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::nucleus::Nucleus;
-use crate::pages::{mask, Pages};
+use crate::pages::{mask, Kinds, Pages};
 use crate::region::{Region, ANONYMOUS};
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS};
 use cairn_abi::layout;
@@ -74,9 +74,9 @@ fn protect_pages<N: Nucleus>(
     if hardware(old, false) == hardware(new, false) {
         return;
     }
-    resident.runs(start, end, 64, BATCH, true, |run| {
-        let now = hardware(new, run.cow);
-        if now == hardware(old, run.cow) {
+    resident.runs(start, end, 64, BATCH, Kinds::Cow, |run| {
+        let now = hardware(new, run.marked);
+        if now == hardware(old, run.marked) {
             return;
         }
         // Pages stay resident without a mapping when nothing is allowed; a fault brings the mapping back.
@@ -452,7 +452,7 @@ impl<N: Nucleus> Vm<N> {
         let slot = space.slot;
         space
             .pages
-            .runs(from, from + kept, 64, BATCH, false, |run| {
+            .runs(from, from + kept, 64, BATCH, Kinds::One, |run| {
                 let _ = nucleus.unmap(slot, run.page * PAGE, run.pages);
             });
         // 64 pages at a time: out of the old slots, into the new ones, and mapped there in rows of one kind. What fails comes by faults.

@@ -1,6 +1,7 @@
 //! Which frame is behind which page: a sparse table of page slots, kept for every space and every object.
 //!
-//! Slots come in chunks of 64 pages with two masks: which pages are resident, and which of them must be copied before they are written. Chunks are sorted by page number;
+//! Slots come in chunks of 64 pages with masks: which pages are resident, which of them must be copied before they are written, and which were written soon after
+//! a fork. Chunks are sorted by page number;
 //! one without resident pages is dropped.
 
 use crate::nucleus::Frame;
@@ -17,6 +18,8 @@ pub struct Chunk {
     pub resident: u64,
     /// Subset of `resident`: copy before the first write.
     pub cow: u64,
+    /// Subset of `resident`: had to be copied when it was written; a fork copies it at once.
+    pub hot: u64,
     pub frames: [Frame; CHUNK as usize],
 }
 
@@ -42,7 +45,19 @@ pub struct Pages {
 pub struct Run {
     pub page: u64,
     pub pages: u64,
-    pub cow: bool,
+    /// Its pages are in the mask that [`Kinds`] asked for.
+    pub marked: bool,
+}
+
+/// What tells apart pages that may not be in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// Nothing.
+    One,
+    /// [`Chunk::cow`].
+    Cow,
+    /// [`Chunk::hot`].
+    Hot,
 }
 
 /// Bits of the chunk that starts at `first` within `start..end`.
@@ -93,6 +108,7 @@ impl Pages {
                         first,
                         resident: 0,
                         cow: 0,
+                        hot: 0,
                         frames: [0; CHUNK as usize],
                     }),
                 );
@@ -130,6 +146,7 @@ impl Pages {
             let mut chunk = chunk.clone();
             chunk.resident = mask;
             chunk.cow &= mask;
+            chunk.hot = 0;
             let mut left = mask;
             while left != 0 {
                 each(chunk.frames[left.trailing_zeros() as usize]);
@@ -176,6 +193,45 @@ impl Pages {
             .sum()
     }
 
+    /// A resident page was written after all: the next fork copies it at once.
+    pub fn mark_hot(&mut self, page: u64) {
+        if let Ok(at) = self.find(page) {
+            let chunk = &mut self.chunks[at];
+            chunk.hot |= chunk.resident & 1 << (page % CHUNK);
+        }
+    }
+
+    /// Mark a resident page as one's own again.
+    pub fn clear_cow(&mut self, page: u64) {
+        if let Ok(at) = self.find(page) {
+            self.chunks[at].cow &= !(1 << (page % CHUNK));
+        }
+    }
+
+    /// Forget which pages of `start..end` are hot.
+    pub fn cool_down(&mut self, start: u64, end: u64) {
+        for chunk in self.overlapping_mut(start, end) {
+            chunk.hot = 0;
+        }
+    }
+
+    /// The hot pages of `start..end`, from the highest down.
+    pub fn hot(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
+        let to = self.keys.partition_point(|&k| k < end);
+        self.chunks[..to]
+            .iter()
+            .rev()
+            .take_while(move |c| c.first + CHUNK > start)
+            .flat_map(move |c| {
+                let mut left = c.hot & mask(c.first, start, end);
+                core::iter::from_fn(move || {
+                    let bit = 63u64.checked_sub(u64::from(left.leading_zeros()))?;
+                    left &= !(1 << bit);
+                    Some(c.first + bit)
+                })
+            })
+    }
+
     /// Forget all slots in `start..end`, telling each frame.
     pub fn drain(&mut self, start: u64, end: u64, mut gone: impl FnMut(Frame)) {
         let from = self.find(start).unwrap_or_else(|at| at);
@@ -191,6 +247,7 @@ impl Pages {
             }
             chunk.resident &= !mask;
             chunk.cow &= !mask;
+            chunk.hot &= !mask;
             self.resident -= u64::from(mask.count_ones());
             emptied += (chunk.resident == 0) as usize;
             to += 1;
@@ -212,29 +269,28 @@ impl Pages {
     }
 
     /// Runs of resident pages in `start..end`, in order. Pages that are not resident lie within a run if there are at most `gap` of them in a row;
-    /// if `split`, a run has one kind of page only (copy before write, or not). No run is longer than `most`.
+    /// a run has one kind of page only. No run is longer than `most`.
     pub fn runs(
         &self,
         start: u64,
         end: u64,
         gap: u64,
         most: u64,
-        split: bool,
+        kinds: Kinds,
         mut each: impl FnMut(Run),
     ) {
         let mut run: Option<Run> = None;
         for chunk in self.overlapping(start, end) {
             let mut left = chunk.resident & mask(chunk.first, start, end);
+            let marks = match kinds {
+                Kinds::One => 0,
+                Kinds::Cow => chunk.cow,
+                Kinds::Hot => chunk.hot,
+            };
             while left != 0 {
                 let bit = left.trailing_zeros();
-                let cow = split && chunk.cow >> bit & 1 != 0;
-                let of_kind = if !split {
-                    left
-                } else if cow {
-                    left & chunk.cow
-                } else {
-                    left & !chunk.cow
-                };
+                let marked = marks >> bit & 1 != 0;
+                let of_kind = left & if marked { marks } else { !marks };
                 let len = (!(of_kind >> bit)).trailing_zeros().min(64 - bit);
                 left &= !((u64::MAX >> (64 - len)) << bit);
                 let page = chunk.first + u64::from(bit);
@@ -242,7 +298,7 @@ impl Pages {
                 let stop = page + u64::from(len);
                 if let Some(r) = &mut run {
                     let reach = r.page + r.pages;
-                    if r.cow == cow && page - reach <= gap && page - r.page < most {
+                    if r.marked == marked && page - reach <= gap && page - r.page < most {
                         let new_end = stop.min(r.page + most);
                         r.pages = new_end - r.page;
                         from = new_end;
@@ -256,7 +312,7 @@ impl Pages {
                     run = Some(Run {
                         page: from,
                         pages,
-                        cow,
+                        marked,
                     });
                     from += pages;
                 }
@@ -272,9 +328,9 @@ impl Pages {
 mod tests {
     use super::*;
 
-    fn runs(p: &Pages, start: u64, end: u64, gap: u64, most: u64, split: bool) -> Vec<(u64, u64)> {
+    fn runs(p: &Pages, start: u64, end: u64, gap: u64, most: u64, kinds: Kinds) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
-        p.runs(start, end, gap, most, split, |r| {
+        p.runs(start, end, gap, most, kinds, |r| {
             out.push((r.page, r.pages))
         });
         out
@@ -308,6 +364,30 @@ mod tests {
     }
 
     #[test]
+    fn hot_pages_come_from_the_top() {
+        let mut p = Pages::default();
+        for page in [3, 63, 64, 127, 200] {
+            p.set(page, 1, false);
+            p.mark_hot(page);
+        }
+        p.mark_hot(65);
+        let all: Vec<u64> = p.hot(0, 1000).collect();
+        assert_eq!(all, [200, 127, 64, 63, 3]);
+        let some: Vec<u64> = p.hot(4, 127).collect();
+        assert_eq!(some, [64, 63]);
+        p.set(70, 1, false);
+        assert_eq!(
+            runs(&p, 0, 1000, 100, 512, Kinds::Hot),
+            [(3, 62), (70, 1), (127, 74)]
+        );
+        p.drain(127, 128, |_| ());
+        p.set(127, 1, false);
+        assert_eq!(p.hot(65, 1000).collect::<Vec<_>>(), [200]);
+        p.cool_down(0, 1000);
+        assert_eq!(p.hot(0, 1000).count(), 0);
+    }
+
+    #[test]
     fn masks_cover_exactly_the_range() {
         assert_eq!(mask(64, 0, 64), 0);
         assert_eq!(mask(64, 0, 65), 1);
@@ -323,18 +403,18 @@ mod tests {
             p.set(page, 1, (75..78).contains(&page));
         }
         assert_eq!(
-            runs(&p, 0, 1000, 0, 512, false),
+            runs(&p, 0, 1000, 0, 512, Kinds::One),
             [(0, 70), (72, 8), (200, 10)]
         );
-        assert_eq!(runs(&p, 0, 1000, 2, 512, false), [(0, 80), (200, 10)]);
+        assert_eq!(runs(&p, 0, 1000, 2, 512, Kinds::One), [(0, 80), (200, 10)]);
         assert_eq!(
-            runs(&p, 0, 1000, 2, 512, true),
+            runs(&p, 0, 1000, 2, 512, Kinds::Cow),
             [(0, 75), (75, 3), (78, 2), (200, 10)]
         );
         assert_eq!(
-            runs(&p, 10, 75, 2, 20, false),
+            runs(&p, 10, 75, 2, 20, Kinds::One),
             [(10, 20), (30, 20), (50, 20), (72, 3)]
         );
-        assert_eq!(runs(&p, 0, 1000, 1000, 512, false), [(0, 210)]);
+        assert_eq!(runs(&p, 0, 1000, 1000, 512, Kinds::One), [(0, 210)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
-use crate::pages::Pages;
+use crate::pages::{Kinds, Pages};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::slab::{Handle, Slab};
 use alloc::vec::Vec;
@@ -13,6 +13,8 @@ use cairn_idl::vm::prot;
 /// Linux's error numbers, positive.
 pub type Errno = i64;
 
+/// A handle that names nothing.
+pub const NOBODY: Handle = Handle::MAX;
 /// Most regions of a space (Linux's `vm.max_map_count`).
 pub const MAX_REGIONS: usize = 65_530;
 /// Most pages of one nucleus operation.
@@ -44,6 +46,10 @@ pub struct Space {
     /// Most mapped pages, 0 = no limit.
     pub limit: u64,
     pub mapped: u64,
+    /// The space that it was copied from, as long as it runs the same program.
+    pub parent: Handle,
+    /// How often it was copied.
+    pub forks: u32,
     /// The block of frames that its page tables come from, and which of them have come back.
     pub block: Option<Frame>,
     pub returned: u16,
@@ -247,6 +253,8 @@ impl<N: Nucleus> Vm<N> {
             domains: 1,
             limit: 0,
             mapped: 0,
+            parent: NOBODY,
+            forks: 0,
             block: None,
             returned: 0,
         };
@@ -325,7 +333,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let nucleus = &mut self.nucleus;
         let slot = space.slot;
-        space.pages.runs(start, end, 64, BATCH, false, |run| {
+        space.pages.runs(start, end, 64, BATCH, Kinds::One, |run| {
             let _ = nucleus.unmap(slot, run.page * 4096, run.pages);
         });
         let frames = &mut self.frames;

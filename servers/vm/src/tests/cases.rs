@@ -56,6 +56,39 @@ fn a_fork_is_a_few_operations() {
 }
 
 #[test]
+fn what_is_written_after_forks_is_copied_at_once() {
+    let mut w = World::new(4096);
+    let parent = w.create();
+    w.map(parent, P, 40);
+    for page in P..P + 40 {
+        w.write(parent, page, 1).unwrap();
+    }
+    // Both write three pages, the child one more.
+    let round = |w: &mut World, value: u8| {
+        let child = w.fork(parent).unwrap();
+        w.vm.nucleus.count.clear();
+        for page in [P, P + 7, P + 8] {
+            w.write(parent, page, value).unwrap();
+            w.write(child, page, value + 1).unwrap();
+        }
+        w.write(child, P + 30, value).unwrap();
+        assert_eq!(w.read(parent, P + 30), Ok(1));
+        assert_eq!(w.read(parent, P + 7), Ok(value));
+        assert_eq!(w.read(child, P + 7), Ok(value + 1));
+        w.audit();
+        w.destroy(child);
+        w.vm.nucleus.count.get("map").copied().unwrap_or(0)
+    };
+    let faults: Vec<u32> = (0..18).map(|i| round(&mut w, i)).collect();
+    assert_eq!(faults[0], 7);
+    assert!(faults[1..15].iter().all(|&f| f == 0), "{faults:?}");
+    assert_eq!(faults[15], 7, "looked at anew");
+    assert_eq!(faults[16], 0);
+    w.destroy(parent);
+    w.audit();
+}
+
+#[test]
 fn the_last_holder_of_a_page_writes_without_a_copy() {
     let mut w = World::new(512);
     let parent = w.create();
