@@ -1,0 +1,310 @@
+//! Clocks, sleeping, timers.
+
+use super::io::usable;
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
+use crate::event::{Object, Timer};
+use crate::machine::area::{process, Frame};
+use crate::machine::gate;
+use crate::machine::lock::Lock;
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::signal::deliver;
+use crate::time::{self, SECOND};
+use alloc::sync::Arc;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::current;
+use cairn_abi::Error;
+use cairn_idl::fs::o;
+use cairn_idl::proc;
+
+const REALTIME: u32 = 0;
+const PROCESS: u32 = 2;
+const THREAD: u32 = 3;
+
+fn usage(who: i64) -> Result<[u64; 8]> {
+    Request::new(&[proc::RUSAGE, who as u64]).call(linux_slot::PROC)
+}
+
+fn read_clock(clock: u32) -> Result<u64> {
+    match clock {
+        REALTIME | 5 | 8 | 11 => Ok(time::real_time()),
+        1 | 4 | 6 | 7 | 9 => Ok(time::now()),
+        PROCESS => usage(0).map(|w| w[1] + w[2]),
+        THREAD => usage(1).map(|w| w[1] + w[2]),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn clock_gettime(f: &mut Frame) -> Result<u64> {
+    let now = read_clock(f.arg(0) as u32)?;
+    time::write_timespec(f.arg(1), now).map(|()| 0)
+}
+
+pub fn clock_getres(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) as u32 > 11 || f.arg(0) == 10 {
+        return Err(EINVAL);
+    }
+    if f.arg(1) != 0 {
+        time::write_timespec(f.arg(1), 1)?;
+    }
+    Ok(0)
+}
+
+/// The wall clock is set by the machine's clock chip at boot and cannot be changed.
+pub fn set_clock(_: &mut Frame) -> Result<u64> {
+    Err(EPERM)
+}
+
+pub fn gettimeofday(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) != 0 {
+        time::write_timeval(f.arg(0), time::real_time())?;
+    }
+    if f.arg(1) != 0 {
+        user::write(f.arg(1), &0u64)?;
+    }
+    Ok(0)
+}
+
+pub fn time(f: &mut Frame) -> Result<u64> {
+    let now = time::real_time() / SECOND;
+    if f.arg(0) != 0 {
+        user::write(f.arg(0), &now)?;
+    }
+    Ok(now)
+}
+
+pub fn times(f: &mut Frame) -> Result<u64> {
+    const TICK: u64 = SECOND / 100;
+    if f.arg(0) != 0 {
+        let w = usage(0)?;
+        let ticks = [w[1] / TICK, w[2] / TICK, w[3] / TICK, w[4] / TICK];
+        user::write(f.arg(0), &ticks)?;
+    }
+    Ok(time::now() / TICK)
+}
+
+/// Sleep to a deadline; `left` gets the rest after a signal.
+fn sleep(deadline: u64, left: u64) -> Result<u64> {
+    loop {
+        if time::now() >= deadline {
+            return Ok(0);
+        }
+        let result = gate::service_interruptible(linux_slot::CURRENT, current::SLEEP, &[deadline]);
+        if result == Err(Error::Interrupted) && deliver::pending() {
+            if left != 0 {
+                time::write_timespec(left, deadline.saturating_sub(time::now()))?;
+            }
+            return Err(RESTART_NO_HANDLER);
+        }
+    }
+}
+
+pub fn nanosleep(f: &mut Frame) -> Result<u64> {
+    let deadline = time::deadline_after(time::read_timespec(f.arg(0))?);
+    sleep(deadline, f.arg(1))
+}
+
+pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
+    const ABSOLUTE: u64 = 1;
+    let (clock, flags, left) = (f.arg(0) as u32, f.arg(1), f.arg(3));
+    if !matches!(clock, 0 | 1 | 7 | 11) {
+        return Err(if clock == PROCESS { EOPNOTSUPP } else { EINVAL });
+    }
+    let given = time::read_timespec(f.arg(2))?;
+    match (flags & ABSOLUTE != 0, clock) {
+        (false, _) => sleep(time::deadline_after(given), left),
+        (true, 0 | 11) => sleep(given.saturating_sub(time::boot_real_time()), 0),
+        (true, _) => sleep(given, 0),
+    }
+}
+
+fn real_only(which: u64) -> Result<()> {
+    match which {
+        0 => Ok(()),
+        // Virtual and profiling timers are not there.
+        _ => Err(EINVAL),
+    }
+}
+
+/// The interval timer's old value and interval.
+fn write_interval(address: u64, words: &[u64; 8]) -> Result<()> {
+    if address == 0 {
+        return Ok(());
+    }
+    time::write_timeval(address, words[2])?;
+    time::write_timeval(address.wrapping_add(16), words[1])
+}
+
+pub fn setitimer(f: &mut Frame) -> Result<u64> {
+    real_only(f.arg(0))?;
+    let (interval, value) = match f.arg(1) {
+        0 => (0, 0),
+        address => (
+            time::read_timeval(address)?,
+            time::read_timeval(address.wrapping_add(16))?,
+        ),
+    };
+    let words = Request::new(&[proc::SETITIMER, 0, value, interval]).call(linux_slot::PROC)?;
+    write_interval(f.arg(2), &words)?;
+    Ok(0)
+}
+
+pub fn getitimer(f: &mut Frame) -> Result<u64> {
+    real_only(f.arg(0))?;
+    let words = Request::new(&[proc::GETITIMER, 0]).call(linux_slot::PROC)?;
+    write_interval(f.arg(1), &words)?;
+    Ok(0)
+}
+
+/// alarm: whole seconds; what was left is rounded to the nearest, but not to nothing.
+pub fn alarm(f: &mut Frame) -> Result<u64> {
+    let value = (f.arg(0) & 0xffff_ffff) * SECOND;
+    let words = Request::new(&[proc::SETITIMER, 0, value, 0]).call(linux_slot::PROC)?;
+    let left = words[1];
+    Ok(match (left / SECOND, left % SECOND) {
+        (0, 1..) => 1,
+        (seconds, part) => seconds + u64::from(part >= SECOND / 2),
+    })
+}
+
+/// Absolute deadline on the monotonic clock for a clock and TIMER_ABSTIME.
+fn expiry(clock: u32, absolute: bool, value: u64) -> u64 {
+    match (value, absolute) {
+        (0, _) => 0,
+        (v, false) => time::deadline_after(v),
+        (v, true) if clock == REALTIME => v.saturating_sub(time::boot_real_time()).max(1),
+        (v, true) => v,
+    }
+}
+
+fn timer_request(words: &[u64]) -> Result<[u64; 8]> {
+    Request::new(words).call(linux_slot::PROC)
+}
+
+pub fn timer_create(f: &mut Frame) -> Result<u64> {
+    const SIGEV_NONE: u32 = 1;
+    let clock = f.arg(0) as u32;
+    if !matches!(clock, 0 | 1 | 7 | 8 | 9 | 11) {
+        return Err(EINVAL);
+    }
+    user::range(f.arg(2), 4)?;
+    // `struct sigevent`: value, signal, how to notify.
+    let (signal, value) = match f.arg(1) {
+        0 => (14, None),
+        address => {
+            let [value, rest] = user::read::<[u64; 2]>(address)?;
+            let (signal, notify) = (rest as u32, (rest >> 32) as u32);
+            if notify == SIGEV_NONE {
+                (0, Some(value))
+            } else if !(1..=64).contains(&signal) {
+                return Err(EINVAL);
+            } else {
+                (signal as u64, Some(value))
+            }
+        }
+    };
+    let words = [proc::TIMER, 0, signal, value.unwrap_or(0)];
+    let id = timer_request(&words)?[0];
+    // The clock's kind goes into the id: settime needs it for absolute times.
+    let id = (id as u32) << 1 | u32::from(clock == REALTIME);
+    user::write(f.arg(2), &id)?;
+    Ok(0)
+}
+
+fn clock_of(id: u64) -> (u64, u32) {
+    (id >> 1, if id & 1 != 0 { REALTIME } else { 1 })
+}
+
+fn write_timer(address: u64, words: &[u64; 8]) -> Result<u64> {
+    if address != 0 {
+        time::write_timespec(address, words[2])?;
+        time::write_timespec(address.wrapping_add(16), words[1])?;
+    }
+    Ok(0)
+}
+
+pub fn timer_settime(f: &mut Frame) -> Result<u64> {
+    let (id, clock) = clock_of(f.arg(0) & 0xffff_ffff);
+    let interval = time::read_timespec(f.arg(2))?;
+    let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
+    let at = expiry(clock, f.arg(1) & 1 != 0, value);
+    let words = timer_request(&[proc::TIMER, 1, id, at, interval])?;
+    write_timer(f.arg(3), &words)
+}
+
+pub fn timer_gettime(f: &mut Frame) -> Result<u64> {
+    let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
+    let words = timer_request(&[proc::TIMER, 2, id])?;
+    write_timer(f.arg(1), &words)
+}
+
+pub fn timer_delete(f: &mut Frame) -> Result<u64> {
+    let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
+    timer_request(&[proc::TIMER, 3, id]).map(|_| 0)
+}
+
+pub fn timer_getoverrun(f: &mut Frame) -> Result<u64> {
+    let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
+    timer_request(&[proc::TIMER, 4, id]).map(|w| w[0])
+}
+
+pub fn timerfd_create(f: &mut Frame) -> Result<u64> {
+    let (clock, flags) = (f.arg(0) as u32, f.arg(1));
+    if !matches!(clock, 0 | 1 | 7 | 8 | 9) || flags & !(o::CLOEXEC | o::NONBLOCK) != 0 {
+        return Err(EINVAL);
+    }
+    let timer = Timer {
+        nonblocking: flags & o::NONBLOCK != 0,
+        real_time: matches!(clock, 0 | 8),
+        ..Timer::default()
+    };
+    let file = Arc::new(OpenFile::own(Object::Timer(Lock::new(timer))));
+    let cloexec = flags & o::CLOEXEC != 0;
+    process()
+        .state()
+        .files
+        .insert(file, cloexec, 0)
+        .map(u64::from)
+}
+
+fn write_timerfd(address: u64, timer: &Timer) -> Result<u64> {
+    if address != 0 {
+        let left = if timer.next == 0 {
+            0
+        } else {
+            timer.next.saturating_sub(time::now()).max(1)
+        };
+        time::write_timespec(address, timer.interval)?;
+        time::write_timespec(address.wrapping_add(16), left)?;
+    }
+    Ok(0)
+}
+
+pub fn timerfd_settime(f: &mut Frame) -> Result<u64> {
+    const ABSOLUTE: u64 = 1;
+    let interval = time::read_timespec(f.arg(2))?;
+    let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
+    let file = usable(f.arg(0))?;
+    let Some(Object::Timer(timer)) = &file.object else {
+        return Err(EINVAL);
+    };
+    let old = {
+        let mut timer = timer.lock();
+        let old = *timer;
+        let clock = if timer.real_time { REALTIME } else { 1 };
+        timer.next = expiry(clock, f.arg(1) & ABSOLUTE != 0, value);
+        timer.interval = interval;
+        old
+    };
+    write_timerfd(f.arg(3), &old)
+}
+
+pub fn timerfd_gettime(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    let Some(Object::Timer(timer)) = &file.object else {
+        return Err(EINVAL);
+    };
+    let now = *timer.lock();
+    write_timerfd(f.arg(1), &now)
+}

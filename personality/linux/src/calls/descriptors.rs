@@ -1,0 +1,162 @@
+//! Descriptors: close, dup, fcntl.
+
+use super::io::{file, usable};
+use super::locks;
+use crate::descriptors::number;
+use crate::errno::{Result, EBADF, EINVAL};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use cairn_idl::fs::{self, o};
+
+pub fn close(f: &mut Frame) -> Result<u64> {
+    let fd = number(f.arg(0))?;
+    let entry = process().state().files.remove(fd)?;
+    locks::closing(&entry.file);
+    drop(entry);
+    Ok(0)
+}
+
+pub fn close_range(f: &mut Frame) -> Result<u64> {
+    const CLOEXEC: u64 = 4;
+    const UNSHARE: u64 = 2;
+    let (first, last, flags) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2));
+    if first > last || flags & !(CLOEXEC | UNSHARE) != 0 {
+        return Err(EINVAL);
+    }
+    let mut state = process().state();
+    if flags & CLOEXEC != 0 {
+        state.files.mark_range_close_on_exec(first, last);
+        return Ok(0);
+    }
+    let taken = state.files.take_range(first, last);
+    drop(state);
+    drop(taken);
+    Ok(0)
+}
+
+fn duplicate(from: u64, least: u32, cloexec: bool) -> Result<u64> {
+    let from = number(from)?;
+    let mut state = process().state();
+    let file = state.files.get(from)?;
+    state.files.insert(file, cloexec, least).map(u64::from)
+}
+
+pub fn dup(f: &mut Frame) -> Result<u64> {
+    duplicate(f.arg(0), 0, false)
+}
+
+fn duplicate_to(from: u64, to: u64, cloexec: bool) -> Result<u64> {
+    let (from, to) = (number(from)?, number(to)?);
+    let mut state = process().state();
+    let file = state.files.get(from)?;
+    let old = state.files.replace(to, file, cloexec)?;
+    drop(state);
+    if let Some(old) = old {
+        locks::closing(&old.file);
+    }
+    Ok(to as u64)
+}
+
+pub fn dup2(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) as u32 == f.arg(1) as u32 {
+        file(f.arg(0))?;
+        return Ok(f.arg(1) & 0xffff_ffff);
+    }
+    duplicate_to(f.arg(0), f.arg(1), false)
+}
+
+pub fn dup3(f: &mut Frame) -> Result<u64> {
+    let flags = f.arg(2) & 0xffff_ffff;
+    if f.arg(0) as u32 == f.arg(1) as u32 || flags & !o::CLOEXEC != 0 {
+        return Err(EINVAL);
+    }
+    duplicate_to(f.arg(0), f.arg(1), flags != 0)
+}
+
+mod command {
+    pub const DUPFD: u64 = 0;
+    pub const GETFD: u64 = 1;
+    pub const SETFD: u64 = 2;
+    pub const GETFL: u64 = 3;
+    pub const SETFL: u64 = 4;
+    pub const GETLK: u64 = 5;
+    pub const SETLKW: u64 = 7;
+    pub const SETOWN: u64 = 8;
+    pub const GETOWN: u64 = 9;
+    pub const OFD_GETLK: u64 = 36;
+    pub const OFD_SETLKW: u64 = 38;
+    pub const DUPFD_CLOEXEC: u64 = 1030;
+    pub const SETPIPE_SZ: u64 = 1031;
+    pub const GETPIPE_SZ: u64 = 1032;
+}
+
+/// Bytes that a pipe holds.
+const PIPE_SIZE: u64 = 65536;
+
+pub fn fcntl(f: &mut Frame) -> Result<u64> {
+    let (fd, argument) = (f.arg(0), f.arg(2));
+    let command = f.arg(1) & 0xffff_ffff;
+    let file = file(fd)?;
+    let allowed_on_path = matches!(
+        command,
+        command::DUPFD | command::DUPFD_CLOEXEC | command::GETFD | command::SETFD | command::GETFL
+    );
+    if file.path_only && !allowed_on_path {
+        return Err(EBADF);
+    }
+    match command {
+        command::DUPFD => duplicate(fd, number(argument).map_err(|_| EINVAL)?, false),
+        command::DUPFD_CLOEXEC => duplicate(fd, number(argument).map_err(|_| EINVAL)?, true),
+        command::GETFD => {
+            let state = process().state();
+            Ok(state.files.entry(number(fd)?)?.close_on_exec as u64)
+        }
+        command::SETFD => {
+            let on = argument & 1 != 0;
+            process().state().files.set_close_on_exec(number(fd)?, on)?;
+            Ok(0)
+        }
+        command::GETFL if file.path_only => Ok(o::PATH),
+        command::GETFL => get_flags(&file),
+        command::SETFL => set_flags(&file, argument),
+        command::GETLK..=command::SETLKW | command::OFD_GETLK..=command::OFD_SETLKW => {
+            locks::fcntl(&file, command, argument)
+        }
+        command::SETOWN => Ok(0),
+        command::GETOWN => Ok(0),
+        command::SETPIPE_SZ if argument <= PIPE_SIZE => Ok(PIPE_SIZE),
+        command::GETPIPE_SZ => Ok(PIPE_SIZE),
+        _ => Err(EINVAL),
+    }
+}
+
+fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
+    match &file.object {
+        Some(object) => Ok(o::RDWR | object.flags()),
+        None => Request::new(&[fs::GETFLAGS])
+            .call(file.slot())
+            .map(|w| w[0]),
+    }
+}
+
+fn set_flags(file: &crate::descriptors::OpenFile, flags: u64) -> Result<u64> {
+    match &file.object {
+        Some(object) => object.set_flags(flags & o::NONBLOCK),
+        None => {
+            Request::new(&[fs::SETFLAGS, flags]).call(file.slot())?;
+        }
+    }
+    Ok(0)
+}
+
+/// FIONBIO.
+pub fn set_nonblocking(argument: u64, on: bool) -> Result<u64> {
+    let file = usable(argument)?;
+    let flags = get_flags(&file)?;
+    let flags = if on {
+        flags | o::NONBLOCK
+    } else {
+        flags & !o::NONBLOCK
+    };
+    set_flags(&file, flags)
+}

@@ -1,0 +1,410 @@
+//! execve: check everything, pass the point of no return at `proc`, then map the new program.
+
+use super::attributes::check_execute;
+use super::io::read_at;
+use super::open::open_file;
+use super::random;
+use crate::descriptors::OpenFile;
+use crate::errno::{
+    Errno, Result, E2BIG, EACCES, EFAULT, EINVAL, EIO, ELOOP, ENOENT, ENOEXEC, ENOMEM,
+};
+use crate::loader::{self, Program};
+use crate::machine::area::{self, area, process, Frame, NO_CALL};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserString};
+use crate::machine::{fpu, vdso};
+use crate::memory::{self, flags, prot};
+use crate::path::{self, AT_FDCWD};
+use crate::process::Process;
+use crate::script;
+use crate::signal::{rules, AltStack};
+use crate::stack::{self, at, Strings};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::{linux_slot, LINUX_STACK_TOP, PAGE};
+use cairn_idl::fs::{self, o, s};
+use cairn_idl::proc;
+use core::sync::atomic::Ordering;
+
+/// Most bytes of one string, of all strings with their pointers.
+const STRING_MAX: u64 = 128 * 1024;
+const STRINGS_MAX: u64 = 2 * 1024 * 1024;
+const SCRIPTS_MAX: usize = 4;
+const STACK_SIZE: u64 = 8 * 1024 * 1024;
+/// The command line that `proc` keeps for /proc.
+const COMMAND_LINE_MAX: usize = 4096;
+
+pub fn execve(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(0))?;
+    let arguments = read_strings(f.arg(1))?;
+    let environment = read_strings(f.arg(2))?;
+    exec(f, AT_FDCWD, name.as_bytes(), arguments, environment)
+}
+
+pub fn execveat(f: &mut Frame) -> Result<u64> {
+    let (dirfd, flags) = (f.arg(0) as i32, f.arg(4));
+    if flags & !(fs::at::EMPTY_PATH | fs::at::SYMLINK_NOFOLLOW) != 0 {
+        return Err(EINVAL);
+    }
+    let name = UserString::read(f.arg(1))?;
+    let arguments = read_strings(f.arg(2))?;
+    let environment = read_strings(f.arg(3))?;
+    if name.as_bytes().is_empty() {
+        if flags & fs::at::EMPTY_PATH == 0 {
+            return Err(ENOENT);
+        }
+        let mut line = crate::text::Line::new();
+        line.text("/dev/fd/").signed(dirfd as i64);
+        return exec(f, AT_FDCWD, line.bytes(), arguments, environment);
+    }
+    exec(f, dirfd, name.as_bytes(), arguments, environment)
+}
+
+/// A null-terminated array of strings.
+fn read_strings(address: u64) -> Result<Strings> {
+    let mut strings = Strings::default();
+    if address == 0 {
+        return Ok(strings);
+    }
+    loop {
+        let at = address
+            .checked_add(8 * strings.count as u64)
+            .ok_or(EFAULT)?;
+        let string: u64 = user::read(at)?;
+        if string == 0 {
+            return Ok(strings);
+        }
+        let length = user::string_length(string, STRING_MAX, E2BIG)?;
+        let start = strings.bytes.len();
+        if start as u64 + length + 9 * strings.count as u64 > STRINGS_MAX {
+            return Err(E2BIG);
+        }
+        strings.bytes.resize(start + length as usize + 1, 0);
+        user::read_bytes(string, &mut strings.bytes[start..start + length as usize])?;
+        // Changed behind our back? Then it ends at the first NUL.
+        let text = &strings.bytes[start..start + length as usize];
+        let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
+        strings.bytes.truncate(start + end);
+        strings.bytes.push(0);
+        strings.count += 1;
+    }
+}
+
+/// A file that may be executed, with its first bytes.
+struct Executable {
+    file: Arc<OpenFile>,
+    size: u64,
+    head: Vec<u8>,
+}
+
+fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
+    let file = Arc::new(open_file(dirfd, name, o::RDONLY, 0)?);
+    if file.mode & s::IFMT != s::IFREG {
+        return Err(EACCES);
+    }
+    check_execute(&file)?;
+    let stat = super::status::stat_handle(&file)?;
+    let size = stat.size.max(0) as u64;
+    let head = read_head(&file, size.min(1024) as usize)?;
+    let head = if loader::headers_end(&head) > head.len() as u64 {
+        read_head(&file, size.min(2 * PAGE) as usize)?
+    } else {
+        head
+    };
+    Ok(Executable { file, size, head })
+}
+
+fn read_head(file: &OpenFile, length: usize) -> Result<Vec<u8>> {
+    let mut head = alloc::vec![0; length];
+    let words = Request::new(&[fs::READ, 0, 0])
+        .input(&mut head)
+        .call(file.slot())?;
+    head.truncate(words[0] as usize);
+    Ok(head)
+}
+
+pub fn exec(
+    f: &mut Frame,
+    dirfd: i32,
+    name: &[u8],
+    mut arguments: Strings,
+    environment: Strings,
+) -> Result<u64> {
+    if arguments.count == 0 {
+        arguments.push(b"");
+    }
+    let mut executable = open_executable(dirfd, name)?;
+    let mut name = name.to_vec();
+    let mut scripts = 0;
+    while let Some(line) = script::parse(&executable.head) {
+        scripts += 1;
+        if scripts > SCRIPTS_MAX {
+            return Err(ELOOP);
+        }
+        if dirfd != AT_FDCWD && name.first() != Some(&b'/') && scripts == 1 {
+            // The interpreter must find the script again by name.
+            name = path::path_of(&executable.file)?;
+        }
+        let mut longer = Strings::default();
+        longer.push(line.interpreter);
+        if let Some(argument) = line.argument {
+            longer.push(argument);
+        }
+        longer.push(&name);
+        for argument in arguments.iter().skip(1) {
+            longer.push(argument);
+        }
+        let interpreter = line.interpreter.to_vec();
+        executable = open_executable(AT_FDCWD, &interpreter)?;
+        name = interpreter;
+        arguments = longer;
+    }
+    let program = Program::check(&executable.file, &executable.head, executable.size)?;
+    let interpreter = match &program.interpreter {
+        None => None,
+        Some(name) => {
+            let file = open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
+            let program = Program::check(&file.file, &file.head, file.size)?;
+            if program.interpreter.is_some() {
+                return Err(ENOEXEC);
+            }
+            Some(program)
+        }
+    };
+    let exe = path::path_of(&executable.file).unwrap_or_else(|_| name.clone());
+    let identity = set_id(&executable.file)?;
+    pass_point_of_no_return(&exe, &arguments, identity)?;
+    // From here on there is no program to go back to.
+    let traced = traced_by(&environment);
+    if enter(
+        f,
+        &program,
+        interpreter.as_ref(),
+        &name,
+        &arguments,
+        &environment,
+        identity,
+    )
+    .is_err()
+    {
+        super::exit::die(crate::signal::SIGSEGV);
+    }
+    drop((executable, program, interpreter));
+    settle(exe, traced);
+    Ok(0)
+}
+
+/// A program whose interpreter is not there cannot be executed; Linux says ENOENT.
+fn missing_interpreter(error: Errno) -> Errno {
+    if error == EIO {
+        ENOEXEC
+    } else {
+        error
+    }
+}
+
+/// New effective ids by the file's set-id bits, with whether they changed.
+fn set_id(file: &OpenFile) -> Result<Option<(u32, u32)>> {
+    if file.mode & (s::ISUID | s::ISGID) == 0 || process().state().no_new_privileges {
+        return Ok(None);
+    }
+    let stat = super::status::stat_handle(file)?;
+    let process = process();
+    let mut ids = (
+        process.euid.load(Ordering::Relaxed),
+        process.egid.load(Ordering::Relaxed),
+    );
+    if file.mode & s::ISUID != 0 {
+        ids.0 = stat.uid;
+    }
+    // Without the group's execute bit ISGID means mandatory locking.
+    if file.mode & (s::ISGID | 0o010) == s::ISGID | 0o010 {
+        ids.1 = stat.gid;
+    }
+    Ok(Some(ids))
+}
+
+fn pass_point_of_no_return(
+    exe: &[u8],
+    arguments: &Strings,
+    identity: Option<(u32, u32)>,
+) -> Result<()> {
+    let line = &arguments.bytes[..arguments.bytes.len().min(COMMAND_LINE_MAX)];
+    let mut text = exe.to_vec();
+    text.extend_from_slice(line);
+    let (ids, given) = match identity {
+        Some((uid, gid)) => (uid as u64 | (gid as u64) << 32, 1),
+        None => (0, 0),
+    };
+    let words = [proc::EXEC, exe.len() as u64, line.len() as u64, ids, given];
+    let (area, process) = (area(), process());
+    // Other threads end here, and a vfork child's memory is copied: no lock may be in other hands.
+    process.hold_everything();
+    area.holds_locks.set(true);
+    let result = Request::new(&words).out(&text).call(linux_slot::PROC);
+    area.holds_locks.set(false);
+    process.release_everything();
+    result.map(|_| ())
+}
+
+/// Does the environment ask for a trace of calls?
+fn traced_by(environment: &Strings) -> bool {
+    environment.iter().any(|v| v == b"CAIRN_STRACE=1")
+}
+
+/// Map the program and make the frame its first instruction.
+fn enter(
+    f: &mut Frame,
+    program: &Program,
+    interpreter: Option<&Program>,
+    name: &[u8],
+    arguments: &Strings,
+    environment: &Strings,
+    identity: Option<(u32, u32)>,
+) -> Result<()> {
+    let process = process();
+    let bias = program.place()?;
+    program.map(bias)?;
+    let (entry, base) = match interpreter {
+        Some(interpreter) => {
+            let base = interpreter.place_anywhere()?;
+            interpreter.map(base)?;
+            (interpreter.entry(base), base)
+        }
+        None => (program.entry(bias), 0),
+    };
+    reserve_break(process, program.end(bias))?;
+    let stack_flags = flags::FIXED | flags::STACK;
+    memory::map(
+        LINUX_STACK_TOP - STACK_SIZE,
+        STACK_SIZE,
+        prot::READ | prot::WRITE,
+        stack_flags,
+    )?;
+    let (uid, gid) = (
+        process.uid.load(Ordering::Relaxed),
+        process.gid.load(Ordering::Relaxed),
+    );
+    if let Some((euid, egid)) = identity {
+        process.euid.store(euid, Ordering::Relaxed);
+        process.egid.store(egid, Ordering::Relaxed);
+    }
+    let (euid, egid) = (
+        process.euid.load(Ordering::Relaxed),
+        process.egid.load(Ordering::Relaxed),
+    );
+    let features = core::arch::x86_64::__cpuid(1).edx as u64;
+    let auxiliary = [
+        (at::SYSINFO_EHDR, vdso::address()),
+        (at::MINSIGSTKSZ, 440 + fpu::size() as u64 + 192),
+        (at::HWCAP, features),
+        (at::PAGESZ, PAGE),
+        (at::CLKTCK, 100),
+        (at::PHDR, program.headers(bias)),
+        (at::PHENT, 56),
+        (at::PHNUM, program.header_count()),
+        (at::BASE, base),
+        (at::FLAGS, 0),
+        (at::ENTRY, program.entry(bias)),
+        (at::UID, uid as u64),
+        (at::EUID, euid as u64),
+        (at::GID, gid as u64),
+        (at::EGID, egid as u64),
+        (at::SECURE, (uid != euid || gid != egid) as u64),
+        // FSGSBASE may be used by programs.
+        (at::HWCAP2, 2),
+    ];
+    let random = random::bytes16();
+    let image = stack::build(
+        LINUX_STACK_TOP,
+        arguments,
+        environment,
+        name,
+        random,
+        &auxiliary,
+    );
+    user::write_bytes(image.sp, &image.bytes)?;
+    *f = Frame {
+        rip: entry,
+        rsp: image.sp,
+        rflags: 0x202,
+        cs: f.cs,
+        ss: f.ss,
+        full: 1,
+        number: NO_CALL,
+        ..Frame::default()
+    };
+    Ok(())
+}
+
+/// Reserve room for the break, so that it moves without a call.
+fn reserve_break(process: &Process, start: u64) -> Result<()> {
+    const SIZES: [u64; 4] = [1 << 30, 1 << 28, 1 << 25, 1 << 20];
+    process.brk_start.store(start, Ordering::Relaxed);
+    process.brk_now.store(start, Ordering::Relaxed);
+    process.brk_max.store(start, Ordering::Relaxed);
+    let kind = flags::FIXED_NOREPLACE | flags::NO_RESERVE;
+    for size in SIZES {
+        if memory::map(start, size, prot::READ | prot::WRITE, kind).is_ok() {
+            process.brk_max.store(start + size, Ordering::Relaxed);
+            return Ok(());
+        }
+    }
+    // A program without a break is still a program.
+    Ok(())
+}
+
+/// The process's state as a new program finds it.
+fn settle(exe: Vec<u8>, traced: bool) {
+    let (area, process) = (area(), process());
+    area::set_fs_base(0);
+    area.reset_fpu();
+    area::drop_parent(area);
+    area.clear_tid.set(0);
+    area.robust_list.set((0, 0));
+    {
+        let mut signals = area.signals.borrow_mut();
+        signals.alternate = AltStack::default();
+        signals.saved_mask = None;
+    }
+    // The thread that calls exec becomes the first one.
+    area.set_tid(process.pid());
+    process.trace.store(traced as u32, Ordering::Relaxed);
+    process.futexes.lock().clear();
+    let mut state = process.state();
+    rules::reset_for_exec(&mut state.actions);
+    state.wanted = 0;
+    state.threads.clear();
+    state.threads.push(area.peer.clone());
+    state.name = short_name(&exe);
+    state.exe = exe;
+    let closed = state.files.take_close_on_exec();
+    drop(state);
+    for entry in &closed {
+        super::locks::closing(&entry.file);
+    }
+    drop(closed);
+    crate::signal::calls::tell_proc();
+}
+
+/// What PR_GET_NAME says: the last component, cut.
+fn short_name(path: &[u8]) -> [u8; 16] {
+    let last = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
+    let mut name = [0; 16];
+    let count = last.len().min(15);
+    name[..count].copy_from_slice(&last[..count]);
+    name
+}
+
+/// Read a piece of a file into the program's memory (for files that cannot be mapped).
+pub fn read_into(file: &OpenFile, address: u64, length: u64, offset: u64) -> Result<()> {
+    let mut done = 0;
+    while done < length {
+        let range = user::range(address + done, length - done)?;
+        match read_at(file, range, offset + done, 0)? {
+            0 => return Err(ENOMEM),
+            count => done += count,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The end of threads and processes.
+
+use crate::calls::futex;
+use crate::errno::Result;
+use crate::machine::area::{area, process, Frame};
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::proc;
+use core::sync::atomic::Ordering;
+
+/// End the process with a wait status.
+pub fn end(status: u64) -> ! {
+    let _ = Request::new(&[proc::EXIT, status]).call(linux_slot::PROC);
+    gate::exit_thread(status)
+}
+
+/// End the process by a signal.
+pub fn die(signal: u32) -> ! {
+    end(signal as u64 & 0x7f)
+}
+
+pub fn exit_group(f: &mut Frame) -> Result<u64> {
+    end((f.arg(0) & 0xff) << 8)
+}
+
+pub fn exit(f: &mut Frame) -> Result<u64> {
+    let code = f.arg(0) & 0xff;
+    let area = area();
+    let process = process();
+    let mut state = process.state();
+    let last = state.threads.len() <= 1;
+    if !last {
+        state
+            .threads
+            .retain(|p| p.tid.load(Ordering::Relaxed) != area.tid());
+        state
+            .dead
+            .push((area.me, area.peer.nucleus.load(Ordering::Relaxed)));
+    }
+    drop(state);
+    if last {
+        end(code << 8);
+    }
+    futex::release_robust_list(area.robust_list.get().0);
+    let clear = area.clear_tid.get();
+    if clear != 0 && user::write(clear, &0u32).is_ok() {
+        futex::wake(clear, 1, u32::MAX);
+    }
+    let (receive, portal) = area.poll_channel.get();
+    if receive != 0 {
+        gate::close(receive);
+        gate::close(portal);
+    }
+    let _ = Request::new(&[proc::THREAD_EXIT, code]).call(linux_slot::PROC);
+    gate::exit_thread(code)
+}

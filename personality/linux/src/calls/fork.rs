@@ -1,0 +1,365 @@
+//! fork, vfork, clone: new processes and new threads.
+//!
+//! A forked child has a copy of all memory, the personality's with it, and starts at the entry code's `child` label on the copy of this thread's area. A child that shares memory (vfork,
+//! posix_spawn) gets an area and a [`Process`] of its own first; after its exec it has a copy of the personality's memory only and goes on with them there.
+
+use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
+use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, Separate, ThreadArea};
+use crate::machine::entry::label;
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::process::Process;
+use crate::signal::Queue;
+use cairn_abi::layout::{linux_slot, PERSONALITY};
+use cairn_abi::service::current;
+use cairn_idl::proc;
+use core::sync::atomic::Ordering;
+
+const SIGCHLD: u64 = 17;
+
+pub mod flag {
+    pub const VM: u64 = 0x100;
+    pub const SIGHAND: u64 = 0x800;
+    pub const VFORK: u64 = 0x4000;
+    pub const PARENT: u64 = 0x8000;
+    pub const THREAD: u64 = 0x10000;
+    pub const SETTLS: u64 = 0x80000;
+    pub const PARENT_SETTID: u64 = 0x10_0000;
+    pub const CHILD_CLEARTID: u64 = 0x20_0000;
+    pub const CHILD_SETTID: u64 = 0x100_0000;
+    /// Namespaces and pidfds are not there.
+    pub const UNSUPPORTED: u64 = 0x7c02_0000 | 0x1000;
+}
+
+struct Wish {
+    flags: u64,
+    signal: u64,
+    stack: u64,
+    parent_tid: u64,
+    child_tid: u64,
+    tls: u64,
+}
+
+pub fn fork(f: &mut Frame) -> Result<u64> {
+    new_process(f, &plain(0))
+}
+
+pub fn vfork(f: &mut Frame) -> Result<u64> {
+    new_process(f, &plain(flag::VM | flag::VFORK))
+}
+
+fn plain(flags: u64) -> Wish {
+    Wish {
+        flags,
+        signal: SIGCHLD,
+        stack: 0,
+        parent_tid: 0,
+        child_tid: 0,
+        tls: 0,
+    }
+}
+
+pub fn clone(f: &mut Frame) -> Result<u64> {
+    create(
+        f,
+        &Wish {
+            flags: f.arg(0) & !0xff,
+            signal: f.arg(0) & 0xff,
+            stack: f.arg(1),
+            parent_tid: f.arg(2),
+            child_tid: f.arg(3),
+            tls: f.arg(4),
+        },
+    )
+}
+
+/// clone3, with the fields that clone has too.
+pub fn clone3(f: &mut Frame) -> Result<u64> {
+    let (address, size) = (f.arg(0), f.arg(1));
+    if size < 64 {
+        return Err(EINVAL);
+    }
+    let [flags, _pidfd, child_tid, parent_tid, signal, stack, stack_size, tls] =
+        user::read::<[u64; 8]>(address)?;
+    if size > 64 && user::read::<[u64; 2]>(address + 64).is_ok_and(|more| more != [0, 0]) {
+        return Err(ENOSYS);
+    }
+    let stack = match stack {
+        0 => 0,
+        _ => stack.checked_add(stack_size).ok_or(EINVAL)?,
+    };
+    create(
+        f,
+        &Wish {
+            flags,
+            signal,
+            stack,
+            parent_tid,
+            child_tid,
+            tls,
+        },
+    )
+}
+
+fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
+    if wish.flags & flag::UNSUPPORTED != 0 || wish.signal > 64 {
+        return Err(EINVAL);
+    }
+    if wish.flags & flag::SETTLS != 0 && wish.tls >= PERSONALITY {
+        return Err(EINVAL);
+    }
+    if wish.flags & flag::THREAD != 0 {
+        let needed = flag::VM | flag::SIGHAND;
+        if wish.flags & needed != needed || wish.stack == 0 {
+            return Err(EINVAL);
+        }
+        new_thread(f, wish)
+    } else {
+        new_process(f, wish)
+    }
+}
+
+fn birth(wish: &Wish, thread: bool) -> Birth {
+    Birth {
+        flags: wish.flags,
+        parent_tid: wish.parent_tid,
+        child_tid: wish.child_tid,
+        thread,
+        parent: process().pid(),
+    }
+}
+
+fn new_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
+    let pid = if wish.flags & flag::VM == 0 {
+        copy_process(f, wish)?
+    } else {
+        share_process(f, wish)?
+    };
+    if wish.flags & flag::PARENT_SETTID != 0 {
+        user::write(wish.parent_tid, &(pid as u32))?;
+    }
+    Ok(pid)
+}
+
+fn fs_base(wish: &Wish) -> u64 {
+    if wish.flags & flag::SETTLS != 0 {
+        wish.tls
+    } else {
+        area::fs_base()
+    }
+}
+
+/// The child's first registers: this frame with 0 as the result.
+fn child_frame(f: &Frame, wish: &Wish) -> Frame {
+    Frame {
+        rax: 0,
+        rsp: if wish.stack != 0 { wish.stack } else { f.rsp },
+        number: area::NO_CALL,
+        ..*f
+    }
+}
+
+fn request(wish: &Wish, target: &ThreadArea, flags: u64) -> Result<u64> {
+    let parent = if wish.flags & flag::PARENT != 0 {
+        proc::fork::PARENT
+    } else {
+        0
+    };
+    let words = [
+        proc::FORK,
+        label::child(),
+        target.frame,
+        fs_base(wish),
+        target.me,
+        flags | parent,
+        wish.signal,
+    ];
+    Request::new(&words).call(linux_slot::PROC).map(|w| w[0])
+}
+
+fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
+    let area = area();
+    let process = process();
+    area.birth.set(birth(wish, false));
+    area.save_fpu();
+    // The child finds its registers where this thread has its own.
+    let mine = *f;
+    f.publish(&child_frame(&mine, wish));
+    process.hold_everything();
+    let result = request(wish, area, 0);
+    process.release_everything();
+    f.publish(&mine);
+    result
+}
+
+fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
+    let parent = area();
+    let process = Separate::new(process().separate());
+    let Some(child) = spawn_area(process.address()) else {
+        process.discard();
+        return Err(ENOMEM);
+    };
+    child.birth.set(birth(wish, false));
+    child.parent_area.set(parent.me);
+    child.set_frame(&child_frame(f, wish));
+    child.save_fpu();
+    child.peer.mask.store(parent.mask(), Ordering::Relaxed);
+    {
+        let mut signals = child.signals.borrow_mut();
+        let mine = parent.signals.borrow();
+        // With a stack of its own the child leaves the alternate stack to its parent.
+        if wish.stack == 0 || wish.flags & flag::VFORK != 0 {
+            signals.alternate = mine.alternate;
+        }
+        signals.saved_mask = mine.saved_mask;
+    }
+    let waits = wish.flags & flag::VFORK != 0;
+    let flags = if waits {
+        proc::fork::VFORK
+    } else {
+        proc::fork::SHARE
+    };
+    let result = request(wish, child, flags);
+    if waits || result.is_err() {
+        // The child has ended or has memory of its own by now.
+        if child.holds_locks.get() {
+            crate::machine::heap::HEAP.release();
+        }
+        area::drop_spawned(child);
+        process.discard();
+    }
+    result
+}
+
+fn new_thread(f: &mut Frame, wish: &Wish) -> Result<u64> {
+    let parent = area();
+    let process = process();
+    reap_threads(process);
+    let child = spawn_area(process).ok_or(ENOMEM)?;
+    child.birth.set(birth(wish, true));
+    child.set_frame(&child_frame(f, wish));
+    child.save_fpu();
+    child.peer.mask.store(parent.mask(), Ordering::Relaxed);
+    let words = [
+        proc::THREAD_CREATE,
+        label::child(),
+        child.frame,
+        fs_base(wish),
+        child.me,
+        0,
+    ];
+    process.state().threads.push(child.peer.clone());
+    match Request::new(&words).call(linux_slot::PROC) {
+        Ok(words) => {
+            let tid = words[0];
+            child.peer.tid.store(tid as u32, Ordering::Relaxed);
+            child.peer.nucleus.store(words[1] as u32, Ordering::Relaxed);
+            if wish.flags & flag::PARENT_SETTID != 0 {
+                user::write(wish.parent_tid, &(tid as u32)).map_err(|_| EFAULT)?;
+            }
+            Ok(tid)
+        }
+        Err(error) => {
+            let peer = &child.peer;
+            let mut state = process.state();
+            state.threads.retain(|p| !alloc::sync::Arc::ptr_eq(p, peer));
+            drop(state);
+            area::drop_spawned(child);
+            Err(error)
+        }
+    }
+}
+
+/// Free the areas of threads that are gone.
+fn reap_threads(process: &Process) {
+    let mut state = process.state();
+    let mut at = 0;
+    while at < state.dead.len() {
+        let (me, nucleus) = state.dead[at];
+        let alive = gate::service(
+            linux_slot::CURRENT,
+            current::THREAD_ALIVE,
+            &[nucleus as u64],
+        )
+        .is_ok_and(|w| w[0] != 0);
+        if alive {
+            at += 1;
+        } else {
+            state.dead.swap_remove(at);
+            area::drop_dead(me);
+        }
+    }
+}
+
+/// First act of a new process or thread, on its own personality stack; then the exit code enters the program.
+pub fn child_main(pid: u32) {
+    let area = area();
+    let process = process();
+    let birth = area.birth.get();
+    area.restore_fpu();
+    if birth.thread {
+        let words = Request::new(&[proc::IDS, 0]).call(linux_slot::PROC);
+        area.set_tid(words.map_or(0, |w| w[5] as u32));
+        area.peer
+            .nucleus
+            .store(gate::thread_id(), Ordering::Relaxed);
+    } else {
+        let shared = birth.flags & flag::VM != 0;
+        if !shared {
+            process.release_everything();
+        }
+        new_identity(pid, birth.parent, shared);
+    }
+    let tid = area.tid();
+    area.clear_tid.set(0);
+    area.robust_list.set((0, 0));
+    if birth.flags & flag::CHILD_CLEARTID != 0 {
+        area.clear_tid.set(birth.child_tid);
+    }
+    // A wild address is the program's own loss, as on Linux.
+    if birth.flags & flag::CHILD_SETTID != 0 {
+        let _ = user::write(birth.child_tid, &tid);
+    }
+    if birth.thread && birth.flags & flag::PARENT_SETTID != 0 {
+        let _ = user::write(birth.parent_tid, &tid);
+    }
+}
+
+fn new_identity(pid: u32, parent: u32, shared: bool) {
+    let area = area();
+    let process = process();
+    process.pid.store(pid, Ordering::Relaxed);
+    process.ppid.store(
+        if area.birth.get().flags & flag::PARENT != 0 {
+            0
+        } else {
+            parent
+        },
+        Ordering::Relaxed,
+    );
+    process.pending.store(0, Ordering::Relaxed);
+    area.set_tid(pid);
+    area.peer.nucleus.store(0, Ordering::Relaxed);
+    area.signals.borrow_mut().queue = Queue::default();
+    let mut state = process.state();
+    state.threads.clear();
+    state.threads.push(area.peer.clone());
+    state.dead.clear();
+    state.queue = Queue::default();
+    drop(state);
+    if !shared {
+        process.futexes.lock().clear();
+        let (receive, portal) = area.poll_channel.replace((0, 0));
+        if receive != 0 {
+            gate::close(receive);
+            gate::close(portal);
+        }
+    }
+}
+
+pub fn set_tid_address(f: &mut Frame) -> Result<u64> {
+    let area = area();
+    area.clear_tid.set(f.arg(0));
+    Ok(area.tid() as u64)
+}

@@ -1,0 +1,229 @@
+//! futex(2) within a process. (Words shared between processes by mapped memory are not told apart from private ones: a wake-up does not cross processes yet.)
+
+use crate::errno::{
+    Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
+};
+use crate::futex::wake_op;
+use crate::machine::area::{area, process, Frame, ThreadArea};
+use crate::machine::{gate, user};
+use crate::signal::deliver;
+use crate::time;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::current;
+use cairn_abi::Error;
+use core::sync::atomic::Ordering;
+
+const PRIVATE: u64 = 128;
+const CLOCK_REALTIME: u64 = 256;
+const WAIT: u64 = 0;
+const WAKE: u64 = 1;
+const REQUEUE: u64 = 3;
+const CMP_REQUEUE: u64 = 4;
+const WAKE_OP: u64 = 5;
+const WAIT_BITSET: u64 = 9;
+const WAKE_BITSET: u64 = 10;
+
+pub fn futex(f: &mut Frame) -> Result<u64> {
+    let (address, operation, value) = (f.arg(0), f.arg(1), f.arg(2) as u32);
+    let (timeout, second, third) = (f.arg(3), f.arg(4), f.arg(5) as u32);
+    if address % 4 != 0 {
+        return Err(EINVAL);
+    }
+    user::range(address, 4)?;
+    match operation & !(PRIVATE | CLOCK_REALTIME) {
+        WAIT => {
+            let deadline = match timeout {
+                0 => None,
+                _ => Some(time::deadline_after(time::read_timespec(timeout)?)),
+            };
+            wait(address, value, u32::MAX, deadline)
+        }
+        WAIT_BITSET => {
+            let deadline = match timeout {
+                0 => None,
+                _ => Some(absolute(timeout, operation & CLOCK_REALTIME != 0)?),
+            };
+            if third == 0 {
+                return Err(EINVAL);
+            }
+            wait(address, value, third, deadline)
+        }
+        WAKE => Ok(wake(address, value, u32::MAX) as u64),
+        WAKE_BITSET if third == 0 => Err(EINVAL),
+        WAKE_BITSET => Ok(wake(address, value, third) as u64),
+        REQUEUE => requeue(address, second, value, timeout as u32, None),
+        CMP_REQUEUE => requeue(address, second, value, timeout as u32, Some(third)),
+        WAKE_OP => wake_with_operation(address, second, value, timeout as u32, third),
+        _ => Err(ENOSYS),
+    }
+}
+
+fn absolute(address: u64, real_time: bool) -> Result<u64> {
+    let at = time::read_timespec(address)?;
+    Ok(if real_time {
+        at.saturating_sub(time::boot_real_time()).max(1)
+    } else {
+        at.max(1)
+    })
+}
+
+fn own_id(area: &ThreadArea) -> u32 {
+    match area.peer.nucleus.load(Ordering::Relaxed) {
+        0 => {
+            let id = gate::thread_id();
+            area.peer.nucleus.store(id, Ordering::Relaxed);
+            id
+        }
+        id => id,
+    }
+}
+
+fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result<u64> {
+    let process = process();
+    let thread = own_id(area());
+    let ticket = {
+        // The word is looked at with the table locked: a waker changes the word first and then comes here.
+        let mut futexes = process.futexes.lock();
+        if user::read::<u32>(address)? != expected {
+            return Err(EAGAIN);
+        }
+        futexes.add(address, thread, bits)
+    };
+    loop {
+        if let Some(at) = deadline {
+            gate::deadline(at);
+        }
+        let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+        if !process.futexes.lock().waits(ticket) {
+            return Ok(0);
+        }
+        let error = match result {
+            Err(Error::TimedOut) => ETIMEDOUT,
+            Err(Error::Interrupted) if deliver::pending() => {
+                if deadline.is_some() {
+                    RESTART_NO_HANDLER
+                } else {
+                    RESTART
+                }
+            }
+            _ => continue,
+        };
+        let gave_up = process.futexes.lock().remove(ticket);
+        return if gave_up { Err(error) } else { Ok(0) };
+    }
+}
+
+fn unpark(threads: &[u32]) {
+    for thread in threads {
+        let _ = gate::service(linux_slot::CURRENT, current::UNPARK, &[*thread as u64]);
+    }
+}
+
+/// Wake up to `count` waiters.
+pub fn wake(address: u64, count: u32, bits: u32) -> u32 {
+    let woken = process().futexes.lock().wake(address, count, bits);
+    unpark(&woken);
+    woken.len() as u32
+}
+
+fn requeue(from: u64, to: u64, wake: u32, move_most: u32, expected: Option<u32>) -> Result<u64> {
+    if to % 4 != 0 || to >= cairn_abi::layout::PERSONALITY {
+        return Err(EINVAL);
+    }
+    let process = process();
+    let mut futexes = process.futexes.lock();
+    if let Some(expected) = expected {
+        if user::read::<u32>(from)? != expected {
+            return Err(EAGAIN);
+        }
+    }
+    let woken = futexes.wake(from, wake, u32::MAX);
+    let moved = futexes.requeue(from, to, move_most);
+    drop(futexes);
+    unpark(&woken);
+    Ok(woken.len() as u64 + moved as u64)
+}
+
+fn wake_with_operation(
+    first: u64,
+    second: u64,
+    count: u32,
+    second_count: u32,
+    encoded: u32,
+) -> Result<u64> {
+    if second % 4 != 0 {
+        return Err(EINVAL);
+    }
+    let mut old: u32 = user::read(second)?;
+    let wake_second = loop {
+        let (new, wake) = wake_op(encoded, old).ok_or(ENOSYS)?;
+        let found = user::compare_exchange(second, old, new).map_err(|_| EFAULT)?;
+        if found == old {
+            break wake;
+        }
+        old = found;
+    };
+    let mut woken = wake(first, count, u32::MAX);
+    if wake_second {
+        woken += wake(second, second_count, u32::MAX);
+    }
+    Ok(woken as u64)
+}
+
+pub fn set_robust_list(f: &mut Frame) -> Result<u64> {
+    if f.arg(1) != 24 {
+        return Err(EINVAL);
+    }
+    area().robust_list.set((f.arg(0), f.arg(1)));
+    Ok(0)
+}
+
+pub fn get_robust_list(f: &mut Frame) -> Result<u64> {
+    let (head, length) = area().robust_list.get();
+    if f.arg(0) != 0 && f.arg(0) as u32 != area().tid() {
+        return Err(crate::errno::EPERM);
+    }
+    user::write(f.arg(1), &head)?;
+    user::write(f.arg(2), &length)?;
+    Ok(0)
+}
+
+/// A thread ends: the mutexes on its robust list get the mark that their owner died (Documentation/locking/robust-futex-ABI).
+pub fn release_robust_list(head: u64) {
+    if head == 0 {
+        return;
+    }
+    let Ok([first, offset, pending]) = user::read::<[u64; 3]>(head) else {
+        return;
+    };
+    let mut entry = first;
+    for _ in 0..2048 {
+        if entry == head {
+            break;
+        }
+        owner_died(entry, offset);
+        match user::read::<u64>(entry & !1) {
+            Ok(next) => entry = next,
+            Err(_) => break,
+        }
+    }
+    if pending != 0 {
+        owner_died(pending, offset);
+    }
+}
+
+fn owner_died(entry: u64, offset: u64) {
+    const OWNER_DIED: u32 = 0x4000_0000;
+    const WAITERS: u32 = 0x8000_0000;
+    const TID: u32 = 0x3fff_ffff;
+    let word = (entry & !1).wrapping_add(offset);
+    let Ok(old) = user::read::<u32>(word) else {
+        return;
+    };
+    if old & TID == area().tid() {
+        let new = old & WAITERS | OWNER_DIED;
+        if user::compare_exchange(word, old, new).is_ok() && old & WAITERS != 0 {
+            wake(word, 1, u32::MAX);
+        }
+    }
+}

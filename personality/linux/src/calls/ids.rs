@@ -1,0 +1,316 @@
+//! Process and user identities.
+
+use crate::errno::{Result, EINVAL, EPERM, ESRCH};
+use crate::machine::area::{area, process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::proc::{self, Credentials};
+use core::sync::atomic::Ordering;
+
+/// "Leave it".
+const SAME: u32 = u32::MAX;
+
+fn ids(pid: u64) -> Result<[u64; 8]> {
+    Request::new(&[proc::IDS, pid & 0xffff_ffff]).call(linux_slot::PROC)
+}
+
+pub fn own_group() -> Result<u64> {
+    ids(0).map(|w| w[2])
+}
+
+pub fn getpid(_: &mut Frame) -> Result<u64> {
+    Ok(process().pid() as u64)
+}
+
+pub fn gettid(_: &mut Frame) -> Result<u64> {
+    Ok(area().tid() as u64)
+}
+
+pub fn getppid(_: &mut Frame) -> Result<u64> {
+    let parent = ids(0)?[1];
+    // Known until the next poke, which `proc` sends when the parent ends.
+    process().ppid.store(parent as u32, Ordering::Relaxed);
+    Ok(parent)
+}
+
+pub fn getuid(_: &mut Frame) -> Result<u64> {
+    Ok(process().uid.load(Ordering::Relaxed) as u64)
+}
+
+pub fn geteuid(_: &mut Frame) -> Result<u64> {
+    Ok(process().euid.load(Ordering::Relaxed) as u64)
+}
+
+pub fn getgid(_: &mut Frame) -> Result<u64> {
+    Ok(process().gid.load(Ordering::Relaxed) as u64)
+}
+
+pub fn getegid(_: &mut Frame) -> Result<u64> {
+    Ok(process().egid.load(Ordering::Relaxed) as u64)
+}
+
+pub fn getpgid(f: &mut Frame) -> Result<u64> {
+    if (f.arg(0) as i32) < 0 {
+        return Err(ESRCH);
+    }
+    ids(f.arg(0)).map(|w| w[2])
+}
+
+pub fn getpgrp(_: &mut Frame) -> Result<u64> {
+    own_group()
+}
+
+pub fn getsid(f: &mut Frame) -> Result<u64> {
+    if (f.arg(0) as i32) < 0 {
+        return Err(ESRCH);
+    }
+    ids(f.arg(0)).map(|w| w[3])
+}
+
+pub fn setpgid(f: &mut Frame) -> Result<u64> {
+    let (pid, group) = (f.arg(0) as i32, f.arg(1) as i32);
+    if group < 0 {
+        return Err(EINVAL);
+    }
+    if pid < 0 {
+        return Err(ESRCH);
+    }
+    Request::new(&[proc::SETPGID, pid as u64, group as u64])
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}
+
+pub fn setsid(_: &mut Frame) -> Result<u64> {
+    Request::new(&[proc::SETSID])
+        .call(linux_slot::PROC)
+        .map(|w| w[0])
+}
+
+pub fn credentials() -> Result<Credentials> {
+    let mut creds = Credentials::default();
+    Request::new(&[proc::GETCREDS])
+        .input_value(&mut creds)
+        .call(linux_slot::PROC)?;
+    Ok(creds)
+}
+
+/// Keep what the quick calls answer.
+pub fn remember(creds: &Credentials) {
+    let process = process();
+    process.uid.store(creds.ruid, Ordering::Relaxed);
+    process.euid.store(creds.euid, Ordering::Relaxed);
+    process.gid.store(creds.rgid, Ordering::Relaxed);
+    process.egid.store(creds.egid, Ordering::Relaxed);
+}
+
+fn set_credentials(creds: &Credentials) -> Result<u64> {
+    Request::new(&[proc::SETCREDS])
+        .out(user::bytes_of(creds))
+        .call(linux_slot::PROC)?;
+    remember(creds);
+    Ok(0)
+}
+
+pub fn getresuid(f: &mut Frame) -> Result<u64> {
+    let c = credentials()?;
+    user::write(f.arg(0), &c.ruid)?;
+    user::write(f.arg(1), &c.euid)?;
+    user::write(f.arg(2), &c.suid)?;
+    Ok(0)
+}
+
+pub fn getresgid(f: &mut Frame) -> Result<u64> {
+    let c = credentials()?;
+    user::write(f.arg(0), &c.rgid)?;
+    user::write(f.arg(1), &c.egid)?;
+    user::write(f.arg(2), &c.sgid)?;
+    Ok(0)
+}
+
+/// An id among three may be set to any of them; root may set any.
+fn allowed(new: u32, now: [u32; 3], privileged: bool) -> bool {
+    new == SAME || privileged || now.contains(&new)
+}
+
+fn pick(new: u32, old: u32) -> u32 {
+    if new == SAME {
+        old
+    } else {
+        new
+    }
+}
+
+pub fn setresuid(f: &mut Frame) -> Result<u64> {
+    let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
+    let mut c = credentials()?;
+    let now = [c.ruid, c.euid, c.suid];
+    if ![r, e, s].iter().all(|id| allowed(*id, now, c.euid == 0)) {
+        return Err(EPERM);
+    }
+    (c.ruid, c.euid, c.suid) = (pick(r, c.ruid), pick(e, c.euid), pick(s, c.suid));
+    set_credentials(&c)
+}
+
+pub fn setresgid(f: &mut Frame) -> Result<u64> {
+    let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
+    let mut c = credentials()?;
+    let now = [c.rgid, c.egid, c.sgid];
+    if ![r, e, s].iter().all(|id| allowed(*id, now, c.euid == 0)) {
+        return Err(EPERM);
+    }
+    (c.rgid, c.egid, c.sgid) = (pick(r, c.rgid), pick(e, c.egid), pick(s, c.sgid));
+    set_credentials(&c)
+}
+
+pub fn setreuid(f: &mut Frame) -> Result<u64> {
+    let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
+    let mut c = credentials()?;
+    let root = c.euid == 0;
+    let real = allowed(r, [c.ruid, c.euid, c.euid], root);
+    if !real || !allowed(e, [c.ruid, c.euid, c.suid], root) {
+        return Err(EPERM);
+    }
+    let old_real = c.ruid;
+    (c.ruid, c.euid) = (pick(r, c.ruid), pick(e, c.euid));
+    if r != SAME || (e != SAME && c.euid != old_real) {
+        c.suid = c.euid;
+    }
+    set_credentials(&c)
+}
+
+pub fn setregid(f: &mut Frame) -> Result<u64> {
+    let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
+    let mut c = credentials()?;
+    let root = c.euid == 0;
+    let real = allowed(r, [c.rgid, c.egid, c.egid], root);
+    if !real || !allowed(e, [c.rgid, c.egid, c.sgid], root) {
+        return Err(EPERM);
+    }
+    let old_real = c.rgid;
+    (c.rgid, c.egid) = (pick(r, c.rgid), pick(e, c.egid));
+    if r != SAME || (e != SAME && c.egid != old_real) {
+        c.sgid = c.egid;
+    }
+    set_credentials(&c)
+}
+
+pub fn setuid(f: &mut Frame) -> Result<u64> {
+    let id = f.arg(0) as u32;
+    let mut c = credentials()?;
+    if id == SAME {
+        return Err(EINVAL);
+    }
+    if c.euid == 0 {
+        (c.ruid, c.euid, c.suid) = (id, id, id);
+    } else if id == c.ruid || id == c.suid {
+        c.euid = id;
+    } else {
+        return Err(EPERM);
+    }
+    set_credentials(&c)
+}
+
+pub fn setgid(f: &mut Frame) -> Result<u64> {
+    let id = f.arg(0) as u32;
+    let mut c = credentials()?;
+    if id == SAME {
+        return Err(EINVAL);
+    }
+    if c.euid == 0 {
+        (c.rgid, c.egid, c.sgid) = (id, id, id);
+    } else if id == c.rgid || id == c.sgid {
+        c.egid = id;
+    } else {
+        return Err(EPERM);
+    }
+    set_credentials(&c)
+}
+
+/// The file-system ids follow the effective ones; the answer is the old value, whatever was asked for.
+pub fn setfsuid(f: &mut Frame) -> Result<u64> {
+    geteuid(f)
+}
+
+pub fn setfsgid(f: &mut Frame) -> Result<u64> {
+    getegid(f)
+}
+
+pub fn getgroups(f: &mut Frame) -> Result<u64> {
+    let size = f.arg(0) as i32;
+    let c = credentials()?;
+    let count = (c.group_count as usize).min(c.groups.len());
+    if size < 0 {
+        return Err(EINVAL);
+    }
+    if size > 0 {
+        if (size as usize) < count {
+            return Err(EINVAL);
+        }
+        for (i, group) in c.groups[..count].iter().enumerate() {
+            user::write(f.arg(1).wrapping_add(4 * i as u64), group)?;
+        }
+    }
+    Ok(count as u64)
+}
+
+pub fn setgroups(f: &mut Frame) -> Result<u64> {
+    let count = f.arg(0) as u32 as usize;
+    let mut c = credentials()?;
+    if c.euid != 0 {
+        return Err(EPERM);
+    }
+    if count > c.groups.len() {
+        return Err(EINVAL);
+    }
+    for i in 0..count {
+        c.groups[i] = user::read(f.arg(1).wrapping_add(4 * i as u64))?;
+    }
+    c.group_count = count as u32;
+    set_credentials(&c)
+}
+
+/// capget: everything for root, nothing for others (version 3 of the interface: two words of each set).
+pub fn capget(f: &mut Frame) -> Result<u64> {
+    const VERSION: u32 = 0x2008_0522;
+    const ALL: u64 = (1 << 41) - 1;
+    let [version, _pid] = user::read::<[u32; 2]>(f.arg(0))?;
+    if version != VERSION {
+        user::write(f.arg(0), &VERSION)?;
+        return if f.arg(1) == 0 { Ok(0) } else { Err(EINVAL) };
+    }
+    if f.arg(1) == 0 {
+        return Ok(0);
+    }
+    let set = if process().euid.load(Ordering::Relaxed) == 0 {
+        ALL
+    } else {
+        0
+    };
+    let (low, high) = (set as u32, (set >> 32) as u32);
+    user::write(f.arg(1), &[low, low, 0, high, high, 0])?;
+    Ok(0)
+}
+
+/// capset: root's set cannot be cut down; what changes nothing is accepted.
+pub fn capset(_: &mut Frame) -> Result<u64> {
+    if process().euid.load(Ordering::Relaxed) == 0 {
+        Ok(0)
+    } else {
+        Err(EPERM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_become_whom() {
+        assert!(allowed(SAME, [1, 2, 3], false));
+        assert!(allowed(3, [1, 2, 3], false));
+        assert!(!allowed(4, [1, 2, 3], false));
+        assert!(allowed(4, [1, 2, 3], true));
+        assert_eq!((pick(SAME, 5), pick(6, 5)), (5, 6));
+    }
+}

@@ -1,0 +1,246 @@
+//! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
+
+use crate::descriptors::{number, OpenFile};
+use crate::errno::{Errno, Result, EBADF, EFAULT, EINVAL, EIO, EPIPE};
+use crate::event;
+use crate::machine::area::{process, Frame};
+use crate::machine::request::{Request, Vector};
+use crate::machine::user::{self, UserRange};
+use crate::signal::calls::broken_pipe;
+use alloc::sync::Arc;
+use cairn_idl::fs::{self, POSITION};
+
+/// Most bytes that one call moves, as on Linux.
+const MOST: u64 = 0x7fff_f000;
+
+pub fn file(argument: u64) -> Result<Arc<OpenFile>> {
+    process().state().files.get(number(argument)?)
+}
+
+/// A file for reading and writing, not one opened by O_PATH.
+pub fn usable(argument: u64) -> Result<Arc<OpenFile>> {
+    let file = file(argument)?;
+    if file.path_only {
+        return Err(EBADF);
+    }
+    Ok(file)
+}
+
+/// A vanished server is an input error, not a bad descriptor.
+fn gone(error: Errno) -> Errno {
+    if error == EBADF {
+        EIO
+    } else {
+        error
+    }
+}
+
+pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
+    if let Some(object) = &file.object {
+        return event::read(object, range);
+    }
+    Request::new(&[fs::READ, offset, flags])
+        .input_user(range)
+        .wait(file.slot())
+        .map(|w| w[0])
+}
+
+pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let result = Request::new(&[fs::WRITE, offset, flags])
+        .out_user(range)
+        .wait(file.slot());
+    written(result)
+}
+
+fn written(result: Result<[u64; 8]>) -> Result<u64> {
+    match result {
+        Err(EPIPE) => {
+            broken_pipe();
+            Err(EPIPE)
+        }
+        other => other.map(|w| w[0]),
+    }
+}
+
+fn buffer(f: &Frame) -> Result<UserRange> {
+    user::range(f.arg(1), f.arg(2).min(MOST))
+}
+
+pub fn read(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    read_at(&file, buffer(f)?, POSITION, 0)
+}
+
+pub fn write(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    write_at(&file, buffer(f)?, POSITION, 0)
+}
+
+fn offset(argument: u64) -> Result<u64> {
+    if (argument as i64) < 0 {
+        Err(EINVAL)
+    } else {
+        Ok(argument)
+    }
+}
+
+pub fn pread(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    read_at(&file, buffer(f)?, offset(f.arg(3))?, 0)
+}
+
+pub fn pwrite(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    write_at(&file, buffer(f)?, offset(f.arg(3))?, 0)
+}
+
+/// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
+fn vector(address: u64, count: u64) -> Result<Vector> {
+    if count > 1024 {
+        return Err(EINVAL);
+    }
+    let mut vector = Vector::new();
+    let mut room = MOST;
+    for i in 0..count {
+        let [base, len] = user::read::<[u64; 2]>(address.wrapping_add(16 * i))?;
+        if len > i64::MAX as u64 {
+            return Err(EINVAL);
+        }
+        let range = user::range(base, len).map_err(|_| EFAULT)?.first(room);
+        if !vector.push(range) {
+            break;
+        }
+        room -= range.len();
+    }
+    Ok(vector)
+}
+
+fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    let vector = vector(f.arg(1), f.arg(2))?;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    Request::new(&[fs::READ, at, flags])
+        .input_vector(&vector)
+        .wait(file.slot())
+        .map(|w| w[0])
+}
+
+fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    let vector = vector(f.arg(1), f.arg(2))?;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let request = Request::new(&[fs::WRITE, at, flags]).out_vector(&vector);
+    written(request.wait(file.slot()))
+}
+
+pub fn readv(f: &mut Frame) -> Result<u64> {
+    read_vector(f, POSITION, 0)
+}
+
+pub fn writev(f: &mut Frame) -> Result<u64> {
+    write_vector(f, POSITION, 0)
+}
+
+pub fn preadv(f: &mut Frame) -> Result<u64> {
+    read_vector(f, offset(f.arg(3))?, 0)
+}
+
+pub fn pwritev(f: &mut Frame) -> Result<u64> {
+    write_vector(f, offset(f.arg(3))?, 0)
+}
+
+/// The offset of preadv2 and pwritev2: −1 is the position.
+fn offset_or_position(argument: u64) -> Result<u64> {
+    if argument == u64::MAX {
+        Ok(POSITION)
+    } else {
+        offset(argument)
+    }
+}
+
+pub fn preadv2(f: &mut Frame) -> Result<u64> {
+    read_vector(f, offset_or_position(f.arg(3))?, f.arg(5))
+}
+
+pub fn pwritev2(f: &mut Frame) -> Result<u64> {
+    write_vector(f, offset_or_position(f.arg(3))?, f.arg(5))
+}
+
+pub fn lseek(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    if file.object.is_some() {
+        return Err(crate::errno::ESPIPE);
+    }
+    let whence = f.arg(2) & 0xffff_ffff;
+    if whence > 4 {
+        return Err(EINVAL);
+    }
+    Request::new(&[fs::SEEK, f.arg(1), whence])
+        .call(file.slot())
+        .map(|w| w[0])
+}
+
+pub fn ftruncate(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    if (f.arg(1) as i64) < 0 || file.object.is_some() {
+        return Err(EINVAL);
+    }
+    Request::new(&[fs::TRUNCATE, f.arg(1)])
+        .call(file.slot())
+        .map_err(gone)
+        .map(|_| 0)
+}
+
+pub fn fallocate(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    let (offset, length) = (f.arg(2) as i64, f.arg(3) as i64);
+    if offset < 0 || length <= 0 || file.object.is_some() {
+        return Err(EINVAL);
+    }
+    Request::new(&[fs::ALLOCATE, f.arg(1), f.arg(2), f.arg(3)])
+        .call(file.slot())
+        .map(|_| 0)
+}
+
+fn sync_file(argument: u64, data_only: u64) -> Result<u64> {
+    let file = usable(argument)?;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    Request::new(&[fs::SYNC, data_only])
+        .wait(file.slot())
+        .map(|_| 0)
+}
+
+pub fn fsync(f: &mut Frame) -> Result<u64> {
+    sync_file(f.arg(0), 0)
+}
+
+pub fn fdatasync(f: &mut Frame) -> Result<u64> {
+    sync_file(f.arg(0), 1)
+}
+
+/// sync and syncfs: every manager writes through on its own terms; the root's is asked.
+pub fn sync(_: &mut Frame) -> Result<u64> {
+    let start = crate::path::start(crate::path::AT_FDCWD, b"/")?;
+    let _ = Request::new(&[fs::SYNC, 0]).wait(start.slot);
+    Ok(0)
+}
+
+pub fn syncfs(f: &mut Frame) -> Result<u64> {
+    file(f.arg(0))?;
+    sync(f)
+}
+
+/// Advice that needs no action.
+pub fn advise(f: &mut Frame) -> Result<u64> {
+    usable(f.arg(0))?;
+    Ok(0)
+}

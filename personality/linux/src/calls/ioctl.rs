@@ -1,0 +1,113 @@
+//! ioctl(2): the request tells how much memory goes which way; the server behind the descriptor does the rest.
+
+use super::descriptors::set_nonblocking;
+use super::io::usable;
+use crate::descriptors::{number, OpenFile};
+use crate::errno::{Result, ENOTTY};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserRange};
+use crate::path::make_room;
+use alloc::sync::Arc;
+use cairn_idl::fs::{self, o};
+
+const FIONCLEX: u64 = 0x5450;
+const FIOCLEX: u64 = 0x5451;
+const FIONBIO: u64 = 0x5421;
+const FIOASYNC: u64 = 0x5452;
+const TIOCGPTPEER: u64 = 0x5441;
+
+/// Bytes that the server reads, bytes that it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sizes(u64, u64);
+
+/// Old requests carry no size; newer ones have it in bits 16..30, the direction in 30..32.
+fn sizes(request: u64) -> Sizes {
+    match request {
+        0x5401 | 0x5405 => Sizes(0, 36),                  // TCGETS
+        0x5402..=0x5404 => Sizes(36, 0),                  // TCSETS, TCSETSW, TCSETSF
+        0x540f | 0x5411 | 0x5415 | 0x541b => Sizes(0, 4), // TIOCGPGRP, TIOCOUTQ, TIOCMGET, FIONREAD
+        0x5410 | 0x5416..=0x5418 => Sizes(4, 0),          // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
+        0x5412 => Sizes(1, 0),                            // TIOCSTI
+        0x5413 => Sizes(0, 8),                            // TIOCGWINSZ
+        0x5414 => Sizes(8, 0),                            // TIOCSWINSZ
+        0x5419 | 0x5424 => Sizes(0, 4),                   // TIOCGSOFTCAR, TIOCGETD
+        0x541a | 0x5423 => Sizes(4, 0),
+        0x5429 => Sizes(0, 4), // TIOCGSID
+        0x4b33 => Sizes(0, 1), // KDGKBTYPE
+        0x4b3b => Sizes(0, 4), // KDGETMODE
+        0x1260 => Sizes(0, 8), // BLKGETSIZE
+        0x1268 => Sizes(0, 4), // BLKSSZGET
+        request if request > 0xffff => {
+            let size = request >> 16 & 0x3fff;
+            let (out, input) = (request >> 30 & 1, request >> 31 & 1);
+            Sizes(out * size, input * size)
+        }
+        _ => Sizes(0, 0),
+    }
+}
+
+pub fn ioctl(f: &mut Frame) -> Result<u64> {
+    let (fd, request, argument) = (f.arg(0), f.arg(1) & 0xffff_ffff, f.arg(2));
+    let file = usable(fd)?;
+    match request {
+        FIOCLEX | FIONCLEX => {
+            let on = request == FIOCLEX;
+            process().state().files.set_close_on_exec(number(fd)?, on)?;
+            return Ok(0);
+        }
+        FIONBIO => {
+            let on: u32 = user::read(argument)?;
+            return set_nonblocking(fd, on != 0);
+        }
+        FIOASYNC => return Ok(0),
+        _ => {}
+    }
+    if file.object.is_some() {
+        return Err(ENOTTY);
+    }
+    if request == TIOCGPTPEER {
+        return open_peer(&file, argument);
+    }
+    let Sizes(out, input) = sizes(request);
+    let part = |size: u64| match size {
+        0 => Ok(UserRange::EMPTY),
+        size => user::range(argument, size),
+    };
+    let mut message = Request::new(&[fs::IOCTL, request, argument]);
+    if out != 0 {
+        message = message.out_user(part(out)?);
+    }
+    if input != 0 {
+        message = message.input_user(part(input)?);
+    }
+    message.wait(file.slot()).map(|w| w[0])
+}
+
+/// The other side of a pseudo-terminal comes as a portal.
+fn open_peer(file: &OpenFile, flags: u64) -> Result<u64> {
+    make_room()?;
+    let words = Request::new(&[fs::IOCTL, TIOCGPTPEER, flags & !o::CLOEXEC]).call(file.slot())?;
+    let peer = OpenFile::portal(words[7] as u32, fs::kind::TERMINAL, fs::s::IFCHR | 0o620);
+    let cloexec = flags & o::CLOEXEC != 0;
+    process()
+        .state()
+        .files
+        .insert(Arc::new(peer), cloexec, 0)
+        .map(u64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_requests() {
+        assert_eq!(sizes(0x5401), Sizes(0, 36));
+        assert_eq!(sizes(0x5414), Sizes(8, 0));
+        assert_eq!(sizes(0x8004_5430), Sizes(0, 4), "TIOCGPTN");
+        assert_eq!(sizes(0x4004_5431), Sizes(4, 0), "TIOCSPTLCK");
+        assert_eq!(sizes(0x802c_542a), Sizes(0, 44), "TCGETS2");
+        assert_eq!(sizes(0x540e), Sizes(0, 0), "TIOCSCTTY takes a word");
+    }
+}

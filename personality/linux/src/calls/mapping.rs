@@ -1,0 +1,249 @@
+//! mmap and its family, brk. `vm` does the work; files give memory objects.
+
+use super::io::usable;
+use crate::errno::{Result, EACCES, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
+use crate::machine::area::{process, Frame};
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::memory::{self, advice, flags, prot};
+use crate::path::make_room;
+use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_TOP, PAGE, PERSONALITY};
+use cairn_idl::{fs, vm};
+use core::sync::atomic::Ordering;
+
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_GROWSDOWN: u64 = 0x100;
+const MAP_NORESERVE: u64 = 0x4000;
+const MAP_POPULATE: u64 = 0x8000;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+/// A range of the program: page-aligned, below the personality.
+fn own_range(address: u64, length: u64) -> Result<u64> {
+    let length = memory::pages_up(length)?;
+    if address % PAGE != 0 {
+        return Err(EINVAL);
+    }
+    match address.checked_add(length) {
+        Some(end) if end <= LINUX_TOP => Ok(length),
+        _ => Err(ENOMEM),
+    }
+}
+
+/// Ranges for calls that Linux answers with EINVAL for wild addresses.
+fn old_range(address: u64, length: u64) -> Result<u64> {
+    own_range(address, length).map_err(|_| EINVAL)
+}
+
+fn vm_flags(given: u64) -> Result<u64> {
+    let mut wanted = match given & 15 {
+        MAP_SHARED | MAP_SHARED_VALIDATE => flags::SHARED,
+        MAP_PRIVATE => 0,
+        _ => return Err(EINVAL),
+    };
+    for (linux, ours) in [
+        (MAP_FIXED, flags::FIXED),
+        (MAP_FIXED_NOREPLACE, flags::FIXED_NOREPLACE),
+        (MAP_POPULATE, flags::POPULATE),
+        (MAP_NORESERVE, flags::NO_RESERVE),
+    ] {
+        if given & linux != 0 {
+            wanted |= ours;
+        }
+    }
+    if wanted & flags::FIXED_NOREPLACE != 0 {
+        wanted &= !flags::FIXED;
+    }
+    Ok(wanted)
+}
+
+pub fn mmap(f: &mut Frame) -> Result<u64> {
+    let (address, length, protection) = (f.arg(0), f.arg(1), f.arg(2) & 7);
+    let (given, offset) = (f.arg(3), f.arg(5));
+    if length == 0 || offset % PAGE != 0 {
+        return Err(EINVAL);
+    }
+    let length = memory::pages_up(length)?;
+    let wanted = vm_flags(given)?;
+    let fixed = wanted & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
+    let hint = if fixed {
+        own_range(address, length)?;
+        if address < LINUX_LOW {
+            return Err(crate::errno::EPERM);
+        }
+        address
+    } else {
+        // A hint that cannot be had is no hint.
+        let page = address & !(PAGE - 1);
+        if own_range(page, length).is_ok() && page >= LINUX_LOW {
+            page
+        } else {
+            0
+        }
+    };
+    if given & MAP_ANONYMOUS != 0 {
+        // Linux grows such mappings by faults; all of it is there from the start here.
+        let _ = given & MAP_GROWSDOWN;
+        return memory::map(hint, length, protection, wanted);
+    }
+    map_file(f.arg(4), hint, length, protection, wanted, offset)
+}
+
+fn map_file(
+    fd: u64,
+    address: u64,
+    length: u64,
+    protection: u64,
+    wanted: u64,
+    offset: u64,
+) -> Result<u64> {
+    let file = usable(fd)?;
+    if file.object.is_some() {
+        return Err(ENODEV);
+    }
+    offset.checked_add(length).ok_or(EOVERFLOW)?;
+    make_room()?;
+    let flags_now = Request::new(&[fs::GETFLAGS]).call(file.slot())?[0];
+    let access = flags_now & fs::o::ACCMODE;
+    let shared = wanted & flags::SHARED != 0;
+    let writable = shared && protection & prot::WRITE != 0;
+    if access == fs::o::WRONLY || writable && access != fs::o::RDWR {
+        return Err(EACCES);
+    }
+    let words = [fs::MMAP, offset, length, writable as u64];
+    let words = Request::new(&words).call(file.slot())?;
+    let object = words[7] as u32;
+    let result = memory::map_object(object, address, length, protection, wanted, offset);
+    gate::close(object);
+    result
+}
+
+pub fn munmap(f: &mut Frame) -> Result<u64> {
+    if f.arg(1) == 0 {
+        return Err(EINVAL);
+    }
+    let length = old_range(f.arg(0), f.arg(1))?;
+    memory::unmap(f.arg(0), length).map(|()| 0)
+}
+
+pub fn mprotect(f: &mut Frame) -> Result<u64> {
+    if f.arg(2) & !0x0300_000f != 0 {
+        return Err(EINVAL);
+    }
+    let length = own_range(f.arg(0), f.arg(1))?;
+    if length == 0 {
+        return Ok(0);
+    }
+    memory::protect(f.arg(0), length, f.arg(2) & 7).map(|()| 0)
+}
+
+pub fn mremap(f: &mut Frame) -> Result<u64> {
+    const MAYMOVE: u64 = 1;
+    const FIXED: u64 = 2;
+    let (old, old_length, new_length, flags, new) =
+        (f.arg(0), f.arg(1), f.arg(2), f.arg(3), f.arg(4));
+    if flags & !(MAYMOVE | FIXED) != 0 || flags & (MAYMOVE | FIXED) == FIXED || new_length == 0 {
+        return Err(EINVAL);
+    }
+    let old_length = old_range(old, old_length)?;
+    let new_length = memory::pages_up(new_length)?;
+    if flags & FIXED != 0 {
+        old_range(new, new_length)?;
+    }
+    memory::remap(old, old_length, new_length, flags, new)
+}
+
+pub fn madvise(f: &mut Frame) -> Result<u64> {
+    const DONTNEED: u64 = 4;
+    const FREE: u64 = 8;
+    const REMOVE: u64 = 9;
+    const KNOWN_HINTS: [u64; 18] = [
+        0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 25,
+    ];
+    let (address, what) = (f.arg(0), f.arg(2) & 0xffff_ffff);
+    let length = old_range(address, f.arg(1))?;
+    if length == 0 {
+        return Ok(0);
+    }
+    match what {
+        DONTNEED | FREE => memory::advise(address, length, advice::DONT_NEED)?,
+        REMOVE => memory::advise(address, length, advice::REMOVE)?,
+        advice::POPULATE_READ | advice::POPULATE_WRITE => memory::advise(address, length, what)?,
+        hint if KNOWN_HINTS.contains(&hint) => {}
+        _ => return Err(EINVAL),
+    }
+    Ok(0)
+}
+
+pub fn msync(f: &mut Frame) -> Result<u64> {
+    // Objects are their file's own frames: there is nothing to write back to.
+    if f.arg(2) & !7 != 0 || f.arg(2) & 5 == 5 {
+        return Err(EINVAL);
+    }
+    own_range(f.arg(0), f.arg(1)).map(|_| 0)
+}
+
+pub fn mincore(f: &mut Frame) -> Result<u64> {
+    let length = own_range(f.arg(0), f.arg(1))?;
+    let range = user::range(f.arg(2), length / PAGE)?;
+    Request::new(&[vm::RESIDENT, f.arg(0), length])
+        .input_user(range)
+        .call(linux_slot::VM)
+        .map(|_| 0)
+}
+
+/// Memory is never paged out: locking it has nothing to do but check.
+pub fn mlock(f: &mut Frame) -> Result<u64> {
+    own_range(f.arg(0) & !(PAGE - 1), f.arg(1)).map(|_| 0)
+}
+
+pub fn mlockall(_: &mut Frame) -> Result<u64> {
+    Ok(0)
+}
+
+/// brk where the quick call does not do: asking, shrinking, beyond the reserve.
+pub fn brk(f: &mut Frame) -> Result<u64> {
+    let process = process();
+    let wanted = f.arg(0);
+    let (start, now, max) = (
+        process.brk_start.load(Ordering::Relaxed),
+        process.brk_now.load(Ordering::Relaxed),
+        process.brk_max.load(Ordering::Relaxed),
+    );
+    if wanted < start || wanted > max {
+        return Ok(now);
+    }
+    process.brk_now.store(wanted, Ordering::Relaxed);
+    if wanted < now {
+        let first = wanted.next_multiple_of(PAGE);
+        let last = now.next_multiple_of(PAGE);
+        if last > first {
+            memory::advise(first, last - first, advice::DONT_NEED)?;
+        }
+        // The rest of the last page must read as zero when the break grows again.
+        let end = first.min(now);
+        if end > wanted {
+            let _ = user::fill(wanted, 0, end - wanted);
+        }
+    }
+    Ok(wanted)
+}
+
+pub fn arch_prctl(f: &mut Frame) -> Result<u64> {
+    const SET_FS: u64 = 0x1002;
+    const GET_FS: u64 = 0x1003;
+    match f.arg(0) {
+        SET_FS if f.arg(1) >= PERSONALITY => Err(crate::errno::EPERM),
+        SET_FS => {
+            crate::machine::area::set_fs_base(f.arg(1));
+            Ok(0)
+        }
+        GET_FS => user::write(f.arg(1), &crate::machine::area::fs_base()).map(|()| 0),
+        // GS is the personality's.
+        _ => Err(EINVAL),
+    }
+}

@@ -1,0 +1,277 @@
+//! Calls that make, change and remove names.
+
+use crate::errno::{Errno, Result, EINVAL, ENOENT};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserString};
+use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD, REDIRECT};
+use crate::prefix::Own;
+use alloc::vec::Vec;
+use cairn_idl::fs::{self, at};
+
+fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
+    let name = UserString::read(name)?;
+    walk(dirfd, name.as_bytes(), |start, answer| {
+        send(Request::new(words).out(&start.rest), start.slot, answer)
+    })
+    .map(|_| 0)
+}
+
+fn with_umask(mode: u64) -> u64 {
+    mode & !(process().state().umask as u64)
+}
+
+pub fn mkdir(f: &mut Frame) -> Result<u64> {
+    one(
+        AT_FDCWD,
+        f.arg(0),
+        &[fs::MKDIR, with_umask(f.arg(1) & 0o7777)],
+    )
+}
+
+pub fn mkdirat(f: &mut Frame) -> Result<u64> {
+    one(
+        f.arg(0) as i32,
+        f.arg(1),
+        &[fs::MKDIR, with_umask(f.arg(2) & 0o7777)],
+    )
+}
+
+fn make_node(dirfd: i32, name: u64, mode: u64, device: u64) -> Result<u64> {
+    let mode = mode & 0xffff;
+    // No type means a regular file.
+    let mode = if mode & 0o170000 == 0 {
+        mode | 0o100000
+    } else {
+        mode
+    };
+    one(
+        dirfd,
+        name,
+        &[fs::MKNOD, with_umask(mode), device & 0xffff_ffff],
+    )
+}
+
+pub fn mknod(f: &mut Frame) -> Result<u64> {
+    make_node(AT_FDCWD, f.arg(0), f.arg(1), f.arg(2))
+}
+
+pub fn mknodat(f: &mut Frame) -> Result<u64> {
+    make_node(f.arg(0) as i32, f.arg(1), f.arg(2), f.arg(3))
+}
+
+pub fn unlink(f: &mut Frame) -> Result<u64> {
+    one(AT_FDCWD, f.arg(0), &[fs::UNLINK, 0])
+}
+
+pub fn rmdir(f: &mut Frame) -> Result<u64> {
+    one(AT_FDCWD, f.arg(0), &[fs::UNLINK, at::REMOVEDIR])
+}
+
+pub fn unlinkat(f: &mut Frame) -> Result<u64> {
+    if f.arg(2) & !at::REMOVEDIR != 0 {
+        return Err(EINVAL);
+    }
+    one(f.arg(0) as i32, f.arg(1), &[fs::UNLINK, f.arg(2)])
+}
+
+/// An operation on two names, which may lie with two managers.
+fn two(words: &[u64; 2], old: (i32, &[u8]), new: (i32, &[u8])) -> Result<u64> {
+    walk_two(old, new, |a: &Start, b: &Start, answer: &mut Answer| {
+        let mut names: Vec<u8> = Vec::with_capacity(a.rest.len() + b.rest.len() + 1);
+        names.extend_from_slice(&a.rest);
+        names.push(0);
+        names.extend_from_slice(&b.rest);
+        let mut request = Request::new(words).out(&names);
+        if a.slot != b.slot {
+            request = request.pass(b.slot);
+        }
+        let (result, words) = answer.receive(request).call_words(a.slot);
+        if result == Err(REDIRECT) {
+            answer.filled(words[1]);
+        }
+        result
+            .map(|()| words)
+            .map_err(|error: Errno| (error, words[2]))
+    })
+    .map(|_| 0)
+}
+
+fn rename_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
+    if flags & !7 != 0 {
+        return Err(EINVAL);
+    }
+    let (from, to) = (UserString::read(old.1)?, UserString::read(new.1)?);
+    two(
+        &[fs::RENAME, flags],
+        (old.0, from.as_bytes()),
+        (new.0, to.as_bytes()),
+    )
+}
+
+pub fn rename(f: &mut Frame) -> Result<u64> {
+    rename_names((AT_FDCWD, f.arg(0)), (AT_FDCWD, f.arg(1)), 0)
+}
+
+pub fn renameat(f: &mut Frame) -> Result<u64> {
+    rename_names((f.arg(0) as i32, f.arg(1)), (f.arg(2) as i32, f.arg(3)), 0)
+}
+
+pub fn renameat2(f: &mut Frame) -> Result<u64> {
+    rename_names(
+        (f.arg(0) as i32, f.arg(1)),
+        (f.arg(2) as i32, f.arg(3)),
+        f.arg(4),
+    )
+}
+
+fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
+    if flags & !(at::SYMLINK_FOLLOW | at::EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let (from, to) = (UserString::read(old.1)?, UserString::read(new.1)?);
+    if from.as_bytes().is_empty() {
+        if flags & at::EMPTY_PATH == 0 {
+            return Err(ENOENT);
+        }
+        return link_open_file(old.0, (new.0, to.as_bytes()));
+    }
+    two(
+        &[fs::LINK, flags & at::SYMLINK_FOLLOW],
+        (old.0, from.as_bytes()),
+        (new.0, to.as_bytes()),
+    )
+}
+
+/// linkat with AT_EMPTY_PATH: a name for an open file, through its `/dev/fd` name.
+fn link_open_file(fd: i32, new: (i32, &[u8])) -> Result<u64> {
+    let mut line = crate::text::Line::new();
+    line.text("/proc/self/fd/").signed(fd as i64);
+    two(
+        &[fs::LINK, at::SYMLINK_FOLLOW],
+        (AT_FDCWD, line.bytes()),
+        new,
+    )
+}
+
+pub fn link(f: &mut Frame) -> Result<u64> {
+    link_names((AT_FDCWD, f.arg(0)), (AT_FDCWD, f.arg(1)), 0)
+}
+
+pub fn linkat(f: &mut Frame) -> Result<u64> {
+    link_names(
+        (f.arg(0) as i32, f.arg(1)),
+        (f.arg(2) as i32, f.arg(3)),
+        f.arg(4),
+    )
+}
+
+fn make_symlink(target: u64, dirfd: i32, name: u64) -> Result<u64> {
+    let (target, name) = (UserString::read(target)?, UserString::read(name)?);
+    if target.as_bytes().is_empty() {
+        return Err(ENOENT);
+    }
+    walk(dirfd, name.as_bytes(), |start, answer| {
+        let mut names: Vec<u8> = target.as_bytes().to_vec();
+        names.push(0);
+        names.extend_from_slice(&start.rest);
+        send(Request::new(&[fs::SYMLINK]).out(&names), start.slot, answer)
+    })
+    .map(|_| 0)
+}
+
+pub fn symlink(f: &mut Frame) -> Result<u64> {
+    make_symlink(f.arg(0), AT_FDCWD, f.arg(1))
+}
+
+pub fn symlinkat(f: &mut Frame) -> Result<u64> {
+    make_symlink(f.arg(0), f.arg(1) as i32, f.arg(2))
+}
+
+pub fn readlink(f: &mut Frame) -> Result<u64> {
+    read_link(AT_FDCWD, f.arg(0), f.arg(1), f.arg(2))
+}
+
+pub fn readlinkat(f: &mut Frame) -> Result<u64> {
+    read_link(f.arg(0) as i32, f.arg(1), f.arg(2), f.arg(3))
+}
+
+fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
+    let size = size as i32;
+    if size <= 0 {
+        return Err(EINVAL);
+    }
+    let give = |bytes: &[u8]| {
+        let count = bytes.len().min(size as usize);
+        user::write_bytes(buffer, &bytes[..count]).map(|()| count as u64)
+    };
+    let name = UserString::read(name)?;
+    if name.as_bytes().is_empty() && dirfd != AT_FDCWD {
+        // The link that O_PATH|O_NOFOLLOW opened.
+        let file = super::io::file(dirfd as u64)?;
+        let mut answer = Answer::new();
+        let words = send(
+            Request::new(&[fs::READLINK]).out(b""),
+            file.slot(),
+            &mut answer,
+        )?;
+        answer.filled(words[0]);
+        return give(answer.as_bytes());
+    }
+    match crate::prefix::own(name.as_bytes(), process().pid()) {
+        Some(Own::Exe) => return give(&process().state().exe.clone()),
+        Some(Own::Cwd(b"")) => {
+            let cwd = process().state().cwd.clone().ok_or(ENOENT)?;
+            return give(&path::path_of(&cwd)?);
+        }
+        Some(Own::Descriptor(fd, b""))
+            if name.as_bytes().starts_with(b"/proc/")
+                || name.as_bytes().starts_with(b"/dev/fd/") =>
+        {
+            return give(&descriptor_name(fd)?);
+        }
+        _ => {}
+    }
+    let mut answer_copy = path::Answer::new();
+    walk(dirfd, name.as_bytes(), |start, answer| {
+        let words = send(
+            Request::new(&[fs::READLINK]).out(&start.rest),
+            start.slot,
+            answer,
+        )?;
+        answer.filled(words[0]);
+        answer_copy.set(answer.as_bytes());
+        Ok(words)
+    })?;
+    give(answer_copy.as_bytes())
+}
+
+/// What /proc/self/fd/N points at.
+fn descriptor_name(fd: u32) -> Result<Vec<u8>> {
+    let file = process().state().files.get(fd).map_err(|_| ENOENT)?;
+    let mut line = crate::text::Line::new();
+    if let Some(object) = &file.object {
+        line.text("anon_inode:[").text(object.name()).text("]");
+        return Ok(line.bytes().to_vec());
+    }
+    match path::path_of(&file) {
+        Ok(path) => Ok(path),
+        Err(_) => {
+            let stat = super::status::stat_handle(&file)?;
+            let kind = if stat.mode & fs::s::IFMT == fs::s::IFSOCK {
+                "socket"
+            } else {
+                "pipe"
+            };
+            line.text(kind).text(":[").number(stat.ino).text("]");
+            Ok(line.bytes().to_vec())
+        }
+    }
+}
+
+pub fn truncate(f: &mut Frame) -> Result<u64> {
+    if (f.arg(1) as i64) < 0 {
+        return Err(EINVAL);
+    }
+    one(AT_FDCWD, f.arg(0), &[fs::TRUNCATE, f.arg(1)])
+}

@@ -1,0 +1,164 @@
+//! Opening: open, openat, creat, and what other calls open for themselves.
+
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserString};
+use crate::path::{self, make_room, Answer, Start, AT_FDCWD};
+use crate::prefix::Own;
+use alloc::sync::Arc;
+use cairn_idl::fs::{self, kind, o, s};
+use core::sync::atomic::Ordering;
+
+pub fn open(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(0))?;
+    open_descriptor(AT_FDCWD, name.as_bytes(), f.arg(1), f.arg(2))
+}
+
+pub fn creat(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(0))?;
+    let flags = o::CREAT | o::WRONLY | o::TRUNC;
+    open_descriptor(AT_FDCWD, name.as_bytes(), flags, f.arg(1))
+}
+
+pub fn openat(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(1))?;
+    open_descriptor(f.arg(0) as i32, name.as_bytes(), f.arg(2), f.arg(3))
+}
+
+/// openat2 with no restrictions on resolution.
+pub fn openat2(f: &mut Frame) -> Result<u64> {
+    if f.arg(3) < 24 {
+        return Err(EINVAL);
+    }
+    let [flags, mode, resolve] = user::read::<[u64; 3]>(f.arg(2))?;
+    if resolve != 0 {
+        return Err(ENOSYS);
+    }
+    let name = UserString::read(f.arg(1))?;
+    open_descriptor(f.arg(0) as i32, name.as_bytes(), flags, mode)
+}
+
+fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64> {
+    let flags = flags & 0xffff_ffff;
+    process().state().files.check_room()?;
+    if let Some(Own::Descriptors) = crate::prefix::own(name, process().pid()) {
+        return super::directories::open_list(flags);
+    }
+    let file = open_file(dirfd, name, flags, mode)?;
+    let cloexec = flags & o::CLOEXEC != 0;
+    let fd = process().state().files.insert(Arc::new(file), cloexec, 0)?;
+    Ok(fd as u64)
+}
+
+/// Open a name; the flags are open(2)'s.
+pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
+    make_room()?;
+    let (umask, exe) = {
+        let state = process().state();
+        let exe = name.starts_with(b"/proc/")
+            && crate::prefix::own(name, process().pid()) == Some(Own::Exe);
+        (state.umask, exe.then(|| state.exe.clone()))
+    };
+    let mode = mode & 0o7777 & !(umask as u64);
+    let name = exe.as_deref().unwrap_or(name);
+    let sent = flags & !o::CLOEXEC;
+    let words = path::walk(dirfd, name, |start, answer| {
+        if let Some(file) = start.own_file() {
+            if file.object.is_some() {
+                return Err(ENOSYS);
+            }
+        }
+        open_at(start, sent, mode, answer)
+    })?;
+    let mut file = OpenFile::portal(words[7] as u32, words[2], words[1] as u32);
+    file.path_only = flags & o::PATH != 0;
+    Ok(file)
+}
+
+fn open_at(start: &Start, flags: u64, mode: u64, answer: &mut Answer) -> Result<[u64; 8]> {
+    let request = Request::new(&[fs::OPEN, flags, mode]).out(&start.rest);
+    path::send_wait(request, start.slot, answer)
+}
+
+/// A directory to stand in.
+pub fn open_directory(dirfd: i32, name: &[u8]) -> Result<OpenFile> {
+    let file = open_file(dirfd, name, o::PATH | o::DIRECTORY, 0)?;
+    if file.mode & s::IFMT != s::IFDIR && !file.is(kind::DIRECTORY) {
+        return Err(ENOTDIR);
+    }
+    Ok(file)
+}
+
+pub fn umask(f: &mut Frame) -> Result<u64> {
+    let new = f.arg(0) as u32 & 0o777;
+    let old = core::mem::replace(&mut process().state().umask, new);
+    Ok(old as u64)
+}
+
+pub fn chdir(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(0))?;
+    change_directory(AT_FDCWD, name.as_bytes())
+}
+
+/// Step into a directory: it must be searchable.
+fn change_directory(dirfd: i32, name: &[u8]) -> Result<u64> {
+    let file = open_directory(dirfd, name)?;
+    super::attributes::check_search(&file)?;
+    let old = process().state().cwd.replace(Arc::new(file));
+    drop(old);
+    Ok(0)
+}
+
+pub fn fchdir(f: &mut Frame) -> Result<u64> {
+    let fd = crate::descriptors::number(f.arg(0))?;
+    let file = process().state().files.get(fd)?;
+    if file.mode & s::IFMT != s::IFDIR {
+        return Err(ENOTDIR);
+    }
+    super::attributes::check_search(&file)?;
+    let old = process().state().cwd.replace(file);
+    drop(old);
+    Ok(0)
+}
+
+pub fn getcwd(f: &mut Frame) -> Result<u64> {
+    let (buffer, size) = (f.arg(0), f.arg(1));
+    let (cwd, root) = {
+        let state = process().state();
+        (state.cwd.clone(), state.root.clone())
+    };
+    let mut name = match cwd {
+        Some(cwd) => path::path_of(&cwd)?,
+        None => b"/".to_vec(),
+    };
+    if !root.is_empty() && name.starts_with(&root) {
+        name.drain(..root.len());
+        if name.is_empty() {
+            name.push(b'/');
+        }
+    }
+    name.push(0);
+    if size < name.len() as u64 {
+        return Err(crate::errno::ERANGE);
+    }
+    user::write_bytes(buffer, &name).map_err(|_| EFAULT)?;
+    Ok(name.len() as u64)
+}
+
+/// chroot for those who may: names are confined by text from now on (the working directory stays where it is).
+pub fn chroot(f: &mut Frame) -> Result<u64> {
+    let name = UserString::read(f.arg(0))?;
+    let process = process();
+    let file = open_directory(AT_FDCWD, name.as_bytes())?;
+    if process.euid.load(Ordering::Relaxed) != 0 {
+        return Err(crate::errno::EPERM);
+    }
+    let mut root = path::path_of(&file)?;
+    if root == b"/" {
+        root.clear();
+    }
+    process.state().root = root;
+    Ok(0)
+}

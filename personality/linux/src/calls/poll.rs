@@ -1,0 +1,476 @@
+//! poll, ppoll, select, pselect6, and the waiting that epoll shares with them.
+//!
+//! One descriptor: the server itself waits (POLL with w2 = 1). Several: each server is asked; if none is ready each gets this thread's own portal (POLL_NOTIFY), and the thread
+//! waits at its own channel. A late pulse of an earlier wait only makes this one look once more.
+
+use super::epoll::open_interests;
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EBADF, EINVAL, ETIMEDOUT, RESTART, RESTART_NO_HANDLER};
+use crate::event::Object;
+use crate::machine::area::{area, process, Frame};
+use crate::machine::gate;
+use crate::machine::request::{without_handler, Request};
+use crate::machine::user;
+use crate::path::make_room;
+use crate::signal::calls::{begin_mask, end_mask};
+use crate::signal::deliver;
+use crate::time;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::{current, receive, AUTO};
+use cairn_abi::{rights, Error};
+use cairn_idl::fs::{self, kind, poll};
+use core::sync::atomic::Ordering;
+
+/// Something to look at, and what was found.
+pub struct Watched {
+    pub file: Option<Arc<OpenFile>>,
+    pub mask: u64,
+    pub ready: u64,
+}
+
+const ALWAYS: u64 = poll::ERR | poll::HUP;
+const READY: u64 = poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM;
+
+/// Readiness of what the personality serves itself, and when to look again.
+fn own_ready(object: &Object, mask: u64, depth: u32) -> (u64, Option<u64>) {
+    let readable = mask & (poll::IN | poll::RDNORM);
+    match object {
+        Object::Timer(timer) => {
+            let timer = *timer.lock();
+            let expired = timer.next != 0 && timer.next <= time::now();
+            (
+                if expired { readable } else { 0 },
+                Some(timer.next).filter(|at| *at != 0),
+            )
+        }
+        Object::Signals(signals) => {
+            let waiting =
+                area().signals.borrow().queue.bits() | process().pending.load(Ordering::Relaxed);
+            let some = waiting & signals.mask.load(Ordering::Relaxed) != 0;
+            (if some { readable } else { 0 }, None)
+        }
+        Object::Epoll(set) if depth < 4 => {
+            let mut next = None;
+            for (interest, file) in open_interests(set) {
+                let (ready, at) = look(&file, interest.events, depth + 1);
+                if ready & (interest.events | ALWAYS) != 0 {
+                    return (readable, None);
+                }
+                next = earlier(next, at);
+            }
+            (0, next)
+        }
+        _ => (0, None),
+    }
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Ready bits of one file now.
+fn look(file: &OpenFile, mask: u64, depth: u32) -> (u64, Option<u64>) {
+    if let Some(object) = &file.object {
+        return own_ready(object, mask, depth);
+    }
+    if file.is(kind::ALWAYS_READY) {
+        return (mask & READY, None);
+    }
+    match Request::new(&[fs::POLL, mask, 0]).call(file.slot()) {
+        Ok(words) => (words[0], None),
+        Err(EBADF) => (poll::NVAL, None),
+        Err(_) => (poll::ERR, None),
+    }
+}
+
+fn look_at_all(watched: &mut [Watched]) -> (usize, Option<u64>) {
+    let mut count = 0;
+    let mut next = None;
+    for one in watched.iter_mut() {
+        if let Some(file) = &one.file {
+            let (ready, at) = look(file, one.mask, 0);
+            one.ready = ready & (one.mask | ALWAYS | poll::NVAL);
+            next = earlier(next, at);
+        }
+        count += usize::from(one.ready != 0);
+    }
+    (count, next)
+}
+
+/// Wait until something is ready, the deadline (0 = do not wait), or a signal: how many are ready.
+pub fn wait(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+    let files = || watched.iter().filter(|w| w.file.is_some());
+    let server_waits = files().count() == 1
+        && watched.iter().all(|w| w.ready == 0)
+        && files().all(|w| {
+            w.file
+                .as_ref()
+                .is_some_and(|f| f.object.is_none() && !f.is(kind::ALWAYS_READY))
+        });
+    if server_waits && deadline != Some(0) {
+        return wait_for_one(watched, deadline);
+    }
+    // Files of the personality that signals make ready need the signals taken first.
+    if watched.iter().any(|w| {
+        w.file
+            .as_ref()
+            .is_some_and(|f| matches!(f.object, Some(Object::Signals(_))))
+    }) {
+        deliver::take_all();
+        area().mark();
+    }
+    let (count, next) = look_at_all(watched);
+    if count != 0 || deadline == Some(0) {
+        return Ok(count);
+    }
+    wait_for_several(watched, deadline, next)
+}
+
+fn wait_for_one(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+    for one in watched.iter_mut() {
+        let Some(file) = &one.file else { continue };
+        let words = [fs::POLL, one.mask, 1];
+        match Request::new(&words).wait_until(file.slot(), deadline) {
+            Ok(words) => one.ready = words[0] & (one.mask | ALWAYS),
+            Err(ETIMEDOUT) => return Ok(0),
+            Err(RESTART) => return Err(RESTART),
+            Err(_) => one.ready = poll::ERR,
+        }
+        return Ok(usize::from(one.ready != 0));
+    }
+    Ok(0)
+}
+
+/// This thread's channel and a portal to it, made at the first need.
+fn channel() -> Result<(u32, u32)> {
+    let area = area();
+    let (receiver, portal) = area.poll_channel.get();
+    if receiver != 0 {
+        return Ok((receiver, portal));
+    }
+    make_room()?;
+    let words =
+        gate::service(linux_slot::CURRENT, current::CHANNEL_CREATE, &[]).map_err(gate::errno_of)?;
+    let receiver = words[0] as u32;
+    let wish = [0, rights::DEFAULT as u64, AUTO];
+    match gate::service(receiver, receive::MAKE_PORTAL, &wish) {
+        Ok(words) => {
+            area.poll_channel.set((receiver, words[0] as u32));
+            Ok((receiver, words[0] as u32))
+        }
+        Err(error) => {
+            gate::close(receiver);
+            Err(gate::errno_of(error))
+        }
+    }
+}
+
+fn wait_for_several(
+    watched: &mut [Watched],
+    deadline: Option<u64>,
+    mut next: Option<u64>,
+) -> Result<usize> {
+    let (receiver, portal) = channel()?;
+    let cookie = area().tid() as u64;
+    loop {
+        let mut registered = 0;
+        let mut ready = 0;
+        for one in watched.iter_mut() {
+            registered += 1;
+            let Some(file) = &one.file else { continue };
+            register(file, one.mask, cookie, portal, &mut one.ready, 0);
+            one.ready &= one.mask | ALWAYS | poll::NVAL;
+            ready += usize::from(one.ready != 0);
+        }
+        let result = if ready != 0 {
+            Ok(())
+        } else {
+            pause(receiver, earlier(deadline, next))
+        };
+        for one in watched[..registered].iter() {
+            if let Some(file) = &one.file {
+                cancel(file, cookie, 0);
+            }
+        }
+        if ready == 0 {
+            result?;
+        }
+        let (count, at) = look_at_all(watched);
+        if count != 0 {
+            return Ok(count);
+        }
+        next = at;
+        if deadline.is_some_and(|at| at <= time::now()) {
+            return Ok(0);
+        }
+    }
+}
+
+fn register(file: &OpenFile, mask: u64, cookie: u64, portal: u32, ready: &mut u64, depth: u32) {
+    match &file.object {
+        Some(Object::Epoll(set)) if depth < 4 => {
+            for (interest, file) in open_interests(set) {
+                let mut inner = 0;
+                register(
+                    &file,
+                    interest.events,
+                    cookie,
+                    portal,
+                    &mut inner,
+                    depth + 1,
+                );
+                if inner & (interest.events | ALWAYS) != 0 {
+                    *ready |= mask & poll::IN;
+                }
+            }
+        }
+        Some(_) => {}
+        None if file.is(kind::ALWAYS_READY) => *ready |= mask & READY,
+        None => {
+            let request = Request::new(&[fs::POLL_NOTIFY, mask, cookie]).pass(portal);
+            *ready = match request.call(file.slot()) {
+                Ok(words) => words[0],
+                Err(EBADF) => poll::NVAL,
+                Err(_) => poll::ERR,
+            };
+        }
+    }
+}
+
+fn cancel(file: &OpenFile, cookie: u64, depth: u32) {
+    match &file.object {
+        Some(Object::Epoll(set)) if depth < 4 => {
+            for (_, file) in open_interests(set) {
+                cancel(&file, cookie, depth + 1);
+            }
+        }
+        Some(_) => {}
+        None if file.is(kind::ALWAYS_READY) => {}
+        None => {
+            let _ = Request::new(&[fs::POLL_CANCEL, cookie]).call(file.slot());
+        }
+    }
+}
+
+/// Wait at the own channel for a pulse, the deadline, or a signal.
+fn pause(receiver: u32, deadline: Option<u64>) -> Result<()> {
+    if let Some(at) = deadline {
+        gate::deadline(at);
+    }
+    match gate::service_interruptible(receiver, receive::RECEIVE, &[]) {
+        Err(Error::Interrupted) if deliver::pending() => Err(RESTART),
+        _ => Ok(()),
+    }
+}
+
+/// Sleep without descriptors.
+fn sleep(deadline: Option<u64>) -> Result<usize> {
+    loop {
+        if let Some(at) = deadline {
+            if at == 0 || at <= time::now() {
+                return Ok(0);
+            }
+            gate::deadline(at);
+        }
+        let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+        if result == Err(Error::Interrupted) && deliver::pending() {
+            return Err(RESTART);
+        }
+    }
+}
+
+fn wait_or_sleep(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+    if watched.iter().all(|w| w.file.is_none() && w.ready == 0) {
+        sleep(deadline)
+    } else {
+        wait(watched, deadline)
+    }
+    .map_err(without_handler)
+}
+
+/// Milliseconds as poll has them: negative waits for ever, 0 not at all.
+pub fn deadline_ms(timeout: i32) -> Option<u64> {
+    match timeout {
+        0 => Some(0),
+        t if t < 0 => None,
+        t => Some(time::deadline_after(t as u64 * 1_000_000)),
+    }
+}
+
+fn deadline_ns(ns: u64) -> Option<u64> {
+    Some(if ns == 0 { 0 } else { time::deadline_after(ns) })
+}
+
+fn do_poll(array: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
+    if count > process().state().files.limit as u64 {
+        return Err(EINVAL);
+    }
+    user::range(array, count * 8)?;
+    let mut watched = Vec::with_capacity(count as usize);
+    for i in 0..count {
+        let [fd, events] = user::read::<[u32; 2]>(array + 8 * i)?;
+        let file = match u32::try_from(fd as i32) {
+            Ok(fd) => process().state().files.get(fd),
+            Err(_) => {
+                watched.push(Watched {
+                    file: None,
+                    mask: 0,
+                    ready: 0,
+                });
+                continue;
+            }
+        };
+        watched.push(Watched {
+            mask: events as u64 & 0xffff,
+            ready: if file.is_err() { poll::NVAL } else { 0 },
+            file: file.ok(),
+        });
+    }
+    let bad = watched.iter().any(|w| w.ready != 0);
+    let result = wait_or_sleep(&mut watched, if bad { Some(0) } else { deadline });
+    let count = result?;
+    for (i, one) in watched.iter().enumerate() {
+        user::write(array + 8 * i as u64 + 6, &(one.ready as u16))?;
+    }
+    Ok(count as u64)
+}
+
+pub fn poll(f: &mut Frame) -> Result<u64> {
+    do_poll(
+        f.arg(0),
+        f.arg(1) & 0xffff_ffff,
+        deadline_ms(f.arg(2) as i32),
+    )
+}
+
+pub fn ppoll(f: &mut Frame) -> Result<u64> {
+    let timeout = f.arg(2);
+    let deadline = match timeout {
+        0 => None,
+        _ => deadline_ns(time::read_timespec(timeout)?),
+    };
+    let begun = begin_mask(f.arg(3), f.arg(4))?;
+    let result = do_poll(f.arg(0), f.arg(1) & 0xffff_ffff, deadline);
+    write_left(timeout, deadline, &result)?;
+    end_mask(begun, result)
+}
+
+/// Linux writes back what is left of the time.
+fn write_left(timeout: u64, deadline: Option<u64>, result: &Result<u64>) -> Result<()> {
+    if let (Some(at), false) = (deadline, matches!(result, Err(RESTART_NO_HANDLER))) {
+        if at != 0 {
+            // A read-only timespec is no error.
+            let _ = time::write_timespec(timeout, at.saturating_sub(time::now()));
+        }
+    }
+    Ok(())
+}
+
+const SETS: [(u64, u64); 3] = [
+    (
+        poll::IN | poll::RDNORM | poll::HUP | poll::ERR,
+        poll::IN | poll::RDNORM,
+    ),
+    (
+        poll::OUT | poll::WRNORM | poll::ERR,
+        poll::OUT | poll::WRNORM,
+    ),
+    (poll::PRI, poll::PRI),
+];
+
+fn do_select(count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
+    let count = count as i32;
+    if count < 0 {
+        return Err(EINVAL);
+    }
+    let count = (count as u32).min(process().state().files.limit);
+    let words = count.div_ceil(64) as usize;
+    let mut bits: [Vec<u64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+    for (set, address) in bits.iter_mut().zip(sets) {
+        set.resize(words, 0);
+        for (i, word) in set.iter_mut().enumerate() {
+            if address != 0 {
+                *word = user::read(address.wrapping_add(8 * i as u64))?;
+            }
+        }
+    }
+    let mut watched = Vec::new();
+    let mut numbers = Vec::new();
+    for fd in 0..count {
+        let wanted = |set: &Vec<u64>| set[fd as usize / 64] >> (fd % 64) & 1 != 0;
+        let mask = (0..3)
+            .filter(|i| wanted(&bits[*i]))
+            .fold(0, |mask, i| mask | SETS[i].1);
+        if mask != 0 {
+            let file = process().state().files.get(fd)?;
+            watched.push(Watched {
+                file: Some(file),
+                mask,
+                ready: 0,
+            });
+            numbers.push(fd);
+        }
+    }
+    wait_or_sleep(&mut watched, deadline)?;
+    let mut total = 0;
+    let mut results: [Vec<u64>; 3] = core::array::from_fn(|_| alloc::vec![0; words]);
+    for (fd, one) in numbers.iter().zip(&watched) {
+        for i in 0..3 {
+            let bit = 1 << (fd % 64);
+            let at = *fd as usize / 64;
+            if bits[i][at] & bit != 0 && one.ready & SETS[i].0 != 0 {
+                results[i][at] |= bit;
+                total += 1;
+            }
+        }
+    }
+    for (set, address) in results.iter().zip(sets) {
+        if address != 0 {
+            for (i, word) in set.iter().enumerate() {
+                user::write(address.wrapping_add(8 * i as u64), word)?;
+            }
+        }
+    }
+    Ok(total)
+}
+
+pub fn select(f: &mut Frame) -> Result<u64> {
+    let timeout = f.arg(4);
+    let deadline = match timeout {
+        0 => None,
+        _ => deadline_ns(time::read_timeval(timeout)?),
+    };
+    let result = do_select(f.arg(0), [f.arg(1), f.arg(2), f.arg(3)], deadline);
+    if let (Some(at), true) = (deadline, result.is_ok() && timeout != 0) {
+        let left = if at == 0 {
+            0
+        } else {
+            at.saturating_sub(time::now())
+        };
+        let _ = time::write_timeval(timeout, left);
+    }
+    result
+}
+
+pub fn pselect6(f: &mut Frame) -> Result<u64> {
+    let timeout = f.arg(4);
+    let deadline = match timeout {
+        0 => None,
+        _ => deadline_ns(time::read_timespec(timeout)?),
+    };
+    let begun = match f.arg(5) {
+        0 => false,
+        pair => {
+            let [mask, size] = user::read::<[u64; 2]>(pair)?;
+            begin_mask(mask, size)?
+        }
+    };
+    let result = do_select(f.arg(0), [f.arg(1), f.arg(2), f.arg(3)], deadline);
+    write_left(timeout, deadline, &result)?;
+    end_mask(begun, result)
+}

@@ -1,0 +1,77 @@
+//! prctl(2).
+
+use crate::errno::{Result, EINVAL, EPERM};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::proc;
+
+const SET_PDEATHSIG: u64 = 1;
+const GET_PDEATHSIG: u64 = 2;
+const GET_DUMPABLE: u64 = 3;
+const SET_DUMPABLE: u64 = 4;
+const GET_KEEPCAPS: u64 = 7;
+const SET_KEEPCAPS: u64 = 8;
+const SET_NAME: u64 = 15;
+const GET_NAME: u64 = 16;
+const GET_SECCOMP: u64 = 21;
+const CAPBSET_READ: u64 = 23;
+const SET_TIMERSLACK: u64 = 29;
+const GET_TIMERSLACK: u64 = 30;
+const SET_CHILD_SUBREAPER: u64 = 36;
+const GET_CHILD_SUBREAPER: u64 = 37;
+const SET_NO_NEW_PRIVS: u64 = 38;
+const GET_NO_NEW_PRIVS: u64 = 39;
+const LAST_CAPABILITY: u64 = 40;
+
+fn ask(option: u64, argument: u64) -> Result<u64> {
+    Request::new(&[proc::PRCTL, option, argument])
+        .call(linux_slot::PROC)
+        .map(|w| w[0])
+}
+
+pub fn prctl(f: &mut Frame) -> Result<u64> {
+    let (option, argument) = (f.arg(0) & 0xffff_ffff, f.arg(1));
+    match option {
+        SET_NAME => set_name(argument),
+        GET_NAME => {
+            let name = process().state().name;
+            user::write_bytes(argument, &name).map(|()| 0)
+        }
+        SET_PDEATHSIG if argument > 64 => Err(EINVAL),
+        SET_PDEATHSIG | SET_CHILD_SUBREAPER => ask(option, argument),
+        GET_PDEATHSIG | GET_CHILD_SUBREAPER => {
+            let value = ask(option, 0)? as u32;
+            user::write(argument, &value).map(|()| 0)
+        }
+        GET_DUMPABLE => Ok(process().state().dumpable as u64),
+        SET_DUMPABLE if argument <= 1 => {
+            process().state().dumpable = argument as u32;
+            Ok(0)
+        }
+        GET_KEEPCAPS | GET_SECCOMP => Ok(0),
+        SET_KEEPCAPS if argument == 0 => Ok(0),
+        SET_KEEPCAPS if argument == 1 => Err(EPERM),
+        CAPBSET_READ if argument <= LAST_CAPABILITY => Ok(1),
+        SET_TIMERSLACK => Ok(0),
+        GET_TIMERSLACK => Ok(50_000),
+        SET_NO_NEW_PRIVS if argument == 1 => {
+            process().state().no_new_privileges = true;
+            Ok(0)
+        }
+        GET_NO_NEW_PRIVS => Ok(process().state().no_new_privileges as u64),
+        _ => Err(EINVAL),
+    }
+}
+
+fn set_name(address: u64) -> Result<u64> {
+    let mut name = [0; 16];
+    let length = user::string_length(address, 4096, EINVAL)?.min(15) as usize;
+    user::read_bytes(address, &mut name[..length])?;
+    process().state().name = name;
+    Request::new(&[proc::PRCTL, SET_NAME])
+        .out(&name)
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}

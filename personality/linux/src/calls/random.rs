@@ -1,0 +1,92 @@
+//! Random bytes: from the processor where it has RDRAND, else from the manager of /dev/urandom.
+
+use super::open::open_file;
+use crate::errno::{Result, EINVAL};
+use crate::machine::area::{self, Frame};
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::path::AT_FDCWD;
+use cairn_idl::fs::{self, o};
+
+/// Fill from RDRAND. False if the processor has none, or none to give.
+fn from_processor(into: &mut [u8]) -> bool {
+    if !area::has_random() {
+        return false;
+    }
+    for chunk in into.chunks_mut(8) {
+        // Ten tries are what Intel advises.
+        let Some(word) = (0..10).find_map(|_| area::random_word()) else {
+            return false;
+        };
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+    true
+}
+
+fn fill(into: &mut [u8]) -> Result<()> {
+    if from_processor(into) {
+        return Ok(());
+    }
+    let file = open_file(AT_FDCWD, b"/dev/urandom", o::RDONLY, 0)?;
+    let mut done = 0;
+    while done < into.len() {
+        let words = [fs::READ, fs::POSITION, 0];
+        let got = Request::new(&words)
+            .input(&mut into[done..])
+            .call(file.slot())?[0] as usize;
+        if got == 0 {
+            return Err(crate::errno::EIO);
+        }
+        done += got;
+    }
+    Ok(())
+}
+
+/// For AT_RANDOM. Without any source the time stamp counter must do: better a weak stack guard than no program.
+pub fn bytes16() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    if fill(&mut bytes).is_err() {
+        let mut state = area::timestamp();
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&mix(&mut state).to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+pub fn getrandom(f: &mut Frame) -> Result<u64> {
+    if f.arg(2) & !7 != 0 || f.arg(2) & 6 == 6 {
+        return Err(EINVAL);
+    }
+    let range = user::range(f.arg(0), f.arg(1).min(0x1ff_ffff))?;
+    let mut buffer = [0; 256];
+    let mut done = 0;
+    while done < range.len() {
+        let count = (range.len() - done).min(256) as usize;
+        fill(&mut buffer[..count])?;
+        user::write_bytes(range.base() + done, &buffer[..count])?;
+        done += count as u64;
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitmix_is_the_published_sequence() {
+        let mut state = 1234567;
+        assert_eq!(mix(&mut state), 6457827717110365317);
+        assert_eq!(mix(&mut state), 3203168211198807973);
+    }
+}

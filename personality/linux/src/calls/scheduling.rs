@@ -1,0 +1,245 @@
+//! Scheduling, priorities, processors, resource limits and use.
+
+use crate::errno::{Result, EINVAL, EPERM, ESRCH};
+use crate::machine::area::{area, process, Frame};
+use crate::machine::fpu::system_page;
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::proc;
+
+pub fn sched_yield(_: &mut Frame) -> Result<u64> {
+    gate::yield_core();
+    Ok(0)
+}
+
+fn check_pid(pid: u64) -> Result<()> {
+    if (pid as i32) < 0 {
+        Err(EINVAL)
+    } else {
+        Ok(())
+    }
+}
+
+/// Does the process or thread exist?
+fn exists(pid: u64) -> Result<()> {
+    check_pid(pid)?;
+    let pid = pid & 0xffff_ffff;
+    if pid == 0 || pid == process().pid() as u64 || pid == area().tid() as u64 {
+        return Ok(());
+    }
+    Request::new(&[proc::IDS, pid])
+        .call(linux_slot::PROC)
+        .map(|_| ())
+        .map_err(|_| ESRCH)
+}
+
+pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
+    exists(f.arg(0))?;
+    let cores = system_page().cores.clamp(1, 64);
+    let mask = if cores == 64 { !0 } else { (1u64 << cores) - 1 };
+    if f.arg(1) < 8 || f.arg(1) % 8 != 0 {
+        return Err(EINVAL);
+    }
+    user::write(f.arg(2), &mask)?;
+    Ok(8)
+}
+
+/// Threads run on any processor; a wish for fewer is checked and otherwise has no effect.
+pub fn sched_setaffinity(f: &mut Frame) -> Result<u64> {
+    exists(f.arg(0))?;
+    let mut bytes = [0; 8];
+    let size = f.arg(1).min(8) as usize;
+    user::read_bytes(f.arg(2), &mut bytes[..size])?;
+    let cores = system_page().cores.clamp(1, 64);
+    let mask = u64::from_le_bytes(bytes);
+    if mask.trailing_zeros() as u64 >= cores {
+        return Err(EINVAL);
+    }
+    Ok(0)
+}
+
+pub fn getcpu(f: &mut Frame) -> Result<u64> {
+    for address in [f.arg(0), f.arg(1)] {
+        if address != 0 {
+            user::write(address, &0u32)?;
+        }
+    }
+    Ok(0)
+}
+
+fn set_policy(pid: u64, policy: u64, priority: u32) -> Result<u64> {
+    check_pid(pid)?;
+    let range = match policy & 0xffff {
+        0 | 3 | 5 => 0..=0,
+        1 | 2 => 1..=99,
+        _ => return Err(EINVAL),
+    };
+    if !range.contains(&priority) {
+        return Err(EINVAL);
+    }
+    let words = [
+        proc::SETSCHEDULER,
+        policy & 0xffff,
+        priority as u64,
+        pid & 0xffff_ffff,
+    ];
+    Request::new(&words).call(linux_slot::PROC).map(|_| 0)
+}
+
+/// → policy, priority.
+fn policy(pid: u64) -> Result<(u64, u32)> {
+    check_pid(pid)?;
+    let words = [proc::GETSCHEDULER, 0, 0, pid & 0xffff_ffff];
+    let words = Request::new(&words).call(linux_slot::PROC)?;
+    Ok((words[0], words[1] as u32))
+}
+
+pub fn sched_setscheduler(f: &mut Frame) -> Result<u64> {
+    let priority = user::read(f.arg(2))?;
+    set_policy(f.arg(0), f.arg(1) & 0xffff_ffff, priority)
+}
+
+pub fn sched_setparam(f: &mut Frame) -> Result<u64> {
+    let priority = user::read(f.arg(1))?;
+    let (policy, _) = policy(f.arg(0))?;
+    set_policy(f.arg(0), policy, priority)
+}
+
+pub fn sched_getscheduler(f: &mut Frame) -> Result<u64> {
+    policy(f.arg(0)).map(|p| p.0)
+}
+
+pub fn sched_getparam(f: &mut Frame) -> Result<u64> {
+    let (_, priority) = policy(f.arg(0))?;
+    user::write(f.arg(1), &priority)?;
+    Ok(0)
+}
+
+pub fn sched_get_priority_max(f: &mut Frame) -> Result<u64> {
+    match f.arg(0) {
+        1 | 2 => Ok(99),
+        0 | 3 | 5 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn sched_get_priority_min(f: &mut Frame) -> Result<u64> {
+    match f.arg(0) {
+        1 | 2 => Ok(1),
+        0 | 3 | 5 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
+    const QUANTUM: u64 = 10_000_000;
+    exists(f.arg(0))?;
+    crate::time::write_timespec(f.arg(1), QUANTUM)?;
+    Ok(0)
+}
+
+pub fn getpriority(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) > 2 {
+        return Err(EINVAL);
+    }
+    Request::new(&[proc::GETPRIORITY, f.arg(0), f.arg(1) & 0xffff_ffff])
+        .call(linux_slot::PROC)
+        .map(|w| w[0])
+}
+
+pub fn setpriority(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) > 2 {
+        return Err(EINVAL);
+    }
+    let nice = (f.arg(2) as i32).clamp(-20, 19) as i64 as u64;
+    Request::new(&[proc::SETPRIORITY, f.arg(0), f.arg(1) & 0xffff_ffff, nice])
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}
+
+const NOFILE: u64 = 7;
+const LIMITS: u64 = 16;
+
+fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
+    if resource >= LIMITS {
+        return Err(EINVAL);
+    }
+    let mut old = [0u64; 2];
+    let words = [proc::PRLIMIT, resource, pid, new.is_some() as u64];
+    let out = new.unwrap_or([0; 2]);
+    if let Some([soft, hard]) = new {
+        // Tables hold what MAX_SLOTS allows.
+        let too_many = resource == NOFILE && hard > 1 << 20;
+        if soft > hard || too_many {
+            return Err(if too_many { EPERM } else { EINVAL });
+        }
+    }
+    let mut request = Request::new(&words).input_value(&mut old);
+    if new.is_some() {
+        request = request.out(user::bytes_of(&out));
+    }
+    request.call(linux_slot::PROC)?;
+    let own = pid == 0 || pid == process().pid() as u64;
+    if let (Some([soft, _]), NOFILE, true) = (new, resource, own) {
+        process().state().files.limit = soft.min(4096) as u32;
+    }
+    Ok(old)
+}
+
+pub fn getrlimit(f: &mut Frame) -> Result<u64> {
+    let old = limit(0, f.arg(0) & 0xffff_ffff, None)?;
+    user::write(f.arg(1), &old)?;
+    Ok(0)
+}
+
+pub fn setrlimit(f: &mut Frame) -> Result<u64> {
+    let new = user::read(f.arg(1))?;
+    limit(0, f.arg(0) & 0xffff_ffff, Some(new))?;
+    Ok(0)
+}
+
+pub fn prlimit64(f: &mut Frame) -> Result<u64> {
+    let new = match f.arg(2) {
+        0 => None,
+        address => Some(user::read(address)?),
+    };
+    let old = limit(f.arg(0) & 0xffff_ffff, f.arg(1) & 0xffff_ffff, new)?;
+    if f.arg(3) != 0 {
+        user::write(f.arg(3), &old)?;
+    }
+    Ok(0)
+}
+
+pub fn getrusage(f: &mut Frame) -> Result<u64> {
+    let who = f.arg(0) as i32 as i64;
+    if !(-1..=1).contains(&who) {
+        return Err(EINVAL);
+    }
+    let range = user::range(f.arg(1), 144)?;
+    Request::new(&[proc::RUSAGE, who as u64])
+        .input_user(range)
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}
+
+/// One memory node: the policy is the default one.
+pub fn get_mempolicy(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) != 0 {
+        user::write(f.arg(0), &0u32)?;
+    }
+    if f.arg(1) != 0 && f.arg(2) != 0 {
+        let bytes = (f.arg(2).min(1 << 16)).div_ceil(64) * 8;
+        user::fill(f.arg(1), 0, bytes)?;
+    }
+    Ok(0)
+}
+
+pub fn set_mempolicy(f: &mut Frame) -> Result<u64> {
+    if f.arg(0) == 0 {
+        Ok(0)
+    } else {
+        Err(EINVAL)
+    }
+}

@@ -1,0 +1,261 @@
+//! stat and its relatives, statfs.
+
+use super::io::file;
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EBADF, EINVAL, ENOENT};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserString};
+use crate::path::{send, walk, Answer, AT_FDCWD};
+use crate::prefix::Own;
+use cairn_idl::fs::{self, at, Stat};
+use core::mem::size_of;
+use core::sync::atomic::Ordering;
+
+const NO_AUTOMOUNT: u64 = 0x800;
+const STATX_SYNC: u64 = 0x6000;
+
+/// The status of an open file.
+pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
+    let mut stat = Stat::default();
+    if let Some(object) = &file.object {
+        stat.mode = 0o600;
+        stat.nlink = 1;
+        stat.blksize = 4096;
+        stat.ino = object.inode();
+        return Ok(stat);
+    }
+    Request::new(&[fs::STAT, 0])
+        .input_value(&mut stat)
+        .call(file.slot())?;
+    Ok(stat)
+}
+
+/// The status of a name, in the answer's first bytes.
+fn stat_name(
+    dirfd: i32,
+    name: &[u8],
+    flags: u64,
+    give: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
+    let follow = flags & at::SYMLINK_NOFOLLOW == 0;
+    if name.starts_with(b"/proc/") || name.starts_with(b"/dev/") {
+        if let Some(result) = stat_own(name, follow, give) {
+            return result;
+        }
+    }
+    walk(dirfd, name, |start, answer| {
+        let words = [fs::STAT, flags & at::SYMLINK_NOFOLLOW];
+        if let Some(file) = start.own_file().filter(|file| file.object.is_some()) {
+            return give(user::bytes_of(&stat_handle(file)?));
+        }
+        send(Request::new(&words).out(&start.rest), start.slot, answer)?;
+        answer.filled(size_of::<Stat>() as u64);
+        give(answer.as_bytes())
+    })
+    .map(|_| 0)
+}
+
+/// Names of this process's own: links (unless followed) and the list of descriptors.
+fn stat_own(
+    name: &[u8],
+    follow: bool,
+    give: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Option<Result<u64>> {
+    let own = crate::prefix::own(name, process().pid())?;
+    let mut stat = Stat {
+        nlink: 1,
+        blksize: 1024,
+        uid: process().euid.load(Ordering::Relaxed),
+        gid: process().egid.load(Ordering::Relaxed),
+        ..Stat::default()
+    };
+    match own {
+        Own::Descriptors if follow || !name.ends_with(b"fd") || name.starts_with(b"/proc") => {
+            stat.mode = fs::s::IFDIR | 0o500;
+            stat.nlink = 2;
+            stat.ino = 2;
+        }
+        Own::Descriptor(fd, b"") if !follow && !name.starts_with(b"/dev/std") => {
+            if process().state().files.get(fd).is_err() {
+                return Some(Err(ENOENT));
+            }
+            stat.mode = fs::s::IFLNK | 0o700;
+            stat.size = 64;
+            stat.ino = 16 + fd as u64;
+        }
+        Own::Exe if follow => {
+            let exe = process().state().exe.clone();
+            return Some(stat_name(AT_FDCWD, &exe, 0, give));
+        }
+        _ => return None,
+    }
+    Some(give(user::bytes_of(&stat)).map(|()| 0))
+}
+
+fn stat_to(dirfd: i32, name: u64, buffer: u64, flags: u64) -> Result<u64> {
+    let name = UserString::read(name)?;
+    if name.as_bytes().is_empty() {
+        if flags & at::EMPTY_PATH == 0 {
+            return Err(ENOENT);
+        }
+        return stat_file(dirfd, buffer);
+    }
+    stat_name(dirfd, name.as_bytes(), flags, &mut |bytes| {
+        user::write_bytes(buffer, bytes)
+    })
+}
+
+/// fstat, and fstatat with an empty name.
+fn stat_file(fd: i32, buffer: u64) -> Result<u64> {
+    if fd == AT_FDCWD {
+        return stat_name(AT_FDCWD, b".", 0, &mut |bytes| {
+            user::write_bytes(buffer, bytes)
+        });
+    }
+    let file = file(fd as u64)?;
+    if file.object.is_some() {
+        user::write(buffer, &stat_handle(&file)?)?;
+        return Ok(0);
+    }
+    Request::new(&[fs::STAT, 0])
+        .input_user(user::range(buffer, size_of::<Stat>() as u64)?)
+        .call(file.slot())
+        .map(|_| 0)
+}
+
+pub fn stat(f: &mut Frame) -> Result<u64> {
+    stat_to(AT_FDCWD, f.arg(0), f.arg(1), 0)
+}
+
+pub fn lstat(f: &mut Frame) -> Result<u64> {
+    stat_to(AT_FDCWD, f.arg(0), f.arg(1), at::SYMLINK_NOFOLLOW)
+}
+
+pub fn fstat(f: &mut Frame) -> Result<u64> {
+    if (f.arg(0) as i32) < 0 {
+        return Err(EBADF);
+    }
+    stat_file(f.arg(0) as i32, f.arg(1))
+}
+
+pub fn newfstatat(f: &mut Frame) -> Result<u64> {
+    let flags = f.arg(3);
+    if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT) != 0 {
+        return Err(EINVAL);
+    }
+    stat_to(f.arg(0) as i32, f.arg(1), f.arg(2), flags)
+}
+
+/// `struct statx` (256 bytes) from `struct stat`: basic statistics; no birth time.
+fn statx_bytes(s: &Stat) -> [u8; 256] {
+    const BASIC: u32 = 0x7ff;
+    let mut b = [0; 256];
+    let mut put = |at: usize, bytes: &[u8]| b[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &BASIC.to_le_bytes());
+    put(4, &(s.blksize as u32).to_le_bytes());
+    put(16, &(s.nlink as u32).to_le_bytes());
+    put(20, &s.uid.to_le_bytes());
+    put(24, &s.gid.to_le_bytes());
+    put(28, &(s.mode as u16).to_le_bytes());
+    put(32, &s.ino.to_le_bytes());
+    put(40, &s.size.to_le_bytes());
+    put(48, &s.blocks.to_le_bytes());
+    for (at, seconds, ns) in [
+        (64, s.atime, s.atime_ns),
+        (96, s.ctime, s.ctime_ns),
+        (112, s.mtime, s.mtime_ns),
+    ] {
+        put(at, &seconds.to_le_bytes());
+        put(at + 8, &(ns as u32).to_le_bytes());
+    }
+    for (at, device) in [(128, s.rdev), (136, s.dev)] {
+        put(at, &major(device).to_le_bytes());
+        put(at + 4, &minor(device).to_le_bytes());
+    }
+    b
+}
+
+fn major(device: u64) -> u32 {
+    (device >> 8) as u32 & 0xfff | (device >> 32) as u32 & !0xfff
+}
+
+fn minor(device: u64) -> u32 {
+    device as u32 & 0xff | (device >> 12) as u32 & !0xff
+}
+
+pub fn statx(f: &mut Frame) -> Result<u64> {
+    let (dirfd, flags, buffer) = (f.arg(0) as i32, f.arg(2) & 0xffff_ffff, f.arg(4));
+    let known = at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | STATX_SYNC;
+    if flags & !known != 0 || flags & STATX_SYNC == STATX_SYNC {
+        return Err(EINVAL);
+    }
+    let mut give = |bytes: &[u8]| {
+        let mut stat = Stat::default();
+        let target = user::bytes_of_mut(&mut stat);
+        let count = bytes.len().min(target.len());
+        target[..count].copy_from_slice(&bytes[..count]);
+        user::write_bytes(buffer, &statx_bytes(&stat))
+    };
+    let name = match f.arg(1) {
+        0 if flags & at::EMPTY_PATH != 0 => UserString::empty(),
+        name => UserString::read(name)?,
+    };
+    match name.as_bytes() {
+        b"" if flags & at::EMPTY_PATH == 0 => Err(ENOENT),
+        b"" if dirfd == AT_FDCWD => stat_name(dirfd, b".", 0, &mut give),
+        b"" => {
+            let stat = stat_handle(&*file(dirfd as u64)?)?;
+            give(user::bytes_of(&stat)).map(|()| 0)
+        }
+        name => stat_name(dirfd, name, flags, &mut give),
+    }
+}
+
+pub fn statfs(f: &mut Frame) -> Result<u64> {
+    let (name, buffer) = (UserString::read(f.arg(0))?, f.arg(1));
+    walk(AT_FDCWD, name.as_bytes(), |start, answer: &mut Answer| {
+        send(
+            Request::new(&[fs::STATFS]).out(&start.rest),
+            start.slot,
+            answer,
+        )?;
+        answer.filled(size_of::<fs::Statfs>() as u64);
+        user::write_bytes(buffer, answer.as_bytes())
+    })
+    .map(|()| 0)
+}
+
+pub fn fstatfs(f: &mut Frame) -> Result<u64> {
+    let file = file(f.arg(0))?;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let range = user::range(f.arg(1), size_of::<fs::Statfs>() as u64)?;
+    Request::new(&[fs::STATFS])
+        .input_user(range)
+        .call(file.slot())
+        .map(|_| 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statx_fields_lie_where_linux_has_them() {
+        let s = Stat {
+            mode: 0o100644,
+            size: 0x1234,
+            rdev: 0x501,
+            mtime: 99,
+            ..Stat::default()
+        };
+        let b = statx_bytes(&s);
+        assert_eq!(&b[28..30], &0o100644u16.to_le_bytes());
+        assert_eq!(&b[40..48], &0x1234u64.to_le_bytes());
+        assert_eq!(b[112], 99);
+        assert_eq!((b[128], b[132]), (5, 1));
+        assert_eq!((major(0x8801), minor(0x8801)), (0x88, 1));
+    }
+}

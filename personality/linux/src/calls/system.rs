@@ -1,0 +1,196 @@
+//! The system as a whole: names, memory, log, power; and things of their own kind.
+
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EINVAL, EPERM};
+use crate::event::{Object, Signals};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::{published, user};
+use crate::time::{self, SECOND};
+use alloc::sync::Arc;
+use alloc::vec;
+use cairn_abi::layout::{linux_slot, PAGE};
+use cairn_idl::fs::o;
+use cairn_idl::{proc, vm};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const RELEASE: &[u8] = b"6.1.0-cairn";
+
+pub fn uname(f: &mut Frame) -> Result<u64> {
+    let mut name = [[0u8; 65]; 6];
+    let mut put = |i: usize, text: &[u8]| {
+        let count = text.len().min(64);
+        name[i][..count].copy_from_slice(&text[..count]);
+    };
+    put(0, b"Linux");
+    put(1, &published::hostname());
+    put(2, RELEASE);
+    put(3, b"#1 SMP Cairn");
+    put(4, b"x86_64");
+    put(5, b"(none)");
+    user::write(f.arg(0), &name)?;
+    Ok(0)
+}
+
+pub fn sethostname(f: &mut Frame) -> Result<u64> {
+    let length = f.arg(1);
+    if length > 64 {
+        return Err(EINVAL);
+    }
+    if process().euid.load(Ordering::Relaxed) != 0 {
+        return Err(EPERM);
+    }
+    let range = user::range(f.arg(0), length)?;
+    Request::new(&[proc::SETHOSTNAME])
+        .out_user(range)
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}
+
+pub fn sysinfo(f: &mut Frame) -> Result<u64> {
+    let memory = Request::new(&[vm::MEMORY_STAT]).call(linux_slot::VM)?;
+    let load = Request::new(&[proc::LOAD]).call(linux_slot::PROC)?;
+    // `struct sysinfo`, 112 bytes: uptime, loads, total, free, shared, buffers, swap twice, processes, high memory twice, unit.
+    let mut info = [0u64; 14];
+    info[0] = time::now() / SECOND;
+    info[1..4].copy_from_slice(&load[3..6]);
+    info[4] = memory[1] * PAGE;
+    info[5] = memory[2] * PAGE;
+    info[10] = load[0].min(0xffff);
+    info[13] = 1;
+    user::write(f.arg(0), &info)?;
+    Ok(0)
+}
+
+/// syslog(2): reading the log from its beginning; the other actions change nothing.
+pub fn syslog(f: &mut Frame) -> Result<u64> {
+    const READ_ALL: u64 = 3;
+    const READ_CLEAR: u64 = 4;
+    const SIZE_UNREAD: u64 = 9;
+    const SIZE_BUFFER: u64 = 10;
+    const SIZE: u64 = 64 * 1024;
+    match f.arg(0) {
+        0 | 1 | 5..=8 => Ok(0),
+        READ_ALL | READ_CLEAR => {
+            let range = user::range(f.arg(1), (f.arg(2) as i32).max(0) as u64)?;
+            let mut buffer = vec![0u8; SIZE as usize];
+            let mut length = 0;
+            let mut offset = 0;
+            while length < buffer.len() {
+                let (count, next) =
+                    crate::machine::request::read_log(offset, &mut buffer[length..])?;
+                if count == 0 {
+                    break;
+                }
+                length += count;
+                offset = next;
+            }
+            let text = &buffer[..length];
+            let tail = &text[length.saturating_sub(range.len() as usize)..];
+            user::write_bytes(range.base(), tail)?;
+            Ok(tail.len() as u64)
+        }
+        SIZE_UNREAD => Ok(0),
+        SIZE_BUFFER => Ok(SIZE),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn reboot(f: &mut Frame) -> Result<u64> {
+    const MAGIC: u64 = 0xfee1_dead;
+    const CAD_ON: u64 = 0x89ab_cdef;
+    const CAD_OFF: u64 = 0;
+    const RESTART: u64 = 0x0123_4567;
+    const RESTART2: u64 = 0xa1b2_c3d4;
+    const HALT: u64 = 0xcdef_0123;
+    const POWER_OFF: u64 = 0x4321_fedc;
+    if f.arg(0) & 0xffff_ffff != MAGIC {
+        return Err(EINVAL);
+    }
+    if process().euid.load(Ordering::Relaxed) != 0 {
+        return Err(EPERM);
+    }
+    let what = match f.arg(2) & 0xffff_ffff {
+        CAD_ON | CAD_OFF => return Ok(0),
+        RESTART | RESTART2 => 1,
+        HALT | POWER_OFF => 0,
+        _ => return Err(EINVAL),
+    };
+    Request::new(&[proc::POWER, what])
+        .call(linux_slot::PROC)
+        .map(|_| 0)
+}
+
+pub fn personality(f: &mut Frame) -> Result<u64> {
+    let mut state = process().state();
+    let old = state.personality;
+    if f.arg(0) as u32 != u32::MAX {
+        state.personality = f.arg(0) as u32;
+    }
+    Ok(old as u64)
+}
+
+pub fn signalfd(f: &mut Frame) -> Result<u64> {
+    signalfd_with(f, 0)
+}
+
+pub fn signalfd4(f: &mut Frame) -> Result<u64> {
+    let flags = f.arg(3);
+    if flags & !(o::CLOEXEC | o::NONBLOCK) != 0 {
+        return Err(EINVAL);
+    }
+    signalfd_with(f, flags)
+}
+
+fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
+    if f.arg(2) != 8 {
+        return Err(EINVAL);
+    }
+    let mask: u64 = user::read(f.arg(1))?;
+    crate::signal::calls::want(mask);
+    if f.arg(0) as i32 != -1 {
+        let file = super::io::usable(f.arg(0))?;
+        let Some(Object::Signals(signals)) = &file.object else {
+            return Err(EINVAL);
+        };
+        signals.mask.store(mask, Ordering::Relaxed);
+        return Ok(f.arg(0));
+    }
+    let object = Object::Signals(Signals {
+        mask: AtomicU64::new(mask),
+        nonblocking: AtomicU64::new(flags & o::NONBLOCK),
+    });
+    let cloexec = flags & o::CLOEXEC != 0;
+    let file = Arc::new(OpenFile::own(object));
+    process()
+        .state()
+        .files
+        .insert(file, cloexec, 0)
+        .map(u64::from)
+}
+
+/// memfd_create: an unnamed file of /tmp (or the root) serves.
+pub fn memfd_create(f: &mut Frame) -> Result<u64> {
+    user::string_length(f.arg(0), 250, EINVAL)?;
+    if f.arg(1) & !3 != 0 {
+        return Err(EINVAL);
+    }
+    process().state().files.check_room()?;
+    let flags = o::TMPFILE | o::RDWR;
+    let open = |name: &[u8]| super::open::open_file(crate::path::AT_FDCWD, name, flags, 0o777);
+    let file = open(b"/tmp").or_else(|_| open(b"/"))?;
+    let cloexec = f.arg(1) & 1 != 0;
+    process()
+        .state()
+        .files
+        .insert(Arc::new(file), cloexec, 0)
+        .map(u64::from)
+}
+
+/// membarrier: the query; with ordered x86 stores and no expedited command nothing else is offered.
+pub fn membarrier(f: &mut Frame) -> Result<u64> {
+    match f.arg(0) {
+        0 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}

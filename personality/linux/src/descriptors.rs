@@ -1,0 +1,350 @@
+//! The descriptor table: descriptor → open file, with the close-on-exec bit per descriptor. An open file is shared by the descriptors that were
+//! made by dup from one another; its portal is closed with the last of them. fork copies table and portals alike; a vfork child gets a copy of its own ([`Table::separate`]).
+
+use crate::errno::{Errno, Result, EBADF, EINVAL, EMFILE};
+use crate::event::Object;
+use crate::machine::gate;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// No portal: an object of the personality itself, or one that has been forgotten.
+pub const NO_SLOT: u32 = u32::MAX;
+
+/// An open file, directory, pipe end, terminal.
+#[derive(Debug)]
+pub struct OpenFile {
+    slot: AtomicU32,
+    /// `fs::kind` bits.
+    pub kind: u64,
+    /// Type and permissions at opening.
+    pub mode: u32,
+    /// Opened with O_PATH.
+    pub path_only: bool,
+    /// What the personality itself serves (epoll, timerfd); otherwise the portal's server does.
+    pub object: Option<Object>,
+}
+
+impl OpenFile {
+    pub fn portal(slot: u32, kind: u64, mode: u32) -> OpenFile {
+        OpenFile {
+            slot: AtomicU32::new(slot),
+            kind,
+            mode,
+            path_only: false,
+            object: None,
+        }
+    }
+
+    pub fn own(object: Object) -> OpenFile {
+        OpenFile {
+            slot: AtomicU32::new(NO_SLOT),
+            kind: 0,
+            mode: 0o600,
+            path_only: false,
+            object: Some(object),
+        }
+    }
+
+    pub fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub fn is(&self, kind: u64) -> bool {
+        self.kind & kind != 0
+    }
+
+    /// The portal is not this process's business any more (it was in a vfork child's table).
+    pub fn forget(&self) {
+        self.slot.store(NO_SLOT, Ordering::Relaxed);
+    }
+
+    fn separate(&self) -> OpenFile {
+        OpenFile {
+            slot: AtomicU32::new(self.slot()),
+            kind: self.kind,
+            mode: self.mode,
+            path_only: self.path_only,
+            object: self.object.as_ref().map(Object::separate),
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let slot = self.slot();
+        if slot != NO_SLOT {
+            gate::close(slot);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub file: Arc<OpenFile>,
+    pub close_on_exec: bool,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    entries: Vec<Option<Entry>>,
+    /// RLIMIT_NOFILE.
+    pub limit: u32,
+    /// No descriptor below this is free.
+    first_free: usize,
+    used: u32,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table::new()
+    }
+}
+
+impl Table {
+    pub const fn new() -> Table {
+        Table {
+            entries: Vec::new(),
+            limit: 1024,
+            first_free: 0,
+            used: 0,
+        }
+    }
+
+    /// Descriptors in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    pub fn entry(&self, fd: u32) -> Result<&Entry> {
+        match self.entries.get(fd as usize) {
+            Some(Some(entry)) => Ok(entry),
+            _ => Err(EBADF),
+        }
+    }
+
+    pub fn get(&self, fd: u32) -> Result<Arc<OpenFile>> {
+        self.entry(fd).map(|entry| entry.file.clone())
+    }
+
+    /// Could another descriptor be given out?
+    pub fn check_room(&self) -> Result<()> {
+        if self.used >= self.limit {
+            Err(EMFILE)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The lowest free descriptor from `from` on.
+    pub fn insert(&mut self, file: Arc<OpenFile>, close_on_exec: bool, from: u32) -> Result<u32> {
+        let start = self.first_free.max(from as usize);
+        let length = self.entries.len();
+        let at = (start..length)
+            .find(|i| self.entries[*i].is_none())
+            .unwrap_or(length.max(start));
+        if at >= self.limit as usize {
+            return Err(if from >= self.limit { EINVAL } else { EMFILE });
+        }
+        self.put(at, file, close_on_exec);
+        if from as usize <= self.first_free {
+            self.first_free = at + 1;
+        }
+        Ok(at as u32)
+    }
+
+    /// Put a file at a certain descriptor; what was there comes back for closing.
+    pub fn replace(
+        &mut self,
+        fd: u32,
+        file: Arc<OpenFile>,
+        close_on_exec: bool,
+    ) -> Result<Option<Entry>> {
+        if fd >= self.limit {
+            return Err(EBADF);
+        }
+        let old = self.take(fd as usize);
+        self.put(fd as usize, file, close_on_exec);
+        Ok(old)
+    }
+
+    fn put(&mut self, at: usize, file: Arc<OpenFile>, close_on_exec: bool) {
+        if at >= self.entries.len() {
+            self.entries.resize(at + 1, None);
+        }
+        self.used += 1;
+        self.entries[at] = Some(Entry {
+            file,
+            close_on_exec,
+        });
+    }
+
+    pub fn remove(&mut self, fd: u32) -> Result<Entry> {
+        self.take(fd as usize).ok_or(EBADF)
+    }
+
+    fn take(&mut self, at: usize) -> Option<Entry> {
+        let entry = self.entries.get_mut(at).and_then(Option::take)?;
+        self.used -= 1;
+        self.first_free = self.first_free.min(at);
+        Some(entry)
+    }
+
+    pub fn set_close_on_exec(&mut self, fd: u32, on: bool) -> Result<()> {
+        match self.entries.get_mut(fd as usize) {
+            Some(Some(entry)) => {
+                entry.close_on_exec = on;
+                Ok(())
+            }
+            _ => Err(EBADF),
+        }
+    }
+
+    /// Everything that exec closes.
+    pub fn take_close_on_exec(&mut self) -> Vec<Entry> {
+        self.take_if(0, u32::MAX, |entry| entry.close_on_exec)
+    }
+
+    /// Everything in a range (close_range).
+    pub fn take_range(&mut self, first: u32, last: u32) -> Vec<Entry> {
+        self.take_if(first, last, |_| true)
+    }
+
+    fn take_if(&mut self, first: u32, last: u32, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let mut taken = Vec::new();
+        for at in first as usize..self.entries.len().min((last as usize).saturating_add(1)) {
+            if self.entries[at].as_ref().is_some_and(&wanted) {
+                taken.extend(self.take(at));
+            }
+        }
+        taken
+    }
+
+    pub fn mark_range_close_on_exec(&mut self, first: u32, last: u32) {
+        let entries = self.entries.iter_mut().enumerate();
+        for (_, entry) in entries.filter(|(i, _)| (first as usize..=last as usize).contains(i)) {
+            if let Some(entry) = entry {
+                entry.close_on_exec = true;
+            }
+        }
+    }
+
+    /// Descriptors in use, ascending.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(i, e)| e.as_ref().map(|_| i as u32))
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = (u32, &Entry)> + '_ {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(i, e)| e.as_ref().map(|e| (i as u32, e)))
+    }
+
+    /// A table with the same portals in open files of its own: for a vfork child, whose portal table is a copy.
+    pub fn separate(&self) -> Table {
+        let mut pairs: Vec<(*const OpenFile, Arc<OpenFile>)> = Vec::new();
+        let entries = self.entries.iter().map(|entry| {
+            let entry = entry.as_ref()?;
+            let key = Arc::as_ptr(&entry.file);
+            let known = pairs.iter().find(|(k, _)| *k == key);
+            let file = match known {
+                Some((_, file)) => file.clone(),
+                None => {
+                    let file = Arc::new(entry.file.separate());
+                    pairs.push((key, file.clone()));
+                    file
+                }
+            };
+            Some(Entry {
+                file,
+                close_on_exec: entry.close_on_exec,
+            })
+        });
+        Table {
+            entries: entries.collect(),
+            limit: self.limit,
+            first_free: self.first_free,
+            used: self.used,
+        }
+    }
+
+    pub fn forget_all(&self) {
+        for entry in self.entries.iter().flatten() {
+            entry.file.forget();
+        }
+    }
+}
+
+/// A copy of one open file for another process's table.
+pub fn separate(file: &Arc<OpenFile>) -> Arc<OpenFile> {
+    Arc::new(file.separate())
+}
+
+/// A descriptor argument as programs pass it.
+pub fn number(argument: u64) -> core::result::Result<u32, Errno> {
+    u32::try_from(argument as i32).map_err(|_| EBADF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Arc<OpenFile> {
+        Arc::new(OpenFile::portal(NO_SLOT, 0, 0))
+    }
+
+    #[test]
+    fn lowest_free_descriptor_first() {
+        let mut t = Table::new();
+        for i in 0..4 {
+            assert_eq!(t.insert(file(), false, 0), Ok(i));
+        }
+        t.remove(1).unwrap();
+        assert_eq!(t.insert(file(), false, 2), Ok(4));
+        assert_eq!(t.insert(file(), false, 0), Ok(1));
+        assert_eq!(t.insert(file(), false, 0), Ok(5));
+        assert_eq!(t.insert(file(), false, 100), Ok(100));
+        assert_eq!(t.insert(file(), false, 0), Ok(6));
+        assert_eq!(t.insert(file(), false, 100), Ok(101));
+    }
+
+    #[test]
+    fn the_limit_holds() {
+        let mut t = Table::new();
+        t.limit = 2;
+        t.insert(file(), false, 0).unwrap();
+        assert_eq!(t.insert(file(), false, 2), Err(EINVAL));
+        t.insert(file(), false, 0).unwrap();
+        assert_eq!(t.insert(file(), false, 0), Err(EMFILE));
+        assert_eq!(t.check_room(), Err(EMFILE));
+        assert!(t.replace(2, file(), false).is_err());
+        assert!(t.replace(1, file(), false).unwrap().is_some());
+        assert!(t.get(7).is_err());
+        assert!(t.remove(7).is_err());
+    }
+
+    #[test]
+    fn exec_closes_what_is_marked() {
+        let mut t = Table::new();
+        t.insert(file(), false, 0).unwrap();
+        t.insert(file(), true, 0).unwrap();
+        t.insert(file(), false, 0).unwrap();
+        t.set_close_on_exec(2, true).unwrap();
+        assert_eq!(t.take_close_on_exec().len(), 2);
+        assert_eq!(t.numbers().collect::<Vec<_>>(), [0]);
+        assert_eq!(t.insert(file(), false, 0), Ok(1));
+    }
+
+    #[test]
+    fn a_separate_table_keeps_the_sharing() {
+        let mut t = Table::new();
+        let shared = file();
+        t.insert(shared.clone(), false, 0).unwrap();
+        t.insert(shared, false, 0).unwrap();
+        t.insert(file(), false, 0).unwrap();
+        let copy = t.separate();
+        assert!(Arc::ptr_eq(&copy.get(0).unwrap(), &copy.get(1).unwrap()));
+        assert!(!Arc::ptr_eq(&copy.get(0).unwrap(), &copy.get(2).unwrap()));
+        assert!(!Arc::ptr_eq(&copy.get(0).unwrap(), &t.get(0).unwrap()));
+    }
+}

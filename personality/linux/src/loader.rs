@@ -1,0 +1,199 @@
+//! An ELF program on its way into memory: checked by `cairn_elf`, mapped segment by segment from the file's memory object.
+
+use crate::calls::exec::read_into;
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, ENOEXEC, ENOMEM};
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::memory::{self, flags, prot};
+use crate::path::make_room;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::{LINUX_LOW, LINUX_PIE_BASE, LINUX_TOP, PAGE};
+use cairn_elf::{Image, Segment};
+use cairn_idl::fs;
+
+/// A checked program and its file. `object` is the file's memory object, if it has one.
+pub struct Program {
+    image: Image,
+    file: Arc<OpenFile>,
+    object: Option<u32>,
+    pub interpreter: Option<Vec<u8>>,
+}
+
+/// Where the program headers end, by the ELF header; 0 for other files.
+pub fn headers_end(head: &[u8]) -> u64 {
+    if head.len() < 64 || head[..4] != *b"\x7fELF" {
+        return 0;
+    }
+    let mut offset = [0; 8];
+    offset.copy_from_slice(&head[32..40]);
+    let count = u16::from_le_bytes([head[56], head[57]]);
+    u64::from_le_bytes(offset).saturating_add(56 * count as u64)
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(object) = self.object {
+            gate::close(object);
+        }
+    }
+}
+
+impl Program {
+    /// Check a file: ENOEXEC if it is no program for this machine.
+    pub fn check(file: &Arc<OpenFile>, head: &[u8], size: u64) -> Result<Program> {
+        let image = cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?;
+        let (first, last) = image.extent();
+        if !image.relocatable && (first < LINUX_LOW || last > LINUX_TOP) {
+            return Err(ENOEXEC);
+        }
+        let interpreter = match image.interpreter {
+            None => None,
+            Some((offset, length)) => Some(read_name(file, offset, length)?),
+        };
+        make_room()?;
+        let words = [fs::MMAP, 0, size, 0];
+        let object = Request::new(&words).call(file.slot()).ok();
+        Ok(Program {
+            image,
+            file: file.clone(),
+            object: object.map(|w| w[7] as u32),
+            interpreter,
+        })
+    }
+
+    /// Bias of the main program's addresses.
+    pub fn place(&self) -> Result<u64> {
+        if !self.image.relocatable {
+            return Ok(0);
+        }
+        Ok(LINUX_PIE_BASE - self.image.extent().0)
+    }
+
+    /// Bias for an interpreter: wherever there is room.
+    pub fn place_anywhere(&self) -> Result<u64> {
+        if !self.image.relocatable {
+            return Ok(0);
+        }
+        let (first, last) = self.image.extent();
+        let base = memory::map(0, last - first, prot::READ, flags::NO_RESERVE)?;
+        Ok(base - first)
+    }
+
+    pub fn entry(&self, bias: u64) -> u64 {
+        self.image.entry.wrapping_add(bias)
+    }
+
+    /// First address behind the program.
+    pub fn end(&self, bias: u64) -> u64 {
+        self.image.extent().1 + bias
+    }
+
+    /// AT_PHDR (0 if no segment holds the headers).
+    pub fn headers(&self, bias: u64) -> u64 {
+        self.image.headers.map_or(0, |address| address + bias)
+    }
+
+    pub fn header_count(&self) -> u64 {
+        self.image.header_count
+    }
+
+    pub fn map(&self, bias: u64) -> Result<()> {
+        self.image
+            .segments()
+            .iter()
+            .try_for_each(|segment| self.map_segment(segment, bias))
+    }
+
+    fn map_segment(&self, segment: &Segment, bias: u64) -> Result<()> {
+        let address = segment.address.checked_add(bias).ok_or(ENOMEM)?;
+        let start = address & !(PAGE - 1);
+        let file_end = address + segment.file_size;
+        let mapped_end = if segment.file_size == 0 {
+            start
+        } else {
+            memory::pages_up(file_end)?
+        };
+        let end = memory::pages_up(address + segment.memory_size)?;
+        let protection = protection(segment);
+        let has_zeroes = segment.memory_size > segment.file_size && mapped_end > file_end;
+        let early = if has_zeroes {
+            prot::READ | prot::WRITE
+        } else {
+            protection
+        };
+        if mapped_end > start {
+            let offset = segment.offset & !(PAGE - 1);
+            self.map_file(start, mapped_end - start, early, offset, file_end - start)?;
+        }
+        if has_zeroes {
+            user::fill(file_end, 0, (mapped_end - file_end).min(end - file_end))?;
+            if early != protection {
+                memory::protect(start, mapped_end - start, protection)?;
+            }
+        }
+        if end > mapped_end {
+            memory::map(mapped_end, end - mapped_end, protection, flags::FIXED)?;
+        }
+        Ok(())
+    }
+
+    fn map_file(
+        &self,
+        start: u64,
+        length: u64,
+        protection: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<()> {
+        if let Some(object) = self.object {
+            memory::map_object(object, start, length, protection, flags::FIXED, offset)?;
+            return Ok(());
+        }
+        memory::map(start, length, prot::READ | prot::WRITE, flags::FIXED)?;
+        read_into(&self.file, start, bytes, offset)?;
+        memory::protect(start, length, protection)
+    }
+}
+
+fn protection(segment: &Segment) -> u64 {
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    bit(segment.read, prot::READ)
+        | bit(segment.write, prot::WRITE)
+        | bit(segment.execute, prot::EXECUTE)
+}
+
+fn read_name(file: &OpenFile, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let mut name = alloc::vec![0; length as usize];
+    let words = Request::new(&[fs::READ, offset, 0])
+        .input(&mut name)
+        .call(file.slot())?;
+    name.truncate(words[0] as usize);
+    match name.iter().position(|b| *b == 0) {
+        Some(end) if end > 0 => {
+            name.truncate(end);
+            Ok(name)
+        }
+        _ => Err(ENOEXEC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_found_by_the_elf_header() {
+        let mut head = [0u8; 64];
+        assert_eq!(headers_end(&head), 0);
+        head[..4].copy_from_slice(b"\x7fELF");
+        head[32] = 64;
+        head[56] = 2;
+        assert_eq!(headers_end(&head), 64 + 112);
+        head[32..40].fill(0xff);
+        assert_eq!(headers_end(&head), u64::MAX);
+        assert_eq!(headers_end(&head[..10]), 0);
+    }
+}

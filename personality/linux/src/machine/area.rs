@@ -1,0 +1,403 @@
+//! The thread area: what the GS base of each Linux thread points at. It lies at the top of the thread's personality block:
+//!
+//! ```text
+//! block            block + UPCALL            ...                    frame             area
+//! | upcall stack   | personality stack (grows down) ................| Frame | ThreadArea, floating-point state |
+//! ```
+//!
+//! The first fields are read by the entry code. Only the owning thread uses its area, except `poked`, which an upcall of that same thread sets at any
+//! instruction, and `wake` (an atomic). A new thread's area is filled in by its maker before it runs.
+
+use super::fpu;
+use super::gate;
+use super::lock::Lock;
+use crate::process::{Peer, Process};
+use crate::signal::ThreadSignals;
+use alloc::alloc::{alloc, dealloc, Layout};
+use alloc::sync::Arc;
+use cairn_abi::state::Registers;
+use core::arch::asm;
+use core::cell::{Cell, RefCell, UnsafeCell};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// All registers of the program while the personality runs, at the top of the personality's stack. The tail is what IRETQ takes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Frame {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    /// The call's number; [`NO_CALL`] when the frame comes from an upcall or has been replaced.
+    pub number: u64,
+    /// 1: leave by IRETQ, restoring everything; 0: rcx and r11 may be lost.
+    pub full: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+pub const NO_CALL: u64 = u64::MAX;
+
+impl Frame {
+    /// Argument `i` (0..6) of the system call.
+    pub fn arg(&self, i: usize) -> u64 {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9][i]
+    }
+
+    /// Replace the frame in memory, visible to a copy of this process made right after.
+    pub fn publish(&mut self, frame: &Frame) {
+        // SAFETY: `self` is a valid place; volatile because the reader is not this thread but its copy.
+        unsafe { core::ptr::write_volatile(self, *frame) }
+    }
+
+    /// Take all registers of an upcall.
+    pub fn load(&mut self, from: &Registers) {
+        *self = Frame {
+            r15: from.r15,
+            r14: from.r14,
+            r13: from.r13,
+            r12: from.r12,
+            rbp: from.rbp,
+            rbx: from.rbx,
+            r11: from.r11,
+            r10: from.r10,
+            r9: from.r9,
+            r8: from.r8,
+            rax: from.rax,
+            rcx: from.rcx,
+            rdx: from.rdx,
+            rsi: from.rsi,
+            rdi: from.rdi,
+            number: NO_CALL,
+            full: 1,
+            rip: from.rip,
+            cs: self.cs,
+            rflags: from.rflags,
+            rsp: from.rsp,
+            ss: self.ss,
+        };
+    }
+}
+
+/// An exception that waits to become a signal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exception {
+    pub vector: u64,
+    pub error: u64,
+    pub address: u64,
+    pub detail: u64,
+}
+
+#[repr(C)]
+pub struct ThreadArea {
+    /// Own address.
+    pub me: u64,
+    /// Where the [`Frame`] lies: the empty personality stack.
+    pub frame: u64,
+    pub process: *const Process,
+    pub upcall_stack: u64,
+    /// `rax` at the last quick call, so that an upcall in the middle of one can send it the slow way.
+    pub entry_rax: u64,
+    /// Something may be pending: look before going back to the program. Read by the exit code.
+    pub poked: AtomicU32,
+    pub tid: AtomicU32,
+    /// 1: the upcall's registers are still held by the nucleus.
+    pub upcall_held: AtomicU32,
+    /// The block that this area is the top of.
+    block: u64,
+    /// What other threads know of this one.
+    pub peer: Arc<Peer>,
+    pub exception: Cell<Option<Exception>>,
+    pub signals: RefCell<ThreadSignals>,
+    /// `set_tid_address`, CLONE_CHILD_CLEARTID.
+    pub clear_tid: Cell<u64>,
+    pub robust_list: Cell<(u64, u64)>,
+    /// Receive slot and portal of this thread's own channel for poll (0 = none yet).
+    pub poll_channel: Cell<(u32, u32)>,
+    /// What a new process or thread does before it runs the program.
+    pub birth: Cell<Birth>,
+    /// The area of the vfork parent, which a child frees in its own copy after exec.
+    pub parent_area: Cell<u64>,
+    /// 1 while this vfork child holds all locks for EXEC: the parent must give its copies of them back.
+    pub holds_locks: Cell<bool>,
+    registers: UnsafeCell<Registers>,
+    fpu: UnsafeCell<fpu::Area>,
+}
+
+/// See [`ThreadArea::birth`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Birth {
+    /// clone's flags.
+    pub flags: u64,
+    pub parent_tid: u64,
+    pub child_tid: u64,
+    /// 1 = a thread of the same process.
+    pub thread: bool,
+    /// The maker's pid, the child's parent.
+    pub parent: u32,
+}
+
+const BLOCK: usize = 80 * 1024;
+const UPCALL: usize = 8 * 1024;
+const PAGE: usize = 4096;
+
+fn layout() -> Layout {
+    // The sizes are constants: the layout is valid.
+    Layout::from_size_align(BLOCK, PAGE).unwrap_or(Layout::new::<[u8; BLOCK]>())
+}
+
+/// Blocks of areas that are no longer used: vfork and threads come and go, mapping and unmapping their blocks each time would cost more than all the rest.
+static SPARE: Lock<[u64; 4]> = Lock::new([0; 4]);
+
+fn take_spare() -> Option<u64> {
+    let mut spare = SPARE.lock();
+    let at = spare.iter().position(|b| *b != 0)?;
+    Some(core::mem::take(&mut spare[at]))
+}
+
+fn keep_spare(block: u64) -> bool {
+    let mut spare = SPARE.lock();
+    match spare.iter_mut().find(|b| **b == 0) {
+        Some(place) => {
+            *place = block;
+            true
+        }
+        None => false,
+    }
+}
+
+/// An area for a new thread, not yet in use. None without memory.
+pub fn spawn_area(process: *const Process) -> Option<&'static ThreadArea> {
+    ThreadArea::create(process)
+}
+
+/// A process state made for a child that shares this memory; the child's threads refer to it by address.
+pub struct Separate(*mut Process);
+
+impl Separate {
+    pub fn new(process: Process) -> Separate {
+        Separate(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(process)))
+    }
+
+    pub fn address(&self) -> *const Process {
+        self.0
+    }
+
+    /// The child has ended, never started, or left this memory: its state goes. Its portals are not this process's, so they are not closed.
+    pub fn discard(self) {
+        // SAFETY: the pointer came from `into_raw` and is given up here; by the caller's word no thread uses it any more.
+        let process = unsafe { alloc::boxed::Box::from_raw(self.0) };
+        // A child that ended in the middle of something may have left the lock held.
+        process.state.release();
+        process.state().forget_portals();
+    }
+}
+
+/// Undo [`spawn_area`] when the thread did not start, or has left this memory (vfork).
+pub fn drop_spawned(area: &'static ThreadArea) {
+    // SAFETY: no thread runs on the area in this address space (any more), and callers do not use it afterwards.
+    unsafe { ThreadArea::free(area.me) };
+}
+
+/// Free the area of a thread that has ended.
+pub fn drop_dead(me: u64) {
+    // SAFETY: the nucleus says that the thread is gone; its area is referred to by nobody else.
+    unsafe { ThreadArea::free(me) };
+}
+
+/// After exec in a vfork child: the parent's area is in this process's copy of the memory, unused.
+pub fn drop_parent(area: &ThreadArea) {
+    let parent = area.parent_area.replace(0);
+    if parent != 0 {
+        // SAFETY: the parent's thread lives in the other copy of the memory; here nobody uses its area.
+        unsafe { ThreadArea::free(parent) };
+    }
+}
+
+impl ThreadArea {
+    /// A new area with its stacks, not yet in use. None without memory.
+    pub fn create(process: *const Process) -> Option<&'static ThreadArea> {
+        let block = match take_spare() {
+            Some(block) => block,
+            // SAFETY: the layout has a size; the block belongs to the new area alone.
+            None => unsafe { alloc(layout()) as u64 },
+        };
+        if block == 0 {
+            return None;
+        }
+        let size = core::mem::size_of::<ThreadArea>().next_multiple_of(64);
+        let me = block + (BLOCK - size) as u64;
+        let frame = (me - core::mem::size_of::<Frame>() as u64) & !15;
+        let area = ThreadArea {
+            me,
+            frame,
+            process,
+            upcall_stack: block + UPCALL as u64,
+            entry_rax: 0,
+            poked: AtomicU32::new(0),
+            tid: AtomicU32::new(0),
+            upcall_held: AtomicU32::new(0),
+            block,
+            peer: Arc::default(),
+            exception: Cell::new(None),
+            signals: RefCell::new(ThreadSignals::default()),
+            clear_tid: Cell::new(0),
+            robust_list: Cell::new((0, 0)),
+            poll_channel: Cell::new((0, 0)),
+            birth: Cell::new(Birth::default()),
+            parent_area: Cell::new(0),
+            holds_locks: Cell::new(false),
+            registers: UnsafeCell::new(Registers::default()),
+            fpu: UnsafeCell::new(fpu::Area([0; fpu::AREA])),
+        };
+        // SAFETY: `me` lies in the block, is aligned to 64, and nothing refers to it yet.
+        unsafe {
+            (me as *mut ThreadArea).write(area);
+            Some(&*(me as *const ThreadArea))
+        }
+    }
+
+    /// Give the area's memory back.
+    ///
+    /// # Safety
+    /// No thread runs on it and nobody keeps a reference.
+    pub unsafe fn free(me: u64) {
+        // SAFETY: by the contract the area is this function's alone; its block came from `create`.
+        unsafe {
+            let block = (*(me as *const ThreadArea)).block;
+            core::ptr::drop_in_place(me as *mut ThreadArea);
+            if !keep_spare(block) {
+                dealloc(block as *mut u8, layout());
+            }
+        }
+    }
+
+    /// The frame of an area whose thread does not run yet.
+    pub fn set_frame(&self, frame: &Frame) {
+        // SAFETY: the frame's place lies in the area's block; its thread has not started, so nobody else uses it.
+        unsafe { *(self.frame as *mut Frame) = *frame }
+    }
+
+    /// Room for all registers at an upcall. Used with upcalls held off only.
+    pub fn registers(&self) -> *mut Registers {
+        self.registers.get()
+    }
+
+    /// Save the program's floating-point state here (fork, clone).
+    pub fn save_fpu(&self) {
+        // SAFETY: only the owner, or the maker of an area that does not run yet, calls this.
+        fpu::save(unsafe { &mut *self.fpu.get() });
+    }
+
+    pub fn restore_fpu(&self) {
+        // SAFETY: as above; `save_fpu` filled it.
+        fpu::restore(unsafe { &*self.fpu.get() });
+    }
+
+    /// The state of a program at its first instruction.
+    pub fn reset_fpu(&self) {
+        // SAFETY: only the owner calls this.
+        let area = unsafe { &mut *self.fpu.get() };
+        fpu::initial(area);
+        fpu::restore(area);
+    }
+
+    pub fn set_tid(&self, tid: u32) {
+        self.tid.store(tid, Ordering::Relaxed);
+        self.peer.tid.store(tid, Ordering::Relaxed);
+    }
+
+    pub fn tid(&self) -> u32 {
+        self.tid.load(Ordering::Relaxed)
+    }
+
+    /// Have the exit path look for signals.
+    pub fn mark(&self) {
+        self.poked.store(1, Ordering::Relaxed);
+    }
+
+    pub fn process(&self) -> &'static Process {
+        // SAFETY: an area is made with its process, which outlives every thread of it (a vfork child's is freed by the parent after the child is gone).
+        unsafe { &*self.process }
+    }
+}
+
+/// This thread's area.
+pub fn area() -> &'static ThreadArea {
+    let me: *const ThreadArea;
+    // SAFETY: the GS base of a Linux thread is its area (the program's own business if it changes that), whose first word is its address.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) me, options(nostack, readonly, preserves_flags));
+        &*me
+    }
+}
+
+/// This process.
+pub fn process() -> &'static Process {
+    area().process()
+}
+
+/// Make `area` this thread's.
+pub fn install(area: &'static ThreadArea) {
+    // SAFETY: GS is the personality's own; FSGSBASE is enabled for user mode.
+    unsafe { asm!("wrgsbase {}", in(reg) area.me, options(nostack, preserves_flags)) };
+    area.peer
+        .nucleus
+        .store(gate::thread_id(), Ordering::Relaxed);
+}
+
+pub fn fs_base() -> u64 {
+    let base;
+    // SAFETY: reads a register.
+    unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, nomem, preserves_flags)) };
+    base
+}
+
+pub fn set_fs_base(base: u64) {
+    // SAFETY: FS is the program's; the personality does not use it. Callers pass canonical addresses only.
+    unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, nomem, preserves_flags)) };
+}
+
+/// Code and stack selectors of user mode, for IRETQ.
+pub fn selectors() -> (u64, u64) {
+    let (cs, ss): (u64, u64);
+    // SAFETY: reads registers.
+    unsafe {
+        asm!("mov {:r}, cs", "mov {:r}, ss", out(reg) cs, out(reg) ss, options(nostack, nomem, preserves_flags))
+    };
+    (cs & 0xffff, ss & 0xffff)
+}
+
+pub fn random_word() -> Option<u64> {
+    let value: u64;
+    let ok: u8;
+    // SAFETY: RDRAND is in the baseline CPU model when CPUID says so; callers ask `has_random` first.
+    unsafe {
+        asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) ok, options(nostack, nomem))
+    };
+    (ok != 0).then_some(value)
+}
+
+/// The processor has RDRAND.
+pub fn has_random() -> bool {
+    core::arch::x86_64::__cpuid(1).ecx & 1 << 30 != 0
+}
+
+pub fn timestamp() -> u64 {
+    // SAFETY: RDTSC is available in user mode.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

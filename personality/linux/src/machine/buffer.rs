@@ -1,0 +1,72 @@
+//! A buffer on the stack for what servers answer: not cleared before use, since that would cost more than many a call. Servers tell how much they wrote; what they
+//! claim beyond the buffer is cut. (A server that claims more than it wrote shows the process some of its own old stack, nothing else.)
+
+use super::request::Request;
+use core::mem::MaybeUninit;
+
+pub struct Buffer<const N: usize> {
+    bytes: MaybeUninit<[u8; N]>,
+    len: usize,
+}
+
+impl<const N: usize> Default for Buffer<N> {
+    fn default() -> Self {
+        Buffer::new()
+    }
+}
+
+impl<const N: usize> Buffer<N> {
+    pub fn new() -> Buffer<N> {
+        Buffer {
+            bytes: MaybeUninit::uninit(),
+            len: 0,
+        }
+    }
+
+    /// Keep these bytes (at most N).
+    pub fn set(&mut self, bytes: &[u8]) {
+        self.len = 0;
+        self.append(bytes);
+    }
+
+    pub fn append(&mut self, bytes: &[u8]) {
+        let count = bytes.len().min(N - self.len);
+        // SAFETY: `len + count` is at most N; the source cannot overlap a buffer that is borrowed mutably.
+        unsafe {
+            let target = self.bytes.as_mut_ptr().cast::<u8>().add(self.len);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, count);
+        }
+        self.len += count;
+    }
+
+    /// Make this buffer the request's in part.
+    pub fn receive<'a>(&'a mut self, request: Request<'a>) -> Request<'a> {
+        // SAFETY: the slice is written by the nucleus only; nobody reads it before `filled` says how much is there.
+        request.input(unsafe { core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), N) })
+    }
+
+    /// The server wrote `len` bytes.
+    pub fn filled(&mut self, len: u64) {
+        self.len = (len as usize).min(N);
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the first `len` bytes were written (by `append`, or by the server that said so).
+        unsafe { core::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_and_cuts() {
+        let mut b = Buffer::<8>::new();
+        b.set(b"abc");
+        b.append(b"defghijk");
+        assert_eq!(b.as_bytes(), b"abcdefgh");
+        b.set(b"x");
+        assert_eq!(b.as_bytes(), b"x");
+    }
+}

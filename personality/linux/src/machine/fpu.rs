@@ -1,0 +1,89 @@
+//! The program's floating-point and vector state. The personality is built without SSE and never touches these registers, so the state is saved only for signal frames, fork and
+//! clone: straight by XSAVE (allowed in user mode) with the mask that the nucleus uses, or by FXSAVE on machines without it.
+
+use super::user;
+use cairn_abi::{layout, state::SystemPage};
+use core::arch::asm;
+
+/// Room in the thread area; the nucleus's mask never makes more (AVX-512 takes 2,696 bytes).
+pub const AREA: usize = 2752;
+
+/// An area aligned as XSAVE wants it.
+#[repr(C, align(64))]
+pub struct Area(pub [u8; AREA]);
+
+/// The system page.
+pub fn system_page() -> &'static SystemPage {
+    // SAFETY: the page is mapped read-only in every domain before its first instruction and never changes.
+    unsafe { &*(layout::SYSTEM_PAGE as *const SystemPage) }
+}
+
+/// Bytes of the state in use, without any trailer.
+pub fn size() -> usize {
+    match system_page().xsave_mask {
+        0 => 512,
+        _ => (system_page().xsave_size as usize).clamp(576, AREA),
+    }
+}
+
+/// Save to 64-byte-aligned memory of the personality.
+pub fn save(area: &mut Area) {
+    let mask = system_page().xsave_mask;
+    let at = area.0.as_mut_ptr();
+    if mask == 0 {
+        // SAFETY: the area is writable, aligned and holds 512 bytes.
+        unsafe { asm!("fxsave64 [{}]", in(reg) at, options(nostack)) };
+    } else {
+        area.0[512..576].fill(0);
+        // SAFETY: the area is writable, aligned and holds what the nucleus's mask makes (`size`).
+        unsafe {
+            asm!("xsave64 [{}]", in(reg) at, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack))
+        };
+    }
+}
+
+/// Load from an area that [`save`] or [`initial`] filled.
+pub fn restore(area: &Area) {
+    let mask = system_page().xsave_mask;
+    let at = area.0.as_ptr();
+    if mask == 0 {
+        // SAFETY: the area holds a state that FXSAVE wrote or that `initial` made; the personality itself uses none of these registers.
+        unsafe { asm!("fxrstor64 [{}]", in(reg) at, options(nostack)) };
+    } else {
+        // SAFETY: as above, for XSAVE; its header is valid.
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) at, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack))
+        };
+    }
+}
+
+/// The state of a program at its first instruction.
+pub fn initial(area: &mut Area) {
+    area.0.fill(0);
+    area.0[..2].copy_from_slice(&0x037fu16.to_le_bytes());
+    area.0[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
+}
+
+/// Save to the program's memory (64-byte aligned). False if it cannot be written.
+pub fn save_to_user(address: u64) -> bool {
+    let length = size() as u64;
+    let Ok(range) = user::range(address, length) else {
+        return false;
+    };
+    let mask = system_page().xsave_mask;
+    if mask != 0 && user::fill(address + 512, 0, 64).is_err() {
+        return false;
+    }
+    user::fpu_operation(range, mask, true)
+}
+
+/// Load from the program's memory. False if it cannot be read or is no valid state.
+pub fn restore_from_user(address: u64) -> bool {
+    if address % 64 != 0 {
+        return false;
+    }
+    let Ok(range) = user::range(address, size() as u64) else {
+        return false;
+    };
+    user::fpu_operation(range, system_page().xsave_mask, false)
+}

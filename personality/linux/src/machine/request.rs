@@ -1,0 +1,204 @@
+//! A call to a server: words, parts, portals. Parts are either borrowed memory of the personality or a [`UserRange`] of the program, which the nucleus checks when it copies.
+
+use super::gate::{self, errno_of, selector, Gate};
+use super::user::{bytes_of_mut, Plain, UserRange};
+use crate::errno::{check, Errno, Result, EINTR, ETIMEDOUT, RESTART};
+use crate::signal::deliver;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::log;
+use cairn_abi::{flag, op, Error, Part, MAX_VECTOR};
+use core::marker::PhantomData;
+
+/// A request in the making. Nothing is sent before [`Request::call`] or [`Request::wait`].
+pub struct Request<'a> {
+    gate: Gate,
+    flags: u64,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Pieces of a scattered part.
+pub struct Vector {
+    parts: [Part; MAX_VECTOR],
+    count: usize,
+}
+
+impl Default for Vector {
+    fn default() -> Self {
+        Vector::new()
+    }
+}
+
+impl Vector {
+    pub fn new() -> Vector {
+        Vector {
+            parts: [Part::default(); MAX_VECTOR],
+            count: 0,
+        }
+    }
+
+    /// Add memory of the program. False if the vector is full.
+    pub fn push(&mut self, range: UserRange) -> bool {
+        if self.count == MAX_VECTOR {
+            return false;
+        }
+        if !range.is_empty() {
+            self.parts[self.count] = Part {
+                base: range.base(),
+                len: range.len(),
+            };
+            self.count += 1;
+        }
+        true
+    }
+
+    pub fn total(&self) -> u64 {
+        self.parts[..self.count].iter().map(|p| p.len).sum()
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn new(words: &[u64]) -> Request<'a> {
+        let mut gate = Gate::default();
+        gate.words[..words.len()].copy_from_slice(words);
+        Request {
+            gate,
+            flags: 0,
+            memory: PhantomData,
+        }
+    }
+
+    /// What the server may read.
+    pub fn out(mut self, bytes: &'a [u8]) -> Self {
+        self.flags |= flag::PARTS;
+        self.gate.r14 = bytes.as_ptr() as u64;
+        self.gate.r15 = bytes.len() as u64;
+        self
+    }
+
+    pub fn out_user(mut self, range: UserRange) -> Self {
+        self.flags |= flag::PARTS;
+        self.gate.r14 = range.base();
+        self.gate.r15 = range.len();
+        self
+    }
+
+    pub fn out_vector(mut self, vector: &'a Vector) -> Self {
+        self.flags |= flag::PARTS | flag::OUT_VECTOR;
+        self.gate.r14 = vector.parts.as_ptr() as u64;
+        self.gate.r15 = vector.count as u64;
+        self
+    }
+
+    /// Where the server may write.
+    pub fn input(mut self, bytes: &'a mut [u8]) -> Self {
+        self.flags |= flag::PARTS;
+        self.gate.rbx = bytes.as_mut_ptr() as u64;
+        self.gate.rbp = bytes.len() as u64;
+        self
+    }
+
+    pub fn input_value<T: Plain>(self, value: &'a mut T) -> Self {
+        self.input(bytes_of_mut(value))
+    }
+
+    pub fn input_user(mut self, range: UserRange) -> Self {
+        self.flags |= flag::PARTS;
+        self.gate.rbx = range.base();
+        self.gate.rbp = range.len();
+        self
+    }
+
+    pub fn input_vector(mut self, vector: &'a Vector) -> Self {
+        self.flags |= flag::PARTS | flag::IN_VECTOR;
+        self.gate.rbx = vector.parts.as_ptr() as u64;
+        self.gate.rbp = vector.count as u64;
+        self
+    }
+
+    /// Pass a portal of this table (in w7).
+    pub fn pass(mut self, slot: u32) -> Self {
+        self.gate.words[7] = slot as u64;
+        self.flags |= flag::portals(1);
+        self
+    }
+
+    /// Send and wait, whatever signals come. All answer words, or the error in w0.
+    pub fn call(mut self, slot: u32) -> Result<[u64; 8]> {
+        self.gate.rax = selector(slot, op::CALL, self.flags);
+        // SAFETY: the parts are borrowed by the request, or the program's own memory.
+        unsafe { self.gate.traverse() }.map_err(errno_of)?;
+        check(self.gate.words[0])?;
+        Ok(self.gate.words)
+    }
+
+    /// The same; with −errno in w0 the other words are still wanted (redirects).
+    pub fn call_words(mut self, slot: u32) -> (Result<()>, [u64; 8]) {
+        self.gate.rax = selector(slot, op::CALL, self.flags);
+        // SAFETY: as in `call`.
+        let result = unsafe { self.gate.traverse() }.map_err(errno_of);
+        let words = self.gate.words;
+        (result.and_then(|()| check(words[0]).map(|_| ())), words)
+    }
+
+    /// Send and wait; a signal that has something to do ends it with [`RESTART`].
+    pub fn wait(self, slot: u32) -> Result<[u64; 8]> {
+        self.wait_until(slot, None)
+    }
+
+    /// The same until a deadline (absolute monotonic ns): ETIMEDOUT.
+    pub fn wait_until(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
+        self.wait_words(slot, deadline).and_then(|words| {
+            check(words[0])?;
+            Ok(words)
+        })
+    }
+
+    /// The same; with −errno in w0 the other words are still wanted.
+    pub fn wait_words(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
+        loop {
+            let mut gate = self.gate;
+            gate.rax = selector(slot, op::CALL, self.flags | flag::INTERRUPTIBLE);
+            if let Some(at) = deadline {
+                gate::deadline(at);
+            }
+            // SAFETY: as in `call`.
+            let result = unsafe { gate.traverse_interruptible() };
+            let interrupted = match result {
+                Err(Error::Interrupted) => true,
+                Err(Error::TimedOut) => return Err(ETIMEDOUT),
+                Err(error) => return Err(errno_of(error)),
+                Ok(()) => {
+                    let value = gate.words[0] as i64;
+                    value == -(EINTR.0 as i64) || value == -(RESTART.0 as i64)
+                }
+            };
+            if !interrupted {
+                return Ok(gate.words);
+            }
+            if deliver::pending() {
+                return Err(RESTART);
+            }
+        }
+    }
+}
+
+/// Make an interrupted call's error the kind that a handler always turns into EINTR.
+pub fn without_handler(error: Errno) -> Errno {
+    if error == RESTART {
+        crate::errno::RESTART_NO_HANDLER
+    } else {
+        error
+    }
+}
+
+/// A piece of the nucleus log from `offset` on: bytes and the next offset.
+pub fn read_log(offset: u64, into: &mut [u8]) -> Result<(usize, u64)> {
+    let mut gate = Gate {
+        rax: selector(linux_slot::LOG, log::READ, 0),
+        ..Gate::default()
+    };
+    gate.words[..3].copy_from_slice(&[into.as_mut_ptr() as u64, into.len() as u64, offset]);
+    // SAFETY: the nucleus writes to the borrowed buffer during the traversal only.
+    unsafe { gate.traverse() }.map_err(errno_of)?;
+    Ok(((gate.words[0] as usize).min(into.len()), gate.words[1]))
+}

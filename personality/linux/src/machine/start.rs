@@ -1,0 +1,57 @@
+//! The first instructions of the first process. `proc` starts it with rdi → block {pid, argc, envc, path length, length of all bytes, bytes} and a small stack.
+
+use super::area::{self, Frame, ThreadArea};
+use super::entry::resume_clean;
+use super::gate;
+use crate::first;
+use crate::process::Process;
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
+
+/// Header of the block.
+#[repr(C)]
+struct Block {
+    pid: u64,
+    argc: u64,
+    envc: u64,
+    path_length: u64,
+    length: u64,
+}
+
+/// Entered by `proc`.
+///
+/// # Safety
+/// `block` is what `proc` put there; this is the first thread's first instruction.
+pub unsafe extern "C" fn start(block: *const u8) -> ! {
+    // SAFETY: the block lies in memory that `proc` wrote before it started this thread.
+    let (header, bytes) = unsafe {
+        let header = &*(block as *const Block);
+        let bytes = block.add(core::mem::size_of::<Block>());
+        (
+            header,
+            core::slice::from_raw_parts(bytes, header.length as usize),
+        )
+    };
+    let process: &'static Process = Box::leak(Box::new(Process::new()));
+    let Some(area) = ThreadArea::create(process) else {
+        gate::log_line(b"linux: no memory for the first process");
+        gate::exit_thread(127)
+    };
+    area::install(area);
+    process.pid.store(header.pid as u32, Ordering::Relaxed);
+    area.set_tid(header.pid as u32);
+    process.state().threads.push(area.peer.clone());
+    let (cs, ss) = area::selectors();
+    let Some(wish) = first::parse(bytes, header.argc, header.envc) else {
+        gate::log_line(b"linux: the start block makes no sense");
+        gate::exit_thread(127)
+    };
+    let mut frame = Frame {
+        cs,
+        ss,
+        ..Frame::default()
+    };
+    first::run(&mut frame, wish);
+    area.set_frame(&frame);
+    resume_clean()
+}

@@ -1,0 +1,362 @@
+//! The program's memory. Every access of the personality goes through the routines below, which lie between two labels each: an exception inside is turned into "fault" by the upcall
+//! ([`super::upcall`]). Ranges that reach into the personality are refused before.
+//!
+//! A [`UserRange`] is the program's *allegation* that memory is there; the gate's parts take it as it is, since the nucleus checks when it copies.
+
+use crate::errno::{Errno, Result, EFAULT, ENAMETOOLONG};
+use cairn_abi::layout;
+use core::arch::global_asm;
+use core::mem::MaybeUninit;
+
+/// Checked not to touch the personality; nothing is known of its mappings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserRange {
+    base: u64,
+    len: u64,
+}
+
+impl UserRange {
+    pub const EMPTY: UserRange = UserRange { base: 0, len: 0 };
+
+    pub fn base(self) -> u64 {
+        self.base
+    }
+
+    pub fn len(self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first `len` bytes at most.
+    pub fn first(self, len: u64) -> UserRange {
+        UserRange {
+            base: self.base,
+            len: self.len.min(len),
+        }
+    }
+
+    /// What follows the first `count` bytes.
+    pub fn after(self, count: u64) -> UserRange {
+        let count = count.min(self.len);
+        UserRange {
+            base: self.base + count,
+            len: self.len - count,
+        }
+    }
+}
+
+/// Memory of the program from `base` on; EFAULT if it reaches into the personality.
+pub fn range(base: u64, len: u64) -> Result<UserRange> {
+    match base.checked_add(len) {
+        Some(end) if end <= layout::PERSONALITY => Ok(UserRange { base, len }),
+        _ => Err(EFAULT),
+    }
+}
+
+global_asm!(
+    // rdi target, rsi source, rdx length → rax 0, or 1 after a fault.
+    ".globl personality_user_copy",
+    "personality_user_copy:",
+    "mov rcx, rdx",
+    "shr rcx, 3",
+    "rep movsq",
+    "mov ecx, edx",
+    "and ecx, 7",
+    "rep movsb",
+    "personality_user_copy_end:",
+    "xor eax, eax",
+    "ret",
+    // rdi target, rsi byte, rdx length.
+    ".globl personality_user_fill",
+    "personality_user_fill:",
+    "mov eax, esi",
+    "mov rcx, rdx",
+    "rep stosb",
+    "personality_user_fill_end:",
+    "xor eax, eax",
+    "ret",
+    // rdi target, rsi source string, rdx room → rax length without NUL; room if there is no NUL; −1 after a fault.
+    ".globl personality_user_string",
+    "personality_user_string:",
+    "xor eax, eax",
+    "2: cmp rax, rdx",
+    "jae 3f",
+    "mov cl, [rsi + rax]",
+    "mov [rdi + rax], cl",
+    "test cl, cl",
+    "jz 3f",
+    "inc rax",
+    "jmp 2b",
+    "personality_user_string_end:",
+    "3: ret",
+    // rdi area, rsi mask (0: FXSAVE), edx 1 = save.
+    ".globl personality_user_fpu",
+    "personality_user_fpu:",
+    "mov ecx, edx",
+    "mov eax, esi",
+    "mov rdx, rsi",
+    "shr rdx, 32",
+    "test rsi, rsi",
+    "jz 5f",
+    "test ecx, ecx",
+    "jz 4f",
+    "xsave64 [rdi]",
+    "jmp 6f",
+    "4: xrstor64 [rdi]",
+    "jmp 6f",
+    "5: test ecx, ecx",
+    "jz 7f",
+    "fxsave64 [rdi]",
+    "jmp 6f",
+    "7: fxrstor64 [rdi]",
+    "personality_user_fpu_end:",
+    "6: xor eax, eax",
+    "ret",
+    // rdi address of a u32, esi expected, edx new → rax old value, or 1 << 32 after a fault.
+    ".globl personality_user_exchange",
+    "personality_user_exchange:",
+    "mov eax, esi",
+    "lock cmpxchg [rdi], edx",
+    "personality_user_exchange_end:",
+    "mov eax, eax",
+    "ret",
+    // Where faults of the routines above continue.
+    "personality_user_fault_one:",
+    "mov eax, 1",
+    "ret",
+    "personality_user_fault_minus:",
+    "mov rax, -1",
+    "ret",
+    "personality_user_fault_high:",
+    "mov eax, 1",
+    "shl rax, 32",
+    "ret",
+    // start, end, continuation, relative to the table.
+    ".pushsection .rodata.personality_fixups, \"a\"",
+    ".balign 4",
+    ".globl personality_fixups",
+    "personality_fixups:",
+    ".long personality_user_copy - personality_fixups, personality_user_copy_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_user_fill - personality_fixups, personality_user_fill_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_user_string - personality_fixups, personality_user_string_end - personality_fixups, personality_user_fault_minus - personality_fixups",
+    ".long personality_user_fpu - personality_fixups, personality_user_fpu_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_user_exchange - personality_fixups, personality_user_exchange_end - personality_fixups, personality_user_fault_high - personality_fixups",
+    ".globl personality_fixups_end",
+    "personality_fixups_end:",
+    ".byte 0",
+    ".popsection",
+);
+
+extern "C" {
+    fn personality_user_copy(target: u64, source: u64, length: u64) -> u64;
+    fn personality_user_fill(target: u64, byte: u64, length: u64) -> u64;
+    fn personality_user_string(target: u64, source: u64, room: u64) -> i64;
+    fn personality_user_fpu(area: u64, mask: u64, save: u64) -> u64;
+    fn personality_user_exchange(address: u64, expected: u32, new: u32) -> u64;
+    static personality_fixups: [i32; 3];
+    static personality_fixups_end: u8;
+}
+
+/// Where a fault at `rip` continues, if it is in one of the routines here.
+pub fn fixup(rip: u64) -> Option<u64> {
+    let first = &raw const personality_fixups;
+    let base = first as u64;
+    let count = (&raw const personality_fixups_end as u64 - base) / 12;
+    // SAFETY: the table lies between the two labels and is constant.
+    let table = unsafe { core::slice::from_raw_parts(first, count as usize) };
+    let at = |offset: i32| base.wrapping_add_signed(offset as i64);
+    table
+        .iter()
+        .find(|entry| rip >= at(entry[0]) && rip < at(entry[1]))
+        .map(|entry| at(entry[2]))
+}
+
+fn outcome(code: u64) -> Result<()> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
+}
+
+/// Copy from the program.
+pub fn read_bytes(address: u64, into: &mut [u8]) -> Result<()> {
+    let range = range(address, into.len() as u64)?;
+    // SAFETY: the target is borrowed mutably; the source is the program's, and a fault there ends the copy.
+    outcome(unsafe { personality_user_copy(into.as_mut_ptr() as u64, range.base, range.len) })
+}
+
+/// Copy to the program.
+pub fn write_bytes(address: u64, from: &[u8]) -> Result<()> {
+    let range = range(address, from.len() as u64)?;
+    // SAFETY: the source is borrowed; the target is the program's own memory.
+    outcome(unsafe { personality_user_copy(range.base, from.as_ptr() as u64, range.len) })
+}
+
+/// Fill memory of the program.
+pub fn fill(address: u64, byte: u8, len: u64) -> Result<()> {
+    let range = range(address, len)?;
+    // SAFETY: the target is the program's own memory.
+    outcome(unsafe { personality_user_fill(range.base, byte as u64, range.len) })
+}
+
+/// Types that are any bytes: integers, and structures of them without padding.
+///
+/// # Safety
+/// Every bit pattern must be a value and the type must have no padding.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($t:ty)*) => { $(
+        // SAFETY: integers (and Linux's structures made of them, with their padding named as fields).
+        unsafe impl Plain for $t {}
+    )* };
+}
+
+plain!(u8 u16 u32 u64 i16 i32 i64 cairn_idl::fs::Stat cairn_idl::fs::Statfs cairn_idl::proc::Credentials cairn_idl::proc::Status);
+
+// SAFETY: an array of values without padding has none either.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// The bytes of a plain value.
+pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `Plain` has no padding; the slice borrows the value.
+    unsafe { core::slice::from_raw_parts((value as *const T).cast(), core::mem::size_of::<T>()) }
+}
+
+/// The bytes of a plain value, for filling.
+pub fn bytes_of_mut<T: Plain>(value: &mut T) -> &mut [u8] {
+    // SAFETY: as above, and any bytes are a value.
+    unsafe { core::slice::from_raw_parts_mut((value as *mut T).cast(), core::mem::size_of::<T>()) }
+}
+
+pub fn read<T: Plain>(address: u64) -> Result<T> {
+    let range = range(address, core::mem::size_of::<T>() as u64)?;
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: the target has the size of T; on success all of it is written and any bytes are a value.
+    unsafe {
+        outcome(personality_user_copy(
+            value.as_mut_ptr() as u64,
+            range.base,
+            range.len,
+        ))?;
+        Ok(value.assume_init())
+    }
+}
+
+pub fn write<T: Plain>(address: u64, value: &T) -> Result<()> {
+    write_bytes(address, bytes_of(value))
+}
+
+/// Atomically replace `expected` by `new`; gives the value found.
+pub fn compare_exchange(address: u64, expected: u32, new: u32) -> Result<u32> {
+    range(address, 4)?;
+    // SAFETY: the address is the program's; a fault there is told apart by bit 32.
+    let value = unsafe { personality_user_exchange(address, expected, new) };
+    u32::try_from(value).map_err(|_| EFAULT)
+}
+
+/// XSAVE or XRSTOR on memory of the program. False after a fault.
+pub fn fpu_operation(area: UserRange, mask: u64, save: bool) -> bool {
+    // SAFETY: the area is the program's memory; its floating-point registers are its own, and the personality uses none.
+    unsafe { personality_user_fpu(area.base, mask, save as u64) == 0 }
+}
+
+/// A path or other string of the program, at most 4,095 bytes, kept on the stack.
+pub struct UserString {
+    bytes: MaybeUninit<[u8; 4096]>,
+    len: usize,
+}
+
+impl UserString {
+    /// The NUL-terminated string at `address`: EFAULT, ENAMETOOLONG.
+    pub fn read(address: u64) -> Result<UserString> {
+        let mut string = UserString::empty();
+        string.len = read_string(address, &mut string.bytes)?;
+        Ok(string)
+    }
+
+    pub fn empty() -> UserString {
+        UserString {
+            bytes: MaybeUninit::uninit(),
+            len: 0,
+        }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the first `len` bytes were written by the copy.
+        unsafe { core::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+    }
+}
+
+fn read_string(address: u64, into: &mut MaybeUninit<[u8; 4096]>) -> Result<usize> {
+    if address >= layout::PERSONALITY {
+        return Err(EFAULT);
+    }
+    let room = 4096.min(layout::PERSONALITY - address);
+    // SAFETY: the target holds 4,096 bytes, of which at most `room` are written; a fault of the source ends the copy.
+    let len = unsafe { personality_user_string(into.as_mut_ptr() as u64, address, room) };
+    match usize::try_from(len) {
+        Err(_) => Err(EFAULT),
+        Ok(len) if len as u64 >= room => Err(if room < 4096 { EFAULT } else { ENAMETOOLONG }),
+        Ok(len) => Ok(len),
+    }
+}
+
+/// The length of the string at `address` (without NUL), at most `limit`; `too_long` beyond.
+pub fn string_length(address: u64, limit: u64, too_long: Errno) -> Result<u64> {
+    let mut buffer = MaybeUninit::<[u8; 4096]>::uninit();
+    let mut total = 0;
+    loop {
+        match read_string(address + total, &mut buffer) {
+            Ok(len) if total + len as u64 >= limit => return Err(too_long),
+            Ok(len) => return Ok(total + len as u64),
+            Err(ENAMETOOLONG) => total += 4096,
+            Err(error) => return Err(error),
+        }
+        if total >= limit {
+            return Err(too_long);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_into_the_personality_are_refused() {
+        assert!(range(0x1000, 16).is_ok());
+        assert!(range(layout::PERSONALITY - 16, 16).is_ok());
+        assert_eq!(range(layout::PERSONALITY - 16, 17), Err(EFAULT));
+        assert_eq!(range(u64::MAX, 2), Err(EFAULT));
+        assert_eq!(range(layout::PERSONALITY, 1), Err(EFAULT));
+        assert_eq!(range(layout::PERSONALITY + 1, 0), Err(EFAULT));
+    }
+
+    #[test]
+    fn copies_strings_and_exchanges() {
+        let text = b"/etc/passwd\0rest";
+        let address = text.as_ptr() as u64;
+        // Host addresses lie below the personality only by chance of the loader: stack and heap may not.
+        if address + 16 < layout::PERSONALITY {
+            assert_eq!(
+                UserString::read(address).unwrap().as_bytes(),
+                b"/etc/passwd"
+            );
+            assert_eq!(string_length(address, 100, EFAULT), Ok(11));
+            assert_eq!(string_length(address, 11, ENAMETOOLONG), Err(ENAMETOOLONG));
+        }
+        let mut word = 5u32;
+        let address = &raw mut word as u64;
+        if address < layout::PERSONALITY - 4 {
+            assert_eq!(compare_exchange(address, 5, 6), Ok(5));
+            assert_eq!(compare_exchange(address, 5, 7), Ok(6));
+        }
+        assert!(fixup(personality_user_copy as *const () as u64 + 1).is_some());
+        assert!(fixup(0x1234).is_none());
+    }
+}

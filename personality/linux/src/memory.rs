@@ -1,0 +1,75 @@
+//! Calls to `vm`: the personality's own memory, and what exec and the mmap family need.
+
+use crate::errno::{Result, ENOMEM};
+use crate::machine::request::Request;
+use cairn_abi::layout::{linux_slot, PAGE};
+use cairn_idl::vm;
+
+pub use cairn_idl::vm::{advice, flags, prot};
+
+/// Zeroed memory of the personality.
+pub fn map_private(length: u64) -> Option<u64> {
+    map(0, length, prot::READ | prot::WRITE, flags::PERSONALITY).ok()
+}
+
+pub fn unmap_private(address: u64, length: u64) {
+    let _ = unmap(address, length);
+}
+
+/// Anonymous memory; the flags are `vm`'s.
+pub fn map(address: u64, length: u64, prot: u64, flags: u64) -> Result<u64> {
+    let words = [vm::MAP, address, length, prot, flags];
+    Request::new(&words).call(linux_slot::VM).map(|w| w[0])
+}
+
+pub fn unmap(address: u64, length: u64) -> Result<()> {
+    Request::new(&[vm::UNMAP, address, length])
+        .call(linux_slot::VM)
+        .map(|_| ())
+}
+
+pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
+    Request::new(&[vm::PROTECT, address, length, prot])
+        .call(linux_slot::VM)
+        .map(|_| ())
+}
+
+pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -> Result<u64> {
+    Request::new(&[vm::REMAP, old, old_length, new_length, flags, new])
+        .call(linux_slot::VM)
+        .map(|w| w[0])
+}
+
+pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
+    Request::new(&[vm::ADVISE, address, length, advice])
+        .call(linux_slot::VM)
+        .map(|_| ())
+}
+
+/// Map part of a memory object through its portal.
+pub fn map_object(
+    object: u32,
+    address: u64,
+    length: u64,
+    prot: u64,
+    flags: u64,
+    offset: u64,
+) -> Result<u64> {
+    let words = [vm::OBJECT_MAP, address, length, prot, flags, offset];
+    Request::new(&words).call(object).map(|w| w[0])
+}
+
+/// 256 more entries for this process's portal table.
+pub fn grow_table() -> Result<()> {
+    Request::new(&[vm::GROW_TABLE])
+        .call(linux_slot::VM)
+        .map(|_| ())
+}
+
+/// Round up to whole pages; ENOMEM past the end of the address space.
+pub fn pages_up(length: u64) -> Result<u64> {
+    length
+        .checked_next_multiple_of(PAGE)
+        .filter(|l| *l <= cairn_abi::layout::USER_TOP)
+        .ok_or(ENOMEM)
+}

@@ -1,0 +1,292 @@
+//! From a name to the manager that serves it: the longest prefix for absolute names, the directory's handle for relative ones, and on again as long as managers redirect.
+
+use crate::descriptors::OpenFile;
+use crate::errno::{Errno, Result, EBADF, EIO, ELOOP, ENOENT, ENOTDIR};
+use crate::machine::area::process;
+use crate::machine::buffer::Buffer;
+use crate::machine::gate;
+use crate::machine::published;
+use crate::machine::request::Request;
+use crate::memory;
+use crate::prefix::{self, Own};
+use crate::process::State;
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::fs::{PATH_MAX, SYMLINKS_MAX};
+use cairn_idl::{errno, proc};
+
+pub const AT_FDCWD: i32 = -100;
+pub const REDIRECT: Errno = Errno(errno::REDIRECT as i32);
+
+/// Where a path operation starts: a handle and the rest of the name. `file` keeps the handle open meanwhile.
+pub struct Start<'a> {
+    pub slot: u32,
+    pub rest: Cow<'a, [u8]>,
+    file: Option<Arc<OpenFile>>,
+}
+
+impl Start<'_> {
+    /// The open file that the name means itself (`/dev/fd/3`), if it is one.
+    pub fn own_file(&self) -> Option<&Arc<OpenFile>> {
+        self.file.as_ref().filter(|_| self.rest.is_empty())
+    }
+}
+
+/// The answer of a path operation: room for its structure or a redirect.
+pub type Answer = Buffer<{ PATH_MAX + 512 }>;
+
+/// Send a path operation. A redirect leaves the new name in the answer.
+pub fn send(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]> {
+    let (result, words) = answer.receive(request).call_words(slot);
+    if result == Err(REDIRECT) {
+        answer.filled(words[1]);
+    }
+    result.map(|()| words)
+}
+
+/// The same, interruptible (opening a FIFO waits).
+pub fn send_wait(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]> {
+    let words = answer.receive(request).wait_words(slot, None)?;
+    let result = crate::errno::check(words[0]);
+    if result == Err(REDIRECT) {
+        answer.filled(words[1]);
+    }
+    result.map(|_| words)
+}
+
+/// Run `operation` at the place that `name` means, following redirects.
+pub fn walk<R>(
+    dirfd: i32,
+    name: &[u8],
+    mut operation: impl FnMut(&Start, &mut Answer) -> Result<R>,
+) -> Result<R> {
+    if name.is_empty() {
+        return Err(ENOENT);
+    }
+    let mut answer = Answer::new();
+    let mut later: Buffer<PATH_MAX> = Buffer::new();
+    let mut tries = 0;
+    let result = operation(&start(dirfd, name)?, &mut answer);
+    let mut result = match result {
+        Err(REDIRECT) => Err(REDIRECT),
+        other => return other,
+    };
+    while let Err(REDIRECT) = result {
+        tries += 1;
+        if tries > SYMLINKS_MAX {
+            return Err(ELOOP);
+        }
+        redirected(&mut later, answer.as_bytes());
+        result = operation(&onward(later.as_bytes())?, &mut answer);
+    }
+    result
+}
+
+/// A redirect's name becomes the next name; inside a chroot it stays inside.
+fn redirected(later: &mut Buffer<PATH_MAX>, name: &[u8]) {
+    let state = process().state();
+    let root = &state.root;
+    let inside = name.strip_prefix(root.as_slice());
+    match inside {
+        // `start` puts the root in front again.
+        Some(rest) if !root.is_empty() && (rest.is_empty() || rest[0] == b'/') => {
+            later.set(if rest.is_empty() { b"/" } else { rest });
+        }
+        _ => later.set(name),
+    }
+}
+
+/// Two names at once (rename, link): both are walked, the operation runs at the first one's manager.
+pub fn walk_two(
+    first: (i32, &[u8]),
+    second: (i32, &[u8]),
+    mut operation: impl FnMut(
+        &Start,
+        &Start,
+        &mut Answer,
+    ) -> core::result::Result<[u64; 8], (Errno, u64)>,
+) -> Result<u64> {
+    if first.1.is_empty() || second.1.is_empty() {
+        return Err(ENOENT);
+    }
+    let mut answer = Answer::new();
+    let given = [first, second];
+    let mut names: [Option<Vec<u8>>; 2] = [None, None];
+    for _ in 0..=SYMLINKS_MAX {
+        let begin = |i: usize| match &names[i] {
+            None => start(given[i].0, given[i].1),
+            Some(name) => onward(name),
+        };
+        let (a, b) = (begin(0)?, begin(1)?);
+        match operation(&a, &b, &mut answer) {
+            Ok(words) => return Ok(words[0]),
+            Err((REDIRECT, which)) => {
+                let mut later = Buffer::new();
+                redirected(&mut later, answer.as_bytes());
+                names[usize::from(which == 1)] = Some(later.as_bytes().to_vec());
+            }
+            Err((error, _)) => return Err(error),
+        }
+    }
+    Err(ELOOP)
+}
+
+/// Where a name starts. Relative names start at `dirfd`.
+pub fn start(dirfd: i32, name: &[u8]) -> Result<Start<'_>> {
+    match name.first() {
+        Some(b'/') => absolute(name),
+        _ if dirfd == AT_FDCWD => {
+            let cwd = process().state().cwd.clone();
+            match cwd {
+                Some(cwd) => Ok(at_file(cwd, name)),
+                None => by_prefix(name, b"/"),
+            }
+        }
+        _ => {
+            let fd = u32::try_from(dirfd).map_err(|_| EBADF)?;
+            let file = process().state().files.get(fd)?;
+            if file.object.is_some() {
+                return Err(ENOTDIR);
+            }
+            Ok(at_file(file, name))
+        }
+    }
+}
+
+fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
+    Start {
+        slot: file.slot(),
+        rest: Cow::Borrowed(rest),
+        file: Some(file),
+    }
+}
+
+/// Where a redirect leads: an absolute name, or one with a scheme.
+fn onward(name: &[u8]) -> Result<Start<'_>> {
+    match name.first() {
+        Some(b'/') => absolute(name),
+        _ => by_prefix(name, name),
+    }
+}
+
+/// `name` at the manager that serves `place`; what of `name` is left if it begins with that prefix.
+fn by_prefix<'a>(name: &'a [u8], place: &[u8]) -> Result<Start<'a>> {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let found = state.prefixes.find(place);
+    drop(state);
+    let (index, length) = found.ok_or(ENOENT)?;
+    Ok(Start {
+        slot: mount(index)?,
+        rest: Cow::Borrowed(&name[length..]),
+        file: None,
+    })
+}
+
+fn absolute(name: &[u8]) -> Result<Start<'_>> {
+    let process = process();
+    if name.starts_with(b"/proc/") || name.starts_with(b"/dev/") {
+        if let Some(own) = prefix::own(name, process.pid()) {
+            if let Some(start) = own_start(own)? {
+                return Ok(start);
+            }
+        }
+    }
+    let mut state = process.state();
+    refresh(&mut state);
+    if !state.root.is_empty() {
+        let full = prefix::below(&state.root, name);
+        let (index, length) = state.prefixes.find(&full).ok_or(ENOENT)?;
+        drop(state);
+        return Ok(Start {
+            slot: mount(index)?,
+            rest: Cow::Owned(full[length..].to_vec()),
+            file: None,
+        });
+    }
+    let (index, length) = state.prefixes.find(name).ok_or(ENOENT)?;
+    let known = state.mounts & 1 << index != 0;
+    drop(state);
+    let slot = if known {
+        linux_slot::MOUNTS + index
+    } else {
+        mount(index)?
+    };
+    Ok(Start {
+        slot,
+        rest: Cow::Borrowed(&name[length..]),
+        file: None,
+    })
+}
+
+fn own_start(own: Own<'_>) -> Result<Option<Start<'_>>> {
+    match own {
+        Own::Descriptor(fd, rest) => {
+            let file = process().state().files.get(fd).map_err(|_| ENOENT)?;
+            Ok(Some(at_file(file, rest)))
+        }
+        Own::Cwd(rest) => {
+            let cwd = process().state().cwd.clone().ok_or(ENOENT)?;
+            Ok(Some(at_file(cwd, rest)))
+        }
+        Own::Exe | Own::Descriptors => Ok(None),
+    }
+}
+
+/// Read the published table again if it changed.
+fn refresh(state: &mut State) {
+    if state.prefixes.version() != published::version() {
+        state.prefixes = published::read();
+        state.mounts = 0;
+    }
+}
+
+/// A scheme's manager (`pipe:`): its portal slot.
+pub fn scheme(name: &[u8]) -> Result<u32> {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let found = state.prefixes.find(name);
+    drop(state);
+    mount(found.ok_or(EIO)?.0)
+}
+
+/// The slot of a mount portal, fetched from `proc` the first time.
+fn mount(index: u32) -> Result<u32> {
+    let target = linux_slot::MOUNTS + index;
+    let process = process();
+    if process.state().mounts & 1 << index != 0 {
+        return Ok(target);
+    }
+    let words = Request::new(&[proc::MOUNT_PORTAL, index as u64]).call(linux_slot::PROC)?;
+    let slot = words[7] as u32;
+    let placed = gate::copy_portal(slot, Some(target));
+    gate::close(slot);
+    placed.map_err(gate::errno_of)?;
+    process.state().mounts |= 1 << index;
+    Ok(target)
+}
+
+/// Make room in the portal table for what the next call may bring.
+pub fn make_room() -> Result<()> {
+    let process = process();
+    if !process.state().wants_growth(4) {
+        return Ok(());
+    }
+    memory::grow_table().map_err(|_| crate::errno::EMFILE)?;
+    process.state().capacity += 256;
+    Ok(())
+}
+
+/// The absolute path of an open file.
+pub fn path_of(file: &OpenFile) -> Result<Vec<u8>> {
+    let mut buffer: Buffer<PATH_MAX> = Buffer::new();
+    let words = buffer
+        .receive(Request::new(&[cairn_idl::fs::GETPATH]))
+        .call(file.slot())?;
+    buffer.filled(words[0]);
+    Ok(buffer.as_bytes().to_vec())
+}

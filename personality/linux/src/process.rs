@@ -1,0 +1,220 @@
+//! The state of the process that its threads share: what Linux keeps in the kernel and Cairn keeps in the process itself. It is trusted by nobody else.
+//!
+//! The head is read by the entry code. [`State`] is behind one lock that is never held while a server could wait. A fork copies all of it with the memory; a vfork child, which shares
+//! memory, gets a [`Process`] of its own ([`Process::separate`]).
+//!
+//! Lock order: `state`, `futexes`, heap.
+
+use crate::descriptors::{self, OpenFile, Table};
+use crate::futex::Futexes;
+use crate::machine::heap::HEAP;
+use crate::machine::lock::{Guard, Lock};
+use crate::prefix::Prefixes;
+use crate::signal::{Action, Queue, SIGNALS};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::RESERVED_SLOTS;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[repr(C)]
+pub struct Process {
+    pub pid: AtomicU32,
+    /// 0 = not known since the last poke.
+    pub ppid: AtomicU32,
+    pub uid: AtomicU32,
+    pub euid: AtomicU32,
+    pub gid: AtomicU32,
+    pub egid: AtomicU32,
+    /// The break, and the end of what is mapped for it.
+    pub brk_now: AtomicU64,
+    pub brk_max: AtomicU64,
+    pub brk_start: AtomicU64,
+    /// Signals in the shared queue, as bits.
+    pub pending: AtomicU64,
+    /// Calls are logged (CAIRN_STRACE).
+    pub trace: AtomicU32,
+    /// Calls that do not exist here, counted.
+    pub missing: AtomicU32,
+    pub state: Lock<State>,
+    pub futexes: Lock<Futexes>,
+}
+
+/// What the threads of a process must know of one another.
+#[derive(Debug, Default)]
+pub struct Peer {
+    pub tid: AtomicU32,
+    /// Nucleus id, for UNPARK.
+    pub nucleus: AtomicU32,
+    /// Blocked signals.
+    pub mask: AtomicU64,
+}
+
+pub struct State {
+    pub files: Table,
+    /// The working directory; none only before the first one could be opened.
+    pub cwd: Option<Arc<OpenFile>>,
+    /// chroot: prepended to absolute names.
+    pub root: Vec<u8>,
+    pub umask: u32,
+    pub actions: [Action; SIGNALS + 1],
+    /// Signals for the process that no thread has taken on yet.
+    pub queue: Queue,
+    /// Default-ignored signals that somebody waits for all the same (sigtimedwait, signalfd).
+    pub wanted: u64,
+    /// What `proc` was told last: ignored, caught, flags.
+    pub told: (u64, u64, u64),
+    pub threads: Vec<Arc<Peer>>,
+    /// Areas of ended threads with their nucleus ids, to be freed once the thread is really gone.
+    pub dead: Vec<(u64, u32)>,
+    pub prefixes: Prefixes,
+    /// Mount portals held, by index.
+    pub mounts: u32,
+    /// Entries of the portal table.
+    pub capacity: u32,
+    /// Path of the executable.
+    pub exe: Vec<u8>,
+    pub name: [u8; 16],
+    pub no_new_privileges: bool,
+    pub dumpable: u32,
+    pub personality: u32,
+}
+
+/// Entries of a new portal table.
+const FIRST_CAPACITY: u32 = 256;
+/// Portals beside those of descriptors that may be there for a moment: working directory, channels for poll, objects being mapped.
+const OTHERS: u32 = 40;
+
+impl State {
+    fn new() -> State {
+        State {
+            files: Table::new(),
+            cwd: None,
+            root: Vec::new(),
+            umask: 0o022,
+            actions: [Action::default(); SIGNALS + 1],
+            queue: Queue::default(),
+            wanted: 0,
+            told: (0, 0, 0),
+            threads: Vec::new(),
+            dead: Vec::new(),
+            prefixes: Prefixes::default(),
+            mounts: 0,
+            capacity: FIRST_CAPACITY,
+            exe: Vec::new(),
+            name: [0; 16],
+            no_new_privileges: false,
+            dumpable: 1,
+            personality: 0,
+        }
+    }
+
+    fn separate(&self) -> State {
+        State {
+            files: self.files.separate(),
+            cwd: self.cwd.as_ref().map(descriptors::separate),
+            root: self.root.clone(),
+            umask: self.umask,
+            actions: self.actions,
+            queue: Queue::default(),
+            wanted: self.wanted,
+            told: self.told,
+            threads: Vec::new(),
+            dead: Vec::new(),
+            prefixes: self.prefixes.clone(),
+            mounts: self.mounts,
+            capacity: self.capacity,
+            exe: self.exe.clone(),
+            name: self.name,
+            no_new_privileges: self.no_new_privileges,
+            dumpable: self.dumpable,
+            personality: self.personality,
+        }
+    }
+
+    /// The portals are another process's: drop them without closing.
+    pub fn forget_portals(&self) {
+        self.files.forget_all();
+        if let Some(cwd) = &self.cwd {
+            cwd.forget();
+        }
+    }
+
+    /// Should the portal table grow before `more` portals arrive?
+    pub fn wants_growth(&self, more: u32) -> bool {
+        self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
+    }
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Process::new()
+    }
+}
+
+impl Process {
+    pub fn new() -> Process {
+        Process {
+            pid: AtomicU32::new(0),
+            ppid: AtomicU32::new(0),
+            uid: AtomicU32::new(0),
+            euid: AtomicU32::new(0),
+            gid: AtomicU32::new(0),
+            egid: AtomicU32::new(0),
+            brk_now: AtomicU64::new(u64::MAX),
+            brk_max: AtomicU64::new(0),
+            brk_start: AtomicU64::new(0),
+            pending: AtomicU64::new(0),
+            trace: AtomicU32::new(0),
+            missing: AtomicU32::new(0),
+            state: Lock::new(State::new()),
+            futexes: Lock::new(Futexes::default()),
+        }
+    }
+
+    /// A copy for a child that shares this memory.
+    pub fn separate(&self) -> Process {
+        let copy = |from: &AtomicU32| AtomicU32::new(from.load(Ordering::Relaxed));
+        let copy_long = |from: &AtomicU64| AtomicU64::new(from.load(Ordering::Relaxed));
+        Process {
+            pid: AtomicU32::new(0),
+            ppid: AtomicU32::new(0),
+            uid: copy(&self.uid),
+            euid: copy(&self.euid),
+            gid: copy(&self.gid),
+            egid: copy(&self.egid),
+            brk_now: copy_long(&self.brk_now),
+            brk_max: copy_long(&self.brk_max),
+            brk_start: copy_long(&self.brk_start),
+            pending: AtomicU64::new(0),
+            trace: copy(&self.trace),
+            missing: AtomicU32::new(0),
+            state: Lock::new(self.state().separate()),
+            futexes: Lock::new(Futexes::default()),
+        }
+    }
+
+    pub fn state(&self) -> Guard<'_, State> {
+        self.state.lock()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    pub fn tracing(&self) -> bool {
+        self.trace.load(Ordering::Relaxed) != 0
+    }
+
+    /// Take every lock of the process, in order, so that a copy of the memory is consistent.
+    pub fn hold_everything(&self) {
+        self.state.acquire();
+        self.futexes.acquire();
+        HEAP.acquire();
+    }
+
+    pub fn release_everything(&self) {
+        HEAP.release();
+        self.futexes.release();
+        self.state.release();
+    }
+}

@@ -1,0 +1,317 @@
+//! System calls about signals.
+
+use super::{
+    bit, deliver, frame, rules, Action, AltStack, Info, SIGNALS, SS_AUTODISARM, SS_DISABLE,
+    SS_ONSTACK,
+};
+use crate::errno::{Result, EAGAIN, EINVAL, ENOMEM, EPERM, ESRCH, RESTART_NO_HANDLER};
+use crate::machine::area::{area, process, Frame};
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::time;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::current;
+use cairn_abi::Error;
+use cairn_idl::proc;
+use core::sync::atomic::Ordering;
+
+const SIGSET: u64 = 8;
+
+/// Tell `proc` what it should not poke for, if that changed.
+pub fn tell_proc() {
+    let mut state = process().state();
+    let now = rules::told(&state.actions, state.wanted);
+    if now == state.told {
+        return;
+    }
+    state.told = now;
+    drop(state);
+    let words = [proc::SIGNAL_STATE, now.0, now.1, now.2];
+    let _ = Request::new(&words).call(linux_slot::PROC);
+}
+
+pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
+    let (signal, new, old, size) = (f.arg(0) as u32, f.arg(1), f.arg(2), f.arg(3));
+    if !(1..=SIGNALS as u32).contains(&signal) || size != SIGSET {
+        return Err(EINVAL);
+    }
+    let wish = match new {
+        0 => None,
+        _ => Some(user::read::<[u64; 4]>(new)?),
+    };
+    if wish.is_some() && rules::UNBLOCKABLE & bit(signal) != 0 {
+        return Err(EINVAL);
+    }
+    let process = process();
+    let mut state = process.state();
+    let before = state.actions[signal as usize];
+    if let Some([handler, flags, restorer, mask]) = wish {
+        let action = Action {
+            handler,
+            flags,
+            restorer,
+            mask: mask & !rules::UNBLOCKABLE,
+        };
+        state.actions[signal as usize] = action;
+        if rules::disposition(signal, &action) == rules::Disposition::Ignore {
+            state.queue.forget(bit(signal));
+            process.pending.store(state.queue.bits(), Ordering::Relaxed);
+            area().signals.borrow_mut().queue.forget(bit(signal));
+        }
+    }
+    drop(state);
+    if wish.is_some() {
+        tell_proc();
+    }
+    if old != 0 {
+        let words = [before.handler, before.flags, before.restorer, before.mask];
+        user::write(old, &words)?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigprocmask(f: &mut Frame) -> Result<u64> {
+    let (how, new, old, size) = (f.arg(0), f.arg(1), f.arg(2), f.arg(3));
+    if size != SIGSET {
+        return Err(EINVAL);
+    }
+    let area = area();
+    let before = area.mask();
+    if new != 0 {
+        let set: u64 = user::read(new)?;
+        let mask = match how {
+            0 => before | set,
+            1 => before & !set,
+            2 => set,
+            _ => return Err(EINVAL),
+        };
+        area.set_mask(mask);
+    }
+    if old != 0 {
+        user::write(old, &before)?;
+    }
+    Ok(0)
+}
+
+pub fn rt_sigpending(f: &mut Frame) -> Result<u64> {
+    deliver::take_all();
+    let area = area();
+    let waiting = area.signals.borrow().queue.bits() | process().pending.load(Ordering::Relaxed);
+    area.mark();
+    let bytes = (waiting & area.mask()).to_le_bytes();
+    let size = (f.arg(1) as usize).min(8);
+    user::write_bytes(f.arg(0), &bytes[..size])?;
+    Ok(0)
+}
+
+/// Use a mask for one call; the exit path goes back to the old one.
+pub fn temporary_mask(mask: u64) {
+    let area = area();
+    let old = area.mask();
+    area.signals.borrow_mut().saved_mask.get_or_insert(old);
+    area.set_mask(mask);
+}
+
+/// A call with a temporary mask ended by itself.
+pub fn end_temporary_mask() {
+    let area = area();
+    let saved = area.signals.borrow_mut().saved_mask.take();
+    if let Some(mask) = saved {
+        area.set_mask(mask);
+    }
+}
+
+/// The optional mask of ppoll, pselect and epoll_pwait.
+pub fn begin_mask(address: u64, size: u64) -> Result<bool> {
+    if address == 0 {
+        return Ok(false);
+    }
+    if size != SIGSET {
+        return Err(EINVAL);
+    }
+    let mask = user::read(address)?;
+    temporary_mask(mask);
+    Ok(true)
+}
+
+/// The other half: keep the mask only if a handler is to run with it.
+pub fn end_mask(begun: bool, result: Result<u64>) -> Result<u64> {
+    if begun && !matches!(result, Err(RESTART_NO_HANDLER)) {
+        end_temporary_mask();
+    }
+    result
+}
+
+pub fn rt_sigsuspend(f: &mut Frame) -> Result<u64> {
+    if f.arg(1) != SIGSET {
+        return Err(EINVAL);
+    }
+    let mask = user::read(f.arg(0))?;
+    temporary_mask(mask);
+    wait_for_signal()
+}
+
+pub fn pause(_: &mut Frame) -> Result<u64> {
+    wait_for_signal()
+}
+
+fn wait_for_signal() -> Result<u64> {
+    loop {
+        if deliver::pending() {
+            return Err(RESTART_NO_HANDLER);
+        }
+        let _ = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+    }
+}
+
+pub fn rt_sigtimedwait(f: &mut Frame) -> Result<u64> {
+    let (set, info, timeout, size) = (f.arg(0), f.arg(1), f.arg(2), f.arg(3));
+    if size != SIGSET {
+        return Err(EINVAL);
+    }
+    let wanted = user::read::<u64>(set)? & !rules::UNBLOCKABLE;
+    let deadline = match timeout {
+        0 => None,
+        _ => Some(time::deadline_after(time::read_timespec(timeout)?)),
+    };
+    want(wanted);
+    loop {
+        deliver::take_all();
+        if let Some(found) = deliver::take_queued(wanted) {
+            area().mark();
+            if info != 0 {
+                user::write_bytes(info, &frame::siginfo(&found))?;
+            }
+            return Ok(found.signal as u64);
+        }
+        if deliver::pending() {
+            return Err(RESTART_NO_HANDLER);
+        }
+        if let Some(at) = deadline {
+            gate::deadline(at);
+        }
+        match gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]) {
+            Err(Error::TimedOut) => return Err(EAGAIN),
+            Err(Error::Interrupted) => {
+                gate::poke_take();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// From now on these are wanted even if their default is to be ignored.
+pub fn want(set: u64) {
+    let mut state = process().state();
+    if set & !state.wanted != 0 {
+        state.wanted |= set;
+        drop(state);
+        tell_proc();
+    }
+}
+
+pub fn sigaltstack(f: &mut Frame) -> Result<u64> {
+    let (new, old) = (f.arg(0), f.arg(1));
+    let area = area();
+    let before = area.signals.borrow().alternate;
+    let on_it = before.holds(f.rsp);
+    if new != 0 {
+        let [base, flags, size] = user::read::<[u64; 3]>(new)?;
+        let flags = flags as u32;
+        if on_it {
+            return Err(EPERM);
+        }
+        let stack = match flags & !SS_AUTODISARM {
+            SS_DISABLE => AltStack::default(),
+            0 | SS_ONSTACK if size < 2048 => return Err(ENOMEM),
+            0 | SS_ONSTACK => AltStack {
+                base,
+                flags: flags & SS_AUTODISARM,
+                size,
+            },
+            _ => return Err(EINVAL),
+        };
+        area.signals.borrow_mut().alternate = stack;
+    }
+    if old != 0 {
+        let flags = before.flags | if on_it { SS_ONSTACK } else { 0 };
+        user::write(old, &[before.base, flags as u64, before.size])?;
+    }
+    Ok(0)
+}
+
+pub fn kill(f: &mut Frame) -> Result<u64> {
+    let (pid, signal) = (f.arg(0) as i32 as i64 as u64, f.arg(1));
+    if signal > SIGNALS as u64 {
+        return Err(EINVAL);
+    }
+    let result = Request::new(&[proc::KILL, pid, signal]).call(linux_slot::PROC);
+    look_soon();
+    result.map(|_| 0)
+}
+
+/// A signal to oneself must be there when the call returns (POSIX): the poke may still be on its way, the signal is already queued.
+fn look_soon() {
+    area().mark();
+}
+
+fn to_thread(tgid: u64, tid: u64, signal: u64, code: i32, value: u64) -> Result<u64> {
+    if signal > SIGNALS as u64 || (tid as i32) <= 0 {
+        return Err(EINVAL);
+    }
+    let words = [proc::TGKILL, tgid, tid, signal, code as i64 as u64, value];
+    let result = Request::new(&words).call(linux_slot::PROC);
+    look_soon();
+    result.map(|_| 0)
+}
+
+pub fn tkill(f: &mut Frame) -> Result<u64> {
+    to_thread(u64::MAX, f.arg(0), f.arg(1), super::si::TKILL, 0)
+}
+
+pub fn tgkill(f: &mut Frame) -> Result<u64> {
+    if (f.arg(0) as i32) <= 0 {
+        return Err(EINVAL);
+    }
+    to_thread(f.arg(0), f.arg(1), f.arg(2), super::si::TKILL, 0)
+}
+
+fn given_info(address: u64) -> Result<(i32, u64)> {
+    let bytes: [u8; 128] = user::read(address)?;
+    Ok(frame::parse_siginfo(&bytes))
+}
+
+pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
+    let (code, value) = given_info(f.arg(2))?;
+    if code >= 0 && f.arg(0) as u32 != process().pid() {
+        return Err(EPERM);
+    }
+    // A process's first thread has its pid.
+    to_thread(f.arg(0), f.arg(0), f.arg(1), code, value)
+}
+
+pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
+    let (code, value) = given_info(f.arg(3))?;
+    if code >= 0 && f.arg(0) as u32 != process().pid() {
+        return Err(EPERM);
+    }
+    to_thread(f.arg(0), f.arg(1), f.arg(2), code, value)
+}
+
+/// SIGPIPE to the writing thread.
+pub fn broken_pipe() {
+    let area = area();
+    area.signals.borrow_mut().queue.add(Info {
+        signal: super::SIGPIPE,
+        pid: process().pid(),
+        uid: process().uid.load(Ordering::Relaxed),
+        ..Info::default()
+    });
+    area.mark();
+}
+
+/// pidfd_send_signal and its kind are answered like a missing process.
+pub fn no_such_process(_: &mut Frame) -> Result<u64> {
+    Err(ESRCH)
+}

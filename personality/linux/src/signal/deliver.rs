@@ -1,0 +1,322 @@
+//! Taking signals from `proc` and acting on them on the way back to the program.
+
+use super::rules::{self, Disposition};
+use super::{bit, frame, sa, Action, AltStack, Info, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE};
+use crate::calls::exit::die;
+use crate::machine::area::{area, process, Frame, ThreadArea, NO_CALL};
+use crate::machine::request::Request;
+use crate::machine::{fpu, gate, user};
+use cairn_abi::layout::{linux_slot, PERSONALITY};
+use cairn_idl::proc;
+use core::sync::atomic::Ordering;
+
+impl ThreadArea {
+    pub fn mask(&self) -> u64 {
+        self.peer.mask.load(Ordering::Relaxed)
+    }
+
+    /// Block exactly these signals; what becomes deliverable is looked at on the way out.
+    pub fn set_mask(&self, mask: u64) {
+        let mask = mask & !rules::UNBLOCKABLE;
+        self.peer.mask.store(mask, Ordering::Relaxed);
+        let waiting =
+            self.signals.borrow().queue.bits() | self.process().pending.load(Ordering::Relaxed);
+        if waiting & !mask != 0 {
+            self.mark();
+        }
+    }
+}
+
+/// Take everything that `proc` has for this thread or process.
+pub fn take_all() {
+    let area = area();
+    let process = process();
+    area.poked.store(0, Ordering::Relaxed);
+    // Whatever the poke was for, the parent may have changed.
+    process.ppid.store(0, Ordering::Relaxed);
+    loop {
+        let Ok(w) = Request::new(&[proc::SIGNAL_TAKE]).call(linux_slot::PROC) else {
+            return;
+        };
+        if w[0] == 0 {
+            return;
+        }
+        let info = Info {
+            signal: w[0] as u32,
+            code: w[1] as i32,
+            pid: w[2] as u32,
+            uid: (w[2] >> 32) as u32,
+            value: w[3],
+            ..Info::default()
+        };
+        if w[4] & 1 != 0 {
+            area.signals.borrow_mut().queue.add(info);
+        } else {
+            add_shared(area, info);
+        }
+    }
+}
+
+/// A signal for the process: this thread's if it does not block it, otherwise that of any thread that does not.
+fn add_shared(area: &ThreadArea, info: Info) {
+    let process = area.process();
+    let mut state = process.state();
+    if area.mask() & bit(info.signal) != 0 && state.threads.len() > 1 {
+        let open = |mask: u64| mask & bit(info.signal) == 0;
+        let peer = state
+            .threads
+            .iter()
+            .find(|p| open(p.mask.load(Ordering::Relaxed)))
+            .map(|p| p.tid.load(Ordering::Relaxed));
+        if let Some(tid) = peer {
+            drop(state);
+            let pid = process.pid() as u64;
+            let code = info.code as i64 as u64;
+            let words = [
+                proc::TGKILL,
+                pid,
+                tid as u64,
+                info.signal as u64,
+                code,
+                info.value,
+            ];
+            let _ = Request::new(&words).call(linux_slot::PROC);
+            return;
+        }
+    }
+    state.queue.add(info);
+    process.pending.store(state.queue.bits(), Ordering::Relaxed);
+}
+
+/// Take a signal among `wanted` out of the queues: the thread's own first.
+pub fn take_queued(wanted: u64) -> Option<Info> {
+    let own = area().signals.borrow_mut().queue.take(wanted);
+    if own.is_some() {
+        return own;
+    }
+    let process = process();
+    if process.pending.load(Ordering::Relaxed) & wanted == 0 {
+        return None;
+    }
+    let mut state = process.state();
+    let info = state.queue.take(wanted);
+    process.pending.store(state.queue.bits(), Ordering::Relaxed);
+    info
+}
+
+/// After an interrupted wait: is there a signal that does something? If so the exit path will see to it; if not the wait goes on.
+pub fn pending() -> bool {
+    gate::poke_take();
+    take_all();
+    let area = area();
+    let process = process();
+    if area.exception.get().is_some() {
+        area.mark();
+        return true;
+    }
+    loop {
+        let waiting = (area.signals.borrow().queue.bits()
+            | process.pending.load(Ordering::Relaxed))
+            & !area.mask();
+        if waiting == 0 {
+            return false;
+        }
+        let signal = waiting.trailing_zeros() + 1;
+        let action = process.state().actions[signal as usize];
+        if !ignored(signal, &action) {
+            area.mark();
+            return true;
+        }
+        take_queued(bit(signal));
+    }
+}
+
+fn ignored(signal: u32, action: &Action) -> bool {
+    match rules::disposition(signal, action) {
+        Disposition::Ignore => true,
+        // The first process is only sent what it asked for.
+        Disposition::Terminate | Disposition::Stop => process().pid() == 1,
+        Disposition::Handle => false,
+    }
+}
+
+/// The way back to the program when something may be pending.
+pub fn work(regs: &mut Frame) {
+    let area = area();
+    take_all();
+    let mut handled = false;
+    if let Some(exception) = area.exception.take() {
+        let info = rules::of_exception(&exception);
+        force(area, regs, &info);
+        handled = true;
+    }
+    while let Some(info) = take_queued(!area.mask()) {
+        let action = process().state().actions[info.signal as usize];
+        if ignored(info.signal, &action) {
+            continue;
+        }
+        match rules::disposition(info.signal, &action) {
+            Disposition::Ignore => {}
+            Disposition::Terminate => die(info.signal),
+            Disposition::Stop => {
+                let words = [proc::STOP_SELF, info.signal as u64];
+                let _ = Request::new(&words).call(linux_slot::PROC);
+                take_all();
+            }
+            Disposition::Handle => {
+                handled = true;
+                handle(area, regs, &info, &action);
+            }
+        }
+    }
+    if !handled {
+        restart(regs, None);
+        let saved = area.signals.borrow_mut().saved_mask.take();
+        if let Some(mask) = saved {
+            area.set_mask(mask);
+        }
+    }
+}
+
+/// Settle an interrupted call: make it again, or EINTR.
+fn restart(regs: &mut Frame, handler_flags: Option<u64>) {
+    if regs.number == NO_CALL {
+        return;
+    }
+    if let Some(error) = rules::is_restart(regs.rax) {
+        match handler_flags.and_then(|flags| rules::after_handler(error, flags)) {
+            Some(error) => regs.rax = error.value(),
+            None => {
+                regs.rax = regs.number;
+                regs.rip = regs.rip.wrapping_sub(2);
+            }
+        }
+    }
+    regs.number = NO_CALL;
+}
+
+/// A signal of an exception cannot be blocked or ignored.
+fn force(area: &ThreadArea, regs: &mut Frame, info: &Info) {
+    let action = process().state().actions[info.signal as usize];
+    let blocked = area.mask() & bit(info.signal) != 0;
+    if blocked || rules::disposition(info.signal, &action) != Disposition::Handle {
+        die(info.signal)
+    }
+    handle(area, regs, info, &action);
+}
+
+/// sigreturn gave registers that cannot be loaded.
+pub fn bad_frame(regs: &mut Frame) {
+    regs.rip = 0;
+    regs.rflags = 0x202;
+    force_segv(regs);
+}
+
+/// SIGSEGV by the kernel's doing.
+pub fn force_segv(regs: &mut Frame) {
+    let info = Info {
+        signal: SIGSEGV,
+        code: super::si::KERNEL,
+        fault: true,
+        ..Info::default()
+    };
+    regs.number = NO_CALL;
+    force(area(), regs, &info);
+}
+
+/// Make the program run a handler next.
+fn handle(area: &ThreadArea, regs: &mut Frame, info: &Info, action: &Action) {
+    restart(regs, Some(action.flags));
+    let saved = area.signals.borrow_mut().saved_mask.take();
+    let mask = saved.unwrap_or(area.mask());
+    let alternate = area.signals.borrow().alternate;
+    let use_alternate = action.flags & sa::ONSTACK != 0
+        && alternate.flags & SS_DISABLE == 0
+        && alternate.size != 0
+        && !alternate.holds(regs.rsp);
+    let top = use_alternate.then(|| alternate.base.wrapping_add(alternate.size));
+    let size = fpu::size() as u64;
+    let place = frame::place(regs.rsp, top, size);
+    if !write_frame(regs, info, action, mask, &alternate, &place, size) {
+        // No room for the frame: that is a SIGSEGV, and if its handler has no room either the end.
+        if info.signal == SIGSEGV {
+            die(SIGSEGV)
+        }
+        return force_segv(regs);
+    }
+    if use_alternate && alternate.flags & SS_AUTODISARM != 0 {
+        area.signals.borrow_mut().alternate = AltStack::default();
+    }
+    regs.rip = action.handler;
+    regs.rsp = place.frame;
+    regs.rdi = info.signal as u64;
+    regs.rsi = place.info;
+    regs.rdx = place.context;
+    regs.rax = 0;
+    regs.rflags = 0x202;
+    regs.number = NO_CALL;
+    if regs.rip >= PERSONALITY {
+        regs.rip = 0;
+    }
+    let mut blocked = mask | action.mask;
+    if action.flags & sa::NODEFER == 0 {
+        blocked |= bit(info.signal);
+    }
+    // A temporary mask (sigsuspend) ends with the handler's start.
+    area.set_mask(blocked);
+    if action.flags & sa::RESETHAND != 0 {
+        let mut state = process().state();
+        state.actions[info.signal as usize].handler = SIG_DFL;
+        drop(state);
+        super::calls::tell_proc();
+    }
+}
+
+fn write_frame(
+    regs: &Frame,
+    info: &Info,
+    action: &Action,
+    mask: u64,
+    alternate: &AltStack,
+    place: &frame::Place,
+    size: u64,
+) -> bool {
+    let extended = fpu::system_page().xsave_mask;
+    let bytes = frame::build(
+        regs,
+        info,
+        action.restorer,
+        mask,
+        alternate,
+        place,
+        extended != 0,
+    );
+    if user::write_bytes(place.frame, &bytes).is_err() || !fpu::save_to_user(place.fpstate) {
+        return false;
+    }
+    if extended == 0 {
+        return true;
+    }
+    let software = frame::software_bytes(extended, size as u32);
+    user::write_bytes(place.fpstate + frame::SOFTWARE_BYTES, &software).is_ok()
+        && user::write(place.fpstate + size, &frame::MAGIC2).is_ok()
+}
+
+/// rt_sigreturn.
+pub fn sigreturn(regs: &mut Frame) {
+    let area = area();
+    regs.number = NO_CALL;
+    let mut bytes = [0; frame::SIZE];
+    // The handler's `ret` took the return address.
+    if user::read_bytes(regs.rsp.wrapping_sub(8), &mut bytes).is_err() {
+        return force_segv(regs);
+    }
+    let restored = frame::restore(&bytes, regs);
+    regs.full = 1;
+    if restored.fpstate != 0 && !fpu::restore_from_user(restored.fpstate) || regs.rip >= PERSONALITY
+    {
+        return force_segv(regs);
+    }
+    area.signals.borrow_mut().alternate = restored.alternate;
+    area.set_mask(restored.mask);
+}

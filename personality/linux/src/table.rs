@@ -1,0 +1,362 @@
+//! The system calls by number, and the way through one: look up, call, put the result in the frame, have restarts and signals seen to.
+
+use crate::calls::*;
+use crate::errno::{Errno, Result, ENOSYS};
+use crate::machine::area::{area, process, Frame, NO_CALL};
+use crate::signal::rules::is_restart;
+use crate::signal::{calls as signal, deliver};
+use crate::strace;
+use core::sync::atomic::Ordering;
+
+pub type Handler = fn(&mut Frame) -> Result<u64>;
+
+/// One more than the highest number known here.
+pub const NUMBERS: usize = 453;
+
+/// Number, name, handler, in ascending order.
+static CALLS: &[(usize, &str, Handler)] = &[
+    (0, "read", io::read),
+    (1, "write", io::write),
+    (2, "open", open::open),
+    (3, "close", descriptors::close),
+    (4, "stat", status::stat),
+    (5, "fstat", status::fstat),
+    (6, "lstat", status::lstat),
+    (7, "poll", poll::poll),
+    (8, "lseek", io::lseek),
+    (9, "mmap", mapping::mmap),
+    (10, "mprotect", mapping::mprotect),
+    (11, "munmap", mapping::munmap),
+    (12, "brk", mapping::brk),
+    (13, "rt_sigaction", signal::rt_sigaction),
+    (14, "rt_sigprocmask", signal::rt_sigprocmask),
+    (15, "rt_sigreturn", sigreturn),
+    (16, "ioctl", ioctl::ioctl),
+    (17, "pread64", io::pread),
+    (18, "pwrite64", io::pwrite),
+    (19, "readv", io::readv),
+    (20, "writev", io::writev),
+    (21, "access", attributes::access),
+    (22, "pipe", pipes::pipe),
+    (23, "select", poll::select),
+    (24, "sched_yield", scheduling::sched_yield),
+    (25, "mremap", mapping::mremap),
+    (26, "msync", mapping::msync),
+    (27, "mincore", mapping::mincore),
+    (28, "madvise", mapping::madvise),
+    (32, "dup", descriptors::dup),
+    (33, "dup2", descriptors::dup2),
+    (34, "pause", signal::pause),
+    (35, "nanosleep", clocks::nanosleep),
+    (36, "getitimer", clocks::getitimer),
+    (37, "alarm", clocks::alarm),
+    (38, "setitimer", clocks::setitimer),
+    (39, "getpid", ids::getpid),
+    (40, "sendfile", transfer::sendfile),
+    (41, "socket", pipes::socket),
+    (42, "connect", pipes::not_a_socket),
+    (43, "accept", pipes::not_a_socket),
+    (44, "sendto", pipes::sendto),
+    (45, "recvfrom", pipes::recvfrom),
+    (46, "sendmsg", pipes::not_a_socket),
+    (47, "recvmsg", pipes::not_a_socket),
+    (48, "shutdown", pipes::not_a_socket),
+    (49, "bind", pipes::not_a_socket),
+    (50, "listen", pipes::not_a_socket),
+    (51, "getsockname", pipes::not_a_socket),
+    (52, "getpeername", pipes::not_a_socket),
+    (53, "socketpair", pipes::socketpair),
+    (54, "setsockopt", pipes::not_a_socket),
+    (55, "getsockopt", pipes::not_a_socket),
+    (56, "clone", fork::clone),
+    (57, "fork", fork::fork),
+    (58, "vfork", fork::vfork),
+    (59, "execve", exec::execve),
+    (60, "exit", exit::exit),
+    (61, "wait4", wait::wait4),
+    (62, "kill", signal::kill),
+    (63, "uname", system::uname),
+    (72, "fcntl", descriptors::fcntl),
+    (73, "flock", locks::flock),
+    (74, "fsync", io::fsync),
+    (75, "fdatasync", io::fdatasync),
+    (76, "truncate", names::truncate),
+    (77, "ftruncate", io::ftruncate),
+    (79, "getcwd", open::getcwd),
+    (80, "chdir", open::chdir),
+    (81, "fchdir", open::fchdir),
+    (82, "rename", names::rename),
+    (83, "mkdir", names::mkdir),
+    (84, "rmdir", names::rmdir),
+    (85, "creat", open::creat),
+    (86, "link", names::link),
+    (87, "unlink", names::unlink),
+    (88, "symlink", names::symlink),
+    (89, "readlink", names::readlink),
+    (90, "chmod", attributes::chmod),
+    (91, "fchmod", attributes::fchmod),
+    (92, "chown", attributes::chown),
+    (93, "fchown", attributes::fchown),
+    (94, "lchown", attributes::lchown),
+    (95, "umask", open::umask),
+    (96, "gettimeofday", clocks::gettimeofday),
+    (97, "getrlimit", scheduling::getrlimit),
+    (98, "getrusage", scheduling::getrusage),
+    (99, "sysinfo", system::sysinfo),
+    (100, "times", clocks::times),
+    (102, "getuid", ids::getuid),
+    (103, "syslog", system::syslog),
+    (104, "getgid", ids::getgid),
+    (105, "setuid", ids::setuid),
+    (106, "setgid", ids::setgid),
+    (107, "geteuid", ids::geteuid),
+    (108, "getegid", ids::getegid),
+    (109, "setpgid", ids::setpgid),
+    (110, "getppid", ids::getppid),
+    (111, "getpgrp", ids::getpgrp),
+    (112, "setsid", ids::setsid),
+    (113, "setreuid", ids::setreuid),
+    (114, "setregid", ids::setregid),
+    (115, "getgroups", ids::getgroups),
+    (116, "setgroups", ids::setgroups),
+    (117, "setresuid", ids::setresuid),
+    (118, "getresuid", ids::getresuid),
+    (119, "setresgid", ids::setresgid),
+    (120, "getresgid", ids::getresgid),
+    (121, "getpgid", ids::getpgid),
+    (122, "setfsuid", ids::setfsuid),
+    (123, "setfsgid", ids::setfsgid),
+    (124, "getsid", ids::getsid),
+    (125, "capget", ids::capget),
+    (126, "capset", ids::capset),
+    (127, "rt_sigpending", signal::rt_sigpending),
+    (128, "rt_sigtimedwait", signal::rt_sigtimedwait),
+    (129, "rt_sigqueueinfo", signal::rt_sigqueueinfo),
+    (130, "rt_sigsuspend", signal::rt_sigsuspend),
+    (131, "sigaltstack", signal::sigaltstack),
+    (132, "utime", attributes::utime),
+    (133, "mknod", names::mknod),
+    (135, "personality", system::personality),
+    (137, "statfs", status::statfs),
+    (138, "fstatfs", status::fstatfs),
+    (140, "getpriority", scheduling::getpriority),
+    (141, "setpriority", scheduling::setpriority),
+    (142, "sched_setparam", scheduling::sched_setparam),
+    (143, "sched_getparam", scheduling::sched_getparam),
+    (144, "sched_setscheduler", scheduling::sched_setscheduler),
+    (145, "sched_getscheduler", scheduling::sched_getscheduler),
+    (
+        146,
+        "sched_get_priority_max",
+        scheduling::sched_get_priority_max,
+    ),
+    (
+        147,
+        "sched_get_priority_min",
+        scheduling::sched_get_priority_min,
+    ),
+    (
+        148,
+        "sched_rr_get_interval",
+        scheduling::sched_rr_get_interval,
+    ),
+    (149, "mlock", mapping::mlock),
+    (150, "munlock", mapping::mlock),
+    (151, "mlockall", mapping::mlockall),
+    (152, "munlockall", mapping::mlockall),
+    (157, "prctl", prctl::prctl),
+    (158, "arch_prctl", mapping::arch_prctl),
+    (160, "setrlimit", scheduling::setrlimit),
+    (161, "chroot", open::chroot),
+    (162, "sync", io::sync),
+    (164, "settimeofday", clocks::set_clock),
+    (165, "mount", mounts::mount),
+    (166, "umount2", mounts::umount2),
+    (169, "reboot", system::reboot),
+    (170, "sethostname", system::sethostname),
+    (186, "gettid", ids::gettid),
+    (187, "readahead", io::advise),
+    (188, "setxattr", attributes::setxattr),
+    (189, "lsetxattr", attributes::lsetxattr),
+    (190, "fsetxattr", attributes::fsetxattr),
+    (191, "getxattr", attributes::getxattr),
+    (192, "lgetxattr", attributes::lgetxattr),
+    (193, "fgetxattr", attributes::fgetxattr),
+    (194, "listxattr", attributes::listxattr),
+    (195, "llistxattr", attributes::llistxattr),
+    (196, "flistxattr", attributes::flistxattr),
+    (197, "removexattr", attributes::removexattr),
+    (198, "lremovexattr", attributes::lremovexattr),
+    (199, "fremovexattr", attributes::fremovexattr),
+    (200, "tkill", signal::tkill),
+    (201, "time", clocks::time),
+    (202, "futex", futex::futex),
+    (203, "sched_setaffinity", scheduling::sched_setaffinity),
+    (204, "sched_getaffinity", scheduling::sched_getaffinity),
+    (213, "epoll_create", epoll::create),
+    (217, "getdents64", directories::getdents64),
+    (218, "set_tid_address", fork::set_tid_address),
+    (221, "fadvise64", io::advise),
+    (222, "timer_create", clocks::timer_create),
+    (223, "timer_settime", clocks::timer_settime),
+    (224, "timer_gettime", clocks::timer_gettime),
+    (225, "timer_getoverrun", clocks::timer_getoverrun),
+    (226, "timer_delete", clocks::timer_delete),
+    (227, "clock_settime", clocks::set_clock),
+    (228, "clock_gettime", clocks::clock_gettime),
+    (229, "clock_getres", clocks::clock_getres),
+    (230, "clock_nanosleep", clocks::clock_nanosleep),
+    (231, "exit_group", exit::exit_group),
+    (232, "epoll_wait", epoll::epoll_wait),
+    (233, "epoll_ctl", epoll::ctl),
+    (234, "tgkill", signal::tgkill),
+    (235, "utimes", attributes::utimes),
+    (238, "set_mempolicy", scheduling::set_mempolicy),
+    (239, "get_mempolicy", scheduling::get_mempolicy),
+    (247, "waitid", wait::waitid),
+    (257, "openat", open::openat),
+    (258, "mkdirat", names::mkdirat),
+    (259, "mknodat", names::mknodat),
+    (260, "fchownat", attributes::fchownat),
+    (261, "futimesat", attributes::futimesat),
+    (262, "newfstatat", status::newfstatat),
+    (263, "unlinkat", names::unlinkat),
+    (264, "renameat", names::renameat),
+    (265, "linkat", names::linkat),
+    (266, "symlinkat", names::symlinkat),
+    (267, "readlinkat", names::readlinkat),
+    (268, "fchmodat", attributes::fchmodat),
+    (269, "faccessat", attributes::faccessat),
+    (270, "pselect6", poll::pselect6),
+    (271, "ppoll", poll::ppoll),
+    (273, "set_robust_list", futex::set_robust_list),
+    (274, "get_robust_list", futex::get_robust_list),
+    (275, "splice", transfer::splice),
+    (276, "tee", transfer::tee),
+    (277, "sync_file_range", io::advise),
+    (280, "utimensat", attributes::utimensat),
+    (281, "epoll_pwait", epoll::epoll_pwait),
+    (282, "signalfd", system::signalfd),
+    (283, "timerfd_create", clocks::timerfd_create),
+    (284, "eventfd", pipes::eventfd),
+    (285, "fallocate", io::fallocate),
+    (286, "timerfd_settime", clocks::timerfd_settime),
+    (287, "timerfd_gettime", clocks::timerfd_gettime),
+    (288, "accept4", pipes::not_a_socket),
+    (289, "signalfd4", system::signalfd4),
+    (290, "eventfd2", pipes::eventfd2),
+    (291, "epoll_create1", epoll::create1),
+    (292, "dup3", descriptors::dup3),
+    (293, "pipe2", pipes::pipe2),
+    (295, "preadv", io::preadv),
+    (296, "pwritev", io::pwritev),
+    (297, "rt_tgsigqueueinfo", signal::rt_tgsigqueueinfo),
+    (302, "prlimit64", scheduling::prlimit64),
+    (306, "syncfs", io::syncfs),
+    (309, "getcpu", scheduling::getcpu),
+    (316, "renameat2", names::renameat2),
+    (318, "getrandom", random::getrandom),
+    (319, "memfd_create", system::memfd_create),
+    (322, "execveat", exec::execveat),
+    (324, "membarrier", system::membarrier),
+    (325, "mlock2", mapping::mlock),
+    (326, "copy_file_range", transfer::copy_file_range),
+    (327, "preadv2", io::preadv2),
+    (328, "pwritev2", io::pwritev2),
+    (332, "statx", status::statx),
+    (435, "clone3", fork::clone3),
+    (436, "close_range", descriptors::close_range),
+    (437, "openat2", open::openat2),
+    (439, "faccessat2", attributes::faccessat2),
+    (441, "epoll_pwait2", epoll::epoll_pwait2),
+    (452, "fchmodat2", attributes::fchmodat2),
+];
+
+const fn handlers() -> [Handler; NUMBERS] {
+    let mut table: [Handler; NUMBERS] = [missing; NUMBERS];
+    let mut i = 0;
+    while i < CALLS.len() {
+        table[CALLS[i].0] = CALLS[i].2;
+        i += 1;
+    }
+    table
+}
+
+static TABLE: [Handler; NUMBERS] = handlers();
+
+/// The name of a call, if it is here.
+pub fn name(number: u64) -> Option<&'static str> {
+    let number = usize::try_from(number).ok()?;
+    let at = CALLS.binary_search_by_key(&number, |call| call.0).ok()?;
+    Some(CALLS[at].1)
+}
+
+fn missing(f: &mut Frame) -> Result<u64> {
+    let process = process();
+    process.missing.fetch_add(1, Ordering::Relaxed);
+    if process.tracing() {
+        strace::missing(f.number);
+    }
+    Err(ENOSYS)
+}
+
+/// rt_sigreturn replaces the whole frame: its "result" is the register it restored.
+fn sigreturn(f: &mut Frame) -> Result<u64> {
+    deliver::sigreturn(f);
+    Ok(f.rax)
+}
+
+/// Entered from the entry code with the program's registers; leaves the result in the frame.
+pub fn dispatch(f: &mut Frame) {
+    let handler = match TABLE.get(f.number as usize) {
+        Some(handler) => *handler,
+        None => missing,
+    };
+    if process().tracing() {
+        return traced(f, handler);
+    }
+    finish(f, handler);
+}
+
+#[inline(always)]
+fn finish(f: &mut Frame, handler: Handler) {
+    let result = handler(f);
+    // exec and sigreturn made the frame anew: it holds what it must.
+    if f.number == NO_CALL && result.is_ok() {
+        return;
+    }
+    match result {
+        Ok(value) => f.rax = value,
+        Err(error) => fail(f, error),
+    }
+}
+
+#[cold]
+fn fail(f: &mut Frame, error: Errno) {
+    f.rax = error.value();
+    if is_restart(f.rax).is_some() {
+        area().mark();
+    }
+}
+
+#[cold]
+fn traced(f: &mut Frame, handler: Handler) {
+    let call = *f;
+    strace::begin(&call);
+    finish(f, handler);
+    strace::end(&call, f.rax);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_ascend_and_have_names() {
+        assert!(CALLS.windows(2).all(|w| w[0].0 < w[1].0));
+        assert_eq!(CALLS[CALLS.len() - 1].0 + 1, NUMBERS);
+        assert_eq!(name(59), Some("execve"));
+        assert_eq!(name(334), None);
+        assert_eq!(name(u64::MAX), None);
+    }
+}
