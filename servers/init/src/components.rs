@@ -276,7 +276,8 @@ impl Components {
         let running = &self.running[index];
         put(target, running.receiver.0, native_slot::RECEIVE)?;
         put(target, Portal(init_slot::LOG), native_slot::LOG)?;
-        put(target, target, native_slot::DOMAIN)?;
+        // Its own domain: threads it may make, but neither its ceiling nor its watcher change.
+        put_with(target, target, native_slot::DOMAIN, rights::CALL)?;
         if index > 0 {
             let client = fault(
                 "portal",
@@ -514,12 +515,11 @@ fn devices(component: &Component) -> Result<Vec<(String, Portal)>, String> {
 
 /// Put one of init's portals into a component's table.
 fn put(target: Portal, portal: Portal, slot: u32) -> Result<(), String> {
-    fault(
-        "portal",
-        target.service(
-            domain::PORTAL_PUT,
-            &[portal.0 as u64, slot as u64, rights::ALL as u64],
-        ),
-    )?;
+    put_with(target, portal, slot, rights::ALL)
+}
+
+fn put_with(target: Portal, portal: Portal, slot: u32, rights: u16) -> Result<(), String> {
+    let words = [portal.0 as u64, slot as u64, rights as u64];
+    fault("portal", target.service(domain::PORTAL_PUT, &words))?;
     Ok(())
 }
