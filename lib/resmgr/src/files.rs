@@ -113,7 +113,10 @@ impl<S: Server> Core<S> {
 
     #[inline]
     pub fn write(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = self
+            .handles
+            .entry(cx.request.badge)
+            .ok_or(Failure::Errno(EBADF))?;
         if !entry.handle.writable() {
             return fail(EBADF);
         }
@@ -133,7 +136,9 @@ impl<S: Server> Core<S> {
             if appends {
                 offset = meta.size;
             }
-            drop_set_id(server, cx, handle.node, meta.mode)?;
+            if drop_set_id(server, cx, handle.node, meta.mode)? {
+                self.cache.file_changed();
+            }
         }
         let length = length.min((i64::MAX as u64).saturating_sub(offset) as usize);
         if length == 0 && seekable {
@@ -470,22 +475,23 @@ fn drop_registration(cx: &mut Context, registrations: &mut Vec<Registration>, co
     }
 }
 
-/// Writing by somebody else than user 0 takes the set-id bits away.
+/// Writing by somebody else than user 0 takes the set-id bits away; `true` if it did.
 pub(crate) fn drop_set_id<S: Server>(
     server: &mut S,
     cx: &mut Context,
     node: S::Node,
     mode: u32,
-) -> Answer<()> {
+) -> Answer<bool> {
     let kept = without_set_id(mode);
     if cx.uid() == 0 || kept == mode & 0o7777 || mode & s::IFMT != s::IFREG {
-        return Ok(());
+        return Ok(false);
     }
     let change = Change {
         mode: Some(kept),
         ..Change::default()
     };
-    server.change(cx, node, &change)
+    server.change(cx, node, &change)?;
+    Ok(true)
 }
 
 /// Permission bits without set-user-id, and without set-group-id if it means that (and not mandatory locking).

@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+mod cache;
 pub mod context;
 pub mod dirent;
 pub mod event;

@@ -3,6 +3,7 @@
 //! Every request is answered exactly once: by the reply that [`Core::dispatch`] makes, or later when it has waited and runs again, or with
 //! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
 
+use crate::cache::Cache;
 use crate::context::{Context, Failure};
 use crate::handle::Handles;
 use crate::layout::STAT_SIZE;
@@ -37,6 +38,7 @@ pub(crate) struct Core<S: Server> {
     pub prefix: Box<[u8]>,
     /// Nodes that other managers are mounted on, with their absolute paths.
     pub mounts: Vec<(S::Node, Vec<u8>)>,
+    pub cache: Cache<S::Node>,
     pub first: Names,
     pub second: Names,
     /// Target of a symbolic link, or the path of a node.
@@ -54,6 +56,7 @@ impl<S: Server> Manager<S> {
                 locks: Locks::default(),
                 prefix: prefix.into(),
                 mounts: Vec::new(),
+                cache: Cache::new(S::STABLE_NAMES),
                 first: Names::new(),
                 second: Names::new(),
                 text: vec![0; fs::PATH_MAX].into_boxed_slice(),
@@ -182,6 +185,15 @@ impl<S: Server> Core<S> {
         }
     }
 
+    /// What leads to or through this node may lead elsewhere now.
+    pub fn names_changed(&mut self, node: &Access) {
+        // A symbolic link may be on the way to a directory.
+        match node.mode & fs::s::IFMT {
+            fs::s::IFDIR | fs::s::IFLNK => self.cache.directory_changed(),
+            _ => self.cache.file_changed(),
+        }
+    }
+
     /// The node that a portal stands for.
     pub fn start(&mut self, server: &mut S, badge: u64) -> Answer<S::Node> {
         if badge >> 32 == 0 {
@@ -217,6 +229,7 @@ impl<S: Server> Core<S> {
         Walk {
             prefix: &self.prefix,
             mounts: &self.mounts,
+            cache: &mut self.cache,
             link: &mut self.text,
         }
         .run(server, cx, names, start, last)

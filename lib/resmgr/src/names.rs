@@ -106,8 +106,8 @@ impl<S: Server> Core<S> {
         } else {
             let opened = server.open(cx, node, flags, &mut state)?;
             if flags & o::TRUNC != 0 && !created && is(&access, s::IFREG) {
-                if cx.uid() != 0 {
-                    drop_set_id(server, cx, node, access.mode)?;
+                if drop_set_id(server, cx, node, access.mode)? {
+                    self.cache.file_changed();
                 }
                 server.truncate(cx, opened.node, 0)?;
             }
@@ -226,6 +226,7 @@ impl<S: Server> Core<S> {
             ..Change::default()
         };
         server.change(cx, node, &change)?;
+        self.names_changed(&access);
         Ok(Reply::result(0))
     }
 
@@ -253,6 +254,7 @@ impl<S: Server> Core<S> {
             ..Change::default()
         };
         server.change(cx, node, &change)?;
+        self.names_changed(&access);
         Ok(Reply::result(0))
     }
 
@@ -311,7 +313,9 @@ impl<S: Server> Core<S> {
         if !is(&access, s::IFREG) {
             return fail(EINVAL);
         }
-        drop_set_id(server, cx, node, access.mode)?;
+        if drop_set_id(server, cx, node, access.mode)? {
+            self.cache.file_changed();
+        }
         server.truncate(cx, node, size)?;
         Ok(Reply::result(0))
     }
@@ -361,6 +365,7 @@ impl<S: Server> Core<S> {
         self.mounts = mounts;
         let (node, access) = found?;
         self.mounts.retain(|(mount, _)| *mount != node);
+        self.cache.directory_changed();
         if cx.request.words[1] != 0 {
             if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
@@ -455,6 +460,7 @@ impl<S: Server> Core<S> {
             }
             server.unlink(cx, found.dir, name, node)?;
         }
+        self.names_changed(&access);
         Ok(Reply::result(0))
     }
 
@@ -571,6 +577,10 @@ impl<S: Server> Core<S> {
             exchange,
         };
         server.rename(cx, &rename)?;
+        self.names_changed(&access);
+        if let Some((_, other)) = new.node {
+            self.names_changed(&other);
+        }
         Ok(Reply::result(0))
     }
 

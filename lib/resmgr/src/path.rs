@@ -1,5 +1,6 @@
 //! Walking a path through a server's tree: `.`, `..`, symbolic links, trailing slashes, mount points, and names that leave the manager.
 
+use crate::cache::{self, Cache};
 use crate::context::{Context, Failure};
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
@@ -14,12 +15,14 @@ pub(crate) struct Names {
     text: Box<[u8]>,
     at: usize,
     end: usize,
+    /// A link's target was put in: the text is no longer what the caller sent.
+    linked: bool,
 }
 
 const START: usize = PATH_MAX;
 const ROOM: usize = 2 * PATH_MAX;
-/// Bytes behind the room, so that scanning may look at eight at a time.
-const SLACK: usize = 16;
+/// Bytes behind the room, so that scanning may look at several at a time.
+const SLACK: usize = cache::LONGEST + 8;
 
 /// The lowest byte that is zero has its top bit set in the result, and no byte below it has.
 fn zero_bytes(word: u64) -> u64 {
@@ -32,6 +35,7 @@ impl Names {
             text: vec![0; START + ROOM + SLACK].into_boxed_slice(),
             at: START,
             end: START,
+            linked: false,
         }
     }
 
@@ -62,6 +66,7 @@ impl Names {
         }
         second.at = START;
         second.end = START + other.len();
+        second.linked = false;
         second.text[second.at..second.end].copy_from_slice(other);
         second.text[second.end] = b'/';
         self.end = self.at + split;
@@ -72,6 +77,7 @@ impl Names {
     fn fetch_any(&mut self, cx: &mut Context, length: usize) -> Answer<()> {
         self.at = START;
         self.end = START + length;
+        self.linked = false;
         if length != 0 {
             cx.fetch(0, &mut self.text[START..START + length])?;
         }
@@ -95,6 +101,7 @@ impl Names {
 
     /// Put a link's target before what is left (which is empty or begins with a slash).
     fn splice(&mut self, target: &[u8]) -> Answer<()> {
+        self.linked = true;
         let left = self.end - self.at;
         if target.len() + left >= PATH_MAX {
             return Err(Failure::Errno(ENAMETOOLONG));
@@ -118,6 +125,29 @@ impl Names {
             self.at += 1;
         }
         self.at != before
+    }
+
+    /// Where the text behind the last slash begins.
+    #[inline(always)]
+    fn last_name(&self) -> usize {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        const SLASHES: u64 = 0x2f2f_2f2f_2f2f_2f2f;
+        let mut end = self.end;
+        // Eight bytes at a time from the end; a path begins far enough behind the beginning of the text.
+        while end > self.at {
+            let bytes = self.text.get(end.wrapping_sub(8)..);
+            let Some(bytes) = bytes.and_then(|bytes| bytes.first_chunk::<8>()) else {
+                return self.at;
+            };
+            let other = u64::from_le_bytes(*bytes) ^ SLASHES;
+            // Exactly the bytes that are zero get their top bit.
+            let slashes = !((other & LOW).wrapping_add(LOW) | other | LOW);
+            if slashes != 0 {
+                return (end - slashes.leading_zeros() as usize / 8).max(self.at);
+            }
+            end -= 8;
+        }
+        self.at
     }
 
     /// Step over one component; EINVAL if there is a NUL in it.
@@ -180,6 +210,7 @@ pub(crate) enum Dots {
 pub(crate) struct Walk<'a, N> {
     pub prefix: &'a [u8],
     pub mounts: &'a [(N, Vec<u8>)],
+    pub cache: &'a mut Cache<N>,
     pub link: &'a mut [u8],
 }
 
@@ -193,10 +224,62 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         last: Last,
     ) -> Answer<Found<N>> {
         let mut dir = start;
-        if names.text[names.at..names.end].first() == Some(&b'/') {
+        if names.text[names.at] == b'/' && !names.is_empty() {
             dir = server.root(0);
             names.skip_slashes();
         }
+        if !S::STABLE_NAMES || cx.uid() != 0 {
+            return self.steps(server, cx, names, dir, last);
+        }
+        // What was walked lately: the whole path, or all but the last component.
+        let (start, at, end) = (dir, names.at, names.end);
+        if last != Last::Name {
+            if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
+                names.at = end;
+                return Ok(Found {
+                    dir,
+                    dir_access: Access::default(),
+                    name: None,
+                    last: Dots::Root,
+                    node: Some(node),
+                    slash: false,
+                });
+            }
+        }
+        let behind = names.last_name();
+        if behind > at && behind < end {
+            if let Some((node, _)) = self.cache.find(&names.text, at, behind - at, start) {
+                dir = node;
+                names.at = behind;
+            }
+        }
+        let known = names.at == behind;
+        let found = self.steps(server, cx, names, dir, last)?;
+        if !names.linked && found.name.is_some_and(|(from, _)| from as usize == behind) {
+            if !known {
+                let answer = (found.dir, found.dir_access);
+                self.cache
+                    .insert(&names.text, at, behind - at, start, answer);
+            }
+            if let (Some(answer), true) = (found.node, last != Last::Name) {
+                if answer.1.mode & s::IFMT != s::IFLNK {
+                    self.cache.insert(&names.text, at, end - at, start, answer);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Component by component.
+    fn steps<S: Server<Node = N>>(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        names: &mut Names,
+        start: N,
+        last: Last,
+    ) -> Answer<Found<N>> {
+        let mut dir = start;
         let mut access = server.access(dir)?;
         let mut dots = Dots::Root;
         let mut links = 0;

@@ -8,7 +8,7 @@ use crate::dirent::Dirents;
 use crate::handle::{Handle, Handles};
 use crate::layout;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{poll, Stat, Statfs};
+use cairn_idl::fs::{poll, s, Stat, Statfs};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -31,6 +31,13 @@ pub struct Access {
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
+}
+
+impl Access {
+    #[inline]
+    pub fn is_directory(&self) -> bool {
+        self.mode & s::IFMT == s::IFDIR
+    }
 }
 
 impl Meta {
@@ -120,6 +127,10 @@ pub trait Server: Sized {
     type Node: Copy + PartialEq;
     /// Kept with each open handle (a snapshot of generated text, for instance).
     type State: Default;
+
+    /// Names, modes and owners change only by the framework's own calls of [`Server::unlink`], [`Server::rmdir`], [`Server::rename`] and
+    /// [`Server::change`]: where a path led may be remembered. (Not for generated trees.)
+    const STABLE_NAMES: bool = false;
 
     /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
     fn root(&mut self, badge: u64) -> Self::Node;

@@ -179,6 +179,8 @@ impl<M: Memory> Server for Tmpfs<M> {
     type Node = u32;
     type State = ();
 
+    const STABLE_NAMES: bool = true;
+
     fn root(&mut self, _: u64) -> u32 {
         0
     }

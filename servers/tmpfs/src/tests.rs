@@ -853,6 +853,87 @@ fn hostile_requests_are_refused() {
     assert_eq!(b.manager.open_files(), 1);
 }
 
+/// What the framework remembers of paths is never wrong: user 0, for whom it remembers, and somebody else, for whom it does not, see the same
+/// tree whatever happens to it.
+#[test]
+fn remembered_paths_are_right() {
+    let mut b = fs_();
+    let mut random = 11u64;
+    let mut next = |most: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % most
+    };
+    let (mut found, mut missing) = (0, 0);
+    let mut dirs = Vec::new();
+    for _ in 0..60_000 {
+        let mut path = || {
+            let mut path = Vec::new();
+            for _ in 0..next(4) + 1 {
+                path.extend([&b"a"[..], b"b", b"long-name", b"..", b"c", b"."][next(6) as usize]);
+                path.push(b'/');
+            }
+            if next(8) != 0 {
+                path.pop();
+            }
+            path
+        };
+        let (first, second) = (path(), path());
+        let start = match next(4) {
+            0 if !dirs.is_empty() => dirs[next(dirs.len() as u64) as usize],
+            _ => 0,
+        };
+        let both = two(&first, &second);
+        b.label = 0;
+        match next(12) {
+            0 | 1 => b.result(start, &[fs::MKDIR, 0o777], &first),
+            2 | 3 => b.result(start, &[fs::MKNOD, (s::IFREG | 0o666) as u64], &first),
+            4 => b.result(start, &[fs::UNLINK], &first),
+            5 => b.result(start, &[fs::UNLINK, at::REMOVEDIR], &first),
+            6 => b.result(start, &[fs::RENAME, next(3)], &both),
+            7 => b.result(start, &[fs::SYMLINK], &both),
+            8 => b.result(start, &[fs::LINK], &both),
+            9 => {
+                let mode = 0o777 ^ (next(4) == 0) as u64;
+                b.result(start, &[fs::CHMOD, mode | 0o110], &first)
+            }
+            10 if dirs.len() < 4 => match b.open(&first, o::DIRECTORY, 0) {
+                Ok(badge) => {
+                    dirs.push(badge);
+                    0
+                }
+                Err(number) => number,
+            },
+            10 => {
+                b.close(dirs.remove(0));
+                0
+            }
+            _ => 0,
+        };
+        for path in [&first, &second] {
+            let flags = next(2) * at::SYMLINK_NOFOLLOW;
+            let mut answers = Vec::new();
+            for label in [0, 0, label::make(1, 0)] {
+                b.label = label;
+                let answer = b.call(start, &[fs::STAT, flags], path, 4096).unwrap();
+                answers.push(answer);
+            }
+            assert_eq!(answers[0].data, answers[1].data);
+            if answers[2].result() != -EACCES {
+                assert_eq!(answers[1].result(), answers[2].result(), "{path:?}");
+                assert_eq!(answers[1].data, answers[2].data);
+            }
+            if answers[0].result() == 0 {
+                found += 1;
+            } else {
+                missing += 1;
+            }
+        }
+    }
+    assert!(found > 10_000 && missing > 10_000, "{found} {missing}");
+}
+
 // ---- the archive
 
 struct Maker(Vec<u8>, u32);

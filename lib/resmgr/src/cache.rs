@@ -1,0 +1,198 @@
+//! Paths that were walked lately and where they led, for servers whose names change only through the framework ([`crate::Server::STABLE_NAMES`]).
+//!
+//! Only what exists, walked by user 0 (whom no permission stops) without a symbolic link, is kept. Making names changes no answer; whatever
+//! removes or moves names, or changes modes and owners, makes the answers that it could touch invalid by a new generation: those about
+//! directories live longer than those about files.
+
+use crate::server::Access;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// Words of eight bytes of a kept path; the last one is never full, so that paths of different length differ.
+const WORDS: usize = 7;
+/// Paths are shorter than this. As many bytes must follow the beginning of any path in its buffer.
+pub const LONGEST: usize = WORDS * 8;
+const ENTRIES: usize = 128;
+
+#[derive(Clone, Copy)]
+struct Entry<N> {
+    length: usize,
+    path: [u64; WORDS],
+    start: N,
+    generation: u32,
+    node: N,
+    access: Access,
+}
+
+/// The cache.
+pub(crate) struct Cache<N> {
+    entries: Box<[Option<Entry<N>>]>,
+    /// Generation of answers that are directories, and of all others.
+    directories: u32,
+    others: u32,
+}
+
+/// A path in its buffer, as words.
+struct Path<'a> {
+    bytes: &'a [u8; LONGEST],
+    /// Full words.
+    full: usize,
+    last: u64,
+    hash: u64,
+}
+
+impl Path<'_> {
+    /// `None` if it is too long.
+    #[inline(always)]
+    fn new(text: &[u8], at: usize, length: usize) -> Option<Path<'_>> {
+        let bytes = text.get(at..)?.first_chunk::<LONGEST>()?;
+        if length >= LONGEST {
+            return None;
+        }
+        let mut path = Path {
+            bytes,
+            full: length / 8,
+            last: 0,
+            hash: length as u64,
+        };
+        path.last = path.word(path.full) & ((1 << (length % 8 * 8)) - 1);
+        path.hash = (path.hash ^ path.last).wrapping_mul(MIX);
+        for index in 0..path.full {
+            path.hash = (path.hash ^ path.word(index)).wrapping_mul(MIX);
+        }
+        Some(path)
+    }
+
+    #[inline(always)]
+    fn word(&self, index: usize) -> u64 {
+        let rest = &self.bytes[index.min(WORDS - 1) * 8..];
+        rest.first_chunk()
+            .map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        (self.hash >> 57) as usize
+    }
+}
+
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl<N: Copy + PartialEq> Cache<N> {
+    pub fn new(enabled: bool) -> Cache<N> {
+        Cache {
+            entries: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
+            directories: 0,
+            others: 0,
+        }
+    }
+
+    /// Where `text[at..at + length]` leads from `start`.
+    #[inline(always)]
+    pub fn find(&self, text: &[u8], at: usize, length: usize, start: N) -> Option<(N, Access)> {
+        let path = Path::new(text, at, length)?;
+        let entry = self.entries.get(path.slot())?.as_ref()?;
+        if entry.length != length || entry.start != start {
+            return None;
+        }
+        for index in 0..path.full {
+            if entry.path[index.min(WORDS - 1)] != path.word(index) {
+                return None;
+            }
+        }
+        if entry.path[path.full.min(WORDS - 1)] != path.last {
+            return None;
+        }
+        let generation = self.generation(&entry.access);
+        (entry.generation == generation).then_some((entry.node, entry.access))
+    }
+
+    #[inline(always)]
+    fn generation(&self, access: &Access) -> u32 {
+        if access.is_directory() {
+            self.directories
+        } else {
+            self.others
+        }
+    }
+
+    /// Keep an answer.
+    pub fn insert(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        length: usize,
+        start: N,
+        (node, access): (N, Access),
+    ) {
+        let Some(path) = Path::new(text, at, length) else {
+            return;
+        };
+        let mut words = [0; WORDS];
+        for (index, place) in words.iter_mut().enumerate().take(path.full) {
+            *place = path.word(index);
+        }
+        words[path.full.min(WORDS - 1)] = path.last;
+        let generation = self.generation(&access);
+        if let Some(entry) = self.entries.get_mut(path.slot()) {
+            *entry = Some(Entry {
+                length,
+                path: words,
+                start,
+                generation,
+                node,
+                access,
+            });
+        }
+    }
+
+    /// A name of a file was removed, or a file's mode or owner changed.
+    pub fn file_changed(&mut self) {
+        self.others = self.others.wrapping_add(1);
+    }
+
+    /// A directory was removed or moved, or its mode or owner changed, or what leads through it.
+    pub fn directory_changed(&mut self) {
+        self.directories = self.directories.wrapping_add(1);
+        self.file_changed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_idl::fs::s;
+
+    #[test]
+    fn answers_are_found_until_they_may_be_wrong() {
+        let mut cache: Cache<u32> = Cache::new(true);
+        let text = &[
+            &b"..tmp/file-that-is-longer/than-a-word/"[..],
+            &[b'.'; LONGEST],
+        ]
+        .concat();
+        let file = Access {
+            mode: s::IFREG,
+            ..Access::default()
+        };
+        let dir = Access {
+            mode: s::IFDIR,
+            ..Access::default()
+        };
+        cache.insert(text, 2, 24, 0, (7, file));
+        cache.insert(text, 2, 3, 0, (8, dir));
+        assert_eq!(cache.find(text, 2, 24, 0), Some((7, file)));
+        assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
+        assert_eq!(cache.find(text, 2, 3, 1), None);
+        assert_eq!(cache.find(text, 2, 23, 0), None);
+        assert_eq!(cache.find(text, 3, 24, 0), None);
+        cache.file_changed();
+        assert_eq!(cache.find(text, 2, 24, 0), None);
+        assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
+        cache.directory_changed();
+        assert_eq!(cache.find(text, 2, 3, 0), None);
+        let mut off: Cache<u32> = Cache::new(false);
+        off.insert(text, 2, 3, 0, (8, dir));
+        assert_eq!(off.find(text, 2, 3, 0), None);
+    }
+}
