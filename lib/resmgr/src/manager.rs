@@ -185,12 +185,12 @@ impl<S: Server> Core<S> {
         }
     }
 
-    /// What leads to or through this node may lead elsewhere now.
+    /// What leads to or through this node may lead elsewhere now. (Nothing remembered leads through a symbolic link.)
     pub fn names_changed(&mut self, node: &Access) {
-        // A symbolic link may be on the way to a directory.
-        match node.mode & fs::s::IFMT {
-            fs::s::IFDIR | fs::s::IFLNK => self.cache.directory_changed(),
-            _ => self.cache.file_changed(),
+        if node.is_directory() {
+            self.cache.directory_changed();
+        } else {
+            self.cache.file_changed();
         }
     }
 
