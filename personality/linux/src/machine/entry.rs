@@ -10,7 +10,7 @@
 use super::area::{Frame, ThreadArea};
 use crate::process::Process;
 use core::arch::global_asm;
-use core::mem::offset_of;
+use core::mem::{offset_of, size_of};
 
 global_asm!(
     ".globl personality_syscall_entry",
@@ -124,8 +124,11 @@ global_asm!(
     "jmp rcx",
     "2: mov rcx, [rsp + {f_rcx}]",
     "mov r11, [rsp + {f_r11}]",
-    "lea rsp, [rsp + {f_rip}]",
-    "iretq",
+    // Not IRETQ: QEMU (seen in 7.2) reads its frame as if for the kernel, which SMAP forbids. The frame lies right below the thread area.
+    "lea rsp, [rsp + {f_rflags}]",
+    "popfq",
+    "mov rsp, [rsp]",
+    "jmp qword ptr gs:[{rip_below}]",
     ".globl personality_exit_window_end",
     "personality_exit_window_end:",
     // Signals, exceptions, restarts: with the frame on top of an empty stack.
@@ -224,6 +227,7 @@ global_asm!(
     f_rip = const offset_of!(Frame, rip),
     f_rflags = const offset_of!(Frame, rflags),
     f_rsp = const offset_of!(Frame, rsp),
+    rip_below = const offset_of!(Frame, rip) as i32 - size_of::<Frame>() as i32,
     dispatch = sym dispatch,
     exit_work = sym exit_work,
     exit_fault = sym exit_fault,
