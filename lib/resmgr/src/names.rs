@@ -472,19 +472,20 @@ impl<S: Server> Core<S> {
         permission::sticky(cx, dir, node)
     }
 
-    /// The start of the second path: the passed portal's node, or the first's.
-    fn second_start(&mut self, server: &mut S, cx: &mut Context) -> Answer<S::Node> {
+    /// The badge of the portal that the second path starts at: the passed one's, or the first's. EXDEV if it leads to another manager, but only
+    /// when that matters (the first path may leave this manager, too).
+    fn second_badge(&mut self, cx: &mut Context) -> Answer<u64> {
         if cx.request.portals == 0 {
-            return self.start(server, cx.request.badge);
+            return Ok(cx.request.badge);
         }
         let portal = Portal(cx.request.words[7] as u32);
         let badge = cx.transport.own_badge(portal);
         cx.transport.close(portal);
-        self.start(server, badge.ok_or(Failure::Errno(EXDEV))?)
+        badge.ok_or(Failure::Errno(EXDEV))
     }
 
     pub fn link<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let second = self.second_start(server, cx)?;
+        let second = self.second_badge(cx);
         self.first.fetch_two(&mut self.second, cx)?;
         let start = self.start(server, cx.request.badge)?;
         let last = if cx.request.words[1] & at::SYMLINK_FOLLOW != 0 {
@@ -494,6 +495,7 @@ impl<S: Server> Core<S> {
         };
         let old = self.walk(server, cx, start, last, false)?;
         let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
+        let second = self.start(server, second?)?;
         let new = self.walk(server, cx, second, Last::Name, true)?;
         let (Some(range), None) = (new.name, new.node) else {
             return fail(EEXIST);
@@ -512,7 +514,7 @@ impl<S: Server> Core<S> {
     pub fn rename<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1];
         let exchange = flags & RENAME_EXCHANGE != 0;
-        let second = self.second_start(server, cx)?;
+        let second = self.second_badge(cx);
         if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0
             || exchange && flags & RENAME_NOREPLACE != 0
         {
@@ -521,6 +523,7 @@ impl<S: Server> Core<S> {
         self.first.fetch_two(&mut self.second, cx)?;
         let start = self.start(server, cx.request.badge)?;
         let old = self.walk(server, cx, start, Last::Name, false)?;
+        let second = self.start(server, second?)?;
         let new = self.walk(server, cx, second, Last::Name, true)?;
         let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
             return fail(EBUSY);

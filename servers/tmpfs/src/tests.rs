@@ -440,7 +440,10 @@ fn renaming() {
     assert_eq!(get(&mut b, b"empty/moved"), Ok(b"A".to_vec()));
     let words = [fs::RENAME, 0, 0, 0, 0, 0, 0, 44];
     assert_eq!(b.result(0, &words, &two(b"b2", b"moved")), -EXDEV);
-    assert_eq!(b.fake.closed, [Portal(33), Portal(44)]);
+    // A first path that leaves this manager says so first.
+    assert_eq!(symlink(&mut b, b"/elsewhere", b"away"), 0);
+    assert_eq!(b.result(0, &words, &two(b"away/x", b"moved")), -REDIRECT);
+    assert_eq!(b.fake.closed, [Portal(33), Portal(44), Portal(44)]);
     // A replaced open file lives on.
     put(&mut b, b"old", b"old");
     put(&mut b, b"new", b"new");
