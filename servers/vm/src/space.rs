@@ -114,11 +114,13 @@ pub struct Vm<N> {
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) watcher: Option<u32>,
     pub(crate) notified: bool,
-    /// Frames given to pools, used by `init` and `vm` from the start, of the archive.
+    /// Frames given to pools.
     pub(crate) pool_frames: u64,
     /// Frames lent to spaces for page tables and portal tables.
     pub(crate) table_frames: u64,
     pub(crate) used: u64,
+    /// Frames that `vm`'s heap got since.
+    pub(crate) heap_frames: u64,
     pub(crate) archive: (Frame, u32),
     /// Domains made since the pools were last looked at.
     pub(crate) since_pools: u32,
@@ -231,6 +233,7 @@ impl<N: Nucleus> Vm<N> {
             pool_frames: 0,
             table_frames: 0,
             used: start.used,
+            heap_frames: 0,
             archive: start.archive,
             since_pools: u32::MAX,
         };

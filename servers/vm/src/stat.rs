@@ -48,7 +48,8 @@ impl<N: Nucleus> Vm<N> {
             .filter(|(_, s)| !s.linux() && !s.eager)
             .map(|(_, s)| s.pages.resident())
             .sum::<u64>()
-            + self.used;
+            + self.used
+            + self.heap_frames;
         let linux = total.saturating_sub(free + nucleus + native + archive);
         Answer::new(&[0, total, free, nucleus, native, linux, archive])
     }
@@ -137,7 +138,7 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn heap_room(&mut self, bytes: usize) -> bool {
         let before = self.frames.free();
         let enough = self.nucleus.heap_room(&mut self.frames, bytes);
-        self.used += (before - self.frames.free()) as u64;
+        self.heap_frames += (before - self.frames.free()) as u64;
         enough
     }
 
