@@ -35,6 +35,7 @@ pub struct Fake {
     pub powered: Option<(u64, u64)>,
     pub log: Vec<String>,
     pub resets: u32,
+    pub space_limits: Vec<u64>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
     pub word: u32,
@@ -116,6 +117,10 @@ impl System for Fake {
         self.may_fail()?;
         self.resets += 1;
         Ok(())
+    }
+    fn limit_space(&mut self, id: Id, pages: u64) {
+        assert!(self.domains.contains_key(&id));
+        self.space_limits.push(pages);
     }
     fn space(&mut self, _: Id) -> Space {
         Space {

@@ -5,6 +5,7 @@ use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::rc::Rc;
+use cairn_abi::layout::PAGE;
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
 use cairn_rt::Received;
 
@@ -13,6 +14,8 @@ const STACK: usize = 3;
 const CORE: usize = 4;
 const NOFILE: usize = 7;
 const MEMLOCK: usize = 8;
+/// Kept by `vm`.
+const AS: usize = 9;
 const SIGPENDING: usize = 11;
 const MSGQUEUE: usize = 12;
 const NICE: usize = 13;
@@ -91,6 +94,14 @@ impl<S: System> Manager<S> {
         }
         if let Some(new) = new {
             Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
+            if resource == AS {
+                let pages = match new.0 {
+                    INFINITY => 0,
+                    bytes => (bytes / PAGE).max(1),
+                };
+                let domain = self.processes[target].domain.id;
+                self.system.limit_space(domain, pages);
+            }
         }
         done(0)
     }

@@ -165,6 +165,11 @@ impl System for Native {
             .map(|_| ())
     }
 
+    fn limit_space(&mut self, id: Id, pages: u64) {
+        // It fails only for a domain that is gone.
+        let _ = self.ask(Message::new(&[vm::LIMIT, id as u64, pages]));
+    }
+
     fn space(&mut self, id: Id) -> Space {
         self.ask(Message::new(&[vm::SPACE_STAT, 0, id as u64]))
             .map_or(Space::default(), |words| Space {

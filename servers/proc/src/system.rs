@@ -78,6 +78,8 @@ pub trait System {
     fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
     /// exec: nothing but the personality's range stays in the space.
     fn reset(&mut self, domain: Id) -> Result<(), Errno>;
+    /// The most pages that a domain's space may map; 0 = no limit.
+    fn limit_space(&mut self, domain: Id, pages: u64);
     fn space(&mut self, domain: Id) -> Space;
     /// The domain with most memory.
     fn biggest(&mut self) -> Option<Id>;

@@ -154,6 +154,12 @@ fn limits_are_checked_and_inherited() {
     assert_eq!(w.call(b, &[PRLIMIT, u64::MAX]).result(), -EINVAL);
     w.call(a, &[PRLIMIT, 7]);
     assert_eq!(w.m.system.input, pair(64, 128));
+    // The address space's is kept by `vm`, in pages.
+    let forever = u64::MAX;
+    for (soft, hard) in [(40_960, forever), (7, forever), (forever, forever)] {
+        w.call_with(a, &pair(soft, hard), &[PRLIMIT, 9, 0, 1]);
+    }
+    assert_eq!(w.m.system.space_limits, [10, 1, 0]);
 }
 
 #[test]
