@@ -1,3 +1,8 @@
-# pidof, killall, pgrep, pkill.
-cp /bin/busybox ./napper; ln -s napper sleep; ./sleep 30 & p=$!
-sleep 0.1; pgrep -f './sleep 30' | grep -c "^$p\$"; pkill -f './sleep 30'; wait $p; echo $?; pgrep -f nosuchthing; echo $?; killall nosuchprogram 2>/dev/null; echo $?; rm napper sleep
+# pidof and killall by the names of programs.
+mkdir bin; cp /bin/busybox bin/busybox; ln bin/busybox bin/napper
+cat >runner <<'END'
+exec -a napper ./bin/busybox sleep 30
+END
+sh -c 'exec ./bin/busybox sleep 31' & p=$!
+sleep 0.2; ps -o pid,args | awk -v p=$p '$1 == p { $1 = ""; print }'; pidof nosuchprogram; echo $?; killall nosuchprogram 2>/dev/null; echo $?
+kill $p; wait $p; echo $?; rm -r bin runner

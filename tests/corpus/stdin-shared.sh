@@ -1,5 +1,5 @@
 # Several readers of one standard input.
-seq 1 10 | { head -n 1 >/dev/null; cat >/dev/null; echo fine; }; seq 1 5 >f; { sed -n 1q; cat; } <f >/dev/null; { read a; read b; cat; } <f; sh <<'END'
+seq 1 10 | { head -n 1 >/dev/null; cat >/dev/null; echo fine; }; seq 1 5 >f; { read a; read b; cat; } <f; sh <<'END'
 echo from stdin
 read x
 data for read

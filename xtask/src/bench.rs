@@ -1,5 +1,423 @@
-//! `./cairn bench`: guest instructions of system operations on both systems.
+//! `./cairn bench`: one static program (benches/bench.c) on both systems in deterministic mode, its figures side by side.
+//!
+//! One guest instruction is one tick of the time-stamp counter, so a figure does not depend on the host. Linux runs lean (see [`machine`]). Besides what the
+//! program measures there are two lines of the harness's own: `boot`, instructions from power-on to the first line of the first process, and
+//! `memory`, KiB of the machine's memory that are not free at that moment.
 
-pub fn bench(_: &crate::cli::Bench) -> anyhow::Result<u8> {
-    anyhow::bail!("not yet")
+use crate::cli::{self, Accel, Machine, Pair, System};
+use crate::exec::ENVIRONMENT;
+use crate::guest::{Guest, Input, Outcome, Stream};
+use crate::machine::Boot;
+use crate::test::compile;
+use crate::{places, progress};
+use anyhow::{bail, Context, Result};
+use cairn_hostlink::Spec;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+const PROGRAM: &str = "/bin/bench";
+const MEMORY_MIB: u64 = 256;
+/// For the whole program on one system: deterministic mode is slow on a small host.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// What one system needed for one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Figure {
+    Measured { median: u64, min: u64, max: u64 },
+    Unsupported(String),
+}
+
+/// Operations in the order in which they ran.
+#[derive(Default)]
+struct Figures {
+    order: Vec<String>,
+    by_name: BTreeMap<String, Figure>,
+    /// Why the run ended early, if it did.
+    failure: Option<String>,
+}
+
+impl Figures {
+    fn add(&mut self, name: &str, figure: Figure) {
+        if self.by_name.insert(name.to_string(), figure).is_none() {
+            self.order.push(name.to_string());
+        }
+    }
+
+    fn median(&self, name: &str) -> Option<u64> {
+        match self.by_name.get(name) {
+            Some(Figure::Measured { median, .. }) => Some(*median),
+            _ => None,
+        }
+    }
+}
+
+pub fn bench(arguments: &cli::Bench) -> Result<u8> {
+    let binary = places::build().join("tests/bench");
+    compile("gcc", &places::root().join("benches/bench.c"), &binary)?;
+    let budgets = budgets()?;
+    let systems: Vec<System> = match arguments.system {
+        Some(system) => vec![system],
+        None => vec![System::Linux, System::Cairn],
+    };
+    let mut cairn = Figures::default();
+    let mut linux = Figures::default();
+    for system in systems {
+        let add = vec![Pair {
+            first: binary.display().to_string(),
+            second: PROGRAM.to_string(),
+        }];
+        let figures = measure(system, add, arguments.filter.as_deref())?;
+        match system {
+            System::Cairn => cairn = figures,
+            System::Linux => linux = figures,
+        }
+    }
+    let json = as_json(&cairn, &linux, &budgets)?;
+    let to_stdout = arguments
+        .json
+        .as_deref()
+        .is_some_and(|path| path.as_os_str() == "-");
+    match &arguments.json {
+        Some(_) if to_stdout => println!("{json}"),
+        Some(path) => {
+            fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?
+        }
+        None => {}
+    }
+    if !to_stdout {
+        print!("{}", as_text(&cairn, &linux, &budgets));
+    }
+    let mut failed = false;
+    for (system, figures) in [("Cairn", &cairn), ("Linux", &linux)] {
+        if let Some(why) = &figures.failure {
+            eprintln!("cairn: the run on {system} ended early: {why}");
+            failed = true;
+        }
+    }
+    if arguments.check {
+        failed |= check(&cairn, &budgets, arguments.filter.as_deref());
+    }
+    Ok(u8::from(failed))
+}
+
+/// benches/budgets.toml: `[budget]`, figures by operation.
+fn budgets() -> Result<BTreeMap<String, u64>> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        budget: BTreeMap<String, u64>,
+    }
+    let path = places::root().join("benches/budgets.toml");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file: File =
+        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
+    Ok(file.budget)
+}
+
+/// Run the program on one system.
+fn measure(system: System, add: Vec<Pair>, filter: Option<&str>) -> Result<Figures> {
+    let machine = Machine {
+        smp: 1,
+        mem: format!("{MEMORY_MIB}M"),
+        system,
+        lean: true,
+        accel: Accel::Tcg,
+        append: None,
+        add,
+        verbose: false,
+    };
+    let name = match system {
+        System::Cairn => "Cairn",
+        System::Linux => "Linux",
+    };
+    let mut figures = Figures::default();
+    let boot = Boot::prepare("bench", &machine)?;
+    let mut guest = match Guest::start(boot, &machine, true)? {
+        Ok(guest) => guest,
+        Err(failure) => {
+            figures.failure = Some(failure.to_string());
+            return Ok(figures);
+        }
+    };
+    let wanted = |name: &str| filter.is_none_or(|filter| name.starts_with(filter));
+    if wanted("boot") {
+        figures.add("boot", one(guest.boot_ticks));
+    }
+    if wanted("memory") {
+        match memory_in_use(&mut guest) {
+            Ok(kib) => figures.add("memory", one(kib)),
+            Err(why) => figures.add("memory", Figure::Unsupported(why)),
+        }
+    }
+    let mut argv = vec![PROGRAM.as_bytes().to_vec()];
+    argv.extend(filter.map(|f| f.as_bytes().to_vec()));
+    let mut step = progress::Step::begin(&format!("measuring {name} (some minutes)"));
+    let mut partial = Vec::new();
+    let outcome = guest.run(
+        &spec(argv),
+        Input::Empty,
+        Some(LIMIT),
+        &mut |stream, bytes| {
+            step.tick();
+            if stream == Stream::Out {
+                partial.extend_from_slice(bytes);
+                while let Some(end) = partial.iter().position(|&b| b == b'\n') {
+                    let line: Vec<u8> = partial.drain(..=end).collect();
+                    if let Some((name, figure)) = parse(&String::from_utf8_lossy(&line)) {
+                        figures.add(&name, figure);
+                    }
+                }
+            }
+        },
+    );
+    drop(step);
+    match outcome {
+        Ok(outcome) if outcome.status() == 0 => {}
+        Ok(outcome) => {
+            figures.failure = Some(format!(
+                "the program ended with status {}",
+                outcome.status()
+            ))
+        }
+        Err(failure) => {
+            guest.log.look();
+            guest.log.show_failure();
+            figures.failure = Some(failure.to_string());
+        }
+    }
+    guest.power_off();
+    Ok(figures)
+}
+
+fn spec(argv: Vec<Vec<u8>>) -> Spec {
+    Spec {
+        argv,
+        env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
+        cwd: b"/root".to_vec(),
+        no_stdin: true,
+    }
+}
+
+/// KiB of the machine's memory that the system says are not free.
+fn memory_in_use(guest: &mut Guest) -> Result<u64, String> {
+    let mut text = Vec::new();
+    let argv = ["cat", "/proc/meminfo"]
+        .iter()
+        .map(|a| a.as_bytes().to_vec())
+        .collect();
+    let outcome = guest.run(
+        &spec(argv),
+        Input::Empty,
+        Some(Duration::from_secs(60)),
+        &mut |stream, bytes| {
+            if stream == Stream::Out {
+                text.extend_from_slice(bytes);
+            }
+        },
+    );
+    match outcome {
+        Ok(Outcome::Ended(_)) => {}
+        other => return Err(format!("{other:?}")),
+    }
+    String::from_utf8_lossy(&text)
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("MemFree:")?
+                .split_whitespace()
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .map(|free| (MEMORY_MIB * 1024).saturating_sub(free))
+        .ok_or_else(|| "no MemFree in /proc/meminfo".to_string())
+}
+
+fn one(value: u64) -> Figure {
+    Figure::Measured {
+        median: value,
+        min: value,
+        max: value,
+    }
+}
+
+/// `NAME MEDIAN MIN MAX` or `NAME unsupported REASON`.
+fn parse(line: &str) -> Option<(String, Figure)> {
+    let (name, rest) = line.trim().split_once(' ')?;
+    if let Some(reason) = rest.strip_prefix("unsupported") {
+        return Some((
+            name.to_string(),
+            Figure::Unsupported(reason.trim().to_string()),
+        ));
+    }
+    let numbers: Vec<u64> = rest
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    match numbers.as_slice() {
+        [median, min, max] => Some((
+            name.to_string(),
+            Figure::Measured {
+                median: *median,
+                min: *min,
+                max: *max,
+            },
+        )),
+        _ => None,
+    }
+}
+
+/// All operations of both, in the order of the one that has more.
+fn names<'a>(cairn: &'a Figures, linux: &'a Figures) -> Vec<&'a str> {
+    let (first, second) = match linux.order.len() > cairn.order.len() {
+        true => (linux, cairn),
+        false => (cairn, linux),
+    };
+    let mut names: Vec<&str> = first.order.iter().map(String::as_str).collect();
+    names.extend(
+        second
+            .order
+            .iter()
+            .map(String::as_str)
+            .filter(|n| !first.by_name.contains_key(*n)),
+    );
+    names
+}
+
+fn as_text(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) -> String {
+    let mut text = format!(
+        "{:<26} {:>13} {:>13} {:>8} {:>10}\n",
+        "guest instructions", "Cairn", "Linux (lean)", "ratio", "budget"
+    );
+    for name in names(cairn, linux) {
+        let cell = |figures: &Figures| match figures.by_name.get(name) {
+            Some(Figure::Measured { median, .. }) => grouped(*median),
+            Some(Figure::Unsupported(_)) => "no".to_string(),
+            None => "-".to_string(),
+        };
+        let ratio = match (cairn.median(name), linux.median(name)) {
+            (Some(c), Some(l)) if c > 0 => format!("{:.2}", l as f64 / c as f64),
+            _ => String::new(),
+        };
+        let budget = match (budgets.get(name), cairn.median(name)) {
+            (Some(budget), Some(median)) if median > *budget => format!("{} !", grouped(*budget)),
+            (Some(budget), _) => grouped(*budget),
+            (None, _) => String::new(),
+        };
+        let line = format!(
+            "{name:<26} {:>13} {:>13} {ratio:>8} {budget:>10}",
+            cell(cairn),
+            cell(linux)
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str("Median of several batches. ratio: how many times Cairn is better; !: over the budget. boot: instructions to the first process; memory: KiB in use then.\n");
+    text
+}
+
+fn as_json(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) -> Result<String> {
+    let figure = |figures: &Figures, name: &str| match figures.by_name.get(name) {
+        Some(Figure::Measured { median, min, max }) => {
+            serde_json::json!({"median": median, "min": min, "max": max})
+        }
+        Some(Figure::Unsupported(reason)) => serde_json::json!({"unsupported": reason}),
+        None => serde_json::Value::Null,
+    };
+    let operations: Vec<serde_json::Value> = names(cairn, linux)
+        .into_iter()
+        .map(|name| {
+            serde_json::json!({
+                "name": name,
+                "cairn": figure(cairn, name),
+                "linux": figure(linux, name),
+                "budget": budgets.get(name),
+            })
+        })
+        .collect();
+    let all = serde_json::json!({"unit": "guest instructions", "linux": "lean", "operations": operations});
+    Ok(serde_json::to_string_pretty(&all)?)
+}
+
+/// Say which budgets are exceeded or not measured; true if any is.
+fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, filter: Option<&str>) -> bool {
+    let mut failed = false;
+    for (name, budget) in budgets {
+        if filter.is_some_and(|filter| !name.starts_with(filter)) {
+            continue;
+        }
+        match cairn.median(name) {
+            Some(median) if median <= *budget => {}
+            Some(median) => {
+                eprintln!(
+                    "cairn: {name} needs {} instructions, its budget is {}",
+                    grouped(median),
+                    grouped(*budget)
+                );
+                failed = true;
+            }
+            None => {
+                eprintln!("cairn: {name} has a budget but was not measured");
+                failed = true;
+            }
+        }
+    }
+    failed
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_program_are_read() {
+        assert_eq!(
+            parse("getppid 323 320 400\n"),
+            Some((
+                "getppid".into(),
+                Figure::Measured {
+                    median: 323,
+                    min: 320,
+                    max: 400
+                }
+            ))
+        );
+        assert_eq!(
+            parse("mq unsupported ENOSYS"),
+            Some(("mq".into(), Figure::Unsupported("ENOSYS".into())))
+        );
+        assert_eq!(parse("noise"), None);
+        assert_eq!(parse("noise 1 2"), None);
+    }
+
+    #[test]
+    fn a_budget_that_is_exceeded_or_not_measured_fails() {
+        let mut figures = Figures::default();
+        figures.add("a", one(10));
+        let budget = |name: &str, value| BTreeMap::from([(name.to_string(), value)]);
+        assert!(!check(&figures, &budget("a", 10), None));
+        assert!(check(&figures, &budget("a", 9), None));
+        assert!(check(&figures, &budget("b", 9), None));
+        assert!(!check(&figures, &budget("b", 9), Some("a")));
+    }
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        assert_eq!(
+            (grouped(7), grouped(1234), grouped(6_060_000_000)),
+            ("7".into(), "1,234".into(), "6,060,000,000".into())
+        );
+    }
 }

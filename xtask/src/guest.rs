@@ -137,6 +137,8 @@ pub struct Guest {
     pub log: Log,
     socket: PathBuf,
     booted: bool,
+    /// The guest's time stamp at the first line of its first process: in deterministic mode, instructions since the machine was switched on.
+    pub boot_ticks: u64,
     // Dropped last: it removes the archive.
     _boot: Boot,
 }
@@ -204,6 +206,7 @@ impl Guest {
             log: Log::follow(&boot.kernel_log(), machine.verbose),
             socket,
             booted: false,
+            boot_ticks: 0,
             _boot: boot,
         };
         let mut step = Step::begin("booting");
@@ -212,6 +215,8 @@ impl Guest {
         Ok(match answer {
             Ok(frame) if frame.kind == guest::HELLO => {
                 guest.booted = true;
+                let ticks = frame.payload.get(4..12).and_then(|b| b.try_into().ok());
+                guest.boot_ticks = ticks.map(u64::from_le_bytes).unwrap_or(0);
                 Ok(guest)
             }
             Ok(frame) => Err(Failure::NoBoot(format!(

@@ -8,6 +8,7 @@ use cairn_hostlink::{
 };
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// The port that the host is at.
 const PORT: &str = "/dev/ttyS1";
@@ -76,8 +77,8 @@ impl Link {
     }
 }
 
-/// Serve the host until it says POWER_OFF.
-pub fn serve() {
+/// Serve the host until it says POWER_OFF. `begun`: the time stamp at this program's first line.
+pub fn serve(begun: u64) {
     let mut link = match Link::open() {
         Ok(link) => link,
         Err(e) => {
@@ -86,7 +87,9 @@ pub fn serve() {
         }
     };
     link.write(MAGIC);
-    link.send_number(guest::HELLO, WINDOW);
+    let mut hello = WINDOW.to_le_bytes().to_vec();
+    hello.extend_from_slice(&begun.to_le_bytes());
+    link.send(guest::HELLO, &hello);
     let mut spec = Vec::new();
     let mut command: Option<Command> = None;
     loop {

@@ -17,10 +17,11 @@ mod sys;
 mod tree;
 
 fn main() {
+    let begun = sys::time_stamp();
     let words = boot::prepare();
     sys::catch_signals();
     match words.mode.as_str() {
-        "exec" => exec::serve(),
+        "exec" => exec::serve(begun),
         _ => shell::serve(&words),
     }
 }

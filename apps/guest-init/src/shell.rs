@@ -6,6 +6,7 @@ use crate::sys::{self, End, Program, Wait};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
 const SHELL: &str = "/bin/sh";
@@ -14,7 +15,6 @@ const GREETING: &str =
     `poweroff` ends the machine, and so does Ctrl-A X.\n\n";
 
 pub fn serve(words: &Words) {
-    sys::new_session();
     let Some(console) = open_console() else {
         eprintln!("guest-init: no console");
         return end(End::PowerOff);
@@ -58,11 +58,14 @@ pub fn serve(words: &Words) {
     }
 }
 
-/// The terminal itself where there is one: `/dev/console` cannot become a controlling terminal on every system.
+/// The terminal itself where there is one: `/dev/console` cannot become a controlling terminal on every system. It must not become the one of this process,
+/// or the shell could not have it.
 fn open_console() -> Option<File> {
-    ["/dev/ttyS0", "/dev/console"]
-        .iter()
-        .find_map(|path| File::options().read(true).write(true).open(path).ok())
+    ["/dev/ttyS0", "/dev/console"].iter().find_map(|path| {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+        options.open(path).ok()
+    })
 }
 
 /// Collect children until this one has ended; meanwhile do what signals ask.

@@ -31,7 +31,7 @@ pub const GUEST_PAYLOAD: usize = 4096;
 
 /// Kinds of frames that the guest sends.
 pub mod guest {
-    /// Payload: credit granted at first, u32.
+    /// Payload: credit granted at first, u32; the processor's time stamp when the first process began, u64.
     pub const HELLO: u8 = 1;
     /// Payload: further bytes that the host may send, u32.
     pub const CREDIT: u8 = 2;

@@ -11,6 +11,8 @@ mod programs;
 mod reference;
 mod terminal;
 
+pub use programs::compile;
+
 use crate::cli;
 use anyhow::Result;
 use std::time::Duration;
