@@ -1,4 +1,5 @@
 /* A thousand forks, execs and exits leave no memory behind: free memory before and after, from /proc/meminfo. (Cairn only: Linux caches.) */
+/* cairn-test: linux=no */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@ use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
 use crate::test::compile;
 use crate::{places, progress};
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use cairn_hostlink::Spec;
 use std::collections::BTreeMap;
 use std::fs;
