@@ -134,6 +134,7 @@ global_asm!(
     // Signals, exceptions, restarts: with the frame on top of an empty stack.
     ".globl personality_exit_work",
     "personality_exit_work:",
+    "cld", // the window may have loaded the program's flags already
     "mov rsp, gs:[{frame}]",
     "mov rdi, rsp",
     "xor ebp, ebp",
