@@ -78,7 +78,7 @@ impl<A: Arch> Kernel<A> {
     /// Code of a receive right.
     #[inline]
     pub(crate) fn receive_traversal(&mut self, target: Target, t: ThreadRef) -> Answer {
-        let c = target.channel();
+        let c = self.channels.handle(target.object);
         match self.operation(t) {
             receive::REPLY_RECEIVE => {
                 let answer = self.reply_receive(t, c);

@@ -153,7 +153,7 @@ impl<A: Arch> Kernel<A> {
         let id = self.object_id(target);
         let mut badge = None;
         if target.kind == PortalKind::Channel {
-            let portal = &self.portals[target.portal()];
+            let portal = &self.portals[self.portals.handle(target.object)];
             if let Some(c) = self.channels.lookup(portal.channel) {
                 if self.channels[c].home == Some(self.threads[t].domain) {
                     badge = Some(portal.badge);

@@ -209,7 +209,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {
-        let d = target.domain();
+        let d = self.domains.handle(target.object);
         if alive && self.domains[d].dead {
             return Err(Error::Dead);
         }
@@ -219,7 +219,7 @@ impl<A: Arch> Kernel<A> {
     /// Operations of a domain portal.
     pub(crate) fn domain_service(&mut self, t: ThreadRef, target: Target, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
-        let own = self.threads[t].domain == target.domain();
+        let own = self.threads[t].domain == self.domains.handle(target.object);
         let control = target.may(rights::CONTROL);
         let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
         let allowed = match operation {
@@ -268,12 +268,17 @@ impl<A: Arch> Kernel<A> {
             }
             domain::WATCH => {
                 let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let channel = self.channels.id(receive.channel());
+                let channel = self.channels.id(self.channels.handle(receive.object));
                 self.domains[d].watch_channel = channel;
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
-                if self.domains[d].dead && !self.channels[receive.channel()].dying {
-                    self.pulse_post(receive.channel(), crate::pulse::Node::domain(d));
+                if self.domains[d].dead
+                    && !self.channels[self.channels.handle(receive.object)].dying
+                {
+                    self.pulse_post(
+                        self.channels.handle(receive.object),
+                        crate::pulse::Node::domain(d),
+                    );
                 }
                 Ok(())
             }
@@ -316,7 +321,8 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             domain::SET_SPACE => {
-                let space = self.own_target_of(t, w[0], PortalKind::Space)?.space();
+                let space = self.own_target_of(t, w[0], PortalKind::Space)?;
+                let space = self.spaces.handle(space.object);
                 if self.spaces[space].root.is_none() {
                     return Err(Error::NoTable.into());
                 }

@@ -49,7 +49,7 @@ pub fn code_for<A: Arch>(kind: PortalKind) -> Handler<A> {
             if !target.may(cairn_abi::rights::CONTROL) {
                 return Err(Error::NoRight.into());
             }
-            k.thread_service(t, target.thread(), operation, words)
+            k.thread_service(t, k.threads.handle(target.object), operation, words)
         },
         PortalKind::Memory => |k, target, t| {
             let operation = k.operation(t);

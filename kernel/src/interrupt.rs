@@ -63,10 +63,10 @@ impl<A: Arch> Kernel<A> {
         match operation {
             interrupt::BIND => {
                 let target = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                if self.channels[target.channel()].dying {
+                if self.channels[self.channels.handle(target.object)].dying {
                     return Err(Error::Dead.into());
                 }
-                let channel = self.channels.id(target.channel());
+                let channel = self.channels.id(self.channels.handle(target.object));
                 self.pulse_unlink(Node::line(line));
                 let object = &mut self.lines[line as usize];
                 object.channel = channel;

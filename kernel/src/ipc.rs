@@ -1,7 +1,8 @@
 //! Messages: call, receive, reply.
 //!
-//! The short way: a call finds a receiver waiting; the words go from one register set to the other, the caller is held, and the receiver runs at
+//! When a call finds a receiver waiting the words go from one register set to the other, the caller is held, and the receiver runs at
 //! once at the caller's priority. A reply with nothing else to receive goes back in the same manner. Neither touches the ready queue.
+//! [`crate::short`] does these two cases once more, with what is rare left out.
 
 use crate::arch::Arch;
 use crate::dispatch::CHAIN;
@@ -9,6 +10,7 @@ use crate::pool::{ChannelRef, PortalRef, ThreadRef};
 use crate::portal::is_bound;
 use crate::portal::table::Target;
 use crate::pulse::Node;
+use crate::short::copy_words;
 use crate::thread::{Sending, State};
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::{fault, flag, op, received, rights, Error, PortalKind, Token, MAX_PORTALS};
@@ -28,7 +30,7 @@ impl<A: Arch> Kernel<A> {
                 if !target.may(rights::CALL) {
                     return Err(Error::NoRight.into());
                 }
-                let answer = self.call(t, target.portal());
+                let answer = self.call(t, self.portals.handle(target.object));
                 if let Err(Stop::Error(_)) = answer {
                     self.disarm(t);
                 }
@@ -39,7 +41,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::NoRight.into());
                 }
                 let value = self.threads[t].registers.rdi;
-                Ok(self.notify(target.portal(), value)?)
+                Ok(self.notify(self.portals.handle(target.object), value)?)
             }
             _ => Err(Error::BadOperation.into()),
         }
@@ -50,6 +52,9 @@ impl<A: Arch> Kernel<A> {
         let portal = &self.portals[r];
         let badge = portal.badge;
         let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
+        if self.call_short(t, c, badge) {
+            return Err(Stop::Left);
+        }
         let thread = &mut self.threads[t];
         let rax = thread.registers.rax;
         thread.badge = badge;
@@ -164,15 +169,8 @@ impl<A: Arch> Kernel<A> {
         let domain = &self.domains[self.threads[s].domain];
         let (sender, label) = (domain.id as u64, domain.label);
         let (from, to) = self.threads.pair(s, r);
-        let (source, registers) = (&from.registers, &mut to.registers);
-        registers.rdi = source.rdi;
-        registers.rsi = source.rsi;
-        registers.rdx = source.rdx;
-        registers.r10 = source.r10;
-        registers.r8 = source.r8;
-        registers.r9 = source.r9;
-        registers.r12 = source.r12;
-        registers.r13 = source.r13;
+        let registers = &mut to.registers;
+        copy_words(&from.registers, registers);
         registers.rbx = from.badge;
         registers.rbp = token;
         registers.r14 = label;
@@ -337,6 +335,9 @@ impl<A: Arch> Kernel<A> {
     /// REPLY_RECEIVE.
     #[inline]
     pub(crate) fn reply_receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        if self.reply_short(t, c)? {
+            return Err(Stop::Left);
+        }
         let Some(caller) = self.answer_caller(t, c)? else {
             self.refresh(t);
             return self.receive(t, c);
@@ -392,15 +393,8 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let (from, to) = self.threads.pair(t, caller);
-        let (source, registers) = (&from.registers, &mut to.registers);
-        registers.rdi = source.rdi;
-        registers.rsi = source.rsi;
-        registers.rdx = source.rdx;
-        registers.r10 = source.r10;
-        registers.r8 = source.r8;
-        registers.r9 = source.r9;
-        registers.r12 = source.r12;
-        registers.r13 = source.r13;
+        let registers = &mut to.registers;
+        copy_words(&from.registers, registers);
         registers.rax = (n as u64) << received::PORTALS_SHIFT;
         for (i, &slot) in slots[..n].iter().enumerate() {
             registers.set_word(8 - n + i, slot as u64);

@@ -30,6 +30,7 @@ pub mod pool;
 pub mod portal;
 pub mod pulse;
 pub mod queue;
+pub mod short;
 pub mod space;
 pub mod thread;
 pub mod timer;
@@ -97,6 +98,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) counters: Counters,
     /// The first space, until its domain is made.
     pub(crate) first_space: Option<SpaceRef>,
+    /// Messages may take the short way (always, but in tests that compare).
+    pub(crate) short_way: bool,
     /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
     pub(crate) graveyard: Option<DomainRef>,
 }
@@ -120,6 +123,7 @@ impl<A: Arch> Kernel<A> {
             log: Log::new(storage.log),
             counters: Counters::default(),
             first_space: None,
+            short_way: true,
             graveyard: None,
             arch,
         }
@@ -139,9 +143,12 @@ impl<A: Arch> Kernel<A> {
             Some(&entry) => (entry.code)(self, entry.target, t),
             None => Err(Error::BadPortal.into()),
         };
+        if answer == Err(Stop::Left) {
+            return self.leave();
+        }
         match answer {
             Ok(()) => self.threads[t].registers.rax = 0,
-            Err(Stop::Left) => return self.leave(),
+            Err(Stop::Left) => {}
             Err(Stop::Restart) => self.rewind(t),
             Err(Stop::Error(error)) => self.threads[t].registers.rax = error as u64,
         }

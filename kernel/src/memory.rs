@@ -42,7 +42,8 @@ fn range(address: u64, pages: u64) -> Result<(), Error> {
 
 impl<A: Arch> Kernel<A> {
     fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
-        Ok(self.own_target_of(t, slot, PortalKind::Space)?.space())
+        let target = self.own_target_of(t, slot, PortalKind::Space)?;
+        Ok(self.spaces.handle(target.object))
     }
 
     fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
@@ -140,7 +141,8 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             memory::GROW_TABLE => {
-                let d = self.own_target_of(t, w[0], PortalKind::Domain)?.domain();
+                let d = self.own_target_of(t, w[0], PortalKind::Domain)?;
+                let d = self.domains.handle(d.object);
                 Ok(self.grow_table(d)?)
             }
             memory::SPACE_INFO => {
@@ -168,7 +170,7 @@ impl<A: Arch> Kernel<A> {
             0
         } else {
             let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
-            self.channels.id(target.channel())
+            self.channels.id(self.channels.handle(target.object))
         };
         self.check_slot(t, w[0])?;
         if !self.spaces.room(1) {
@@ -289,12 +291,47 @@ impl<A: Arch> Kernel<A> {
         let result = self.arch.map(root, address, frame, prot, tables);
         let used = before - tables.count;
         self.spaces[s].table_frames += used;
-        let old = result?;
-        self.frames.mapped(frame);
-        if let Some(old) = old {
-            self.frames.unmapped(old);
-        }
+        self.frames.replaced(frame, result?);
         Ok(())
+    }
+
+    /// Map a row of pages and keep count.
+    fn map_row(
+        &mut self,
+        s: SpaceRef,
+        root: A::Root,
+        address: u64,
+        row: impl Iterator<Item = Option<Frame>>,
+        prot: u64,
+    ) -> Result<(), (u64, MapError)> {
+        let space = &mut self.spaces[s];
+        let (frames, before) = (&mut self.frames, space.tables.count);
+        let mapped =
+            self.arch
+                .map_row(root, address, row, prot, &mut space.tables, |frame, old| {
+                    frames.replaced(frame, old)
+                });
+        space.table_frames += before - space.tables.count;
+        mapped
+    }
+
+    /// w0: how many of `pages` pages were done.
+    fn answer_mapped(
+        &mut self,
+        t: ThreadRef,
+        pages: u64,
+        mapped: Result<(), (u64, MapError)>,
+    ) -> Answer {
+        match mapped {
+            Ok(()) => {
+                self.answer(t, 0, pages);
+                Ok(())
+            }
+            Err((done, error)) => {
+                self.answer(t, 0, done);
+                Err(Self::map_error(error))
+            }
+        }
     }
 
     fn map_error(error: MapError) -> Stop {
@@ -333,15 +370,9 @@ impl<A: Arch> Kernel<A> {
                 }
             }
         }
-        for i in 0..pages {
-            let mapped = self.map_page(s, root, address + i * PAGE, first + i as u32, flags & PROT);
-            if let Err(error) = mapped {
-                self.answer(t, 0, i);
-                return Err(Self::map_error(error));
-            }
-        }
-        self.answer(t, 0, pages);
-        Ok(())
+        let row = (first..first + pages as u32).map(Some);
+        let mapped = self.map_row(s, root, address, row, flags & PROT);
+        self.answer_mapped(t, pages, mapped)
     }
 
     fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
@@ -364,41 +395,22 @@ impl<A: Arch> Kernel<A> {
         for frame in frames().filter(|&frame| frame != 0) {
             self.check_frame(frame, flags)?;
         }
-        for (i, frame) in frames().enumerate() {
-            if frame == 0 {
-                continue;
-            }
-            let mapped = self.map_page(s, root, address + i as u64 * PAGE, frame, flags & PROT);
-            if let Err(error) = mapped {
-                self.answer(t, 0, i as u64);
-                return Err(Self::map_error(error));
-            }
-        }
-        self.answer(t, 0, pages);
-        Ok(())
+        let row = frames().map(|frame| (frame != 0).then_some(frame));
+        let mapped = self.map_row(s, root, address, row, flags & PROT);
+        self.answer_mapped(t, pages, mapped)
     }
 
     fn unmap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let root = self.space_root(s)?;
         range(w[1], w[2])?;
-        let (mut at, end, mut count) = (w[1], w[1] + w[2] * PAGE, 0);
-        while let Some((address, _)) = self.next_in(root, at, end) {
-            if let Some(frame) = self.arch.unmap(root, address) {
-                self.frames.unmapped(frame);
-                count += 1;
-            }
-            at = address + PAGE;
-        }
+        let (frames, mut count) = (&mut self.frames, 0);
+        self.arch.unmap_row(root, w[1], w[2], |frame| {
+            frames.unmapped(frame);
+            count += 1;
+        });
         self.answer(t, 0, count);
         Ok(())
-    }
-
-    fn next_in(&self, root: A::Root, at: u64, end: u64) -> Option<(u64, crate::arch::Mapping)> {
-        if at >= end {
-            return None;
-        }
-        self.arch.next_mapped(root, at, (end - at) / PAGE)
     }
 
     fn protect(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
@@ -409,16 +421,13 @@ impl<A: Arch> Kernel<A> {
         if w[3] & !PROT != 0 {
             return Err(Error::BadArgument.into());
         }
-        let (mut at, end, mut count) = (w[1], w[1] + w[2] * PAGE, 0);
-        while let Some((address, mapping)) = self.next_in(root, at, end) {
+        let (frames, mut count) = (&self.frames, 0);
+        self.arch.protect_row(root, w[1], w[2], w[3], |frame| {
             // The system page stays as it is, whatever is asked.
-            if self.frames.kind(mapping.frame) != FrameKind::System
-                && self.arch.protect(root, address, w[3])
-            {
-                count += 1;
-            }
-            at = address + PAGE;
-        }
+            let wanted = frames.kind(frame) != FrameKind::System;
+            count += wanted as u64;
+            wanted
+        });
         self.answer(t, 0, count);
         Ok(())
     }
@@ -430,21 +439,19 @@ impl<A: Arch> Kernel<A> {
         if source == target || w[4] > 1 {
             return Err(Error::BadArgument.into());
         }
-        let (mut at, end) = (w[1], w[1] + w[3] * PAGE);
-        while let Some((address, mapping)) = self.next_in(from, at, end) {
-            let mut prot = mapping.prot;
-            if w[4] == 1 && prot & prot::WRITE != 0 {
-                prot &= !prot::WRITE;
-                self.arch.protect(from, address, prot);
-            }
-            if let Err(error) = self.map_page(target, to, address, mapping.frame, prot) {
-                self.answer(t, 0, (address - w[1]) / PAGE);
-                return Err(Self::map_error(error));
-            }
-            at = address + PAGE;
-        }
-        self.answer(t, 0, w[3]);
-        Ok(())
+        let space = &mut self.spaces[target];
+        let (frames, before) = (&mut self.frames, space.tables.count);
+        let shared = self.arch.share_row(
+            from,
+            to,
+            w[1],
+            w[3],
+            w[4] == 1,
+            &mut space.tables,
+            |frame, old| frames.replaced(frame, old),
+        );
+        space.table_frames += before - space.tables.count;
+        self.answer_mapped(t, w[3], shared)
     }
 
     fn reap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
@@ -472,9 +479,7 @@ impl<A: Arch> Kernel<A> {
                     }
                     tables += 1;
                     let frames = &mut self.frames;
-                    let table = self
-                        .arch
-                        .take_table(root, &mut |frame| frames.unmapped(frame));
+                    let table = self.arch.take_table(root, |frame| frames.unmapped(frame));
                     self.spaces[s].table_frames -= 1;
                     table.or_else(|| {
                         self.spaces[s].root = None;

@@ -4,18 +4,26 @@
 //! What always holds in a [`Pool`]:
 //! 1. `base` starts a region of which the first `bytes` bytes are mapped, writable, and used by this pool only.
 //! 2. Slots `1..high` lie inside these bytes and were initialised; they stay initialised for ever (freeing keeps the old value, which needs no drop).
-//! 3. A slot is live (`live`) or on the free list that starts at `free`.
+//! 3. A handle names a slot in `1..high`: handles are made by this module only, after a check, and `high` never goes down.
+//! 4. A slot is live (`live`) or on the free list that starts at `free`.
 #![allow(unsafe_code)]
 
 use crate::arch::{Arch, Frame};
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::ops::{Index, IndexMut};
+use core::ptr::NonNull;
 
 /// An index into one pool. Holding one means that the object exists: the nucleus keeps counts and links so that it does.
-pub trait Handle: Copy + Eq {
-    fn new(index: NonZeroU32) -> Self;
+/// Only a pool makes them, and only for slots that it has initialised; there is one pool for each type of handle.
+pub trait Handle: Copy + Eq + sealed::Make {
     fn index(self) -> u32;
+}
+
+mod sealed {
+    pub trait Make {
+        fn make(index: core::num::NonZeroU32) -> Self;
+    }
 }
 
 macro_rules! handles {
@@ -23,11 +31,13 @@ macro_rules! handles {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub struct $name(NonZeroU32);
-        impl Handle for $name {
+        impl sealed::Make for $name {
             #[inline]
-            fn new(index: NonZeroU32) -> Self {
+            fn make(index: NonZeroU32) -> Self {
                 $name(index)
             }
+        }
+        impl Handle for $name {
             #[inline]
             fn index(self) -> u32 {
                 self.0.get()
@@ -105,25 +115,45 @@ impl<R: Handle, T> Pool<R, T> {
         self.capacity().saturating_sub(self.count) >= n
     }
 
+    /// The handle that a number stands for which [`Handle::index`] once gave (entries and nodes keep numbers).
     #[inline]
-    fn slot(&self, index: u32) -> &Slot<T> {
+    pub fn handle(&self, index: u32) -> R {
         assert!(index < self.high);
-        // SAFETY: 1. handles are never 0, and index < high, so the slot is initialised (invariant 2); 2. `&self` keeps writers out.
-        unsafe { &*self.base.add(index as usize) }
+        R::make(NonZeroU32::new(index).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// The object that such a number stands for.
+    #[inline]
+    pub fn at(&self, index: u32) -> &T {
+        &self[self.handle(index)]
     }
 
     #[inline]
-    fn slot_mut(&mut self, index: u32) -> &mut Slot<T> {
-        assert!(index < self.high);
+    pub fn at_mut(&mut self, index: u32) -> &mut T {
+        let r = self.handle(index);
+        &mut self[r]
+    }
+
+    #[inline]
+    fn slot(&self, r: R) -> &Slot<T> {
+        debug_assert!(r.index() < self.high);
+        // SAFETY: 1. the slot is initialised (invariants 2 and 3); 2. `&self` keeps writers out.
+        unsafe { &*self.base.add(r.index() as usize) }
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, r: R) -> &mut Slot<T> {
+        debug_assert!(r.index() < self.high);
         // SAFETY: as in `slot`; `&mut self` makes it the only reference.
-        unsafe { &mut *self.base.add(index as usize) }
+        unsafe { &mut *self.base.add(r.index() as usize) }
     }
 
     /// Store a new object. None: the pool is empty.
     pub fn insert(&mut self, value: T) -> Option<R> {
         let index = if self.free != 0 {
             let index = self.free;
-            let slot = self.slot_mut(index);
+            let r = self.handle(index);
+            let slot = self.slot_mut(r);
             slot.value = value;
             slot.live = true;
             self.free = slot.next_free;
@@ -145,12 +175,12 @@ impl<R: Handle, T> Pool<R, T> {
             return None;
         };
         self.count += 1;
-        NonZeroU32::new(index).map(R::new)
+        NonZeroU32::new(index).map(R::make)
     }
 
     /// The object's id and every reference that carries a generation become invalid; the slot stays in use.
     pub fn retire(&mut self, r: R) {
-        let slot = self.slot_mut(r.index());
+        let slot = self.slot_mut(r);
         slot.generation = (slot.generation + 1) & 0xfff;
     }
 
@@ -158,7 +188,7 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn remove(&mut self, r: R) {
         self.retire(r);
         let free = self.free;
-        let slot = self.slot_mut(r.index());
+        let slot = self.slot_mut(r);
         assert!(slot.live);
         slot.live = false;
         slot.next_free = free;
@@ -169,7 +199,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// The id of an object (never 0).
     #[inline]
     pub fn id(&self, r: R) -> u32 {
-        r.index() | self.slot(r.index()).generation << 20
+        r.index() | self.slot(r).generation << 20
     }
 
     /// The object with this id, if it still exists.
@@ -179,16 +209,16 @@ impl<R: Handle, T> Pool<R, T> {
         if index >= self.high {
             return None;
         }
-        let r = NonZeroU32::new(index)?;
-        let slot = self.slot(index);
-        (slot.generation == id >> 20 && slot.live).then(|| R::new(r))
+        let r = R::make(NonZeroU32::new(index)?);
+        let slot = self.slot(r);
+        (slot.generation == id >> 20 && slot.live).then_some(r)
     }
 
     /// Two different objects at once.
     #[inline]
     pub fn pair(&mut self, a: R, b: R) -> (&mut T, &mut T) {
-        assert!(a != b && a.index() < self.high && b.index() < self.high);
-        // SAFETY: both slots are initialised (invariant 2) and they are different slots, so the references do not overlap.
+        assert!(a != b);
+        // SAFETY: both slots are initialised (invariants 2 and 3) and they are different slots, so the references do not overlap.
         unsafe {
             (
                 &mut (*self.base.add(a.index() as usize)).value,
@@ -199,21 +229,20 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// The word that belongs to position `index` (1 ≤ index ≤ number of objects that were ever live at once).
     pub fn aux(&self, index: u32) -> u32 {
-        assert!(index != 0);
-        self.slot(index).aux
+        self.slot(self.handle(index)).aux
     }
 
     pub fn set_aux(&mut self, index: u32, value: u32) {
-        assert!(index != 0);
-        self.slot_mut(index).aux = value;
+        let r = self.handle(index);
+        self.slot_mut(r).aux = value;
     }
 
     /// All live objects, for checks.
     #[cfg(any(test, feature = "sim"))]
     pub fn all(&self) -> impl Iterator<Item = R> + '_ {
         (1..self.high)
-            .filter(|&i| self.slot(i).live)
-            .filter_map(|i| NonZeroU32::new(i).map(R::new))
+            .map(|i| self.handle(i))
+            .filter(|&r| self.slot(r).live)
     }
 }
 
@@ -221,20 +250,20 @@ impl<R: Handle, T> Index<R> for Pool<R, T> {
     type Output = T;
     #[inline]
     fn index(&self, r: R) -> &T {
-        &self.slot(r.index()).value
+        &self.slot(r).value
     }
 }
 
 impl<R: Handle, T> IndexMut<R> for Pool<R, T> {
     #[inline]
     fn index_mut(&mut self, r: R) -> &mut T {
-        &mut self.slot_mut(r.index()).value
+        &mut self.slot_mut(r).value
     }
 }
 
 /// An array of `T` that fills one frame which the nucleus owns.
 pub struct FrameArray<T> {
-    first: *mut T,
+    first: NonNull<T>,
     frame: Frame,
 }
 
@@ -244,11 +273,15 @@ impl<T: Copy> FrameArray<T> {
     /// Take a frame that belongs to the nucleus and that nothing else uses, and fill it.
     pub fn new<A: Arch>(arch: &A, frame: Frame, fill: T) -> FrameArray<T> {
         let first: *mut T = arch.frame_pointer(frame).cast();
+        assert!(!first.is_null());
         for i in 0..Self::LEN {
             // SAFETY: the machine layer vouches for 4096 page-aligned bytes that stay valid; the caller owns the frame alone.
             unsafe { first.add(i).write(fill) };
         }
-        FrameArray { first, frame }
+        FrameArray {
+            first: NonNull::new(first).unwrap_or(NonNull::dangling()),
+            frame,
+        }
     }
 
     /// The frame; the array ends with this.
@@ -263,7 +296,7 @@ impl<T: Copy> Index<usize> for FrameArray<T> {
     fn index(&self, index: usize) -> &T {
         assert!(index < Self::LEN);
         // SAFETY: in bounds, and `new` initialised every element.
-        unsafe { &*self.first.add(index) }
+        unsafe { &*self.first.as_ptr().add(index) }
     }
 }
 
@@ -272,6 +305,6 @@ impl<T: Copy> IndexMut<usize> for FrameArray<T> {
     fn index_mut(&mut self, index: usize) -> &mut T {
         assert!(index < Self::LEN);
         // SAFETY: as above, and `&mut self` makes it the only reference.
-        unsafe { &mut *self.first.add(index) }
+        unsafe { &mut *self.first.as_ptr().add(index) }
     }
 }

@@ -8,7 +8,6 @@ use crate::pool::{ChannelRef, DomainRef, Handle, PortalRef, ThreadRef};
 use crate::thread::State;
 use crate::Kernel;
 use cairn_abi::{pulse, received};
-use core::num::NonZeroU32;
 
 const INDEX_BITS: u32 = 28;
 const PORTAL: u32 = 1;
@@ -36,9 +35,8 @@ impl Node {
         Node(DOMAIN << INDEX_BITS | r.index())
     }
 
-    fn handle<R: Handle>(self) -> R {
-        let index = self.0 & ((1 << INDEX_BITS) - 1);
-        R::new(NonZeroU32::new(index).unwrap_or(NonZeroU32::MIN))
+    fn index(self) -> u32 {
+        self.0 & ((1 << INDEX_BITS) - 1)
     }
 
     fn kind(self) -> u32 {
@@ -86,13 +84,19 @@ impl PulseQueue {
 impl<A: Arch> Kernel<A> {
     fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
         match node.kind() {
-            PORTAL => &mut self.portals[node.handle()].pulse,
-            THREAD => &mut self.threads[node.handle()].pulse,
-            DOMAIN => &mut self.domains[node.handle()].pulse,
-            _ => {
-                let line = (node.0 & ((1 << INDEX_BITS) - 1)) as usize;
-                &mut self.lines[line].pulse
+            PORTAL => {
+                let r = self.portals.handle(node.index());
+                &mut self.portals[r].pulse
             }
+            THREAD => {
+                let r = self.threads.handle(node.index());
+                &mut self.threads[r].pulse
+            }
+            DOMAIN => {
+                let r = self.domains.handle(node.index());
+                &mut self.domains[r].pulse
+            }
+            _ => &mut self.lines[node.index() as usize].pulse,
         }
     }
 
@@ -154,7 +158,7 @@ impl<A: Arch> Kernel<A> {
         let node = self.channels[c].pulses.head;
         let (badge, words) = match node.kind() {
             PORTAL => {
-                let r: PortalRef = node.handle();
+                let r = self.portals.handle(node.index());
                 let portal = &mut self.portals[r];
                 let badge = portal.badge;
                 if portal.notified {
@@ -172,7 +176,7 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             THREAD => {
-                let r: ThreadRef = node.handle();
+                let r = self.threads.handle(node.index());
                 self.pulse_unlink(node);
                 let thread = &self.threads[r];
                 let code = if thread.pulse_gone {
@@ -185,14 +189,14 @@ impl<A: Arch> Kernel<A> {
                 told
             }
             LINE => {
-                let line = (node.0 & ((1 << INDEX_BITS) - 1)) as usize;
+                let line = node.index() as usize;
                 self.pulse_unlink(node);
                 let line = &mut self.lines[line];
                 let count = core::mem::take(&mut line.count);
                 (line.badge, [pulse::INTERRUPT, count, 0, 0])
             }
             DOMAIN => {
-                let r: DomainRef = node.handle();
+                let r = self.domains.handle(node.index());
                 self.pulse_unlink(node);
                 let domain = &self.domains[r];
                 let told = (
@@ -228,14 +232,14 @@ impl<A: Arch> Kernel<A> {
         self.pulse_unlink(node);
         match node.kind() {
             PORTAL => {
-                let r: PortalRef = node.handle();
+                let r = self.portals.handle(node.index());
                 self.portals[r].notified = false;
                 if self.portals[r].holders == 0 {
                     self.portals.remove(r);
                 }
             }
-            THREAD => self.release_thread_object(node.handle()),
-            DOMAIN => self.release_domain_object(node.handle()),
+            THREAD => self.release_thread_object(self.threads.handle(node.index())),
+            DOMAIN => self.release_domain_object(self.domains.handle(node.index())),
             _ => {}
         }
         true

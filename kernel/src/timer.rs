@@ -6,14 +6,13 @@ use crate::pool::{Handle, ThreadRef};
 use crate::thread::State;
 use crate::Resume;
 use crate::{Error, Kernel};
-use core::num::NonZeroU32;
 
 /// Most deadlines that one timer interrupt handles.
 const SHARE: usize = 32;
 
 impl<A: Arch> Kernel<A> {
     fn timer_at(&self, position: u32) -> ThreadRef {
-        ThreadRef::new(NonZeroU32::new(self.threads.aux(position)).unwrap_or(NonZeroU32::MIN))
+        self.threads.handle(self.threads.aux(position))
     }
 
     fn timer_put(&mut self, position: u32, t: ThreadRef) {
@@ -56,8 +55,15 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The thread blocks: its deadline counts from now on.
+    #[inline]
     pub(crate) fn arm(&mut self, t: ThreadRef) {
-        if self.threads[t].deadline != 0 && self.threads[t].timer == 0 {
+        if self.threads[t].deadline != 0 {
+            self.arm_deadline(t);
+        }
+    }
+
+    fn arm_deadline(&mut self, t: ThreadRef) {
+        if self.threads[t].timer == 0 {
             self.timers += 1;
             self.sift_up(self.timers, t);
             self.program_timer();

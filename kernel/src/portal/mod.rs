@@ -74,11 +74,11 @@ impl<A: Arch> Kernel<A> {
     /// One holder more.
     pub(crate) fn acquire(&mut self, target: Target) {
         match target.kind {
-            PortalKind::Channel => self.portals[target.portal()].holders += 1,
-            PortalKind::Receive => self.channels[target.channel()].holders += 1,
-            PortalKind::Domain => self.domains[target.domain()].holders += 1,
-            PortalKind::Space => self.spaces[target.space()].holders += 1,
-            PortalKind::Thread => self.threads[target.thread()].holders += 1,
+            PortalKind::Channel => self.portals.at_mut(target.object).holders += 1,
+            PortalKind::Receive => self.channels.at_mut(target.object).holders += 1,
+            PortalKind::Domain => self.domains.at_mut(target.object).holders += 1,
+            PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
+            PortalKind::Thread => self.threads.at_mut(target.object).holders += 1,
             PortalKind::Interrupt => self.lines[target.object as usize].holders += 1,
             PortalKind::Empty
             | PortalKind::Current
@@ -93,7 +93,7 @@ impl<A: Arch> Kernel<A> {
     fn release(&mut self, target: Target) {
         match target.kind {
             PortalKind::Channel => {
-                let r = target.portal();
+                let r = self.portals.handle(target.object);
                 let portal = &mut self.portals[r];
                 portal.holders -= 1;
                 if portal.holders == 0 {
@@ -107,23 +107,23 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             PortalKind::Receive => {
-                let c = target.channel();
+                let c = self.channels.handle(target.object);
                 self.channels[c].holders -= 1;
                 if self.channels[c].holders == 0 {
                     self.channels.remove(c);
                 }
             }
             PortalKind::Domain => {
-                self.domains[target.domain()].holders -= 1;
-                self.release_domain_object(target.domain());
+                self.domains.at_mut(target.object).holders -= 1;
+                self.release_domain_object(self.domains.handle(target.object));
             }
             PortalKind::Space => {
-                self.spaces[target.space()].holders -= 1;
-                self.release_space_object(target.space());
+                self.spaces.at_mut(target.object).holders -= 1;
+                self.release_space_object(self.spaces.handle(target.object));
             }
             PortalKind::Thread => {
-                self.threads[target.thread()].holders -= 1;
-                self.release_thread_object(target.thread());
+                self.threads.at_mut(target.object).holders -= 1;
+                self.release_thread_object(self.threads.handle(target.object));
             }
             PortalKind::Interrupt => self.release_line(target.object),
             PortalKind::Empty
@@ -138,7 +138,7 @@ impl<A: Arch> Kernel<A> {
     /// Empty an occupied slot. `Restart`: a share of a dying channel's callers was let go, come again.
     pub(crate) fn close(&mut self, d: DomainRef, slot: u32, target: Target) -> Result<(), Stop> {
         if target.kind == PortalKind::Receive {
-            let c = target.channel();
+            let c = self.channels.handle(target.object);
             if self.channels[c].holders == 1 && !self.channel_drain(c) {
                 return Err(Stop::Restart);
             }
@@ -171,18 +171,18 @@ impl<A: Arch> Kernel<A> {
         self.acquire(target);
         self.domains[d].table.install(slot, target);
         if target.kind == PortalKind::Receive {
-            self.channels[target.channel()].home = Some(d);
+            self.channels.at_mut(target.object).home = Some(d);
         }
     }
 
     /// A number that is equal for equal objects.
     pub(crate) fn object_id(&self, target: Target) -> u64 {
         let object = match target.kind {
-            PortalKind::Channel => self.portals.id(target.portal()),
-            PortalKind::Receive => self.channels.id(target.channel()),
-            PortalKind::Domain => self.domains.id(target.domain()),
-            PortalKind::Space => self.spaces.id(target.space()),
-            PortalKind::Thread => self.threads.id(target.thread()),
+            PortalKind::Channel => self.portals.id(self.portals.handle(target.object)),
+            PortalKind::Receive => self.channels.id(self.channels.handle(target.object)),
+            PortalKind::Domain => self.domains.id(self.domains.handle(target.object)),
+            PortalKind::Space => self.spaces.id(self.spaces.handle(target.object)),
+            PortalKind::Thread => self.threads.id(self.threads.handle(target.object)),
             _ => target.object,
         };
         (target.kind as u64) << 32 | object as u64
@@ -191,11 +191,11 @@ impl<A: Arch> Kernel<A> {
     /// How many entries lead to the object (0 where nobody counts).
     pub(crate) fn holders(&self, target: Target) -> u32 {
         match target.kind {
-            PortalKind::Channel => self.portals[target.portal()].holders,
-            PortalKind::Receive => self.channels[target.channel()].holders,
-            PortalKind::Domain => self.domains[target.domain()].holders,
-            PortalKind::Space => self.spaces[target.space()].holders,
-            PortalKind::Thread => self.threads[target.thread()].holders,
+            PortalKind::Channel => self.portals.at(target.object).holders,
+            PortalKind::Receive => self.channels.at(target.object).holders,
+            PortalKind::Domain => self.domains.at(target.object).holders,
+            PortalKind::Space => self.spaces.at(target.object).holders,
+            PortalKind::Thread => self.threads.at(target.object).holders,
             PortalKind::Interrupt => self.lines[target.object as usize].holders,
             _ => 0,
         }

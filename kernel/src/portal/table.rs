@@ -5,10 +5,9 @@
 
 use crate::arch::{Arch, Frame};
 use crate::handler::{code_for, Handler};
-use crate::pool::{ChannelRef, DomainRef, FrameArray, Handle, PortalRef, SpaceRef, ThreadRef};
+use crate::pool::FrameArray;
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
 use cairn_abi::PortalKind;
-use core::num::NonZeroU32;
 
 const CHUNK: u32 = 256;
 const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
@@ -36,30 +35,6 @@ impl Target {
             rights,
             kind,
         }
-    }
-
-    /// The object of a pool. Entries of the kinds that lead to pool objects never hold index 0.
-    #[inline]
-    fn object<R: Handle>(self) -> R {
-        R::new(NonZeroU32::new(self.object).unwrap_or(NonZeroU32::MIN))
-    }
-
-    #[inline]
-    pub fn portal(self) -> PortalRef {
-        self.object()
-    }
-    #[inline]
-    pub fn channel(self) -> ChannelRef {
-        self.object()
-    }
-    pub fn domain(self) -> DomainRef {
-        self.object()
-    }
-    pub fn space(self) -> SpaceRef {
-        self.object()
-    }
-    pub fn thread(self) -> ThreadRef {
-        self.object()
     }
 
     /// Whether every one of these rights is there.

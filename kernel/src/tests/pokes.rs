@@ -152,11 +152,8 @@ impl World {
     /// No pulse waits at the channel of `slot` (looked at from outside, `t` goes on as it was).
     fn poll_none(&self, t: ThreadRef, slot: u32) -> bool {
         let d = self.k.threads[t].domain;
-        let c = self.k.domains[d]
-            .table
-            .target(slot as u64)
-            .expect("there")
-            .channel();
+        let target = self.k.domains[d].table.target(slot as u64).expect("there");
+        let c = self.k.channels.handle(target.object);
         !self.k.channels[c].pulses.is_waiting()
     }
 }

@@ -1,0 +1,129 @@
+//! The short way of messages: a call to a channel where a receiver waits, and a reply with nothing else to receive. Both are what the general way
+//! in [`crate::ipc`] does, for the cases in which nothing rare comes in; when anything does they change nothing and say no.
+//! The tests compare them with the general way.
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, ThreadRef};
+use crate::thread::{Sending, State};
+use crate::{Kernel, Stop};
+use cairn_abi::state::Registers;
+use cairn_abi::{flag, received};
+
+/// The message words go from one register set to the other.
+#[inline(always)]
+pub(crate) fn copy_words(source: &Registers, registers: &mut Registers) {
+    registers.rdi = source.rdi;
+    registers.rsi = source.rsi;
+    registers.rdx = source.rdx;
+    registers.r10 = source.r10;
+    registers.r8 = source.r8;
+    registers.r9 = source.r9;
+    registers.r12 = source.r12;
+    registers.r13 = source.r13;
+}
+
+impl<A: Arch> Kernel<A> {
+    /// `t` calls channel `c`. False: take the general way.
+    #[inline(always)]
+    pub(crate) fn call_short(&mut self, t: ThreadRef, c: ChannelRef, badge: u64) -> bool {
+        const GENERAL: u64 = flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR;
+        let Some(r) = self.channels[c].receivers.first() else {
+            return false;
+        };
+        let id = self.threads.id(t);
+        let (from, to) = self.threads.pair(t, r);
+        let rax = from.registers.rax;
+        let effective = from.effective;
+        let domain = &self.domains[from.domain];
+        let rare = rax & GENERAL
+            | from.deadline
+            | to.deadline
+            | (from.poked | to.poked) as u64
+            | (to.stops | self.domains[to.domain].stops) as u64;
+        if rare != 0
+            || to.serving != Some(c)
+            || (effective as i16) < self.dispatch.ready.top()
+            || !self.short_way
+        {
+            return false;
+        }
+        copy_words(&from.registers, &mut to.registers);
+        let mut parts = 0;
+        if rax & flag::PARTS != 0 {
+            let most = u32::MAX as u64;
+            parts = from.registers.r15.min(most) | from.registers.rbp.min(most) << 32;
+        }
+        from.sequence = from.sequence.wrapping_add(1);
+        from.badge = badge;
+        from.parts = parts;
+        from.sending = Sending::Message;
+        from.state = State::Held;
+        from.channel = Some(c);
+        from.server = Some(r);
+        let interruptible = (rax & flag::INTERRUPTIBLE)
+            >> (flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros());
+        to.registers.rax = (domain.id as u64) << received::SENDER_SHIFT | interruptible;
+        to.registers.rbx = badge;
+        to.registers.rbp = id as u64 | (from.sequence as u64) << 32;
+        to.registers.r14 = domain.label;
+        to.registers.r15 = parts;
+        to.client = Some(t);
+        to.channel = None;
+        to.effective = effective;
+        to.state = State::Running;
+        let channel = &mut self.channels[c];
+        channel.receivers.remove(&mut self.threads, r);
+        channel.held.push_front(&mut self.threads, t);
+        self.dispatch.current = Some(r);
+        true
+    }
+
+    /// `t` replies and receives on `c`. `Ok(false)`: take the general way; data of the reply may have been copied already, which does no harm.
+    #[inline(always)]
+    pub(crate) fn reply_short(&mut self, t: ThreadRef, c: ChannelRef) -> Result<bool, Stop> {
+        let registers = &self.threads[t].registers;
+        let rax = registers.rax;
+        let Ok(caller) = self.caller(registers.rbp, c) else {
+            return Ok(false);
+        };
+        if rax & (flag::PORTALS_MASK | flag::POLL) != 0
+            || self.threads[caller].sending != Sending::Message
+            || !self.short_way
+        {
+            return Ok(false);
+        }
+        if rax & flag::PARTS != 0 {
+            self.reply_data(t, caller)?;
+        }
+        let channel = &self.channels[c];
+        let (from, to) = self.threads.pair(t, caller);
+        let rare = from.deadline
+            | to.deadline
+            | (from.poked | to.poked | to.pulse.is_queued()) as u64
+            | (to.stops | self.domains[to.domain].stops) as u64;
+        if rare != 0
+            || channel.pulses.is_waiting()
+            || !channel.senders.is_empty()
+            || channel.dying
+            || from.client != Some(caller)
+            || from.serving != Some(c)
+            || (to.effective as i16) < self.dispatch.ready.top()
+        {
+            return Ok(false);
+        }
+        copy_words(&from.registers, &mut to.registers);
+        to.registers.rax = 0;
+        to.channel = None;
+        to.server = None;
+        to.state = State::Running;
+        from.client = None;
+        from.channel = Some(c);
+        from.effective = from.base;
+        from.state = State::Receiving;
+        let channel = &mut self.channels[c];
+        channel.held.remove(&mut self.threads, caller);
+        channel.receivers.push_front(&mut self.threads, t);
+        self.dispatch.current = Some(caller);
+        Ok(true)
+    }
+}
