@@ -28,6 +28,7 @@ impl Link {
         let port = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
+            .custom_flags(libc::O_NOCTTY)
             .open(PORT)?;
         sys::make_raw(port.as_raw_fd())?;
         Ok(Link {

@@ -13,17 +13,10 @@ const SHELL: &str = "/bin/sh";
 const GREETING: &str =
     "\nWelcome. This is a shell with Debian's busybox: `help` and `busybox` list what there is.\n\
     `poweroff` ends the machine, and so does Ctrl-A X.\n\n";
+/// When a shell has ended.
+const AGAIN: &str = "\n(The shell ended; here is a new one. `poweroff` ends the machine.)\n";
 
 pub fn serve(words: &Words) {
-    let Some(console) = open_console() else {
-        eprintln!("guest-init: no console");
-        return end(End::PowerOff);
-    };
-    let fd = console.as_raw_fd();
-    if words.rows > 0 && words.cols > 0 {
-        sys::set_window(fd, words.rows, words.cols);
-    }
-    say(fd, GREETING);
     let environment = [
         "HOME=/root".to_string(),
         "USER=root".to_string(),
@@ -32,29 +25,35 @@ pub fn serve(words: &Words) {
         "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_string(),
         format!("TERM={}", words.term),
     ];
-    let program = Program {
-        path: string(SHELL),
-        // A leading dash asks for a login shell, which reads /etc/profile.
-        argv: vec![string("-sh")],
-        env: environment.iter().map(|v| string(v)).collect(),
-        cwd: string("/root"),
-        stdio: [fd; 3],
-        terminal: true,
-    };
+    let mut greeting = GREETING;
     loop {
-        let shell = match sys::spawn(&program) {
-            Ok(pid) => pid,
+        // Anew for each shell: when the leader of a session ends, its terminal is hung up for everybody who has it open.
+        let Some(console) = open_console() else {
+            eprintln!("guest-init: no console");
+            return end(End::PowerOff);
+        };
+        let fd = console.as_raw_fd();
+        if words.rows > 0 && words.cols > 0 {
+            sys::set_window(fd, words.rows, words.cols);
+        }
+        say(fd, greeting);
+        greeting = AGAIN;
+        let program = Program {
+            path: string(SHELL),
+            // A leading dash asks for a login shell, which reads /etc/profile.
+            argv: vec![string("-sh")],
+            env: environment.iter().map(|v| string(v)).collect(),
+            cwd: string("/root"),
+            stdio: [fd; 3],
+            terminal: true,
+        };
+        match sys::spawn(&program) {
+            Ok(shell) => wait_for(shell),
             Err(e) => {
                 say(fd, &format!("guest-init: cannot start a shell: {e}\n"));
                 std::thread::sleep(Duration::from_secs(1));
-                continue;
             }
-        };
-        wait_for(shell);
-        say(
-            fd,
-            "\n(The shell ended; here is a new one. `poweroff` ends the machine.)\n",
-        );
+        }
     }
 }
 

@@ -105,6 +105,7 @@ fn history(c: &mut Console) -> Verdict {
 fn canonical(c: &mut Console) -> Verdict {
     c.send("cat\r")?;
     c.expect("cat\r\n")?;
+    std::thread::sleep(MOMENT);
     c.send("xy\x7fz\r")?;
     c.expect("xz\r\n")?;
     c.send("rubbish\x15word\r")?;
@@ -116,6 +117,7 @@ fn canonical(c: &mut Console) -> Verdict {
 fn end_of_file(c: &mut Console) -> Verdict {
     c.send("wc -c\r")?;
     c.expect("wc -c\r\n")?;
+    std::thread::sleep(MOMENT);
     c.send("12345\r\x04")?;
     c.expect("\n6\r\n")?;
     c.prompt()
