@@ -83,6 +83,15 @@ impl FrameTable {
         }
     }
 
+    /// `frame` was mapped in the place of `old`.
+    #[inline]
+    pub fn replaced(&mut self, frame: Frame, old: Option<Frame>) {
+        self.mapped(frame);
+        if let Some(old) = old {
+            self.unmapped(old);
+        }
+    }
+
     /// One mapping less.
     #[inline]
     pub fn unmapped(&mut self, frame: Frame) {

@@ -10,7 +10,9 @@ pub mod x86_64;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 
+use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
+use cairn_abi::service::memory::prot;
 use cairn_abi::state::Registers;
 
 /// Physical frame number (address / 4096).
@@ -111,7 +113,104 @@ pub trait Arch {
     /// For the pages from `address` on, up to `pages`: the next mapped page at or after it, skipping empty tables quickly. None if there is none in that range.
     fn next_mapped(&self, root: Self::Root, address: u64, pages: u64) -> Option<(u64, Mapping)>;
     /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. None when only the root is left.
-    fn take_table(&mut self, root: Self::Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame>;
+    fn take_table(&mut self, root: Self::Root, emptied: impl FnMut(Frame)) -> Option<Frame>;
+
+    // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
+
+    /// Map `frames` (None leaves a page as it is) to the pages from `address` on. `changed` hears of each mapped frame and of the one that it replaced.
+    /// Err: how many pages were done.
+    fn map_row(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        frames: impl Iterator<Item = Option<Frame>>,
+        prot: u64,
+        tables: &mut FrameList,
+        mut changed: impl FnMut(Frame, Option<Frame>),
+    ) -> Result<(), (u64, MapError)> {
+        for (i, frame) in (0..).zip(frames) {
+            if let Some(frame) = frame {
+                let before = self
+                    .map(root, address + i * PAGE, frame, prot, tables)
+                    .map_err(|error| (i, error))?;
+                changed(frame, before);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmap what is mapped among `pages` pages; `removed` hears of each frame.
+    fn unmap_row(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        pages: u64,
+        mut removed: impl FnMut(Frame),
+    ) {
+        let (mut at, end) = (address, address + pages * PAGE);
+        while at < end {
+            let Some((page, _)) = self.next_mapped(root, at, (end - at) / PAGE) else {
+                return;
+            };
+            if let Some(frame) = self.unmap(root, page) {
+                removed(frame);
+            }
+            at = page + PAGE;
+        }
+    }
+
+    /// Change the protection of what is mapped among `pages` pages, where `wanted` agrees.
+    fn protect_row(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        pages: u64,
+        prot: u64,
+        mut wanted: impl FnMut(Frame) -> bool,
+    ) {
+        let (mut at, end) = (address, address + pages * PAGE);
+        while at < end {
+            let Some((page, mapping)) = self.next_mapped(root, at, (end - at) / PAGE) else {
+                return;
+            };
+            if wanted(mapping.frame) {
+                self.protect(root, page, prot);
+            }
+            at = page + PAGE;
+        }
+    }
+
+    /// Copy what is mapped among `pages` pages to the same addresses of another space; with `read_only` WRITE is taken away on both sides.
+    /// `changed` and Err as for [`Arch::map_row`].
+    #[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
+    fn share_row(
+        &mut self,
+        source: Self::Root,
+        target: Self::Root,
+        address: u64,
+        pages: u64,
+        read_only: bool,
+        tables: &mut FrameList,
+        mut changed: impl FnMut(Frame, Option<Frame>),
+    ) -> Result<(), (u64, MapError)> {
+        let (mut at, end) = (address, address + pages * PAGE);
+        while at < end {
+            let Some((page, mapping)) = self.next_mapped(source, at, (end - at) / PAGE) else {
+                return Ok(());
+            };
+            let mut protection = mapping.prot;
+            if read_only && protection & prot::WRITE != 0 {
+                protection &= !prot::WRITE;
+                self.protect(source, page, protection);
+            }
+            let before = self
+                .map(target, page, mapping.frame, protection, tables)
+                .map_err(|error| ((page - address) / PAGE, error))?;
+            changed(mapping.frame, before);
+            at = page + PAGE;
+        }
+        Ok(())
+    }
 
     /// Copy `len` bytes from `source` in one space to `destination` in another, honouring user permissions (a read-only destination faults). Bytes before the fault may have been copied: Err carries how many and where.
     fn copy(

@@ -242,7 +242,7 @@ impl Arch for Sim {
             },
         ))
     }
-    fn take_table(&mut self, root: Frame, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+    fn take_table(&mut self, root: Frame, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
         let space = self.spaces.get_mut(&root)?;
         let Some((table, frame)) = space.tables.pop_first() else {
             self.spaces.remove(&root);

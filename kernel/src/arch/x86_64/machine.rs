@@ -80,10 +80,18 @@ impl Machine {
     /// Forget the translation of a page whose entry changed.
     #[inline(always)]
     fn flush(&mut self, root: Root, address: u64, changed: Changed) {
-        if changed.stale && root.0 == self.active {
-            cpu::invalidate(address);
-            self.invalidations += 1;
+        if changed.stale {
+            forget(root, address, self.active, &mut self.invalidations);
         }
+    }
+}
+
+/// Drop a translation if its space is the active one.
+#[inline(always)]
+fn forget(root: Root, address: u64, active: Frame, count: &mut u64) {
+    if root.0 == active {
+        cpu::invalidate(address);
+        *count += 1;
     }
 }
 
@@ -212,7 +220,7 @@ impl Arch for Machine {
         self.with_source(|source| paging::next_mapped(root, address, pages, source))
     }
 
-    fn take_table(&mut self, root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+    fn take_table(&mut self, root: Root, emptied: impl FnMut(Frame)) -> Option<Frame> {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
             let template = Root(self.template);
@@ -221,6 +229,70 @@ impl Arch for Machine {
         self.source.set(Recent::NONE);
         self.target = Recent::NONE;
         paging::take_table(root, emptied)
+    }
+
+    fn map_row(
+        &mut self,
+        root: Root,
+        address: u64,
+        frames: impl Iterator<Item = Option<Frame>>,
+        prot: u64,
+        tables: &mut FrameList,
+        changed: impl FnMut(Frame, Option<Frame>),
+    ) -> Result<(), (u64, MapError)> {
+        let (active, count) = (self.active, &mut self.invalidations);
+        let recent = &mut self.target;
+        paging::map_row(root, address, frames, prot, tables, recent, changed, |at| {
+            forget(root, at, active, count)
+        })
+    }
+
+    fn unmap_row(&mut self, root: Root, address: u64, pages: u64, removed: impl FnMut(Frame)) {
+        let (active, count) = (self.active, &mut self.invalidations);
+        let recent = self.source.get_mut();
+        paging::unmap_row(root, address, pages, recent, removed, |at| {
+            forget(root, at, active, count)
+        })
+    }
+
+    fn protect_row(
+        &mut self,
+        root: Root,
+        address: u64,
+        pages: u64,
+        prot: u64,
+        wanted: impl FnMut(Frame) -> bool,
+    ) {
+        let (active, count) = (self.active, &mut self.invalidations);
+        let recent = self.source.get_mut();
+        paging::protect_row(root, address, pages, prot, recent, wanted, |at| {
+            forget(root, at, active, count)
+        })
+    }
+
+    fn share_row(
+        &mut self,
+        source: Root,
+        target: Root,
+        address: u64,
+        pages: u64,
+        read_only: bool,
+        tables: &mut FrameList,
+        changed: impl FnMut(Frame, Option<Frame>),
+    ) -> Result<(), (u64, MapError)> {
+        let (active, count) = (self.active, &mut self.invalidations);
+        let recent = [self.source.get_mut(), &mut self.target];
+        paging::share_row(
+            source,
+            target,
+            address,
+            pages,
+            read_only,
+            tables,
+            recent,
+            changed,
+            |root, at| forget(root, at, active, count),
+        )
     }
 
     fn copy(

@@ -33,6 +33,9 @@ pub const SHARED_SLOTS: [usize; 3] = [256, 384, 511];
 const ROOT_SPAN: usize = 257;
 const ROOT_SPAN_EMPTY: u64 = 255 << 1;
 
+/// What one table of the last level covers.
+const TABLE_BYTES: u64 = 512 * PAGE;
+
 /// An address space: the frame of its root table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root(pub Frame);
@@ -367,10 +370,7 @@ pub fn protect(root: Root, address: u64, protection: u64, recent: &mut Recent) -
     let entry = unsafe { &mut *slot };
     let before = Changed::from(*entry);
     if *entry != 0 {
-        *entry = leaf(
-            frame_of(*entry),
-            protection | mapping(*entry).prot & prot::DEVICE,
-        ) | *entry & (ACCESSED | DIRTY);
+        *entry = reprotected(*entry, protection);
     }
     before
 }
@@ -450,8 +450,176 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
     None
 }
 
+/// Map a row of pages; see [`crate::arch::Arch::map_row`]. `stale` hears of addresses whose old translation the processor may hold.
+#[allow(clippy::too_many_arguments)] // a space, a row, how, and where tables and news go
+#[inline(always)]
+pub fn map_row(
+    root: Root,
+    address: u64,
+    frames: impl Iterator<Item = Option<Frame>>,
+    protection: u64,
+    tables: &mut FrameList,
+    recent: &mut Recent,
+    mut changed: impl FnMut(Frame, Option<Frame>),
+    mut stale: impl FnMut(u64),
+) -> Result<(), (u64, MapError)> {
+    let bits = leaf(0, protection);
+    let mut at = address;
+    for frame in frames {
+        if let Some(frame) = frame {
+            let slot = slot_for(root, at, tables, recent)
+                .map_err(|error| ((at - address) / PAGE, error))?;
+            // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
+            let before = Changed::from(unsafe { slot.replace(bits | (frame as u64) << 12) });
+            if before.stale {
+                stale(at);
+            }
+            changed(frame, before.before);
+        }
+        at += PAGE;
+    }
+    Ok(())
+}
+
+/// Do something with every used entry of a row of pages.
+#[inline(always)]
+fn each_used(
+    root: Root,
+    address: u64,
+    pages: u64,
+    recent: &mut Recent,
+    mut action: impl FnMut(u64, &mut u64),
+) {
+    let end = address
+        .saturating_add(pages.saturating_mul(PAGE))
+        .min(USER_TOP);
+    let mut at = address;
+    while let Some((found, last)) = part_of_row(root, at, end, recent) {
+        at = found;
+        while at <= last {
+            // SAFETY: `recent` covers everything from `found` to `last`; the nucleus lock is held.
+            let entry = unsafe { &mut *recent.slot(at) };
+            if *entry != 0 {
+                action(at, entry);
+            }
+            at += PAGE;
+        }
+    }
+}
+
+/// The next used page in `at..end` and the last page behind it that is in the same table and may be used; `recent` covers both.
+#[inline(always)]
+fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u64, u64)> {
+    if at >= end {
+        return None;
+    }
+    let (found, _) = search(root, at, end, recent)?;
+    let in_table = found & !(TABLE_BYTES - 1) | (recent.span.last as u64) << 12;
+    Some((found, in_table.min(end - PAGE)))
+}
+
+/// Unmap a row of pages; see [`crate::arch::Arch::unmap_row`] and [`map_row`].
+#[inline(always)]
+pub fn unmap_row(
+    root: Root,
+    address: u64,
+    pages: u64,
+    recent: &mut Recent,
+    mut removed: impl FnMut(Frame),
+    mut stale: impl FnMut(u64),
+) {
+    each_used(root, address, pages, recent, |at, entry| {
+        if *entry & PRESENT != 0 {
+            stale(at);
+        }
+        let frame = frame_of(*entry);
+        *entry = 0;
+        removed(frame);
+    });
+}
+
+/// Protect a row of pages; see [`crate::arch::Arch::protect_row`] and [`map_row`].
+#[inline(always)]
+pub fn protect_row(
+    root: Root,
+    address: u64,
+    pages: u64,
+    protection: u64,
+    recent: &mut Recent,
+    mut wanted: impl FnMut(Frame) -> bool,
+    mut stale: impl FnMut(u64),
+) {
+    each_used(root, address, pages, recent, |at, entry| {
+        if wanted(frame_of(*entry)) {
+            if *entry & PRESENT != 0 {
+                stale(at);
+            }
+            *entry = reprotected(*entry, protection);
+        }
+    });
+}
+
+/// An entry with another protection; device memory stays device memory.
+#[inline(always)]
+fn reprotected(entry: u64, protection: u64) -> u64 {
+    leaf(
+        frame_of(entry),
+        protection | mapping(entry).prot & prot::DEVICE,
+    ) | entry & (ACCESSED | DIRTY)
+}
+
+/// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address).
+#[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
+#[inline(always)]
+pub fn share_row(
+    source: Root,
+    target: Root,
+    address: u64,
+    pages: u64,
+    read_only: bool,
+    tables: &mut FrameList,
+    recent: [&mut Recent; 2],
+    mut changed: impl FnMut(Frame, Option<Frame>),
+    mut stale: impl FnMut(Root, u64),
+) -> Result<(), (u64, MapError)> {
+    let [source_recent, target_recent] = recent;
+    let end = address
+        .saturating_add(pages.saturating_mul(PAGE))
+        .min(USER_TOP);
+    let taken_away = if read_only { WRITABLE } else { 0 };
+    let mut at = address;
+    while let Some((found, last)) = part_of_row(source, at, end, source_recent) {
+        // The target's table, with a span that holds all that may come.
+        for edge in [found, last] {
+            slot_for(target, edge, tables, target_recent)
+                .map_err(|error| ((found - address) / PAGE, error))?;
+        }
+        at = found;
+        while at <= last {
+            // SAFETY: the recent tables cover everything from `found` to `last`; they are different tables; the nucleus lock is held.
+            let (from, to) =
+                unsafe { (&mut *source_recent.slot(at), &mut *target_recent.slot(at)) };
+            let entry = *from;
+            if entry != 0 {
+                if entry & taken_away != 0 {
+                    *from = entry & !taken_away;
+                    stale(source, at);
+                }
+                let before = Changed::from(*to);
+                *to = entry & !(taken_away | ACCESSED | DIRTY);
+                if before.stale {
+                    stale(target, at);
+                }
+                changed(frame_of(entry), before.before);
+            }
+            at += PAGE;
+        }
+    }
+    Ok(())
+}
+
 /// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
-pub fn take_table(root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
     let Some(mut found) = next_used(table, span, 0) else {
@@ -531,7 +699,7 @@ mod tests {
         recent(|recent| super::next_mapped(root, address, pages, recent))
     }
 
-    fn take_table(root: Root, emptied: &mut dyn FnMut(Frame)) -> Option<Frame> {
+    fn take_table(root: Root, emptied: impl FnMut(Frame)) -> Option<Frame> {
         RECENT.set(Recent::NONE);
         super::take_table(root, emptied)
     }
@@ -662,7 +830,7 @@ mod tests {
         }
         let used = 40 - list.count;
         let (mut tables, mut frames) = (0, 0);
-        while let Some(frame) = take_table(root, &mut |_| frames += 1) {
+        while let Some(frame) = take_table(root, |_| frames += 1) {
             assert!((2..42).contains(&frame));
             list_push(&mut list, frame);
             tables += 1;
@@ -672,6 +840,98 @@ mod tests {
         // The emptied root can be used again.
         map(root, 0x5000, 8, READ, &mut list).unwrap();
         assert_eq!(next_mapped(root, 0, 1 << 36).unwrap().0, 0x5000);
+    }
+
+    #[test]
+    fn rows_do_what_single_pages_do() {
+        let (source, mut list) = space(60);
+        let target = root_new(900, 0);
+        let (mut here, mut there) = (Recent::NONE, Recent::NONE);
+        // A row over a border of tables, with a hole.
+        let start = 0x40_0000 - 3 * PAGE;
+        let frames = (0..8).map(|i| (i != 4).then_some(100 + i));
+        let mut news = Vec::new();
+        super::map_row(
+            source,
+            start,
+            frames,
+            READ | WRITE,
+            &mut list,
+            &mut here,
+            |new, old| news.push((new, old)),
+            |_| panic!("nothing was there"),
+        )
+        .unwrap();
+        assert_eq!(news.len(), 7);
+        assert_eq!(query(source, start + 3 * PAGE).unwrap().frame, 103);
+        assert_eq!(query(source, start + 4 * PAGE), None);
+        assert_eq!(unmap(source, start + PAGE).before, Some(101));
+
+        let (mut shared, mut flushed) = (Vec::new(), Vec::new());
+        let share = |list: &mut FrameList,
+                     shared: &mut Vec<_>,
+                     flushed: &mut Vec<_>,
+                     here: &mut Recent,
+                     there: &mut Recent| {
+            super::share_row(
+                source,
+                target,
+                start - PAGE,
+                10,
+                true,
+                list,
+                [here, there],
+                |new, old| shared.push((new, old)),
+                |root, at| flushed.push((root, at)),
+            )
+        };
+        let mut none = FrameList::default();
+        assert_eq!(
+            share(&mut none, &mut shared, &mut flushed, &mut here, &mut there),
+            Err((1, MapError::NoTable))
+        );
+        share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
+        assert_eq!(shared.len(), 6);
+        assert_eq!(flushed.len(), 6);
+        for root in [source, target] {
+            let seen = query(root, start + 5 * PAGE).unwrap();
+            assert_eq!((seen.frame, seen.prot), (105, READ));
+        }
+        assert_eq!(query(target, start + PAGE), None);
+        // Again: everything is replaced by itself, only the target's translations are stale.
+        (shared.clear(), flushed.clear());
+        share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
+        assert!(shared.iter().all(|&(new, old)| Some(new) == old));
+        assert!(flushed.iter().all(|&(root, _)| root == target));
+
+        let mut asked = 0;
+        super::protect_row(
+            source,
+            start,
+            8,
+            READ | WRITE,
+            &mut here,
+            |frame| {
+                asked += 1;
+                frame != 100
+            },
+            |_| {},
+        );
+        assert_eq!(asked, 6);
+        assert_eq!(query(source, start).unwrap().prot, READ);
+        assert_eq!(query(source, start + 2 * PAGE).unwrap().prot, READ | WRITE);
+
+        let mut removed = Vec::new();
+        super::unmap_row(
+            target,
+            start + 2 * PAGE,
+            1 << 20,
+            &mut there,
+            |frame| removed.push(frame),
+            |_| {},
+        );
+        assert_eq!(removed, [102, 103, 105, 106, 107]);
+        assert_eq!(next_mapped(target, 0, 1 << 30).unwrap().0, start);
     }
 
     #[test]
