@@ -108,7 +108,7 @@ pub mod pulse {
     pub const CLOSED: u64 = 2;
     /// The caller behind token w1 was interrupted while this channel holds it: reply soon (usually with EINTR). w2 = 0.
     pub const UNBLOCK: u64 = 3;
-    /// The caller behind token w1 no longer exists. No reply is due; the token is invalid.
+    /// The caller behind token w1 no longer exists, or its deadline passed. No reply is due; the token is invalid.
     pub const GONE: u64 = 4;
     /// An interrupt line fired w1 times; rbx is the badge given on binding. The line stays masked until acknowledged.
     pub const INTERRUPT: u64 = 5;

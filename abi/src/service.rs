@@ -49,10 +49,12 @@ pub mod receive {
     pub const RECEIVE: u8 = 1;
     /// rbp token, words = reply. With `PARTS`: r14/r15 data to copy to offset rbx of the caller's in part first (a fault of the caller's memory ends with `BadAddress` and the
     /// caller stays blocked; more data than room is `BadArgument`). With portals or `MINT`: they go to the caller; `NoSlot` leaves the caller blocked and nothing passed. `BadToken` if the caller is gone.
+    /// Data longer than one share moves r14, r15 and rbx on. A vector is refused here (`BadArgument`).
     pub const REPLY: u8 = 2;
     /// Reply, then receive. If the reply fails nothing is received and the error is returned with kind MESSAGE bits zero and rbp unchanged.
     pub const REPLY_RECEIVE: u8 = 3;
     /// w0 token, w1 offset in the caller's out part, w2 own address, w3 length → w0 bytes copied (short only at the end of the part). Long copies resume by themselves; w1..w4 change meanwhile.
+    /// w4 (in) is where the count starts: 0.
     pub const READ: u8 = 4;
     /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied.
     pub const WRITE: u8 = 5;
@@ -108,7 +110,8 @@ pub mod thread {
     pub const START: u8 = 1;
     pub const KILL: u8 = 2;
     /// Mark the thread as poked: an interruptible wait ends with `Interrupted`, a caller held by a server makes an UNBLOCK pulse there, running code below the turn base gets an upcall,
-    /// running code above it gets one as well (the personality sorts that out by its saved rip).
+    /// running code above it gets one as well (the personality sorts that out by its saved rip). A poke is told exactly once: `Interrupted` uses it up, so does the upcall;
+    /// while an upcall's registers are saved it stays marked, and a caller held by a server gets its upcall after the reply.
     pub const POKE: u8 = 3;
     /// w0 priority, w1 [`crate::policy`], w2 quantum in ns (0 = default 10 ms).
     pub const SET_PRIORITY: u8 = 4;
@@ -151,7 +154,7 @@ pub mod memory {
     pub const ZERO_FRAME: u8 = 12;
     /// w0 space slot, w1 address → w0 frame, w1 prot | 1<<8 accessed | 1<<9 dirty | 1<<10 present.
     pub const QUERY: u8 = 13;
-    /// w0 space slot, w1 array of u32 for frame numbers, w2 its length: unmaps and frees page tables of a space that no live domain uses, in bounded shares; the frames of tables and reserve are the caller's again → w0 frames written. `Again` until the space is empty; then it is gone.
+    /// w0 space slot, w1 array of u32 for frame numbers, w2 its length: unmaps and frees page tables of a space that no live domain uses, in bounded shares; the frames of tables and reserve are the caller's again → w0 frames written. `Again` until the space is empty; then it is gone, and the slot that was used is closed.
     pub const REAP: u8 = 14;
     /// w0 [`pool`] → w0 objects in use, w1 capacity, w2 bytes per object.
     pub const POOL_INFO: u8 = 15;
