@@ -148,7 +148,7 @@ impl<S: System> Manager<S> {
 
     /// EXEC
     pub(crate) fn exec(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, path_len, line_len, ids, set_ids, ..] = message.words;
+        let [_, path_len, line_len, ids, set_ids, name_len, ..] = message.words;
         if path_len as usize > PATH_MAX || path_len > message.out_len as u64 {
             return Err(ENAMETOOLONG);
         }
@@ -157,6 +157,11 @@ impl<S: System> Manager<S> {
             .min(COMMAND_LINE_MOST);
         let path = self.bytes(message, 0, path_len as usize)?;
         let command_line = self.bytes(message, path_len, line_len)?;
+        let name_at = path_len as usize + line_len;
+        let name_len = (name_len as usize)
+            .min(message.out_len - name_at)
+            .min(PATH_MAX);
+        let name = self.bytes(message, name_at as u64, name_len)?;
         let caller = message.token as u32;
         let domain = self.processes[slot].domain;
         if self.processes[slot].threads.len() > 1 {
@@ -167,7 +172,7 @@ impl<S: System> Manager<S> {
         self.system.close_on_exec(domain);
         self.cancel_posix_timers(slot);
         let process = &mut self.processes[slot];
-        process.set_comm(&path);
+        process.set_comm(if name.is_empty() { &path } else { &name });
         process.text = Rc::new(Text { path, command_line });
         process.executed = true;
         process.dumpable = 1;
