@@ -85,6 +85,7 @@ impl Pipe {
     }
 
     /// Open the FIFO as pipe `index` (whose keys begin at `keys`): waits for the other side unless O_NONBLOCK or O_RDWR.
+    /// A pipe without a name (opened again through /proc/self/fd) never waits.
     pub fn open(&mut self, cx: &mut Context, flags: u64, index: u32, keys: u64) -> Answer<()> {
         let writer = writes(flags) && !reads(flags);
         let others = |pipe: &Pipe| {
@@ -101,7 +102,8 @@ impl Pipe {
                 Ok(())
             };
         }
-        if writer && flags & o::NONBLOCK != 0 && self.readers == 0 {
+        let named = self.fifo.is_some();
+        if named && writer && flags & o::NONBLOCK != 0 && self.readers == 0 {
             return Err(Failure::Errno(ENXIO));
         }
         self.add(flags);
@@ -112,7 +114,7 @@ impl Pipe {
         } else {
             self.writers == 0
         };
-        if alone && flags & o::NONBLOCK == 0 {
+        if named && alone && flags & o::NONBLOCK == 0 {
             let direction = if writer { WRITER } else { 0 };
             cx.progress = COUNTED | direction | (index as u64) << 32 | others(self) as u64;
             return Err(Failure::WaitEither([keys | READABLE, keys | WRITABLE]));
