@@ -29,6 +29,8 @@ pub struct Process {
     pub brk_now: AtomicU64,
     pub brk_max: AtomicU64,
     pub brk_start: AtomicU64,
+    /// RLIMIT_FSIZE: largest size of a file that is written.
+    pub file_limit: AtomicU64,
     /// Signals in the shared queue, as bits.
     pub pending: AtomicU64,
     /// Calls are logged (CAIRN_STRACE).
@@ -163,6 +165,7 @@ impl Process {
             brk_now: AtomicU64::new(u64::MAX),
             brk_max: AtomicU64::new(0),
             brk_start: AtomicU64::new(0),
+            file_limit: AtomicU64::new(u64::MAX),
             pending: AtomicU64::new(0),
             trace: AtomicU32::new(0),
             missing: AtomicU32::new(0),
@@ -185,6 +188,7 @@ impl Process {
             brk_now: copy_long(&self.brk_now),
             brk_max: copy_long(&self.brk_max),
             brk_start: copy_long(&self.brk_start),
+            file_limit: copy_long(&self.file_limit),
             pending: AtomicU64::new(0),
             trace: copy(&self.trace),
             missing: AtomicU32::new(0),

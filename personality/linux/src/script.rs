@@ -12,17 +12,17 @@ pub fn parse(head: &[u8]) -> Option<Line<'_>> {
     const LONGEST: usize = 256;
     let text = head.strip_prefix(b"#!")?;
     let text = &text[..text.len().min(LONGEST - 2)];
-    let line = match text.iter().position(|b| *b == b'\n' || *b == 0) {
-        Some(end) => &text[..end],
-        None => text,
-    };
+    let end = text.iter().position(|b| *b == b'\n' || *b == 0);
+    let ended = end.is_some_and(|at| text[at] == b'\n');
+    let line = &text[..end.unwrap_or(text.len())];
     let line = trim(line);
     let blank = |b: &u8| *b == b' ' || *b == b'\t';
     let (interpreter, argument) = match line.iter().position(blank) {
         Some(at) => (&line[..at], Some(trim(&line[at..]))),
         None => (line, None),
     };
-    if interpreter.is_empty() {
+    // Without a newline Linux takes the empty name for an interpreter (and is denied it).
+    if interpreter.is_empty() && ended {
         return None;
     }
     Some(Line {
@@ -58,7 +58,8 @@ mod tests {
             Some((&b"/usr/bin/env"[..], Some(&b"python3"[..])))
         );
         assert_eq!(line(b"#!\n"), None);
-        assert_eq!(line(b"#! \t"), None);
+        assert_eq!(line(b"#! \t"), Some((&b""[..], None)));
+        assert_eq!(line(b"#!"), Some((&b""[..], None)));
         assert_eq!(line(b"\x7fELF"), None);
         assert_eq!(line(b"#"), None);
     }

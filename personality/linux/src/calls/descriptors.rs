@@ -86,12 +86,8 @@ mod command {
     pub const OFD_GETLK: u64 = 36;
     pub const OFD_SETLKW: u64 = 38;
     pub const DUPFD_CLOEXEC: u64 = 1030;
-    pub const SETPIPE_SZ: u64 = 1031;
-    pub const GETPIPE_SZ: u64 = 1032;
+    pub use cairn_idl::fs::{GET_PIPE_SIZE as GETPIPE_SZ, SET_PIPE_SIZE as SETPIPE_SZ};
 }
-
-/// Bytes that a pipe holds.
-const PIPE_SIZE: u64 = 65536;
 
 pub fn fcntl(f: &mut Frame) -> Result<u64> {
     let (fd, argument) = (f.arg(0), f.arg(2));
@@ -124,8 +120,13 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
         }
         command::SETOWN => Ok(0),
         command::GETOWN => Ok(0),
-        command::SETPIPE_SZ if argument <= PIPE_SIZE => Ok(PIPE_SIZE),
-        command::GETPIPE_SZ => Ok(PIPE_SIZE),
+        command::SETPIPE_SZ | command::GETPIPE_SZ if file.object.is_none() => {
+            let size = argument & 0xffff_ffff;
+            Request::new(&[fs::IOCTL, command, size])
+                .call(file.slot())
+                .map(|w| w[0])
+                .map_err(|_| EINVAL)
+        }
         _ => Err(EINVAL),
     }
 }

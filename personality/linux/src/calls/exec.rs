@@ -134,9 +134,13 @@ pub fn exec(
         arguments.push(b"");
     }
     let mut executable = open_executable(dirfd, name)?;
-    let mut name = name.to_vec();
+    let given = name.to_vec();
+    let mut name = given.clone();
     let mut scripts = 0;
     while let Some(line) = script::parse(&executable.head) {
+        if line.interpreter.is_empty() {
+            return Err(EACCES);
+        }
         scripts += 1;
         if scripts > SCRIPTS_MAX {
             return Err(ELOOP);
@@ -173,7 +177,7 @@ pub fn exec(
     };
     let exe = path::path_of(&executable.file).unwrap_or_else(|_| name.clone());
     let identity = set_id(&executable.file)?;
-    pass_point_of_no_return(&exe, &arguments, identity)?;
+    pass_point_of_no_return(&exe, &arguments, &given, identity)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
     if enter(
@@ -190,7 +194,7 @@ pub fn exec(
         super::exit::die(crate::signal::SIGSEGV);
     }
     drop((executable, program, interpreter));
-    settle(exe, traced);
+    settle(exe, &given, traced);
     Ok(0)
 }
 
@@ -227,16 +231,25 @@ fn set_id(file: &OpenFile) -> Result<Option<(u32, u32)>> {
 fn pass_point_of_no_return(
     exe: &[u8],
     arguments: &Strings,
+    name: &[u8],
     identity: Option<(u32, u32)>,
 ) -> Result<()> {
     let line = &arguments.bytes[..arguments.bytes.len().min(COMMAND_LINE_MAX)];
     let mut text = exe.to_vec();
     text.extend_from_slice(line);
+    text.extend_from_slice(name);
     let (ids, given) = match identity {
         Some((uid, gid)) => (uid as u64 | (gid as u64) << 32, 1),
         None => (0, 0),
     };
-    let words = [proc::EXEC, exe.len() as u64, line.len() as u64, ids, given];
+    let words = [
+        proc::EXEC,
+        exe.len() as u64,
+        line.len() as u64,
+        ids,
+        given,
+        name.len() as u64,
+    ];
     let (area, process) = (area(), process());
     // Other threads end here, and a vfork child's memory is copied: no lock may be in other hands.
     process.hold_everything();
@@ -355,7 +368,7 @@ fn reserve_break(process: &Process, start: u64) -> Result<()> {
 }
 
 /// The process's state as a new program finds it.
-fn settle(exe: Vec<u8>, traced: bool) {
+fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     let (area, process) = (area(), process());
     area::set_fs_base(0);
     area.reset_fpu();
@@ -376,7 +389,7 @@ fn settle(exe: Vec<u8>, traced: bool) {
     state.wanted = 0;
     state.threads.clear();
     state.threads.push(area.peer.clone());
-    state.name = short_name(&exe);
+    state.name = short_name(name);
     state.exe = exe;
     let closed = state.files.take_close_on_exec();
     drop(state);

@@ -1,14 +1,15 @@
 //! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
 
 use crate::descriptors::{number, OpenFile};
-use crate::errno::{Errno, Result, EBADF, EFAULT, EINVAL, EIO, EPIPE};
+use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINVAL, EIO, EPIPE};
 use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::{Request, Vector};
 use crate::machine::user::{self, UserRange};
-use crate::signal::calls::broken_pipe;
+use crate::signal::calls::{broken_pipe, too_large};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, POSITION};
+use core::sync::atomic::Ordering;
 
 /// Most bytes that one call moves, as on Linux.
 const MOST: u64 = 0x7fff_f000;
@@ -45,10 +46,30 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
         .map(|w| w[0])
 }
 
+/// How much may be written at `offset` without exceeding RLIMIT_FSIZE: EFBIG and SIGXFSZ if nothing.
+fn within_limit(file: &OpenFile, offset: u64, length: u64) -> Result<u64> {
+    let limit = process().file_limit.load(Ordering::Relaxed);
+    if limit == u64::MAX || file.mode & fs::s::IFMT != fs::s::IFREG || length == 0 {
+        return Ok(length);
+    }
+    let flags = Request::new(&[fs::GETFLAGS]).call(file.slot())?[0];
+    let at = match offset {
+        _ if flags & fs::o::APPEND != 0 => super::status::stat_handle(file)?.size as u64,
+        POSITION => Request::new(&[fs::SEEK, 0, 1]).call(file.slot())?[0],
+        offset => offset,
+    };
+    if at >= limit {
+        too_large();
+        return Err(EFBIG);
+    }
+    Ok(length.min(limit - at))
+}
+
 pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }
+    let range = range.first(within_limit(file, offset, range.len())?);
     let result = Request::new(&[fs::WRITE, offset, flags])
         .out_user(range)
         .wait(file.slot());
@@ -98,7 +119,7 @@ pub fn pwrite(f: &mut Frame) -> Result<u64> {
 }
 
 /// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
-fn vector(address: u64, count: u64) -> Result<Vector> {
+pub fn vector(address: u64, count: u64) -> Result<Vector> {
     if count > 1024 {
         return Err(EINVAL);
     }
@@ -135,6 +156,10 @@ fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     let vector = vector(f.arg(1), f.arg(2))?;
     if file.object.is_some() {
         return Err(EINVAL);
+    }
+    if within_limit(&file, at, vector.total())? < vector.total() {
+        too_large();
+        return Err(EFBIG);
     }
     let request = Request::new(&[fs::WRITE, at, flags]).out_vector(&vector);
     written(request.wait(file.slot()))
@@ -191,6 +216,10 @@ pub fn ftruncate(f: &mut Frame) -> Result<u64> {
     let file = usable(f.arg(0))?;
     if (f.arg(1) as i64) < 0 || file.object.is_some() {
         return Err(EINVAL);
+    }
+    if f.arg(1) > process().file_limit.load(Ordering::Relaxed) {
+        too_large();
+        return Err(EFBIG);
     }
     Request::new(&[fs::TRUNCATE, f.arg(1)])
         .call(file.slot())

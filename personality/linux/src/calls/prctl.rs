@@ -25,10 +25,11 @@ const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
 const LAST_CAPABILITY: u64 = 40;
 
-fn ask(option: u64, argument: u64) -> Result<u64> {
+/// → result, what prctl would store through a pointer.
+fn ask(option: u64, argument: u64) -> Result<[u64; 2]> {
     Request::new(&[proc::PRCTL, option, argument])
         .call(linux_slot::PROC)
-        .map(|w| w[0])
+        .map(|w| [w[0], w[1]])
 }
 
 pub fn prctl(f: &mut Frame) -> Result<u64> {
@@ -40,15 +41,15 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             user::write_bytes(argument, &name).map(|()| 0)
         }
         SET_PDEATHSIG if argument > 64 => Err(EINVAL),
-        SET_PDEATHSIG | SET_CHILD_SUBREAPER => ask(option, argument),
+        SET_PDEATHSIG | SET_CHILD_SUBREAPER => ask(option, argument).map(|r| r[0]),
         GET_PDEATHSIG | GET_CHILD_SUBREAPER => {
-            let value = ask(option, 0)? as u32;
+            let value = ask(option, 0)?[1] as u32;
             user::write(argument, &value).map(|()| 0)
         }
         GET_DUMPABLE => Ok(process().state().dumpable as u64),
         SET_DUMPABLE if argument <= 1 => {
             process().state().dumpable = argument as u32;
-            Ok(0)
+            ask(option, argument).map(|r| r[0])
         }
         GET_KEEPCAPS | GET_SECCOMP => Ok(0),
         SET_KEEPCAPS if argument == 0 => Ok(0),
@@ -58,7 +59,7 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
         GET_TIMERSLACK => Ok(50_000),
         SET_NO_NEW_PRIVS if argument == 1 => {
             process().state().no_new_privileges = true;
-            Ok(0)
+            ask(option, 1).map(|r| r[0])
         }
         GET_NO_NEW_PRIVS => Ok(process().state().no_new_privileges as u64),
         _ => Err(EINVAL),

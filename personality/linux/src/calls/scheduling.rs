@@ -91,7 +91,7 @@ fn set_policy(pid: u64, policy: u64, priority: u32) -> Result<u64> {
 /// → policy, priority.
 fn policy(pid: u64) -> Result<(u64, u32)> {
     check_pid(pid)?;
-    let words = [proc::GETSCHEDULER, 0, 0, pid & 0xffff_ffff];
+    let words = [proc::GETSCHEDULER, pid & 0xffff_ffff];
     let words = Request::new(&words).call(linux_slot::PROC)?;
     Ok((words[0], words[1] as u32))
 }
@@ -159,6 +159,7 @@ pub fn setpriority(f: &mut Frame) -> Result<u64> {
         .map(|_| 0)
 }
 
+const FSIZE: u64 = 1;
 const NOFILE: u64 = 7;
 const LIMITS: u64 = 16;
 
@@ -182,8 +183,16 @@ fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
     }
     request.call(linux_slot::PROC)?;
     let own = pid == 0 || pid == process().pid() as u64;
-    if let (Some([soft, _]), NOFILE, true) = (new, resource, own) {
-        process().state().files.limit = soft.min(4096) as u32;
+    match (new, resource) {
+        (Some([soft, _]), NOFILE) if own => {
+            process().state().files.limit = soft.min(4096) as u32;
+        }
+        (Some([soft, _]), FSIZE) if own => {
+            process()
+                .file_limit
+                .store(soft, core::sync::atomic::Ordering::Relaxed);
+        }
+        _ => {}
     }
     Ok(old)
 }

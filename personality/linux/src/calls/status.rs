@@ -19,7 +19,7 @@ const STATX_SYNC: u64 = 0x6000;
 pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
     let mut stat = Stat::default();
     if let Some(object) = &file.object {
-        stat.mode = 0o600;
+        stat.mode = file.mode;
         stat.nlink = 1;
         stat.blksize = 4096;
         stat.ino = object.inode();

@@ -4,7 +4,7 @@ use super::{
     bit, deliver, frame, rules, Action, AltStack, Info, SIGNALS, SS_AUTODISARM, SS_DISABLE,
     SS_ONSTACK,
 };
-use crate::errno::{Result, EAGAIN, EINVAL, ENOMEM, EPERM, ESRCH, RESTART_NO_HANDLER};
+use crate::errno::{Result, EAGAIN, EINVAL, ENOMEM, EPERM, RESTART_NO_HANDLER};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -287,8 +287,13 @@ pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
     if code >= 0 && f.arg(0) as u32 != process().pid() {
         return Err(EPERM);
     }
-    // A process's first thread has its pid.
-    to_thread(f.arg(0), f.arg(0), f.arg(1), code, value)
+    if f.arg(1) > SIGNALS as u64 || (f.arg(0) as i32) <= 0 {
+        return Err(EINVAL);
+    }
+    let words = [proc::KILL, f.arg(0), f.arg(1), code as i64 as u64, value];
+    let result = Request::new(&words).call(linux_slot::PROC);
+    look_soon();
+    result.map(|_| 0)
 }
 
 pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
@@ -299,11 +304,11 @@ pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
     to_thread(f.arg(0), f.arg(1), f.arg(2), code, value)
 }
 
-/// SIGPIPE to the writing thread.
-pub fn broken_pipe() {
+/// A signal to this thread by its own doing.
+fn to_self(signal: u32) {
     let area = area();
     area.signals.borrow_mut().queue.add(Info {
-        signal: super::SIGPIPE,
+        signal,
         pid: process().pid(),
         uid: process().uid.load(Ordering::Relaxed),
         ..Info::default()
@@ -311,7 +316,12 @@ pub fn broken_pipe() {
     area.mark();
 }
 
-/// pidfd_send_signal and its kind are answered like a missing process.
-pub fn no_such_process(_: &mut Frame) -> Result<u64> {
-    Err(ESRCH)
+/// It wrote to a pipe that nobody reads.
+pub fn broken_pipe() {
+    to_self(super::SIGPIPE);
+}
+
+/// It would have exceeded RLIMIT_FSIZE.
+pub fn too_large() {
+    to_self(super::SIGXFSZ);
 }
