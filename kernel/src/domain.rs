@@ -240,15 +240,14 @@ impl<A: Arch> Kernel<A> {
                 if !put.may(rights::PASS) || crate::portal::is_bound(put.kind) {
                     return Err(Error::NoRight.into());
                 }
+                if own && w[0] == w[1] {
+                    return Err(Error::BadArgument.into());
+                }
                 let slot = self.make_place(d, w[1])?;
                 let put = Target {
                     rights: put.rights & w[2] as u16,
                     ..put
                 };
-                // Emptying the place may have taken the source with it (own table).
-                if self.own_target(t, w[0]).is_err() {
-                    return Err(Error::BadPortal.into());
-                }
                 self.place(d, slot, put);
                 self.answer(t, 0, slot as u64);
                 Ok(())

@@ -67,7 +67,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::Dead.into());
                 }
                 let channel = self.channels.id(self.channels.handle(target.object));
-                self.pulse_unlink(Node::line(line));
+                self.pulse_withdraw(Node::line(line));
                 let object = &mut self.lines[line as usize];
                 object.channel = channel;
                 object.badge = w[1];
@@ -88,7 +88,7 @@ impl<A: Arch> Kernel<A> {
 
     fn unbind(&mut self, line: u32) {
         self.arch.interrupt_mask(line, true);
-        self.pulse_unlink(Node::line(line));
+        self.pulse_withdraw(Node::line(line));
         let object = &mut self.lines[line as usize];
         object.channel = 0;
         object.count = 0;

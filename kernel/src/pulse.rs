@@ -116,7 +116,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Take a node out of whatever queue it is in.
-    pub(crate) fn pulse_unlink(&mut self, node: Node) {
+    fn pulse_unlink(&mut self, node: Node) {
         let link = *self.pulse_link(node);
         let Some(c) = link.channel else {
             return;
@@ -132,6 +132,18 @@ impl<A: Arch> Kernel<A> {
             self.pulse_link(link.next).previous = link.previous;
         }
         *self.pulse_link(node) = PulseLink::new();
+    }
+
+    /// Take back what has not been received. A server that was lifted for it is lifted no longer.
+    pub(crate) fn pulse_withdraw(&mut self, node: Node) {
+        let Some(c) = self.pulse_link(node).channel else {
+            return;
+        };
+        self.pulse_unlink(node);
+        let channel = &self.channels[c];
+        if let (Some(server), false) = (channel.server, channel.pulses.is_waiting()) {
+            self.refresh(server);
+        }
     }
 
     /// The source has something to tell channel `c`: queue it, or hand it to a waiting receiver.
@@ -229,7 +241,7 @@ impl<A: Arch> Kernel<A> {
         if node == Node::NONE {
             return false;
         }
-        self.pulse_unlink(node);
+        self.pulse_withdraw(node);
         match node.kind() {
             PORTAL => {
                 let r = self.portals.handle(node.index());
@@ -259,7 +271,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A thread has one node. If an older notice still waits (at a server that has not read its pulses), the newer one takes its place.
     fn tell_of_caller(&mut self, t: ThreadRef, c: ChannelRef, gone: bool) {
-        self.pulse_unlink(Node::thread(t));
+        self.pulse_withdraw(Node::thread(t));
         let token = self.token(t);
         let thread = &mut self.threads[t];
         thread.pulse_token = token;

@@ -141,7 +141,8 @@ impl<A: Arch> Kernel<A> {
             serving: None,
             client: None,
             server: None,
-            sequence: 0,
+            // Tokens of a thread that was in this slot long ago do not match.
+            sequence: self.arch.ticks() as u32,
             timer: 0,
             badge: 0,
             parts: 0,

@@ -100,7 +100,7 @@ impl<A: Arch> Kernel<A> {
                     match self.channels.lookup(portal.channel) {
                         Some(c) => self.pulse_post(c, Node::portal(r)),
                         None => {
-                            self.pulse_unlink(Node::portal(r));
+                            self.pulse_withdraw(Node::portal(r));
                             self.portals.remove(r);
                         }
                     }

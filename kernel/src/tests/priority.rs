@@ -288,3 +288,38 @@ fn processor_time_is_charged() {
     assert_eq!(info[..4], [5000, 0, 50, 50]);
     assert_eq!(w.ok(init, dom.slot, domain::INFO, &[])[3], 5000);
 }
+
+#[test]
+fn a_notice_that_is_withdrawn_lifts_no_longer() {
+    let mut w = World::new();
+    let (x, y, client) = (w.domain(), w.domain(), w.domain());
+    let (x_rx, x_own) = w.channel(x);
+    let (y_rx, y_own) = w.channel(y);
+    let to_x = w.portal(x_own, client, 0);
+    let to_y = w.portal(y_own, client, 0);
+    let x_to_y = w.portal(y_own, x, 0);
+    let s = w.thread(x, 60);
+    let u = w.thread(y, 90);
+    let b = w.thread(client, 40);
+    let c = w.thread(client, 30);
+    w.rest();
+    w.receive(u, y_rx);
+    w.receive(s, x_rx);
+    let now = w.k.arch.time;
+    w.ok(b, 0, current::DEADLINE, &[now + 100]);
+    w.call(b, to_x, &[]);
+    w.receive(s, x_rx);
+    w.call(c, to_x, &[]);
+    w.call(s, x_to_y, &[]);
+    w.receive(u, y_rx);
+    assert_eq!(w.effective(s), 30);
+    // b gives up; the notice waits at x and lifts its server.
+    w.pass_time(100);
+    assert_eq!(w.effective(s), 60);
+    // b gives up again, elsewhere: its one notice goes there.
+    w.ok(b, 0, current::DEADLINE, &[now + 200]);
+    w.call(b, to_y, &[]);
+    w.receive(u, y_rx);
+    w.pass_time(100);
+    assert_eq!(w.effective(s), 30);
+}
