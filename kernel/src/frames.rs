@@ -19,6 +19,8 @@ pub enum FrameKind {
 }
 
 const COUNT_MASK: u32 = 0x00ff_ffff;
+/// The word of a user frame that is mapped nowhere.
+const USER: u32 = (FrameKind::User as u32) << 24;
 
 /// One word per frame: kind in bits 24..32, number of mappings below.
 pub struct FrameTable {
@@ -72,14 +74,13 @@ impl FrameTable {
     #[inline]
     pub fn mapped(&mut self, frame: Frame) -> bool {
         match self.words.get_mut(frame as usize) {
-            Some(word) if *word >> 24 == FrameKind::User as u32 => {
-                if *word & COUNT_MASK == COUNT_MASK {
-                    return false;
-                }
+            // One comparison for: a user frame whose count is not full.
+            Some(word) if word.wrapping_sub(USER) < COUNT_MASK => {
                 *word += 1;
                 true
             }
-            _ => true,
+            Some(word) => *word != USER | COUNT_MASK,
+            None => true,
         }
     }
 
@@ -96,9 +97,45 @@ impl FrameTable {
     #[inline]
     pub fn unmapped(&mut self, frame: Frame) {
         if let Some(word) = self.words.get_mut(frame as usize) {
-            if *word >> 24 == FrameKind::User as u32 && *word & COUNT_MASK != 0 {
+            // As above: a user frame whose count is not 0.
+            if word.wrapping_sub(USER + 1) < COUNT_MASK {
                 *word -= 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_mappings_of_user_frames_only() {
+        let mut table = FrameTable::new(vec![0; 4].leak());
+        table.set(1, FrameKind::User);
+        table.set(2, FrameKind::Nucleus);
+        table.set(3, FrameKind::System);
+        for frame in 0..5 {
+            assert!(table.mapped(frame));
+        }
+        let counts: Vec<u32> = (0..5).map(|frame| table.mappings(frame)).collect();
+        assert_eq!(counts, [0, 1, 0, 0, 0]);
+        assert!(!table.is_free(1));
+        for _ in 0..3 {
+            (0..5).for_each(|frame| table.unmapped(frame));
+        }
+        assert!(table.is_free(1));
+        assert_eq!(table.kind(1), FrameKind::User);
+        assert_eq!(table.nucleus_frames(), 1);
+    }
+
+    #[test]
+    fn a_full_count_stays() {
+        let mut table = FrameTable::new(vec![USER | COUNT_MASK].leak());
+        assert!(!table.mapped(0));
+        assert_eq!(table.mappings(0), COUNT_MASK);
+        table.unmapped(0);
+        assert!(table.mapped(0));
+        assert_eq!(table.mappings(0), COUNT_MASK);
     }
 }

@@ -13,6 +13,8 @@ use cairn_abi::{rights, Error, PortalKind};
 
 /// Most pages of one operation.
 const PAGES: u64 = 512;
+/// Most entries of a short list of frames.
+const SHORT_LIST: usize = 32;
 /// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
 const GIVE_SHARE: u64 = 16;
 const TABLE_SHARE: u64 = 128;
@@ -376,6 +378,15 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        // Most lists are short, and the space for them is cleared each time.
+        if w[3] <= SHORT_LIST as u64 {
+            self.map_list_within::<{ SHORT_LIST * 4 }>(t, w)
+        } else {
+            self.map_list_within::<{ PAGES as usize * 4 }>(t, w)
+        }
+    }
+
+    fn map_list_within<const BYTES: usize>(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let (address, list, pages, flags) = (w[1], w[2], w[3], w[4]);
         let root = self.space_root(s)?;
@@ -384,8 +395,10 @@ impl<A: Arch> Kernel<A> {
         if flags & (map::ZERO | map::COPY) != 0 {
             return Err(Error::BadArgument.into());
         }
-        let mut bytes = [0; PAGES as usize * 4];
-        let bytes = &mut bytes[..pages as usize * 4];
+        let mut bytes = [0; BYTES];
+        let bytes = bytes
+            .get_mut(..pages as usize * 4)
+            .ok_or(Error::BadArgument)?;
         self.read_own(t, list, bytes)?;
         let frames = || {
             bytes
@@ -471,7 +484,7 @@ impl<A: Arch> Kernel<A> {
             let next = match self.spaces[s].root {
                 None => None,
                 Some(_) if self.spaces[s].tables.count != 0 => {
-                    self.arch.list_pop(&mut self.spaces[s].tables)
+                    self.arch.list_take(&mut self.spaces[s].tables)
                 }
                 Some(root) => {
                     if tables == REAP_TABLES {

@@ -91,6 +91,10 @@ pub trait Arch {
     /// Push a frame onto a list; the frame is the nucleus's. Pop one, zeroed.
     fn list_push(&mut self, list: &mut FrameList, frame: Frame);
     fn list_pop(&mut self, list: &mut FrameList) -> Option<Frame>;
+    /// Pop one as it is, for somebody who may see what it held.
+    fn list_take(&mut self, list: &mut FrameList) -> Option<Frame> {
+        self.list_pop(list)
+    }
 
     /// Make an empty space in `frame` (already the nucleus's), with the nucleus's own half mapped.
     fn root_new(&mut self, frame: Frame) -> Self::Root;

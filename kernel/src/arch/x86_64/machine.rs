@@ -179,6 +179,10 @@ impl Arch for Machine {
         paging::list_pop(list)
     }
 
+    fn list_take(&mut self, list: &mut FrameList) -> Option<Frame> {
+        paging::list_take(list)
+    }
+
     fn root_new(&mut self, frame: Frame) -> Root {
         paging::root_new(frame, self.template)
     }

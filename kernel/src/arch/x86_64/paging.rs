@@ -173,6 +173,13 @@ pub fn list_push(list: &mut FrameList, frame: Frame) {
 
 /// Pop a frame, zeroed.
 pub fn list_pop(list: &mut FrameList) -> Option<Frame> {
+    let frame = list_take(list)?;
+    zero(frame);
+    Some(frame)
+}
+
+/// Pop a frame as it is.
+pub fn list_take(list: &mut FrameList) -> Option<Frame> {
     if list.count == 0 {
         return None;
     }
@@ -180,7 +187,6 @@ pub fn list_pop(list: &mut FrameList) -> Option<Frame> {
     // SAFETY: frames on the list are the nucleus's and begin with the link.
     list.head = unsafe { *(frame_pointer(frame) as *const Frame) };
     list.count -= 1;
-    zero(frame);
     Some(frame)
 }
 
