@@ -44,6 +44,8 @@ pub struct Pool<M> {
     end: Page,
     warm: Vec<Page>,
     cold: Vec<Page>,
+    /// Free pages of the archive: always warm, as their frames cannot be given back.
+    spare: Vec<Page>,
     used: usize,
     limit: usize,
 }
@@ -69,6 +71,7 @@ impl<M: Memory> Pool<M> {
             end,
             warm: Vec::new(),
             cold: Vec::new(),
+            spare: Vec::new(),
             used: 0,
             limit,
         }
@@ -101,7 +104,7 @@ impl<M: Memory> Pool<M> {
         if self.used >= self.limit {
             return Err(Full);
         }
-        let found = if let Some(page) = self.warm.pop() {
+        let found = if let Some(page) = self.warm.pop().or_else(|| self.spare.pop()) {
             (page, false)
         } else {
             if self.fresh == self.populated {
@@ -164,6 +167,10 @@ impl<M: Memory> Pool<M> {
     /// A page is no longer used. Free the pages of a file from the last to the first: they come back in order.
     pub fn free(&mut self, page: Page) {
         self.used -= 1;
+        if self.is_archive(page) {
+            self.spare.push(page);
+            return;
+        }
         self.warm.push(page);
         if self.warm.len() > WARM_MAX {
             self.cool_down();
@@ -186,15 +193,9 @@ impl<M: Memory> Pool<M> {
     fn cool_down(&mut self) {
         let mut given: Vec<Page> = self.warm.drain(..WARM_MAX / 2).collect();
         given.sort_unstable();
-        let mut kept = Vec::new();
         let mut index = 0;
         while index < given.len() {
             let low = given[index];
-            if self.is_archive(low) {
-                kept.push(low);
-                index += 1;
-                continue;
-            }
             let mut high = low;
             while index + 1 < given.len() && given[index + 1] == high + 1 {
                 index += 1;
@@ -206,7 +207,6 @@ impl<M: Memory> Pool<M> {
             self.memory.release(&mut self.arena[start..end]);
             self.cold.extend(low..=high);
         }
-        self.warm.splice(0..0, kept);
         self.cold.sort_unstable();
     }
 
@@ -219,7 +219,7 @@ impl<M: Memory> Pool<M> {
     /// A page of the archive that holds nothing of use is free.
     pub fn donate(&mut self, page: Page) {
         debug_assert!(self.is_archive(page));
-        self.warm.push(page);
+        self.spare.push(page);
     }
 
     /// `length` bytes from byte `from` of `page` on; they may go on in the pages behind it.
@@ -250,6 +250,6 @@ impl<M: Memory> Pool<M> {
 
     /// Pages without a file that have frames.
     pub fn warm_pages(&self) -> usize {
-        self.warm.len()
+        self.warm.len() + self.spare.len()
     }
 }
