@@ -75,6 +75,18 @@ impl<A: Arch> Kernel<A> {
         false
     }
 
+    /// Let a share of the held callers go. False: there are more.
+    pub(crate) fn drop_held(&mut self, c: ChannelRef) -> bool {
+        for _ in 0..SHARE {
+            let Some(t) = self.channels[c].held.first() else {
+                return true;
+            };
+            self.detach(t);
+            self.fail(t, Error::Dead);
+        }
+        self.channels[c].held.first().is_none()
+    }
+
     /// Code of a receive right.
     #[inline]
     pub(crate) fn receive_traversal(&mut self, target: Target, t: ThreadRef) -> Answer {

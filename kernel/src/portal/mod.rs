@@ -143,6 +143,10 @@ impl<A: Arch> Kernel<A> {
                 return Err(Stop::Restart);
             }
             if self.channels[c].home == Some(d) {
+                // A channel that outlives its server (somebody keeps it for the next one): who was received by the dead one hears of it.
+                if self.domains[d].dead && !self.channels[c].dying && !self.drop_held(c) {
+                    return Err(Stop::Restart);
+                }
                 self.channels[c].home = None;
             }
         }

@@ -95,6 +95,50 @@ fn the_server_dies_before_during_and_after_receiving() {
 }
 
 #[test]
+fn a_channel_that_is_kept_serves_the_next_server() {
+    let mut w = World::new();
+    let (old, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(old);
+    let tx = w.portal(own, client, 7);
+    let s = w.thread(old, 60);
+    let held: Vec<_> = (0..40).map(|_| w.thread(client, 50)).collect();
+    w.rest();
+    w.receive(s, rx);
+    for &c in &held {
+        w.call(c, tx, &[]);
+        w.receive(s, rx);
+    }
+    w.recall();
+    let queued = w.thread(client, 55);
+    let init = w.init;
+    w.ok(init, old.slot, domain::STOP, &[]);
+    w.rest();
+    // Delivered to the stopped server as well; one more stays in the queue.
+    w.call(queued, tx, &[1]);
+    assert_eq!(w.state(queued), State::Held);
+    w.recall();
+    let last = w.thread(client, 55);
+    w.rest();
+    w.call(last, tx, &[2]);
+    assert_eq!(w.state(last), State::Sending);
+    w.recall();
+    w.destroy(old);
+    let new = w.domain();
+    let all = rights::ALL as u64;
+    let rx = w.ok(init, new.slot, domain::PORTAL_PUT, &[own as u64, AUTO, all])[0] as u32;
+    let s = w.thread(new, 60);
+    for &c in held.iter().chain([&queued]) {
+        assert_eq!(w.result(c), Err(Error::Dead));
+        assert_eq!(w.state(c), State::Ready);
+    }
+    w.rest();
+    w.receive(s, rx);
+    assert_eq!(w.k.threads[s].registers.rdi, 2);
+    w.reply_receive(s, rx, &[3]);
+    assert_eq!(w.result(last).expect("answered")[0], 3);
+}
+
+#[test]
 fn the_client_dies_while_queued() {
     let Scene {
         mut w,
