@@ -7,7 +7,7 @@ use super::descriptors::PER_CPU;
 use super::float::{self, FloatState};
 use super::interrupts::{Arrival, Lines};
 use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
-use super::paging::{self, Changed, Recent, Root};
+use super::paging::{self, Changed, Recent, Recents, Root};
 use super::ports;
 use super::power::{self, Power};
 use super::tables;
@@ -34,9 +34,10 @@ pub struct Machine {
     template: Frame,
     active: Frame,
     pool_frames: [u64; pool::COUNT],
-    /// Tables used a moment ago: where pages were looked up or copied from, and where they were mapped or copied to.
+    /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
     target: Recent,
+    copies: Recents,
     space_switches: u64,
     invalidations: u64,
 }
@@ -62,6 +63,7 @@ impl Machine {
             pool_frames: [0; pool::COUNT],
             source: Cell::new(Recent::NONE),
             target: Recent::NONE,
+            copies: Recents::NONE,
             space_switches: 0,
             invalidations: 0,
         }
@@ -232,6 +234,7 @@ impl Arch for Machine {
         }
         self.source.set(Recent::NONE);
         self.target = Recent::NONE;
+        self.copies.forget();
         paging::take_table(root, emptied)
     }
 
@@ -305,16 +308,15 @@ impl Arch for Machine {
         destination: (Root, u64),
         len: usize,
     ) -> Result<(), (usize, CopyFault)> {
-        let recent = [self.source.get_mut(), &mut self.target];
-        user_copy::copy(source, destination, len, recent)
+        user_copy::copy(source, destination, len, &mut self.copies)
     }
 
     fn read_user(&mut self, root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
-        user_copy::read(root, address, into, self.source.get_mut())
+        user_copy::read(root, address, into, &mut self.copies)
     }
 
     fn write_user(&mut self, root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
-        user_copy::write(root, address, from, &mut self.target)
+        user_copy::write(root, address, from, &mut self.copies)
     }
 
     fn zero_frame(&mut self, frame: Frame) {

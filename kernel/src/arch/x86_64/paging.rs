@@ -163,6 +163,29 @@ impl Recent {
     }
 }
 
+/// Recent tables of several spaces: copies go back and forth between a few of them.
+pub struct Recents([Recent; 1 << RECENTS_BITS]);
+
+const RECENTS_BITS: u32 = 3;
+
+impl Recents {
+    pub const NONE: Recents = Recents([Recent::NONE; 1 << RECENTS_BITS]);
+
+    /// The place for the table of this address.
+    #[inline(always)]
+    pub fn at(&mut self, root: Root, address: u64) -> &mut Recent {
+        // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4).
+        let hash = Recent::key(root, address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.0[(hash >> (u64::BITS - RECENTS_BITS)) as usize]
+    }
+
+    pub fn forget(&mut self) {
+        for recent in &mut self.0 {
+            recent.key = u64::MAX;
+        }
+    }
+}
+
 /// Push a frame onto a list: the frame's first word is the link.
 pub fn list_push(list: &mut FrameList, frame: Frame) {
     // SAFETY: the frame is the nucleus's and on no other list.

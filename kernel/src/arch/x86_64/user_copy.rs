@@ -3,7 +3,7 @@
 
 use super::memory::{frame_pointer, PAGE};
 use super::paging::{
-    existing_slot, Recent, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
+    existing_slot, Recents, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
 };
 use crate::arch::CopyFault;
 use core::arch::asm;
@@ -208,13 +208,18 @@ pub mod wide {
 
 /// Where the byte at `address` is in the direct map, if the space's program itself might read (or write) it. Marks the page used as the processor would.
 #[inline(always)]
-fn reach(root: Root, address: u64, write: bool, recent: &mut Recent) -> Result<*mut u8, CopyFault> {
+fn reach(
+    root: Root,
+    address: u64,
+    write: bool,
+    recents: &mut Recents,
+) -> Result<*mut u8, CopyFault> {
     let fault = |present| CopyFault {
         destination: write,
         address,
         present,
     };
-    let slot = existing_slot(root, address, recent).ok_or(fault(false))?;
+    let slot = existing_slot(root, address, recents.at(root, address)).ok_or(fault(false))?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
     let entry = unsafe { &mut *slot };
     let (needed, mark) = if write {
@@ -244,21 +249,39 @@ pub fn copy(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
-    recent: [&mut Recent; 2],
+    recents: &mut Recents,
 ) -> Result<(), (usize, CopyFault)> {
-    let [from_recent, to_recent] = recent;
+    // Most copies are short and lie in one page on each side.
+    let room = rest_of_page(source.1).min(rest_of_page(destination.1));
+    if len == 0 || len > room {
+        return copy_pages(source, destination, len, recents);
+    }
+    let start = |fault| (0, fault);
+    let from = reach(source.0, source.1, false, recents).map_err(start)?;
+    let to = reach(destination.0, destination.1, true, recents).map_err(start)?;
+    // SAFETY: both pointers show at least `room` bytes of mapped frames of programs.
+    unsafe { move_bytes(to, from, len) };
+    Ok(())
+}
+
+fn copy_pages(
+    source: (Root, u64),
+    destination: (Root, u64),
+    len: usize,
+    recents: &mut Recents,
+) -> Result<(), (usize, CopyFault)> {
     let mut done = 0;
     let (mut from, mut to) = (core::ptr::null_mut::<u8>(), core::ptr::null_mut::<u8>());
     let (mut from_left, mut to_left) = (0, 0);
     while done < len {
         if from_left == 0 {
             let address = source.1.wrapping_add(done as u64);
-            from = reach(source.0, address, false, from_recent).map_err(|fault| (done, fault))?;
+            from = reach(source.0, address, false, recents).map_err(|fault| (done, fault))?;
             from_left = rest_of_page(address);
         }
         if to_left == 0 {
             let address = destination.1.wrapping_add(done as u64);
-            to = reach(destination.0, address, true, to_recent).map_err(|fault| (done, fault))?;
+            to = reach(destination.0, address, true, recents).map_err(|fault| (done, fault))?;
             to_left = rest_of_page(address);
         }
         let chunk = (len - done).min(from_left).min(to_left);
@@ -280,12 +303,12 @@ pub fn read(
     root: Root,
     address: u64,
     into: &mut [u8],
-    recent: &mut Recent,
+    recents: &mut Recents,
 ) -> Result<(), CopyFault> {
     let mut done = 0;
     while done < into.len() {
         let at = address.wrapping_add(done as u64);
-        let from = reach(root, at, false, recent)?;
+        let from = reach(root, at, false, recents)?;
         let chunk = (into.len() - done).min(rest_of_page(at));
         // SAFETY: the source is within a mapped frame, the destination within the slice.
         unsafe { move_bytes(into.as_mut_ptr().add(done), from, chunk) };
@@ -295,11 +318,16 @@ pub fn read(
 }
 
 /// Write a program's memory.
-pub fn write(root: Root, address: u64, from: &[u8], recent: &mut Recent) -> Result<(), CopyFault> {
+pub fn write(
+    root: Root,
+    address: u64,
+    from: &[u8],
+    recents: &mut Recents,
+) -> Result<(), CopyFault> {
     let mut done = 0;
     while done < from.len() {
         let at = address.wrapping_add(done as u64);
-        let to = reach(root, at, true, recent)?;
+        let to = reach(root, at, true, recents)?;
         let chunk = (from.len() - done).min(rest_of_page(at));
         // SAFETY: the destination is within a mapped frame, the source within the slice.
         unsafe { move_bytes(to, from.as_ptr().add(done), chunk) };
@@ -310,7 +338,7 @@ pub fn write(root: Root, address: u64, from: &[u8], recent: &mut Recent) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use super::super::paging::{list_push, map, query, root_new};
+    use super::super::paging::{list_push, map, query, root_new, Recent};
     use super::*;
     use crate::arch::FrameList;
     use cairn_abi::layout::USER_TOP;
@@ -321,16 +349,15 @@ mod tests {
         destination: (Root, u64),
         len: usize,
     ) -> Result<(), (usize, CopyFault)> {
-        let (mut a, mut b) = (Recent::NONE, Recent::NONE);
-        super::copy(source, destination, len, [&mut a, &mut b])
+        super::copy(source, destination, len, &mut Recents::NONE)
     }
 
     fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
-        super::read(root, address, into, &mut Recent::NONE.clone())
+        super::read(root, address, into, &mut Recents::NONE)
     }
 
     fn write(root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
-        super::write(root, address, from, &mut Recent::NONE.clone())
+        super::write(root, address, from, &mut Recents::NONE)
     }
 
     fn space(root: u32, first_table: u32, pages: &[(u64, u32, u64)]) -> Root {
