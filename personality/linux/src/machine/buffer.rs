@@ -19,7 +19,8 @@ impl<const N: usize> Buffer<N> {
     pub fn new() -> Buffer<N> {
         Buffer {
             bytes: MaybeUninit::uninit(),
-            len: 0,
+            // Not a constant to the compiler, which would clear the whole structure then.
+            len: core::hint::black_box(0),
         }
     }
 
