@@ -1,5 +1,6 @@
 /* A million random system calls with hostile arguments (or as many as the first argument says), in children of an unprivileged user: the system and this process survive.
  * Usage: random-calls [COUNT [SEED]]. */
+/* cairn-test: linux=no limit=600 */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

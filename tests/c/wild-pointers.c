@@ -1,5 +1,6 @@
 /* Every system call with wild pointers in every argument: the answer is an error, never a crash of anything but the caller.
  * Each number runs in a child, since some calls may rightly kill or change it. What is compared is only what POSIX fixes: EFAULT from the common calls. */
+/* cairn-test: limit=300 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
