@@ -83,6 +83,9 @@ impl<N: Nucleus> Vm<N> {
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
             let copy = resident.cow && write;
+            if copy {
+                space.pages.own_page(frames, page);
+            }
             if !copy || frames.references(resident.frame) == 1 {
                 // Present already, not mapped any more, or the last one who has it.
                 let cow = resident.cow && !write;
@@ -91,9 +94,9 @@ impl<N: Nucleus> Vm<N> {
                     n.map(slot, address, resident.frame, bits, 0)
                 })?;
                 if copy {
-                    space.pages.set(page, resident.frame, false);
+                    space.pages.set(frames, page, resident.frame, false);
                     let parent = space.parent;
-                    space.pages.mark_hot(page);
+                    space.pages.mark_hot(frames, page);
                     self.credit(parent, page);
                 }
                 return Ok(());
@@ -107,8 +110,8 @@ impl<N: Nucleus> Vm<N> {
                 frames.release(frame);
                 return Err(trouble.into());
             }
-            space.pages.set(page, frame, false);
-            space.pages.mark_hot(page);
+            space.pages.set(frames, page, frame, false);
+            space.pages.mark_hot(frames, page);
             frames.release(resident.frame);
             let parent = space.parent;
             self.credit(parent, page);
@@ -124,7 +127,7 @@ impl<N: Nucleus> Vm<N> {
                 frames.release(frame);
                 return Err(trouble.into());
             }
-            space.pages.set(page, frame, false);
+            space.pages.set(frames, page, frame, false);
             return Ok(());
         }
         self.resolve_object(index, page, write)
@@ -134,7 +137,7 @@ impl<N: Nucleus> Vm<N> {
     fn credit(&mut self, parent: Handle, page: u64) {
         if let Some(index) = self.spaces.resolve(parent) {
             if let Some(space) = self.spaces.get_mut(index) {
-                space.pages.mark_hot(page);
+                space.pages.mark_hot(&mut self.frames, page);
             }
         }
     }
@@ -175,7 +178,7 @@ impl<N: Nucleus> Vm<N> {
                 frames.release(frame);
                 return Err(trouble.into());
             }
-            space.pages.set(page, frame, false);
+            space.pages.set(frames, page, frame, false);
             return Ok(());
         }
         let cow = !region.shared();
@@ -188,7 +191,7 @@ impl<N: Nucleus> Vm<N> {
                     n.map(slot, address, zeroes, bits, 0)
                 })?;
                 frames.retain(zeroes);
-                space.pages.set(page, zeroes, true);
+                space.pages.set(frames, page, zeroes, true);
                 return Ok(());
             }
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
@@ -200,8 +203,8 @@ impl<N: Nucleus> Vm<N> {
                 return Err(trouble.into());
             }
             frames.retain(frame);
-            object.pages.set(number, frame, false);
-            space.pages.set(page, frame, false);
+            object.pages.set(frames, number, frame, false);
+            space.pages.set(frames, page, frame, false);
             return Ok(());
         };
         // Map what the object has around here as well: it will be wanted soon, and a fault costs more.
@@ -228,7 +231,7 @@ impl<N: Nucleus> Vm<N> {
         })?;
         for (i, &frame) in list.iter().enumerate().filter(|(_, &f)| f != 0) {
             frames.retain(frame);
-            space.pages.set(first + i as u64, frame, cow);
+            space.pages.set(frames, first + i as u64, frame, cow);
         }
         Ok(())
     }
@@ -307,7 +310,9 @@ impl<N: Nucleus> Vm<N> {
                 break;
             }
             for i in 0..len {
-                space.pages.set(at + i as u64, first + i as Frame, false);
+                space
+                    .pages
+                    .set(frames, at + i as u64, first + i as Frame, false);
             }
             done += len;
         }

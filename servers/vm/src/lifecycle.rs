@@ -2,7 +2,7 @@
 
 use crate::frames::BLOCK;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::{mask, Chunk, Kinds};
+use crate::pages::{Chunk, Kinds};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::space::{
     forget_piece, give_table, hardware, with_tables, Domain, Errno, Layout, Space, Vm, BATCH,
@@ -262,7 +262,7 @@ impl<N: Nucleus> Vm<N> {
         };
         space.forks = space.forks.wrapping_add(1);
         if space.forks % RELEARN == 0 {
-            space.pages.cool_down(start, end);
+            space.pages.cool_down(&mut self.frames, start, end);
             return chosen;
         }
         for (place, page) in chosen.iter_mut().zip(space.pages.hot(start, end)) {
@@ -293,7 +293,9 @@ impl<N: Nucleus> Vm<N> {
     fn copy_range(&mut self, from: usize, to: usize, start: u64, end: u64) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         let (region_count, chunk_count) = (parent.regions.len(), parent.pages.chunks());
-        let room = region_count * size_of::<Region>() + chunk_count * (size_of::<Chunk>() + 48);
+        // Lists in full; of the chunks themselves only those with hot pages are copied now.
+        let room =
+            region_count * size_of::<Region>() + chunk_count * 32 + EAGER * size_of::<Chunk>();
         if !self.heap_room(room) {
             return Err(ENOMEM);
         }
@@ -311,20 +313,20 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
             if !piece.shared() {
-                for chunk in parent.pages.overlapping_mut(piece.start, piece.end) {
-                    chunk.cow |= chunk.resident & mask(chunk.first, piece.start, piece.end);
-                }
+                parent
+                    .pages
+                    .mark_cow(&mut self.frames, piece.start, piece.end);
             }
         }
         let frames = &mut self.frames;
-        let mut pages = parent.pages.copy(start, end, |f| frames.retain(f));
+        let mut pages = parent.pages.copy(frames, start, end);
         for copy in eager.iter().flatten() {
             // The parent goes on writing it; the child has its own at once.
             if !copy.was_cow {
-                parent.pages.clear_cow(copy.page);
+                parent.pages.clear_cow(frames, copy.page);
             }
-            pages.set(copy.page, copy.frame, false);
-            pages.mark_hot(copy.page);
+            pages.set(frames, copy.page, copy.frame, false);
+            pages.mark_hot(frames, copy.page);
             frames.release(copy.source);
         }
         let source = parent.slot;
@@ -513,9 +515,7 @@ impl<N: Nucleus> Vm<N> {
             None => {}
         }
         let frames = &mut self.frames;
-        space.pages.drain(0, u64::MAX, |f| {
-            frames.release(f);
-        });
+        space.pages.drain(frames, 0, u64::MAX);
         for piece in space.regions.iter() {
             forget_piece(&mut self.objects, frames, piece);
         }

@@ -472,7 +472,11 @@ impl<N: Nucleus> Vm<N> {
                     count += 1;
                 }
             }
-            space.pages.drain(at, stop, |_| ());
+            // The new slots' references first, then the old ones go.
+            for &(_, frame, _) in &moved[..count] {
+                frames.retain(frame);
+            }
+            space.pages.drain(frames, at, stop);
             let mut rest = &moved[..count];
             while let Some(&(first, _, cow)) = rest.first() {
                 let mut list = [0; 64];
@@ -481,7 +485,7 @@ impl<N: Nucleus> Vm<N> {
                     if page != first + len as u64 || kind != cow {
                         break;
                     }
-                    space.pages.set(page, frame, cow);
+                    space.pages.set(frames, page, frame, cow);
                     list[len] = frame;
                     len += 1;
                 }
@@ -569,9 +573,7 @@ impl<N: Nucleus> Vm<N> {
             if let Some(object) = objects.get_mut(piece.object as usize) {
                 object
                     .pages
-                    .drain(piece.offset, piece.offset + piece.pages(), |f| {
-                        frames.release(f);
-                    });
+                    .drain(frames, piece.offset, piece.offset + piece.pages());
             }
         }
         Ok(0)

@@ -36,10 +36,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let mut pages = Pages::default();
         if let Err(errno) = self.collect(r, index, count, writable, &mut pages) {
-            let frames = &mut self.frames;
-            pages.drain(0, u64::MAX, |f| {
-                frames.release(f);
-            });
+            pages.drain(&mut self.frames, 0, u64::MAX);
             return Err(errno);
         }
         let handle = self.objects.next_handle();
@@ -87,7 +84,7 @@ impl<N: Nucleus> Vm<N> {
                 }
                 let frame = self.frame_of(index, address / PAGE, writable)?;
                 self.frames.retain(frame);
-                pages.set(at + i as u64, frame, false);
+                pages.set(&mut self.frames, at + i as u64, frame, false);
             }
             at += len as u64 / 8;
         }
@@ -133,9 +130,10 @@ impl<N: Nucleus> Vm<N> {
             if !resident.cow {
                 return Ok(resident.frame);
             }
+            space.pages.own_page(frames, page);
             if frames.references(resident.frame) == 1 {
                 // Stays mapped read-only: the next write fault finds that it may be written.
-                space.pages.set(page, resident.frame, false);
+                space.pages.set(frames, page, resident.frame, false);
                 return Ok(resident.frame);
             }
             source = Some(resident.frame);
@@ -155,12 +153,12 @@ impl<N: Nucleus> Vm<N> {
                     None => {
                         let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
                         let _ = nucleus.zero_frame(frame);
-                        object.pages.set(number, frame, false);
+                        object.pages.set(frames, number, frame, false);
                         frame
                     }
                 };
                 frames.retain(frame);
-                space.pages.set(page, frame, false);
+                space.pages.set(frames, page, frame, false);
                 return Ok(frame);
             }
         }
@@ -173,7 +171,7 @@ impl<N: Nucleus> Vm<N> {
             frames.release(frame);
             return Err(Fault::NoMapping);
         }
-        if let Some(old) = space.pages.set(page, frame, false) {
+        if let Some(old) = space.pages.set(frames, page, frame, false) {
             // The old frame may still be mapped here; a fault will map the new one.
             let _ = nucleus.unmap(space.slot, page * PAGE, 1);
             frames.release(old);

@@ -3,9 +3,13 @@
 //! Slots come in chunks of 64 pages with masks: which pages are resident, which of them must be copied before they are written, and which were written soon after
 //! a fork. Chunks are sorted by page number;
 //! one without resident pages is dropped.
+//!
+//! A fork does not copy chunks: both sides hold the same one until one of them changes it. So a chunk, however many hold it, has one reference to each of
+//! its frames; whoever changes a chunk makes it its own first, with references of its own.
 
+use crate::frames::Frames;
 use crate::nucleus::Frame;
-use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 /// Pages of a chunk.
@@ -30,14 +34,30 @@ pub struct Page {
     pub cow: bool,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Pages {
     /// `chunks[i].first`, for searching.
     keys: Vec<u64>,
-    // Boxed, so that one that comes between others moves pointers only.
-    #[expect(clippy::vec_box, reason = "insertion moves 8 bytes instead of 280")]
-    chunks: Vec<Box<Chunk>>,
+    chunks: Vec<Rc<Chunk>>,
     resident: u64,
+}
+
+impl Chunk {
+    fn each(&self, mut mask: u64, mut each: impl FnMut(Frame)) {
+        while mask != 0 {
+            each(self.frames[mask.trailing_zeros() as usize]);
+            mask &= mask - 1;
+        }
+    }
+}
+
+/// The chunk for changing: a copy with references of its own if others hold it.
+#[inline]
+fn own<'a>(chunk: &'a mut Rc<Chunk>, frames: &mut Frames) -> &'a mut Chunk {
+    if Rc::strong_count(chunk) > 1 {
+        chunk.each(chunk.resident, |f| frames.retain(f));
+    }
+    Rc::make_mut(chunk)
 }
 
 /// A run of resident pages.
@@ -94,9 +114,15 @@ impl Pages {
         })
     }
 
-    /// Set a slot; the frame that was there is returned.
+    /// Set a slot, with a reference that the caller has taken; the frame that was there is returned, with its reference.
     #[inline]
-    pub fn set(&mut self, page: u64, frame: Frame, cow: bool) -> Option<Frame> {
+    pub fn set(
+        &mut self,
+        frames: &mut Frames,
+        page: u64,
+        frame: Frame,
+        cow: bool,
+    ) -> Option<Frame> {
         let at = match self.find(page) {
             Ok(at) => at,
             Err(at) => {
@@ -104,7 +130,7 @@ impl Pages {
                 self.keys.insert(at, first);
                 self.chunks.insert(
                     at,
-                    Box::new(Chunk {
+                    Rc::new(Chunk {
                         first,
                         resident: 0,
                         cow: 0,
@@ -115,7 +141,7 @@ impl Pages {
                 at
             }
         };
-        let chunk = &mut self.chunks[at];
+        let chunk = own(&mut self.chunks[at], frames);
         let bit = 1u64 << (page % CHUNK);
         let slot = &mut chunk.frames[(page % CHUNK) as usize];
         let old = (chunk.resident & bit != 0).then_some(*slot);
@@ -130,8 +156,8 @@ impl Pages {
         old
     }
 
-    /// A copy of the slots in `start..end`; tells each frame.
-    pub fn copy(&self, start: u64, end: u64, mut each: impl FnMut(Frame)) -> Pages {
+    /// A copy of the slots in `start..end`, without what is known of hot pages. Chunks that are the same are shared.
+    pub fn copy(&self, frames: &mut Frames, start: u64, end: u64) -> Pages {
         let mut copy = Pages {
             keys: Vec::with_capacity(self.keys.len()),
             chunks: Vec::with_capacity(self.keys.len()),
@@ -143,20 +169,64 @@ impl Pages {
             if mask == 0 {
                 continue;
             }
-            let mut chunk = chunk.clone();
-            chunk.resident = mask;
-            chunk.cow &= mask;
-            chunk.hot = 0;
-            let mut left = mask;
-            while left != 0 {
-                each(chunk.frames[left.trailing_zeros() as usize]);
-                left &= left - 1;
-            }
             copy.resident += u64::from(mask.count_ones());
             copy.keys.push(chunk.first);
-            copy.chunks.push(chunk);
+            if mask == chunk.resident && chunk.hot == 0 {
+                copy.chunks.push(Rc::clone(chunk));
+                continue;
+            }
+            chunk.each(mask, |f| frames.retain(f));
+            copy.chunks.push(Rc::new(Chunk {
+                resident: mask,
+                cow: chunk.cow & mask,
+                hot: 0,
+                ..Chunk::clone(chunk)
+            }));
         }
         copy
+    }
+
+    /// Have the chunk of a page for oneself, so that its frames' references count nobody else's slots.
+    #[inline]
+    pub fn own_page(&mut self, frames: &mut Frames, page: u64) {
+        if let Ok(at) = self.find(page) {
+            own(&mut self.chunks[at], frames);
+        }
+    }
+
+    /// All resident pages of `start..end` are to be copied before they are written.
+    pub fn mark_cow(&mut self, frames: &mut Frames, start: u64, end: u64) {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        for chunk in &mut self.chunks[from..] {
+            if chunk.first >= end {
+                break;
+            }
+            let mask = chunk.resident & mask(chunk.first, start, end);
+            if mask & !chunk.cow != 0 {
+                own(chunk, frames).cow |= mask;
+            }
+        }
+    }
+
+    /// Resident pages whose frames others have as well.
+    pub fn shared(&self, frames: &Frames) -> u64 {
+        let mut shared = 0;
+        for chunk in &self.chunks {
+            if Rc::strong_count(chunk) > 1 {
+                shared += u64::from(chunk.resident.count_ones());
+            } else {
+                chunk.each(chunk.resident, |f| {
+                    shared += u64::from(frames.references(f) > 1);
+                });
+            }
+        }
+        shared
+    }
+
+    /// All chunks, each with something that is equal for chunks that are one.
+    #[cfg(test)]
+    pub fn identities(&self) -> impl Iterator<Item = (usize, &Chunk)> {
+        self.chunks.iter().map(|c| (Rc::as_ptr(c) as usize, &**c))
     }
 
     /// Whether no page of `start..end` is resident.
@@ -178,14 +248,6 @@ impl Pages {
             .take_while(move |c| c.first < end)
     }
 
-    pub fn overlapping_mut(&mut self, start: u64, end: u64) -> impl Iterator<Item = &mut Chunk> {
-        let from = self.find(start).unwrap_or_else(|at| at);
-        self.chunks[from..]
-            .iter_mut()
-            .map(|c| &mut **c)
-            .take_while(move |c| c.first < end)
-    }
-
     /// How many pages of `start..end` are resident.
     pub fn count(&self, start: u64, end: u64) -> u64 {
         self.overlapping(start, end)
@@ -194,24 +256,32 @@ impl Pages {
     }
 
     /// A resident page was written after all: the next fork copies it at once.
-    pub fn mark_hot(&mut self, page: u64) {
+    pub fn mark_hot(&mut self, frames: &mut Frames, page: u64) {
         if let Ok(at) = self.find(page) {
-            let chunk = &mut self.chunks[at];
-            chunk.hot |= chunk.resident & 1 << (page % CHUNK);
+            let bit = self.chunks[at].resident & 1 << (page % CHUNK);
+            if bit & !self.chunks[at].hot != 0 {
+                own(&mut self.chunks[at], frames).hot |= bit;
+            }
         }
     }
 
     /// Mark a resident page as one's own again.
-    pub fn clear_cow(&mut self, page: u64) {
+    pub fn clear_cow(&mut self, frames: &mut Frames, page: u64) {
         if let Ok(at) = self.find(page) {
-            self.chunks[at].cow &= !(1 << (page % CHUNK));
+            own(&mut self.chunks[at], frames).cow &= !(1 << (page % CHUNK));
         }
     }
 
-    /// Forget which pages of `start..end` are hot.
-    pub fn cool_down(&mut self, start: u64, end: u64) {
-        for chunk in self.overlapping_mut(start, end) {
-            chunk.hot = 0;
+    /// Forget which pages are hot in the chunks of `start..end`.
+    pub fn cool_down(&mut self, frames: &mut Frames, start: u64, end: u64) {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        for chunk in &mut self.chunks[from..] {
+            if chunk.first >= end {
+                break;
+            }
+            if chunk.hot != 0 {
+                own(chunk, frames).hot = 0;
+            }
         }
     }
 
@@ -232,40 +302,46 @@ impl Pages {
             })
     }
 
-    /// Forget all slots in `start..end`, telling each frame.
-    pub fn drain(&mut self, start: u64, end: u64, mut gone: impl FnMut(Frame)) {
+    /// Forget all slots in `start..end`; their references are dropped.
+    pub fn drain(&mut self, frames: &mut Frames, start: u64, end: u64) {
         let from = self.find(start).unwrap_or_else(|at| at);
-        let mut emptied = 0;
+        // Only the first and the last chunk can keep something.
+        let (mut keep_first, mut keep_last) = (0, 0);
         let mut to = from;
         while to < self.chunks.len() && self.chunks[to].first < end {
             let chunk = &mut self.chunks[to];
             let mask = chunk.resident & mask(chunk.first, start, end);
-            let mut left = mask;
-            while left != 0 {
-                gone(chunk.frames[left.trailing_zeros() as usize]);
-                left &= left - 1;
-            }
-            chunk.resident &= !mask;
-            chunk.cow &= !mask;
-            chunk.hot &= !mask;
             self.resident -= u64::from(mask.count_ones());
-            emptied += (chunk.resident == 0) as usize;
+            if mask == chunk.resident {
+                keep_last = 0;
+                // Who holds it as well goes on using its references.
+                if Rc::get_mut(chunk).is_some() {
+                    chunk.each(mask, |f| {
+                        frames.release(f);
+                    });
+                }
+            } else {
+                if to == from {
+                    keep_first = 1;
+                } else {
+                    keep_last = 1;
+                }
+                if mask != 0 {
+                    let chunk = own(chunk, frames);
+                    chunk.each(mask, |f| {
+                        frames.release(f);
+                    });
+                    chunk.resident &= !mask;
+                    chunk.cow &= !mask;
+                    chunk.hot &= !mask;
+                }
+            }
             to += 1;
         }
-        if emptied > 0 {
-            // Only the first and the last chunk can keep something.
-            let keep_first = (self.chunks[from].resident != 0) as usize;
-            let keep_last = (to - from > 1 && self.chunks[to - 1].resident != 0) as usize;
+        if from + keep_first < to - keep_last {
             self.chunks.drain(from + keep_first..to - keep_last);
             self.keys.drain(from + keep_first..to - keep_last);
         }
-    }
-
-    /// Take one page out.
-    pub fn take(&mut self, page: u64) -> Option<Page> {
-        let found = self.get(page)?;
-        self.drain(page, page + 1, |_| ());
-        Some(found)
     }
 
     /// Runs of resident pages in `start..end`, in order. Pages that are not resident lie within a run if there are at most `gap` of them in a row;
@@ -328,6 +404,10 @@ impl Pages {
 mod tests {
     use super::*;
 
+    fn frames() -> Frames {
+        Frames::new(&[(1, 2000)], &[])
+    }
+
     fn runs(p: &Pages, start: u64, end: u64, gap: u64, most: u64, kinds: Kinds) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         p.runs(start, end, gap, most, kinds, |r| {
@@ -337,53 +417,91 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_set_and_taken() {
+    fn slots_are_set_and_drained() {
+        let mut f = frames();
         let mut p = Pages::default();
+        let mut frame_of = std::collections::HashMap::new();
         for page in [5, 64, 1000, 63, 4096] {
-            assert_eq!(p.set(page, page as u32 + 1, page == 64), None);
+            let frame = f.alloc(0).unwrap();
+            frame_of.insert(page, frame);
+            assert_eq!(p.set(&mut f, page, frame, page == 64), None);
         }
         assert_eq!(p.resident(), 5);
-        assert_eq!(
-            p.get(64),
-            Some(Page {
-                frame: 65,
-                cow: true
-            })
-        );
+        let expected = Page {
+            frame: frame_of[&64],
+            cow: true,
+        };
+        assert_eq!(p.get(64), Some(expected));
         assert_eq!(p.get(65), None);
-        assert_eq!(p.set(64, 9, false), Some(65));
+        let other = f.alloc(0).unwrap();
+        assert_eq!(p.set(&mut f, 64, other, false), Some(frame_of[&64]));
+        f.release(frame_of[&64]);
         assert_eq!(p.count(6, 1000), 2);
-        let mut gone = Vec::new();
-        p.drain(63, 1001, |f| gone.push(f));
-        assert_eq!(gone, [64, 9, 1001]);
+        p.drain(&mut f, 63, 1001);
+        assert_eq!(f.free(), 1998);
         assert_eq!(p.resident(), 2);
-        assert_eq!(p.chunks.len(), 2);
-        assert_eq!(p.take(5).unwrap().frame, 6);
-        assert_eq!(p.take(5), None);
-        assert_eq!(p.chunks.len(), 1);
+        assert_eq!(p.chunks(), 2);
+        p.drain(&mut f, 6, 4000);
+        assert_eq!(p.chunks(), 2);
+        p.drain(&mut f, 5, 6);
+        assert_eq!(p.chunks(), 1);
+        p.drain(&mut f, 0, u64::MAX);
+        assert_eq!((p.chunks(), p.resident(), f.free()), (0, 0, 2000));
+    }
+
+    #[test]
+    fn copies_share_chunks_until_one_changes() {
+        let mut f = frames();
+        let mut p = Pages::default();
+        for page in 0..70 {
+            let frame = f.alloc(0).unwrap();
+            p.set(&mut f, page, frame, false);
+        }
+        let mut q = p.copy(&mut f, 0, 100);
+        let mut part = p.copy(&mut f, 60, 65);
+        assert_eq!((q.resident(), part.resident()), (70, 5));
+        let seen = q.get(3).unwrap().frame;
+        // The whole copy shares its chunks, the part has references of its own.
+        assert_eq!(f.references(seen), 1);
+        assert_eq!(f.references(p.get(62).unwrap().frame), 2);
+        assert_eq!(q.shared(&f), 70);
+        let fresh = f.alloc(0).unwrap();
+        assert_eq!(q.set(&mut f, 3, fresh, false), Some(seen));
+        assert_eq!(f.references(seen), 2);
+        f.release(seen);
+        assert_eq!(p.get(3).unwrap().frame, seen);
+        assert_eq!(q.get(3).unwrap().frame, fresh);
+        p.mark_cow(&mut f, 0, 100);
+        assert!(p.get(69).unwrap().cow && !q.get(69).unwrap().cow);
+        p.drain(&mut f, 0, 100);
+        part.drain(&mut f, 0, 100);
+        assert_eq!(f.free(), 1930);
+        q.drain(&mut f, 0, 100);
+        assert_eq!(f.free(), 2000);
     }
 
     #[test]
     fn hot_pages_come_from_the_top() {
+        let mut f = frames();
         let mut p = Pages::default();
         for page in [3, 63, 64, 127, 200] {
-            p.set(page, 1, false);
-            p.mark_hot(page);
+            p.set(&mut f, page, 1, false);
+            p.mark_hot(&mut f, page);
         }
-        p.mark_hot(65);
+        p.mark_hot(&mut f, 65);
         let all: Vec<u64> = p.hot(0, 1000).collect();
         assert_eq!(all, [200, 127, 64, 63, 3]);
         let some: Vec<u64> = p.hot(4, 127).collect();
         assert_eq!(some, [64, 63]);
-        p.set(70, 1, false);
+        p.set(&mut f, 70, 1, false);
         assert_eq!(
             runs(&p, 0, 1000, 100, 512, Kinds::Hot),
             [(3, 62), (70, 1), (127, 74)]
         );
-        p.drain(127, 128, |_| ());
-        p.set(127, 1, false);
+        p.drain(&mut f, 127, 128);
+        p.set(&mut f, 127, 1, false);
         assert_eq!(p.hot(65, 1000).collect::<Vec<_>>(), [200]);
-        p.cool_down(0, 1000);
+        p.cool_down(&mut f, 0, 1000);
         assert_eq!(p.hot(0, 1000).count(), 0);
     }
 
@@ -398,9 +516,10 @@ mod tests {
 
     #[test]
     fn runs_merge_over_small_gaps_only() {
+        let mut f = frames();
         let mut p = Pages::default();
         for page in (0..70).chain(72..80).chain(200..210) {
-            p.set(page, 1, (75..78).contains(&page));
+            p.set(&mut f, page, 1, (75..78).contains(&page));
         }
         assert_eq!(
             runs(&p, 0, 1000, 0, 512, Kinds::One),

@@ -263,9 +263,12 @@ impl<N: Nucleus> Vm<N> {
         };
         for i in 0..start.archive.1 {
             if self.frames.adopt(start.archive.0 + i) {
-                space
-                    .pages
-                    .set(first + u64::from(i), start.archive.0 + i, false);
+                space.pages.set(
+                    &mut self.frames,
+                    first + u64::from(i),
+                    start.archive.0 + i,
+                    false,
+                );
             }
         }
         if start.archive.1 > 0 {
@@ -340,9 +343,7 @@ impl<N: Nucleus> Vm<N> {
             let _ = nucleus.unmap(slot, run.page * 4096, run.pages);
         });
         let frames = &mut self.frames;
-        space.pages.drain(start, end, |f| {
-            frames.release(f);
-        });
+        space.pages.drain(frames, start, end);
     }
 }
 
@@ -350,9 +351,7 @@ impl<N: Nucleus> Vm<N> {
 pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, index: u32) {
     if objects.get(index as usize).is_some_and(Object::unused) {
         if let Some(mut object) = objects.remove(index as usize) {
-            object.pages.drain(0, u64::MAX, |f| {
-                frames.release(f);
-            });
+            object.pages.drain(frames, 0, u64::MAX);
         }
     }
 }

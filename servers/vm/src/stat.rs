@@ -18,15 +18,7 @@ impl<N: Nucleus> Vm<N> {
     /// SPACE_STAT.
     pub(crate) fn space_stat(&self, index: usize) -> Result<Answer, Errno> {
         let space = self.spaces.get(index).ok_or(ESRCH)?;
-        let mut shared = 0;
-        for chunk in space.pages.overlapping(0, u64::MAX) {
-            let mut left = chunk.resident;
-            while left != 0 {
-                let frame = chunk.frames[left.trailing_zeros() as usize];
-                shared += u64::from(self.frames.references(frame) > 1);
-                left &= left - 1;
-            }
-        }
+        let shared = space.pages.shared(&self.frames);
         Ok(Answer::new(&[
             0,
             space.pages.resident(),

@@ -12,7 +12,7 @@ use cairn_abi::layout::{PAGE, SYSTEM_PAGE};
 use cairn_abi::service::memory::prot as access;
 use cairn_abi::{fault, received, Id};
 use cairn_idl::vm::{self, prot, BADGE_CONTROL};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub const RW: u64 = prot::READ | prot::WRITE;
 const INIT: Id = 1;
@@ -188,6 +188,8 @@ impl World {
             *counts.entry(*frame).or_default() += 1;
         }
         let mut mapped: HashMap<usize, u64> = HashMap::new();
+        // Chunks that several spaces hold have one reference to each frame.
+        let mut chunks = HashSet::new();
         for (_, space) in vm.spaces.iter() {
             let mut pages = HashMap::new();
             let mut resident = 0;
@@ -202,12 +204,18 @@ impl World {
                     if let Some(found) = space.pages.get(page) {
                         assert!(!(found.cow && region.shared()));
                         pages.insert(page, (found, region.prot));
-                        *counts.entry(found.frame).or_default() += 1;
                         resident += 1;
                     }
                 }
             }
             assert_eq!(resident, space.pages.resident(), "pages outside regions");
+            for (identity, chunk) in space.pages.identities() {
+                if chunks.insert(identity) {
+                    for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
+                        *counts.entry(chunk.frames[bit]).or_default() += 1;
+                    }
+                }
+            }
             assert_eq!(
                 space.mapped,
                 space.regions.iter().map(|r| r.pages()).sum::<u64>()
