@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 use cairn_idl::fs::{self, at};
 
 fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
-    let name = UserString::read(name)?;
+    let address = name;
+    let mut name = UserString::empty();
+    name.fill(address)?;
     walk(dirfd, name.as_bytes(), |start, answer| {
         send(Request::new(words).out(&start.rest), start.slot, answer)
     })
@@ -205,7 +207,9 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         let count = bytes.len().min(size as usize);
         user::write_bytes(buffer, &bytes[..count]).map(|()| count as u64)
     };
-    let name = UserString::read(name)?;
+    let address = name;
+    let mut name = UserString::empty();
+    name.fill(address)?;
     if name.as_bytes().is_empty() && dirfd != AT_FDCWD {
         // The link that O_PATH|O_NOFOLLOW opened.
         let file = super::io::file(dirfd as u64)?;

@@ -12,18 +12,21 @@ use cairn_idl::fs::{self, kind, o, s};
 use core::sync::atomic::Ordering;
 
 pub fn open(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(0))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
     open_descriptor(AT_FDCWD, name.as_bytes(), f.arg(1), f.arg(2))
 }
 
 pub fn creat(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(0))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
     let flags = o::CREAT | o::WRONLY | o::TRUNC;
     open_descriptor(AT_FDCWD, name.as_bytes(), flags, f.arg(1))
 }
 
 pub fn openat(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(1))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(1))?;
     open_descriptor(f.arg(0) as i32, name.as_bytes(), f.arg(2), f.arg(3))
 }
 
@@ -36,7 +39,8 @@ pub fn openat2(f: &mut Frame) -> Result<u64> {
     if resolve != 0 {
         return Err(ENOSYS);
     }
-    let name = UserString::read(f.arg(1))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(1))?;
     open_descriptor(f.arg(0) as i32, name.as_bytes(), flags, mode)
 }
 
@@ -98,7 +102,8 @@ pub fn umask(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn chdir(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(0))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
     change_directory(AT_FDCWD, name.as_bytes())
 }
 
@@ -149,7 +154,8 @@ pub fn getcwd(f: &mut Frame) -> Result<u64> {
 
 /// chroot for those who may: names are confined by text from now on (the working directory stays where it is).
 pub fn chroot(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(0))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
     let process = process();
     let file = open_directory(AT_FDCWD, name.as_bytes())?;
     if process.euid.load(Ordering::Relaxed) != 0 {

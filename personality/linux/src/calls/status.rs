@@ -94,7 +94,9 @@ fn stat_own(
 }
 
 fn stat_to(dirfd: i32, name: u64, buffer: u64, flags: u64) -> Result<u64> {
-    let name = UserString::read(name)?;
+    let address = name;
+    let mut name = UserString::empty();
+    name.fill(address)?;
     if name.as_bytes().is_empty() {
         if flags & at::EMPTY_PATH == 0 {
             return Err(ENOENT);

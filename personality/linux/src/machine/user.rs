@@ -275,8 +275,14 @@ impl UserString {
     /// The NUL-terminated string at `address`: EFAULT, ENAMETOOLONG.
     pub fn read(address: u64) -> Result<UserString> {
         let mut string = UserString::empty();
-        string.len = read_string(address, &mut string.bytes)?;
+        string.fill(address)?;
         Ok(string)
+    }
+
+    /// As [`UserString::read`], in place: for the calls where moving the result would be felt.
+    pub fn fill(&mut self, address: u64) -> Result<()> {
+        self.len = read_string(address, &mut self.bytes)?;
+        Ok(())
     }
 
     pub fn empty() -> UserString {
