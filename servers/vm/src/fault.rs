@@ -1,9 +1,10 @@
 //! Page faults: zero-fill, copy-on-write, pages of objects, and the wait for memory when there is none.
 
 use crate::nucleus::{Answer, Frame, Nucleus};
-use crate::region::ANONYMOUS;
+use crate::pages::Pages;
+use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
-use crate::space::{hardware, with_tables, Trouble, Vm, Waiting};
+use crate::space::{hardware, with_tables, Trouble, Vm, Waiting, NATIVE_RESERVE};
 use cairn_abi::service::memory::map;
 use cairn_abi::{fault, Token};
 use cairn_idl::vm::prot;
@@ -12,6 +13,10 @@ use cairn_idl::vm::prot;
 const AROUND: u64 = 16;
 /// Pages that are populated at once.
 const ROW: usize = 8;
+/// Pages behind a copied one that are copied along, when the ones before it were written as well.
+const ROW_OF_COPIES: usize = 3;
+/// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
+const PLENTY: usize = 512;
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
 
@@ -77,60 +82,122 @@ impl<N: Nucleus> Vm<N> {
         let reserve = if space.linux() {
             self.reserve
         } else {
-            crate::space::NATIVE_RESERVE
+            NATIVE_RESERVE
         };
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
-            let copy = resident.cow && write;
-            if copy {
-                space.pages.own_page(frames, page);
+            if resident.cow && write {
+                return self.break_copies(index, page, region);
             }
-            if !copy || frames.references(resident.frame) == 1 {
-                // Present already, not mapped any more, or the last one who has it.
-                let cow = resident.cow && !write;
-                let bits = hardware(region.prot, cow);
-                with_tables(nucleus, frames, space, tables, |n, slot| {
-                    n.map(slot, address, resident.frame, bits, 0)
-                })?;
-                if copy {
-                    space.pages.set(frames, page, resident.frame, false);
-                    let parent = space.parent;
-                    space.pages.mark_hot(frames, page);
-                    self.credit(parent, page);
-                }
-                return Ok(());
-            }
-            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
-            let bits = hardware(region.prot, false) | map::COPY;
-            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                n.map(slot, address, frame, bits, resident.frame)
-            });
-            if let Err(trouble) = done {
-                frames.release(frame);
-                return Err(trouble.into());
-            }
-            space.pages.set(frames, page, frame, false);
-            space.pages.mark_hot(frames, page);
-            frames.release(resident.frame);
-            let parent = space.parent;
-            self.credit(parent, page);
+            // Present already, or not mapped any more.
+            let bits = hardware(region.prot, resident.cow);
+            with_tables(nucleus, frames, space, tables, |n, slot| {
+                n.map(slot, address, resident.frame, bits, 0)
+            })?;
             return Ok(());
+        }
+        if region.object == ANONYMOUS && write && frames.free() > reserve + PLENTY {
+            // Who writes one page after the other gets several at a time.
+            let (first, count) = row_around(&space.pages, &region, page);
+            if count > 1 {
+                let done = self.populate_row(index, first, first + count, access);
+                if first + done > page {
+                    return Ok(());
+                }
+                return self.resolve_new(index, page, region);
+            }
         }
         if region.object == ANONYMOUS {
-            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
-            let bits = hardware(region.prot, false) | map::ZERO;
-            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                n.map(slot, address, frame, bits, 0)
-            });
-            if let Err(trouble) = done {
-                frames.release(frame);
-                return Err(trouble.into());
-            }
-            space.pages.set(frames, page, frame, false);
-            return Ok(());
+            return self.resolve_new(index, page, region);
         }
         self.resolve_object(index, page, write)
+    }
+
+    /// A new page of private anonymous memory.
+    fn resolve_new(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let reserve = if space.linux() {
+            self.reserve
+        } else {
+            NATIVE_RESERVE
+        };
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+        let bits = hardware(region.prot, false) | map::ZERO;
+        let done = with_tables(nucleus, frames, space, tables, |n, slot| {
+            n.map(slot, page * 4096, frame, bits, 0)
+        });
+        if let Err(trouble) = done {
+            frames.release(frame);
+            return Err(trouble.into());
+        }
+        space.pages.set(frames, page, frame, false);
+        Ok(())
+    }
+
+    /// A page that is to be copied before it is written is written; the pages behind it as well, if those before it were.
+    fn break_copies(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
+        self.break_copy(index, page, region)?;
+        let Some(space) = self.spaces.get_mut(index) else {
+            return Ok(());
+        };
+        let parent = space.parent;
+        let in_row =
+            space.pages.is_hot(page.wrapping_sub(1)) && space.pages.is_hot(page.wrapping_sub(2));
+        space.pages.mark_hot(&mut self.frames, page);
+        self.credit(parent, page);
+        if !in_row || self.frames.free() <= self.reserve + PLENTY {
+            return Ok(());
+        }
+        for next in (page + 1..region.end).take(ROW_OF_COPIES) {
+            let cow = self
+                .spaces
+                .get(index)
+                .and_then(|s| s.pages.get(next))
+                .is_some_and(|p| p.cow);
+            if !cow || self.break_copy(index, next, region).is_err() {
+                break;
+            }
+            if let Some(space) = self.spaces.get_mut(index) {
+                space.pages.mark_hot(&mut self.frames, next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Give a space its own copy of a page, or the page itself if nobody else has it.
+    fn break_copy(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let reserve = if space.linux() {
+            self.reserve
+        } else {
+            NATIVE_RESERVE
+        };
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        space.pages.own_page(frames, page);
+        let old = space.pages.get(page).ok_or(Fault::NoMapping)?.frame;
+        let bits = hardware(region.prot, false);
+        if frames.references(old) == 1 {
+            with_tables(nucleus, frames, space, tables, |n, slot| {
+                n.map(slot, page * 4096, old, bits, 0)
+            })?;
+            space.pages.clear_cow(frames, page);
+            return Ok(());
+        }
+        let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+        let done = with_tables(nucleus, frames, space, tables, |n, slot| {
+            n.map(slot, page * 4096, frame, bits | map::COPY, old)
+        });
+        if let Err(trouble) = done {
+            frames.release(frame);
+            return Err(trouble.into());
+        }
+        space.pages.set(frames, page, frame, false);
+        frames.release(old);
+        Ok(())
     }
 
     /// A copy of a space had to write this page: the next one will as well.
@@ -158,7 +225,7 @@ impl<N: Nucleus> Vm<N> {
         let reserve = if space.linux() {
             self.reserve
         } else {
-            crate::space::NATIVE_RESERVE
+            NATIVE_RESERVE
         };
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
@@ -359,6 +426,27 @@ impl<N: Nucleus> Vm<N> {
     /// The thread behind a token is gone.
     pub(crate) fn forget_token(&mut self, token: Token) {
         self.waiting.retain(|w| w.token != token);
+    }
+}
+
+/// The row of new pages to map for a write to `page`: the more pages right before it (or behind it, for a stack) are there, the more follow.
+fn row_around(pages: &Pages, region: &Region, page: u64) -> (u64, u64) {
+    let wish = |there: u32| match there {
+        0 | 1 => 1,
+        2 | 3 => 4,
+        _ => ROW as u64,
+    };
+    let (below, above) = pages.neighbours(page);
+    if below.there >= above.there {
+        let count = wish(below.there)
+            .min(u64::from(above.free) + 1)
+            .min(region.end - page);
+        (page, count)
+    } else {
+        let count = wish(above.there)
+            .min(u64::from(below.free) + 1)
+            .min(page + 1 - region.start);
+        (page + 1 - count, count)
     }
 }
 

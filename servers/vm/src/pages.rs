@@ -60,6 +60,13 @@ fn own<'a>(chunk: &'a mut Rc<Chunk>, frames: &mut Frames) -> &'a mut Chunk {
     Rc::make_mut(chunk)
 }
 
+/// Pages next to one, in one direction: in a row resident, or in a row not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    pub there: u32,
+    pub free: u32,
+}
+
 /// A run of resident pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -184,6 +191,34 @@ impl Pages {
             }));
         }
         copy
+    }
+
+    /// What lies right below and right above a page that is not resident, within its chunk.
+    pub fn neighbours(&self, page: u64) -> (Side, Side) {
+        let at = (page % CHUNK) as u32;
+        let resident = match self.find(page) {
+            Ok(i) => self.chunks[i].resident,
+            Err(_) => 0,
+        };
+        // The page below at the top bit, the page above at the lowest.
+        let below = resident.checked_shl(64 - at).unwrap_or(0);
+        let above = resident.checked_shr(at + 1).unwrap_or(0);
+        (
+            Side {
+                there: below.leading_ones().min(at),
+                free: below.leading_zeros().min(at),
+            },
+            Side {
+                there: above.trailing_ones().min(63 - at),
+                free: above.trailing_zeros().min(63 - at),
+            },
+        )
+    }
+
+    /// Whether a page is known to be written.
+    pub fn is_hot(&self, page: u64) -> bool {
+        self.find(page)
+            .is_ok_and(|i| self.chunks[i].hot >> (page % CHUNK) & 1 != 0)
     }
 
     /// Have the chunk of a page for oneself, so that its frames' references count nobody else's slots.
@@ -503,6 +538,22 @@ mod tests {
         assert_eq!(p.hot(65, 1000).collect::<Vec<_>>(), [200]);
         p.cool_down(&mut f, 0, 1000);
         assert_eq!(p.hot(0, 1000).count(), 0);
+    }
+
+    #[test]
+    fn neighbours_are_counted_within_the_chunk() {
+        let mut f = frames();
+        let mut p = Pages::default();
+        let side = |there, free| Side { there, free };
+        assert_eq!(p.neighbours(64), (side(0, 0), side(0, 63)));
+        assert_eq!(p.neighbours(127), (side(0, 63), side(0, 0)));
+        for page in [63, 64, 65, 70, 71] {
+            let frame = f.alloc(0).unwrap();
+            p.set(&mut f, page, frame, false);
+        }
+        assert_eq!(p.neighbours(66), (side(2, 0), side(0, 3)));
+        assert_eq!(p.neighbours(69), (side(0, 3), side(2, 0)));
+        assert_eq!(p.neighbours(62), (side(0, 62), side(1, 0)));
     }
 
     #[test]

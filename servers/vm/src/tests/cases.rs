@@ -89,6 +89,41 @@ fn what_is_written_after_forks_is_copied_at_once() {
 }
 
 #[test]
+fn who_writes_page_after_page_faults_seldom() {
+    let mut w = World::new(4096);
+    let a = w.create();
+    w.map(a, P, 400);
+    let faults = |w: &World| {
+        let count = &w.vm.nucleus.count;
+        count.get("map").unwrap_or(&0) + count.get("map_zeroed").unwrap_or(&0)
+    };
+    w.vm.nucleus.count.clear();
+    for page in P..P + 64 {
+        w.write(a, page, page as u8).unwrap();
+    }
+    assert!(faults(&w) <= 12, "{}", faults(&w));
+    // Downwards, as a stack grows.
+    w.vm.nucleus.count.clear();
+    for page in (P + 128..P + 192).rev() {
+        w.write(a, page, page as u8).unwrap();
+    }
+    assert!(faults(&w) <= 12, "{}", faults(&w));
+    // Here and there: nothing that was not asked for.
+    for page in (P + 200..P + 400).step_by(7) {
+        w.write(a, page, 1).unwrap();
+    }
+    w.audit();
+    let space = w.vm.spaces.get(w.vm.domain(a).unwrap().space).unwrap();
+    assert_eq!(space.pages.count(P + 199, P + 400), 29);
+    let child = w.fork(a).unwrap();
+    for page in P..P + 64 {
+        w.write(child, page, 0).unwrap();
+        assert_eq!(w.read(a, page), Ok(page as u8));
+    }
+    w.audit();
+}
+
+#[test]
 fn the_last_holder_of_a_page_writes_without_a_copy() {
     let mut w = World::new(512);
     let parent = w.create();
