@@ -413,8 +413,25 @@ pub fn query(root: Root, address: u64, recent: &mut Recent) -> Option<Mapping> {
 
 /// The next used entry of a table within `span`, from `from` on.
 fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
-    // SAFETY: spans lie within the table's 512 entries.
-    (from.max(span.first)..=span.last).find(|&i| unsafe { *table.add(i) } != 0)
+    const STRIDE: usize = 8;
+    let mut at = from.max(span.first);
+    while at <= span.last {
+        if at % STRIDE == 0 {
+            // Sparse tables are mostly empty: look at eight entries at once.
+            // SAFETY: `at` is a multiple of eight and below 512.
+            let row = unsafe { &*table.add(at).cast::<[u64; STRIDE]>() };
+            if row.iter().fold(0, |all, entry| all | entry) == 0 {
+                at += STRIDE;
+                continue;
+            }
+        }
+        // SAFETY: spans lie within the table's 512 entries.
+        if unsafe { *table.add(at) } != 0 {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
 }
 
 /// The next used page; see [`crate::arch::Arch::next_mapped`].
