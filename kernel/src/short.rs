@@ -1,5 +1,5 @@
-//! The short way of messages: a call to a channel where a receiver waits, and a reply with nothing else to receive. Both are what the general way
-//! in [`crate::ipc`] does, for the cases in which nothing rare comes in; when anything does they change nothing and say no.
+//! The short way of messages: a call to a channel where a receiver waits, and a reply (to a call or a fault) with nothing else to receive. Both are what
+//! the general way in [`crate::ipc`] does, for the cases in which nothing rare comes in; when anything does they change nothing and say no.
 //! The tests compare them with the general way.
 
 use crate::arch::Arch;
@@ -7,7 +7,7 @@ use crate::pool::{ChannelRef, ThreadRef};
 use crate::thread::{Sending, State};
 use crate::{Kernel, Stop};
 use cairn_abi::state::Registers;
-use cairn_abi::{flag, received};
+use cairn_abi::{fault, flag, received};
 
 /// The message words go from one register set to the other.
 #[inline(always)]
@@ -86,13 +86,15 @@ impl<A: Arch> Kernel<A> {
         let Ok(caller) = self.caller(registers.rbp, c) else {
             return Ok(false);
         };
+        // A fault that was resolved: its registers are as they shall be.
+        let message = self.threads[caller].sending == Sending::Message;
         if rax & (flag::PORTALS_MASK | flag::POLL) != 0
-            || self.threads[caller].sending != Sending::Message
+            || !message && registers.rdi != fault::RESOLVED
             || !self.short_way
         {
             return Ok(false);
         }
-        if rax & flag::PARTS != 0 {
+        if message && rax & flag::PARTS != 0 {
             self.reply_data(t, caller)?;
         }
         let channel = &self.channels[c];
@@ -111,8 +113,10 @@ impl<A: Arch> Kernel<A> {
         {
             return Ok(false);
         }
-        copy_words(&from.registers, &mut to.registers);
-        to.registers.rax = 0;
+        if message {
+            copy_words(&from.registers, &mut to.registers);
+            to.registers.rax = 0;
+        }
         to.channel = None;
         to.server = None;
         to.state = State::Running;
