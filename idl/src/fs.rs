@@ -94,6 +94,12 @@ pub const SHUTDOWN: u64 = 51;
 /// Pipes answer IOCTL with these requests (fcntl's F_SETPIPE_SZ and F_GETPIPE_SZ): w2 the wished capacity → w0 the capacity.
 pub const SET_PIPE_SIZE: u64 = 1031;
 pub const GET_PIPE_SIZE: u64 = 1032;
+/// Bit of READ's and WRITE's w2: there is no part. The data (or for READ the room for it) has w2 bits [`INLINE_SHIFT`].. bytes, at most [`INLINE_MAX`], and travels
+/// in w3 to w7, little-endian: of the request for WRITE, of the answer for READ.
+pub const INLINE: u64 = 1 << 33;
+pub const INLINE_SHIFT: u32 = 40;
+pub const INLINE_MAX: usize = 40;
+
 /// Bit of READ's w2, for ends of a socket pair: leave the data there (MSG_PEEK).
 pub const PEEK: u64 = 1 << 32;
 

@@ -5,7 +5,7 @@ use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Error;
-use cairn_idl::fs::s;
+use cairn_idl::fs::{s, INLINE, INLINE_MAX, INLINE_SHIFT, READ, WRITE};
 use cairn_idl::{errno, label};
 use cairn_rt::Received;
 
@@ -56,6 +56,15 @@ pub struct Context<'a> {
     pub progress_is_result: bool,
     pub transport: &'a mut dyn Transport,
     pub(crate) later: &'a mut Later,
+    /// The answer's data when it goes in words ([`cairn_idl::fs::INLINE`]).
+    pub(crate) inline: [u8; INLINE_MAX],
+}
+
+/// Does this READ or WRITE carry its data in words? Then how much (or how much room).
+#[inline(always)]
+pub(crate) fn inline_len(request: &Received) -> Option<usize> {
+    let flags = request.words[2];
+    (flags & INLINE != 0).then(|| ((flags >> INLINE_SHIFT) as usize & 63).min(INLINE_MAX))
 }
 
 impl Context<'_> {
@@ -71,6 +80,9 @@ impl Context<'_> {
 
     /// Copy from the caller's out part, all of `into` or EFAULT.
     pub fn fetch(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
+        if self.request.words[0] == WRITE && self.request.words[2] & INLINE != 0 {
+            return self.fetch_inline(offset, into);
+        }
         let got = self
             .transport
             .read(self.request.token, offset as u64, into)?;
@@ -81,8 +93,29 @@ impl Context<'_> {
         }
     }
 
+    fn fetch_inline(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
+        let mut bytes = [0; INLINE_MAX];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.request.words[3..]) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        let end = offset.saturating_add(into.len());
+        let given = inline_len(self.request).unwrap_or(0);
+        let source = bytes[..given]
+            .get(offset..end)
+            .ok_or(Failure::Errno(errno::EFAULT))?;
+        into.copy_from_slice(source);
+        Ok(())
+    }
+
     /// Copy into the caller's in part, all of `from` or EFAULT. Data for the end of an answer goes with the reply instead.
     pub fn store(&mut self, offset: usize, from: &[u8]) -> Result<(), Failure> {
+        if self.request.words[0] == READ && self.request.words[2] & INLINE != 0 {
+            let end = offset.saturating_add(from.len());
+            let room = self.inline.get_mut(offset..end);
+            room.ok_or(Failure::Errno(errno::EFAULT))?
+                .copy_from_slice(from);
+            return Ok(());
+        }
         let put = self
             .transport
             .write(self.request.token, offset as u64, from)?;

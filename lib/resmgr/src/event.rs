@@ -201,6 +201,7 @@ impl<S: Server> Manager<S> {
             progress_is_result: false,
             transport,
             later: &mut self.waiting.later,
+            inline: [0; cairn_idl::fs::INLINE_MAX],
         };
         let mask = registration.mask | poll::ERR | poll::HUP;
         match server.poll(&mut cx, handle) {
@@ -306,6 +307,7 @@ impl<S: Server> Manager<S> {
             progress_is_result: parked.again.progress_is_result,
             transport,
             later: &mut self.waiting.later,
+            inline: [0; cairn_idl::fs::INLINE_MAX],
         })
     }
 }

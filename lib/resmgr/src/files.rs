@@ -1,6 +1,6 @@
 //! Operations on an open file: data, position, flags, readiness, mapping, locks.
 
-use crate::context::{Context, Failure};
+use crate::context::{inline_len, Context, Failure};
 use crate::dirent::Dirents;
 use crate::handle::{Entry, Handle};
 use crate::lock::{end_of, Owner, Record, Refused};
@@ -84,7 +84,8 @@ impl<S: Server> Core<S> {
         }
         let wish = cx.request.words[1];
         let offset = Self::offset(entry, wish)?;
-        let length = cx.request.in_len.min(TRANSFER_MAX);
+        let inline = inline_len(cx.request);
+        let length = inline.unwrap_or(cx.request.in_len.min(TRANSFER_MAX));
         if length == 0 {
             return Ok(());
         }
@@ -100,6 +101,13 @@ impl<S: Server> Core<S> {
                     *position = offset + total;
                 }
                 reply.words[0] = total;
+                if inline.is_some() {
+                    cx.store(data.done, data.rest)?;
+                    for (word, bytes) in reply.words[3..].iter_mut().zip(cx.inline.as_chunks().0) {
+                        *word = u64::from_le_bytes(*bytes);
+                    }
+                    return Ok(());
+                }
                 reply.data = data.rest;
                 reply.offset = data.done as u64;
                 Ok(())
@@ -122,7 +130,7 @@ impl<S: Server> Core<S> {
         }
         let wish = cx.request.words[1];
         let mut offset = Self::offset(entry, wish)?;
-        let length = cx.request.out_len.min(TRANSFER_MAX);
+        let length = inline_len(cx.request).unwrap_or(cx.request.out_len.min(TRANSFER_MAX));
         let Entry {
             handle, position, ..
         } = entry;

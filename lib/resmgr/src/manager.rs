@@ -98,6 +98,7 @@ impl<S: Server> Core<S> {
             progress_is_result: again.progress_is_result,
             transport,
             later: &mut waiting.later,
+            inline: [0; fs::INLINE_MAX],
         };
         let result = match request.words[0] {
             fs::READ => self.read(server, &mut cx, reply),

@@ -323,3 +323,31 @@ fn a_long_stream_arrives_intact() {
     }
     assert_eq!(sent, TOTAL);
 }
+
+#[test]
+fn small_data_travels_in_words() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let inline = |len: u64| fs::INLINE | len << fs::INLINE_SHIFT;
+    let word = u64::from_le_bytes(*b"abcdefgh");
+    // Pieces that do not divide the ring: some reads go round its end.
+    for round in 0..20_000u64 {
+        let sent = [word ^ round, round];
+        let request = [fs::WRITE, POSITION, inline(13), sent[0], sent[1]];
+        assert_eq!(b.result(w, &request, b""), 13);
+        let answer = b
+            .call(r, &[fs::READ, POSITION, inline(40)], b"", 0)
+            .unwrap();
+        assert_eq!(answer.result(), 13);
+        assert_eq!(answer.words[3..5], [sent[0], sent[1] & 0xff_ffff_ffff]);
+    }
+    // A waiting reader, and a length that says more than words can hold.
+    let waiting = b.send(r, &[fs::READ, POSITION, inline(1)], b"", 0);
+    assert_eq!(
+        b.result(w, &[fs::WRITE, POSITION, inline(63), word], b""),
+        40
+    );
+    let answer = b.answer(waiting).unwrap();
+    assert_eq!((answer.words[0], answer.words[3]), (1, b'a' as u64));
+    assert_eq!(read(&mut b, r, 7), Some(Ok(b"bcdefgh".to_vec())));
+}

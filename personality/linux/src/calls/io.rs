@@ -40,10 +40,44 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
     if let Some(object) = &file.object {
         return event::read(object, range);
     }
+    if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
+        return read_inline(file, range, offset, flags);
+    }
     Request::new(&[fs::READ, offset, flags])
         .input_user(range)
         .wait(file.slot())
         .map(|w| w[0])
+}
+
+/// Flags of a READ or WRITE whose data goes in words.
+fn inline(flags: u64, len: u64) -> u64 {
+    flags | fs::INLINE | len << fs::INLINE_SHIFT
+}
+
+fn read_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
+    let words = Request::new(&[fs::READ, offset, inline(flags, range.len())]).wait(file.slot())?;
+    let count = words[0].min(range.len());
+    let data = [words[3], words[4], words[5], words[6], words[7]];
+    user::write_bytes(range.base(), &user::bytes_of(&data)[..count as usize])?;
+    Ok(count)
+}
+
+fn write_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<[u64; 8]> {
+    let mut data = [0u64; fs::INLINE_MAX / 8];
+    let bytes = user::bytes_of_mut(&mut data);
+    user::read_bytes(range.base(), &mut bytes[..range.len() as usize])?;
+    let flags = inline(flags, range.len());
+    Request::new(&[
+        fs::WRITE,
+        offset,
+        flags,
+        data[0],
+        data[1],
+        data[2],
+        data[3],
+        data[4],
+    ])
+    .wait(file.slot())
 }
 
 /// How much may be written at `offset` without exceeding RLIMIT_FSIZE: EFBIG and SIGXFSZ if nothing.
@@ -70,6 +104,9 @@ pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
         return Err(EINVAL);
     }
     let range = range.first(within_limit(file, offset, range.len())?);
+    if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
+        return written(write_inline(file, range, offset, flags));
+    }
     let result = Request::new(&[fs::WRITE, offset, flags])
         .out_user(range)
         .wait(file.slot());
