@@ -48,7 +48,10 @@ impl<N: Nucleus> Vm<N> {
         access: u64,
         token: Token,
     ) -> Option<Answer> {
-        let index = self.spaces.resolve(badge)?;
+        // A server may be copying for a process whose space has gone meanwhile: it must not wait for ever.
+        let Some(index) = self.spaces.resolve(badge) else {
+            return Some(refused(Fault::NoMapping));
+        };
         let page = address / 4096;
         match self.resolve(index, page, access) {
             Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
@@ -298,7 +301,15 @@ impl<N: Nucleus> Vm<N> {
         })?;
         for (i, &frame) in list.iter().enumerate().filter(|(_, &f)| f != 0) {
             frames.retain(frame);
-            space.pages.set(frames, first + i as u64, frame, cow);
+            space.pages.set_file(frames, first + i as u64, frame, cow);
+        }
+        let parent = space.parent;
+        if let Some(space) = self
+            .spaces
+            .resolve(parent)
+            .and_then(|i| self.spaces.get_mut(i))
+        {
+            space.pages.mark_wanted(frames, first, last + 1);
         }
         Ok(())
     }
@@ -450,7 +461,7 @@ fn row_around(pages: &Pages, region: &Region, page: u64) -> (u64, u64) {
     }
 }
 
-fn refused(fault: Fault) -> Answer {
+pub(crate) fn refused(fault: Fault) -> Answer {
     let detail = match fault {
         Fault::NoMapping => 0,
         Fault::Protection => 1,

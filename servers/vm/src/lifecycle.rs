@@ -1,5 +1,6 @@
 //! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
 
+use crate::fault::{refused, Fault};
 use crate::frames::BLOCK;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pages::{Chunk, Kinds};
@@ -23,6 +24,9 @@ const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
 const EAGER: usize = 24;
 /// Every so many forks nothing is copied at once, to see anew what is written.
 const RELEARN: u32 = 16;
+
+/// The same for pages of objects that children asked for.
+const RELEARN_WANTED: u32 = 64;
 
 /// A page that a fork copies at once.
 #[derive(Clone, Copy)]
@@ -209,7 +213,7 @@ impl<N: Nucleus> Vm<N> {
             .map(|s| (s.layout, s.limit))
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, limit)?;
-        if let Err(errno) = self.copy_range(from, index, 0, u64::MAX) {
+        if let Err(errno) = self.copy_range(from, index, 0, u64::MAX, true) {
             self.drop_if_unused(index);
             return Err(errno);
         }
@@ -263,6 +267,9 @@ impl<N: Nucleus> Vm<N> {
         space.forks = space.forks.wrapping_add(1);
         if space.forks % RELEARN == 0 {
             space.pages.cool_down(&mut self.frames, start, end);
+            if space.forks % RELEARN_WANTED == 0 {
+                space.pages.forget_wanted(&mut self.frames);
+            }
             return chosen;
         }
         for (place, page) in chosen.iter_mut().zip(space.pages.hot(start, end)) {
@@ -290,7 +297,15 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Copy the pages `start..end` of a space into an empty one: private ones copy-on-write, shared ones shared.
-    fn copy_range(&mut self, from: usize, to: usize, start: u64, end: u64) -> Result<(), Errno> {
+    /// `lazy`: pages of objects come by faults, unless earlier copies asked for them.
+    fn copy_range(
+        &mut self,
+        from: usize,
+        to: usize,
+        start: u64,
+        end: u64,
+        lazy: bool,
+    ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         let (region_count, chunk_count) = (parent.regions.len(), parent.pages.chunks());
         // Lists in full; of the chunks themselves only those with hot pages are copied now.
@@ -319,7 +334,7 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         let frames = &mut self.frames;
-        let mut pages = parent.pages.copy(frames, start, end);
+        let mut pages = parent.pages.copy(frames, start, end, lazy);
         for copy in eager.iter().flatten() {
             // The parent goes on writing it; the child has its own at once.
             if !copy.was_cow {
@@ -401,7 +416,7 @@ impl<N: Nucleus> Vm<N> {
         let (kind, limit) = (space.layout, space.limit);
         let index = self.new_space(kind, limit)?;
         let moved = self
-            .copy_range(domain.space, index, first, last)
+            .copy_range(domain.space, index, first, last, false)
             .and_then(|()| {
                 let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
                 self.nucleus
@@ -470,7 +485,16 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let space = self.spaces.remove(index)?;
-        self.waiting.retain(|w| w.space != space.handle);
+        // Its own threads are gone, but a server that copied from or to it may wait as well.
+        let (gone, stay) = core::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|w| w.space == space.handle);
+        self.waiting = stay;
+        for fault in gone {
+            let answer = refused(Fault::NoMapping);
+            // Of the space's own threads nobody waits any more.
+            let _ = self.nucleus.reply(fault.token, &answer);
+        }
         Some(space)
     }
 
