@@ -24,6 +24,12 @@ pub struct Chunk {
     pub cow: u64,
     /// Subset of `resident`: had to be copied when it was written; a fork copies it at once.
     pub hot: u64,
+    /// Subset of `resident`: shows what its object has there; a fault would bring it again.
+    pub file: u64,
+    /// A copy of this space asked for it: the next one gets it at once.
+    pub wanted: u64,
+    /// The space that this was copied from had it, and this one was not given it.
+    pub skipped: u64,
     pub frames: [Frame; CHUNK as usize],
 }
 
@@ -142,6 +148,9 @@ impl Pages {
                         resident: 0,
                         cow: 0,
                         hot: 0,
+                        file: 0,
+                        wanted: 0,
+                        skipped: 0,
                         frames: [0; CHUNK as usize],
                     }),
                 );
@@ -159,12 +168,42 @@ impl Pages {
         } else {
             chunk.cow & !bit
         };
+        chunk.file &= !bit;
         self.resident += old.is_none() as u64;
         old
     }
 
+    /// [`Pages::set`] for a page of an object as it is there.
+    pub fn set_file(&mut self, frames: &mut Frames, page: u64, frame: Frame, cow: bool) {
+        if let Some(old) = self.set(frames, page, frame, cow) {
+            frames.release(old);
+        }
+        if let Ok(at) = self.find(page) {
+            own(&mut self.chunks[at], frames).file |= 1 << (page % CHUNK);
+        }
+    }
+
+    /// A copy of this space asked for what is in `start..end`.
+    pub fn mark_wanted(&mut self, frames: &mut Frames, start: u64, end: u64) {
+        if let Ok(at) = self.find(start) {
+            let chunk = &mut self.chunks[at];
+            let new = chunk.file & mask(chunk.first, start, end) & !chunk.wanted;
+            if new != 0 {
+                own(chunk, frames).wanted |= new;
+            }
+        }
+    }
+
+    /// Forget what copies asked for.
+    pub fn forget_wanted(&mut self, frames: &mut Frames) {
+        for chunk in self.chunks.iter_mut().filter(|c| c.wanted != 0) {
+            own(chunk, frames).wanted = 0;
+        }
+    }
+
     /// A copy of the slots in `start..end`, without what is known of hot pages. Chunks that are the same are shared.
-    pub fn copy(&self, frames: &mut Frames, start: u64, end: u64) -> Pages {
+    /// If `lazy`, what a fault would bring again is left out, but for what earlier copies asked for.
+    pub fn copy(&self, frames: &mut Frames, start: u64, end: u64, lazy: bool) -> Pages {
         let mut copy = Pages {
             keys: Vec::with_capacity(self.keys.len()),
             chunks: Vec::with_capacity(self.keys.len()),
@@ -172,7 +211,13 @@ impl Pages {
         };
         let from = self.find(start).unwrap_or_else(|at| at);
         for chunk in self.chunks[from..].iter().take_while(|c| c.first < end) {
-            let mask = chunk.resident & mask(chunk.first, start, end);
+            let within = chunk.resident & mask(chunk.first, start, end);
+            let skipped = if lazy {
+                within & chunk.file & !chunk.wanted
+            } else {
+                0
+            };
+            let mask = within & !skipped;
             if mask == 0 {
                 continue;
             }
@@ -187,6 +232,8 @@ impl Pages {
                 resident: mask,
                 cow: chunk.cow & mask,
                 hot: 0,
+                file: chunk.file & mask,
+                skipped,
                 ..Chunk::clone(chunk)
             }));
         }
@@ -303,7 +350,9 @@ impl Pages {
     /// Mark a resident page as one's own again.
     pub fn clear_cow(&mut self, frames: &mut Frames, page: u64) {
         if let Ok(at) = self.find(page) {
-            own(&mut self.chunks[at], frames).cow &= !(1 << (page % CHUNK));
+            let chunk = own(&mut self.chunks[at], frames);
+            chunk.cow &= !(1 << (page % CHUNK));
+            chunk.file &= !(1 << (page % CHUNK));
         }
     }
 
@@ -369,6 +418,7 @@ impl Pages {
                     chunk.resident &= !mask;
                     chunk.cow &= !mask;
                     chunk.hot &= !mask;
+                    chunk.file &= !mask;
                 }
             }
             to += 1;
@@ -379,7 +429,7 @@ impl Pages {
         }
     }
 
-    /// Runs of resident pages in `start..end`, in order. Pages that are not resident lie within a run if there are at most `gap` of them in a row;
+    /// Runs of resident pages in `start..end`, in order. Pages that are not resident lie within a run if there are at most `gap` of them in a row, in one chunk;
     /// a run has one kind of page only. No run is longer than `most`.
     pub fn runs(
         &self,
@@ -409,7 +459,12 @@ impl Pages {
                 let stop = page + u64::from(len);
                 if let Some(r) = &mut run {
                     let reach = r.page + r.pages;
-                    if r.marked == marked && page - reach <= gap && page - r.page < most {
+                    // Over a gap only within a chunk, and not over what is mapped where this was copied from.
+                    let bridged = page == reach
+                        || page - reach <= gap
+                            && reach >= chunk.first
+                            && chunk.skipped & mask(chunk.first, reach, page) == 0;
+                    if r.marked == marked && bridged && page - r.page < most {
                         let new_end = stop.min(r.page + most);
                         r.pages = new_end - r.page;
                         from = new_end;
@@ -492,8 +547,8 @@ mod tests {
             let frame = f.alloc(0).unwrap();
             p.set(&mut f, page, frame, false);
         }
-        let mut q = p.copy(&mut f, 0, 100);
-        let mut part = p.copy(&mut f, 60, 65);
+        let mut q = p.copy(&mut f, 0, 100, false);
+        let mut part = p.copy(&mut f, 60, 65, false);
         assert_eq!((q.resident(), part.resident()), (70, 5));
         let seen = q.get(3).unwrap().frame;
         // The whole copy shares its chunks, the part has references of its own.
@@ -516,6 +571,38 @@ mod tests {
     }
 
     #[test]
+    fn lazy_copies_leave_out_what_a_fault_would_bring() {
+        let mut f = frames();
+        let mut p = Pages::default();
+        for page in 0..40 {
+            let frame = f.alloc(0).unwrap();
+            if page % 2 == 0 {
+                p.set_file(&mut f, page, frame, true);
+            } else {
+                p.set(&mut f, page, frame, true);
+            }
+        }
+        p.mark_wanted(&mut f, 0, 8);
+        let mut q = p.copy(&mut f, 0, 100, true);
+        assert_eq!(q.resident(), 20 + 4);
+        assert!(q.get(6).is_some() && q.get(8).is_none() && q.get(9).is_some());
+        // What was left out lies in no run, even if gaps are bridged.
+        let first = runs(&q, 0, 100, 32, 512, Kinds::One);
+        assert_eq!(first[..3], [(0, 8), (9, 1), (11, 1)]);
+        p.forget_wanted(&mut f);
+        let mut r = p.copy(&mut f, 0, 100, true);
+        assert_eq!(r.resident(), 20);
+        // A page of one's own stays.
+        p.clear_cow(&mut f, 10);
+        let mut s = p.copy(&mut f, 0, 100, true);
+        assert_eq!(s.resident(), 21);
+        for pages in [&mut p, &mut q, &mut r, &mut s] {
+            pages.drain(&mut f, 0, 100);
+        }
+        assert_eq!(f.free(), 2000);
+    }
+
+    #[test]
     fn hot_pages_come_from_the_top() {
         let mut f = frames();
         let mut p = Pages::default();
@@ -531,7 +618,7 @@ mod tests {
         p.set(&mut f, 70, 1, false);
         assert_eq!(
             runs(&p, 0, 1000, 100, 512, Kinds::Hot),
-            [(3, 62), (70, 1), (127, 74)]
+            [(3, 62), (70, 1), (127, 1), (200, 1)]
         );
         p.drain(&mut f, 127, 128);
         p.set(&mut f, 127, 1, false);
@@ -585,6 +672,9 @@ mod tests {
             runs(&p, 10, 75, 2, 20, Kinds::One),
             [(10, 20), (30, 20), (50, 20), (72, 3)]
         );
-        assert_eq!(runs(&p, 0, 1000, 1000, 512, Kinds::One), [(0, 210)]);
+        assert_eq!(
+            runs(&p, 0, 1000, 1000, 512, Kinds::One),
+            [(0, 80), (200, 10)]
+        );
     }
 }
