@@ -541,15 +541,15 @@ fn each_used(
         .min(USER_TOP);
     let mut at = address;
     while let Some((found, last)) = part_of_row(root, at, end, recent) {
-        at = found;
-        while at <= last {
-            // SAFETY: `recent` covers everything from `found` to `last`; the nucleus lock is held.
-            let entry = unsafe { &mut *recent.slot(at) };
+        let pages = ((last - found) / PAGE) as usize + 1;
+        // SAFETY: `recent` covers everything from `found` to `last`; the nucleus lock is held.
+        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(found), pages) };
+        for (i, entry) in (0..).zip(entries) {
             if *entry != 0 {
-                action(at, entry);
+                action(found + i * PAGE, entry);
             }
-            at += PAGE;
         }
+        at = last + PAGE;
     }
 }
 
@@ -640,26 +640,31 @@ pub fn share_row(
             slot_for(target, edge, tables, target_recent)
                 .map_err(|error| ((found - address) / PAGE, error))?;
         }
-        at = found;
-        while at <= last {
-            // SAFETY: the recent tables cover everything from `found` to `last`; they are different tables; the nucleus lock is held.
-            let (from, to) =
-                unsafe { (&mut *source_recent.slot(at), &mut *target_recent.slot(at)) };
+        let pages = ((last - found) / PAGE) as usize + 1;
+        // SAFETY: the recent tables cover everything from `found` to `last`; they are different tables; the nucleus lock is held.
+        let (from, to) = unsafe {
+            (
+                core::slice::from_raw_parts_mut(source_recent.slot(found), pages),
+                core::slice::from_raw_parts_mut(target_recent.slot(found), pages),
+            )
+        };
+        for (i, (from, to)) in (0..).zip(from.iter_mut().zip(to)) {
             let entry = *from;
-            if entry != 0 {
-                if entry & taken_away != 0 {
-                    *from = entry & !taken_away;
-                    stale(source, at);
-                }
-                let before = Changed::from(*to);
-                *to = entry & !(taken_away | ACCESSED | DIRTY);
-                if before.stale {
-                    stale(target, at);
-                }
-                changed(frame_of(entry), before.before);
+            if entry == 0 {
+                continue;
             }
-            at += PAGE;
+            if entry & taken_away != 0 {
+                *from = entry & !taken_away;
+                stale(source, found + i * PAGE);
+            }
+            let before = Changed::from(*to);
+            *to = entry & !(taken_away | ACCESSED | DIRTY);
+            if before.stale {
+                stale(target, found + i * PAGE);
+            }
+            changed(frame_of(entry), before.before);
         }
+        at = last + PAGE;
     }
     Ok(())
 }
@@ -685,9 +690,11 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
         let span = Span::of_entry(*parent);
         table = table_pointer(child);
         if level == 0 {
-            for i in span.first..=span.last {
-                // SAFETY: spans lie within the table's 512 entries.
-                let entry = unsafe { *table.add(i) };
+            // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
+            let entries = unsafe {
+                core::slice::from_raw_parts(table.add(span.first), span.last + 1 - span.first)
+            };
+            for &entry in entries {
                 if entry != 0 {
                     emptied(frame_of(entry));
                 }
