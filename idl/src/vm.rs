@@ -31,6 +31,8 @@ pub const MEMORY_STAT: u64 = 9;
 pub const MAPS: u64 = 10;
 /// w1 address, w2 length; in part: one byte per page, 1 = resident → 0. (mincore)
 pub const RESIDENT: u64 = 11;
+/// w1 address → w0 1 and w1 a number that is the same for every space that has this byte mapped SHARED, or w0 0 if the address lies in private memory. EFAULT if nothing is mapped. (futex between processes)
+pub const IDENTITY: u64 = 12;
 
 /// *Control.* → w7 domain portal (CONTROL) of a new domain with an empty space (only the system page is mapped), w1 domain id. w1 (in) page limit (0 = none), w2 (in) 1 = a Linux program's layout (mappings are placed downwards from LINUX_TOP), 0 = a native one (upwards from NATIVE_HEAP).
 pub const CREATE: u64 = 32;

@@ -155,12 +155,11 @@ impl<N: Nucleus> Vm<N> {
             return Ok(());
         }
         for next in (page + 1..region.end).take(ROW_OF_COPIES) {
-            let cow = self
-                .spaces
-                .get(index)
-                .and_then(|s| s.pages.get(next))
-                .is_some_and(|p| p.cow);
-            if !cow || self.break_copy(index, next, region).is_err() {
+            // What is still an object's own goes on changing: it is not copied before it must be.
+            let wanted = self.spaces.get(index).is_some_and(|s| {
+                s.pages.get(next).is_some_and(|p| p.cow) && !s.pages.is_file(next)
+            });
+            if !wanted || self.break_copy(index, next, region).is_err() {
                 break;
             }
             if let Some(space) = self.spaces.get_mut(index) {

@@ -277,9 +277,11 @@ impl<N: Nucleus> Vm<N> {
             else {
                 continue;
             };
-            // A page to be copied may still be the object's own, which goes on changing.
-            let of_object = now.cow && region.object != ANONYMOUS;
-            if of_object || region.shared() || u64::from(region.prot) & prot::WRITE == 0 {
+            // What is still the object's own goes on changing.
+            if space.pages.is_file(page)
+                || region.shared()
+                || u64::from(region.prot) & prot::WRITE == 0
+            {
                 continue;
             }
             let Some(frame) = self.frames.alloc(reserve) else {

@@ -32,7 +32,7 @@ pub(crate) fn pages(bytes: u64) -> Option<u64> {
 
 /// An aligned address and a length as a range of pages within user memory.
 fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64), Errno> {
-    if address % PAGE != 0 {
+    if !address.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }
     let start = address / PAGE;
@@ -459,7 +459,7 @@ impl<N: Nucleus> Vm<N> {
         let mut at = from;
         while at < from + kept {
             let stop = (at + 64).min(from + kept);
-            let mut moved = [(0, 0, false); 64];
+            let mut moved = [(0, 0, false, false); 64];
             let mut count = 0;
             for chunk in space.pages.overlapping(at, stop) {
                 let mut left = chunk.resident & mask(chunk.first, at, stop);
@@ -468,24 +468,29 @@ impl<N: Nucleus> Vm<N> {
                     left &= left - 1;
                     let page = chunk.first + u64::from(bit) - from + to;
                     let cow = chunk.cow >> bit & 1 != 0;
-                    moved[count] = (page, chunk.frames[bit as usize], cow);
+                    let file = chunk.file >> bit & 1 != 0;
+                    moved[count] = (page, chunk.frames[bit as usize], cow, file);
                     count += 1;
                 }
             }
             // The new slots' references first, then the old ones go.
-            for &(_, frame, _) in &moved[..count] {
+            for &(_, frame, ..) in &moved[..count] {
                 frames.retain(frame);
             }
             space.pages.drain(frames, at, stop);
             let mut rest = &moved[..count];
-            while let Some(&(first, _, cow)) = rest.first() {
+            while let Some(&(first, _, cow, _)) = rest.first() {
                 let mut list = [0; 64];
                 let mut len = 0;
-                while let Some(&(page, frame, kind)) = rest.get(len) {
+                while let Some(&(page, frame, kind, file)) = rest.get(len) {
                     if page != first + len as u64 || kind != cow {
                         break;
                     }
-                    space.pages.set(frames, page, frame, cow);
+                    if file {
+                        space.pages.set_file(frames, page, frame, cow);
+                    } else {
+                        space.pages.set(frames, page, frame, cow);
+                    }
                     list[len] = frame;
                     len += 1;
                 }

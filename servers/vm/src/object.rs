@@ -27,7 +27,7 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn object_create(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
         let count = r.out_len as u64 / 8;
         let writable = r.words[2] & 1 != 0;
-        if r.out_len % 8 != 0 || count == 0 || count > MAX_PAGES {
+        if !r.out_len.is_multiple_of(8) || count == 0 || count > MAX_PAGES {
             return Err(EINVAL);
         }
         let room = count as usize * 8;
@@ -79,7 +79,7 @@ impl<N: Nucleus> Vm<N> {
                 if address == 0 {
                     continue;
                 }
-                if address % PAGE != 0 || address >= USER_TOP {
+                if !address.is_multiple_of(PAGE) || address >= USER_TOP {
                     return Err(EINVAL);
                 }
                 let frame = self.frame_of(index, address / PAGE, writable)?;

@@ -268,6 +268,12 @@ impl Pages {
             .is_ok_and(|i| self.chunks[i].hot >> (page % CHUNK) & 1 != 0)
     }
 
+    /// Whether a page shows what its object has there.
+    pub fn is_file(&self, page: u64) -> bool {
+        self.find(page)
+            .is_ok_and(|i| self.chunks[i].file >> (page % CHUNK) & 1 != 0)
+    }
+
     /// Have the chunk of a page for oneself, so that its frames' references count nobody else's slots.
     #[inline]
     pub fn own_page(&mut self, frames: &mut Frames, page: u64) {

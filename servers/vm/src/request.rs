@@ -66,7 +66,7 @@ impl<N: Nucleus> Vm<N> {
         let w = &r.words;
         let result = match w[0] {
             _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
-            vm::MAP..=vm::RESIDENT => match self.own(r, w[0]) {
+            vm::MAP..=vm::IDENTITY => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -161,6 +161,7 @@ impl<N: Nucleus> Vm<N> {
             vm::SPACE_STAT => return self.space_stat(index).map(Some),
             vm::MAPS => self.maps(r, index, w[2])?,
             vm::RESIDENT => self.resident(r, index, w[1], w[2])?,
+            vm::IDENTITY => return self.identity(index, w[1]).map(Some),
             // OBJECT_MAP through a portal that leads to no object.
             _ => return Err(EBADF),
         };
@@ -196,7 +197,7 @@ impl<N: Nucleus> Vm<N> {
 }
 
 fn backing(object: u32, offset: u64) -> Result<Backing, Errno> {
-    if offset % layout::PAGE != 0 {
+    if !offset.is_multiple_of(layout::PAGE) {
         return Err(EINVAL);
     }
     Ok(Backing::Object(object, offset / layout::PAGE))

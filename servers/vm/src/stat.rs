@@ -2,6 +2,7 @@
 
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::mask;
+use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, USER_TOP};
@@ -77,6 +78,20 @@ impl<N: Nucleus> Vm<N> {
         Ok(done as u64)
     }
 
+    /// IDENTITY: object and byte in it.
+    pub(crate) fn identity(&self, index: usize, address: u64) -> Result<Answer, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let page = address / PAGE;
+        let region = space.regions.find(page).ok_or(EFAULT)?;
+        if !region.shared() || region.object == ANONYMOUS {
+            return Ok(Answer::new(&[0]));
+        }
+        // Offsets in an object are below 2^47 bytes by the size of a space, but far below 2^40 by the size of any memory.
+        let offset = (region.offset + (page - region.start)) * PAGE + address % PAGE;
+        let key = u64::from(region.object) << 40 | offset & ((1 << 40) - 1);
+        Ok(Answer::new(&[1, key]))
+    }
+
     /// RESIDENT.
     pub(crate) fn resident(
         &mut self,
@@ -90,7 +105,7 @@ impl<N: Nucleus> Vm<N> {
             .filter(|&e| e <= USER_TOP)
             .ok_or(ENOMEM)?
             .div_ceil(PAGE);
-        if address % PAGE != 0 {
+        if !address.is_multiple_of(PAGE) {
             return Err(EINVAL);
         }
         let start = address / PAGE;

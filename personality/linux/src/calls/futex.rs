@@ -1,16 +1,19 @@
-//! futex(2) within a process. (Words shared between processes by mapped memory are not told apart from private ones: a wake-up does not cross processes yet.)
+//! futex(2). Waiters of one process meet in a table of its own; words in memory that is shared with other processes have a key from `vm`, and their waiters meet in `proc`.
+//! Requeueing and FUTEX_WAKE_OP know the process's own table only.
 
 use crate::errno::{
     Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
 use crate::futex::wake_op;
 use crate::machine::area::{area, process, Frame, ThreadArea};
+use crate::machine::request::{without_handler, Request};
 use crate::machine::{gate, user};
 use crate::signal::deliver;
 use crate::time;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::current;
 use cairn_abi::Error;
+use cairn_idl::{proc, vm};
 use core::sync::atomic::Ordering;
 
 const PRIVATE: u64 = 128;
@@ -30,13 +33,17 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     user::range(address, 4)?;
+    let key = shared_key(address, operation)?;
     match operation & !(PRIVATE | CLOCK_REALTIME) {
         WAIT => {
             let deadline = match timeout {
                 0 => None,
                 _ => Some(time::deadline_after(time::read_timespec(timeout)?)),
             };
-            wait(address, value, u32::MAX, deadline)
+            match key {
+                Some(key) => wait_shared(key, address, value, deadline),
+                None => wait(address, value, u32::MAX, deadline),
+            }
         }
         WAIT_BITSET => {
             let deadline = match timeout {
@@ -46,8 +53,12 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
             if third == 0 {
                 return Err(EINVAL);
             }
-            wait(address, value, third, deadline)
+            match key {
+                Some(key) => wait_shared(key, address, value, deadline),
+                None => wait(address, value, third, deadline),
+            }
         }
+        WAKE | WAKE_BITSET if key.is_some() => wake_shared(key.unwrap_or(0), value),
         WAKE => Ok(wake(address, value, u32::MAX) as u64),
         WAKE_BITSET if third == 0 => Err(EINVAL),
         WAKE_BITSET => Ok(wake(address, value, third) as u64),
@@ -56,6 +67,46 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
         WAKE_OP => wake_with_operation(address, second, value, timeout as u32, third),
         _ => Err(ENOSYS),
     }
+}
+
+/// The word's key if other processes may wait for it too.
+fn shared_key(address: u64, operation: u64) -> Result<Option<u64>> {
+    if operation & PRIVATE != 0 {
+        return Ok(None);
+    }
+    match operation & !CLOCK_REALTIME {
+        WAIT | WAKE | WAIT_BITSET | WAKE_BITSET => {
+            let words = Request::new(&[vm::IDENTITY, address]).call(linux_slot::VM)?;
+            Ok((words[0] == 1).then_some(words[1]))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn wait_shared(key: u64, address: u64, expected: u32, deadline: Option<u64>) -> Result<u64> {
+    if user::read::<u32>(address)? != expected {
+        return Err(EAGAIN);
+    }
+    let words = [
+        proc::FUTEX,
+        WAIT,
+        key,
+        0,
+        address,
+        expected as u64,
+        deadline.unwrap_or(0),
+    ];
+    let waited = Request::new(&words).wait(linux_slot::PROC).map(|_| 0);
+    if deadline.is_some() {
+        waited.map_err(without_handler)
+    } else {
+        waited
+    }
+}
+
+fn wake_shared(key: u64, count: u32) -> Result<u64> {
+    let words = Request::new(&[proc::FUTEX, WAKE, key, count as u64]).call(linux_slot::PROC)?;
+    Ok(words[0])
 }
 
 fn absolute(address: u64, real_time: bool) -> Result<u64> {
