@@ -398,6 +398,10 @@ impl<A: Arch> Kernel<A> {
                 }
                 let mut registers = self.read_own_registers(t, w[0])?;
                 self.arch.sanitize(&mut registers);
+                if self.dispatch.loaded == Some(target) {
+                    // Stopped, and nobody ran since: its bases are still in the processor.
+                    self.arch.load_bases(&registers);
+                }
                 let thread = &mut self.threads[target];
                 thread.registers = registers;
                 thread.full = true;
