@@ -292,7 +292,7 @@ impl Model {
 
 #[test]
 fn every_process_sees_what_the_model_says() {
-    for seed in 1..=1500 {
+    for seed in 1..=40 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
         let mut model = Model::new();
         for step in 0..400 {
