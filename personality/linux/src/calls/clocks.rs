@@ -4,7 +4,7 @@ use super::io::usable;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
 use crate::event::{Object, Timer};
-use crate::machine::area::{process, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::lock::Lock;
 use crate::machine::request::Request;
@@ -100,9 +100,20 @@ fn sleep(deadline: u64, left: u64) -> Result<u64> {
     }
 }
 
+/// A relative sleep, which goes on to the same deadline after a stop.
+fn sleep_for(f: &Frame, ns: u64, left: u64) -> Result<u64> {
+    let area = area();
+    let deadline = area.deadline(f.rip, time::deadline_after(ns));
+    let result = sleep(deadline, left);
+    if result == Err(RESTART_NO_HANDLER) {
+        area.again.set((f.rip, deadline));
+    }
+    result
+}
+
 pub fn nanosleep(f: &mut Frame) -> Result<u64> {
-    let deadline = time::deadline_after(time::read_timespec(f.arg(0))?);
-    sleep(deadline, f.arg(1))
+    let ns = time::read_timespec(f.arg(0))?;
+    sleep_for(f, ns, f.arg(1))
 }
 
 pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
@@ -113,7 +124,7 @@ pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
     }
     let given = time::read_timespec(f.arg(2))?;
     match (flags & ABSOLUTE != 0, clock) {
-        (false, _) => sleep(time::deadline_after(given), left),
+        (false, _) => sleep_for(f, given, left),
         (true, 0 | 11) => sleep(given.saturating_sub(time::boot_real_time()), 0),
         (true, _) => sleep(given, 0),
     }

@@ -25,7 +25,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// A range of the program: page-aligned, below the personality.
 fn own_range(address: u64, length: u64) -> Result<u64> {
     let length = memory::pages_up(length)?;
-    if address % PAGE != 0 {
+    if !address.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }
     match address.checked_add(length) {
@@ -64,7 +64,7 @@ fn vm_flags(given: u64) -> Result<u64> {
 pub fn mmap(f: &mut Frame) -> Result<u64> {
     let (address, length, protection) = (f.arg(0), f.arg(1), f.arg(2) & 7);
     let (given, offset) = (f.arg(3), f.arg(5));
-    if length == 0 || offset % PAGE != 0 {
+    if length == 0 || !offset.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }
     let length = memory::pages_up(length)?;

@@ -341,11 +341,16 @@ fn do_poll(array: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
 }
 
 pub fn poll(f: &mut Frame) -> Result<u64> {
-    do_poll(
-        f.arg(0),
-        f.arg(1) & 0xffff_ffff,
-        deadline_ms(f.arg(2) as i32),
-    )
+    let area = area();
+    let deadline = match deadline_ms(f.arg(2) as i32) {
+        Some(at) if at != 0 => Some(area.deadline(f.rip, at)),
+        other => other,
+    };
+    let result = do_poll(f.arg(0), f.arg(1) & 0xffff_ffff, deadline);
+    if let (Err(RESTART_NO_HANDLER), Some(at)) = (result, deadline) {
+        area.again.set((f.rip, at));
+    }
+    result
 }
 
 pub fn ppoll(f: &mut Frame) -> Result<u64> {

@@ -39,7 +39,7 @@ pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
     exists(f.arg(0))?;
     let cores = system_page().cores.clamp(1, 64);
     let mask = if cores == 64 { !0 } else { (1u64 << cores) - 1 };
-    if f.arg(1) < 8 || f.arg(1) % 8 != 0 {
+    if f.arg(1) < 8 || !f.arg(1).is_multiple_of(8) {
         return Err(EINVAL);
     }
     user::write(f.arg(2), &mask)?;

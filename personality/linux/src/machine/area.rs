@@ -128,6 +128,8 @@ pub struct ThreadArea {
     pub robust_list: Cell<(u64, u64)>,
     /// Receive slot and portal of this thread's own channel for poll (0 = none yet).
     pub poll_channel: Cell<(u32, u32)>,
+    /// Return address and deadline of a wait that ended without a handler (a stop, an ignored signal): made again, it keeps its deadline.
+    pub again: Cell<(u64, u64)>,
     /// What a new process or thread does before it runs the program.
     pub birth: Cell<Birth>,
     /// The area of the vfork parent, which a child frees in its own copy after exec.
@@ -258,6 +260,7 @@ impl ThreadArea {
             clear_tid: Cell::new(0),
             robust_list: Cell::new((0, 0)),
             poll_channel: Cell::new((0, 0)),
+            again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),
             parent_area: Cell::new(0),
             holds_locks: Cell::new(false),
@@ -319,6 +322,14 @@ impl ThreadArea {
     pub fn set_tid(&self, tid: u32) {
         self.tid.store(tid, Ordering::Relaxed);
         self.peer.tid.store(tid, Ordering::Relaxed);
+    }
+
+    /// The deadline of the call that returns to `rip`: a new one, or the old one if this is the same call made again.
+    pub fn deadline(&self, rip: u64, new: u64) -> u64 {
+        match self.again.replace((0, 0)) {
+            (at, old) if at == rip && old != 0 => old,
+            _ => new,
+        }
     }
 
     pub fn tid(&self) -> u32 {

@@ -79,7 +79,7 @@ pub fn save_to_user(address: u64) -> bool {
 
 /// Load from the program's memory. False if it cannot be read or is no valid state.
 pub fn restore_from_user(address: u64) -> bool {
-    if address % 64 != 0 {
+    if !address.is_multiple_of(64) {
         return false;
     }
     let Ok(range) = user::range(address, size() as u64) else {

@@ -36,7 +36,7 @@ impl<T> Lock<T> {
             .is_err()
         {
             tries += 1;
-            if tries % 16 == 0 {
+            if tries.is_multiple_of(16) {
                 gate::yield_core();
             }
             core::hint::spin_loop();

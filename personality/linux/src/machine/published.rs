@@ -32,7 +32,7 @@ pub fn read() -> Prefixes {
             }
         }
         fence(Ordering::Acquire);
-        if before % 2 == 0 && version() == before {
+        if before.is_multiple_of(2) && version() == before {
             return prefixes;
         }
         super::gate::yield_core();

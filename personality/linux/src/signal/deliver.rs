@@ -227,6 +227,7 @@ pub fn force_segv(regs: &mut Frame) {
 /// Make the program run a handler next.
 fn handle(area: &ThreadArea, regs: &mut Frame, info: &Info, action: &Action) {
     restart(regs, Some(action.flags));
+    area.again.set((0, 0));
     let saved = area.signals.borrow_mut().saved_mask.take();
     let mask = saved.unwrap_or(area.mask());
     let alternate = area.signals.borrow().alternate;
