@@ -365,14 +365,14 @@ fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, filter: Option<&str>)
     failed
 }
 
+/// Digits in groups of three.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(c);
+    let (first, rest) = digits.split_at((digits.len() - 1) % 3 + 1);
+    let mut out = first.to_string();
+    for group in rest.as_bytes().chunks(3) {
+        out.push(',');
+        out.extend(group.iter().map(|&digit| char::from(digit)));
     }
     out
 }

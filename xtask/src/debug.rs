@@ -5,6 +5,7 @@ use crate::machine::{self, Boot};
 use crate::places;
 use anyhow::{bail, Context, Result};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Where QEMU listens for GDB.
@@ -35,7 +36,9 @@ pub fn debug(arguments: &cli::Debug) -> Result<u8> {
             &machine::option_path("file:", &boot.console_log()),
         ])
         .args(["-serial", "null", "-monitor", "none"])
-        .stdin(Stdio::null());
+        .stdin(Stdio::null())
+        // Ctrl-C is for GDB alone.
+        .process_group(0);
     let mut qemu = command
         .spawn()
         .with_context(|| format!("cannot start {}", machine::QEMU))?;

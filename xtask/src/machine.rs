@@ -105,8 +105,10 @@ pub struct Extra {
 
 /// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).
 pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Command {
-    let mut command = Command::new(QEMU);
+    // QEMU must not outlive this process, however that ends. (setpriv is part of util-linux, which every Debian has.)
+    let mut command = Command::new("setpriv");
     command
+        .args(["--pdeathsig", "TERM", "--", QEMU])
         .args([
             "-M",
             "q35",

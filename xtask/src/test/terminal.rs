@@ -349,8 +349,9 @@ pub fn run(report: &mut Report, system: System) -> Result<()> {
         if !report.wants(&name) {
             continue;
         }
+        let ready = ready(&mut console, system)?;
         let begun = Instant::now();
-        let verdict = ready(&mut console, system)?.and_then(|()| match &mut console {
+        let verdict = ready.and_then(|()| match &mut console {
             Some(console) => (step.does)(console),
             None => Err("no machine".to_string()),
         });
@@ -360,8 +361,9 @@ pub fn run(report: &mut Report, system: System) -> Result<()> {
         report.result(&name, begun.elapsed(), verdict);
     }
     if report.wants("terminal/poweroff") {
+        let ready = ready(&mut console, system)?;
         let begun = Instant::now();
-        let verdict = ready(&mut console, system)?.and_then(|()| match console {
+        let verdict = ready.and_then(|()| match console {
             Some(console) => poweroff(console),
             None => Err("no machine".to_string()),
         });
