@@ -22,6 +22,7 @@ project=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 [ "$(id -u)" = 0 ] || { echo "fresh machine: this needs root (it makes a root file system and enters it)" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "fresh machine: apt-get install debootstrap, then try again" >&2; exit 2; }
 [ -n "$folder" ] || folder=$(mktemp -d /var/tmp/cairn-fresh-XXXXXX)
+mkdir -p "$folder"
 root=$folder/root
 passed=0 failed=0
 
