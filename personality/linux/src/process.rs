@@ -3,10 +3,11 @@
 //! The head is read by the entry code. [`State`] is behind one lock that is never held while a server could wait. A fork copies all of it with the memory; a vfork child, which shares
 //! memory, gets a [`Process`] of its own ([`Process::separate`]).
 //!
-//! Lock order: `state`, `futexes`, heap.
+//! Lock order: `state`, `futexes`, spare areas, heap.
 
 use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
+use crate::machine::area;
 use crate::machine::heap::HEAP;
 use crate::machine::lock::{Guard, Lock};
 use crate::prefix::Prefixes;
@@ -141,6 +142,12 @@ impl State {
         }
     }
 
+    /// After a fork the table is as large as what was copied needs, perhaps no larger.
+    pub fn assume_capacity(&mut self) {
+        let least = self.files.used() + RESERVED_SLOTS;
+        self.capacity = self.capacity.min(least.next_multiple_of(FIRST_CAPACITY));
+    }
+
     /// Should the portal table grow before `more` portals arrive?
     pub fn wants_growth(&self, more: u32) -> bool {
         self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
@@ -213,11 +220,13 @@ impl Process {
     pub fn hold_everything(&self) {
         self.state.acquire();
         self.futexes.acquire();
+        area::hold_spare();
         HEAP.acquire();
     }
 
     pub fn release_everything(&self) {
         HEAP.release();
+        area::release_spare();
         self.futexes.release();
         self.state.release();
     }

@@ -1,6 +1,7 @@
 //! execve: check everything, pass the point of no return at `proc`, then map the new program.
 
 use super::attributes::check_execute;
+use super::ids::{credentials, remember};
 use super::io::read_at;
 use super::open::open_file;
 use super::random;
@@ -298,9 +299,9 @@ fn enter(
         process.uid.load(Ordering::Relaxed),
         process.gid.load(Ordering::Relaxed),
     );
-    if let Some((euid, egid)) = identity {
-        process.euid.store(euid, Ordering::Relaxed);
-        process.egid.store(egid, Ordering::Relaxed);
+    if identity.is_some() {
+        // `proc` grants only what the process could have taken by itself.
+        remember(&credentials()?);
     }
     let (euid, egid) = (
         process.euid.load(Ordering::Relaxed),

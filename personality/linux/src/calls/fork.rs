@@ -223,8 +223,11 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let result = request(wish, child, flags);
     if waits || result.is_err() {
         // The child has ended or has memory of its own by now.
-        if child.holds_locks.get() {
+        // It may have been killed anywhere: with no other thread here nobody else can hold a lock.
+        let alone = area::process().state().threads.len() <= 1;
+        if child.holds_locks.get() || alone {
             crate::machine::heap::HEAP.release();
+            area::release_spare();
         }
         area::drop_spawned(child);
         process.discard();
@@ -346,6 +349,7 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.threads.clear();
     state.threads.push(area.peer.clone());
     state.dead.clear();
+    state.assume_capacity();
     state.queue = Queue::default();
     drop(state);
     if !shared {

@@ -29,7 +29,7 @@ const WAKE_BITSET: u64 = 10;
 pub fn futex(f: &mut Frame) -> Result<u64> {
     let (address, operation, value) = (f.arg(0), f.arg(1), f.arg(2) as u32);
     let (timeout, second, third) = (f.arg(3), f.arg(4), f.arg(5) as u32);
-    if address % 4 != 0 {
+    if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
     user::range(address, 4)?;
@@ -178,7 +178,7 @@ pub fn wake(address: u64, count: u32, bits: u32) -> u32 {
 }
 
 fn requeue(from: u64, to: u64, wake: u32, move_most: u32, expected: Option<u32>) -> Result<u64> {
-    if to % 4 != 0 || to >= cairn_abi::layout::PERSONALITY {
+    if !to.is_multiple_of(4) || to >= cairn_abi::layout::PERSONALITY {
         return Err(EINVAL);
     }
     let process = process();
@@ -202,7 +202,7 @@ fn wake_with_operation(
     second_count: u32,
     encoded: u32,
 ) -> Result<u64> {
-    if second % 4 != 0 {
+    if !second.is_multiple_of(4) {
         return Err(EINVAL);
     }
     let mut old: u32 = user::read(second)?;

@@ -165,6 +165,15 @@ fn layout() -> Layout {
 /// Blocks of areas that are no longer used: vfork and threads come and go, mapping and unmapping their blocks each time would cost more than all the rest.
 static SPARE: Lock<[u64; 4]> = Lock::new([0; 4]);
 
+/// For fork and exec: see [`super::lock`].
+pub fn hold_spare() {
+    SPARE.acquire();
+}
+
+pub fn release_spare() {
+    SPARE.release();
+}
+
 fn take_spare() -> Option<u64> {
     let mut spare = SPARE.lock();
     let at = spare.iter().position(|b| *b != 0)?;
