@@ -9,6 +9,7 @@ pub const LSTAR: u32 = 0xc000_0082;
 pub const SFMASK: u32 = 0xc000_0084;
 pub const GS_BASE: u32 = 0xc000_0101;
 pub const KERNEL_GS_BASE: u32 = 0xc000_0102;
+pub const SYSENTER_CODE: u32 = 0x174;
 pub const APIC_BASE: u32 = 0x1b;
 pub const TSC_DEADLINE: u32 = 0x6e0;
 

@@ -230,6 +230,8 @@ pub fn init(stubs: u64, syscall: u64) {
             (KERNEL_CODE as u64) << 32 | (KERNEL_DATA as u64 | 3) << 48,
         );
         cpu::write_msr(cpu::LSTAR, syscall);
+        // The other fast entry is closed, whatever the firmware left there.
+        cpu::write_msr(cpu::SYSENTER_CODE, 0);
         // Everything but the reserved bits: interrupts, direction, trap, alignment check, nested task, resume … start cleared.
         cpu::write_msr(cpu::SFMASK, 0x0025_7fd5);
     }

@@ -416,7 +416,7 @@ fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
     const STRIDE: usize = 8;
     let mut at = from.max(span.first);
     while at <= span.last {
-        if at % STRIDE == 0 {
+        if at.is_multiple_of(STRIDE) {
             // Sparse tables are mostly empty: look at eight entries at once.
             // SAFETY: `at` is a multiple of eight and below 512.
             let row = unsafe { &*table.add(at).cast::<[u64; STRIDE]>() };
