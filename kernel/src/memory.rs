@@ -32,7 +32,7 @@ fn frame(word: u64) -> Result<Frame, Error> {
 
 /// Page-aligned range of user addresses.
 fn range(address: u64, pages: u64) -> Result<(), Error> {
-    if address % PAGE != 0
+    if !address.is_multiple_of(PAGE)
         || pages > PAGES
         || address >= USER_TOP
         || pages * PAGE > USER_TOP - address
