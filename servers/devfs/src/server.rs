@@ -194,7 +194,6 @@ impl<M: Machine> Server for Devfs<M> {
         let entry = self.entries.get(index).ok_or(Failure::Errno(ENOENT))?;
         Ok(Meta {
             mode: entry.mode,
-            gid: entry.gid,
             ino: match entry.rdev {
                 0 => 16 + index as u64,
                 rdev => device::inode(rdev),

@@ -121,7 +121,7 @@ fn the_directory_lists_devices_with_their_numbers() {
         (b"urandom", s::IFCHR | 0o666, 0x109),
         (b"tty", s::IFCHR | 0o666, 0x500),
         (b"console", s::IFCHR | 0o600, 0x501),
-        (b"ttyS0", s::IFCHR | 0o660, 0x440),
+        (b"ttyS0", s::IFCHR | 0o600, 0x440),
         (b"fd", s::IFLNK | 0o777, 0),
     ] {
         let words = [fs::STAT, fs::at::SYMLINK_NOFOLLOW];

@@ -28,19 +28,14 @@ pub struct Entry {
     pub name: String,
     pub kind: Kind,
     pub mode: u32,
-    pub gid: u32,
     pub rdev: u64,
 }
-
-/// Group of serial lines in Debian's /etc/group.
-const GROUP_DIALOUT: u32 = 20;
 
 fn device(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
     Entry {
         name: name.into(),
         kind,
         mode: s::IFCHR | mode,
-        gid: 0,
         rdev: makedev(major, minor),
     }
 }
@@ -54,7 +49,6 @@ fn plain(name: &str, kind: Kind) -> Entry {
         name: name.into(),
         kind,
         mode,
-        gid: 0,
         rdev: 0,
     }
 }
@@ -80,15 +74,8 @@ pub fn entries(lines: u32) -> Vec<Entry> {
     ]
     .into();
     for line in 0..lines {
-        let mut entry = device(
-            &format!("ttyS{line}"),
-            Kind::Serial(line),
-            0o660,
-            4,
-            64 + line,
-        );
-        entry.gid = GROUP_DIALOUT;
-        entries.push(entry);
+        let name = format!("ttyS{line}");
+        entries.push(device(&name, Kind::Serial(line), 0o600, 4, 64 + line));
     }
     entries
 }

@@ -128,6 +128,11 @@ impl System for Fake {
                 flags: flags::STACK as u32,
                 ..MapEntry::default()
             },
+            MapEntry {
+                start: cairn_abi::layout::PERSONALITY,
+                end: cairn_abi::layout::PERSONALITY + 0x1000,
+                ..MapEntry::default()
+            },
         ]
     }
 

@@ -18,7 +18,10 @@ fn name(status: &Status) -> String {
     String::from_utf8_lossy(&status.comm[..end]).into_owned()
 }
 
-fn state(status: &Status) -> char {
+fn state(status: &Status, who: Who) -> char {
+    if who.asks {
+        return 'R';
+    }
     char::from_u32(status.state)
         .filter(char::is_ascii_uppercase)
         .unwrap_or('S')
@@ -57,7 +60,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
         "{} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 ",
         who.tid,
         name(&it),
-        state(&it),
+        state(&it, who),
         it.ppid,
         it.pgid,
         it.sid,
@@ -107,7 +110,7 @@ pub fn schedstat<S: System>(system: &mut S, who: Who, out: &mut String) -> Optio
 
 pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
     let it = system.status(who.pid)?;
-    let state = match state(&it) {
+    let state = match state(&it, who) {
         'R' => "R (running)",
         'D' => "D (disk sleep)",
         'T' => "T (stopped)",
@@ -166,7 +169,9 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
 
 pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
     let domain = system.status(who.pid)?.domain;
-    for map in system.maps(domain) {
+    // Above the program lies what serves its system calls: on Linux, the kernel.
+    let maps = system.maps(domain).into_iter();
+    for map in maps.filter(|map| map.start < cairn_abi::layout::PERSONALITY) {
         let bit = |mask: u64, yes: char| {
             if map.prot as u64 & mask != 0 {
                 yes
@@ -187,8 +192,6 @@ pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
         );
         let name = if map.flags as u64 & flags::STACK != 0 {
             "[stack]"
-        } else if map.start >= cairn_abi::layout::PERSONALITY {
-            "[personality]"
         } else {
             ""
         };

@@ -86,16 +86,20 @@ impl<S: System> Procfs<S> {
             let who = Who {
                 pid: number,
                 tid: number,
+                asks: false,
             };
             return Node::Dir(Dir::Process, who);
         }
         Node::Dir(Dir::Task, Who { tid: number, ..who })
     }
 
-    fn contents(&mut self, node: Node) -> Answer<Vec<u8>> {
-        let Node::Row(index, who) = node else {
+    fn contents(&mut self, node: Node, sender: u32) -> Answer<Vec<u8>> {
+        let Node::Row(index, mut who) = node else {
             return Ok(Vec::new());
         };
+        if who.pid != 0 && matches!(self.rows[index].what, What::Text(_)) {
+            who.asks = self.system.pid_of(sender) == Some(who.pid);
+        }
         match self.rows[index].what {
             What::Fixed(text) => Ok(text.into()),
             What::Bytes(writer) => Ok(writer(&mut self.system, who)),
@@ -195,7 +199,11 @@ impl<S: System> Server for Procfs<S> {
         if who.pid == 0 {
             // `self`: whoever asks. A native component is no process.
             let pid = self.system.pid_of(cx.request.sender).unwrap_or(0);
-            who = Who { pid, tid: pid };
+            who = Who {
+                pid,
+                tid: pid,
+                asks: true,
+            };
         }
         let target = writer(&mut self.system, who).ok_or(MISSING)?;
         into.get_mut(..target.len())
@@ -302,12 +310,12 @@ impl<S: System> Server for Procfs<S> {
 
     fn open(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         node: Node,
         _: u64,
         state: &mut Vec<u8>,
     ) -> Answer<Opened<Node>> {
-        *state = self.contents(node)?;
+        *state = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;
         Ok(Opened {
             node,

@@ -63,7 +63,7 @@ fn stat_has_its_fifty_two_fields() {
     assert_eq!(fields.len(), 50);
     // Numbered as in proc(5), from 3 on.
     for (number, value) in [
-        (3, "S"),
+        (3, "R"),
         (4, "1"),
         (5, "10"),
         (6, "10"),
@@ -88,6 +88,7 @@ fn stat_has_its_fifty_two_fields() {
     let zombie = text(&mut bench, "20/stat");
     assert!(zombie.contains(") Z 10 "));
     let init = text(&mut bench, "1/stat");
+    assert!(init.contains(") S 0 "), "others are as they are: {init}");
     assert!(init.contains(" 0 -1 "), "no terminal: {init}");
 }
 
@@ -97,7 +98,7 @@ fn status_and_the_like_tell_the_same() {
     let status = text(&mut bench, "10/status");
     for line in [
         "Name:\ta) sh",
-        "State:\tS (sleeping)",
+        "State:\tR (running)",
         "Pid:\t10",
         "PPid:\t1",
         "Uid:\t1000\t1000\t1000\t1000",

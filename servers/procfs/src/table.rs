@@ -29,6 +29,8 @@ pub enum Dir {
 pub struct Who {
     pub pid: u32,
     pub tid: u32,
+    /// The process asks about itself: so it runs, whatever its threads wait for.
+    pub asks: bool,
 }
 
 /// Writes a text; `None` if the process is gone.

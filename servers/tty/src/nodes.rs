@@ -13,8 +13,6 @@ pub const AUX_MAJOR: u32 = 5;
 pub const SLAVE_MAJOR: u32 = 136;
 /// Group of terminals in Debian's /etc/group.
 pub const GROUP_TTY: u32 = 5;
-/// Group of serial lines there.
-pub const GROUP_DIALOUT: u32 = 20;
 
 /// How a terminal was opened. The name matters to stat, and to hang-ups: an open console survives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +60,7 @@ impl Node {
             Node::Terminal(_, Name::Current) => s::IFCHR | 0o666,
             Node::Terminal(_, Name::Console) => s::IFCHR | 0o600,
             Node::Terminal(_, Name::Own) if slave => s::IFCHR | 0o620,
-            Node::Terminal(_, Name::Own) => s::IFCHR | 0o660,
+            Node::Terminal(_, Name::Own) => s::IFCHR | 0o600,
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Tty<W: World> {
     pub(crate) terminals: Vec<Option<Terminal>>,
     pub(crate) lines: usize,
     size: Size,
+    /// Seconds since 1970 when the server started, for stat.
+    born: i64,
     buffer: Vec<u8>,
     /// Per terminal: the caller whose write is under way, so that writes do not mix.
     writers: Vec<Option<Token>>,
@@ -69,15 +71,13 @@ impl<W: World> Tty<W> {
     pub fn new(world: W, lines: usize, size: Size) -> Tty<W> {
         let terminals: Vec<_> = (0..lines)
             .map(|line| {
-                let mut terminal = Terminal::new(
+                Some(Terminal::new(
                     line,
                     nodes::serial_device(line),
                     Line::Serial(line),
                     Termios::default(),
                     size,
-                );
-                terminal.gid = nodes::GROUP_DIALOUT;
-                Some(terminal)
+                ))
             })
             .collect();
         Tty {
@@ -86,6 +86,7 @@ impl<W: World> Tty<W> {
             terminals,
             lines,
             size,
+            born: 0,
             buffer: vec![0; CHUNK],
             timers: Vec::new(),
             draining: Vec::new(),
@@ -511,6 +512,9 @@ impl<W: World> Server for Tty<W> {
         Ok(Stat {
             dev: device::ST_DEV,
             blksize: 1024,
+            atime: self.born,
+            mtime: self.born,
+            ctime: self.born,
             ..layout::plain_stat(&meta)
         })
     }
@@ -774,6 +778,7 @@ impl<W: World> Server for Tty<W> {
 impl<W: World> Tty<W> {
     /// At start-up: attach to every line's driver and set it up.
     pub fn start(&mut self, cx: &mut Context) {
+        self.born = (cx.now() / 1_000_000_000) as i64;
         for line in 0..self.lines {
             if self.world.attach(line) {
                 self.line_pulse(cx, line, uart::INPUT);

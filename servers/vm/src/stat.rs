@@ -5,7 +5,7 @@ use crate::pages::mask;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::space::{Errno, Vm};
-use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::MapEntry;
@@ -20,10 +20,16 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn space_stat(&self, index: usize) -> Result<Answer, Errno> {
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let shared = space.pages.shared(&self.frames);
+        // The personality's reserve is no memory that a program asked for.
+        let personality: u64 = space
+            .regions
+            .overlapping(PERSONALITY / PAGE, u64::MAX)
+            .map(|region| region.end - region.start)
+            .sum();
         Ok(Answer::new(&[
             0,
             space.pages.resident(),
-            space.mapped,
+            space.mapped.saturating_sub(personality),
             shared,
         ]))
     }

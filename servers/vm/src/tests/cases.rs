@@ -520,6 +520,12 @@ fn residency_and_statistics_are_told() {
     assert_eq!(there, [0, 63, 64, 99]);
     let stat = w.call_badge(b, 0, &[vm::SPACE_STAT, 0, 0]).words;
     assert_eq!(stat[..4], [0, 4, 100, 3]);
+    // What the personality reserves for itself is not the program's.
+    let rights = vm::prot::READ | vm::prot::WRITE;
+    let words = [vm::MAP, 0, 50 * PAGE, rights, vm::flags::PERSONALITY];
+    assert!(w.call(b, &words) >= cairn_abi::layout::PERSONALITY as i64);
+    let stat = w.call_badge(b, 0, &[vm::SPACE_STAT, 0, 0]).words;
+    assert_eq!(stat[2], 100);
     let stat = w.call_badge(b, 0, &[vm::MEMORY_STAT]).words;
     assert_eq!(stat[1], 1024 + u64::from(ARCHIVE_FRAMES));
     assert_eq!(stat[2], w.vm.frames.free() as u64);
