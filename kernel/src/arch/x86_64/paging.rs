@@ -952,7 +952,8 @@ mod tests {
         }
         assert_eq!(query(target, start + PAGE), None);
         // Again: everything is replaced by itself, only the target's translations are stale.
-        (shared.clear(), flushed.clear());
+        shared.clear();
+        flushed.clear();
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert!(shared.iter().all(|&(new, old)| Some(new) == old));
         assert!(flushed.iter().all(|&(root, _)| root == target));

@@ -66,7 +66,7 @@ fn backtrace(rip: Option<u64>, mut frame: u64) {
         let _ = write!(Console, " {rip:#x}");
     }
     for _ in 0..DEPTH {
-        if frame % 8 != 0 || !on_stack(frame) {
+        if !frame.is_multiple_of(8) || !on_stack(frame) {
             break;
         }
         // SAFETY: the two words at a frame pointer within a nucleus stack.

@@ -129,7 +129,9 @@ impl<'a> Builder<'a> {
         let mut frame = range.first;
         while frame < range.end {
             let fits = |size: u32| {
-                frame % size == 0 && range.end - frame >= size && clear_of_image(frame, size)
+                frame.is_multiple_of(size)
+                    && range.end - frame >= size
+                    && clear_of_image(frame, size)
             };
             let (level, size) = if features.gigabyte_pages && fits(FRAMES_1G) {
                 (2, FRAMES_1G)

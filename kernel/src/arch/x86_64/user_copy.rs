@@ -349,15 +349,15 @@ mod tests {
         destination: (Root, u64),
         len: usize,
     ) -> Result<(), (usize, CopyFault)> {
-        super::copy(source, destination, len, &mut Recents::NONE)
+        super::copy(source, destination, len, &mut { Recents::NONE })
     }
 
     fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
-        super::read(root, address, into, &mut Recents::NONE)
+        super::read(root, address, into, &mut { Recents::NONE })
     }
 
     fn write(root: Root, address: u64, from: &[u8]) -> Result<(), CopyFault> {
-        super::write(root, address, from, &mut Recents::NONE)
+        super::write(root, address, from, &mut { Recents::NONE })
     }
 
     fn space(root: u32, first_table: u32, pages: &[(u64, u32, u64)]) -> Root {
@@ -410,12 +410,10 @@ mod tests {
             read(b, 0x5000 + to, &mut seen).unwrap();
             assert_eq!(seen, &bytes[from as usize..from as usize + len]);
         }
-        assert!(query(b, 0x5000, &mut Recent::NONE.clone()).unwrap().dirty);
+        assert!(query(b, 0x5000, &mut { Recent::NONE }).unwrap().dirty);
         assert!(
-            !query(a, 0x1000, &mut Recent::NONE.clone()).unwrap().dirty
-                && query(a, 0x1000, &mut Recent::NONE.clone())
-                    .unwrap()
-                    .accessed
+            !query(a, 0x1000, &mut { Recent::NONE }).unwrap().dirty
+                && query(a, 0x1000, &mut { Recent::NONE }).unwrap().accessed
         );
     }
 
