@@ -213,6 +213,10 @@ impl<N: Nucleus> Vm<N> {
 
     /// A page of an object that is not resident in the space.
     fn resolve_object(&mut self, index: usize, page: u64, write: bool) -> Result<(), Fault> {
+        let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
+        if !self.may_record(space) {
+            return Err(Fault::Exhausted);
+        }
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
         let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let object = self

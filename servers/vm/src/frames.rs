@@ -23,6 +23,8 @@ pub struct Frames {
     fresh: Vec<(Frame, Frame)>,
     free: usize,
     total: usize,
+    /// What programs cause beside their pages (page tables, `vm`'s records of them) leaves this many free.
+    floor: usize,
     /// Blocks of [`BLOCK`] frames in a row, kept for the next space's page tables. Counted as free.
     blocks: Vec<Frame>,
 }
@@ -48,6 +50,7 @@ impl Frames {
             fresh,
             free: count,
             total: count,
+            floor: 0,
             blocks: Vec::new(),
         }
     }
@@ -55,6 +58,14 @@ impl Frames {
     /// Frames that can be allocated.
     pub fn free(&self) -> usize {
         self.free
+    }
+
+    pub fn set_floor(&mut self, floor: usize) {
+        self.floor = floor;
+    }
+
+    pub fn floor(&self) -> usize {
+        self.floor
     }
 
     /// Frames managed since the start (without adopted ones).

@@ -127,7 +127,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
-        if space.regions.len() >= MAX_REGIONS {
+        if space.regions.len() >= MAX_REGIONS || !self.may_record(space) {
             return Err(ENOMEM);
         }
         let exact = flag & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
@@ -289,7 +289,10 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
-        if space.regions.len() + 2 > MAX_REGIONS || !self.room_for_regions(index) {
+        if space.regions.len() + 2 > MAX_REGIONS
+            || !self.may_record(space)
+            || !self.room_for_regions(index)
+        {
             return Err(ENOMEM);
         }
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
@@ -355,7 +358,7 @@ impl<N: Nucleus> Vm<N> {
         if region.end < old_end {
             return Err(EFAULT);
         }
-        if new > old && !space.within_limit(new - old) {
+        if new > old && !space.within_limit(new - old) || !self.may_record(space) {
             return Err(ENOMEM);
         }
         if fixed {

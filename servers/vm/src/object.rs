@@ -31,7 +31,8 @@ impl<N: Nucleus> Vm<N> {
             return Err(EINVAL);
         }
         let room = count as usize * 8;
-        if !self.heap_room(room) {
+        let recorded = self.spaces.get(index).is_some_and(|s| self.may_record(s));
+        if !recorded || !self.heap_room(room) {
             return Err(ENOMEM);
         }
         let mut pages = Pages::default();

@@ -196,7 +196,8 @@ pub(crate) fn give_table<N: Nucleus>(
     space: &mut Space,
     table_frames: &mut u64,
 ) -> Result<(), Trouble> {
-    let frame = frames.alloc(0).ok_or(Trouble::NoFrame)?;
+    let keep = if space.linux() { frames.floor() } else { 0 };
+    let frame = frames.alloc(keep).ok_or(Trouble::NoFrame)?;
     if nucleus.give_tables(space.slot, frame, 1).is_err() {
         frames.release(frame);
         return Err(Trouble::Refused);
@@ -216,6 +217,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let system_page = nucleus.system_page();
         let reserve = (frames.total() / 50).max(512).min(frames.total() / 8);
+        frames.set_floor(reserve / 2);
         let mut vm = Vm {
             nucleus,
             frames,
@@ -303,6 +305,11 @@ impl<N: Nucleus> Vm<N> {
     #[inline]
     pub(crate) fn domain(&self, id: Id) -> Option<Domain> {
         (*self.domains.get((id & 0xf_ffff) as usize)?).filter(|d| d.id == id)
+    }
+
+    /// Whether what a program asks for may still make `vm`'s records of it longer.
+    pub(crate) fn may_record(&self, space: &Space) -> bool {
+        !space.linux() || self.frames.free() > self.frames.floor()
     }
 
     /// How many frames must stay free when this space gets one.

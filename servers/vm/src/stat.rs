@@ -4,7 +4,7 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::pages::mask;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
-use crate::space::{Errno, Vm};
+use crate::space::{Errno, Space, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
@@ -161,11 +161,16 @@ impl<N: Nucleus> Vm<N> {
             .spaces
             .iter()
             .filter(|(_, s)| s.linux())
-            .max_by_key(|(_, s)| s.pages.resident())?;
+            .max_by_key(|(_, s)| weight(s))?;
         self.domains
             .iter()
             .flatten()
             .find(|d| d.space == index)
             .map(|d| d.id)
     }
+}
+
+/// Frames that a space costs, about: its pages, a page table for each place where some are, and the list of its regions.
+fn weight(space: &Space) -> u64 {
+    space.pages.resident() + space.pages.chunks() as u64 + space.regions.len() as u64 / 128
 }

@@ -632,6 +632,42 @@ fn exhausted_memory_waits_for_a_victim() {
 }
 
 #[test]
+fn page_tables_of_a_program_leave_something_for_others() {
+    let mut w = World::new(1200);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let hostile = w.create();
+    let quiet = w.create();
+    w.map(server, P, 1);
+    let badge = w.object(server, &[P], false).unwrap();
+    // One page of an object in every 2 MiB: no frame for data, but one for each page table.
+    let mut places = 0;
+    let end = loop {
+        let at = (P + 512 * places) * PAGE;
+        let words = [vm::OBJECT_MAP, at, PAGE, 1, flags::FIXED | flags::SHARED, 0];
+        let mapped = w.call_badge(hostile, badge, &words).words[0] as i64;
+        if mapped < 0 {
+            break mapped;
+        }
+        if w.read(hostile, P + 512 * places).is_err() {
+            break 0;
+        }
+        places += 1;
+    };
+    assert!(end == 0 || end == -ENOMEM);
+    assert!(places > 900);
+    assert!(w.vm.frames.free() >= w.vm.frames.floor());
+    // Whom it would hit is who did it.
+    assert_eq!(w.vm.largest(), Some(hostile));
+    let native = w.call(server, &[vm::MAP, 0, PAGE, RW, 0]);
+    assert!(native > 0);
+    w.write(server, native as u64 / PAGE, 1).unwrap();
+    assert_eq!(w.call(quiet, &[vm::MAP, 0, PAGE, RW, 0]), -ENOMEM);
+    w.destroy(hostile);
+    assert!(w.call(quiet, &[vm::MAP, 0, PAGE, RW, 0]) > 0);
+    w.audit();
+}
+
+#[test]
 fn without_a_watcher_exhaustion_is_refused() {
     let mut w = World::new(300);
     let a = w.create();
