@@ -125,6 +125,7 @@ fn measure(system: System, add: Vec<Pair>, filter: Option<&str>) -> Result<Figur
         accel: Accel::Tcg,
         append: None,
         add,
+        with: None,
         verbose: false,
     };
     let name = match system {

@@ -98,7 +98,7 @@ pub fn system() -> Result<System> {
 
 /// All packages with programs for the bare target.
 pub fn bare_packages() -> Vec<&'static str> {
-    let more = ["cairn-linux", "cairn-native-tests"];
+    let more = ["cairn-linux", "cairn-native-tests", "cairn-hello"];
     NATIVE
         .iter()
         .map(|(package, _)| *package)
@@ -106,21 +106,58 @@ pub fn bare_packages() -> Vec<&'static str> {
         .collect()
 }
 
-/// The components of the test folder, by name.
-pub fn native_tests() -> Result<Vec<(String, PathBuf)>> {
-    let folder = native("building the native tests", &["cairn-native-tests"])?;
-    let manifest = fs::read_to_string(places::root().join("tests/native/Cargo.toml"))?;
-    let parsed: toml::Table = manifest.parse().context("tests/native/Cargo.toml")?;
-    let binaries = parsed
-        .get("bin")
-        .and_then(|b| b.as_array())
-        .cloned()
-        .unwrap_or_default();
-    binaries
+/// The programs of further components, which some package of the workspace has as a binary of that name.
+pub fn further(names: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let packages = packages_of(names)?;
+    let folder = native(
+        "building further components",
+        &packages.iter().map(String::as_str).collect::<Vec<_>>(),
+    )?;
+    names
         .iter()
-        .filter_map(|b| b.get("name")?.as_str())
-        .map(|name| Ok((name.to_string(), publish(&folder.join(name), name)?)))
+        .map(|name| Ok((name.clone(), publish(&folder.join(name), name)?)))
         .collect()
+}
+
+/// Which packages have binaries of these names.
+fn packages_of(names: &[String]) -> Result<Vec<String>> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Package {
+        name: String,
+        targets: Vec<Target>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Target {
+        name: String,
+        kind: Vec<String>,
+    }
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = progress::run("looking through the workspace", &mut command)?;
+    let metadata: Metadata = serde_json::from_slice(&output).context("cargo metadata")?;
+    let mut packages = Vec::new();
+    for name in names {
+        let has = |package: &&Package| {
+            package
+                .targets
+                .iter()
+                .any(|t| t.name == *name && t.kind.iter().any(|k| k == "bin"))
+        };
+        let Some(package) = metadata.packages.iter().find(has) else {
+            anyhow::bail!("no package of the workspace has a program called {name}");
+        };
+        if !packages.contains(&package.name) {
+            packages.push(package.name.clone());
+        }
+    }
+    Ok(packages)
 }
 
 /// Cargo with the toolchain that `./cairn` chose.

@@ -104,6 +104,9 @@ pub struct Machine {
     /// Put a file or folder of the host into the guest (repeatable)
     #[arg(long = "add", value_name = "HOSTPATH:GUESTPATH", value_parser = pair)]
     pub add: Vec<Pair>,
+    /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
+    #[arg(long, value_name = "FILE")]
+    pub with: Option<PathBuf>,
     /// Show the nucleus's log (Linux: the kernel's) on standard error
     #[arg(short, long)]
     pub verbose: bool,

@@ -1,7 +1,7 @@
 //! What is in the guest: the root file system that both systems share, and Cairn's components.
 
 use crate::archive::Archive;
-use crate::build::System;
+use crate::build::{self, System};
 use crate::cli::Pair;
 use crate::{packages, places};
 use anyhow::{Context, Result};
@@ -61,22 +61,35 @@ pub fn root(guest_init: &Path, add: &[Pair]) -> Result<Archive> {
     Ok(archive)
 }
 
-/// The whole boot archive of Cairn. `extra` is appended to the manifest (tests add their components so).
-pub fn cairn(system: &System, add: &[Pair], extra: Option<&str>) -> Result<Archive> {
+/// The whole boot archive of Cairn, of the standard components and those that `with`, a file with further lines for the manifest, names.
+pub fn cairn(system: &System, add: &[Pair], with: Option<&Path>) -> Result<Archive> {
     let mut archive = root(&system.guest_init, add)?;
-    for (name, file) in &system.components {
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let mut manifest = read(&places::root().join("system/system.toml"))?;
+    if let Some(with) = with {
+        manifest.push('\n');
+        manifest.push_str(&read(with)?);
+    }
+    let parsed = match cairn_manifest::parse(&manifest) {
+        Ok(parsed) => parsed,
+        Err(invalid) => anyhow::bail!("the manifest is wrong: {}", invalid.0),
+    };
+    let mut further: Vec<String> = Vec::new();
+    for component in &parsed.components {
+        let Some(name) = component.binary.strip_prefix("/cairn/") else {
+            continue;
+        };
+        let known = system.components.iter().any(|(known, _)| known == name)
+            || further.iter().any(|f| f == name);
+        if !known {
+            further.push(name.to_string());
+        }
+    }
+    for (name, file) in system.components.iter().chain(&build::further(&further)?) {
         let data = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         archive.file(&format!("cairn/{name}"), 0o755, data);
-    }
-    let path = places::root().join("system/system.toml");
-    let mut manifest =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    if let Some(extra) = extra {
-        manifest.push('\n');
-        manifest.push_str(extra);
-    }
-    if let Err(invalid) = cairn_manifest::parse(&manifest) {
-        anyhow::bail!("system/system.toml: {}", invalid.0);
     }
     archive.file("cairn/system.toml", 0o644, manifest.into_bytes());
     Ok(archive)

@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::{image, packages, places};
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,21 +34,14 @@ pub struct Boot {
 impl Boot {
     /// Build what `machine` asks for and write its archive into a new folder.
     pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
-        Boot::prepare_with(kind, machine, None)
-    }
-
-    /// The same with further lines for Cairn's manifest and the components that they name.
-    pub fn prepare_with(kind: &str, machine: &Machine, extra: Option<Extra>) -> Result<Boot> {
         let (kernel, archive) = match machine.system {
             System::Cairn => {
-                let mut system = build::system()?;
-                let mut lines = None;
-                if let Some(extra) = extra {
-                    system.components.extend(extra.components);
-                    lines = Some(extra.manifest);
-                }
-                let archive = image::cairn(&system, &machine.add, lines.as_deref())?;
+                let system = build::system()?;
+                let archive = image::cairn(&system, &machine.add, machine.with.as_deref())?;
                 (system.nucleus, archive)
+            }
+            System::Linux if machine.with.is_some() => {
+                bail!("--with changes Cairn's manifest; Linux has none")
             }
             System::Linux => {
                 let archive = image::root(&build::guest_init()?, &machine.add)?;
@@ -95,12 +88,6 @@ impl Drop for Boot {
         // Several MiB that can be made again in no time; the logs stay.
         let _ = fs::remove_file(&self.archive);
     }
-}
-
-/// Components for one boot that the standard system does not have.
-pub struct Extra {
-    pub components: Vec<(String, PathBuf)>,
-    pub manifest: String,
 }
 
 /// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).

@@ -40,6 +40,7 @@ pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
         accel: Accel::Tcg,
         append: None,
         add,
+        with: None,
         verbose: false,
     }
 }

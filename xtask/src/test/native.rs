@@ -1,14 +1,13 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
-//! in the log, and no other component dies.
+//! in the log, the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies.
 
 use super::programs::files;
 use super::{batch, Report, Verdict};
-use crate::build;
 use crate::cli::System;
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
-use crate::machine::{Boot, Extra};
+use crate::machine::Boot;
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::fs;
@@ -44,23 +43,23 @@ pub fn run(report: &mut Report) -> Result<()> {
 /// The outer error is the host's.
 fn one(file: &Path, name: &str) -> Result<Verdict> {
     let manifest = fs::read_to_string(file)?;
-    let expected: Vec<String> = manifest
-        .lines()
-        .filter_map(|l| l.strip_prefix("# expect-log: "))
-        .map(|text| text.trim().to_string())
-        .collect();
-    let machine = batch::machine(System::Cairn, "256M", Vec::new());
-    let extra = Extra {
-        components: build::native_tests()?,
-        manifest,
-    };
-    let boot = Boot::prepare_with("native", &machine, Some(extra))?;
+    let expected = lines(&manifest, "# expect-log: ");
+    let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
+    machine.with = Some(file.to_path_buf());
+    let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
     let mut guest = match Guest::start(boot, &machine, false)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     let mut verdict = bystander(&mut guest);
+    for command in lines(&manifest, "# run: ") {
+        let prints: String = lines(&manifest, "# prints: ")
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
+        verdict = verdict.and_then(|()| shell(&mut guest, &command, &prints));
+    }
     let deadline = Instant::now() + LOG_LIMIT;
     while verdict.is_ok() {
         let text = read(&log);
@@ -85,8 +84,13 @@ fn one(file: &Path, name: &str) -> Result<Verdict> {
 }
 
 fn bystander(guest: &mut Guest) -> Verdict {
+    shell(guest, BYSTANDER, BYSTANDER_SAYS)
+}
+
+/// A shell command must end with status 0 and print exactly this.
+fn shell(guest: &mut Guest, command: &str, prints: &str) -> Verdict {
     let spec = Spec {
-        argv: ["sh", "-c", BYSTANDER]
+        argv: ["sh", "-c", command]
             .iter()
             .map(|a| a.as_bytes().to_vec())
             .collect(),
@@ -102,13 +106,21 @@ fn bystander(guest: &mut Guest) -> Verdict {
             }
         })
         .map_err(|failure| failure.to_string())?;
-    if outcome != Outcome::Ended(Ended::Exited(0)) || out != BYSTANDER_SAYS.as_bytes() {
+    if outcome != Outcome::Ended(Ended::Exited(0)) || out != prints.as_bytes() {
         return Err(format!(
-            "the bystander went wrong: {outcome:?}, {:?}",
+            "{command}: {outcome:?}, it printed {:?}",
             String::from_utf8_lossy(&out)
         ));
     }
     Ok(())
+}
+
+/// What follows `mark` at the beginning of lines.
+fn lines(text: &str, mark: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix(mark))
+        .map(|rest| rest.trim().to_string())
+        .collect()
 }
 
 /// A backtrace in the log is somebody's death.
