@@ -67,7 +67,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
             first: binary.display().to_string(),
             second: PROGRAM.to_string(),
         }];
-        let figures = measure(system, add, arguments.filter.as_deref())?;
+        let figures = measure(system, add, &arguments.operations)?;
         match system {
             System::Cairn => cairn = figures,
             System::Linux => linux = figures,
@@ -96,7 +96,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         }
     }
     if arguments.check {
-        failed |= check(&cairn, &budgets, arguments.filter.as_deref());
+        failed |= check(&cairn, &budgets, &arguments.operations);
     }
     Ok(u8::from(failed))
 }
@@ -116,7 +116,7 @@ fn budgets() -> Result<BTreeMap<String, u64>> {
 }
 
 /// Run the program on one system.
-fn measure(system: System, add: Vec<Pair>, filter: Option<&str>) -> Result<Figures> {
+fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figures> {
     let machine = Machine {
         smp: 1,
         mem: format!("{MEMORY_MIB}M"),
@@ -141,7 +141,7 @@ fn measure(system: System, add: Vec<Pair>, filter: Option<&str>) -> Result<Figur
             return Ok(figures);
         }
     };
-    let wanted = |name: &str| filter.is_none_or(|filter| name.starts_with(filter));
+    let wanted = |name: &str| is_wanted(name, operations);
     if wanted("boot") {
         figures.add("boot", one(guest.boot_ticks));
     }
@@ -152,7 +152,7 @@ fn measure(system: System, add: Vec<Pair>, filter: Option<&str>) -> Result<Figur
         }
     }
     let mut argv = vec![PROGRAM.as_bytes().to_vec()];
-    argv.extend(filter.map(|f| f.as_bytes().to_vec()));
+    argv.extend(operations.iter().map(|o| o.as_bytes().to_vec()));
     let mut step = progress::Step::begin(&format!("measuring {name} (some minutes)"));
     let mut partial = Vec::new();
     let outcome = guest.run(
@@ -340,11 +340,16 @@ fn as_json(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) ->
     Ok(serde_json::to_string_pretty(&all)?)
 }
 
+/// No names mean all.
+fn is_wanted(name: &str, operations: &[String]) -> bool {
+    operations.is_empty() || operations.iter().any(|o| name.starts_with(o.as_str()))
+}
+
 /// Say which budgets are exceeded or not measured; true if any is.
-fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, filter: Option<&str>) -> bool {
+fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, operations: &[String]) -> bool {
     let mut failed = false;
     for (name, budget) in budgets {
-        if filter.is_some_and(|filter| !name.starts_with(filter)) {
+        if !is_wanted(name, operations) {
             continue;
         }
         match cairn.median(name) {
@@ -408,10 +413,10 @@ mod tests {
         let mut figures = Figures::default();
         figures.add("a", one(10));
         let budget = |name: &str, value| BTreeMap::from([(name.to_string(), value)]);
-        assert!(!check(&figures, &budget("a", 10), None));
-        assert!(check(&figures, &budget("a", 9), None));
-        assert!(check(&figures, &budget("b", 9), None));
-        assert!(!check(&figures, &budget("b", 9), Some("a")));
+        assert!(!check(&figures, &budget("a", 10), &[]));
+        assert!(check(&figures, &budget("a", 9), &[]));
+        assert!(check(&figures, &budget("b", 9), &[]));
+        assert!(!check(&figures, &budget("b", 9), &["a".to_string()]));
     }
 
     #[test]

@@ -174,8 +174,9 @@ pub struct Build {
 
 #[derive(Args)]
 pub struct Bench {
-    /// Only operations whose name contains this
-    pub filter: Option<String>,
+    /// Only operations whose names begin with one of these
+    #[arg(value_name = "OPERATION")]
+    pub operations: Vec<String>,
     /// Fail if an operation needs more than benches/budgets.toml allows
     #[arg(long)]
     pub check: bool,
