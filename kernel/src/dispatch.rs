@@ -8,7 +8,7 @@
 use crate::arch::Arch;
 use crate::pool::{DomainRef, ThreadRef};
 use crate::queue::PriorityQueue;
-use crate::thread::State;
+use crate::thread::{State, QUANTUM};
 use crate::{Kernel, Resume};
 
 /// Longest chain of servers that a change of priority follows, and that the search for cycles looks at.
@@ -28,6 +28,8 @@ pub struct Dispatch {
     pub since: u64,
     /// End of the current quantum in ns; 0 while nobody competes.
     pub slice_end: u64,
+    /// A timer that comes before this may end a quantum: two quanta after the last one began.
+    pub horizon: u64,
     /// When the timer will come, `u64::MAX` if not.
     pub armed: u64,
     /// When nothing was left to run, 0 if something runs.
@@ -45,6 +47,7 @@ impl Dispatch {
             preempt: true,
             since: 0,
             slice_end: 0,
+            horizon: 0,
             armed: u64::MAX,
             idle_since: 0,
         }
@@ -72,14 +75,29 @@ impl<A: Arch> Kernel<A> {
         self.dispatch
             .ready
             .push_back(&mut self.threads, t, effective);
-        let preempt = match self.dispatch.current {
-            None => true,
+        match self.dispatch.current {
+            None => self.dispatch.preempt = true,
             Some(current) => {
                 let running = self.threads[current].effective;
-                running < effective || (running == effective && self.dispatch.slice_end == 0)
+                if running < effective {
+                    self.dispatch.preempt = true;
+                } else if running == effective {
+                    self.contend();
+                }
             }
-        };
-        self.dispatch.preempt |= preempt;
+        }
+    }
+
+    /// The current thread has a competitor of its priority: its quantum begins, if it has not begun. A timer that comes soon in any case will do as its end.
+    #[inline]
+    pub(crate) fn contend(&mut self) {
+        if self.dispatch.slice_end == 0 {
+            if self.dispatch.armed <= self.dispatch.horizon {
+                self.dispatch.slice_end = self.dispatch.armed;
+            } else {
+                self.dispatch.preempt = true;
+            }
+        }
     }
 
     /// A stopped thread that would be ready goes to its domain's list.
@@ -97,8 +115,12 @@ impl<A: Arch> Kernel<A> {
             && !thread.poked
             && !self.is_stopped(t)
         {
+            let equal = thread.effective as i16 == self.dispatch.ready.top();
             self.threads[t].state = State::Running;
             self.dispatch.current = Some(t);
+            if equal {
+                self.contend();
+            }
         } else {
             self.dispatch.current = None;
             self.dispatch.preempt = true;
@@ -186,8 +208,14 @@ impl<A: Arch> Kernel<A> {
                 && thread.round_robin
                 && self.dispatch.ready.occupied(thread.effective)
             {
-                self.dispatch.slice_end = self.arch.now() + thread.quantum;
-                self.program_timer();
+                if self.dispatch.armed <= self.dispatch.horizon {
+                    self.dispatch.slice_end = self.dispatch.armed;
+                } else {
+                    let now = self.arch.now();
+                    self.dispatch.slice_end = now.saturating_add(thread.quantum);
+                    self.dispatch.horizon = now.saturating_add(2 * QUANTUM);
+                    self.program_timer();
+                }
             }
         }
     }

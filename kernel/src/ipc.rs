@@ -262,6 +262,9 @@ impl<A: Arch> Kernel<A> {
 
     /// RECEIVE.
     pub(crate) fn receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        if self.receive_short(t, c) {
+            return Err(Stop::Left);
+        }
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
@@ -324,6 +327,9 @@ impl<A: Arch> Kernel<A> {
 
     /// REPLY.
     pub(crate) fn reply(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        if self.reply_late_short(t, c)? {
+            return Ok(());
+        }
         let caller = self.answer_caller(t, c)?;
         self.refresh(t);
         if let Some(caller) = caller {
@@ -360,7 +366,7 @@ impl<A: Arch> Kernel<A> {
         Err(Stop::Left)
     }
 
-    /// The reply in `t`'s registers goes to the caller behind its token. Returns the caller, out of its queue and not yet ready (none: it was a fault, and all is done).
+    /// The reply in `t`'s registers goes to the caller behind its token. Returns the caller, out of its queue and not yet ready (none: it was a refused fault, and all is done).
     #[inline]
     fn answer_caller(&mut self, t: ThreadRef, c: ChannelRef) -> Result<Option<ThreadRef>, Stop> {
         if self.channels[c].dying {
@@ -370,8 +376,7 @@ impl<A: Arch> Kernel<A> {
         let rax = registers.rax;
         let caller = self.caller(registers.rbp, c)?;
         if self.threads[caller].sending != Sending::Message {
-            self.answer_fault(t, caller);
-            return Ok(None);
+            return Ok(self.answer_fault(t, caller));
         }
         let mut n = 0;
         let mut slots = [0; MAX_PORTALS];
@@ -426,17 +431,17 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// The reply to a fault: w0 says whether the access shall be tried again.
-    fn answer_fault(&mut self, t: ThreadRef, faulted: ThreadRef) {
+    /// The reply to a fault: w0 says whether the access shall be tried again. Returns the thread if it may go on as it is.
+    fn answer_fault(&mut self, t: ThreadRef, faulted: ThreadRef) -> Option<ThreadRef> {
         let w = self.threads[t].registers.words();
         if let Some(c) = self.threads[faulted].channel {
             self.let_go(faulted, c);
         }
         if w[0] == fault::RESOLVED {
-            self.wake(faulted);
-        } else {
-            self.fault_refused(faulted, w[1]);
+            return Some(faulted);
         }
+        self.fault_refused(faulted, w[1]);
+        None
     }
 
     /// May these portals be passed? `n` last words of `from`'s message are slots of its table.

@@ -1,5 +1,5 @@
-//! The short way of messages: a call to a channel where a receiver waits, and a reply (to a call or a fault) with nothing else to receive. Both are what
-//! the general way in [`crate::ipc`] does, for the cases in which nothing rare comes in; when anything does they change nothing and say no.
+//! The short way of messages: a call to a channel where a receiver waits, a reply (to a call or a fault) with nothing else to receive, a late reply, a receive
+//! of nothing. All are what the general way in [`crate::ipc`] does, for the cases in which nothing rare comes in; when anything does they change nothing and say no.
 //! The tests compare them with the general way.
 
 use crate::arch::Arch;
@@ -128,6 +128,84 @@ impl<A: Arch> Kernel<A> {
         channel.held.remove(&mut self.threads, caller);
         channel.receivers.push_front(&mut self.threads, t);
         self.dispatch.current = Some(caller);
+        self.compete(caller);
         Ok(true)
+    }
+
+    /// `t` became current: is another of its priority ready?
+    #[inline]
+    fn compete(&mut self, t: ThreadRef) {
+        if self.threads[t].effective as i16 == self.dispatch.ready.top() {
+            self.contend();
+        }
+    }
+
+    /// `t` answers a caller that it put off, and goes on. `Ok(false)`: take the general way.
+    #[inline(always)]
+    pub(crate) fn reply_late_short(&mut self, t: ThreadRef, c: ChannelRef) -> Result<bool, Stop> {
+        let registers = &self.threads[t].registers;
+        let rax = registers.rax;
+        let Ok(caller) = self.caller(registers.rbp, c) else {
+            return Ok(false);
+        };
+        if rax & flag::PORTALS_MASK != 0
+            || self.threads[caller].sending != Sending::Message
+            || self.threads[caller].server.is_some()
+            || self.channels[c].dying
+            || !self.short_way
+        {
+            return Ok(false);
+        }
+        if rax & flag::PARTS != 0 {
+            self.reply_data(t, caller)?;
+        }
+        let (from, to) = self.threads.pair(t, caller);
+        if to.deadline != 0 || to.pulse.is_queued() {
+            return Ok(false);
+        }
+        copy_words(&from.registers, &mut to.registers);
+        to.registers.rax = 0;
+        to.channel = None;
+        self.channels[c].held.remove(&mut self.threads, caller);
+        self.wake(caller);
+        Ok(true)
+    }
+
+    /// `t` receives where nothing is to be had. False: take the general way.
+    #[inline(always)]
+    pub(crate) fn receive_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
+        let channel = &self.channels[c];
+        let thread = &mut self.threads[t];
+        let rare = thread.registers.rax & flag::POLL | thread.deadline | thread.poked as u64;
+        if rare != 0
+            || thread.serving != Some(c)
+            || channel.pulses.is_waiting()
+            || !channel.senders.is_empty()
+            || channel.dying
+            || !self.short_way
+        {
+            return false;
+        }
+        thread.state = State::Receiving;
+        thread.channel = Some(c);
+        thread.effective = thread.base;
+        if let Some(client) = thread.client.take() {
+            self.threads[client].server = None;
+        }
+        self.channels[c].receivers.push_front(&mut self.threads, t);
+        self.current_blocks();
+        if let Some(next) = self.dispatch.ready.first() {
+            if !self.is_stopped(next) {
+                let priority = self.threads[next].effective;
+                let ready = &mut self.dispatch.ready;
+                ready.remove(&mut self.threads, next, priority);
+                self.threads[next].state = State::Running;
+                self.dispatch.current = Some(next);
+                self.dispatch.slice_end = 0;
+                self.dispatch.preempt = false;
+                self.compete(next);
+            }
+        }
+        true
     }
 }
