@@ -15,7 +15,7 @@ use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::Error;
 use cairn_rt::{log, startup, Portal, Received, Receiver, Reply};
 use cairn_vm::frames::Frames;
-use cairn_vm::{Frame, Request, Start, Vm};
+use cairn_vm::{Frame, Start, Vm};
 use portals::Portals;
 
 cairn_rt::entry!(main);
@@ -91,31 +91,19 @@ fn start() -> Option<Vm<Portals>> {
     Some(Vm::new(nucleus, frames, &start))
 }
 
-fn request(received: &Received) -> Request {
-    Request {
-        kind: received.kind,
-        words: received.words,
-        badge: received.badge,
-        token: received.token,
-        sender: received.sender,
-        out_len: received.out_len,
-        in_len: received.in_len,
-        portals: received.portals,
-    }
-}
-
 fn main() -> ! {
     let Some(mut vm) = start() else {
         log!("cannot start: a portal or an argument is missing");
         cairn_rt::start::exit(1)
     };
     let receiver = Receiver(Portal(native_slot::RECEIVE));
-    let mut next = receiver.receive(None);
+    let mut received = Received::default();
+    let mut result = receiver.receive_into(None, &mut received);
     loop {
-        let answer = match &next {
-            Ok(received) => vm.handle(&request(received)).map(|a| (received.token, a)),
-            Err(Error::BadPortal | Error::NoRight | Error::Dead) => {
-                log!("the channel is gone: {:?}", next.err());
+        let answer = match result {
+            Ok(()) => vm.handle(&received),
+            Err(error @ (Error::BadPortal | Error::NoRight | Error::Dead)) => {
+                log!("the channel is gone: {error:?}");
                 cairn_rt::start::exit(1)
             }
             // The caller was gone before its reply.
@@ -124,9 +112,15 @@ fn main() -> ! {
         if portals::stashed() < STASH_LOW {
             vm.feed_heap();
         }
-        next = match answer {
-            Some((token, answer)) => receiver.reply_receive(token, Reply::new(&answer.words), None),
-            None => receiver.receive(None),
+        result = match answer {
+            Some(answer) => {
+                let reply = Reply {
+                    words: answer.words,
+                    ..Reply::default()
+                };
+                receiver.reply_receive_into(received.token, &reply, None, &mut received)
+            }
+            None => receiver.receive_into(None, &mut received),
         };
     }
 }

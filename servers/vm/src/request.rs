@@ -3,24 +3,12 @@
 use crate::mapping::Backing;
 use crate::nucleus::{Answer, Nucleus};
 use crate::space::{Errno, Vm};
-use cairn_abi::{layout, pulse, received, Id, Token};
+use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{self, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST};
 
 /// A message, pulse or fault, as received.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
-    /// `cairn_abi::received::kind`.
-    pub kind: u8,
-    pub words: [u64; 8],
-    pub badge: u64,
-    pub token: Token,
-    pub sender: Id,
-    pub out_len: usize,
-    pub in_len: usize,
-    /// Portals that arrived, in the last words.
-    pub portals: usize,
-}
+pub use cairn_rt::Received as Request;
 
 impl<N: Nucleus> Vm<N> {
     /// Deal with one thing received. The answer, if one is due now.
