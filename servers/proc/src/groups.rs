@@ -116,10 +116,14 @@ impl<S: System> Manager<S> {
 
     /// Does this process connect its group to the rest of the session?
     fn connects(&self, slot: Slot) -> bool {
+        self.processes[slot].alive() && self.parent_connects(slot)
+    }
+
+    /// Is its parent in another group of the session?
+    pub(crate) fn parent_connects(&self, slot: Slot) -> bool {
         let process = &self.processes[slot];
         let parent = process.parent;
-        process.alive()
-            && parent != NONE
+        parent != NONE
             && !self.is_first(parent)
             && self.processes[parent].alive()
             && self.processes[parent].group != process.group

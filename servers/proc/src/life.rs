@@ -216,6 +216,8 @@ impl<S: System> Manager<S> {
     }
 
     fn finish(&mut self, slot: Slot, status: u32) {
+        // A group that was orphaned before is not orphaned by this end.
+        let connected = self.parent_connects(slot);
         let domain = self.processes[slot].domain;
         self.processes[slot].cpu = self.system.cpu(domain);
         self.cancel_timers(slot);
@@ -238,7 +240,9 @@ impl<S: System> Manager<S> {
         }
         self.give_children_away(slot);
         let group = self.processes[slot].group;
-        self.check_orphaned(group);
+        if connected {
+            self.check_orphaned(group);
+        }
         self.tell_end(slot, status);
     }
 
