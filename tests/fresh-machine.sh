@@ -56,7 +56,7 @@ inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sb
 
 if ! [ -e "$root/etc/debian_version" ]; then
     say "a minimal Debian $suite in $root"
-    debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$root" http://deb.debian.org/debian >"$folder/debootstrap.log" 2>&1 ||
+    debootstrap --variant=minbase --include=git,ca-certificates,gpgv,debian-archive-keyring "$suite" "$root" http://deb.debian.org/debian >"$folder/debootstrap.log" 2>&1 ||
         { tail -n 5 "$folder/debootstrap.log" >&2; say "debootstrap failed; its log: $folder/debootstrap.log"; exit 1; }
 fi
 mount -t proc proc "$root/proc"
@@ -65,7 +65,7 @@ mount -t devpts devpts "$root/dev/pts" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 # Newer packages than the release's: where Debian 12 has a Rust that is new enough.
 echo "deb http://deb.debian.org/debian-security $suite-security main" >"$root/etc/apt/sources.list.d/security.list"
-inside apt-get update >"$folder/apt.log" 2>&1
+inside apt-get update >"$folder/apt.log" 2>&1 || { tail -n 5 "$folder/apt.log" >&2; say "no package lists; log: $folder/apt.log"; exit 1; }
 
 if [ "$way" = rustup ]; then
     # What a Rust programmer's machine has: rustup and nothing of it that Cairn needs.
