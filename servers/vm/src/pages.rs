@@ -48,6 +48,16 @@ pub struct Pages {
     resident: u64,
 }
 
+impl Kinds {
+    fn of(self, chunk: &Chunk) -> u64 {
+        match self {
+            Kinds::One => 0,
+            Kinds::Cow => chunk.cow,
+            Kinds::Hot => chunk.hot,
+        }
+    }
+}
+
 impl Chunk {
     fn each(&self, mut mask: u64, mut each: impl FnMut(Frame)) {
         while mask != 0 {
@@ -446,14 +456,28 @@ impl Pages {
         kinds: Kinds,
         mut each: impl FnMut(Run),
     ) {
+        // A few pages of one kind in one chunk, the most frequent case.
+        if start < end && end - start <= gap.min(most) && start / CHUNK == (end - 1) / CHUNK {
+            let Ok(at) = self.find(start) else { return };
+            let chunk = &self.chunks[at];
+            let here = chunk.resident & mask(chunk.first, start, end);
+            let marked = here & kinds.of(chunk);
+            if here == 0 {
+                return;
+            }
+            if (marked == 0 || marked == here) && chunk.skipped == 0 {
+                let first = u64::from(here.trailing_zeros());
+                return each(Run {
+                    page: chunk.first + first,
+                    pages: CHUNK - u64::from(here.leading_zeros()) - first,
+                    marked: marked != 0,
+                });
+            }
+        }
         let mut run: Option<Run> = None;
         for chunk in self.overlapping(start, end) {
             let mut left = chunk.resident & mask(chunk.first, start, end);
-            let marks = match kinds {
-                Kinds::One => 0,
-                Kinds::Cow => chunk.cow,
-                Kinds::Hot => chunk.hot,
-            };
+            let marks = kinds.of(chunk);
             while left != 0 {
                 let bit = left.trailing_zeros();
                 let marked = marks >> bit & 1 != 0;
