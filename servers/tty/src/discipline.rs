@@ -41,6 +41,8 @@ pub struct Discipline {
     erasing: bool,
     /// Output is stopped by VSTOP or TCXONC.
     stopped: bool,
+    /// Output counts as sent once it is here (a pseudo-terminal, whose master just has not read it): a signal does not throw it away.
+    pub keeps_output: bool,
 }
 
 fn is_control(byte: u8) -> bool {
@@ -200,7 +202,9 @@ impl Discipline {
         events.signals |= 1 << signal;
         if !self.termios.l(l::NOFLSH) {
             self.flush_input();
-            self.output.clear();
+            if !self.keeps_output {
+                self.output.clear();
+            }
             events.flush = true;
         }
     }

@@ -90,8 +90,10 @@ pub enum Reading {
 
 impl Terminal {
     pub fn new(index: usize, device: u64, line: Line, termios: Termios, size: Size) -> Terminal {
+        let mut discipline = Discipline::new(termios);
+        discipline.keeps_output = matches!(line, Line::Master(_));
         Terminal {
-            discipline: Discipline::new(termios),
+            discipline,
             index,
             device,
             line,

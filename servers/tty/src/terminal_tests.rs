@@ -378,4 +378,10 @@ fn a_master_reads_output_and_echo_and_writes_input() {
     assert_eq!(terminal.master_read(&mut buffer).0, 4);
     assert_eq!(&buffer, b"ls\r\n");
     assert!(terminal.drained(&mut world));
+    // What the master has not read yet survives a signal, as if it were on the line.
+    terminal.discipline.write(b"A\n");
+    terminal.master_write(b"\x03", &mut world, 1);
+    let mut buffer = [0; 8];
+    assert_eq!(terminal.master_read(&mut buffer).0, 5);
+    assert_eq!(&buffer[..5], b"A\r\n^C");
 }
