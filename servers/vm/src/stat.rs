@@ -8,7 +8,7 @@ use crate::space::{Errno, Space, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
-use cairn_idl::vm::MapEntry;
+use cairn_idl::vm::{flags, MapEntry};
 
 /// Bytes of a [`MapEntry`].
 const ENTRY: usize = core::mem::size_of::<MapEntry>();
@@ -20,16 +20,26 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn space_stat(&self, index: usize) -> Result<Answer, Errno> {
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let shared = space.pages.shared(&self.frames);
-        // The personality's reserve is no memory that a program asked for.
-        let personality: u64 = space
+        // What the personality keeps is no memory that a program asked for, and of address space that was only reserved (also the room that `brk`
+        // may grow into, and the stack) what is in use counts.
+        let reserved: u64 = space
             .regions
-            .overlapping(PERSONALITY / PAGE, u64::MAX)
-            .map(|region| region.end - region.start)
+            .overlapping(0, u64::MAX)
+            .map(|region| {
+                let pages = region.end - region.start;
+                if region.start >= PERSONALITY / PAGE {
+                    pages
+                } else if u64::from(region.flags) & (flags::NO_RESERVE | flags::STACK) != 0 {
+                    pages - space.pages.count(region.start, region.end)
+                } else {
+                    0
+                }
+            })
             .sum();
         Ok(Answer::new(&[
             0,
             space.pages.resident(),
-            space.mapped.saturating_sub(personality),
+            space.mapped.saturating_sub(reserved),
             shared,
         ]))
     }

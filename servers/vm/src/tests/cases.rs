@@ -524,13 +524,17 @@ fn residency_and_statistics_are_told() {
     let rights = vm::prot::READ | vm::prot::WRITE;
     let words = [vm::MAP, 0, 50 * PAGE, rights, vm::flags::PERSONALITY];
     assert!(w.call(b, &words) >= cairn_abi::layout::PERSONALITY as i64);
+    // Nor is what was only reserved, but for what is used of it.
+    let words = [vm::MAP, 0, 500 * PAGE, rights, vm::flags::NO_RESERVE];
+    let reserve = w.call(b, &words) as u64 / PAGE;
+    w.write(b, reserve + 7, 1).unwrap();
     let stat = w.call_badge(b, 0, &[vm::SPACE_STAT, 0, 0]).words;
-    assert_eq!(stat[2], 100);
+    assert_eq!(stat[2], 101);
     let stat = w.call_badge(b, 0, &[vm::MEMORY_STAT]).words;
     assert_eq!(stat[1], 1024 + u64::from(ARCHIVE_FRAMES));
     assert_eq!(stat[2], w.vm.frames.free() as u64);
-    // Five pages and the common page of zeroes.
-    assert_eq!(stat[5], 6);
+    // Six pages and the common page of zeroes.
+    assert_eq!(stat[5], 7);
 }
 
 #[test]
