@@ -277,6 +277,14 @@ fn enter(
     identity: Option<(u32, u32)>,
 ) -> Result<()> {
     let process = process();
+    // The stack first: what `vm` places by itself goes below it.
+    let stack_flags = flags::FIXED | flags::STACK;
+    memory::map(
+        LINUX_STACK_TOP - STACK_SIZE,
+        STACK_SIZE,
+        prot::READ | prot::WRITE,
+        stack_flags,
+    )?;
     let bias = program.place()?;
     program.map(bias)?;
     let (entry, base) = match interpreter {
@@ -288,13 +296,6 @@ fn enter(
         None => (program.entry(bias), 0),
     };
     reserve_break(process, program.end(bias))?;
-    let stack_flags = flags::FIXED | flags::STACK;
-    memory::map(
-        LINUX_STACK_TOP - STACK_SIZE,
-        STACK_SIZE,
-        prot::READ | prot::WRITE,
-        stack_flags,
-    )?;
     let (uid, gid) = (
         process.uid.load(Ordering::Relaxed),
         process.gid.load(Ordering::Relaxed),

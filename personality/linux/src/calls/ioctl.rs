@@ -31,7 +31,7 @@ fn sizes(request: u64) -> Sizes {
         0x5412 => Sizes(1, 0),                            // TIOCSTI
         0x5413 => Sizes(0, 8),                            // TIOCGWINSZ
         0x5414 => Sizes(8, 0),                            // TIOCSWINSZ
-        0x541e => Sizes(0, 72),                     // TIOCGSERIAL
+        0x541e => Sizes(0, 72),                           // TIOCGSERIAL
         0x5419 | 0x5424 => Sizes(0, 4),                   // TIOCGSOFTCAR, TIOCGETD
         0x541a | 0x5423 => Sizes(4, 0),
         0x5429 => Sizes(0, 4), // TIOCGSID
