@@ -23,10 +23,10 @@ const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
 /// Most pages that a fork copies at once.
 const EAGER: usize = 24;
 /// Every so many forks nothing is copied at once, to see anew what is written.
-const RELEARN: u32 = 16;
+const RELEARN: u32 = 64;
 
 /// The same for pages of objects that children asked for.
-const RELEARN_WANTED: u32 = 64;
+const RELEARN_WANTED: u32 = 256;
 
 /// A page that a fork copies at once.
 #[derive(Clone, Copy)]
@@ -342,8 +342,7 @@ impl<N: Nucleus> Vm<N> {
             if !copy.was_cow {
                 parent.pages.clear_cow(frames, copy.page);
             }
-            pages.set(frames, copy.page, copy.frame, false);
-            pages.mark_hot(frames, copy.page);
+            pages.set_hot(frames, copy.page, copy.frame);
             frames.release(copy.source);
         }
         let source = parent.slot;

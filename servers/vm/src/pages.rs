@@ -193,6 +193,17 @@ impl Pages {
         }
     }
 
+    /// Another frame for a resident page, of one's own and hot.
+    pub fn set_hot(&mut self, frames: &mut Frames, page: u64, frame: Frame) {
+        let Ok(at) = self.find(page) else { return };
+        let bit = 1u64 << (page % CHUNK);
+        let chunk = own(&mut self.chunks[at], frames);
+        chunk.frames[(page % CHUNK) as usize] = frame;
+        chunk.cow &= !bit;
+        chunk.file &= !bit;
+        chunk.hot |= bit;
+    }
+
     /// A copy of this space asked for what is in `start..end`.
     pub fn mark_wanted(&mut self, frames: &mut Frames, start: u64, end: u64) {
         if let Ok(at) = self.find(start) {
@@ -238,14 +249,14 @@ impl Pages {
                 continue;
             }
             chunk.each(mask, |f| frames.retain(f));
-            copy.chunks.push(Rc::new(Chunk {
-                resident: mask,
-                cow: chunk.cow & mask,
-                hot: 0,
-                file: chunk.file & mask,
-                skipped,
-                ..Chunk::clone(chunk)
-            }));
+            let mut own = Rc::clone(chunk);
+            let new = Rc::make_mut(&mut own);
+            new.resident = mask;
+            new.cow &= mask;
+            new.hot = 0;
+            new.file &= mask;
+            new.skipped = skipped;
+            copy.chunks.push(own);
         }
         copy
     }

@@ -79,11 +79,11 @@ fn what_is_written_after_forks_is_copied_at_once() {
         w.destroy(child);
         w.vm.nucleus.count.get("map").copied().unwrap_or(0)
     };
-    let faults: Vec<u32> = (0..18).map(|i| round(&mut w, i)).collect();
+    let faults: Vec<u32> = (0..66).map(|i| round(&mut w, i)).collect();
     assert_eq!(faults[0], 7);
-    assert!(faults[1..15].iter().all(|&f| f == 0), "{faults:?}");
-    assert_eq!(faults[15], 7, "looked at anew");
-    assert_eq!(faults[16], 0);
+    assert!(faults[1..63].iter().all(|&f| f == 0), "{faults:?}");
+    assert_eq!(faults[63], 7, "looked at anew");
+    assert_eq!(faults[64], 0);
     w.destroy(parent);
     w.audit();
 }
