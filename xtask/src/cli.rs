@@ -58,7 +58,7 @@ Examples:
   ./cairn test              everything
   ./cairn test corpus       the shell scripts
   ./cairn test sed          whatever has `sed` in its name
-  ./cairn test host         the unit tests and clippy only";
+  ./cairn test host/        the unit tests and clippy only";
 
 const BENCH_HELP: &str = "\
 Both systems run the same static program in the same virtual machine in deterministic mode (one instruction is one nanosecond), so a figure is a count of guest instructions and does not depend on this computer.";
