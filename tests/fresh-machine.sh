@@ -63,6 +63,8 @@ mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 mount -t devpts devpts "$root/dev/pts" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+# The network as it is here: also where a proxy with a certificate authority of its own is in between.
+cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/certs/ca-certificates.crt" 2>/dev/null || true
 # Newer packages than the release's: where Debian 12 has a Rust that is new enough.
 echo "deb http://deb.debian.org/debian-security $suite-security main" >"$root/etc/apt/sources.list.d/security.list"
 inside apt-get update >"$folder/apt.log" 2>&1 || { tail -n 5 "$folder/apt.log" >&2; say "no package lists; log: $folder/apt.log"; exit 1; }
