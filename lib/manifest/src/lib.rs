@@ -292,9 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_manifests_are_valid() {
-        for text in [include_str!("../../../system/system.toml")] {
-            parse(text).unwrap();
+    fn the_manifests_of_the_project_are_valid() {
+        let system = include_str!("../../../system/system.toml");
+        parse(system).unwrap();
+        for more in [
+            include_str!("../../../tests/native/hello.toml"),
+            include_str!("../../../tests/native/hostile.toml"),
+            include_str!("../../../tests/native/flood.toml"),
+        ] {
+            parse(&[system, more].join("\n")).unwrap();
         }
     }
 }

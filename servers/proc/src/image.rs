@@ -106,7 +106,7 @@ fn piece(file: &[u8], segment: &Segment) -> Result<Piece, Missing> {
         skew + segment.file_size
     };
     let data = (file.as_ptr() as u64 + segment.offset).wrapping_sub(skew);
-    if filled != 0 && (data % PAGE != 0 || segment.offset < skew) {
+    if filled != 0 && (!data.is_multiple_of(PAGE) || segment.offset < skew) {
         return Err(Missing::Placement);
     }
     let pages = (0..filled.div_ceil(PAGE))

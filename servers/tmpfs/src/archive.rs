@@ -205,7 +205,7 @@ impl<M: Memory> Tmpfs<M> {
             return Ok(0);
         }
         let end = item.offset + item.length;
-        if item.offset % PAGE != 0 {
+        if !item.offset.is_multiple_of(PAGE) {
             let bytes = self.pool.archive()[item.offset..end].to_vec();
             self.set_content(node, &bytes, Time::default())?;
             return Ok(0);

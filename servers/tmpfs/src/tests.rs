@@ -950,7 +950,11 @@ impl Maker {
     fn link(&mut self, name: &str, mode: u32, data: &[u8], aligned: bool, ino: u32, links: u32) {
         let a = &mut self.0;
         let mut padded = name.len() + 1;
-        while aligned && (a.len() + 110 + padded).next_multiple_of(4) % PAGE != 0 {
+        while aligned
+            && !(a.len() + 110 + padded)
+                .next_multiple_of(4)
+                .is_multiple_of(PAGE)
+        {
             padded += 1;
         }
         let fields = [
