@@ -3,6 +3,7 @@
 //!
 //! `machine` holds everything that touches registers or raw memory; `calls` the system calls by family; the rest is state and rules, tested on the host.
 #![cfg_attr(not(test), no_std)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
@@ -13,6 +14,7 @@ pub mod event;
 pub mod first;
 pub mod futex;
 pub mod loader;
+#[allow(unsafe_code)]
 pub mod machine;
 pub mod memory;
 pub mod path;
