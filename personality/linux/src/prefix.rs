@@ -47,16 +47,14 @@ impl Prefixes {
     }
 }
 
-/// A prefix ends at a component's end; a scheme's prefix ends with its colon; the root's is empty.
+/// A prefix ends at a component's end; a scheme's prefix ends with its colon; the root's is empty. The byte where it must end is looked at first: that settles most cases.
 fn matches(prefix: &[u8], name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(prefix) else {
-        return false;
+    let ends = match prefix.last() {
+        None => return name.first() == Some(&b'/'),
+        Some(b':') => name.get(prefix.len() - 1) == Some(&b':'),
+        Some(_) => matches!(name.get(prefix.len()), None | Some(b'/')),
     };
-    match prefix.last() {
-        None => name.first() == Some(&b'/'),
-        Some(b':') => true,
-        Some(_) => rest.is_empty() || rest[0] == b'/',
-    }
+    ends && name.starts_with(prefix)
 }
 
 /// Names of this process's own things, which no server can know.
