@@ -218,7 +218,10 @@ impl<S: Server> Manager<S> {
 
     fn pulse(&mut self, server: &mut S, transport: &mut dyn Transport, event: &Received) {
         match event.words[0] {
-            pulse::CLOSED => self.close(server, transport, event.badge),
+            // Badges of handles; a portal of the server's own making is its own business.
+            pulse::CLOSED if event.badge >> 32 != 0 => {
+                self.close(server, transport, event.badge);
+            }
             pulse::UNBLOCK => {
                 if let Some(parked) = self.waiting.remove(event.words[1]) {
                     self.cancel(server, transport, &parked, Some(EINTR));

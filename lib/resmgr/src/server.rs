@@ -405,7 +405,7 @@ pub trait Server: Sized {
         Err(Failure::Errno(ENOSYS))
     }
 
-    /// A pulse that is none of the framework's (NOTIFY, INTERRUPT, DEATH).
+    /// A pulse that is none of the framework's (NOTIFY, INTERRUPT, DEATH, CLOSED of a portal that is no handle's).
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         let _ = (cx, pulse);
     }

@@ -1,12 +1,16 @@
 //! The world as portals: serial line drivers and the process manager.
 
-use crate::server::{BADGE_LEADER, BADGE_LINE};
+use crate::server::BADGE_LEADER;
 use crate::termios::{c, Termios};
-use crate::world::{Arrived, Ids, LineGone, World};
+use crate::world::{Arrived, Attached, Ids, LineGone, World};
 use alloc::vec::Vec;
-use cairn_idl::errno::EIO;
+use cairn_abi::service::current;
+use cairn_idl::errno::{EIO, ENXIO};
 use cairn_idl::{proc, uart};
-use cairn_rt::{Message, Portal, Receiver};
+use cairn_rt::{time, Message, Portal, Receiver};
+
+/// How long a driver may take to answer to ATTACH (ns).
+const ATTACH_TIME: u64 = 500_000_000;
 
 pub struct Outside {
     receiver: Receiver,
@@ -55,16 +59,24 @@ impl Outside {
 }
 
 impl World for Outside {
-    fn attach(&mut self, line: usize) -> bool {
-        let Ok(portal) = self.receiver.make_portal(BADGE_LINE + line as u64) else {
-            return false;
+    fn attach(&mut self, line: usize, badge: u64) -> Attached {
+        let Some(driver) = self.lines.get(line) else {
+            return Attached::Absent;
         };
-        let attached = self
-            .line(line, Message::new(&[uart::ATTACH]).portal(portal))
-            .is_ok();
+        let Ok(portal) = self.receiver.make_portal(badge) else {
+            return Attached::Gone;
+        };
+        // A driver that is being started again answers soon or is tried again; the other terminals must not wait for it.
+        let deadline = time::monotonic() + ATTACH_TIME;
+        let _ = Portal::CURRENT.service(current::DEADLINE, &[deadline]);
+        let answer = driver.call(Message::new(&[uart::ATTACH]).portal(portal));
         // The driver has its own slot for it now.
         portal.close();
-        attached
+        match answer.map(|words| words[0] as i64) {
+            Ok(0) => Attached::Done,
+            Ok(error) if error == -ENXIO => Attached::Absent,
+            _ => Attached::Gone,
+        }
     }
 
     fn receive(&mut self, line: usize, into: &mut [u8]) -> Result<Arrived, LineGone> {

@@ -4,7 +4,7 @@ use crate::ioctl;
 use crate::nodes::{self, Name, Node, PSEUDO_MAX};
 use crate::terminal::{event, Line, Master, Reading, Size, Terminal, CHUNK};
 use crate::termios::{l, Termios};
-use crate::world::{Ids, World};
+use crate::world::{Attached, Ids, World};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,7 +19,8 @@ use cairn_resmgr::{
 use cairn_rt::channel::Reply;
 use cairn_rt::Received;
 
-/// Badges of pulses: of a serial line's driver, of the end of a terminal's session leader. The index is added.
+/// Badges of pulses: of a serial line's driver (with the line, and in bits 8..16 which attempt to attach it was), of the end of a terminal's session
+/// leader (with the terminal's index).
 pub const BADGE_LINE: u64 = 0x1_0000;
 pub const BADGE_LEADER: u64 = 0x2_0000;
 
@@ -53,6 +54,12 @@ pub struct Tty<W: World> {
     draining: Vec<usize>,
     /// Lines whose driver did not answer.
     lost: Vec<usize>,
+    /// By line: which attempt to attach was the last.
+    attempts: Vec<u8>,
+}
+
+fn line_badge(line: usize, attempt: u8) -> u64 {
+    BADGE_LINE | (attempt as u64) << 8 | line as u64
 }
 
 /// The key that waiting requests are found by.
@@ -91,6 +98,7 @@ impl<W: World> Tty<W> {
             timers: Vec::new(),
             draining: Vec::new(),
             lost: Vec::new(),
+            attempts: vec![0; lines],
         }
     }
 
@@ -733,12 +741,24 @@ impl<W: World> Server for Tty<W> {
     }
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        let index = (pulse.badge & 0xffff) as usize;
+        let line = (pulse.badge & 0xff) as usize;
+        if pulse.words[0] == cairn_abi::pulse::CLOSED {
+            // Nobody has the portal that the driver was given last: it ended, and its successor does not know us.
+            let last = self
+                .attempts
+                .get(line)
+                .map(|&attempt| line_badge(line, attempt));
+            if last == Some(pulse.badge) {
+                self.line_lost(cx, line);
+            }
+            return;
+        }
         if pulse.words[0] != cairn_abi::pulse::NOTIFY {
             return;
         }
-        let index = (pulse.badge & 0xffff) as usize;
         match pulse.badge & !0xffff {
-            BADGE_LINE => self.line_pulse(cx, index, pulse.words[1]),
+            BADGE_LINE => self.line_pulse(cx, line, pulse.words[1]),
             BADGE_LEADER => self.hang_up(cx, index, true),
             _ => {}
         }
@@ -765,11 +785,7 @@ impl<W: World> Server for Tty<W> {
             cx.wake(key(index, event::DRAINED));
         }
         for line in core::mem::take(&mut self.lost) {
-            if self.world.attach(line) {
-                self.line_pulse(cx, line, uart::INPUT | uart::DRAINED);
-            } else {
-                self.lost.push(line);
-            }
+            self.attach(cx, line);
         }
         self.set_alarm(cx);
     }
@@ -780,11 +796,20 @@ impl<W: World> Tty<W> {
     pub fn start(&mut self, cx: &mut Context) {
         self.born = (cx.now() / 1_000_000_000) as i64;
         for line in 0..self.lines {
-            if self.world.attach(line) {
-                self.line_pulse(cx, line, uart::INPUT);
-            } else {
-                self.line_lost(cx, line);
-            }
+            self.attach(cx, line);
+        }
+    }
+
+    /// Make the line's driver tell of what happens; if it does not answer, again later.
+    fn attach(&mut self, cx: &mut Context, line: usize) {
+        let Some(attempt) = self.attempts.get_mut(line) else {
+            return;
+        };
+        *attempt = attempt.wrapping_add(1);
+        match self.world.attach(line, line_badge(line, *attempt)) {
+            Attached::Done => self.line_pulse(cx, line, uart::INPUT | uart::DRAINED),
+            Attached::Absent => {}
+            Attached::Gone => self.line_lost(cx, line),
         }
     }
 

@@ -364,3 +364,24 @@ fn a_directory_of_slaves_is_listed() {
     }
     assert_eq!(names, [".", "..", "0", "1", "ptmx"]);
 }
+
+#[test]
+fn a_driver_that_was_started_again_is_attached_to() {
+    let mut bench = bench();
+    let handle = bench.open(b"ttyS1", fs::o::RDWR, 0).unwrap();
+    let token = read(&mut bench, handle);
+    let closed = cairn_abi::pulse::CLOSED;
+    bench.server.world.gone = true;
+    bench.pulse(closed, 0, BADGE_LINE | 1);
+    bench.time_out();
+    bench.server.world.gone = false;
+    bench.server.world.incoming.extend(b"x\r");
+    bench.time_out();
+    assert_eq!(text(&mut bench, token).as_deref(), Some("x\n"));
+    let attached = bench.server.world.attached.clone();
+    assert_eq!(attached, [BADGE_LINE | 0x101, BADGE_LINE | 0x201]);
+    // The portal of the attempt in vain is closed as well: that is no reason to begin anew.
+    bench.pulse(closed, 0, attached[0]);
+    bench.time_out();
+    assert_eq!(bench.server.world.attached, attached);
+}

@@ -1,7 +1,7 @@
 //! Terminals with a line and processes of the imagination.
 
 use super::*;
-use crate::world::{Arrived, LineGone};
+use crate::world::{Arrived, Attached, LineGone};
 use std::collections::VecDeque;
 
 #[derive(Default)]
@@ -14,6 +14,7 @@ pub struct Fake {
     /// What the line says it has not sent.
     pub unsent: usize,
     pub gone: bool,
+    pub attached: Vec<u64>,
     pub signals: Vec<(u32, u8)>,
     pub sessions: Vec<(u32, u64)>,
     pub foregrounds: Vec<(u32, u32)>,
@@ -24,8 +25,13 @@ pub struct Fake {
 }
 
 impl World for Fake {
-    fn attach(&mut self, _: usize) -> bool {
-        !self.gone
+    fn attach(&mut self, _: usize, badge: u64) -> Attached {
+        self.attached.push(badge);
+        if self.gone {
+            Attached::Gone
+        } else {
+            Attached::Done
+        }
     }
     fn receive(&mut self, _: usize, into: &mut [u8]) -> Result<Arrived, LineGone> {
         let count = into.len().min(self.incoming.len());

@@ -32,13 +32,23 @@ pub struct Arrived {
     pub saw_break: bool,
 }
 
+/// What became of an attempt to attach to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    Done,
+    /// There is no such device.
+    Absent,
+    /// Its driver does not answer (yet).
+    Gone,
+}
+
 /// The line's driver does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineGone;
 
 pub trait World {
-    /// Ask the line's driver to tell of input and room. False if it does not answer.
-    fn attach(&mut self, line: usize) -> bool;
+    /// Ask the line's driver to tell of input and room by pulses with this badge.
+    fn attach(&mut self, line: usize, badge: u64) -> Attached;
     /// Bytes that the line has received, up to `into.len()`.
     fn receive(&mut self, line: usize, into: &mut [u8]) -> Result<Arrived, LineGone>;
     /// How many of the bytes the line took; 0 if it is full (it will say when it is not).
