@@ -180,6 +180,11 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Process, "cgroup", "0::/\n"),
         bytes(Process, "cmdline", process::command_line),
         text(Process, "comm", process::comm),
+        // Where a program keeps its environment nobody but the program knows.
+        Row {
+            mode: s::IFREG | 0o400,
+            ..fixed(Process, "environ", "")
+        },
         link(Process, "exe", process::executable),
         text(Process, "limits", process::limits),
         fixed(Process, "loginuid", "4294967295"),
