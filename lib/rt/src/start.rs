@@ -49,7 +49,7 @@ fn backtrace(into: &mut [u64; 24]) -> usize {
     // SAFETY: reads the frame pointer register only.
     unsafe { core::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack)) };
     let mut count = 0;
-    while count < into.len() && frame != 0 && frame % 8 == 0 {
+    while count < into.len() && frame != 0 && frame.is_multiple_of(8) {
         // SAFETY: the program is built with frame pointers and `_start` clears the first one, so each points at the saved one below its return address.
         let (next, address) = unsafe { (*(frame as *const u64), *((frame + 8) as *const u64)) };
         if address == 0 {

@@ -172,7 +172,7 @@ impl Components {
             .ok_or_else(|| format!("no {} in the boot archive", component.binary))?;
         let image =
             cairn_elf::parse_file(file.data).map_err(|e| format!("{}: {e:?}", component.binary))?;
-        if !acceptable(&image) || file.offset as u64 % PAGE != 0 {
+        if !acceptable(&image) || !(file.offset as u64).is_multiple_of(PAGE) {
             return Err(format!(
                 "{} is no native component (fixed address, page-aligned segments)",
                 component.binary
