@@ -1,6 +1,6 @@
 /* A million random system calls with hostile arguments (or as many as the first argument says), in children of an unprivileged user: the system and this process survive.
  * Usage: random-calls [COUNT [SEED]]. */
-/* cairn-test: linux=no limit=600 */
+/* cairn-test: linux=no musl=no limit=600 mem=320M */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
