@@ -15,7 +15,7 @@ use crate::signal::{Action, Queue, SIGNALS};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::RESERVED_SLOTS;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
 pub struct Process {
@@ -50,6 +50,8 @@ pub struct Peer {
     pub nucleus: AtomicU32,
     /// Blocked signals.
     pub mask: AtomicU64,
+    /// The id has been stored where CLONE_PARENT_SETTID asked for it. Changed with [`Process::state`] locked.
+    pub announced: AtomicBool,
 }
 
 pub struct State {

@@ -9,7 +9,7 @@ use crate::machine::entry::label;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
-use crate::process::Process;
+use crate::process::{Peer, Process};
 use crate::signal::Queue;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_abi::service::current;
@@ -235,6 +235,16 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     result
 }
 
+/// CLONE_PARENT_SETTID: by parent or child, whoever comes first, and never again: the C library lets the end of the thread clear the same word
+/// (CLONE_CHILD_CLEARTID), which may be before the parent runs again.
+fn announce(process: &Process, peer: &Peer, address: u64, tid: u32) -> Result<()> {
+    let _state = process.state();
+    if peer.announced.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    user::write(address, &tid).map_err(|_| EFAULT)
+}
+
 fn new_thread(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let parent = area();
     let process = process();
@@ -252,21 +262,24 @@ fn new_thread(f: &mut Frame, wish: &Wish) -> Result<u64> {
         child.me,
         0,
     ];
-    process.state().threads.push(child.peer.clone());
+    // The child may have run, ended and been freed before the call is back.
+    let peer = child.peer.clone();
+    process.state().threads.push(peer.clone());
     match Request::new(&words).call(linux_slot::PROC) {
         Ok(words) => {
             let tid = words[0];
-            child.peer.tid.store(tid as u32, Ordering::Relaxed);
-            child.peer.nucleus.store(words[1] as u32, Ordering::Relaxed);
+            peer.tid.store(tid as u32, Ordering::Relaxed);
+            peer.nucleus.store(words[1] as u32, Ordering::Relaxed);
             if wish.flags & flag::PARENT_SETTID != 0 {
-                user::write(wish.parent_tid, &(tid as u32)).map_err(|_| EFAULT)?;
+                announce(process, &peer, wish.parent_tid, tid as u32)?;
             }
             Ok(tid)
         }
         Err(error) => {
-            let peer = &child.peer;
             let mut state = process.state();
-            state.threads.retain(|p| !alloc::sync::Arc::ptr_eq(p, peer));
+            state
+                .threads
+                .retain(|p| !alloc::sync::Arc::ptr_eq(p, &peer));
             drop(state);
             area::drop_spawned(child);
             Err(error)
@@ -325,7 +338,7 @@ pub fn child_main(pid: u32) {
         let _ = user::write(birth.child_tid, &tid);
     }
     if birth.thread && birth.flags & flag::PARENT_SETTID != 0 {
-        let _ = user::write(birth.parent_tid, &tid);
+        let _ = announce(process, &area.peer, birth.parent_tid, tid);
     }
 }
 
