@@ -7,7 +7,7 @@ pub const USER_TOP: u64 = 0x7fff_ffff_f000;
 
 /// Start-up block of a native component (see [`crate::state::Startup`]), read-only.
 pub const STARTUP: u64 = 0x10_0000;
-/// Native components are linked to this address.
+/// Native components are linked to this address, or above it where a debugger should tell them apart by their addresses.
 pub const NATIVE_BASE: u64 = 0x20_0000;
 /// `vm` places native components' memory from here upwards.
 pub const NATIVE_HEAP: u64 = 0x1_0000_0000;

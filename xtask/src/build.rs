@@ -96,6 +96,14 @@ pub fn system() -> Result<System> {
     })
 }
 
+/// Names of the nucleus, first, the standard components and the personality.
+pub fn standard_programs() -> impl Iterator<Item = &'static str> {
+    NATIVE
+        .iter()
+        .map(|(_, program)| *program)
+        .chain(["personality"])
+}
+
 /// All packages with programs for the bare target.
 pub fn bare_packages() -> Vec<&'static str> {
     let more = ["cairn-linux", "cairn-native-tests", "cairn-hello"];

@@ -33,6 +33,7 @@ pub enum Command {
     #[command(after_help = BENCH_HELP)]
     Bench(Bench),
     /// Start a machine that waits, and GDB with symbols on it
+    #[command(after_help = DEBUG_HELP)]
     Debug(Debug),
     /// Remove what was built
     Clean(Clean),
@@ -62,6 +63,14 @@ Examples:
 
 const BENCH_HELP: &str = "\
 Both systems run the same static program in the same virtual machine in deterministic mode (one instruction is one nanosecond), so a figure is a count of guest instructions and does not depend on this computer.";
+
+const DEBUG_HELP: &str = "\
+GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
+
+Examples:
+  ./cairn debug
+  ./cairn debug -- -batch -ex 'break cairn_tmpfs::inode::Inodes::insert' -ex continue -ex backtrace
+  ./cairn debug --no-gdb    and GDB in another terminal, with the machine's console here";
 
 /// Which kernel is booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -192,9 +201,12 @@ pub struct Bench {
 pub struct Debug {
     #[command(flatten)]
     pub machine: Machine,
-    /// Do not start GDB, only say how to
+    /// Do not start GDB, only say how to: the console is then on this terminal
     #[arg(long)]
     pub no_gdb: bool,
+    /// Further arguments for GDB
+    #[arg(last = true, value_name = "ARG")]
+    pub gdb: Vec<std::ffi::OsString>,
 }
 
 #[derive(Args)]
