@@ -114,6 +114,12 @@ pub mod kind {
     /// Always ready: poll need not ask.
     pub const ALWAYS_READY: u64 = 8;
     pub const MAPPABLE: u64 = 16;
+    /// This handle may be read, and reading it never gives anything / gives zeros without end, whatever anybody does: the reader need not ask (`/dev/null`, `/dev/zero`).
+    /// The position does not move.
+    pub const READS_NOTHING: u64 = 32;
+    pub const READS_ZEROS: u64 = 64;
+    /// This handle may be written, and all that is written counts as written and is gone: the writer need not say so.
+    pub const WRITES_VANISH: u64 = 128;
 }
 
 /// O_ flags, x86-64.
