@@ -20,6 +20,8 @@ const RWF_NOWAIT: u64 = 8;
 const RWF_APPEND: u64 = 16;
 /// Flags that F_SETFL changes.
 const SETTABLE: u64 = o::APPEND | o::NONBLOCK | o::DIRECT | o::NOATIME;
+/// Handles whose content is constant have a position that stays where it is.
+const CONSTANT: u64 = kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH;
 /// Set in keys of requests that wait for a lock, so that they are apart from servers' keys.
 const LOCK_KEYS: u64 = 1 << 63;
 
@@ -93,7 +95,7 @@ impl<S: Server> Core<S> {
             handle, position, ..
         } = entry;
         let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
-        let moves = wish == POSITION && handle.kind & kind::SEEKABLE != 0;
+        let moves = wish == POSITION && handle.kind & (kind::SEEKABLE | CONSTANT) == kind::SEEKABLE;
         match server.read(cx, handle, offset, length) {
             Ok(data) => {
                 let total = (data.done + data.rest.len()) as u64;
@@ -157,7 +159,7 @@ impl<S: Server> Core<S> {
             Ok(done) => done,
             Err(failure) => blocked(cx, nonblocking, failure)?,
         };
-        if seekable && wish == POSITION {
+        if seekable && wish == POSITION && handle.kind & CONSTANT == 0 {
             *position = offset + done as u64;
         }
         reply.words[0] = done as u64;

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{device, kind, poll, Stat};
+use cairn_idl::fs::{device, kind, o, poll, Stat};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
@@ -289,7 +289,7 @@ impl<M: Machine> Server for Devfs<M> {
         &mut self,
         cx: &mut Context,
         node: Node,
-        _: u64,
+        flags: u64,
         _: &mut Reader,
     ) -> Answer<Opened<Node>> {
         let kind = match self.kind(node) {
@@ -299,7 +299,7 @@ impl<M: Machine> Server for Devfs<M> {
                 return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
             }
             Some(Kind::Log) => 0,
-            Some(_) => kind::ALWAYS_READY | kind::SEEKABLE,
+            Some(device) => kind::ALWAYS_READY | kind::SEEKABLE | constant(device, flags),
         };
         Ok(Opened { node, kind })
     }
@@ -364,6 +364,25 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn tick(&mut self, cx: &mut Context) {
         cx.wake(LOG_KEY);
+    }
+}
+
+/// What a handle opened with these flags reads and writes without anybody's help.
+fn constant(device: Kind, flags: u64) -> u64 {
+    let reads = match device {
+        Kind::Null => kind::READS_NOTHING,
+        Kind::Zero | Kind::Full => kind::READS_ZEROS,
+        _ => 0,
+    };
+    let writes = match device {
+        Kind::Null | Kind::Zero => kind::WRITES_VANISH,
+        _ => 0,
+    };
+    match flags & o::ACCMODE {
+        o::RDONLY => reads,
+        o::WRONLY => writes,
+        o::RDWR => reads | writes,
+        _ => 0,
     }
 }
 

@@ -66,6 +66,30 @@ fn memory_devices_do_what_they_are_for() {
 }
 
 #[test]
+fn open_says_what_needs_no_server() {
+    use fs::kind::{READS_NOTHING, READS_ZEROS, WRITES_VANISH};
+    let mut bench = bench();
+    for (path, flags, constant) in [
+        (&b"null"[..], o::RDWR, READS_NOTHING | WRITES_VANISH),
+        (b"null", o::RDONLY, READS_NOTHING),
+        (b"null", o::WRONLY | o::APPEND, WRITES_VANISH),
+        (b"null", o::PATH, 0),
+        (b"zero", o::RDWR, READS_ZEROS | WRITES_VANISH),
+        // Writing must fail, reading a handle for writing too: the server says how.
+        (b"full", o::RDWR, READS_ZEROS),
+        (b"full", o::WRONLY, 0),
+        (b"urandom", o::RDWR, 0),
+        (b"kmsg", o::RDWR, 0),
+        (b"", o::DIRECTORY, 0),
+    ] {
+        let words = [fs::OPEN, flags, 0];
+        let answer = bench.call(0, &words, path, fs::PATH_MAX).unwrap();
+        let all = READS_NOTHING | READS_ZEROS | WRITES_VANISH;
+        assert_eq!(answer.words[2] & all, constant, "{path:?} {flags:o}");
+    }
+}
+
+#[test]
 fn terminals_are_elsewhere() {
     let mut bench = bench();
     for (path, place) in [

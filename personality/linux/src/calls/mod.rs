@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod clocks;
+pub mod constant;
 pub mod descriptors;
 pub mod directories;
 pub mod epoll;

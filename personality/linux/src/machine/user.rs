@@ -69,11 +69,15 @@ global_asm!(
     "personality_user_copy_end:",
     "xor eax, eax",
     "ret",
-    // rdi target, rsi byte, rdx length.
+    // rdi target, rsi the byte eight times, rdx length.
     ".globl personality_user_fill",
     "personality_user_fill:",
-    "mov eax, esi",
+    "mov rax, rsi",
     "mov rcx, rdx",
+    "shr rcx, 3",
+    "rep stosq",
+    "mov ecx, edx",
+    "and ecx, 7",
     "rep stosb",
     "personality_user_fill_end:",
     "xor eax, eax",
@@ -152,7 +156,7 @@ global_asm!(
 
 extern "C" {
     fn personality_user_copy(target: u64, source: u64, length: u64) -> u64;
-    fn personality_user_fill(target: u64, byte: u64, length: u64) -> u64;
+    fn personality_user_fill(target: u64, bytes: u64, length: u64) -> u64;
     fn personality_user_string(target: u64, source: u64, room: u64) -> i64;
     fn personality_user_fpu(area: u64, mask: u64, save: u64) -> u64;
     fn personality_user_exchange(address: u64, expected: u32, new: u32) -> u64;
@@ -199,8 +203,9 @@ pub fn write_bytes(address: u64, from: &[u8]) -> Result<()> {
 /// Fill memory of the program.
 pub fn fill(address: u64, byte: u8, len: u64) -> Result<()> {
     let range = range(address, len)?;
+    let bytes = u64::from_ne_bytes([byte; 8]);
     // SAFETY: the target is the program's own memory.
-    outcome(unsafe { personality_user_fill(range.base, byte as u64, range.len) })
+    outcome(unsafe { personality_user_fill(range.base, bytes, range.len) })
 }
 
 /// Types that are any bytes: integers, and structures of them without padding.
