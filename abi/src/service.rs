@@ -75,7 +75,7 @@ pub mod domain {
     pub const PORTAL_PUT: u8 = 2;
     /// w0 slot of the source domain's portal, w1 first slot → copies up to 256 entries that have INHERIT into the same slots; w0 next slot to go on with, 0 when done. Needs CONTROL on both. `NoSlot` if this table has too few entries.
     pub const TABLE_COPY: u8 = 3;
-    /// w0 turn base (0: native, every syscall is a traversal), w1 syscall entry, w2 upcall entry. Needs CONTROL.
+    /// w0 turn base (0: native, every syscall is a traversal), w1 syscall entry, w2 upcall entry (both below USER_TOP, otherwise `BadArgument`). Needs CONTROL.
     /// At the syscall entry: `rax` = (return address << 16) | low 16 bits of the number (saturated), all other registers as the program left them.
     pub const SET_TURN: u8 = 4;
     /// w0 label, delivered to every receiver with each message. Needs CONTROL.
@@ -96,7 +96,7 @@ pub mod domain {
     pub const KILL_OTHERS: u8 = 12;
     /// Close every entry with CLOEXEC from slot w0 on, in bounded shares → w0 next slot, 0 when done. Needs CONTROL or own domain.
     pub const CLOSE_ON_EXEC: u8 = 13;
-    /// w0 flags: 1 = threads have floating-point state of their own (default for new domains); 0 = trusted soft-float component. w1 = highest priority its threads may ask for. Needs CONTROL.
+    /// w0 flags: 1 = threads have floating-point registers and FS and GS bases of their own (default for new domains); 0 = trusted component that never touches them. w1 = highest priority its threads may ask for. Needs CONTROL.
     pub const CONFIGURE: u8 = 14;
     /// w0 thread id in this domain, w1 [`super::thread`] operation, w2.. its arguments from w0: as if through that thread's portal. Needs CONTROL, or own domain for POKE. `BadArgument` if there is no such thread.
     pub const THREAD_CONTROL: u8 = 15;

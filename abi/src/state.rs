@@ -69,6 +69,9 @@ impl Registers {
     }
 }
 
+/// Flags (trap, resume) that only a return of all registers restores exactly.
+pub const EXACT_FLAGS: u64 = 0x1_0100;
+
 /// Upcalls: the nucleus saves the thread's registers (see [`crate::service::current::UPCALL_READ`]) and continues it at the domain's upcall
 /// entry with `rdi` = reason, `rsi` = exception vector, `rdx` = error code, `r10` = fault address, `r8` = interrupted `rip`,
 /// `r9` = detail from the pager (see [`crate::fault::REFUSED`]); all other registers are unchanged. While an upcall's registers are saved no other upcall is made;

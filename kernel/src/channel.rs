@@ -16,7 +16,7 @@ pub struct Channel {
     pub senders: PriorityQueue,
     pub pulses: PulseQueue,
     pub receivers: List,
-    /// Callers whose messages were received and that wait for the reply.
+    /// Callers whose messages were received and that wait for the reply, but for the one that `server` works for now.
     pub held: List,
     /// Who received here last: callers that queue lift it.
     pub server: Option<ThreadRef>,
@@ -60,7 +60,7 @@ impl<A: Arch> Kernel<A> {
                 .receivers
                 .first()
                 .or(channel.senders.first())
-                .or(channel.held.first());
+                .or(self.held_by(c));
             if let Some(t) = next {
                 self.detach(t);
                 self.fail(t, Error::Dead);
@@ -78,13 +78,20 @@ impl<A: Arch> Kernel<A> {
     /// Let a share of the held callers go. False: there are more.
     pub(crate) fn drop_held(&mut self, c: ChannelRef) -> bool {
         for _ in 0..SHARE {
-            let Some(t) = self.channels[c].held.first() else {
+            let Some(t) = self.held_by(c) else {
                 return true;
             };
             self.detach(t);
             self.fail(t, Error::Dead);
         }
-        self.channels[c].held.first().is_none()
+        self.held_by(c).is_none()
+    }
+
+    /// One of the callers that wait for a reply: put off, or being worked for.
+    fn held_by(&self, c: ChannelRef) -> Option<ThreadRef> {
+        let channel = &self.channels[c];
+        let served = || self.threads[channel.server?].client;
+        channel.held.first().or_else(served)
     }
 
     /// Code of a receive right.

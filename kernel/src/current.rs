@@ -184,7 +184,9 @@ impl<A: Arch> Kernel<A> {
             self.read_own_registers(t, address)?
         };
         self.arch.sanitize(&mut registers);
-        self.arch.load_bases(&registers);
+        if self.dispatch.owner == Some(t) {
+            self.arch.load_bases(&registers);
+        }
         let turn_base = self.domains[self.threads[t].domain].turn_base;
         let thread = &mut self.threads[t];
         thread.registers = registers;

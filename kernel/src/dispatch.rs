@@ -17,14 +17,14 @@ pub const CHAIN: usize = 32;
 pub struct Dispatch {
     pub ready: PriorityQueue,
     pub current: Option<ThreadRef>,
-    /// Whose machine state (bases, space, turn base) is in the processor.
+    /// Who ran until this entry, and whose space and turn base are in the processor.
     pub loaded: Option<ThreadRef>,
     pub loaded_domain: Option<DomainRef>,
-    /// Whose floating-point registers are in the processor.
-    pub float_owner: Option<ThreadRef>,
+    /// Whose floating-point registers and FS and GS bases are in the processor: they are changed only when another thread of a domain that has such state runs.
+    pub owner: Option<ThreadRef>,
     /// The choice must be made anew before the entry returns.
     pub preempt: bool,
-    /// Ticks when `loaded` began to run.
+    /// Ticks up to which `loaded` has been charged.
     pub since: u64,
     /// End of the current quantum in ns; 0 while nobody competes.
     pub slice_end: u64,
@@ -43,7 +43,7 @@ impl Dispatch {
             current: None,
             loaded: None,
             loaded_domain: None,
-            float_owner: None,
+            owner: None,
             preempt: true,
             since: 0,
             slice_end: 0,
@@ -186,6 +186,7 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.dispatch.ready.first() else {
                 break;
             };
+            self.charge();
             self.dispatch.ready.remove(&mut self.threads, t, best as u8);
             if self.is_stopped(t) {
                 self.set_aside(t);
@@ -235,55 +236,66 @@ impl<A: Arch> Kernel<A> {
 
     fn switch(&mut self, t: ThreadRef) {
         self.counters.thread_switches += 1;
-        let now = self.arch.ticks();
-        if let Some(from) = self.dispatch.loaded {
-            let spent = now.wrapping_sub(self.dispatch.since);
-            let (from, to) = self.threads.pair(from, t);
-            from.ticks += spent;
-            self.domains[from.domain].ticks += spent;
-            self.arch
-                .switch_thread(Some(&mut from.registers), &to.registers);
-        } else {
-            self.arch.switch_thread(None, &self.threads[t].registers);
+        if self.dispatch.loaded.is_none() {
+            self.dispatch.since = self.arch.ticks();
             if self.dispatch.idle_since != 0 {
                 self.counters.idle += self.arch.now().saturating_sub(self.dispatch.idle_since);
                 self.dispatch.idle_since = 0;
             }
         }
-        self.dispatch.since = now;
         self.dispatch.loaded = Some(t);
         let d = self.threads[t].domain;
         let domain = &self.domains[d];
         if self.dispatch.loaded_domain != Some(d) {
             self.dispatch.loaded_domain = Some(d);
-            if let Some(root) = self.spaces[domain.space].root {
-                self.arch.activate(root);
-            }
-            self.arch.set_turn(domain.turn_base, domain.turn_entry);
+            self.arch.activate(domain.root);
+            self.arch
+                .enter_domain(domain.turn_base, (&raw const *domain).cast());
         }
-        if domain.float && self.dispatch.float_owner != Some(t) {
-            match self.dispatch.float_owner {
+        if domain.float && self.dispatch.owner != Some(t) {
+            match self.dispatch.owner.replace(t) {
                 Some(owner) => {
                     let (from, to) = self.threads.pair(owner, t);
+                    self.arch.save_bases(&mut from.registers);
                     self.arch.switch_float(Some(&mut from.float), &to.float);
                 }
                 None => self.arch.switch_float(None, &self.threads[t].float),
             }
-            self.dispatch.float_owner = Some(t);
+            self.arch.load_bases(&self.threads[t].registers);
         }
+    }
+
+    /// Charge the processor time since the last charge. It is the time of the program at whose wish it was spent: of the first in the chain of callers.
+    /// To be called before a link of such a chain is cut and before another thread is chosen; a call or reply that leads straight to the other side costs both the same.
+    pub(crate) fn charge(&mut self) {
+        let Some(loaded) = self.dispatch.loaded else {
+            return;
+        };
+        let now = self.arch.ticks();
+        let spent = now.wrapping_sub(self.dispatch.since);
+        self.dispatch.since = now;
+        let payer = self.payer(loaded);
+        let thread = &mut self.threads[payer];
+        thread.ticks += spent;
+        self.domains[thread.domain].ticks += spent;
+    }
+
+    /// Who pays for what `t` does.
+    fn payer(&self, t: ThreadRef) -> ThreadRef {
+        let mut payer = t;
+        for _ in 0..CHAIN {
+            match self.threads[payer].client {
+                Some(client) => payer = client,
+                None => break,
+            }
+        }
+        payer
     }
 
     /// Nothing to run: close what dead domains left, in shares, and sleep.
     fn idle(&mut self) -> Resume {
-        if let Some(from) = self.dispatch.loaded.take() {
-            // Another thread may be loaded after the pause: keep what this one's program set.
-            let now = self.arch.ticks();
-            let spent = now.wrapping_sub(self.dispatch.since);
-            self.arch.save_bases(&mut self.threads[from].registers);
-            self.threads[from].ticks += spent;
-            let domain = self.threads[from].domain;
-            self.domains[domain].ticks += spent;
-        }
+        self.charge();
+        self.dispatch.loaded = None;
         if self.dispatch.idle_since == 0 {
             self.dispatch.idle_since = self.arch.now().max(1);
         }
@@ -308,32 +320,25 @@ impl<A: Arch> Kernel<A> {
     /// The thread's machine state in the processor, if any, is worth nothing any more.
     pub(crate) fn unload(&mut self, t: ThreadRef) {
         if self.dispatch.loaded == Some(t) {
-            let spent = self.arch.ticks().wrapping_sub(self.dispatch.since);
-            self.threads[t].ticks += spent;
-            let domain = self.threads[t].domain;
-            self.domains[domain].ticks += spent;
+            self.charge();
             self.dispatch.loaded = None;
         }
-        if self.dispatch.float_owner == Some(t) {
-            self.dispatch.float_owner = None;
+        if self.dispatch.owner == Some(t) {
+            self.dispatch.owner = None;
         }
     }
 
     /// Bring the bases in the thread's registers up to date.
     pub(crate) fn sync_bases(&mut self, t: ThreadRef) {
-        if self.dispatch.loaded == Some(t) {
+        if self.dispatch.owner == Some(t) {
             self.arch.save_bases(&mut self.threads[t].registers);
         }
     }
 
     /// Processor time so far.
-    pub(crate) fn ticks_of(&self, t: ThreadRef) -> u64 {
-        let ticks = self.threads[t].ticks;
-        if self.dispatch.loaded == Some(t) {
-            ticks + self.arch.ticks().wrapping_sub(self.dispatch.since)
-        } else {
-            ticks
-        }
+    pub(crate) fn ticks_of(&mut self, t: ThreadRef) -> u64 {
+        self.charge();
+        self.threads[t].ticks
     }
 
     /// The priority that the thread should run at.

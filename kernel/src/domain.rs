@@ -10,6 +10,7 @@ use crate::portal::{CLOSE_SHARE, SLOT_SHARE};
 use crate::pulse::PulseLink;
 use crate::queue::List;
 use crate::{Answer, Kernel, Stop};
+use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::{domain, thread, AUTO};
 use cairn_abi::state::Registers;
 use cairn_abi::{death, rights, Error, PortalKind};
@@ -17,13 +18,15 @@ use cairn_abi::{death, rights, Error, PortalKind};
 pub struct Domain<A: Arch> {
     pub table: Table<A>,
     pub space: SpaceRef,
+    /// Root of the space.
+    pub root: A::Root,
     /// Id and label as receivers see them.
     pub id: u32,
     pub label: u64,
     pub turn_base: u64,
     pub turn_entry: u64,
     pub upcall_entry: u64,
-    /// Its threads have floating-point state.
+    /// Its threads have floating-point registers and FS and GS bases of their own. Those of others must leave these alone.
     pub float: bool,
     /// Highest priority that its threads may ask for.
     pub ceiling: u8,
@@ -64,9 +67,7 @@ impl<A: Arch> Kernel<A> {
         if !self.domains.room(1) {
             return Err(Error::NoMemory);
         }
-        if self.spaces[space].root.is_none() {
-            return Err(Error::NoTable);
-        }
+        let root = self.spaces[space].root.ok_or(Error::NoTable)?;
         let frame = self
             .arch
             .list_pop(&mut self.spaces[space].tables)
@@ -79,6 +80,7 @@ impl<A: Arch> Kernel<A> {
             .insert(Domain {
                 table,
                 space,
+                root,
                 id: 0,
                 label: 0,
                 turn_base: 0,
@@ -113,13 +115,8 @@ impl<A: Arch> Kernel<A> {
     fn reload(&mut self, d: DomainRef) {
         if self.dispatch.loaded_domain == Some(d) {
             self.dispatch.loaded_domain = None;
-            if let Some(t) = self.dispatch.loaded {
-                self.sync_bases(t);
-                let owner = self.dispatch.float_owner;
-                self.unload(t);
-                self.dispatch.float_owner = owner;
-                self.dispatch.since = self.arch.ticks();
-            }
+            self.charge();
+            self.dispatch.loaded = None;
         }
     }
 
@@ -254,6 +251,10 @@ impl<A: Arch> Kernel<A> {
             }
             domain::TABLE_COPY => self.table_copy(t, d, w[0], w[1]),
             domain::SET_TURN => {
+                // A return to an address that is not canonical would fault in the nucleus.
+                if w[1] >= USER_TOP || w[2] >= USER_TOP {
+                    return Err(Error::BadArgument.into());
+                }
                 let domain = &mut self.domains[d];
                 domain.turn_base = w[0];
                 domain.turn_entry = w[1];
@@ -294,13 +295,8 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             domain::INFO => {
+                self.charge();
                 let domain = &self.domains[d];
-                let running = match self.dispatch.loaded {
-                    Some(l) if self.threads[l].domain == d => {
-                        self.arch.ticks().wrapping_sub(self.dispatch.since)
-                    }
-                    _ => 0,
-                };
                 let space = if domain.empty {
                     0
                 } else {
@@ -310,7 +306,7 @@ impl<A: Arch> Kernel<A> {
                     domain.id as u64,
                     domain.live as u64,
                     domain.table.used() as u64,
-                    self.arch.ticks_to_ns(domain.ticks + running),
+                    self.arch.ticks_to_ns(domain.ticks),
                     space,
                     domain.table.entries() as u64,
                 ];
@@ -322,10 +318,9 @@ impl<A: Arch> Kernel<A> {
             domain::SET_SPACE => {
                 let space = self.own_target_of(t, w[0], PortalKind::Space)?;
                 let space = self.spaces.handle(space.object);
-                if self.spaces[space].root.is_none() {
-                    return Err(Error::NoTable.into());
-                }
+                let root = self.spaces[space].root.ok_or(Error::NoTable)?;
                 let old = core::mem::replace(&mut self.domains[d].space, space);
+                self.domains[d].root = root;
                 self.spaces[space].domains += 1;
                 self.spaces[old].domains -= 1;
                 self.reload(d);
@@ -348,6 +343,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.domains[d].float = w[0] == 1;
                 self.domains[d].ceiling = w[1] as u8;
+                self.reload(d);
                 Ok(())
             }
             domain::THREAD_CONTROL => {

@@ -1,4 +1,5 @@
-//! What the code behind a portal looks like to the entry: one function per kind of portal today, one per portal when they are compiled.
+//! The general path of a portal traversal. The machine layer has shorter code for the frequent cases ([`crate::arch::Arch::portal_code`]); whatever that
+//! does not handle comes here.
 
 use crate::arch::Arch;
 use crate::pool::ThreadRef;
@@ -26,56 +27,39 @@ impl From<Error> for Stop {
 /// Ok: `rax` becomes 0, the answer words have been set.
 pub type Answer = Result<(), Stop>;
 
-/// Code of a portal: the calling thread's registers are in its object.
-pub type Handler<A> = fn(&mut Kernel<A>, Target, ThreadRef) -> Answer;
-
-/// The code for each kind.
-pub fn code_for<A: Arch>(kind: PortalKind) -> Handler<A> {
-    match kind {
-        PortalKind::Empty => |_, _, _| Err(Error::BadPortal.into()),
-        PortalKind::Current => |k, _, t| {
-            let operation = k.operation(t);
-            k.current_service(t, operation)
-        },
-        PortalKind::Channel => |k, target, t| k.channel_traversal(target, t),
-        PortalKind::Receive => |k, target, t| k.receive_traversal(target, t),
-        PortalKind::Domain => |k, target, t| {
-            let operation = k.operation(t);
-            k.domain_service(t, target, operation)
-        },
-        PortalKind::Space => |_, _, _| Err(Error::BadOperation.into()),
-        PortalKind::Thread => |k, target, t| {
-            let (operation, words) = (k.operation(t), k.threads[t].registers.words());
-            if !target.may(cairn_abi::rights::CONTROL) {
-                return Err(Error::NoRight.into());
-            }
+/// The general path through a portal: the calling thread's registers are in its object.
+#[inline]
+pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Answer {
+    let operation = k.operation(t);
+    let controls = || {
+        if target.may(cairn_abi::rights::CONTROL) {
+            Ok(())
+        } else {
+            Err(Error::NoRight)
+        }
+    };
+    match target.kind {
+        PortalKind::Channel => k.channel_traversal(target, t),
+        PortalKind::Receive => k.receive_traversal(target, t),
+        PortalKind::Current => k.current_service(t, operation),
+        PortalKind::Domain => k.domain_service(t, target, operation),
+        PortalKind::Thread => {
+            controls()?;
+            let words = k.threads[t].registers.words();
             k.thread_service(t, k.threads.handle(target.object), operation, words)
-        },
-        PortalKind::Memory => |k, target, t| {
-            let operation = k.operation(t);
-            if !target.may(cairn_abi::rights::CONTROL) {
-                return Err(Error::NoRight.into());
-            }
+        }
+        PortalKind::Memory => {
+            controls()?;
             k.memory_service(t, operation)
-        },
-        PortalKind::Machine => |k, target, t| {
-            let operation = k.operation(t);
-            if !target.may(cairn_abi::rights::CONTROL) {
-                return Err(Error::NoRight.into());
-            }
+        }
+        PortalKind::Machine => {
+            controls()?;
             k.machine_service(t, operation)
-        },
-        PortalKind::Interrupt => |k, target, t| {
-            let operation = k.operation(t);
-            k.interrupt_service(t, target.object, operation)
-        },
-        PortalKind::Ports => |k, target, t| {
-            let operation = k.operation(t);
-            k.ports_service(t, target.object, operation)
-        },
-        PortalKind::Log => |k, _, t| {
-            let operation = k.operation(t);
-            k.log_service(t, operation)
-        },
+        }
+        PortalKind::Interrupt => k.interrupt_service(t, target.object, operation),
+        PortalKind::Ports => k.ports_service(t, target.object, operation),
+        PortalKind::Log => k.log_service(t, operation),
+        PortalKind::Space => Err(Error::BadOperation.into()),
+        PortalKind::Empty => Err(Error::BadPortal.into()),
     }
 }

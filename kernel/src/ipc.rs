@@ -15,6 +15,9 @@ use crate::thread::{Sending, State};
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::{fault, flag, op, received, rights, Error, PortalKind, Token, MAX_PORTALS};
 
+/// What a call adds to its thread's token: the upper half counts calls.
+pub(crate) const NEXT_CALL: u64 = 1 << 32;
+
 /// How many portals the message in these flags passes.
 #[inline]
 fn portal_count(rax: u64) -> usize {
@@ -130,10 +133,12 @@ impl<A: Arch> Kernel<A> {
         false
     }
 
-    /// The token of a thread's present call.
+    /// The token of a thread's next call.
     #[inline]
-    pub(crate) fn token(&self, t: ThreadRef) -> Token {
-        self.threads.id(t) as u64 | (self.threads[t].sequence as u64) << 32
+    fn next_token(&mut self, t: ThreadRef) -> Token {
+        let token = &mut self.threads[t].token;
+        *token = token.wrapping_add(NEXT_CALL);
+        *token
     }
 
     /// The caller behind a token that channel `c` holds.
@@ -141,10 +146,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn caller(&self, token: Token, c: ChannelRef) -> Result<ThreadRef, Error> {
         let t = self.threads.lookup(token as u32).ok_or(Error::BadToken)?;
         let thread = &self.threads[t];
-        if thread.state != State::Held
-            || thread.channel != Some(c)
-            || thread.sequence != (token >> 32) as u32
-        {
+        if thread.state != State::Held || thread.channel != Some(c) || thread.token != token {
             return Err(Error::BadToken);
         }
         Ok(t)
@@ -164,8 +166,7 @@ impl<A: Arch> Kernel<A> {
         } else {
             [0; MAX_PORTALS]
         };
-        self.threads[s].sequence = self.threads[s].sequence.wrapping_add(1);
-        let token = self.token(s);
+        let token = self.next_token(s);
         let domain = &self.domains[self.threads[s].domain];
         let (sender, label) = (domain.id as u64, domain.label);
         let (from, to) = self.threads.pair(s, r);
@@ -190,8 +191,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn deliver_fault(&mut self, s: ThreadRef, r: ThreadRef) {
-        self.threads[s].sequence = self.threads[s].sequence.wrapping_add(1);
-        let token = self.token(s);
+        let token = self.next_token(s);
         let id = self.threads.id(s) as u64;
         let (from, to) = self.threads.pair(s, r);
         let report = &from.fault;
@@ -221,7 +221,25 @@ impl<A: Arch> Kernel<A> {
         thread.channel = Some(c);
         thread.server = Some(r);
         self.threads[r].client = Some(t);
-        self.channels[c].held.push_front(&mut self.threads, t);
+    }
+
+    /// The caller that `server` works for goes to the list of its channel.
+    fn put_off(&mut self, server: ThreadRef) {
+        if let Some(client) = self.threads[server].client {
+            let thread = &mut self.threads[client];
+            if let (Some(c), false) = (thread.channel, thread.put_off) {
+                thread.put_off = true;
+                self.channels[c].held.push_front(&mut self.threads, client);
+            }
+        }
+    }
+
+    /// `t`, held by `c`, leaves the list, if it was there.
+    #[inline]
+    pub(crate) fn unhold(&mut self, t: ThreadRef, c: ChannelRef) {
+        if core::mem::take(&mut self.threads[t].put_off) {
+            self.channels[c].held.remove(&mut self.threads, t);
+        }
     }
 
     /// `t` is the one who receives from `c` now: callers that queue there lift it.
@@ -237,6 +255,7 @@ impl<A: Arch> Kernel<A> {
             self.channels[old].server = None;
         }
         if let Some(other) = self.channels[c].server.replace(t) {
+            self.put_off(other);
             self.threads[other].serving = None;
             self.refresh(other);
         }
@@ -246,7 +265,15 @@ impl<A: Arch> Kernel<A> {
 
     /// `t` works for its client no longer.
     #[inline]
-    fn end_service(&mut self, t: ThreadRef) {
+    pub(crate) fn end_service(&mut self, t: ThreadRef) {
+        if self.threads[t].client.is_some() {
+            self.end_service_of_client(t);
+        }
+    }
+
+    fn end_service_of_client(&mut self, t: ThreadRef) {
+        self.charge();
+        self.put_off(t);
         if let Some(client) = self.threads[t].client.take() {
             self.threads[client].server = None;
         }
@@ -411,7 +438,8 @@ impl<A: Arch> Kernel<A> {
     /// The caller is held no longer.
     #[inline]
     fn let_go(&mut self, caller: ThreadRef, c: ChannelRef) {
-        self.channels[c].held.remove(&mut self.threads, caller);
+        self.charge();
+        self.unhold(caller, c);
         let thread = &mut self.threads[caller];
         thread.channel = None;
         // An UNBLOCK that the server has not read is settled by the reply.

@@ -41,7 +41,7 @@ mod tests;
 use arch::Arch;
 use cairn_abi::machine::{Counters, FrameRange};
 use cairn_abi::service::memory::pool as pool_kind;
-use cairn_abi::state::Registers;
+use cairn_abi::state::{Registers, EXACT_FLAGS};
 use cairn_abi::Error;
 use channel::Channel;
 use dispatch::Dispatch;
@@ -136,11 +136,11 @@ impl<A: Arch> Kernel<A> {
             return self.resume();
         };
         let thread = &mut self.threads[t];
-        thread.full = false;
+        thread.full = thread.registers.rflags & EXACT_FLAGS != 0;
         let slot = thread.registers.rax as u32;
         let domain = thread.domain;
         let answer = match self.domains[domain].table.entry(slot) {
-            Some(&entry) => (entry.code)(self, entry.target, t),
+            Some(&entry) => handler::traverse(self, entry.target, t),
             None => Err(Error::BadPortal.into()),
         };
         if answer == Err(Stop::Left) {

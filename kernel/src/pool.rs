@@ -30,6 +30,7 @@ macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident),*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(transparent)]
         pub struct $name(NonZeroU32);
         impl sealed::Make for $name {
             #[inline]
@@ -49,8 +50,8 @@ macro_rules! handles {
 handles!(ThreadRef, DomainRef, SpaceRef, ChannelRef, PortalRef);
 
 /// Ids carry 20 bits of index.
-const MOST: usize = 1 << 20;
-const INDEX_MASK: u32 = MOST as u32 - 1;
+pub(crate) const MOST: usize = 1 << 20;
+pub(crate) const INDEX_MASK: u32 = MOST as u32 - 1;
 
 #[repr(C)]
 struct Slot<T> {
@@ -96,6 +97,12 @@ impl<R: Handle, T> Pool<R, T> {
         self.bytes += 4096;
         self.capacity = (self.bytes / Self::object_size()).min(MOST) as u32;
     }
+
+    /// Where the portal code finds things: the base in the pool; in a slot (whose value comes first) the generation.
+    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    pub(crate) const BASE: usize = core::mem::offset_of!(Self, base);
+    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    pub(crate) const GENERATION: usize = core::mem::offset_of!(Slot<T>, generation);
 
     pub const fn object_size() -> usize {
         core::mem::size_of::<Slot<T>>()
@@ -261,7 +268,8 @@ impl<R: Handle, T> IndexMut<R> for Pool<R, T> {
     }
 }
 
-/// An array of `T` that fills one frame which the nucleus owns.
+/// An array of `T` that fills one frame which the nucleus owns. The portal code reads the address.
+#[repr(C)]
 pub struct FrameArray<T> {
     first: NonNull<T>,
     frame: Frame,

@@ -70,7 +70,7 @@ impl PulseLink {
 /// The queue in a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PulseQueue {
-    head: Node,
+    pub(crate) head: Node,
     tail: Node,
 }
 
@@ -272,7 +272,7 @@ impl<A: Arch> Kernel<A> {
     /// A thread has one node. If an older notice still waits (at a server that has not read its pulses), the newer one takes its place.
     fn tell_of_caller(&mut self, t: ThreadRef, c: ChannelRef, gone: bool) {
         self.pulse_withdraw(Node::thread(t));
-        let token = self.token(t);
+        let token = self.threads[t].token;
         let thread = &mut self.threads[t];
         thread.pulse_token = token;
         thread.pulse_badge = thread.badge;

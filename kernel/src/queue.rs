@@ -6,6 +6,7 @@ use crate::thread::Thread;
 
 /// The links of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Link {
     pub previous: Option<ThreadRef>,
     pub next: Option<ThreadRef>,
@@ -13,8 +14,9 @@ pub struct Link {
 
 /// A doubly linked list.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct List {
-    head: Option<ThreadRef>,
+    pub(crate) head: Option<ThreadRef>,
     tail: Option<ThreadRef>,
 }
 
@@ -70,7 +72,7 @@ pub struct PriorityQueue {
     lists: [List; 256],
     occupied: [u64; 4],
     /// Highest occupied priority, −1 if all lists are empty.
-    top: i16,
+    pub(crate) top: i16,
 }
 
 impl PriorityQueue {

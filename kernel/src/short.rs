@@ -3,6 +3,7 @@
 //! The tests compare them with the general way.
 
 use crate::arch::Arch;
+use crate::ipc::NEXT_CALL;
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::thread::{Sending, State};
 use crate::{Kernel, Stop};
@@ -30,7 +31,6 @@ impl<A: Arch> Kernel<A> {
         let Some(r) = self.channels[c].receivers.first() else {
             return false;
         };
-        let id = self.threads.id(t);
         let (from, to) = self.threads.pair(t, r);
         let rax = from.registers.rax;
         let effective = from.effective;
@@ -53,7 +53,7 @@ impl<A: Arch> Kernel<A> {
             let most = u32::MAX as u64;
             parts = from.registers.r15.min(most) | from.registers.rbp.min(most) << 32;
         }
-        from.sequence = from.sequence.wrapping_add(1);
+        from.token = from.token.wrapping_add(NEXT_CALL);
         from.badge = badge;
         from.parts = parts;
         from.sending = Sending::Message;
@@ -64,7 +64,7 @@ impl<A: Arch> Kernel<A> {
             >> (flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros());
         to.registers.rax = (domain.id as u64) << received::SENDER_SHIFT | interruptible;
         to.registers.rbx = badge;
-        to.registers.rbp = id as u64 | (from.sequence as u64) << 32;
+        to.registers.rbp = from.token;
         to.registers.r14 = domain.label;
         to.registers.r15 = parts;
         to.client = Some(t);
@@ -73,7 +73,6 @@ impl<A: Arch> Kernel<A> {
         to.state = State::Running;
         let channel = &mut self.channels[c];
         channel.receivers.remove(&mut self.threads, r);
-        channel.held.push_front(&mut self.threads, t);
         self.dispatch.current = Some(r);
         true
     }
@@ -109,6 +108,7 @@ impl<A: Arch> Kernel<A> {
             || channel.dying
             || from.client != Some(caller)
             || from.serving != Some(c)
+            || to.put_off
             || (to.effective as i16) < self.dispatch.ready.top()
         {
             return Ok(false);
@@ -125,7 +125,6 @@ impl<A: Arch> Kernel<A> {
         from.effective = from.base;
         from.state = State::Receiving;
         let channel = &mut self.channels[c];
-        channel.held.remove(&mut self.threads, caller);
         channel.receivers.push_front(&mut self.threads, t);
         self.dispatch.current = Some(caller);
         self.compete(caller);
@@ -166,7 +165,7 @@ impl<A: Arch> Kernel<A> {
         copy_words(&from.registers, &mut to.registers);
         to.registers.rax = 0;
         to.channel = None;
-        self.channels[c].held.remove(&mut self.threads, caller);
+        self.unhold(caller, c);
         self.wake(caller);
         Ok(true)
     }
@@ -189,13 +188,12 @@ impl<A: Arch> Kernel<A> {
         thread.state = State::Receiving;
         thread.channel = Some(c);
         thread.effective = thread.base;
-        if let Some(client) = thread.client.take() {
-            self.threads[client].server = None;
-        }
+        self.end_service(t);
         self.channels[c].receivers.push_front(&mut self.threads, t);
         self.current_blocks();
         if let Some(next) = self.dispatch.ready.first() {
             if !self.is_stopped(next) {
+                self.charge();
                 let priority = self.threads[next].effective;
                 let ready = &mut self.dispatch.ready;
                 ready.remove(&mut self.threads, next, priority);

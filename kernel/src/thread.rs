@@ -14,6 +14,7 @@ use cairn_abi::{death, flag, policy, Error};
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum State {
     /// Made, not started.
     New,
@@ -25,7 +26,7 @@ pub enum State {
     Stopped,
     /// In a channel's queue of senders.
     Sending,
-    /// Received by a channel's domain, waits for the reply: in the channel's list.
+    /// Received by a channel's domain, waits for the reply: in the channel's list if it was put off.
     Held,
     /// In a channel's list of receivers.
     Receiving,
@@ -36,6 +37,7 @@ pub enum State {
 
 /// What a sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Sending {
     Message,
     /// A page fault of its own: registers are untouched.
@@ -60,10 +62,8 @@ pub struct Thread<F> {
     pub registers: Registers,
     pub state: State,
     pub sending: Sending,
-    /// Poked and not told yet.
-    pub poked: bool,
-    /// All registers must be restored (it did not enter by `syscall`, or an upcall was made).
-    pub full: bool,
+    /// Held, and not the one that the channel's server works for: in the channel's list.
+    pub put_off: bool,
     /// Priority it runs at, priority it has of its own.
     pub effective: u8,
     pub base: u8,
@@ -72,26 +72,32 @@ pub struct Thread<F> {
     pub permit: bool,
     /// `saved` holds an interrupted program.
     pub in_upcall: bool,
+    /// Poked and not told yet.
+    pub poked: bool,
+    /// All registers must be restored (it did not enter by `syscall`, or an upcall was made).
+    pub full: bool,
+    /// Zero: these eight bytes are looked at together.
+    pub reserved: u16,
+    pub stops: u32,
+    /// Deadline of the blocking operation, 0 if there is none.
+    pub deadline: u64,
     pub domain: DomainRef,
     pub link: Link,
-    /// The channel it sends to, is held by, or receives from.
+    /// The channel it sends to, is held by, or receives from; and who works for it now.
     pub channel: Option<ChannelRef>,
+    pub server: Option<ThreadRef>,
+    /// The caller it works for now.
+    pub client: Option<ThreadRef>,
     /// The channel it received from last: whoever queues there lifts it.
     pub serving: Option<ChannelRef>,
-    /// The caller it works for now, and who works for it now.
-    pub client: Option<ThreadRef>,
-    pub server: Option<ThreadRef>,
-    /// Counts calls; half of a token.
-    pub sequence: u32,
+    /// Token of its present or last call: id in the lower half, a count of calls in the upper.
+    pub token: u64,
     /// Position in the timer heap, 0 if not in it.
     pub timer: u32,
     /// Badge of the portal it called through.
     pub badge: u64,
     /// Lengths of its parts as `received` reports them.
     pub parts: u64,
-    /// Deadline of the blocking operation, 0 if there is none.
-    pub deadline: u64,
-    pub stops: u32,
     /// Portals to it.
     pub holders: u32,
     pub fault: FaultReport,
@@ -130,19 +136,20 @@ impl<A: Arch> Kernel<A> {
             sending: Sending::Message,
             poked: false,
             full: true,
+            reserved: 0,
             effective: priority,
             base: priority,
             round_robin: true,
             permit: false,
             in_upcall: false,
+            put_off: false,
             domain,
             link: Link::default(),
             channel: None,
             serving: None,
             client: None,
             server: None,
-            // Tokens of a thread that was in this slot long ago do not match.
-            sequence: self.arch.ticks() as u32,
+            token: 0,
             timer: 0,
             badge: 0,
             parts: 0,
@@ -161,6 +168,8 @@ impl<A: Arch> Kernel<A> {
             float: self.arch.new_float_state(),
         };
         let t = self.threads.insert(thread).ok_or(Error::NoMemory)?;
+        // Tokens of a thread that was in this slot long ago do not match.
+        self.threads[t].token = self.threads.id(t) as u64 | self.arch.ticks() << 32;
         let first = self.domains[domain].first_thread;
         self.threads[t].siblings.next = first;
         if let Some(first) = first {
@@ -194,7 +203,8 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             (State::Held, Some(c)) => {
-                self.channels[c].held.remove(&mut self.threads, t);
+                self.unhold(t, c);
+                self.charge();
                 if let Some(server) = self.threads[t].server.take() {
                     self.threads[server].client = None;
                     self.refresh(server);
@@ -398,8 +408,8 @@ impl<A: Arch> Kernel<A> {
                 }
                 let mut registers = self.read_own_registers(t, w[0])?;
                 self.arch.sanitize(&mut registers);
-                if self.dispatch.loaded == Some(target) {
-                    // Stopped, and nobody ran since: its bases are still in the processor.
+                if self.dispatch.owner == Some(target) {
+                    // Nobody of its kind ran since it stopped.
                     self.arch.load_bases(&registers);
                 }
                 let thread = &mut self.threads[target];

@@ -10,6 +10,7 @@ pub mod x86_64;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 
+use crate::portal::table::Target;
 use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::prot;
@@ -71,13 +72,16 @@ pub trait Arch {
     fn ticks(&self) -> u64;
     fn ticks_to_ns(&self, ticks: u64) -> u64;
 
-    /// Another thread runs from now on: keep what the program may change behind the nucleus's back (FS and GS base) in `from`, load it from `to`.
-    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers);
-    /// Store the live FS and GS base of the thread that was loaded last; load them anew.
+    /// Store the live FS and GS base, which a program may change behind the nucleus's back; load others.
     fn save_bases(&self, registers: &mut Registers);
     fn load_bases(&mut self, registers: &Registers);
-    /// The loaded domain's turn base (0: none) and system-call entry, for the entry code. Called whenever they change.
-    fn set_turn(&mut self, base: u64, entry: u64);
+    /// The domain that runs from now on, for the entry code: its turn base (0: none), and itself. Called again when its turn base changes.
+    fn enter_domain(&mut self, turn_base: u64, domain: *const u8);
+
+    /// Where a traversal of an entry with this target jumps to (0 where there is only the general path).
+    fn portal_code(_target: Target) -> usize {
+        0
+    }
 
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;

@@ -31,7 +31,7 @@ pub struct Sim {
     pub time: u64,
     pub timer: Option<u64>,
     pub active: Option<Frame>,
-    pub turn: (u64, u64),
+    pub turn: u64,
     /// The live FS and GS base.
     pub bases: (u64, u64),
     /// The live float registers.
@@ -41,7 +41,6 @@ pub struct Sim {
     pub ports: BTreeMap<u16, u32>,
     pub port_writes: Vec<(u16, u32)>,
     pub power: Option<(u64, u64)>,
-    pub switches: u64,
 }
 
 impl Sim {
@@ -56,7 +55,7 @@ impl Sim {
             time: 1000,
             timer: None,
             active: None,
-            turn: (0, 0),
+            turn: 0,
             bases: (0, 0),
             float: 0,
             lines: Vec::new(),
@@ -64,7 +63,6 @@ impl Sim {
             ports: BTreeMap::new(),
             port_writes: Vec::new(),
             power: None,
-            switches: 0,
         }
     }
 
@@ -112,21 +110,14 @@ impl Arch for Sim {
     fn ticks_to_ns(&self, ticks: u64) -> u64 {
         ticks
     }
-    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers) {
-        if let Some(from) = from {
-            (from.fs_base, from.gs_base) = self.bases;
-        }
-        self.bases = (to.fs_base, to.gs_base);
-        self.switches += 1;
-    }
     fn save_bases(&self, registers: &mut Registers) {
         (registers.fs_base, registers.gs_base) = self.bases;
     }
     fn load_bases(&mut self, registers: &Registers) {
         self.bases = (registers.fs_base, registers.gs_base);
     }
-    fn set_turn(&mut self, base: u64, entry: u64) {
-        self.turn = (base, entry);
+    fn enter_domain(&mut self, turn_base: u64, _: *const u8) {
+        self.turn = turn_base;
     }
     fn new_float_state(&self) -> u64 {
         0
@@ -307,9 +298,7 @@ impl Arch for Sim {
         self.pool_used[pool] += 1;
         true
     }
-    fn counters(&self, counters: &mut Counters) {
-        counters.space_switches += self.switches;
-    }
+    fn counters(&self, _: &mut Counters) {}
     fn interrupt_mask(&mut self, line: u32, masked: bool) {
         if masked {
             self.unmasked.remove(&line);

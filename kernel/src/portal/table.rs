@@ -4,12 +4,13 @@
 //! directions through their target words, so taking any slot costs the same.
 
 use crate::arch::{Arch, Frame};
-use crate::handler::{code_for, Handler};
 use crate::pool::FrameArray;
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
 use cairn_abi::PortalKind;
+use core::marker::PhantomData;
 
-const CHUNK: u32 = 256;
+/// Entries in one frame.
+pub const CHUNK: u32 = 256;
 const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 
 /// What an entry leads to, in one word.
@@ -44,22 +45,26 @@ impl Target {
     }
 }
 
-/// One entry: the code that a traversal jumps to, and what that code needs to know.
+/// One entry: where a traversal jumps to, and what that code needs to know.
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Entry<A: Arch> {
-    pub code: Handler<A>,
+pub struct Entry {
+    pub code: usize,
     pub target: Target,
 }
 
-impl<A: Arch> Clone for Entry<A> {
-    fn clone(&self) -> Self {
-        *self
+impl Entry {
+    fn new<A: Arch>(target: Target) -> Entry {
+        Entry {
+            code: A::portal_code(target),
+            target,
+        }
     }
 }
-impl<A: Arch> Copy for Entry<A> {}
 
 pub struct Table<A: Arch> {
-    chunks: [Option<FrameArray<Entry<A>>>; CHUNKS],
+    pub(crate) chunks: [Option<FrameArray<Entry>>; CHUNKS],
+    arch: PhantomData<A>,
     /// Entries that exist.
     len: u32,
     /// Entries in use.
@@ -80,6 +85,7 @@ impl<A: Arch> Table<A> {
     pub const fn new() -> Table<A> {
         Table {
             chunks: [const { None }; CHUNKS],
+            arch: PhantomData,
             len: 0,
             used: 0,
             high: 0,
@@ -107,12 +113,12 @@ impl<A: Arch> Table<A> {
     }
 
     #[inline]
-    pub fn entry(&self, slot: u32) -> Option<&Entry<A>> {
+    pub fn entry(&self, slot: u32) -> Option<&Entry> {
         let chunk = self.chunks.get((slot / CHUNK) as usize)?.as_ref()?;
         Some(&chunk[(slot % CHUNK) as usize])
     }
 
-    fn target_mut(&mut self, slot: u32) -> Option<&mut Entry<A>> {
+    fn target_mut(&mut self, slot: u32) -> Option<&mut Entry> {
         let chunk = self.chunks.get_mut((slot / CHUNK) as usize)?.as_mut()?;
         Some(&mut chunk[(slot % CHUNK) as usize])
     }
@@ -131,10 +137,7 @@ impl<A: Arch> Table<A> {
 
     /// 256 entries more in a frame that the nucleus owns. The caller has checked `is_full_size`.
     pub fn grow(&mut self, arch: &A, frame: Frame) {
-        let empty = Entry {
-            code: code_for::<A>(PortalKind::Empty),
-            target: Target::EMPTY,
-        };
+        let empty = Entry::new::<A>(Target::EMPTY);
         let first = self.len;
         let Some(chunk) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
@@ -216,10 +219,7 @@ impl<A: Arch> Table<A> {
             self.unlink_free(slot);
         }
         if let Some(entry) = self.target_mut(slot) {
-            *entry = Entry {
-                code: code_for::<A>(target.kind),
-                target,
-            };
+            *entry = Entry::new::<A>(target);
             self.used += 1;
             self.high = self.high.max(slot + 1);
         }
@@ -235,10 +235,7 @@ impl<A: Arch> Table<A> {
     /// Empty an occupied slot. The caller releases what was in it.
     pub fn clear(&mut self, slot: u32) {
         if let Some(entry) = self.target_mut(slot) {
-            *entry = Entry {
-                code: code_for::<A>(PortalKind::Empty),
-                target: Target::EMPTY,
-            };
+            *entry = Entry::new::<A>(Target::EMPTY);
             self.used -= 1;
             if slot >= RESERVED_SLOTS {
                 self.link_free(slot);

@@ -96,7 +96,11 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
             (State::Ready, None) => Some(Place::Ready),
             (State::Stopped, None) => Some(Place::Stopped),
             (State::Sending, Some(c)) => Some(Place::Sending(c)),
-            (State::Held, Some(c)) => Some(Place::Held(c)),
+            (State::Held, Some(c)) if thread.put_off => Some(Place::Held(c)),
+            (State::Held, Some(c)) => {
+                assert!(thread.server.is_some() && k.channels[c].server == thread.server);
+                None
+            }
             (State::Receiving, Some(c)) => Some(Place::Receiving(c)),
             (State::New | State::Running | State::Sleeping | State::Parked | State::Dead, None) => {
                 None
@@ -284,7 +288,7 @@ fn dispatch(k: &Kernel<Sim>) {
             assert_eq!(k.dispatch.loaded, Some(t));
             let domain = &k.domains[k.threads[t].domain];
             assert_eq!(k.arch.active, k.spaces[domain.space].root);
-            assert_eq!(k.arch.turn, (domain.turn_base, domain.turn_entry));
+            assert_eq!(k.arch.turn, domain.turn_base);
             for ready in k.threads.all() {
                 if k.threads[ready].state == State::Ready && runs(ready) {
                     assert!(k.threads[ready].effective <= k.threads[t].effective);

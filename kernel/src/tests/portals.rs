@@ -388,3 +388,17 @@ fn random_slots_are_no_portals() {
         }
     }
 }
+
+#[test]
+fn entries_for_turned_calls_are_user_addresses() {
+    use cairn_abi::layout::USER_TOP;
+    let mut w = World::new();
+    let dom = w.domain();
+    let init = w.init;
+    for entries in [[USER_TOP, 0x1000], [0x1000, USER_TOP], [1 << 47, 0]] {
+        let words = [0x1000, entries[0], entries[1]];
+        let refused = w.err(init, dom.slot, domain::SET_TURN, &words);
+        assert_eq!(refused, Error::BadArgument);
+        assert_eq!(w.k.domains[dom.d].turn_base, 0);
+    }
+}

@@ -290,6 +290,37 @@ fn processor_time_is_charged() {
 }
 
 #[test]
+fn servers_work_at_their_clients_cost() {
+    let mut w = World::new();
+    let (first, second, client) = (w.domain(), w.domain(), w.domain());
+    let (first_rx, first_own) = w.channel(first);
+    let (second_rx, second_own) = w.channel(second);
+    let to_first = w.portal(first_own, client, 0);
+    let to_second = w.portal(second_own, first, 0);
+    let s = w.thread(first, 60);
+    let u = w.thread(second, 70);
+    let c = w.thread(client, 50);
+    w.rest();
+    w.receive(u, second_rx);
+    w.receive(s, first_rx);
+    let ticks = |w: &World, t| w.k.threads[t].ticks;
+    let before = [s, u, c].map(|t| ticks(&w, t));
+    w.call(c, to_first, &[]);
+    w.k.arch.time += 100;
+    w.call(s, to_second, &[]);
+    w.k.arch.time += 1000;
+    w.reply_receive(u, second_rx, &[]);
+    w.k.arch.time += 10;
+    // Put off: from here on the server works for itself.
+    w.receive(s, first_rx);
+    assert_eq!(w.current(), None);
+    assert_eq!(ticks(&w, c) - before[2], 1110);
+    assert_eq!(ticks(&w, s), before[0]);
+    assert_eq!(ticks(&w, u), before[1]);
+    assert_eq!(w.k.domains[client.d].ticks, ticks(&w, c));
+}
+
+#[test]
 fn a_notice_that_is_withdrawn_lifts_no_longer() {
     let mut w = World::new();
     let (x, y, client) = (w.domain(), w.domain(), w.domain());

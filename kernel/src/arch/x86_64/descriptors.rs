@@ -1,6 +1,7 @@
 //! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
 
-use super::cpu;
+use super::{cpu, Machine};
+use crate::domain::Domain;
 use cairn_abi::state::Registers;
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -69,11 +70,14 @@ pub struct PerCpu {
     pub registers: *mut Registers,
     /// End of the nucleus stack.
     pub stack: u64,
-    /// `syscall` from below this address is turned round to `turn_entry`.
+    /// `syscall` from below this address is turned round to the domain's entry.
     pub turn_base: u64,
-    pub turn_entry: u64,
+    /// The domain that runs.
+    pub domain: *const Domain<Machine>,
     /// How many were.
     pub turned: u64,
+    /// Messages that the portal code moved.
+    pub direct: u64,
     /// The program's stack pointer, for a moment.
     pub scratch: u64,
     /// 1 while the processor waits for an interrupt.
@@ -84,8 +88,9 @@ pub static PER_CPU: Single<PerCpu> = Single::new(PerCpu {
     registers: core::ptr::null_mut(),
     stack: 0,
     turn_base: 0,
-    turn_entry: 0,
+    domain: core::ptr::null(),
     turned: 0,
+    direct: 0,
     scratch: 0,
     idle: 0,
 });

@@ -1,16 +1,17 @@
-//! Ways in and out. From user mode: [`syscall_entry`] and the vector stubs; both store the thread's registers where `PerCpu::registers` points and continue
-//! on the one nucleus stack, which is empty whenever a program runs. The way out is [`leave`], always to the thread that the portable part named.
+//! Ways in and out. From user mode: [`syscall_entry`] and the vector stubs. A `syscall` jumps to the code of its portal ([`super::portal_code`]); that code, or [`general`]
+//! for everything else, and the vectors store the thread's registers where `PerCpu::registers` points. The portable part runs on the one nucleus stack, which is
+//! empty whenever a program runs. The way out is [`leave`], always to the thread that the portable part named.
 //!
 //! A trap in the nucleus itself is an error ([`super::panic::trapped`]), but for: an interrupt while idle, which drops the idle stack and counts as an entry
 //! without a thread; a non-maskable interrupt, which is ignored.
 
 use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA};
-use cairn_abi::state::Registers;
+use super::Machine;
+use crate::domain::Domain;
+use crate::portal::table::CHUNK;
+use cairn_abi::state::{Registers, EXACT_FLAGS};
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
-
-/// RFLAGS with which `sysret` is not the right way back: trap and resume.
-const SINGLE_STEP: u32 = 0x1_0100;
 
 extern "C" {
     /// First of the vector stubs, 16 bytes each.
@@ -34,59 +35,96 @@ pub unsafe extern "C" fn syscall_entry() {
         "shl rcx, 16",
         "or rax, rcx",
         "inc qword ptr gs:[{turned}]",
-        "mov rcx, gs:[{turn_entry}]",
+        "mov rcx, gs:[{domain}]",
+        "mov rcx, [rcx + {turn_entry}]",
         "swapgs",
         "sysretq",
         "3:",
         "mov eax, 0xffff",
         "jmp 2b",
-        // A portal traversal.
+        // A portal traversal: rsp leads to the thread, rcx to the table entry, rax is the selector; r11 is free. The rest is the program's.
         "4:",
         "mov gs:[{scratch}], rsp",
         "mov rsp, gs:[{registers}]",
-        "mov [rsp + {rax}], rax",
-        "mov [rsp + {rbx}], rbx",
         "mov [rsp + {rip}], rcx",
+        "mov [rsp + {rflags}], r11",
+        "mov rcx, gs:[{scratch}]",
+        "mov [rsp + {rsp}], rcx",
+        "mov [rsp + {rax}], rax",
+        "test r11d, {exact_flags}",
+        "jnz {general}",
+        "mov ecx, eax",
+        "cmp ecx, {chunk} - 1",
+        "ja {general}",
+        "mov r11, gs:[{domain}]",
+        "shl ecx, 4",
+        "add rcx, [r11 + {entries}]",
+        "jmp [rcx]",
+        turn_base = const offset_of!(PerCpu, turn_base),
+        turn_entry = const offset_of!(Domain<Machine>, turn_entry),
+        turned = const offset_of!(PerCpu, turned),
+        scratch = const offset_of!(PerCpu, scratch),
+        registers = const offset_of!(PerCpu, registers),
+        domain = const offset_of!(PerCpu, domain),
+        entries = const offset_of!(Domain<Machine>, table.chunks),
+        chunk = const CHUNK,
+        exact_flags = const EXACT_FLAGS as u32,
+        rax = const offset_of!(Registers, rax),
+        rip = const offset_of!(Registers, rip),
+        rflags = const offset_of!(Registers, rflags),
+        rsp = const offset_of!(Registers, rsp),
+        general = sym general,
+    )
+}
+
+/// The general path: store what is still in registers, and let the portable part decide.
+///
+/// # Safety
+/// Jumped to by the entry and the portal code: rsp leads to the thread, which has rax, rip, rflags and rsp already.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general() {
+    naked_asm!(
+        "mov [rsp + {rbx}], rbx",
+        "mov [rsp + {rbp}], rbp",
+        "mov [rsp + {r14}], r14",
+        "mov [rsp + {r15}], r15",
+        "jmp {rest}",
+        rbx = const offset_of!(Registers, rbx),
+        rbp = const offset_of!(Registers, rbp),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rest = sym general_rest,
+    )
+}
+
+/// [`general`] for portal code that has stored rbx, rbp, r14 and r15 and used them.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_rest() {
+    naked_asm!(
         "mov [rsp + {rdx}], rdx",
         "mov [rsp + {rsi}], rsi",
         "mov [rsp + {rdi}], rdi",
-        "mov [rsp + {rbp}], rbp",
         "mov [rsp + {r8}], r8",
         "mov [rsp + {r9}], r9",
         "mov [rsp + {r10}], r10",
-        "mov [rsp + {rflags}], r11",
         "mov [rsp + {r12}], r12",
         "mov [rsp + {r13}], r13",
-        "mov [rsp + {r14}], r14",
-        "mov [rsp + {r15}], r15",
-        "mov rax, gs:[{scratch}]",
-        "mov [rsp + {rsp}], rax",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "call {on_syscall}",
         "jmp {leave}",
-        turn_base = const offset_of!(PerCpu, turn_base),
-        turn_entry = const offset_of!(PerCpu, turn_entry),
-        turned = const offset_of!(PerCpu, turned),
-        scratch = const offset_of!(PerCpu, scratch),
-        registers = const offset_of!(PerCpu, registers),
         stack = const offset_of!(PerCpu, stack),
-        rax = const offset_of!(Registers, rax),
-        rbx = const offset_of!(Registers, rbx),
         rdx = const offset_of!(Registers, rdx),
         rsi = const offset_of!(Registers, rsi),
         rdi = const offset_of!(Registers, rdi),
-        rbp = const offset_of!(Registers, rbp),
         r8 = const offset_of!(Registers, r8),
         r9 = const offset_of!(Registers, r9),
         r10 = const offset_of!(Registers, r10),
         r12 = const offset_of!(Registers, r12),
         r13 = const offset_of!(Registers, r13),
-        r14 = const offset_of!(Registers, r14),
-        r15 = const offset_of!(Registers, r15),
-        rip = const offset_of!(Registers, rip),
-        rflags = const offset_of!(Registers, rflags),
-        rsp = const offset_of!(Registers, rsp),
         on_syscall = sym super::glue::on_syscall,
         leave = sym leave,
     )
@@ -146,7 +184,7 @@ pub unsafe extern "C" fn leave() {
         "iretq",
         registers = const offset_of!(PerCpu, registers),
         stack = const offset_of!(PerCpu, stack),
-        single_step = const SINGLE_STEP,
+        single_step = const EXACT_FLAGS as u32,
         user_data = const USER_DATA,
         user_code = const USER_CODE,
         rax = const offset_of!(Registers, rax),

@@ -10,7 +10,7 @@ use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
 use core::mem::MaybeUninit;
 
-static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
+pub(super) static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
 
 const DEBUG: u64 = 1;
 const NON_MASKABLE: u64 = 2;

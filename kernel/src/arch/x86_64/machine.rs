@@ -8,11 +8,13 @@ use super::float::{self, FloatState};
 use super::interrupts::{Arrival, Lines};
 use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
 use super::paging::{self, Changed, Recent, Recents, Root};
+use super::portal_code;
 use super::ports;
 use super::power::{self, Power};
 use super::tables;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use crate::portal::table::Target;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
@@ -32,7 +34,8 @@ pub struct Machine {
     features: Features,
     /// Root whose upper half all spaces share.
     template: Frame,
-    active: Frame,
+    /// Root in use; the portal code changes it as well.
+    pub(super) active: Frame,
     pool_frames: [u64; pool::COUNT],
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
@@ -121,13 +124,6 @@ impl Arch for Machine {
         self.clock.to_ns(ticks)
     }
 
-    fn switch_thread(&mut self, from: Option<&mut Registers>, to: &Registers) {
-        if let Some(from) = from {
-            self.save_bases(from);
-        }
-        self.load_bases(to);
-    }
-
     fn save_bases(&self, registers: &mut Registers) {
         registers.fs_base = cpu::fs_base();
         registers.gs_base = cpu::user_gs_base();
@@ -140,13 +136,15 @@ impl Arch for Machine {
         cpu::set_user_gs_base(safe(registers.gs_base));
     }
 
-    fn set_turn(&mut self, base: u64, entry: u64) {
-        // `sysret` to an address that is not canonical faults in the nucleus.
-        let base = if entry < USER_TOP { base } else { 0 };
+    fn enter_domain(&mut self, turn_base: u64, domain: *const u8) {
         // SAFETY: per-CPU data of this processor; the entry code is not running.
         let cpu = unsafe { &mut *PER_CPU.get() };
-        cpu.turn_base = base;
-        cpu.turn_entry = entry;
+        cpu.turn_base = turn_base;
+        cpu.domain = domain.cast();
+    }
+
+    fn portal_code(target: Target) -> usize {
+        portal_code::code_for(target)
     }
 
     fn new_float_state(&self) -> FloatState {
@@ -347,8 +345,11 @@ impl Arch for Machine {
 
     fn counters(&self, counters: &mut Counters) {
         // SAFETY: per-CPU data of this processor; the entry code is not running.
-        counters.turned += unsafe { (*PER_CPU.get()).turned };
-        counters.space_switches += self.space_switches;
+        let (turned, direct) = unsafe { ((*PER_CPU.get()).turned, (*PER_CPU.get()).direct) };
+        counters.turned += turned;
+        counters.entries += direct;
+        counters.thread_switches += direct;
+        counters.space_switches += self.space_switches + direct;
         counters.invalidations += self.invalidations;
     }
 

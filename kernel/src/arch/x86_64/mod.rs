@@ -43,6 +43,8 @@ mod machine;
 #[cfg(target_os = "none")]
 pub mod panic;
 #[cfg(target_os = "none")]
+mod portal_code;
+#[cfg(target_os = "none")]
 mod power;
 #[cfg(target_os = "none")]
 mod start;

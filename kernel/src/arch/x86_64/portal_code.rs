@@ -1,0 +1,351 @@
+//! The code behind table entries that lead to a channel or to a receive right: a message that finds its receiver waiting, and its reply.
+//!
+//! The eight words stay in the processor's registers, which is why this is written in machine language: sender and receiver are the same instruction stream. It
+//! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
+//! a stop, portals or data in the message, a more important thread) goes on in [`general`] with nothing changed.
+//!
+//! No loop, no backward jump, no call, no stack. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
+//! rip, rflags, rsp and rax are stored already.
+
+use super::descriptors::PerCpu;
+use super::entry::{general, general_rest};
+use super::glue::KERNEL;
+use super::Machine;
+use crate::arch::x86_64::float::FloatState;
+use crate::channel::Channel;
+use crate::domain::Domain;
+use crate::ipc::NEXT_CALL;
+use crate::pool::{ChannelRef, DomainRef, Pool, PortalRef, ThreadRef, INDEX_MASK, MOST};
+use crate::portal::table::{Entry, Target};
+use crate::portal::Portal;
+use crate::thread::{Sending, State, Thread};
+use crate::Kernel;
+use cairn_abi::service::receive;
+use cairn_abi::state::Registers;
+use cairn_abi::{flag, op, received, rights, PortalKind};
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+type Nucleus = Kernel<Machine>;
+type MachineThread = Thread<FloatState>;
+type Threads = Pool<ThreadRef, MachineThread>;
+type Domains = Pool<DomainRef, Domain<Machine>>;
+type Channels = Pool<ChannelRef, Channel>;
+type Portals = Pool<PortalRef, Portal>;
+
+extern "C" {
+    fn portal_call();
+    fn portal_reply_receive();
+}
+
+/// The code for an entry.
+pub fn code_for(target: Target) -> usize {
+    match target.kind {
+        PortalKind::Channel if target.may(rights::CALL) => portal_call as *const () as usize,
+        PortalKind::Receive => portal_reply_receive as *const () as usize,
+        _ => general as *const () as usize,
+    }
+}
+
+/// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
+const PLAIN: u64 = flag::PARTS | flag::INTERRUPTIBLE;
+const _: () = assert!(op::CALL == 0);
+/// `state` and `sending` of a caller, as one number.
+const HELD: u16 = State::Held as u16 | (Sending::Message as u16) << 8;
+const _: () = assert!(offset_of!(MachineThread, sending) == offset_of!(MachineThread, state) + 1);
+// Eight bytes that are zero in plain cases, and pairs that are written together.
+const _: () = assert!(
+    offset_of!(MachineThread, full) == offset_of!(MachineThread, poked) + 1
+        && offset_of!(MachineThread, reserved) == offset_of!(MachineThread, poked) + 2
+        && offset_of!(MachineThread, stops) == offset_of!(MachineThread, poked) + 4
+        && offset_of!(MachineThread, server) == offset_of!(MachineThread, channel) + 4
+        && offset_of!(MachineThread, registers) == 0
+);
+const _: () = assert!(core::mem::size_of::<Entry>() == 16 && offset_of!(Entry, code) == 0);
+const _: () = assert!(core::mem::size_of::<Option<ThreadRef>>() == 4 && MOST == 1 << 20);
+
+global_asm!(
+    // A call: to the thread that waits at the channel, at once.
+    ".text",
+    ".balign 16",
+    "portal_call:",
+    "cmp qword ptr [rsp + {rare}], 0",
+    "jne {general}",
+    "cmp qword ptr [rsp + {deadline}], 0",
+    "jne {general}",
+    "mov r11, {not_plain}",
+    "test rax, r11",
+    "jnz {general}",
+    "mov [rsp + {rbx}], rbx",
+    "mov [rsp + {rbp}], rbp",
+    "mov [rsp + {r14}], r14",
+    "mov [rsp + {r15}], r15",
+    // rbx = badge, r11 = channel.
+    "mov ecx, [rcx + {object}]",
+    "imul rcx, rcx, {portal_size}",
+    "add rcx, [rip + {kernel} + {portals}]",
+    "mov rbx, [rcx + {portal_badge}]",
+    "mov ecx, [rcx + {portal_channel}]",
+    "mov r11d, ecx",
+    "and r11d, {index_mask}",
+    "imul r11, r11, {channel_size}",
+    "add r11, [rip + {kernel} + {channels}]",
+    "shr ecx, 20",
+    "cmp ecx, [r11 + {channel_generation}]",
+    "jne {rest}",
+    // r15 = number of the receiver, rbp = receiver: it waits, alone, and is the one that serves.
+    "mov r15d, [r11 + {receivers}]",
+    "test r15d, r15d",
+    "jz {rest}",
+    "cmp r15d, [r11 + {channel_server}]",
+    "jne {rest}",
+    "imul rbp, r15, {thread_size}",
+    "add rbp, [rip + {kernel} + {threads}]",
+    "cmp qword ptr [rbp + {rare}], 0",
+    "jne {rest}",
+    "cmp qword ptr [rbp + {deadline}], 0",
+    "jne {rest}",
+    "cmp dword ptr [rbp + {link} + 4], 0",
+    "jne {rest}",
+    // r14 = its domain: it runs, and leaves the registers of others alone.
+    "mov r14d, [rbp + {domain}]",
+    "imul r14, r14, {domain_size}",
+    "add r14, [rip + {kernel} + {domains}]",
+    "cmp dword ptr [r14 + {domain_stops}], 0",
+    "jne {rest}",
+    "cmp byte ptr [r14 + {domain_float}], 0",
+    "jne {rest}",
+    "movzx ecx, byte ptr [rsp + {effective}]",
+    "cmp cx, word ptr [rip + {kernel} + {top}]",
+    "jl {rest}",
+    // Decided. The receiver runs at the caller's priority, the caller is held.
+    "mov [rbp + {effective}], cl",
+    "mov byte ptr [rbp + {state}], {running}",
+    "mov dword ptr [rbp + {channel}], 0",
+    "mov qword ptr [r11 + {receivers}], 0",
+    "mov word ptr [rsp + {state}], {held}",
+    "mov ecx, [rbp + {serving}]",
+    "mov [rsp + {channel}], ecx",
+    "mov [rsp + {server}], r15d",
+    "mov [rsp + {badge}], rbx",
+    "mov ecx, [rip + {kernel} + {current}]",
+    "mov [rbp + {client}], ecx",
+    "mov [rip + {kernel} + {current}], r15d",
+    "mov [rip + {kernel} + {loaded}], r15d",
+    "mov gs:[{registers}], rbp",
+    // r15 = lengths of the parts.
+    "xor r15d, r15d",
+    "bt rax, {parts_bit}",
+    "jnc 2f",
+    "mov r11d, -1",
+    "mov r15, [rsp + {r15}]",
+    "cmp r15, r11",
+    "cmova r15, r11",
+    "mov rcx, [rsp + {rbp}]",
+    "cmp rcx, r11",
+    "cmova rcx, r11",
+    "shl rcx, 32",
+    "or r15, rcx",
+    "2:",
+    "mov [rsp + {parts}], r15",
+    // rax = what a receive returns, rcx = label.
+    "mov rcx, gs:[{cpu_domain}]",
+    "mov r11d, [rcx + {domain_id}]",
+    "mov rcx, [rcx + {domain_label}]",
+    "shl r11, {sender_shift}",
+    "shr rax, {interruptible_shift}",
+    "and eax, {interruptible}",
+    "or rax, r11",
+    // The receiver's domain.
+    "mov gs:[{cpu_domain}], r14",
+    "mov r11d, [r14 + {domain_root}]",
+    "mov [rip + {kernel} + {active}], r11d",
+    "shl r11, 12",
+    "mov cr3, r11",
+    "mov r11, [r14 + {domain_turn_base}]",
+    "mov gs:[{turn_base}], r11",
+    "mov r11d, [rbp + {domain}]",
+    "mov [rip + {kernel} + {loaded_domain}], r11d",
+    "inc qword ptr gs:[{direct}]",
+    "mov r14, rcx",
+    // Token, and away.
+    "mov r11, {next_call}",
+    "add r11, [rsp + {token}]",
+    "mov [rsp + {token}], r11",
+    "mov rcx, [rbp + {rip}]",
+    "mov rsp, [rbp + {rsp}]",
+    "xchg r11, rbp",
+    "mov r11, [r11 + {rflags}]",
+    "swapgs",
+    "sysretq",
+    // Words as a reply to the caller that the thread works for, and receive again where nothing waits.
+    ".balign 16",
+    "portal_reply_receive:",
+    "mov r11, rax",
+    "shr r11, 32",
+    "cmp r11d, {operation}",
+    "jne {general}",
+    "cmp qword ptr [rsp + {rare}], 0",
+    "jne {general}",
+    "cmp qword ptr [rsp + {deadline}], 0",
+    "jne {general}",
+    "mov [rsp + {rbx}], rbx",
+    "mov [rsp + {rbp}], rbp",
+    "mov [rsp + {r14}], r14",
+    "mov [rsp + {r15}], r15",
+    // rcx = number of the channel, r11 = channel: this thread serves it, and nothing waits there.
+    "mov ecx, [rcx + {object}]",
+    "imul r11, rcx, {channel_size}",
+    "add r11, [rip + {kernel} + {channels}]",
+    "mov r14d, [rip + {kernel} + {current}]",
+    "cmp r14d, [r11 + {channel_server}]",
+    "jne {rest}",
+    "cmp dword ptr [r11 + {pulses}], 0",
+    "jne {rest}",
+    "cmp word ptr [r11 + {senders_top}], -1",
+    "jne {rest}",
+    "cmp byte ptr [r11 + {dying}], 0",
+    "jne {rest}",
+    "cmp dword ptr [r11 + {receivers}], 0",
+    "jne {rest}",
+    // rbx = number of the caller, r15 = caller: the token is its.
+    "mov ebx, [rsp + {client}]",
+    "test ebx, ebx",
+    "jz {rest}",
+    "imul r15, rbx, {thread_size}",
+    "add r15, [rip + {kernel} + {threads}]",
+    "cmp rbp, [r15 + {token}]",
+    "jne {rest}",
+    "cmp word ptr [r15 + {state}], {held}",
+    "jne {rest}",
+    "cmp qword ptr [r15 + {rare}], 0",
+    "jne {rest}",
+    "cmp qword ptr [r15 + {deadline}], 0",
+    "jne {rest}",
+    "cmp dword ptr [r15 + {pulse_channel}], 0",
+    "jne {rest}",
+    // rbp = its domain: it runs, and its other registers are still in the processor.
+    "mov ebp, [r15 + {domain}]",
+    "imul rbp, rbp, {domain_size}",
+    "add rbp, [rip + {kernel} + {domains}]",
+    "cmp dword ptr [rbp + {domain_stops}], 0",
+    "jne {rest}",
+    "cmp byte ptr [rbp + {domain_float}], 0",
+    "je 4f",
+    "cmp ebx, [rip + {kernel} + {owner}]",
+    "jne {rest}",
+    "4:",
+    // Nobody is more important; one of the same priority competes already.
+    "movzx eax, byte ptr [r15 + {effective}]",
+    "cmp ax, word ptr [rip + {kernel} + {top}]",
+    "jg 5f",
+    "jl {rest}",
+    "cmp qword ptr [rip + {kernel} + {slice_end}], 0",
+    "je {rest}",
+    "5:",
+    // Decided. The caller runs, this thread receives.
+    "mov byte ptr [r15 + {state}], {running}",
+    "mov qword ptr [r15 + {channel}], 0",
+    "mov dword ptr [rsp + {client}], 0",
+    "mov [rsp + {channel}], ecx",
+    "mov al, [rsp + {base}]",
+    "mov [rsp + {effective}], al",
+    "mov byte ptr [rsp + {state}], {receiving}",
+    "mov qword ptr [rsp + {link}], 0",
+    "mov [r11 + {receivers}], r14d",
+    "mov [r11 + {receivers} + 4], r14d",
+    "mov [rip + {kernel} + {current}], ebx",
+    "mov [rip + {kernel} + {loaded}], ebx",
+    "mov gs:[{registers}], r15",
+    // The caller's domain.
+    "mov gs:[{cpu_domain}], rbp",
+    "mov eax, [rbp + {domain_root}]",
+    "mov [rip + {kernel} + {active}], eax",
+    "shl rax, 12",
+    "mov cr3, rax",
+    "mov rax, [rbp + {domain_turn_base}]",
+    "mov gs:[{turn_base}], rax",
+    "mov eax, [r15 + {domain}]",
+    "mov [rip + {kernel} + {loaded_domain}], eax",
+    "inc qword ptr gs:[{direct}]",
+    "mov rcx, [r15 + {rip}]",
+    "mov r11, [r15 + {rflags}]",
+    "mov rsp, [r15 + {rsp}]",
+    "mov rbx, [r15 + {rbx}]",
+    "mov rbp, [r15 + {rbp}]",
+    "mov r14, [r15 + {r14}]",
+    "mov r15, [r15 + {r15}]",
+    "xor eax, eax",
+    "swapgs",
+    "sysretq",
+    kernel = sym KERNEL,
+    general = sym general,
+    rest = sym general_rest,
+    not_plain = const !PLAIN & !(u32::MAX as u64),
+    parts_bit = const flag::PARTS.trailing_zeros(),
+    interruptible_shift = const flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros(),
+    interruptible = const received::INTERRUPTIBLE,
+    sender_shift = const received::SENDER_SHIFT,
+    next_call = const NEXT_CALL,
+    index_mask = const INDEX_MASK,
+    running = const State::Running as u8,
+    held = const HELD,
+    object = const offset_of!(Entry, target.object),
+    portal_size = const Portals::object_size(),
+    portals = const offset_of!(Nucleus, portals) + Portals::BASE,
+    portal_badge = const offset_of!(Portal, badge),
+    portal_channel = const offset_of!(Portal, channel),
+    channel_size = const Channels::object_size(),
+    channels = const offset_of!(Nucleus, channels) + Channels::BASE,
+    channel_generation = const Channels::GENERATION,
+    channel_server = const offset_of!(Channel, server),
+    receivers = const offset_of!(Channel, receivers.head),
+    thread_size = const Threads::object_size(),
+    threads = const offset_of!(Nucleus, threads) + Threads::BASE,
+    rare = const offset_of!(MachineThread, poked),
+    deadline = const offset_of!(MachineThread, deadline),
+    link = const offset_of!(MachineThread, link),
+    effective = const offset_of!(MachineThread, effective),
+    state = const offset_of!(MachineThread, state),
+    channel = const offset_of!(MachineThread, channel),
+    server = const offset_of!(MachineThread, server),
+    client = const offset_of!(MachineThread, client),
+    serving = const offset_of!(MachineThread, serving),
+    badge = const offset_of!(MachineThread, badge),
+    parts = const offset_of!(MachineThread, parts),
+    token = const offset_of!(MachineThread, token),
+    domain = const offset_of!(MachineThread, domain),
+    domain_size = const Domains::object_size(),
+    domains = const offset_of!(Nucleus, domains) + Domains::BASE,
+    domain_stops = const offset_of!(Domain<Machine>, stops),
+    domain_float = const offset_of!(Domain<Machine>, float),
+    domain_id = const offset_of!(Domain<Machine>, id),
+    domain_label = const offset_of!(Domain<Machine>, label),
+    domain_root = const offset_of!(Domain<Machine>, root),
+    domain_turn_base = const offset_of!(Domain<Machine>, turn_base),
+    top = const offset_of!(Nucleus, dispatch.ready.top),
+    current = const offset_of!(Nucleus, dispatch.current),
+    loaded = const offset_of!(Nucleus, dispatch.loaded),
+    loaded_domain = const offset_of!(Nucleus, dispatch.loaded_domain),
+    active = const offset_of!(Nucleus, arch.active),
+    registers = const offset_of!(PerCpu, registers),
+    cpu_domain = const offset_of!(PerCpu, domain),
+    turn_base = const offset_of!(PerCpu, turn_base),
+    direct = const offset_of!(PerCpu, direct),
+    rbx = const offset_of!(Registers, rbx),
+    rbp = const offset_of!(Registers, rbp),
+    r14 = const offset_of!(Registers, r14),
+    r15 = const offset_of!(Registers, r15),
+    rip = const offset_of!(Registers, rip),
+    rflags = const offset_of!(Registers, rflags),
+    rsp = const offset_of!(Registers, rsp),
+    operation = const receive::REPLY_RECEIVE,
+    receiving = const State::Receiving as u8,
+    pulses = const offset_of!(Channel, pulses.head),
+    senders_top = const offset_of!(Channel, senders.top),
+    dying = const offset_of!(Channel, dying),
+    base = const offset_of!(MachineThread, base),
+    pulse_channel = const offset_of!(MachineThread, pulse.channel),
+    slice_end = const offset_of!(Nucleus, dispatch.slice_end),
+    owner = const offset_of!(Nucleus, dispatch.owner),
+);
