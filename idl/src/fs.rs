@@ -4,6 +4,9 @@
 //! Operations with a path start at the handle, which must be a directory unless the path is empty (then the handle itself is meant).
 //! Paths are bytes without NUL in the out part (two paths: separated by one NUL), at most [`PATH_MAX`]; a leading `/` counts as the manager's root.
 //!
+//! **Short paths.** The operations of [`SHORT_PATHS`] take a path of 1 to [`INLINE_MAX`] bytes in w3 to w7 (little-endian) instead of an out part, which saves fetching it:
+//! w2 then has [`INLINE`] set and the length in the bits from [`INLINE_SHIFT`] on, beside what the operation has there.
+//!
 //! **Redirect.** A lookup that leaves the manager (an absolute symbolic link, `..` above its root, a mount point, a device or FIFO node) is answered with
 //! −[`crate::errno::REDIRECT`], the new name in the in part (so path operations carry an in part of PATH_MAX bytes, after the answer's own structure if it has one: the
 //! redirect is then written at offset 0) and w1 its length. The name is absolute (`/dev/null`), or has a scheme that the prefix table knows:
@@ -94,11 +97,15 @@ pub const SHUTDOWN: u64 = 51;
 /// Pipes answer IOCTL with these requests (fcntl's F_SETPIPE_SZ and F_GETPIPE_SZ): w2 the wished capacity → w0 the capacity.
 pub const SET_PIPE_SIZE: u64 = 1031;
 pub const GET_PIPE_SIZE: u64 = 1032;
-/// Bit of READ's and WRITE's w2: there is no part. The data (or for READ the room for it) has w2 bits [`INLINE_SHIFT`].. bytes, at most [`INLINE_MAX`], and travels
+/// Bit of w2 of READ and WRITE (and of [`SHORT_PATHS`]): there is no part. The data (or for READ the room for it) has w2 bits [`INLINE_SHIFT`].. bytes, at most [`INLINE_MAX`], and travels
 /// in w3 to w7, little-endian: of the request for WRITE, of the answer for READ.
 pub const INLINE: u64 = 1 << 33;
 pub const INLINE_SHIFT: u32 = 40;
 pub const INLINE_MAX: usize = 40;
+
+/// Operations (as bits, by number) that take short paths in words; see the head of this file.
+pub const SHORT_PATHS: u64 =
+    1 << OPEN | 1 << STAT | 1 << STATFS | 1 << CHMOD | 1 << MKDIR | 1 << UNLINK | 1 << READLINK;
 
 /// Bit of READ's w2, for ends of a socket pair: leave the data there (MSG_PEEK).
 pub const PEEK: u64 = 1 << 32;
