@@ -5,7 +5,7 @@ use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Error;
-use cairn_idl::fs::{s, INLINE, INLINE_MAX, INLINE_SHIFT, READ, WRITE};
+use cairn_idl::fs::{s, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE};
 use cairn_idl::{errno, label};
 use cairn_rt::Received;
 
@@ -65,6 +65,20 @@ pub struct Context<'a> {
 pub(crate) fn inline_len(request: &Received) -> Option<usize> {
     let flags = request.words[2];
     (flags & INLINE != 0).then(|| ((flags >> INLINE_SHIFT) as usize & 63).min(INLINE_MAX))
+}
+
+/// Does this request carry its path in words? Then how long it says that it is (up to 63).
+#[inline(always)]
+pub(crate) fn inline_path(request: &Received) -> Option<usize> {
+    let [operation, _, flags, ..] = request.words;
+    let inline = flags & INLINE != 0 && operation < 64 && SHORT_PATHS >> operation & 1 != 0;
+    inline.then_some((flags >> INLINE_SHIFT) as usize & 63)
+}
+
+/// The request has no path: its handle itself is meant.
+#[inline(always)]
+pub(crate) fn no_path(request: &Received) -> bool {
+    request.out_len == 0 && inline_path(request).is_none()
 }
 
 impl Context<'_> {

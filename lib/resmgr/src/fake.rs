@@ -11,6 +11,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
+use cairn_idl::fs::{INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
 
@@ -162,6 +163,8 @@ pub struct Bench<S: Server> {
     pub server: S,
     pub manager: Manager<S>,
     pub fake: Fake,
+    /// Short paths go in words, where the operation takes them so.
+    pub short_paths: bool,
     /// Label and domain of the next requests.
     pub label: u64,
     pub sender: u32,
@@ -173,6 +176,7 @@ impl<S: Server> Bench<S> {
             server,
             manager: Manager::new(prefix),
             fake: Fake::default(),
+            short_paths: true,
             label: 0,
             sender: 1,
         }
@@ -182,6 +186,20 @@ impl<S: Server> Bench<S> {
     pub fn send(&mut self, badge: u64, words: &[u64], out: &[u8], in_len: usize) -> Token {
         self.fake.next_token += 1;
         let token = self.fake.next_token;
+        let mut all = [0; 8];
+        all[..words.len()].copy_from_slice(words);
+        let mut out = out;
+        if self.short_paths && words[0] < 64 && SHORT_PATHS >> words[0] & 1 != 0 {
+            if (1..=INLINE_MAX).contains(&out.len()) {
+                for (place, bytes) in all[3..].iter_mut().zip(out.chunks(8)) {
+                    let mut word = [0; 8];
+                    word[..bytes.len()].copy_from_slice(bytes);
+                    *place = u64::from_le_bytes(word);
+                }
+                all[2] |= INLINE | (out.len() as u64) << INLINE_SHIFT;
+                out = b"";
+            }
+        }
         self.fake.callers.insert(
             token,
             Caller {
@@ -202,8 +220,8 @@ impl<S: Server> Bench<S> {
             interruptible: true,
             ..Received::default()
         };
-        request.words[..words.len()].copy_from_slice(words);
-        request.portals = (request.words[7] != 0) as usize;
+        request.words = all;
+        request.portals = words.get(7).is_some_and(|&word| word != 0) as usize;
         self.step(Ok(()), request);
         token
     }

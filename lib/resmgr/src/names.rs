@@ -1,6 +1,6 @@
 //! Operations that take a path: opening, attributes, and changes of the tree.
 
-use crate::context::{Context, Failure};
+use crate::context::{no_path, Context, Failure};
 use crate::files::{check_write, drop_set_id, without_set_id};
 use crate::layout;
 use crate::manager::Core;
@@ -176,7 +176,7 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
-        let node = if cx.request.out_len == 0 {
+        let node = if no_path(cx.request) {
             self.start(server, cx.request.badge)?
         } else {
             self.existing(server, cx, last_for(cx.request.words[1]))?.0

@@ -1,14 +1,14 @@
 //! Walking a path through a server's tree: `.`, `..`, symbolic links, trailing slashes, mount points, and names that leave the manager.
 
 use crate::cache::{self, Cache};
-use crate::context::{Context, Failure};
+use crate::context::{inline_path, Context, Failure};
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{s, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+use cairn_idl::fs::{s, INLINE_MAX, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
 /// A path being walked: what is left of it lies at `at..end`, with a slash behind it; there is room before it for the targets of links.
 pub(crate) struct Names {
@@ -39,8 +39,29 @@ impl Names {
         }
     }
 
-    /// Take the caller's out part as the path.
+    /// Take the caller's path, from words or from the out part.
+    #[inline(always)]
     pub fn fetch(&mut self, cx: &mut Context) -> Answer<()> {
+        if let Some(length) = inline_path(cx.request) {
+            if length == 0 || length > INLINE_MAX {
+                return Err(Failure::Errno(EINVAL));
+            }
+            let place = &mut self.text[START..START + INLINE_MAX];
+            for (place, word) in place
+                .as_chunks_mut()
+                .0
+                .iter_mut()
+                .zip(&cx.request.words[3..])
+            {
+                *place = word.to_le_bytes();
+            }
+            self.begin(length);
+            return Ok(());
+        }
+        self.fetch_part(cx)
+    }
+
+    fn fetch_part(&mut self, cx: &mut Context) -> Answer<()> {
         let length = cx.request.out_len;
         if length >= PATH_MAX {
             return Err(Failure::Errno(ENAMETOOLONG));
@@ -75,14 +96,20 @@ impl Names {
     }
 
     fn fetch_any(&mut self, cx: &mut Context, length: usize) -> Answer<()> {
-        self.at = START;
-        self.end = START + length;
-        self.linked = false;
         if length != 0 {
             cx.fetch(0, &mut self.text[START..START + length])?;
         }
-        self.text[self.end] = b'/';
+        self.begin(length);
         Ok(())
+    }
+
+    /// A path of this length lies at the start of the text.
+    #[inline(always)]
+    fn begin(&mut self, length: usize) {
+        self.at = START;
+        self.end = START + length;
+        self.linked = false;
+        self.text[self.end] = b'/';
     }
 
     /// What has not been walked yet.

@@ -856,6 +856,47 @@ fn hostile_requests_are_refused() {
     assert_eq!(b.manager.open_files(), 1);
 }
 
+/// Paths of every length around what fits in words, and lengths that are none.
+#[test]
+fn paths_come_in_words_or_in_a_part() {
+    let mut b = fs_();
+    for length in 1..60 {
+        let name = vec![b'a' + (length % 26) as u8; length];
+        for short in [true, false] {
+            b.short_paths = short;
+            assert_eq!(stat(&mut b, &name).err(), Some(-ENOENT));
+            assert_eq!(mkdir(&mut b, &name), 0);
+            b.short_paths = !short;
+            assert!(stat(&mut b, &name).is_ok_and(|stat| stat.nlink() == 2));
+            assert!(stat(&mut b, &name[1..]).is_ok() == (length == 1));
+            assert_eq!(rmdir(&mut b, &name), 0);
+        }
+    }
+    let path = u64::from_le_bytes(*b"a\0b/////");
+    for (length, result) in [
+        (0, -EINVAL),
+        (3, -EINVAL),
+        (41, -EINVAL),
+        (63, -EINVAL),
+        (1, -ENOENT),
+    ] {
+        let flags = fs::INLINE | length << fs::INLINE_SHIFT;
+        for operation in [
+            fs::STAT,
+            fs::UNLINK,
+            fs::OPEN,
+            fs::READLINK,
+            fs::STATFS,
+            fs::CHMOD,
+        ] {
+            assert_eq!(b.result(0, &[operation, 0, flags, path], b""), result);
+        }
+    }
+    // Elsewhere the bit means nothing: without a path the handle itself is meant.
+    let flags = fs::INLINE | 1 << fs::INLINE_SHIFT;
+    assert_eq!(b.result(0, &[fs::CHOWN, 0, flags, 0], b""), 0);
+}
+
 /// What the framework remembers of paths is never wrong: user 0, for whom it remembers, and somebody else, for whom it does not, see the same
 /// tree whatever happens to it.
 #[test]
@@ -889,6 +930,7 @@ fn remembered_paths_are_right() {
         };
         let both = two(&first, &second);
         b.label = 0;
+        b.short_paths = next(2) == 0;
         match next(12) {
             0 | 1 => b.result(start, &[fs::MKDIR, 0o777], &first),
             2 | 3 => b.result(start, &[fs::MKNOD, (s::IFREG | 0o666) as u64], &first),

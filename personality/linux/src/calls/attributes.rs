@@ -30,7 +30,7 @@ fn on_name(dirfd: i32, name: u64, flags: u64, words: &[u64]) -> Result<u64> {
 
 fn on_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
     walk(dirfd, name, |start, answer| {
-        send(Request::new(words).out(&start.rest), start.slot, answer)
+        send(Request::new(words).path(&start.rest), start.slot, answer)
     })
     .map(|_| 0)
 }

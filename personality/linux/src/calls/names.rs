@@ -14,7 +14,7 @@ fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
     let mut name = UserString::empty();
     name.fill(address)?;
     walk(dirfd, name.as_bytes(), |start, answer| {
-        send(Request::new(words).out(&start.rest), start.slot, answer)
+        send(Request::new(words).path(&start.rest), start.slot, answer)
     })
     .map(|_| 0)
 }
@@ -215,7 +215,7 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         let file = super::io::file(dirfd as u64)?;
         let mut answer = Answer::new();
         let words = send(
-            Request::new(&[fs::READLINK]).out(b""),
+            Request::new(&[fs::READLINK]).path(b""),
             file.slot(),
             &mut answer,
         )?;
@@ -244,7 +244,7 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
     let mut answer_copy = path::Answer::new();
     walk(dirfd, name.as_bytes(), |start, answer| {
         let words = send(
-            Request::new(&[fs::READLINK]).out(&start.rest),
+            Request::new(&[fs::READLINK]).path(&start.rest),
             start.slot,
             answer,
         )?;

@@ -82,7 +82,7 @@ pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenF
 }
 
 fn open_at(start: &Start, flags: u64, mode: u64, answer: &mut Answer) -> Result<[u64; 8]> {
-    let request = Request::new(&[fs::OPEN, flags, mode]).out(&start.rest);
+    let request = Request::new(&[fs::OPEN, flags, mode]).path(&start.rest);
     path::send_wait(request, start.slot, answer)
 }
 

@@ -49,7 +49,7 @@ fn stat_name(
         if let Some(file) = start.own_file().filter(|file| file.object.is_some()) {
             return give(user::bytes_of(&stat_handle(file)?));
         }
-        send(Request::new(&words).out(&start.rest), start.slot, answer)?;
+        send(Request::new(&words).path(&start.rest), start.slot, answer)?;
         answer.filled(size_of::<Stat>() as u64);
         give(answer.as_bytes())
     })
@@ -225,7 +225,7 @@ pub fn statfs(f: &mut Frame) -> Result<u64> {
     let (name, buffer) = (UserString::read(f.arg(0))?, f.arg(1));
     walk(AT_FDCWD, name.as_bytes(), |start, answer: &mut Answer| {
         send(
-            Request::new(&[fs::STATFS]).out(&start.rest),
+            Request::new(&[fs::STATFS]).path(&start.rest),
             start.slot,
             answer,
         )?;

@@ -86,7 +86,28 @@ global_asm!(
     ".globl personality_user_string",
     "personality_user_string:",
     "xor eax, eax",
-    "2: cmp rax, rdx",
+    "movabs r9, 0x0101010101010101",
+    "movabs r10, 0x8080808080808080",
+    // Eight bytes at a time, as far as neither the page nor the room ends within them: what follows the string may not be there.
+    "2: lea rcx, [rsi + rax]",
+    "not ecx",
+    "test ecx, 0xff8",
+    "jz 4f",
+    "lea rcx, [rax + 8]",
+    "cmp rcx, rdx",
+    "ja 4f",
+    "mov r8, [rsi + rax]",
+    "mov [rdi + rax], r8",
+    // The top bits of bytes that are zero, of the lowest one at least.
+    "mov r11, r8",
+    "sub r11, r9",
+    "not r8",
+    "and r8, r10",
+    "and r11, r8",
+    "jnz 5f",
+    "mov rax, rcx",
+    "jmp 2b",
+    "4: cmp rax, rdx",
     "jae 3f",
     "mov cl, [rsi + rax]",
     "mov [rdi + rax], cl",
@@ -94,6 +115,9 @@ global_asm!(
     "jz 3f",
     "inc rax",
     "jmp 2b",
+    "5: bsf r11, r11",
+    "shr r11d, 3",
+    "add rax, r11",
     "personality_user_string_end:",
     "3: ret",
     // rdi area, rsi mask (0: FXSAVE), edx 1 = save.
@@ -361,6 +385,20 @@ mod tests {
             );
             assert_eq!(string_length(address, 100, EFAULT), Ok(11));
             assert_eq!(string_length(address, 11, ENAMETOOLONG), Err(ENAMETOOLONG));
+        }
+        let mut page = vec![b'/'; 3 * 4096];
+        let start = page.as_ptr() as u64;
+        if start + 3 * 4096 < layout::PERSONALITY {
+            let ends = (0..40).chain(4080..4120).chain(4096 + 4080..4096 + 4100);
+            for (from, end) in ends.flat_map(|end| (0..20).map(move |from| (from, from + end))) {
+                page[end] = 0;
+                let string = UserString::read(start + from as u64);
+                match end - from {
+                    0..4096 => assert_eq!(string.unwrap().as_bytes(), &page[from..end]),
+                    _ => assert_eq!(string.err(), Some(ENAMETOOLONG)),
+                }
+                page[end] = b'/';
+            }
         }
         let mut word = 5u32;
         let address = &raw mut word as u64;
