@@ -207,12 +207,25 @@ impl<S: Server> Core<S> {
     }
 
     /// Take the path of the request and walk it from the portal's node. A slash behind something that is no directory is ENOTDIR.
+    #[inline(never)]
     pub fn find(&mut self, server: &mut S, cx: &mut Context, last: Last) -> Answer<Found<S::Node>> {
+        self.find_here(server, cx, last)
+    }
+
+    /// The same, for the operations that are asked for all the time.
+    #[inline(always)]
+    pub fn find_here(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        last: Last,
+    ) -> Answer<Found<S::Node>> {
         self.first.fetch(cx)?;
         let start = self.start(server, cx.request.badge)?;
         self.walk(server, cx, start, last, false)
     }
 
+    #[inline(always)]
     pub fn walk(
         &mut self,
         server: &mut S,

@@ -43,12 +43,14 @@ impl<S: Server> Core<S> {
     pub fn open(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
         let [_, flags, mode, ..] = cx.request.words;
         let exclusive = flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL;
-        let last = if flags & o::NOFOLLOW != 0 || exclusive {
+        let last = if exclusive {
+            Last::New
+        } else if flags & o::NOFOLLOW != 0 {
             Last::Slash
         } else {
             Last::Follow
         };
-        let found = self.find(server, cx, last)?;
+        let found = self.find_here(server, cx, last)?;
         let path_only = flags & o::PATH != 0;
         let mut created = false;
         let (node, access) = match found.node {
@@ -179,7 +181,8 @@ impl<S: Server> Core<S> {
         let node = if no_path(cx.request) {
             self.start(server, cx.request.badge)?
         } else {
-            self.existing(server, cx, last_for(cx.request.words[1]))?.0
+            let found = self.find_here(server, cx, last_for(cx.request.words[1]))?;
+            found.node.ok_or(Failure::Errno(ENOENT))?.0
         };
         let stat = server.stat(cx, node)?;
         layout::stat_bytes(&stat, &mut self.structure);

@@ -207,6 +207,8 @@ pub(crate) enum Last {
     Follow,
     /// Follow it only if a slash comes behind (lstat, O_NOFOLLOW).
     Slash,
+    /// The same, where a name that is there already is an error (O_EXCL): it will hardly be remembered.
+    New,
     /// The name itself is meant (unlink, rename, mkdir).
     Name,
 }
@@ -242,6 +244,7 @@ pub(crate) struct Walk<'a, N> {
 }
 
 impl<N: Copy + PartialEq> Walk<'_, N> {
+    #[inline(always)]
     pub fn run<S: Server<Node = N>>(
         &mut self,
         server: &mut S,
@@ -256,11 +259,12 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             names.skip_slashes();
         }
         if !S::STABLE_NAMES || cx.uid() != 0 {
-            return self.steps(server, cx, names, dir, last);
+            let access = server.access(dir)?;
+            return self.steps(server, cx, names, (dir, access), last);
         }
         // What was walked lately: the whole path, or all but the last component.
         let (start, at, end) = (dir, names.at, names.end);
-        if last != Last::Name {
+        if matches!(last, Last::Follow | Last::Slash) {
             if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
                 names.at = end;
                 return Ok(Found {
@@ -274,27 +278,46 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             }
         }
         let behind = names.last_name();
-        if behind > at && behind < end {
-            if let Some((node, _)) = self.cache.find(&names.text, at, behind - at, start) {
-                dir = node;
+        let above = if behind > at && behind < end {
+            self.cache.find(&names.text, at, behind - at, start)
+        } else {
+            None
+        };
+        let known = above.is_some() || behind == at;
+        let above = match above {
+            Some(above) => {
                 names.at = behind;
+                above
             }
-        }
-        let known = names.at == behind;
-        let found = self.steps(server, cx, names, dir, last)?;
+            None => (dir, server.access(dir)?),
+        };
+        let found = self.steps(server, cx, names, above, last)?;
         if !names.linked && found.name.is_some_and(|(from, _)| from as usize == behind) {
-            if !known {
-                let answer = (found.dir, found.dir_access);
-                self.cache
-                    .insert(&names.text, at, behind - at, start, answer);
-            }
-            if let (Some(answer), true) = (found.node, last != Last::Name) {
-                if answer.1.mode & s::IFMT != s::IFLNK {
-                    self.cache.insert(&names.text, at, end - at, start, answer);
-                }
-            }
+            self.remember(names, (at, behind, end), start, known, last, &found);
         }
         Ok(found)
+    }
+
+    /// Keep what a walk without links found: where the directory of the last component is (unless that is `known`), and what the whole path leads to.
+    fn remember(
+        &mut self,
+        names: &Names,
+        (at, behind, end): (usize, usize, usize),
+        start: N,
+        known: bool,
+        last: Last,
+        found: &Found<N>,
+    ) {
+        if !known {
+            let answer = (found.dir, found.dir_access);
+            self.cache
+                .insert(&names.text, at, behind - at, start, answer);
+        }
+        if let (Some(answer), true) = (found.node, last != Last::Name) {
+            if answer.1.mode & s::IFMT != s::IFLNK {
+                self.cache.insert(&names.text, at, end - at, start, answer);
+            }
+        }
     }
 
     /// Component by component.
@@ -303,11 +326,10 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         server: &mut S,
         cx: &mut Context,
         names: &mut Names,
-        start: N,
+        start: (N, Access),
         last: Last,
     ) -> Answer<Found<N>> {
-        let mut dir = start;
-        let mut access = server.access(dir)?;
+        let (mut dir, mut access) = start;
         let mut dots = Dots::Root;
         let mut links = 0;
         loop {
