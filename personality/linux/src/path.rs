@@ -134,7 +134,33 @@ pub fn walk_two(
 }
 
 /// Where a name starts. Relative names start at `dirfd`.
+#[inline(always)]
 pub fn start(dirfd: i32, name: &[u8]) -> Result<Start<'_>> {
+    match mounted(name) {
+        Some(start) => Ok(start),
+        None => find_start(dirfd, name),
+    }
+}
+
+/// An absolute name in the usual case: none of the process's own, no chroot, a mount portal that is here.
+#[inline(always)]
+fn mounted(name: &[u8]) -> Option<Start<'_>> {
+    if name.first() != Some(&b'/') || prefix::may_be_own(name) {
+        return None;
+    }
+    let state = process().state();
+    if state.prefixes.version() != published::version() || !state.root.is_empty() {
+        return None;
+    }
+    let (index, length) = state.prefixes.find(name)?;
+    (state.mounts >> index & 1 != 0).then(|| Start {
+        slot: linux_slot::MOUNTS + index,
+        rest: Cow::Borrowed(&name[length..]),
+        file: None,
+    })
+}
+
+fn find_start(dirfd: i32, name: &[u8]) -> Result<Start<'_>> {
     match name.first() {
         Some(b'/') => absolute(name),
         _ if dirfd == AT_FDCWD => {
@@ -188,11 +214,9 @@ fn by_prefix<'a>(name: &'a [u8], place: &[u8]) -> Result<Start<'a>> {
 
 fn absolute(name: &[u8]) -> Result<Start<'_>> {
     let process = process();
-    if name.starts_with(b"/proc/") || name.starts_with(b"/dev/") {
-        if let Some(own) = prefix::own(name, process.pid()) {
-            if let Some(start) = own_start(own)? {
-                return Ok(start);
-            }
+    if let Some(own) = prefix::own(name, process.pid()) {
+        if let Some(start) = own_start(own)? {
+            return Ok(start);
         }
     }
     let mut state = process.state();
@@ -207,19 +231,8 @@ fn absolute(name: &[u8]) -> Result<Start<'_>> {
             file: None,
         });
     }
-    let (index, length) = state.prefixes.find(name).ok_or(ENOENT)?;
-    let known = state.mounts & 1 << index != 0;
     drop(state);
-    let slot = if known {
-        linux_slot::MOUNTS + index
-    } else {
-        mount(index)?
-    };
-    Ok(Start {
-        slot,
-        rest: Cow::Borrowed(&name[length..]),
-        file: None,
-    })
+    by_prefix(name, name)
 }
 
 fn own_start(own: Own<'_>) -> Result<Option<Start<'_>>> {
@@ -270,10 +283,13 @@ fn mount(index: u32) -> Result<u32> {
     Ok(target)
 }
 
+/// Most portals that one call brings.
+pub const PORTALS: u32 = 4;
+
 /// Make room in the portal table for what the next call may bring.
 pub fn make_room() -> Result<()> {
     let process = process();
-    if !process.state().wants_growth(4) {
+    if !process.state().wants_growth(PORTALS) {
         return Ok(());
     }
     memory::grow_table().map_err(|_| crate::errno::EMFILE)?;

@@ -6,20 +6,47 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default)]
 pub struct Prefixes {
     version: u64,
-    entries: Vec<Entry>,
+    /// Names that begin with a slash, and the root's, which is empty.
+    absolute: Vec<Entry>,
+    schemes: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
+    /// The name's first bytes ([`head`]), and which of a name's must be equal to them: that settles most cases.
+    head: u64,
+    mask: u64,
     index: u32,
     name: Vec<u8>,
+}
+
+/// The first eight bytes of a name as a word, with zeros behind its end.
+#[inline(always)]
+fn head(name: &[u8]) -> u64 {
+    match name.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => name
+            .iter()
+            .rev()
+            .fold(0, |word, &byte| word << 8 | byte as u64),
+    }
+}
+
+/// The bits of a [`head`] that hold the first `length` bytes.
+const fn mask(length: usize) -> u64 {
+    match length {
+        0 => 0,
+        1..8 => u64::MAX >> (64 - 8 * length),
+        _ => u64::MAX,
+    }
 }
 
 impl Prefixes {
     pub const fn new(version: u64) -> Prefixes {
         Prefixes {
             version,
-            entries: Vec::new(),
+            absolute: Vec::new(),
+            schemes: Vec::new(),
         }
     }
 
@@ -28,30 +55,39 @@ impl Prefixes {
     }
 
     pub fn add(&mut self, index: u32, name: &[u8]) {
-        let at = self.entries.partition_point(|e| e.name.len() >= name.len());
-        self.entries.insert(
-            at,
-            Entry {
-                index,
-                name: name.to_vec(),
-            },
-        );
+        let list = match name.first() {
+            None | Some(b'/') => &mut self.absolute,
+            Some(_) => &mut self.schemes,
+        };
+        let at = list.partition_point(|e| e.name.len() >= name.len());
+        let entry = Entry {
+            head: head(name),
+            mask: mask(name.len()),
+            index,
+            name: name.to_vec(),
+        };
+        list.insert(at, entry);
     }
 
     /// Index in the published table and how many bytes of `name` it takes. `name` is absolute or has a scheme (`dev:1:3`).
+    #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<(u32, usize)> {
-        self.entries
-            .iter()
-            .find(|e| matches(&e.name, name))
+        let head = head(name);
+        let list = match name.first()? {
+            b'/' => &self.absolute,
+            _ => &self.schemes,
+        };
+        list.iter()
+            .find(|e| (head ^ e.head) & e.mask == 0 && matches(&e.name, name))
             .map(|e| (e.index, e.name.len()))
     }
 }
 
-/// A prefix ends at a component's end; a scheme's prefix ends with its colon; the root's is empty. The byte where it must end is looked at first: that settles most cases.
+/// A prefix ends at a component's end; a scheme's prefix ends with its colon; the root's is empty.
 fn matches(prefix: &[u8], name: &[u8]) -> bool {
     let ends = match prefix.last() {
-        None => return name.first() == Some(&b'/'),
-        Some(b':') => name.get(prefix.len() - 1) == Some(&b':'),
+        None => return true,
+        Some(b':') => true,
         Some(_) => matches!(name.get(prefix.len()), None | Some(b'/')),
     };
     ends && name.starts_with(prefix)
@@ -69,8 +105,26 @@ pub enum Own<'a> {
     Descriptors,
 }
 
+/// Could this be the name of something of the process's own? All such names are below `/dev` and `/proc`.
+#[inline(always)]
+pub fn may_be_own(name: &[u8]) -> bool {
+    const DEV: u64 = u64::from_le_bytes(*b"/dev/\0\0\0");
+    const PROC: u64 = u64::from_le_bytes(*b"/proc/\0\0");
+    let head = head(name);
+    head & mask(5) == DEV || head & mask(6) == PROC
+}
+
 /// `/proc/self/fd/N`, `/dev/fd/N`, `/dev/stdin`, `/proc/self/exe`, `/proc/self/cwd` and their like.
+#[inline(always)]
 pub fn own(name: &[u8], pid: u32) -> Option<Own<'_>> {
+    if may_be_own(name) {
+        own_name(name, pid)
+    } else {
+        None
+    }
+}
+
+fn own_name(name: &[u8], pid: u32) -> Option<Own<'_>> {
     if let Some(rest) = name.strip_prefix(b"/dev/") {
         return match rest {
             b"stdin" => Some(Own::Descriptor(0, b"")),
@@ -161,6 +215,13 @@ mod tests {
         assert_eq!(p.find(b"/dev/ptsx"), Some((1, 4)));
         assert_eq!(p.find(b"dev:1:3"), Some((4, 4)));
         assert_eq!(p.find(b"fifo:1"), None);
+        assert_eq!(p.find(b"/"), Some((0, 0)));
+        assert_eq!(p.find(b"/de"), Some((0, 0)));
+        assert_eq!(p.find(b"/proc"), Some((2, 5)));
+        assert_eq!(p.find(b"/proc/1/x/y"), Some((2, 5)));
+        assert_eq!(p.find(b"dev"), None);
+        assert_eq!(p.find(b"dev:"), Some((4, 4)));
+        assert_eq!(p.find(b""), None);
         assert_eq!(Prefixes::default().find(b"/x"), None);
     }
 
@@ -178,6 +239,9 @@ mod tests {
         assert_eq!(own(b"/proc/self", 5), None);
         assert_eq!(own(b"/proc/self/fd/", 5), Some(Own::Descriptors));
         assert_eq!(own(b"/dev/fd/x", 5), None);
+        assert_eq!(own(b"/dev/fd", 5), Some(Own::Descriptors));
+        assert_eq!(own(b"/dev", 5), None);
+        assert_eq!(own(b"", 5), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::errno::{Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{self, make_room, Answer, Start, AT_FDCWD};
+use crate::path::{self, make_room, AT_FDCWD, PORTALS};
 use crate::prefix::Own;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, o, s};
@@ -58,32 +58,42 @@ fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64
 
 /// Open a name; the flags are open(2)'s.
 pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
-    make_room()?;
-    let (umask, exe) = {
-        let state = process().state();
-        let exe = name.starts_with(b"/proc/")
-            && crate::prefix::own(name, process().pid()) == Some(Own::Exe);
-        (state.umask, exe.then(|| state.exe.clone()))
-    };
+    let process = process();
+    if crate::prefix::own(name, process.pid()) == Some(Own::Exe) {
+        let exe = process.state().exe.clone();
+        return open_named(dirfd, &exe, flags, mode);
+    }
+    open_named(dirfd, name, flags, mode)
+}
+
+#[inline(always)]
+fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
+    let umask = room_and_umask()?;
     let mode = mode & 0o7777 & !(umask as u64);
-    let name = exe.as_deref().unwrap_or(name);
     let sent = flags & !o::CLOEXEC;
-    let words = path::walk(dirfd, name, |start, answer| {
+    let mut file = path::walk(dirfd, name, |start, answer| {
         if let Some(file) = start.own_file() {
             if file.object.is_some() {
                 return Err(ENOSYS);
             }
         }
-        open_at(start, sent, mode, answer)
+        let request = Request::new(&[fs::OPEN, sent, mode]).path(&start.rest);
+        let words = path::send_wait(request, start.slot, answer)?;
+        Ok(OpenFile::portal(words[7] as u32, words[2], words[1] as u32))
     })?;
-    let mut file = OpenFile::portal(words[7] as u32, words[2], words[1] as u32);
     file.path_only = flags & o::PATH != 0;
     Ok(file)
 }
 
-fn open_at(start: &Start, flags: u64, mode: u64, answer: &mut Answer) -> Result<[u64; 8]> {
-    let request = Request::new(&[fs::OPEN, flags, mode]).path(&start.rest);
-    path::send_wait(request, start.slot, answer)
+/// Make room in the portal table for what may come.
+fn room_and_umask() -> Result<u32> {
+    let state = process().state();
+    let umask = state.umask;
+    if state.wants_growth(PORTALS) {
+        drop(state);
+        make_room()?;
+    }
+    Ok(umask)
 }
 
 /// A directory to stand in.

@@ -7,7 +7,7 @@ use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
 use crate::path::{send, walk, Answer, AT_FDCWD};
-use crate::prefix::Own;
+use crate::prefix::{self, Own};
 use cairn_idl::fs::{self, at, Stat};
 use core::mem::size_of;
 use core::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ fn stat_name(
     give: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
     let follow = flags & at::SYMLINK_NOFOLLOW == 0;
-    if name.starts_with(b"/proc/") || name.starts_with(b"/dev/") {
+    if prefix::may_be_own(name) {
         if let Some(result) = stat_own(name, follow, give) {
             return result;
         }
@@ -62,7 +62,7 @@ fn stat_own(
     follow: bool,
     give: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Option<Result<u64>> {
-    let own = crate::prefix::own(name, process().pid())?;
+    let own = prefix::own(name, process().pid())?;
     let mut stat = Stat {
         nlink: 1,
         blksize: 1024,
