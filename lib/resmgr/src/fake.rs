@@ -189,16 +189,15 @@ impl<S: Server> Bench<S> {
         let mut all = [0; 8];
         all[..words.len()].copy_from_slice(words);
         let mut out = out;
-        if self.short_paths && words[0] < 64 && SHORT_PATHS >> words[0] & 1 != 0 {
-            if (1..=INLINE_MAX).contains(&out.len()) {
-                for (place, bytes) in all[3..].iter_mut().zip(out.chunks(8)) {
-                    let mut word = [0; 8];
-                    word[..bytes.len()].copy_from_slice(bytes);
-                    *place = u64::from_le_bytes(word);
-                }
-                all[2] |= INLINE | (out.len() as u64) << INLINE_SHIFT;
-                out = b"";
+        let takes = words[0] < 64 && SHORT_PATHS >> words[0] & 1 != 0;
+        if self.short_paths && takes && (1..=INLINE_MAX).contains(&out.len()) {
+            for (place, bytes) in all[3..].iter_mut().zip(out.chunks(8)) {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                *place = u64::from_le_bytes(word);
             }
+            all[2] |= INLINE | (out.len() as u64) << INLINE_SHIFT;
+            out = b"";
         }
         self.fake.callers.insert(
             token,
