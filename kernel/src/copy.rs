@@ -334,6 +334,28 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// [`Kernel::reply_data`] for one share into one part. False: take the general way; copying twice does no harm.
+    pub(crate) fn reply_data_short(&mut self, t: ThreadRef, caller: ThreadRef) -> bool {
+        let (from, to) = (&self.threads[t], &self.threads[caller]);
+        let (address, len, offset) = (from.registers.r14, from.registers.r15, from.registers.rbx);
+        let room = to.parts >> 32;
+        if from.registers.rax & flag::OUT_VECTOR != 0
+            || to.registers.rax & flag::IN_VECTOR != 0
+            || len > SHARE
+            || offset > room
+            || len > room - offset
+        {
+            return false;
+        }
+        let source = (self.domains[from.domain].root, address);
+        let destination = (
+            self.domains[to.domain].root,
+            to.registers.rbx.wrapping_add(offset),
+        );
+        self.counters.bytes_copied += len;
+        self.arch.copy(source, destination, len as usize).is_ok()
+    }
+
     /// The data of a reply: r14/r15 of `t` to offset rbx of the caller's in part. Progress moves these registers on.
     pub(crate) fn reply_data(&mut self, t: ThreadRef, caller: ThreadRef) -> Answer {
         let registers = &self.threads[t].registers;

@@ -354,7 +354,7 @@ impl<A: Arch> Kernel<A> {
 
     /// REPLY.
     pub(crate) fn reply(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
-        if self.reply_late_short(t, c)? {
+        if self.reply_late_short(t, c) {
             return Ok(());
         }
         let caller = self.answer_caller(t, c)?;
@@ -368,7 +368,7 @@ impl<A: Arch> Kernel<A> {
     /// REPLY_RECEIVE.
     #[inline]
     pub(crate) fn reply_receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
-        if self.reply_short(t, c)? {
+        if self.reply_short(t, c) {
             return Err(Stop::Left);
         }
         let Some(caller) = self.answer_caller(t, c)? else {

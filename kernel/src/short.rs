@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::ipc::NEXT_CALL;
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::thread::{Sending, State};
-use crate::{Kernel, Stop};
+use crate::Kernel;
 use cairn_abi::state::Registers;
 use cairn_abi::{fault, flag, received};
 
@@ -77,13 +77,13 @@ impl<A: Arch> Kernel<A> {
         true
     }
 
-    /// `t` replies and receives on `c`. `Ok(false)`: take the general way; data of the reply may have been copied already, which does no harm.
+    /// `t` replies and receives on `c`. False: take the general way; data of the reply may have been copied already, which does no harm.
     #[inline(always)]
-    pub(crate) fn reply_short(&mut self, t: ThreadRef, c: ChannelRef) -> Result<bool, Stop> {
+    pub(crate) fn reply_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
         let registers = &self.threads[t].registers;
         let rax = registers.rax;
         let Ok(caller) = self.caller(registers.rbp, c) else {
-            return Ok(false);
+            return false;
         };
         // A fault that was resolved: its registers are as they shall be.
         let message = self.threads[caller].sending == Sending::Message;
@@ -91,10 +91,10 @@ impl<A: Arch> Kernel<A> {
             || !message && registers.rdi != fault::RESOLVED
             || !self.short_way
         {
-            return Ok(false);
+            return false;
         }
-        if message && rax & flag::PARTS != 0 {
-            self.reply_data(t, caller)?;
+        if message && rax & flag::PARTS != 0 && !self.reply_data_short(t, caller) {
+            return false;
         }
         let channel = &self.channels[c];
         let (from, to) = self.threads.pair(t, caller);
@@ -111,7 +111,7 @@ impl<A: Arch> Kernel<A> {
             || to.put_off
             || (to.effective as i16) < self.dispatch.ready.top()
         {
-            return Ok(false);
+            return false;
         }
         if message {
             copy_words(&from.registers, &mut to.registers);
@@ -128,7 +128,7 @@ impl<A: Arch> Kernel<A> {
         channel.receivers.push_front(&mut self.threads, t);
         self.dispatch.current = Some(caller);
         self.compete(caller);
-        Ok(true)
+        true
     }
 
     /// `t` became current: is another of its priority ready?
@@ -139,13 +139,13 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// `t` answers a caller that it put off, and goes on. `Ok(false)`: take the general way.
+    /// `t` answers a caller that it put off, and goes on. False: take the general way.
     #[inline(always)]
-    pub(crate) fn reply_late_short(&mut self, t: ThreadRef, c: ChannelRef) -> Result<bool, Stop> {
+    pub(crate) fn reply_late_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
         let registers = &self.threads[t].registers;
         let rax = registers.rax;
         let Ok(caller) = self.caller(registers.rbp, c) else {
-            return Ok(false);
+            return false;
         };
         if rax & flag::PORTALS_MASK != 0
             || self.threads[caller].sending != Sending::Message
@@ -153,21 +153,21 @@ impl<A: Arch> Kernel<A> {
             || self.channels[c].dying
             || !self.short_way
         {
-            return Ok(false);
+            return false;
         }
-        if rax & flag::PARTS != 0 {
-            self.reply_data(t, caller)?;
+        if rax & flag::PARTS != 0 && !self.reply_data_short(t, caller) {
+            return false;
         }
         let (from, to) = self.threads.pair(t, caller);
         if to.deadline != 0 || to.pulse.is_queued() {
-            return Ok(false);
+            return false;
         }
         copy_words(&from.registers, &mut to.registers);
         to.registers.rax = 0;
         to.channel = None;
         self.unhold(caller, c);
         self.wake(caller);
-        Ok(true)
+        true
     }
 
     /// `t` receives where nothing is to be had. False: take the general way.

@@ -49,6 +49,17 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
     unsafe { kernel() }.syscall()
 }
 
+/// The data of a plain reply, for the portal code: numbers of the server's and the caller's thread. False: the general path must do it.
+///
+/// # Safety
+/// Called by the portal code.
+pub unsafe extern "C" fn reply_data(server: u32, caller: u32) -> bool {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    let (server, caller) = (kernel.threads.handle(server), kernel.threads.handle(caller));
+    kernel.reply_data_short(server, caller)
+}
+
 /// A vector from user mode, or an interrupt while idle.
 ///
 /// # Safety

@@ -2,14 +2,14 @@
 //!
 //! The eight words stay in the processor's registers, which is why this is written in machine language: sender and receiver are the same instruction stream. It
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
-//! a stop, portals or data in the message, a more important thread) goes on in [`general`] with nothing changed.
+//! a stop, portals in the message, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
 //!
-//! No loop, no backward jump, no call, no stack. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
+//! No loop, no backward jump, no stack; one call, for the data of a reply. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
 //! rip, rflags, rsp and rax are stored already.
 
 use super::descriptors::PerCpu;
-use super::entry::{general, general_rest};
-use super::glue::KERNEL;
+use super::entry::{general, general_rest, general_stored};
+use super::glue::{reply_data, KERNEL};
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
@@ -182,6 +182,7 @@ global_asm!(
     ".balign 16",
     "portal_reply_receive:",
     "mov r11, rax",
+    "btr r11, {parts_bit}",
     "shr r11, 32",
     "cmp r11d, {operation}",
     "jne {general}",
@@ -241,8 +242,44 @@ global_asm!(
     "jg 5f",
     "jl {rest}",
     "cmp qword ptr [rip + {kernel} + {slice_end}], 0",
-    "je {rest}",
+    "jne 5f",
+    // Its quantum begins; a timer that comes soon in any case will do as its end.
+    "mov rax, [rip + {kernel} + {armed}]",
+    "cmp rax, [rip + {kernel} + {horizon}]",
+    "ja {rest}",
+    "mov [rip + {kernel} + {slice_end}], rax",
     "5:",
+    // Data of the reply: the one thing that is done by a function.
+    "test byte ptr [rsp + {rax} + {parts_bit} / 8], 1 << ({parts_bit} % 8)",
+    "jz 6f",
+    "mov [rsp + {rdx}], rdx",
+    "mov [rsp + {rsi}], rsi",
+    "mov [rsp + {rdi}], rdi",
+    "mov [rsp + {r8}], r8",
+    "mov [rsp + {r9}], r9",
+    "mov [rsp + {r10}], r10",
+    "mov [rsp + {r12}], r12",
+    "mov [rsp + {r13}], r13",
+    "mov r12, rcx",
+    "mov r13, r11",
+    "mov rsp, gs:[{stack}]",
+    "mov edi, r14d",
+    "mov esi, ebx",
+    "call {reply_data}",
+    "test al, al",
+    "jz {stored}",
+    "mov rcx, r12",
+    "mov r11, r13",
+    "mov rsp, gs:[{registers}]",
+    "mov rdx, [rsp + {rdx}]",
+    "mov rsi, [rsp + {rsi}]",
+    "mov rdi, [rsp + {rdi}]",
+    "mov r8, [rsp + {r8}]",
+    "mov r9, [rsp + {r9}]",
+    "mov r10, [rsp + {r10}]",
+    "mov r12, [rsp + {r12}]",
+    "mov r13, [rsp + {r13}]",
+    "6:",
     // Decided. The caller runs, this thread receives.
     "mov byte ptr [r15 + {state}], {running}",
     "mov qword ptr [r15 + {channel}], 0",
@@ -281,6 +318,20 @@ global_asm!(
     kernel = sym KERNEL,
     general = sym general,
     rest = sym general_rest,
+    stored = sym general_stored,
+    reply_data = sym reply_data,
+    stack = const offset_of!(PerCpu, stack),
+    armed = const offset_of!(Nucleus, dispatch.armed),
+    horizon = const offset_of!(Nucleus, dispatch.horizon),
+    rax = const offset_of!(Registers, rax),
+    rdx = const offset_of!(Registers, rdx),
+    rsi = const offset_of!(Registers, rsi),
+    rdi = const offset_of!(Registers, rdi),
+    r8 = const offset_of!(Registers, r8),
+    r9 = const offset_of!(Registers, r9),
+    r10 = const offset_of!(Registers, r10),
+    r12 = const offset_of!(Registers, r12),
+    r13 = const offset_of!(Registers, r13),
     not_plain = const !PLAIN & !(u32::MAX as u64),
     parts_bit = const flag::PARTS.trailing_zeros(),
     interruptible_shift = const flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros(),

@@ -7,22 +7,17 @@ use super::paging::{
 };
 use crate::arch::CopyFault;
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 /// Move `len` bytes upwards.
 ///
 /// # Safety
 /// Both ranges must be accessible. They may overlap, the bytes that then arrive in the destination are unspecified.
 #[inline(always)]
-pub unsafe fn move_bytes(mut to: *mut u8, mut from: *const u8, mut len: usize) {
+pub unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
     if len >= wide::WORTH_IT && wide::available() {
-        let bulk = len & !(wide::BLOCK - 1);
-        // SAFETY: by the contract; `bulk` is a multiple of the block, at least one.
-        unsafe {
-            wide::copy(to, from, bulk);
-            to = to.add(bulk);
-            from = from.add(bulk);
-        }
-        len -= bulk;
+        // SAFETY: by the contract.
+        return unsafe { wide::copy(&[wide::Piece { to, from, len }]) };
     }
     // SAFETY: by the contract; the direction flag is clear in the nucleus.
     unsafe {
@@ -68,8 +63,6 @@ pub mod wide {
     use core::mem::MaybeUninit;
     use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-    /// Bytes that one round moves.
-    pub const BLOCK: usize = 256;
     /// From this length on putting registers aside pays.
     pub const WORTH_IT: usize = 512;
 
@@ -112,13 +105,27 @@ pub mod wide {
         unsafe { asm!("vzeroupper", options(nomem, nostack, preserves_flags)) }
     }
 
+    /// Bytes that lie together on both sides.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    pub struct Piece {
+        pub to: *mut u8,
+        pub from: *const u8,
+        pub len: usize,
+    }
+
+    /// Copy one piece after the other.
+    ///
     /// # Safety
-    /// `len` is a multiple of [`BLOCK`] and not 0, both ranges are accessible, AVX is on.
+    /// The ranges of all pieces are accessible, AVX is on.
     #[inline(never)]
-    pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+    pub unsafe fn copy(pieces: &[Piece]) {
+        if pieces.is_empty() {
+            return;
+        }
         let clean = upper_halves_clean();
         let mut aside = MaybeUninit::<Aside>::uninit();
-        // SAFETY: by the contract. The compiler does not use these registers (the nucleus is soft-float), a test build is told.
+        // SAFETY: by the contract. The compiler does not use these registers (the nucleus is soft-float); all are as before in the end.
         unsafe {
             asm!(
                 "vmovdqa [{aside}], ymm0",
@@ -126,34 +133,69 @@ pub mod wide {
                 "vmovdqa [{aside} + 64], ymm2",
                 "vmovdqa [{aside} + 96], ymm3",
                 "2:",
-                "vmovdqu ymm0, [{from}]",
-                "vmovdqu ymm1, [{from} + 32]",
-                "vmovdqu ymm2, [{from} + 64]",
-                "vmovdqu ymm3, [{from} + 96]",
-                "vmovdqu [{to}], ymm0",
-                "vmovdqu [{to} + 32], ymm1",
-                "vmovdqu [{to} + 64], ymm2",
-                "vmovdqu [{to} + 96], ymm3",
-                "vmovdqu ymm0, [{from} + 128]",
-                "vmovdqu ymm1, [{from} + 160]",
-                "vmovdqu ymm2, [{from} + 192]",
-                "vmovdqu ymm3, [{from} + 224]",
-                "vmovdqu [{to} + 128], ymm0",
-                "vmovdqu [{to} + 160], ymm1",
-                "vmovdqu [{to} + 192], ymm2",
-                "vmovdqu [{to} + 224], ymm3",
-                "add {from}, 256",
-                "add {to}, 256",
-                "sub {len}, 256",
+                "mov rdi, [{piece}]",
+                "mov rsi, [{piece} + 8]",
+                "mov rcx, [{piece} + 16]",
+                // Blocks of 256 bytes.
+                "sub rcx, 256",
+                "jb 4f",
+                "3:",
+                "vmovdqu ymm0, [rsi]",
+                "vmovdqu ymm1, [rsi + 32]",
+                "vmovdqu ymm2, [rsi + 64]",
+                "vmovdqu ymm3, [rsi + 96]",
+                "vmovdqu [rdi], ymm0",
+                "vmovdqu [rdi + 32], ymm1",
+                "vmovdqu [rdi + 64], ymm2",
+                "vmovdqu [rdi + 96], ymm3",
+                "vmovdqu ymm0, [rsi + 128]",
+                "vmovdqu ymm1, [rsi + 160]",
+                "vmovdqu ymm2, [rsi + 192]",
+                "vmovdqu ymm3, [rsi + 224]",
+                "vmovdqu [rdi + 128], ymm0",
+                "vmovdqu [rdi + 160], ymm1",
+                "vmovdqu [rdi + 192], ymm2",
+                "vmovdqu [rdi + 224], ymm3",
+                "add rsi, 256",
+                "add rdi, 256",
+                "sub rcx, 256",
+                "jae 3b",
+                // Of 32.
+                "4:",
+                "add rcx, 256 - 32",
+                "js 6f",
+                "5:",
+                "vmovdqu ymm0, [rsi]",
+                "vmovdqu [rdi], ymm0",
+                "add rsi, 32",
+                "add rdi, 32",
+                "sub rcx, 32",
+                "jns 5b",
+                // The rest, once more with bytes before it if there are any.
+                "6:",
+                "add rcx, 32",
+                "jz 8f",
+                "cmp qword ptr [{piece} + 16], 32",
+                "jb 7f",
+                "vmovdqu ymm0, [rsi + rcx - 32]",
+                "vmovdqu [rdi + rcx - 32], ymm0",
+                "jmp 8f",
+                "7:",
+                "rep movsb",
+                "8:",
+                "add {piece}, 24",
+                "dec {pieces:e}",
                 "jnz 2b",
                 "vmovdqa ymm0, [{aside}]",
                 "vmovdqa ymm1, [{aside} + 32]",
                 "vmovdqa ymm2, [{aside} + 64]",
                 "vmovdqa ymm3, [{aside} + 96]",
                 aside = in(reg) aside.as_mut_ptr(),
-                from = inout(reg) from => _,
-                to = inout(reg) to => _,
-                len = inout(reg) len => _,
+                piece = inout(reg) pieces.as_ptr() => _,
+                pieces = inout(reg) pieces.len() => _,
+                out("rdi") _,
+                out("rsi") _,
+                out("rcx") _,
                 options(nostack),
             );
             if clean {
@@ -271,9 +313,66 @@ fn copy_pages(
     recents: &mut Recents,
 ) -> Result<(), (usize, CopyFault)> {
     let mut done = 0;
+    while done < len {
+        let mut pieces = Pieces::new();
+        let walked = walk(source, destination, done, len, recents, &mut pieces);
+        // SAFETY: every piece lies within mapped frames of programs.
+        unsafe { pieces.copy() };
+        done = walked?;
+    }
+    Ok(())
+}
+
+/// Pieces of a copy between two spaces, for as many bytes as one message share has.
+struct Pieces {
+    list: [MaybeUninit<wide::Piece>; Pieces::MOST],
+    len: usize,
+}
+
+impl Pieces {
+    /// A share of two pages touches at most three on either side.
+    const MOST: usize = 5;
+
+    fn new() -> Pieces {
+        Pieces {
+            list: [const { MaybeUninit::uninit() }; Pieces::MOST],
+            len: 0,
+        }
+    }
+
+    /// # Safety
+    /// All pieces must be accessible.
+    unsafe fn copy(&self) {
+        // SAFETY: the first `len` were written by `walk`.
+        let pieces = unsafe {
+            core::slice::from_raw_parts(self.list.as_ptr().cast::<wide::Piece>(), self.len)
+        };
+        if wide::available() {
+            // SAFETY: by the contract.
+            return unsafe { wide::copy(pieces) };
+        }
+        for piece in pieces {
+            // SAFETY: by the contract.
+            unsafe { move_bytes(piece.to, piece.from, piece.len) };
+        }
+    }
+}
+
+/// Find the pieces from byte `done` on, until the list is full or `len` bytes are reached. Returns how far it came, or with a fault which pieces come before it.
+fn walk(
+    source: (Root, u64),
+    destination: (Root, u64),
+    mut done: usize,
+    len: usize,
+    recents: &mut Recents,
+    pieces: &mut Pieces,
+) -> Result<usize, (usize, CopyFault)> {
     let (mut from, mut to) = (core::ptr::null_mut::<u8>(), core::ptr::null_mut::<u8>());
     let (mut from_left, mut to_left) = (0, 0);
     while done < len {
+        let Some(place) = pieces.list.get_mut(pieces.len) else {
+            break;
+        };
         if from_left == 0 {
             let address = source.1.wrapping_add(done as u64);
             from = reach(source.0, address, false, recents).map_err(|fault| (done, fault))?;
@@ -285,17 +384,19 @@ fn copy_pages(
             to_left = rest_of_page(address);
         }
         let chunk = (len - done).min(from_left).min(to_left);
-        // SAFETY: both pointers show at least `chunk` bytes of mapped frames of programs.
-        unsafe {
-            move_bytes(to, from, chunk);
-            from = from.add(chunk);
-            to = to.add(chunk);
-        }
+        place.write(wide::Piece {
+            to,
+            from,
+            len: chunk,
+        });
+        pieces.len += 1;
+        from = from.wrapping_add(chunk);
+        to = to.wrapping_add(chunk);
         from_left -= chunk;
         to_left -= chunk;
         done += chunk;
     }
-    Ok(())
+    Ok(done)
 }
 
 /// Read a program's memory.
@@ -390,14 +491,19 @@ mod tests {
             // SAFETY: the arena's frame is 4096 bytes.
             unsafe { move_bytes(frame_pointer(frame), bytes[i * 4096..].as_ptr(), 4096) };
         }
-        let ways = [false, true, false, true, false, true, false, true];
-        for (i, wide_registers) in ways.into_iter().enumerate() {
+        // Long and short, with every kind of rest, pieces of all lengths.
+        let mut cases = vec![(0, 0, 8192), (3, 5, 8000), (4095, 1, 2), (4090, 4095, 4000)];
+        cases.extend((0..70).map(|n| (4096 - n, 100, 520 + n)));
+        cases.extend((0..70).map(|n| (100, 4096 - n, 1 + n)));
+        let ways = [false, true];
+        for (wide_registers, (from, to, len)) in cases
+            .into_iter()
+            .flat_map(|case| ways.map(|way| (way, case)))
+        {
             wide::init(
                 wide_registers && std::is_x86_feature_detected!("avx"),
                 false,
             );
-            let (from, to, len) =
-                [(0, 0, 8192), (3, 5, 8000), (4095, 1, 2), (4090, 4095, 4000)][i / 2];
             // SAFETY: frames of the arena that the target space maps.
             (110..113).for_each(|frame| unsafe { zero_page(frame_pointer(frame)) });
             for frame in 110..113 {
@@ -405,10 +511,15 @@ mod tests {
                 let page = unsafe { std::slice::from_raw_parts(frame_pointer(frame), 4096) };
                 assert!(page.iter().all(|&byte| byte == 0));
             }
-            copy((a, 0x1000 + from), (b, 0x5000 + to), len).unwrap();
-            let mut seen = vec![0; len];
+            copy((a, 0x1000 + from), (b, 0x5000 + to), len as usize).unwrap();
+            let mut seen = vec![0; len as usize];
             read(b, 0x5000 + to, &mut seen).unwrap();
-            assert_eq!(seen, &bytes[from as usize..from as usize + len]);
+            assert_eq!(seen, &bytes[from as usize..(from + len) as usize]);
+            // Not a byte more.
+            let mut next = [1];
+            if read(b, 0x5000 + to + len, &mut next).is_ok() {
+                assert_eq!(next, [0]);
+            }
         }
         assert!(query(b, 0x5000, &mut { Recent::NONE }).unwrap().dirty);
         assert!(
