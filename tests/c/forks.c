@@ -65,9 +65,9 @@ static void orphan(void) {
         return;
     }
     if (fork() == 0) {
+        pid_t parent = getpid();
         if (fork() == 0) {
-            pid_t before = getppid();
-            while (getppid() == before) {
+            while (getppid() == parent) {
                 usleep(1000);
             }
             char c = getppid() == 1 ? 'y' : 'n';

@@ -35,25 +35,40 @@ static void compute(int signal) {
     note(signal);
 }
 
+/* Each signal also leaves a byte here. */
+static int ticks[2];
+static void tick(int signal) {
+    note(signal);
+    (void)!write(ticks[1], "t", 1);
+}
+
+/* A timer interrupts a read again and again, so that it does not matter when the read begins. Nobody writes if that must end it; else somebody does after some signals. */
 static void interrupted_read(int flags) {
     int p[2];
     char c;
-    if (pipe(p) < 0) {
+    if (pipe(p) < 0 || pipe(ticks) < 0) {
         return;
     }
-    catch_with(SIGALRM, note, flags);
+    catch_with(SIGALRM, tick, flags);
     pid_t pid = fork();
     if (pid == 0) {
-        usleep(100000);
+        for (int i = 0; flags == 0 || i < 5; i++) {
+            (void)!read(ticks[0], &c, 1);
+        }
         _exit(write(p[1], "z", 1) != 1);
     }
-    struct itimerval soon = {.it_value = {.tv_usec = 30000}};
-    setitimer(ITIMER_REAL, &soon, NULL);
+    struct itimerval ticking = {.it_value = {.tv_usec = 30000}, .it_interval = {.tv_usec = 30000}}, none = {0};
+    setitimer(ITIMER_REAL, &ticking, NULL);
     ssize_t n = read(p[0], &c, 1);
-    printf("read with flags %s: %zd %s\n", flags ? "restart" : "none", n, n < 0 ? strerror(errno) : "");
+    int error = errno;
+    setitimer(ITIMER_REAL, &none, NULL);
+    printf("read with flags %s: %zd %s\n", flags ? "restart" : "none", n, n < 0 ? strerror(error) : "");
+    kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    close(p[0]);
-    close(p[1]);
+    for (int i = 0; i < 2; i++) {
+        close(p[i]);
+        close(ticks[i]);
+    }
 }
 
 int main(void) {
@@ -162,6 +177,10 @@ int main(void) {
     sigset_t empty;
     sigemptyset(&empty);
     catch_with(SIGALRM, note, 0);
+    /* Blocked until it is waited for, however late that is. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     alarm(1);
     result = sigsuspend(&empty);
     printf("sigsuspend: %d %s\n", result, strerror(errno));

@@ -39,12 +39,12 @@ static void put(int fd, const char *text) {
     }
 }
 
-/* Whatever comes within a moment. */
-static void get(const char *what, int fd) {
+/* At least so many bytes, however late they come, and whatever follows within a moment. */
+static void get(const char *what, int fd, ssize_t least) {
     char buffer[512];
     ssize_t n = 0;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    while (n < (ssize_t)sizeof buffer && poll(&p, 1, 50) == 1) {
+    while (n < (ssize_t)sizeof buffer && poll(&p, 1, n < least ? -1 : 50) == 1) {
         ssize_t more = read(fd, buffer + n, sizeof buffer - n);
         if (more <= 0) {
             if (n == 0) {
@@ -89,7 +89,7 @@ static void lines(void) {
     printf("nothing typed: poll %d, events %x\n", ready, p.revents);
     put(master, "abc\177d\rnext\n");
     p.events = POLLIN;
-    ready = poll(&p, 1, 1000);
+    ready = poll(&p, 1, -1);
     int waiting = 0;
     ioctl(slave, FIONREAD, &waiting);
     printf("typed: poll %d, events %x, waiting %d\n", ready, p.revents, waiting);
@@ -101,11 +101,11 @@ static void lines(void) {
     show("end of file", buffer, read(slave, buffer, sizeof buffer));
     put(master, "no end\004");
     show("without newline", buffer, read(slave, buffer, sizeof buffer));
-    get("echo", master);
+    get("echo", master, 21);
     put(slave, "one\ntwo\tx\n");
-    get("output", master);
+    get("output", master, 12);
     put(master, "words to erase\027\027\r\ttab\177\177\177\177x\r\026\003\025kill\r");
-    get("echo of editing", master);
+    get("echo of editing", master, 80);
     tcflush(slave, TCIFLUSH);
     fcntl(slave, F_SETFL, O_NONBLOCK);
     show("nothing", buffer, read(slave, buffer, sizeof buffer));
@@ -127,7 +127,7 @@ static void raw(void) {
     static const struct {
         int min, time;
         const char *typed;
-    } rows[] = {{0, 0, ""}, {0, 2, ""}, {0, 2, "x"}, {1, 0, "abc"}, {5, 1, "abc"}, {3, 0, "abcdef"}};
+    } rows[] = {{0, 0, ""}, {0, 2, ""}, {0, 100, "x"}, {1, 0, "abc"}, {5, 1, "abc"}, {3, 0, "abcdef"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         t.c_cc[VMIN] = rows[i].min;
         t.c_cc[VTIME] = rows[i].time;
@@ -141,7 +141,7 @@ static void raw(void) {
         show("read", buffer, n);
     }
     put(slave, "a\nb");
-    get("raw output", master);
+    get("raw output", master, 3);
     tcsetattr(slave, TCSANOW, &saved);
     struct termios now;
     tcgetattr(slave, &now);
@@ -251,7 +251,7 @@ static void job_control(void) {
     ioctl(master, TIOCSWINSZ, &size);
     put(master, "\003");
     until("READY 3");
-    get("the master saw", master);
+    get("the master saw", master, 5);
     close(master);
     until(NULL);
     int status;
@@ -269,7 +269,7 @@ int main(void) {
     open_pair();
     put(slave, "last words");
     close(slave);
-    get("after the slave closed", master);
+    get("after the slave closed", master, 10);
     char c;
     ssize_t n = read(master, &c, 1);
     printf("then: %zd %s\n", n, strerror(errno));

@@ -2,4 +2,4 @@
 yes | head -n 3
 seq 1 1000000 | head -n 2
 cat /dev/zero | head -c 5 | wc -c
-(yes; echo "status $?" >status) 2>/dev/null | head -n 1; sleep 0.2; cat status
+(yes; echo "status $?" >status) 2>/dev/null | head -n 1; until [ -s status ]; do usleep 10000; done; cat status

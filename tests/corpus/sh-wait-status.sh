@@ -1,5 +1,5 @@
 # Statuses of children that signals ended.
-sleep 10 & p=$!; kill -9 $p; wait $p; echo $?
-sleep 10 & p=$!; kill -TERM $p; wait $p; echo $?
-sleep 10 & p=$!; kill -HUP $p; wait $p; echo $?
+sleep 1000 & p=$!; kill -9 $p; wait $p; echo $?
+sleep 1000 & p=$!; kill -TERM $p; wait $p; echo $?
+sleep 1000 & p=$!; kill -HUP $p; wait $p; echo $?
 wait 99999 2>/dev/null; echo $?

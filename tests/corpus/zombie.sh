@@ -1,3 +1,10 @@
-# A zombie is seen until it is collected; orphans go to process 1.
-sh -c 'sh -c "exit 3" & sleep 0.3; ps -o stat,comm | grep -c "^Z"; wait $!; echo $?' 2>/dev/null
-sh -c '(sleep 0.2; awk "{ print \$4 }" /proc/self/stat >ppid.tmp; mv ppid.tmp ppid) & exit 0'; while ! [ -e ppid ]; do sleep 0.05; done; sh -c '[ $(cat ppid) -ge 1 ] && echo adopted'; rm ppid
+# A zombie is seen until it is collected; orphans go to process 1, which collects them.
+sh -c 'sh -c "exit 3" & echo $! >child; exec sleep 1000' & p=$!
+until [ -s child ]; do usleep 10000; done; c=$(cat child)
+until [ "$(awk '{ print $3 }' /proc/$c/stat)" = Z ]; do usleep 10000; done; ps -o pid,stat | awk -v c=$c '$1 == c { print substr($2, 1, 1) }'
+kill $p; wait $p; echo $?; while [ -e /proc/$c ]; do usleep 10000; done; echo collected; rm child
+sh -c 'sh -c "exit 3" & wait $!; echo $?'
+cat >orphan <<'END'
+until [ "$(awk '{ print $4 }' /proc/$$/stat)" = 1 ]; do usleep 10000; done; echo adopted >ppid.new; mv ppid.new ppid
+END
+sh -c 'sh orphan & exit 0'; until [ -e ppid ]; do usleep 10000; done; cat ppid; rm ppid orphan

@@ -422,7 +422,7 @@ impl Drop for Guest {
 }
 
 /// QEMU connects at its start; if it ends instead, its options or files are wrong.
-fn accept(listener: &UnixListener, qemu: &mut Child) -> Result<UnixStream> {
+pub fn accept(listener: &UnixListener, qemu: &mut Child) -> Result<UnixStream> {
     listener.set_nonblocking(true)?;
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

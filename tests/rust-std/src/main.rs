@@ -180,10 +180,7 @@ fn child() -> io::Result<()> {
 fn time() {
     let start = Instant::now();
     thread::sleep(Duration::from_millis(30));
-    println!(
-        "slept: {}",
-        (30..3000).contains(&start.elapsed().as_millis())
-    );
+    println!("slept: {}", start.elapsed() >= Duration::from_millis(30));
     println!(
         "after 2020: {}",
         SystemTime::now()

@@ -1,7 +1,8 @@
 //! Suites `corpus` (tests/corpus/*.sh), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
 //! the same standard output, the same exit status, the same file tree left behind.
 //!
-//! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 20 for scripts, 120 for programs), `args=A,B`,
+//! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
+//! it is time of a host that may be slow), `args=A,B`,
 //! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size).
 
 use super::batch::{self, Done, Job};
@@ -164,7 +165,7 @@ fn scripts(report: &Report) -> Result<Vec<Program>> {
             continue;
         }
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let wishes = wishes(&content, 20);
+        let wishes = wishes(&content, 120);
         let guest = format!("/corpus/{}.sh", stem(&path));
         programs.push(program(
             name,
@@ -185,7 +186,7 @@ fn c_programs(report: &Report, suite: &str, compiler: &str) -> Result<Vec<Progra
     for path in files("tests/c", "c")? {
         let name = format!("{suite}/{}", stem(&path));
         let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let wishes = wishes(&source, 120);
+        let wishes = wishes(&source, 600);
         if (suite == "c-musl" && !wishes.musl) || !report.wants(&name) {
             continue;
         }
@@ -233,7 +234,7 @@ fn rust_program() -> Result<Program> {
     let binary =
         build::static_program("rust-std-check", &["-p", "rust-std-check"], &places::root())?;
     let content = fs::read(&binary)?;
-    let wishes = wishes(b"", 60);
+    let wishes = wishes(b"", 600);
     let guest = "/tests/rust-std-check";
     Ok(program(
         "rust/std".to_string(),

@@ -1,8 +1,11 @@
 //! Suite `terminal`: a person's session at the console, typed by a program: each step sends keys and waits for what must appear.
 //! After a step that failed the next one gets a new machine.
+//!
+//! Nothing here depends on how fast the machine is: a key that is meant for a program is sent when the program has shown that it is there.
 
 use super::{batch, Report, Verdict};
 use crate::cli::System;
+use crate::guest;
 use crate::machine::{self, Boot};
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
@@ -10,12 +13,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// For everything but booting.
-const PATIENCE: Duration = Duration::from_secs(20);
-const BOOT: Duration = Duration::from_secs(60);
-/// A program that was just started is given this long before a key is meant for it.
-const MOMENT: Duration = Duration::from_millis(700);
+/// For everything but booting. Only a failure takes so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+const BOOT: Duration = Duration::from_secs(180);
 const PROMPT: &str = "ready> ";
+
+/// Says that the terminal is as programs have it, not as the shell edits lines. (The quotes keep the echo of the line from looking like it.)
+const SAY_GO: &str = "echo g''o;";
+/// Sleeps in the foreground, and says so from there.
+const SLEEPER: &str = "sh -c \"echo g''o; exec sleep 1000\"";
+const GO: &str = "\ngo\r\n";
 
 /// One step, beginning and ending at the prompt.
 struct Step {
@@ -103,9 +110,7 @@ fn history(c: &mut Console) -> Verdict {
 
 /// The terminal's own line editing, under a program that knows nothing of it.
 fn canonical(c: &mut Console) -> Verdict {
-    c.send("cat\r")?;
-    c.expect("cat\r\n")?;
-    std::thread::sleep(MOMENT);
+    c.go(&format!("{SAY_GO} cat"))?;
     c.send("xy\x7fz\r")?;
     c.expect("xz\r\n")?;
     c.send("rubbish\x15word\r")?;
@@ -115,25 +120,21 @@ fn canonical(c: &mut Console) -> Verdict {
 }
 
 fn end_of_file(c: &mut Console) -> Verdict {
-    c.send("wc -c\r")?;
-    c.expect("wc -c\r\n")?;
-    std::thread::sleep(MOMENT);
+    c.go(&format!("{SAY_GO} wc -c"))?;
     c.send("12345\r\x04")?;
     c.expect("\n6\r\n")?;
     c.prompt()
 }
 
 fn interrupt(c: &mut Console) -> Verdict {
-    c.send("sleep 100\r")?;
-    std::thread::sleep(MOMENT);
+    c.go(SLEEPER)?;
     c.send("\x03")?;
     c.prompt()?;
     c.line("echo status=$?", "status=130")
 }
 
 fn quit(c: &mut Console) -> Verdict {
-    c.send("sleep 100\r")?;
-    std::thread::sleep(MOMENT);
+    c.go(SLEEPER)?;
     c.send("\x1c")?;
     c.prompt()?;
     c.line("echo status=$?", "status=131")
@@ -141,25 +142,27 @@ fn quit(c: &mut Console) -> Verdict {
 
 /// The whole foreground job is meant, and nothing else.
 fn interrupt_pipeline(c: &mut Console) -> Verdict {
-    c.line("sleep 90 &", "")?;
-    c.send("sleep 100 | cat | cat\r")?;
-    std::thread::sleep(MOMENT);
+    c.line("sleep 900 &", "")?;
+    // Whoever is last in the pipeline is started last.
+    c.go("sleep 1000 | cat | sh -c \"echo g''o; exec cat\"")?;
     c.send("\x03")?;
     c.prompt()?;
-    c.line("ps | grep -c 'sleep [19]'", "\n1\r\n")?;
+    c.line(
+        "while ps | grep -q 'sleep 100[0]'; do usleep 10000; done; ps | grep -c 'sleep [19]'",
+        "\n1\r\n",
+    )?;
     c.line("kill %1; wait %1; echo status=$?", "status=143")
 }
 
 fn stop_and_continue(c: &mut Console) -> Verdict {
-    c.send("sleep 100\r")?;
-    std::thread::sleep(MOMENT);
+    // It is in the foreground again when it has noticed that it goes on.
+    c.go("sh -c \"trap 'echo awa''ke' CONT; echo g''o; while :; do sleep 0.1; done\"")?;
     c.send("\x1a")?;
     c.expect("Stopped")?;
     c.prompt()?;
     c.line("jobs", "Stopped")?;
     c.send("fg\r")?;
-    c.expect("sleep 100")?;
-    std::thread::sleep(MOMENT);
+    c.expect("\nawake\r\n")?;
     c.send("\x03")?;
     c.prompt()?;
     c.line("jobs; echo none", "\nnone")
@@ -168,8 +171,10 @@ fn stop_and_continue(c: &mut Console) -> Verdict {
 /// A background job that reads the terminal stops.
 fn background(c: &mut Console) -> Verdict {
     c.line("cat &", "")?;
-    std::thread::sleep(MOMENT);
-    c.line("jobs", "Stopped (tty input)")?;
+    c.line(
+        "until jobs >/tmp/jobs; grep -q Stopped /tmp/jobs; do usleep 10000; done; cat /tmp/jobs; rm /tmp/jobs",
+        "Stopped (tty input)",
+    )?;
     c.line("kill -9 %1; wait; echo gone", "\ngone")
 }
 
@@ -180,8 +185,9 @@ fn window_size(c: &mut Console) -> Verdict {
 }
 
 fn no_echo(c: &mut Console) -> Verdict {
-    c.send("stty -echo; read x; stty echo; echo [$x]\r")?;
-    std::thread::sleep(MOMENT);
+    c.go(&format!(
+        "stty -echo; {SAY_GO} read x; stty echo; echo [$x]"
+    ))?;
     c.send("hidden\r")?;
     let seen = c.until("[hidden]")?;
     if seen.matches("hidden").count() > 1 {
@@ -192,13 +198,12 @@ fn no_echo(c: &mut Console) -> Verdict {
 
 fn vi(c: &mut Console) -> Verdict {
     c.send("vi /tmp/typed\r")?;
-    c.expect("/tmp/typed")?;
+    c.expect("- /tmp/typed")?;
+    // The key ESC is one only when nothing follows it for a while: each time the status line shows that it was taken so.
     c.send("ihello wurld\x1b")?;
-    std::thread::sleep(MOMENT);
-    c.send("bf")?;
-    c.send("uroosecond")?;
-    c.send("\x1b")?;
-    std::thread::sleep(MOMENT);
+    c.expect("- /tmp/typed [Modified] 1/1")?;
+    c.send("bfuroosecond\x1b")?;
+    c.expect("- /tmp/typed [Modified] 2/2")?;
     c.send(":wq\r")?;
     c.prompt()?;
     c.line("cat /tmp/typed; rm /tmp/typed", "hello world\r\nsecond\r\n")
@@ -237,7 +242,7 @@ impl Console {
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)
             .with_context(|| format!("cannot make {}", socket.display()))?;
-        let qemu = machine::qemu(
+        let mut qemu = machine::qemu(
             &boot,
             &machine,
             false,
@@ -259,8 +264,9 @@ impl Console {
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start QEMU")?;
-        let (stream, _) = listener.accept()?;
+        let stream = guest::accept(&listener, &mut qemu).context("QEMU");
         let _ = std::fs::remove_file(&socket);
+        let stream = stream?;
         stream.set_read_timeout(Some(Duration::from_millis(50)))?;
         Ok(Console {
             qemu,
@@ -312,6 +318,13 @@ impl Console {
 
     fn prompt(&mut self) -> Verdict {
         self.expect(PROMPT)
+    }
+
+    /// A line for the shell that starts a program, which says when it is there.
+    fn go(&mut self, line: &str) -> Verdict {
+        self.send(line)?;
+        self.send("\r")?;
+        self.expect(GO)
     }
 
     /// A line for the shell, what must appear, and the prompt again.
