@@ -70,7 +70,7 @@ impl<A: Arch> Kernel<A> {
         let root = self.spaces[space].root.ok_or(Error::NoTable)?;
         let frame = self
             .arch
-            .list_pop(&mut self.spaces[space].tables)
+            .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
         let mut table = Table::new();
         table.grow(&self.arch, frame);
@@ -135,23 +135,26 @@ impl<A: Arch> Kernel<A> {
             return Ok(false);
         }
         let (mut looked, mut closed) = (0, 0);
+        let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
-            let slot = self.domains[d].cursor;
-            if slot >= self.domains[d].table.high() {
+            let cursor = self.domains[d].cursor;
+            let stop = high.min(cursor + SLOT_SHARE - looked);
+            let Some(slot) = self.domains[d].table.next_used(cursor, stop) else {
+                self.domains[d].cursor = stop;
                 break;
-            }
+            };
             if let Some(target) = self.domains[d].table.target(slot as u64) {
                 match self.close(d, slot, target) {
                     Ok(()) => {}
                     Err(Stop::Restart) => return Ok(false),
                     Err(stop) => return Err(stop),
                 }
-                closed += 1;
             }
-            looked += 1;
+            closed += 1;
+            looked += slot + 1 - cursor;
             self.domains[d].cursor = slot + 1;
         }
-        if self.domains[d].cursor < self.domains[d].table.high() {
+        if self.domains[d].cursor < high {
             return Ok(false);
         }
         let space = self.domains[d].space;
@@ -423,8 +426,8 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let mut slot = first.max(1);
-        while slot < end {
+        let mut next = first.max(1);
+        while let Some(slot) = self.domains[source].table.next_used(next, end) {
             let from = self.domains[source].table.target(slot as u64);
             if let Some(target) = from.filter(|target| target.may(rights::INHERIT)) {
                 if slot >= self.domains[d].table.entries() {
@@ -436,10 +439,10 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.place(d, slot, target);
             }
-            slot += 1;
+            next = slot + 1;
         }
         // Nothing above is in use: done.
-        self.answer(t, 0, if slot < used { slot as u64 } else { 0 });
+        self.answer(t, 0, if end < used { end as u64 } else { 0 });
         Ok(())
     }
 
@@ -505,20 +508,23 @@ impl<A: Arch> Kernel<A> {
         if first >= len {
             return Err(Error::BadArgument.into());
         }
-        let used = self.domains[d].table.high() as u64;
-        let end = (first + SLOT_SHARE as u64).min(used);
-        let mut closed = 0;
-        let mut slot = first;
-        while slot < end && closed < CLOSE_SHARE {
-            if let Some(target) = self.domains[d].table.target(slot) {
-                if target.may(rights::CLOEXEC) && slot != 0 {
-                    self.close(d, slot as u32, target)?;
-                    closed += 1;
-                }
+        let first = (first as u32).max(1);
+        let used = self.domains[d].table.high();
+        let end = (first + SLOT_SHARE).min(used);
+        let (mut closed, mut next) = (0, first);
+        while closed < CLOSE_SHARE {
+            let Some(slot) = self.domains[d].table.next_used(next, end) else {
+                next = end;
+                break;
+            };
+            let target = self.domains[d].table.target(slot as u64);
+            if let Some(target) = target.filter(|target| target.may(rights::CLOEXEC)) {
+                self.close(d, slot, target)?;
+                closed += 1;
             }
-            slot += 1;
+            next = slot + 1;
         }
-        self.answer(t, 0, if slot < used { slot } else { 0 });
+        self.answer(t, 0, if next < used { next as u64 } else { 0 });
         Ok(())
     }
 
@@ -533,7 +539,7 @@ impl<A: Arch> Kernel<A> {
         let space = self.domains[d].space;
         let frame = self
             .arch
-            .list_pop(&mut self.spaces[space].tables)
+            .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
         self.domains[d].table.grow(&self.arch, frame);
         Ok(())

@@ -14,14 +14,14 @@ use cairn_abi::{rights, Error, PortalKind};
 /// Most pages of one operation.
 const PAGES: u64 = 512;
 /// Most entries of a short list of frames.
-const SHORT_LIST: usize = 32;
+const SHORT_LIST: usize = 64;
 /// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
 const GIVE_SHARE: u64 = 16;
 const TABLE_SHARE: u64 = 128;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
 /// Page tables that one REAP takes apart, and frames of the reserve that it returns.
-const REAP_TABLES: usize = 8;
+const REAP_TABLES: usize = 16;
 const REAP_FRAMES: usize = 64;
 const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
@@ -303,7 +303,7 @@ impl<A: Arch> Kernel<A> {
         s: SpaceRef,
         root: A::Root,
         address: u64,
-        row: impl Iterator<Item = Option<Frame>>,
+        row: impl ExactSizeIterator<Item = Option<Frame>>,
         prot: u64,
     ) -> Result<(), (u64, MapError)> {
         let space = &mut self.spaces[s];

@@ -292,6 +292,13 @@ impl<T: Copy> FrameArray<T> {
         }
     }
 
+    /// All elements.
+    #[inline]
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: `new` initialised every element, and they stay valid as long as `self`.
+        unsafe { core::slice::from_raw_parts(self.first.as_ptr(), Self::LEN) }
+    }
+
     /// The frame; the array ends with this.
     pub fn into_frame(self) -> Frame {
         self.frame

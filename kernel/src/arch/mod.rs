@@ -131,7 +131,7 @@ pub trait Arch {
         &mut self,
         root: Self::Root,
         address: u64,
-        frames: impl Iterator<Item = Option<Frame>>,
+        frames: impl ExactSizeIterator<Item = Option<Frame>>,
         prot: u64,
         tables: &mut FrameList,
         mut changed: impl FnMut(Frame, Option<Frame>),

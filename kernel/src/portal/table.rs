@@ -1,7 +1,8 @@
 //! A domain's portal table: entries in frames of 256, each with its own code address, and a free list.
 //!
 //! Slots below `RESERVED_SLOTS` are never handed out automatically, so they are not on the free list. Free entries are linked in both
-//! directions through their target words, so taking any slot costs the same.
+//! directions through their target words, so taking any slot costs the same. Slots that were never used are not linked yet: automatic
+//! choice takes them in order when the list is empty, and a new table costs no walk over its entries.
 
 use crate::arch::{Arch, Frame};
 use crate::pool::FrameArray;
@@ -71,8 +72,10 @@ pub struct Table<A: Arch> {
     used: u32,
     /// No slot from here on was ever in use: walks over the table end here.
     high: u32,
-    /// First free slot (0: none) and how many there are.
+    /// First free slot on the list (0: none). Slots from `fresh` on are free without being on the list.
     free: u16,
+    fresh: u32,
+    /// Free slots of both kinds.
     free_count: u32,
 }
 
@@ -90,6 +93,7 @@ impl<A: Arch> Table<A> {
             used: 0,
             high: 0,
             free: 0,
+            fresh: RESERVED_SLOTS,
             free_count: 0,
         }
     }
@@ -142,29 +146,26 @@ impl<A: Arch> Table<A> {
         let Some(chunk) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
         };
-        let chunk = chunk.insert(FrameArray::new(arch, frame, empty));
+        *chunk = Some(FrameArray::new(arch, frame, empty));
         self.len += CHUNK;
-        // The new slots go in front of the free list, lowest first.
-        let (start, end, rest) = (first.max(RESERVED_SLOTS), self.len, self.free);
-        for slot in start..end {
-            let previous = if slot == start { 0 } else { slot - 1 };
-            let next = if slot + 1 == end {
-                rest as u32
-            } else {
-                slot + 1
-            };
-            chunk[(slot % CHUNK) as usize].target.object = links(previous as u16, next as u16);
+        self.free_count += self.len - first.max(RESERVED_SLOTS);
+        // What is left of the frame before goes onto the list: no operation ever passes over more than one frame's slots.
+        let rest = core::mem::replace(&mut self.fresh, first.max(RESERVED_SLOTS));
+        self.list_fresh(rest, first);
+    }
+
+    /// Put slots that were never used onto the list, the lowest first; they are counted already.
+    fn list_fresh(&mut self, first: u32, end: u32) {
+        for slot in (first..end).rev() {
+            self.link_free(slot);
+            self.free_count -= 1;
         }
-        if let Some(entry) = self.target_mut(rest as u32).filter(|_| rest != 0) {
-            entry.target.object = links((end - 1) as u16, entry.target.object as u16);
-        }
-        self.free = start as u16;
-        self.free_count += end - start;
     }
 
     /// A frame of an empty table, or None when all are taken out.
     pub fn shrink(&mut self) -> Option<Frame> {
         self.free = 0;
+        self.fresh = RESERVED_SLOTS;
         self.free_count = 0;
         self.high = 0;
         let index = (self.len / CHUNK).checked_sub(1)?;
@@ -189,6 +190,12 @@ impl<A: Arch> Table<A> {
     }
 
     fn unlink_free(&mut self, slot: u32) {
+        if slot >= self.fresh {
+            // What is passed over goes onto the list.
+            let first = core::mem::replace(&mut self.fresh, slot + 1);
+            self.free_count -= 1;
+            return self.list_fresh(first, slot);
+        }
         let Some(entry) = self.target_mut(slot) else {
             return;
         };
@@ -210,7 +217,29 @@ impl<A: Arch> Table<A> {
 
     /// The slot that automatic choice would take.
     pub fn next_free(&self) -> Option<u32> {
-        (self.free != 0).then_some(self.free as u32)
+        if self.free != 0 {
+            return Some(self.free as u32);
+        }
+        (self.fresh < self.len).then_some(self.fresh)
+    }
+
+    /// The first occupied slot in `from..end`.
+    pub fn next_used(&self, from: u32, end: u32) -> Option<u32> {
+        let mut at = from;
+        while at < end {
+            let chunk = self.chunks.get((at / CHUNK) as usize)?.as_ref()?;
+            let first = at / CHUNK * CHUNK;
+            let stop = end.min(first + CHUNK);
+            let entries = &chunk.as_slice()[(at - first) as usize..(stop - first) as usize];
+            let found = entries
+                .iter()
+                .position(|entry| entry.target.kind != PortalKind::Empty);
+            if let Some(found) = found {
+                return Some(at + found as u32);
+            }
+            at = stop;
+        }
+        None
     }
 
     /// Fill an empty slot. The caller has counted the holder.

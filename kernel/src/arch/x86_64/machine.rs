@@ -240,7 +240,7 @@ impl Arch for Machine {
         &mut self,
         root: Root,
         address: u64,
-        frames: impl Iterator<Item = Option<Frame>>,
+        frames: impl ExactSizeIterator<Item = Option<Frame>>,
         prot: u64,
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),

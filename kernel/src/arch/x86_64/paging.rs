@@ -33,8 +33,9 @@ pub const SHARED_SLOTS: [usize; 3] = [256, 384, 511];
 const ROOT_SPAN: usize = 257;
 const ROOT_SPAN_EMPTY: u64 = 255 << 1;
 
+const TABLE_ENTRIES: usize = 512;
 /// What one table of the last level covers.
-const TABLE_BYTES: u64 = 512 * PAGE;
+const TABLE_BYTES: u64 = TABLE_ENTRIES as u64 * PAGE;
 
 /// An address space: the frame of its root table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,7 +503,7 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
 pub fn map_row(
     root: Root,
     address: u64,
-    frames: impl Iterator<Item = Option<Frame>>,
+    frames: impl ExactSizeIterator<Item = Option<Frame>>,
     protection: u64,
     tables: &mut FrameList,
     recent: &mut Recent,
@@ -510,19 +511,32 @@ pub fn map_row(
     mut stale: impl FnMut(u64),
 ) -> Result<(), (u64, MapError)> {
     let bits = leaf(0, protection);
+    let mut frames = frames;
     let mut at = address;
-    for frame in frames {
-        if let Some(frame) = frame {
-            let slot = slot_for(root, at, tables, recent)
-                .map_err(|error| ((at - address) / PAGE, error))?;
-            // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
-            let before = Changed::from(unsafe { slot.replace(bits | (frame as u64) << 12) });
-            if before.stale {
-                stale(at);
+    while frames.len() != 0 {
+        // As many as lie in one table.
+        let pages = frames.len().min(TABLE_ENTRIES - index(at, 0));
+        let last = at + (pages as u64 - 1) * PAGE;
+        let failed = |error| ((at - address) / PAGE, error);
+        slot_for(root, at, tables, recent).map_err(failed)?;
+        slot_for(root, last, tables, recent).map_err(failed)?;
+        // SAFETY: `recent` covers everything from `at` to `last`, which is in one table; the nucleus lock is held.
+        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(at), pages) };
+        for (i, entry) in (0..).zip(entries) {
+            let Some(Some(frame)) = frames.next() else {
+                continue;
+            };
+            let before = core::mem::replace(entry, bits | (frame as u64) << 12);
+            if before == 0 {
+                changed(frame, None);
+                continue;
             }
-            changed(frame, before.before);
+            if before & PRESENT != 0 {
+                stale(at + i * PAGE);
+            }
+            changed(frame, Some(frame_of(before)));
         }
-        at += PAGE;
+        at = last + PAGE;
     }
     Ok(())
 }
@@ -657,12 +671,15 @@ pub fn share_row(
                 *from = entry & !taken_away;
                 stale(source, found + i * PAGE);
             }
-            let before = Changed::from(*to);
-            *to = entry & !(taken_away | ACCESSED | DIRTY);
-            if before.stale {
+            let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));
+            if before == 0 {
+                changed(frame_of(entry), None);
+                continue;
+            }
+            if before & PRESENT != 0 {
                 stale(target, found + i * PAGE);
             }
-            changed(frame_of(entry), before.before);
+            changed(frame_of(entry), Some(frame_of(before)));
         }
         at = last + PAGE;
     }
