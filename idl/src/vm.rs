@@ -82,6 +82,8 @@ pub mod flags {
     pub const STACK: u64 = 32;
     /// Do not count against the commit limit (MAP_NORESERVE).
     pub const NO_RESERVE: u64 = 64;
+    /// A program's own segment, private: pages that earlier programs wrote may be copied at once, so later changes of the object need not be seen there.
+    pub const PROGRAM: u64 = 128;
 }
 
 pub mod advice {

@@ -149,7 +149,8 @@ impl Program {
         bytes: u64,
     ) -> Result<()> {
         if let Some(object) = self.object {
-            memory::map_object(object, start, length, protection, flags::FIXED, offset)?;
+            let kind = flags::FIXED | flags::PROGRAM;
+            memory::map_object(object, start, length, protection, kind, offset)?;
             return Ok(());
         }
         memory::map(start, length, prot::READ | prot::WRITE, flags::FIXED)?;

@@ -9,14 +9,12 @@ use cairn_abi::service::memory::map;
 use cairn_abi::{fault, Token};
 use cairn_idl::vm::prot;
 
-/// Object pages around a read fault that are mapped along.
-const AROUND: u64 = 16;
 /// Pages that are populated at once.
 const ROW: usize = 8;
 /// Pages behind a copied one that are copied along, when the ones before it were written as well.
 const ROW_OF_COPIES: usize = 3;
 /// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
-const PLENTY: usize = 512;
+pub(crate) const PLENTY: usize = 512;
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
 
@@ -179,6 +177,12 @@ impl<N: Nucleus> Vm<N> {
         };
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        if region.object != ANONYMOUS && space.pages.is_file(page) {
+            // The next program that maps the object will write it as well.
+            if let Some(object) = self.objects.get_mut(region.object as usize) {
+                object.written(frames, region.offset + (page - region.start));
+            }
+        }
         space.pages.own_page(frames, page);
         let old = space.pages.get(page).ok_or(Fault::NoMapping)?.frame;
         let bits = hardware(region.prot, false);
@@ -209,112 +213,6 @@ impl<N: Nucleus> Vm<N> {
                 space.pages.mark_hot(&mut self.frames, page);
             }
         }
-    }
-
-    /// A page of an object that is not resident in the space.
-    fn resolve_object(&mut self, index: usize, page: u64, write: bool) -> Result<(), Fault> {
-        let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
-        if !self.may_record(space) {
-            return Err(Fault::Exhausted);
-        }
-        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
-        let object = self
-            .objects
-            .get_mut(region.object as usize)
-            .ok_or(Fault::NoMapping)?;
-        let number = region.offset + (page - region.start);
-        if number >= object.len {
-            return Err(Fault::BeyondEnd);
-        }
-        let address = page * 4096;
-        let reserve = if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        };
-        let (frames, nucleus, tables) =
-            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
-        let source = object.pages.get(number).map(|p| p.frame);
-        if !region.shared() && write {
-            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
-            let how = if source.is_some() {
-                map::COPY
-            } else {
-                map::ZERO
-            };
-            let bits = hardware(region.prot, false) | how;
-            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                n.map(slot, address, frame, bits, source.unwrap_or(0))
-            });
-            if let Err(trouble) = done {
-                frames.release(frame);
-                return Err(trouble.into());
-            }
-            space.pages.set(frames, page, frame, false);
-            return Ok(());
-        }
-        let cow = !region.shared();
-        let Some(frame) = source else {
-            // A hole: zeroes, the common frame of them if it is only read.
-            let bits = hardware(region.prot, cow);
-            if cow {
-                let zeroes = self.zeroes;
-                with_tables(nucleus, frames, space, tables, |n, slot| {
-                    n.map(slot, address, zeroes, bits, 0)
-                })?;
-                frames.retain(zeroes);
-                space.pages.set(frames, page, zeroes, true);
-                return Ok(());
-            }
-            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
-            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                n.map(slot, address, frame, bits | map::ZERO, 0)
-            });
-            if let Err(trouble) = done {
-                frames.release(frame);
-                return Err(trouble.into());
-            }
-            frames.retain(frame);
-            object.pages.set(frames, number, frame, false);
-            space.pages.set(frames, page, frame, false);
-            return Ok(());
-        };
-        // Map what the object has around here as well: it will be wanted soon, and a fault costs more.
-        let low = (page & !(AROUND - 1)).max(region.start);
-        let high = ((page | (AROUND - 1)) + 1).min(region.end);
-        let mut list = [0 as Frame; AROUND as usize];
-        list[(page - low) as usize] = frame;
-        let (mut first, mut last) = (page, page);
-        for near in (low..high).filter(|&p| p != page && space.pages.get(p).is_none()) {
-            let number = region.offset + (near - region.start);
-            if number >= object.len {
-                break;
-            }
-            if let Some(found) = object.pages.get(number) {
-                list[(near - low) as usize] = found.frame;
-                first = first.min(near);
-                last = last.max(near);
-            }
-        }
-        let list = &list[(first - low) as usize..=(last - low) as usize];
-        let bits = hardware(region.prot, cow);
-        with_tables(nucleus, frames, space, tables, |n, slot| {
-            n.map_list(slot, first * 4096, list, bits)
-        })?;
-        for (i, &frame) in list.iter().enumerate().filter(|(_, &f)| f != 0) {
-            frames.retain(frame);
-            space.pages.set_file(frames, first + i as u64, frame, cow);
-        }
-        let parent = space.parent;
-        if let Some(space) = self
-            .spaces
-            .resolve(parent)
-            .and_then(|i| self.spaces.get_mut(i))
-        {
-            space.pages.mark_wanted(frames, first, last + 1);
-        }
-        Ok(())
     }
 
     /// Make a range resident while more than `keep` frames are free. Stops at the first page that cannot be.

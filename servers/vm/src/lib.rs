@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`mapping`], [`object`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`pages`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -21,6 +21,7 @@ pub mod object;
 pub mod pages;
 pub mod region;
 pub mod request;
+pub mod shown;
 pub mod slab;
 pub mod space;
 pub mod stat;

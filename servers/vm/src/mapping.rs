@@ -1,6 +1,6 @@
 //! What a program does with its own address space: map, unmap, protect, move, advise. Errors are Linux's.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
 use crate::region::{Region, ANONYMOUS};
@@ -13,6 +13,8 @@ const PAGE: u64 = layout::PAGE;
 /// First page behind all user memory.
 const TOP: u64 = layout::USER_TOP / PAGE;
 const SYSTEM: u64 = layout::SYSTEM_PAGE / PAGE;
+/// Pages of a new stack that are resident from the start.
+const STACK_AT_ONCE: u64 = 2;
 /// `REMAP` flags.
 const MAY_MOVE: u64 = 1;
 const REMAP_FIXED: u64 = 2;
@@ -169,6 +171,8 @@ impl<N: Nucleus> Vm<N> {
                 writable: true,
                 open: false,
                 mapped: 0,
+                asked: false,
+                times: 0,
             }) as u32;
         }
         if object != ANONYMOUS {
@@ -190,6 +194,13 @@ impl<N: Nucleus> Vm<N> {
             offset,
         });
         let eager = space.eager;
+        if let Backing::Object(..) = backing {
+            self.show_again(index, start, end, flag & flags::PROGRAM != 0);
+        }
+        if flag & flags::STACK != 0 && end - start > STACK_AT_ONCE {
+            // Every program that starts puts something there; without them they come by faults.
+            let _ = self.populate(index, end - STACK_AT_ONCE, end, true, self.reserve + PLENTY);
+        }
         if bits != 0 && (eager || flag & flags::POPULATE != 0) {
             let write = bits & prot::WRITE != 0;
             match self.populate(index, start, end, write, 0) {

@@ -47,6 +47,8 @@ impl<N: Nucleus> Vm<N> {
             writable,
             open: true,
             mapped: 0,
+            asked: false,
+            times: 0,
         });
         let answer = Answer {
             pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),

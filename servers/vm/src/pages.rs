@@ -26,7 +26,7 @@ pub struct Chunk {
     pub hot: u64,
     /// Subset of `resident`: shows what its object has there; a fault would bring it again.
     pub file: u64,
-    /// A copy of this space asked for it: the next one gets it at once.
+    /// A copy of this space (or another user of this object) asked for it: the next one gets it at once.
     pub wanted: u64,
     /// The space that this was copied from had it, and this one was not given it.
     pub skipped: u64,
@@ -137,6 +137,30 @@ impl Pages {
         })
     }
 
+    /// Index of the chunk of a page, made if it is missing.
+    #[inline]
+    fn place(&mut self, page: u64) -> usize {
+        match self.find(page) {
+            Ok(at) => at,
+            Err(at) => {
+                let first = page & !(CHUNK - 1);
+                let chunk = Chunk {
+                    first,
+                    resident: 0,
+                    cow: 0,
+                    hot: 0,
+                    file: 0,
+                    wanted: 0,
+                    skipped: 0,
+                    frames: [0; CHUNK as usize],
+                };
+                self.keys.insert(at, first);
+                self.chunks.insert(at, Rc::new(chunk));
+                at
+            }
+        }
+    }
+
     /// Set a slot, with a reference that the caller has taken; the frame that was there is returned, with its reference.
     #[inline]
     pub fn set(
@@ -146,27 +170,7 @@ impl Pages {
         frame: Frame,
         cow: bool,
     ) -> Option<Frame> {
-        let at = match self.find(page) {
-            Ok(at) => at,
-            Err(at) => {
-                let first = page & !(CHUNK - 1);
-                self.keys.insert(at, first);
-                self.chunks.insert(
-                    at,
-                    Rc::new(Chunk {
-                        first,
-                        resident: 0,
-                        cow: 0,
-                        hot: 0,
-                        file: 0,
-                        wanted: 0,
-                        skipped: 0,
-                        frames: [0; CHUNK as usize],
-                    }),
-                );
-                at
-            }
-        };
+        let at = self.place(page);
         let chunk = own(&mut self.chunks[at], frames);
         let bit = 1u64 << (page % CHUNK);
         let slot = &mut chunk.frames[(page % CHUNK) as usize];
@@ -191,6 +195,80 @@ impl Pages {
         if let Ok(at) = self.find(page) {
             own(&mut self.chunks[at], frames).file |= 1 << (page % CHUNK);
         }
+    }
+
+    /// Pages of an object as they are there, in a row within one chunk: where `list` has a frame (not 0) and nothing is resident, the slot is set, with a
+    /// reference of its own. How many that were.
+    pub fn set_files(&mut self, frames: &mut Frames, first: u64, list: &[Frame], cow: bool) -> u32 {
+        debug_assert!(list.is_empty() || first / CHUNK == (first + list.len() as u64 - 1) / CHUNK);
+        let at = self.place(first);
+        let chunk = own(&mut self.chunks[at], frames);
+        let base = (first % CHUNK) as usize;
+        let mut new = 0;
+        for (i, (slot, &frame)) in (base..).zip(chunk.frames[base..].iter_mut().zip(list)) {
+            let bit = 1 << i;
+            if frame != 0 && chunk.resident & bit == 0 {
+                frames.retain(frame);
+                *slot = frame;
+                new |= bit;
+            }
+        }
+        chunk.resident |= new;
+        chunk.file |= new;
+        if cow {
+            chunk.cow |= new;
+        } else {
+            chunk.cow &= !new;
+        }
+        self.resident += u64::from(new.count_ones());
+        new.count_ones()
+    }
+
+    /// The frames behind a row of pages, 0 where nothing is resident; or only those of pages in the mask that `which` picks from a chunk.
+    pub fn frames_of(&self, start: u64, into: &mut [Frame], which: impl Fn(&Chunk) -> u64) {
+        let end = start + into.len() as u64;
+        into.fill(0);
+        for chunk in self.overlapping(start, end) {
+            let mut left = chunk.resident & which(chunk) & mask(chunk.first, start, end);
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                // Whole runs at a time: most objects have all their pages.
+                let len = (!(left >> bit)).trailing_zeros().min(CHUNK as u32 - bit);
+                left &= !((u64::MAX >> (CHUNK as u32 - len)) << bit);
+                let to = (chunk.first + u64::from(bit) - start) as usize;
+                let (bit, len) = (bit as usize, len as usize);
+                into[to..to + len].copy_from_slice(&chunk.frames[bit..bit + len]);
+            }
+        }
+    }
+
+    /// The masks of the chunk of `page`: resident pages.
+    pub fn resident_around(&self, page: u64) -> u64 {
+        self.find(page).map_or(0, |at| self.chunks[at].resident)
+    }
+
+    /// Somebody asked for what this object has in `start..end`: who maps it next gets it at once.
+    pub fn want(&mut self, frames: &mut Frames, start: u64, end: u64) {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        for chunk in &mut self.chunks[from..] {
+            if chunk.first >= end {
+                break;
+            }
+            let new = chunk.resident & mask(chunk.first, start, end);
+            if new & !chunk.wanted != 0 {
+                own(chunk, frames).wanted |= new;
+            }
+        }
+    }
+
+    /// The next page from `page` on that is wanted or hot.
+    pub fn next_asked(&self, page: u64) -> Option<u64> {
+        let from = self.find(page).unwrap_or_else(|at| at);
+        self.chunks[from..].iter().find_map(|chunk| {
+            let asked =
+                chunk.resident & (chunk.wanted | chunk.hot) & mask(chunk.first, page, u64::MAX);
+            (asked != 0).then(|| chunk.first + u64::from(asked.trailing_zeros()))
+        })
     }
 
     /// Another frame for a resident page, of one's own and hot.

@@ -64,6 +64,9 @@ pub struct Object {
     pub open: bool,
     /// Pages of all regions that show it.
     pub mapped: u64,
+    /// Its pages know what was asked for in private mappings, of which there were so many.
+    pub asked: bool,
+    pub times: u32,
 }
 
 #[derive(Clone, Copy)]

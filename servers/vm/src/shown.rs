@@ -1,0 +1,261 @@
+//! Pages of objects in spaces: what a fault brings, what it maps along, and what a new mapping shows at once.
+
+use crate::fault::{Fault, PLENTY};
+use crate::frames::Frames;
+use crate::nucleus::{Frame, Nucleus};
+use crate::pages::{Pages, CHUNK};
+use crate::region::Region;
+use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm, NATIVE_RESERVE};
+use cairn_abi::service::memory::map;
+use cairn_idl::vm::prot;
+
+/// Object pages around a read fault that are mapped along.
+const AROUND: u64 = 16;
+/// Rows of pages, and copies, that a new mapping gets at once.
+const ROWS_AT_ONCE: usize = 16;
+const COPIES_AT_ONCE: usize = 16;
+/// Every so many mappings nothing is shown at once, to see anew what is asked for.
+const RELEARN: u32 = 64;
+
+impl Object {
+    /// A fault asked for pages of it.
+    fn asked_for(&mut self, frames: &mut Frames, first: u64, end: u64) {
+        self.asked = true;
+        self.pages.want(frames, first, end);
+    }
+
+    /// A private mapping wrote a page of it.
+    pub(crate) fn written(&mut self, frames: &mut Frames, page: u64) {
+        self.asked = true;
+        self.pages.mark_hot(frames, page);
+    }
+
+    /// One more private mapping. Is anything known of what it will be asked for?
+    fn mapped_again(&mut self, frames: &mut Frames) -> bool {
+        if !self.asked {
+            return false;
+        }
+        self.times = self.times.wrapping_add(1);
+        if self.times % RELEARN == 0 {
+            self.pages.forget_wanted(frames);
+            self.pages.cool_down(frames, 0, u64::MAX);
+            self.asked = false;
+        }
+        self.asked
+    }
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// A page of an object that is not resident in the space.
+    pub(crate) fn resolve_object(
+        &mut self,
+        index: usize,
+        page: u64,
+        write: bool,
+    ) -> Result<(), Fault> {
+        let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
+        if !self.may_record(space) {
+            return Err(Fault::Exhausted);
+        }
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
+        let object = self
+            .objects
+            .get_mut(region.object as usize)
+            .ok_or(Fault::NoMapping)?;
+        let number = region.offset + (page - region.start);
+        if number >= object.len {
+            return Err(Fault::BeyondEnd);
+        }
+        let address = page * 4096;
+        let reserve = if space.linux() {
+            self.reserve
+        } else {
+            NATIVE_RESERVE
+        };
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        let source = object.pages.get(number).map(|p| p.frame);
+        if !region.shared() && write {
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let how = if source.is_some() {
+                map::COPY
+            } else {
+                map::ZERO
+            };
+            let bits = hardware(region.prot, false) | how;
+            object.written(frames, number);
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
+                n.map(slot, address, frame, bits, source.unwrap_or(0))
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            space.pages.set(frames, page, frame, false);
+            return Ok(());
+        }
+        let cow = !region.shared();
+        if source.is_none() {
+            // A hole: zeroes, the common frame of them if it is only read.
+            let bits = hardware(region.prot, cow);
+            if cow {
+                let zeroes = self.zeroes;
+                with_tables(nucleus, frames, space, tables, |n, slot| {
+                    n.map(slot, address, zeroes, bits, 0)
+                })?;
+                frames.retain(zeroes);
+                space.pages.set(frames, page, zeroes, true);
+                return Ok(());
+            }
+            let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
+            let done = with_tables(nucleus, frames, space, tables, |n, slot| {
+                n.map(slot, address, frame, bits | map::ZERO, 0)
+            });
+            if let Err(trouble) = done {
+                frames.release(frame);
+                return Err(trouble.into());
+            }
+            frames.retain(frame);
+            object.pages.set(frames, number, frame, false);
+            space.pages.set(frames, page, frame, false);
+            return Ok(());
+        }
+        let (low, high) = window(&space.pages, &region, page);
+        let mut list = [0 as Frame; CHUNK as usize];
+        let list = &mut list[..(high - low) as usize];
+        let first = region.offset + (low - region.start);
+        object.pages.frames_of(first, list, |_| u64::MAX);
+        if cow {
+            object.asked_for(frames, first, first + (high - low));
+        }
+        show(nucleus, frames, tables, space, low, list, (&region, cow))?;
+        let parent = space.parent;
+        if let Some(space) = self
+            .spaces
+            .resolve(parent)
+            .and_then(|i| self.spaces.get_mut(i))
+        {
+            space.pages.mark_wanted(frames, low, high);
+        }
+        Ok(())
+    }
+
+    /// A private mapping of an object is new: it shows at once what earlier ones were asked for, and if it is a program's (whose pages need not go on changing
+    /// with the object) it gets copies of what was written there. Each such page would be a fault, or a part of one, and programs that start touch the same pages every time.
+    pub(crate) fn show_again(&mut self, index: usize, start: u64, end: u64, program: bool) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let Some(region) = space.regions.find(start).copied() else {
+            return;
+        };
+        let Some(object) = self.objects.get_mut(region.object as usize) else {
+            return;
+        };
+        if region.shared() || region.prot == 0 || self.frames.free() <= self.reserve + PLENTY {
+            return;
+        }
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        let writable = program && u64::from(region.prot) & prot::WRITE != 0;
+        if !object.mapped_again(frames) {
+            return;
+        }
+        let to_number = |page: u64| region.offset + (page - region.start);
+        let (mut rows, mut copies) = (ROWS_AT_ONCE, COPIES_AT_ONCE);
+        let mut at = start;
+        while let Some(number) = object.pages.next_asked(to_number(at)) {
+            at += number - to_number(at);
+            if at >= end || rows == 0 {
+                break;
+            }
+            rows -= 1;
+            let stop = (at / CHUNK * CHUNK + CHUNK).min(end);
+            let mut list = [0 as Frame; CHUNK as usize];
+            let list = &mut list[..(stop - at) as usize];
+            object.pages.frames_of(to_number(at), list, |chunk| {
+                if writable {
+                    chunk.wanted & !chunk.hot
+                } else {
+                    chunk.wanted
+                }
+            });
+            if show(nucleus, frames, tables, space, at, list, (&region, true)).is_err() {
+                return;
+            }
+            if writable {
+                object
+                    .pages
+                    .frames_of(to_number(at), list, |chunk| chunk.hot);
+                for (page, &source) in (at..).zip(list.iter()).filter(|(_, &source)| source != 0) {
+                    if copies == 0 || space.pages.get(page).is_some() {
+                        continue;
+                    }
+                    copies -= 1;
+                    let Some(frame) = frames.alloc(self.reserve) else {
+                        return;
+                    };
+                    let bits = hardware(region.prot, false) | map::COPY;
+                    let done = with_tables(nucleus, frames, space, tables, |n, slot| {
+                        n.map(slot, page * 4096, frame, bits, source)
+                    });
+                    if done.is_err() {
+                        frames.release(frame);
+                        return;
+                    }
+                    space.pages.set(frames, page, frame, false);
+                }
+            }
+            at = stop;
+        }
+    }
+}
+
+/// Map a row of an object's pages within one chunk (0 = none) where nothing is resident yet; what is resident stays as it is.
+fn show<N: Nucleus>(
+    nucleus: &mut N,
+    frames: &mut Frames,
+    tables: &mut u64,
+    space: &mut Space,
+    first: u64,
+    list: &mut [Frame],
+    (region, cow): (&Region, bool),
+) -> Result<(), Trouble> {
+    let there = space.pages.resident_around(first) >> (first % CHUNK);
+    let mut left = there;
+    while left != 0 {
+        let at = left.trailing_zeros() as usize;
+        if at >= list.len() {
+            break;
+        }
+        list[at] = 0;
+        left &= left - 1;
+    }
+    let Some(from) = list.iter().position(|&f| f != 0) else {
+        return Ok(());
+    };
+    let to = list
+        .iter()
+        .rposition(|&f| f != 0)
+        .map_or(from, |last| last + 1);
+    let (first, list) = (first + from as u64, &list[from..to]);
+    let bits = hardware(region.prot, cow);
+    with_tables(nucleus, frames, space, tables, |n, slot| {
+        n.map_list(slot, first * 4096, list, bits)
+    })?;
+    space.pages.set_files(frames, first, list, cow);
+    Ok(())
+}
+
+/// The pages around a fault that are mapped along, within a chunk: more of them if the ones before were wanted as well.
+fn window(pages: &Pages, region: &Region, page: u64) -> (u64, u64) {
+    let near = page & !(AROUND - 1);
+    let in_order = near > region.start && pages.get(near - 1).is_some();
+    let high = if in_order {
+        (page | (CHUNK - 1)) + 1
+    } else {
+        near + AROUND
+    };
+    (near.max(region.start), high.min(region.end))
+}
