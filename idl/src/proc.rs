@@ -16,7 +16,8 @@ pub const THREAD_EXIT: u64 = 3;
 pub const EXIT: u64 = 4;
 /// exec, point of no return: other threads are killed, entries with CLOEXEC closed, the space reset except the personality's range (`vm::RESET`), a waiting vfork parent released, caught signals are the personality's business.
 /// w1 length of the executable's path, w2 length of the command line, w3 set-id: euid | egid << 32 with w4 = 1;
-/// w5 length of the name that was executed (a symbolic link's or script's own; 0 = the path), from which the process is named; out: path, then command line (NUL-separated), then the name. → 0.
+/// w5 length of the name that was executed (a symbolic link's or script's own; 0 = the path), from which the process is named;
+/// w6 start and w7 end of the part of the personality's heap that is kept (both 0 = all of it); out: path, then command line (NUL-separated), then the name. → 0.
 pub const EXEC: u64 = 5;
 /// w1 idtype (P_ALL 0, P_PID 1, P_PGID 2), w2 id, w3 options (WNOHANG 1, WUNTRACED/WSTOPPED 2, WEXITED 4, WCONTINUED 8, WNOWAIT 0x0100_0000); in: `struct rusage` (144 bytes) if it has room
 /// → w0 pid (0 with WNOHANG and nothing), w1 wait status, w2 uid. Interruptible. ECHILD.

@@ -47,6 +47,7 @@ pub const WRITE_INTO: u64 = 36;
 /// *Control, through an object's portal is not needed.* w1 domain id, w2 address, w3 length, w4 prot, w5 flags, w6 offset, w7 the object's portal (passed): like OBJECT_MAP, FIXED, into that domain.
 pub const OBJECT_MAP_INTO: u64 = 37;
 /// *Control.* exec: w1 domain id, w2 start and w3 end (addresses) of the range to keep. If the space is shared with another domain (vfork) this domain gets a new space with a copy-on-write copy of that range only; otherwise everything outside the range is unmapped.
+/// w4 start and w5 end: of the personality's heap (`PERSONALITY_HEAP..PERSONALITY_HEAP_END`) only this is kept (both 0 = all of it). → 0 or −EINVAL.
 pub const RESET: u64 = 38;
 /// *Control.* w1 domain id, w2 address; in part: bytes read from there (for /proc/PID/cmdline, environ, debuggers) → bytes.
 pub const READ_FROM: u64 = 39;

@@ -1,8 +1,9 @@
-/* A thousand forks, execs and exits leave no memory behind: free memory before and after, from /proc/meminfo. (Cairn only: Linux caches.) */
+/* A thousand forks, execs and exits, and as many children that share memory until they execute, leave no memory behind: free memory before and after, from /proc/meminfo. (Cairn only: Linux caches.) */
 /* cairn-test: linux=no */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,16 +40,42 @@ static void spawn(char **argv, int exec) {
     }
 }
 
+/* A child that shares memory: some execute with little, some with much, some find nothing to execute. */
+static void share(char **argv, int how) {
+    static char much[100000];
+    memset(much, 'm', sizeof much - 1);
+    char *const arguments[] = {argv[0], "--child", how % 50 == 1 ? much : NULL, NULL};
+    const char *path = how % 10 == 2 ? "/no/such/program" : argv[0];
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execv(path, arguments);
+        _exit(0);
+    }
+    int status;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        puts("vfork failed");
+        exit(1);
+    }
+}
+
 int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "--child") == 0) {
+    if (argc >= 2 && strcmp(argv[1], "--child") == 0) {
         return 0;
+    }
+    int set = epoll_create1(0), ends[2];
+    struct epoll_event event = {.events = EPOLLIN};
+    if (pipe(ends) < 0 || epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event) < 0) {
+        puts("epoll failed");
+        return 1;
     }
     for (int i = 0; i < 100; i++) {
         spawn(argv, i % 4 == 0);
+        share(argv, i);
     }
     long before = free_kib();
     for (int i = 0; i < 1000; i++) {
         spawn(argv, i % 4 == 0);
+        share(argv, i);
     }
     long after = free_kib();
     if (before < 0 || after < 0) {

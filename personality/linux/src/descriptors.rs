@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// No portal: an object of the personality itself, or one that has been forgotten.
+/// No portal: an object of the personality itself.
 pub const NO_SLOT: u32 = u32::MAX;
 
 /// An open file, directory, pipe end, terminal.
@@ -52,11 +52,6 @@ impl OpenFile {
 
     pub fn is(&self, kind: u64) -> bool {
         self.kind & kind != 0
-    }
-
-    /// The portal is not this process's business any more (it was in a vfork child's table).
-    pub fn forget(&self) {
-        self.slot.store(NO_SLOT, Ordering::Relaxed);
     }
 
     fn separate(&self) -> OpenFile {
@@ -260,17 +255,21 @@ impl Table {
                 close_on_exec: entry.close_on_exec,
             })
         });
+        let entries = entries.collect();
+        // Sets of watched files watch the copies.
+        for (_, file) in &pairs {
+            if let Some(object) = &file.object {
+                object.follow(|old| {
+                    let known = pairs.iter().find(|(key, _)| *key == old);
+                    known.map(|(_, copy)| Arc::downgrade(copy))
+                });
+            }
+        }
         Table {
-            entries: entries.collect(),
+            entries,
             limit: self.limit,
             first_free: self.first_free,
             used: self.used,
-        }
-    }
-
-    pub fn forget_all(&self) {
-        for entry in self.entries.iter().flatten() {
-            entry.file.forget();
         }
     }
 }

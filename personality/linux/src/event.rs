@@ -1,12 +1,14 @@
 //! Files that the personality serves itself: epoll sets, timerfd, signalfd, the list of descriptors. They are as private as the process: a forked child has a copy.
 
 use crate::calls::epoll::Interest;
+use crate::descriptors::OpenFile;
 use crate::errno::{Result, EAGAIN, EINVAL, RESTART};
 use crate::machine::gate;
 use crate::machine::lock::Lock;
 use crate::machine::user::{self, UserRange};
 use crate::signal::{calls::want, deliver};
 use crate::time;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::current;
@@ -102,6 +104,20 @@ impl Object {
                 nonblocking: AtomicU64::new(signals.nonblocking.load(Ordering::Relaxed)),
             }),
             Object::Descriptors(position) => Object::Descriptors(Lock::new(*position.lock())),
+        }
+    }
+
+    /// In a copy: watch the copies of what is watched; what has none is watched no more.
+    pub fn follow(&self, copy_of: impl Fn(*const OpenFile) -> Option<Weak<OpenFile>>) {
+        if let Object::Epoll(set) = self {
+            set.lock()
+                .retain_mut(|interest| match copy_of(interest.file.as_ptr()) {
+                    Some(copy) => {
+                        interest.file = copy;
+                        true
+                    }
+                    None => false,
+                });
         }
     }
 }

@@ -136,14 +136,6 @@ impl State {
         }
     }
 
-    /// The portals are another process's: drop them without closing.
-    pub fn forget_portals(&self) {
-        self.files.forget_all();
-        if let Some(cwd) = &self.cwd {
-            cwd.forget();
-        }
-    }
-
     /// After a fork the table is as large as what was copied needs, perhaps no larger.
     pub fn assume_capacity(&mut self) {
         let least = self.files.used() + RESERVED_SLOTS;

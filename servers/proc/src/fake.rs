@@ -112,7 +112,7 @@ impl System for Fake {
         assert!(self.domains.contains_key(&parent));
         self.new_domain()
     }
-    fn reset(&mut self, id: Id) -> Result<(), Errno> {
+    fn reset(&mut self, id: Id, _: (u64, u64)) -> Result<(), Errno> {
         assert!(self.domains.contains_key(&id));
         self.may_fail()?;
         self.resets += 1;

@@ -148,27 +148,28 @@ impl<S: System> Manager<S> {
 
     /// EXEC
     pub(crate) fn exec(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, path_len, line_len, ids, set_ids, name_len, ..] = message.words;
+        let [_, path_len, line_len, ids, set_ids, name_len, heap, heap_end] = message.words;
         if path_len as usize > PATH_MAX || path_len > message.out_len as u64 {
             return Err(ENAMETOOLONG);
         }
         let line_len = (line_len as usize)
             .min(message.out_len - path_len as usize)
             .min(COMMAND_LINE_MOST);
-        let path = self.bytes(message, 0, path_len as usize)?;
-        let command_line = self.bytes(message, path_len, line_len)?;
-        let name_at = path_len as usize + line_len;
+        let path_len = path_len as usize;
+        let name_at = path_len + line_len;
         let name_len = (name_len as usize)
             .min(message.out_len - name_at)
             .min(PATH_MAX);
-        let name = self.bytes(message, name_at as u64, name_len)?;
+        let mut path = self.bytes(message, 0, name_at + name_len)?;
+        let name = path.split_off(name_at);
+        let command_line = path.split_off(path_len);
         let caller = message.token as u32;
         let domain = self.processes[slot].domain;
         if self.processes[slot].threads.len() > 1 {
             self.system.keep_only(domain, caller);
         }
         self.keep_thread(slot, caller);
-        self.system.reset(domain.id)?;
+        self.system.reset(domain.id, (heap, heap_end))?;
         self.system.close_on_exec(domain);
         self.cancel_posix_timers(slot);
         let process = &mut self.processes[slot];

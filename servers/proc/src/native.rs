@@ -160,9 +160,9 @@ impl System for Native {
         self.new_domain(&[vm::FORK, parent as u64, share as u64])
     }
 
-    fn reset(&mut self, id: Id) -> Result<(), Errno> {
-        self.ask(Message::new(&[vm::RESET, id as u64, PERSONALITY, USER_TOP]))
-            .map(|_| ())
+    fn reset(&mut self, id: Id, heap: (u64, u64)) -> Result<(), Errno> {
+        let words = [vm::RESET, id as u64, PERSONALITY, USER_TOP, heap.0, heap.1];
+        self.ask(Message::new(&words)).map(|_| ())
     }
 
     fn limit_space(&mut self, id: Id, pages: u64) {

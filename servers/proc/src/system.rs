@@ -76,8 +76,8 @@ pub trait System {
     fn create(&mut self) -> Result<Domain, Errno>;
     /// A new domain with a copy-on-write copy of the parent's space, or sharing it.
     fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
-    /// exec: nothing but the personality's range stays in the space.
-    fn reset(&mut self, domain: Id) -> Result<(), Errno>;
+    /// exec: nothing but the personality's range stays in the space, and of its heap only `heap` (first address and end; 0, 0 = all).
+    fn reset(&mut self, domain: Id, heap: (u64, u64)) -> Result<(), Errno>;
     /// The most pages that a domain's space may map; 0 = no limit.
     fn limit_space(&mut self, domain: Id, pages: u64);
     fn space(&mut self, domain: Id) -> Space;

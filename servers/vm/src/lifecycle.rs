@@ -213,7 +213,7 @@ impl<N: Nucleus> Vm<N> {
             .map(|s| (s.layout, s.limit))
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, limit)?;
-        if let Err(errno) = self.copy_range(from, index, 0, u64::MAX, true) {
+        if let Err(errno) = self.copy_ranges(from, index, &[(0, u64::MAX)], true) {
             self.drop_if_unused(index);
             return Err(errno);
         }
@@ -255,7 +255,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Which pages a fork copies at once, with frames for the copies: those that were written soon after earlier forks. Both sides would fault on them.
-    fn choose_eager(&mut self, from: usize, start: u64, end: u64) -> [Option<Eager>; EAGER] {
+    fn choose_eager(&mut self, from: usize, ranges: &[(u64, u64)]) -> [Option<Eager>; EAGER] {
         let mut chosen = [None; EAGER];
         let Some(space) = self.spaces.get(from) else {
             return chosen;
@@ -266,13 +266,17 @@ impl<N: Nucleus> Vm<N> {
         };
         space.forks = space.forks.wrapping_add(1);
         if space.forks % RELEARN == 0 {
-            space.pages.cool_down(&mut self.frames, start, end);
+            space.pages.cool_down(&mut self.frames);
             if space.forks % RELEARN_WANTED == 0 {
                 space.pages.forget_wanted(&mut self.frames);
             }
             return chosen;
         }
-        for (place, page) in chosen.iter_mut().zip(space.pages.hot(start, end)) {
+        let hot = ranges
+            .iter()
+            .rev()
+            .flat_map(|&(start, end)| space.pages.hot(start, end));
+        for (place, page) in chosen.iter_mut().zip(hot) {
             let (Some(region), Some(now)) = (space.regions.find(page), space.pages.get(page))
             else {
                 continue;
@@ -298,14 +302,13 @@ impl<N: Nucleus> Vm<N> {
         chosen
     }
 
-    /// Copy the pages `start..end` of a space into an empty one: private ones copy-on-write, shared ones shared.
+    /// Copy ranges of pages of a space (ascending, no two in one chunk) into an empty one: private pages copy-on-write, shared ones shared.
     /// `lazy`: pages of objects come by faults, unless earlier copies asked for them.
-    fn copy_range(
+    fn copy_ranges(
         &mut self,
         from: usize,
         to: usize,
-        start: u64,
-        end: u64,
+        ranges: &[(u64, u64)],
         lazy: bool,
     ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
@@ -316,12 +319,15 @@ impl<N: Nucleus> Vm<N> {
         if !self.heap_room(room) {
             return Err(ENOMEM);
         }
-        let eager = self.choose_eager(from, start, end);
+        let eager = self.choose_eager(from, ranges);
         let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
         let parent_handle = parent.handle;
         let mut regions = Regions::with_capacity(region_count);
         let mut mapped = 0;
-        for piece in parent.regions.pieces(start, end) {
+        let pieces = ranges
+            .iter()
+            .flat_map(|&(start, end)| parent.regions.pieces(start, end));
+        for piece in pieces {
             regions.push(piece);
             mapped += piece.pages();
             if piece.object != ANONYMOUS {
@@ -336,7 +342,7 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         let frames = &mut self.frames;
-        let mut pages = parent.pages.copy(frames, start, end, lazy);
+        let mut pages = parent.pages.copy(frames, ranges, lazy);
         for copy in eager.iter().flatten() {
             // The parent goes on writing it; the child has its own at once.
             if !copy.was_cow {
@@ -397,27 +403,49 @@ impl<N: Nucleus> Vm<N> {
         result.map_err(|_| ENOMEM)
     }
 
-    /// RESET: an empty space for exec, but for `start..end`.
-    pub(crate) fn reset(&mut self, id: Id, start: u64, end: u64) -> Result<u64, Errno> {
+    /// RESET: an empty space for exec, but for `start..end`, and of the personality's heap within that only `heap` (all if it is empty).
+    pub(crate) fn reset(
+        &mut self,
+        id: Id,
+        (start, end): (u64, u64),
+        heap: (u64, u64),
+    ) -> Result<u64, Errno> {
+        use layout::{PAGE, PERSONALITY_HEAP, PERSONALITY_HEAP_END};
         let domain = self.domain(id).ok_or(ESRCH)?;
-        if end < start {
-            return Err(EINVAL);
-        }
-        let first = start / layout::PAGE;
-        let last = crate::mapping::pages(end).ok_or(EINVAL)?;
+        let fits = |(start, end): (u64, u64)| start % PAGE == 0 && end % PAGE == 0 && start < end;
+        let (first, last) = (start / PAGE, crate::mapping::pages(end).ok_or(EINVAL)?);
+        let all = [(first, last)];
+        let (bottom, top) = (PERSONALITY_HEAP / PAGE, PERSONALITY_HEAP_END / PAGE);
+        let parts = [(first, bottom), (heap.0 / PAGE, heap.1 / PAGE), (top, last)];
+        let kept: &[(u64, u64)] = if heap == (0, 0) {
+            if end < start {
+                return Err(EINVAL);
+            }
+            &all
+        } else {
+            let within = heap.0 >= PERSONALITY_HEAP && heap.1 <= PERSONALITY_HEAP_END;
+            if !fits(heap) || !within || first > bottom || last < top {
+                return Err(EINVAL);
+            }
+            &parts
+        };
         let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         if space.domains <= 1 {
             if let Some(space) = self.spaces.get_mut(domain.space) {
                 space.parent = NOBODY;
             }
-            self.unmap_pages(domain.space, 0, first);
-            self.unmap_pages(domain.space, last, u64::MAX);
+            let mut from = 0;
+            for &(start, end) in kept {
+                self.unmap_pages(domain.space, from, start);
+                from = end;
+            }
+            self.unmap_pages(domain.space, from, u64::MAX);
             return Ok(0);
         }
         let (kind, limit) = (space.layout, space.limit);
         let index = self.new_space(kind, limit)?;
         let moved = self
-            .copy_range(domain.space, index, first, last, false)
+            .copy_ranges(domain.space, index, kept, false)
             .and_then(|()| {
                 let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
                 self.nucleus

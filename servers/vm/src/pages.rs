@@ -300,43 +300,50 @@ impl Pages {
         }
     }
 
-    /// A copy of the slots in `start..end`, without what is known of hot pages. Chunks that are the same are shared.
+    /// A copy of the slots in some ranges (ascending, no two in one chunk), without what is known of hot pages. Chunks that are the same are shared.
     /// If `lazy`, what a fault would bring again is left out, but for what earlier copies asked for.
-    pub fn copy(&self, frames: &mut Frames, start: u64, end: u64, lazy: bool) -> Pages {
+    pub fn copy(&self, frames: &mut Frames, ranges: &[(u64, u64)], lazy: bool) -> Pages {
         let mut copy = Pages {
             keys: Vec::with_capacity(self.keys.len()),
             chunks: Vec::with_capacity(self.keys.len()),
             resident: 0,
         };
-        let from = self.find(start).unwrap_or_else(|at| at);
-        for chunk in self.chunks[from..].iter().take_while(|c| c.first < end) {
-            let within = chunk.resident & mask(chunk.first, start, end);
-            let skipped = if lazy {
-                within & chunk.file & !chunk.wanted
-            } else {
-                0
-            };
-            let mask = within & !skipped;
-            if mask == 0 {
-                continue;
+        for &(start, end) in ranges {
+            let from = self.find(start).unwrap_or_else(|at| at);
+            for chunk in self.chunks[from..].iter().take_while(|c| c.first < end) {
+                let within = chunk.resident & mask(chunk.first, start, end);
+                let skipped = if lazy {
+                    within & chunk.file & !chunk.wanted
+                } else {
+                    0
+                };
+                copy.add_copy(frames, chunk, within, skipped);
             }
-            copy.resident += u64::from(mask.count_ones());
-            copy.keys.push(chunk.first);
-            if mask == chunk.resident && chunk.hot == 0 {
-                copy.chunks.push(Rc::clone(chunk));
-                continue;
-            }
-            chunk.each(mask, |f| frames.retain(f));
-            let mut own = Rc::clone(chunk);
-            let new = Rc::make_mut(&mut own);
-            new.resident = mask;
-            new.cow &= mask;
-            new.hot = 0;
-            new.file &= mask;
-            new.skipped = skipped;
-            copy.chunks.push(own);
         }
         copy
+    }
+
+    /// Put a copy of a chunk behind all others: of the pages `within`, but for those `skipped`.
+    fn add_copy(&mut self, frames: &mut Frames, chunk: &Rc<Chunk>, within: u64, skipped: u64) {
+        let mask = within & !skipped;
+        if mask == 0 {
+            return;
+        }
+        self.resident += u64::from(mask.count_ones());
+        self.keys.push(chunk.first);
+        if mask == chunk.resident && chunk.hot == 0 {
+            self.chunks.push(Rc::clone(chunk));
+            return;
+        }
+        chunk.each(mask, |f| frames.retain(f));
+        self.chunks.push(Rc::new(Chunk {
+            resident: mask,
+            cow: chunk.cow & mask,
+            hot: 0,
+            file: chunk.file & mask,
+            skipped,
+            ..**chunk
+        }));
     }
 
     /// What lies right below and right above a page that is not resident, within its chunk.
@@ -461,16 +468,10 @@ impl Pages {
         }
     }
 
-    /// Forget which pages are hot in the chunks of `start..end`.
-    pub fn cool_down(&mut self, frames: &mut Frames, start: u64, end: u64) {
-        let from = self.find(start).unwrap_or_else(|at| at);
-        for chunk in &mut self.chunks[from..] {
-            if chunk.first >= end {
-                break;
-            }
-            if chunk.hot != 0 {
-                own(chunk, frames).hot = 0;
-            }
+    /// Forget which pages are hot.
+    pub fn cool_down(&mut self, frames: &mut Frames) {
+        for chunk in self.chunks.iter_mut().filter(|c| c.hot != 0) {
+            own(chunk, frames).hot = 0;
         }
     }
 
@@ -666,8 +667,8 @@ mod tests {
             let frame = f.alloc(0).unwrap();
             p.set(&mut f, page, frame, false);
         }
-        let mut q = p.copy(&mut f, 0, 100, false);
-        let mut part = p.copy(&mut f, 60, 65, false);
+        let mut q = p.copy(&mut f, &[(0, 100)], false);
+        let mut part = p.copy(&mut f, &[(60, 65)], false);
         assert_eq!((q.resident(), part.resident()), (70, 5));
         let seen = q.get(3).unwrap().frame;
         // The whole copy shares its chunks, the part has references of its own.
@@ -702,18 +703,18 @@ mod tests {
             }
         }
         p.mark_wanted(&mut f, 0, 8);
-        let mut q = p.copy(&mut f, 0, 100, true);
+        let mut q = p.copy(&mut f, &[(0, 100)], true);
         assert_eq!(q.resident(), 20 + 4);
         assert!(q.get(6).is_some() && q.get(8).is_none() && q.get(9).is_some());
         // What was left out lies in no run, even if gaps are bridged.
         let first = runs(&q, 0, 100, 32, 512, Kinds::One);
         assert_eq!(first[..3], [(0, 8), (9, 1), (11, 1)]);
         p.forget_wanted(&mut f);
-        let mut r = p.copy(&mut f, 0, 100, true);
+        let mut r = p.copy(&mut f, &[(0, 100)], true);
         assert_eq!(r.resident(), 20);
         // A page of one's own stays.
         p.clear_cow(&mut f, 10);
-        let mut s = p.copy(&mut f, 0, 100, true);
+        let mut s = p.copy(&mut f, &[(0, 100)], true);
         assert_eq!(s.resident(), 21);
         for pages in [&mut p, &mut q, &mut r, &mut s] {
             pages.drain(&mut f, 0, 100);
@@ -742,7 +743,7 @@ mod tests {
         p.drain(&mut f, 127, 128);
         p.set(&mut f, 127, 1, false);
         assert_eq!(p.hot(65, 1000).collect::<Vec<_>>(), [200]);
-        p.cool_down(&mut f, 0, 1000);
+        p.cool_down(&mut f);
         assert_eq!(p.hot(0, 1000).count(), 0);
     }
 

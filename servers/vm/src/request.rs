@@ -78,7 +78,7 @@ impl<N: Nucleus> Vm<N> {
                 .of(w[1])
                 .and_then(|index| self.write_into(r, index, w[2])),
             vm::OBJECT_MAP_INTO => self.object_map_into(r),
-            vm::RESET => self.reset(w[1] as Id, w[2], w[3]),
+            vm::RESET => self.reset(w[1] as Id, (w[2], w[3]), (w[4], w[5])),
             vm::READ_FROM => self
                 .of(w[1])
                 .and_then(|index| self.read_from(r, index, w[2])),

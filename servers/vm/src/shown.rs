@@ -36,9 +36,9 @@ impl Object {
             return false;
         }
         self.times = self.times.wrapping_add(1);
-        if self.times % RELEARN == 0 {
+        if self.times.is_multiple_of(RELEARN) {
             self.pages.forget_wanted(frames);
-            self.pages.cool_down(frames, 0, u64::MAX);
+            self.pages.cool_down(frames);
             self.asked = false;
         }
         self.asked

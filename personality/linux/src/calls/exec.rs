@@ -243,6 +243,13 @@ fn pass_point_of_no_return(
         Some((uid, gid)) => (uid as u64 | (gid as u64) << 32, 1),
         None => (0, 0),
     };
+    let (area, process) = (area(), process());
+    let arena = area.arena.get();
+    // Who lives in an arena needs nothing else of the personality's memory.
+    let (first, end) = match arena {
+        Some(arena) if !arena.has_spilled() => arena.range(),
+        _ => (0, 0),
+    };
     let words = [
         proc::EXEC,
         exe.len() as u64,
@@ -250,15 +257,19 @@ fn pass_point_of_no_return(
         ids,
         given,
         name.len() as u64,
+        first,
+        end,
     ];
-    let (area, process) = (area(), process());
-    // Other threads end here, and a vfork child's memory is copied: no lock may be in other hands.
-    process.hold_everything();
-    area.holds_locks.set(true);
-    let result = Request::new(&words).out(&text).call(linux_slot::PROC);
-    area.holds_locks.set(false);
-    process.release_everything();
-    result.map(|_| ())
+    let Some(arena) = arena else {
+        // Other threads end here: no lock may be in other hands.
+        process.hold_everything();
+        let result = Request::new(&words).out(&text).call(linux_slot::PROC);
+        process.release_everything();
+        return result.map(|_| ());
+    };
+    Request::new(&words).out(&text).call(linux_slot::PROC)?;
+    arena.become_heap();
+    Ok(())
 }
 
 /// Does the environment ask for a trace of calls?
@@ -374,7 +385,6 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     let (area, process) = (area(), process());
     area::set_fs_base(0);
     area.reset_fpu();
-    area::drop_parent(area);
     area.clear_tid.set(0);
     area.robust_list.set((0, 0));
     {

@@ -1,16 +1,18 @@
 //! fork, vfork, clone: new processes and new threads.
 //!
 //! A forked child has a copy of all memory, the personality's with it, and starts at the entry code's `child` label on the copy of this thread's area. A child that shares memory (vfork,
-//! posix_spawn) gets an area and a [`Process`] of its own first; after its exec it has a copy of the personality's memory only and goes on with them there.
+//! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
 use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
-use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, Separate, ThreadArea};
+use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
+use crate::machine::arena::Arena;
 use crate::machine::entry::label;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::process::{Peer, Process};
 use crate::signal::Queue;
+use alloc::boxed::Box;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_abi::service::current;
 use cairn_idl::proc;
@@ -195,13 +197,13 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
 
 fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let parent = area();
-    let process = Separate::new(process().separate());
-    let Some(child) = spawn_area(process.address()) else {
-        process.discard();
-        return Err(ENOMEM);
-    };
+    let arena = Arena::new().ok_or(ENOMEM)?;
+    // All that is made here is the child's.
+    let before = parent.arena.replace(Some(arena));
+    let process = Box::leak(Box::new(process().separate()));
+    let child = area::area_in(arena, process);
+    parent.arena.set(before);
     child.birth.set(birth(wish, false));
-    child.parent_area.set(parent.me);
     child.set_frame(&child_frame(f, wish));
     child.save_fpu();
     child.peer.mask.store(parent.mask(), Ordering::Relaxed);
@@ -224,13 +226,11 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     if waits || result.is_err() {
         // The child has ended or has memory of its own by now.
         // It may have been killed anywhere: with no other thread here nobody else can hold a lock.
-        let alone = area::process().state().threads.len() <= 1;
-        if child.holds_locks.get() || alone {
+        if area::process().state().threads.len() <= 1 {
             crate::machine::heap::HEAP.release();
             area::release_spare();
         }
-        area::drop_spawned(child);
-        process.discard();
+        arena.discard();
     }
     result
 }

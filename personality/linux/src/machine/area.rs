@@ -8,6 +8,7 @@
 //! The first fields are read by the entry code. Only the owning thread uses its area, except `poked`, which an upcall of that same thread sets at any
 //! instruction, and `wake` (an atomic). A new thread's area is filled in by its maker before it runs.
 
+use super::arena::Arena;
 use super::fpu;
 use super::gate;
 use super::lock::Lock;
@@ -132,10 +133,8 @@ pub struct ThreadArea {
     pub again: Cell<(u64, u64)>,
     /// What a new process or thread does before it runs the program.
     pub birth: Cell<Birth>,
-    /// The area of the vfork parent, which a child frees in its own copy after exec.
-    pub parent_area: Cell<u64>,
-    /// 1 while this vfork child holds all locks for EXEC: the parent must give its copies of them back.
-    pub holds_locks: Cell<bool>,
+    /// Where this thread allocates, if it runs in memory that it shares with another process (or sets up what will).
+    pub arena: Cell<Option<&'static Arena>>,
     registers: UnsafeCell<Registers>,
     fpu: UnsafeCell<fpu::Area>,
 }
@@ -153,7 +152,8 @@ pub struct Birth {
     pub parent: u32,
 }
 
-const BLOCK: usize = 80 * 1024;
+/// Size of a block.
+pub const BLOCK: usize = 80 * 1024;
 const UPCALL: usize = 8 * 1024;
 const PAGE: usize = 4096;
 
@@ -191,36 +191,37 @@ fn keep_spare(block: u64) -> bool {
     }
 }
 
+/// The process is alone in a memory of its own, where none of these blocks is.
+pub fn forget_spare() {
+    SPARE.release();
+    *SPARE.lock() = [0; 4];
+}
+
 /// An area for a new thread, not yet in use. None without memory.
-pub fn spawn_area(process: *const Process) -> Option<&'static ThreadArea> {
+pub fn spawn_area(process: &'static Process) -> Option<&'static ThreadArea> {
     ThreadArea::create(process)
 }
 
-/// A process state made for a child that shares this memory; the child's threads refer to it by address.
-pub struct Separate(*mut Process);
+/// The area of a child that shares this memory, in its arena.
+pub fn area_in(arena: &'static Arena, process: &'static Process) -> &'static ThreadArea {
+    // SAFETY: the block of an arena is for the area of its child, of which there is one at a time.
+    unsafe { ThreadArea::place(arena.block(), process, Some(arena)) }
+}
 
-impl Separate {
-    pub fn new(process: Process) -> Separate {
-        Separate(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(process)))
-    }
-
-    pub fn address(&self) -> *const Process {
-        self.0
-    }
-
-    /// The child has ended, never started, or left this memory: its state goes. Its portals are not this process's, so they are not closed.
-    pub fn discard(self) {
-        // SAFETY: the pointer came from `into_raw` and is given up here; by the caller's word no thread uses it any more.
-        let process = unsafe { alloc::boxed::Box::from_raw(self.0) };
-        // A child that ended in the middle of something may have left the lock held.
-        process.state.release();
-        process.state().forget_portals();
+/// Where this thread allocates, if not from the heap.
+#[inline]
+pub fn arena() -> Option<&'static Arena> {
+    let me: *const ThreadArea;
+    // SAFETY: the GS base of a Linux thread is 0 before its area is installed, then its area.
+    unsafe {
+        asm!("rdgsbase {}", out(reg) me, options(nostack, nomem, preserves_flags));
+        me.as_ref()?.arena.get()
     }
 }
 
-/// Undo [`spawn_area`] when the thread did not start, or has left this memory (vfork).
+/// Undo [`spawn_area`] when the thread did not start.
 pub fn drop_spawned(area: &'static ThreadArea) {
-    // SAFETY: no thread runs on the area in this address space (any more), and callers do not use it afterwards.
+    // SAFETY: no thread runs on the area, and callers do not use it afterwards.
     unsafe { ThreadArea::free(area.me) };
 }
 
@@ -230,19 +231,16 @@ pub fn drop_dead(me: u64) {
     unsafe { ThreadArea::free(me) };
 }
 
-/// After exec in a vfork child: the parent's area is in this process's copy of the memory, unused.
-pub fn drop_parent(area: &ThreadArea) {
-    let parent = area.parent_area.replace(0);
-    if parent != 0 {
-        // SAFETY: the parent's thread lives in the other copy of the memory; here nobody uses its area.
-        unsafe { ThreadArea::free(parent) };
-    }
-}
-
 impl ThreadArea {
     /// A new area with its stacks, not yet in use. None without memory.
-    pub fn create(process: *const Process) -> Option<&'static ThreadArea> {
-        let block = match take_spare() {
+    pub fn create(process: &'static Process) -> Option<&'static ThreadArea> {
+        let arena = arena();
+        let block = match arena {
+            // The spare blocks are the parent's.
+            None => take_spare(),
+            Some(_) => None,
+        };
+        let block = match block {
             Some(block) => block,
             // SAFETY: the layout has a size; the block belongs to the new area alone.
             None => unsafe { alloc(layout()) as u64 },
@@ -250,6 +248,19 @@ impl ThreadArea {
         if block == 0 {
             return None;
         }
+        // SAFETY: the block is nobody else's.
+        Some(unsafe { ThreadArea::place(block, process, arena) })
+    }
+
+    /// Make an area at the top of a block.
+    ///
+    /// # Safety
+    /// The block is mapped, aligned to a page and used by nobody.
+    unsafe fn place(
+        block: u64,
+        process: &'static Process,
+        arena: Option<&'static Arena>,
+    ) -> &'static ThreadArea {
         let size = core::mem::size_of::<ThreadArea>().next_multiple_of(64);
         let me = block + (BLOCK - size) as u64;
         let frame = (me - core::mem::size_of::<Frame>() as u64) & !15;
@@ -271,15 +282,14 @@ impl ThreadArea {
             poll_channel: Cell::new((0, 0)),
             again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),
-            parent_area: Cell::new(0),
-            holds_locks: Cell::new(false),
+            arena: Cell::new(arena),
             registers: UnsafeCell::new(Registers::default()),
             fpu: UnsafeCell::new(fpu::Area([0; fpu::AREA])),
         };
         // SAFETY: `me` lies in the block, is aligned to 64, and nothing refers to it yet.
         unsafe {
             (me as *mut ThreadArea).write(area);
-            Some(&*(me as *const ThreadArea))
+            &*(me as *const ThreadArea)
         }
     }
 
@@ -292,7 +302,7 @@ impl ThreadArea {
         unsafe {
             let block = (*(me as *const ThreadArea)).block;
             core::ptr::drop_in_place(me as *mut ThreadArea);
-            if !keep_spare(block) {
+            if arena().is_some() || !keep_spare(block) {
                 dealloc(block as *mut u8, layout());
             }
         }

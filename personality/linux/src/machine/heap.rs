@@ -1,6 +1,9 @@
 //! The personality's heap: size classes with free lists, filled from chunks that `vm` maps into the personality's range; large blocks are mapped one by one.
-//! Memory of a class is never given back: a process's personality needs little, and exec keeps it.
+//! Memory of a class is never given back: a process's personality needs little, and exec keeps it. A child that shares its parent's memory allocates from
+//! its [`Arena`] instead.
 
+use super::area;
+use super::arena::Arena;
 use super::gate;
 use super::lock::Lock;
 use crate::memory;
@@ -13,7 +16,8 @@ const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CHUNK: usize = 64 * 1024;
 const PAGE: usize = 4096;
 
-struct Lists {
+#[derive(Default)]
+pub struct Lists {
     free: [usize; CLASSES],
     next: usize,
     end: usize,
@@ -41,6 +45,16 @@ fn class_of(layout: &Layout) -> Option<usize> {
 }
 
 impl Lists {
+    /// Lists for the memory `next..end`.
+    pub fn within(next: usize, end: usize) -> Lists {
+        Lists {
+            free: [0; CLASSES],
+            next,
+            end,
+        }
+    }
+
+    /// A block of a class; 0 if a new chunk is needed.
     fn take(&mut self, class: usize) -> usize {
         let head = self.free[class];
         if head != 0 {
@@ -50,16 +64,69 @@ impl Lists {
         }
         let size = SMALLEST << class;
         // Blocks are aligned to their size (up to a page), as the class promises.
-        let mut start = self.next.next_multiple_of(size.min(PAGE));
-        if start + size > self.end {
-            let Some(chunk) = memory::map_private(CHUNK as u64) else {
-                return 0;
-            };
-            self.end = chunk as usize + CHUNK;
-            start = chunk as usize;
+        self.cut(size, size.min(PAGE))
+    }
+
+    fn cut(&mut self, size: usize, alignment: usize) -> usize {
+        let start = self.next.next_multiple_of(alignment);
+        match start.checked_add(size) {
+            Some(end) if end <= self.end => {
+                self.next = end;
+                start
+            }
+            _ => 0,
         }
-        self.next = start + size;
-        start
+    }
+
+    /// SAFETY: see [`GlobalAlloc::dealloc`]; the block is of this class.
+    unsafe fn give(&mut self, class: usize, block: usize) {
+        // SAFETY: the block holds at least SMALLEST bytes and is unused now.
+        unsafe { *(block as *mut usize) = self.free[class] };
+        self.free[class] = block;
+    }
+
+    /// As [`Lists::take`], with a new chunk if need be; 0 without memory.
+    fn take_or_grow(&mut self, class: usize) -> usize {
+        let block = self.take(class);
+        if block != 0 {
+            return block;
+        }
+        let Some(chunk) = memory::map_private(CHUNK as u64) else {
+            return 0;
+        };
+        self.next = chunk as usize;
+        self.end = chunk as usize + CHUNK;
+        self.take(class)
+    }
+}
+
+/// Memory of the calling thread's arena for a block; 0 if it has none or that is used up.
+fn from_arena(layout: &Layout) -> usize {
+    let Some(arena) = area::arena() else {
+        return 0;
+    };
+    let mut lists = arena.lists.lock();
+    let block = match class_of(layout) {
+        Some(class) => lists.take(class),
+        None => lists.cut(layout.size().next_multiple_of(PAGE), PAGE),
+    };
+    if block == 0 {
+        arena.spill();
+    }
+    block
+}
+
+/// A block goes back to the arena; large ones only if they were the last.
+///
+/// # Safety
+/// The block came from [`from_arena`] with this layout and is unused now.
+unsafe fn to_arena(arena: &Arena, block: usize, layout: &Layout) {
+    let mut lists = arena.lists.lock();
+    match class_of(layout) {
+        // SAFETY: by the contract.
+        Some(class) => unsafe { lists.give(class, block) },
+        None if block + layout.size().next_multiple_of(PAGE) == lists.next => lists.next = block,
+        None => {}
     }
 }
 
@@ -72,6 +139,12 @@ impl Heap {
     pub fn release(&self) {
         self.lists.release();
     }
+
+    /// The process is alone in a memory of its own: this is what it allocates from.
+    pub fn replace(&self, lists: Lists) {
+        self.lists.release();
+        *self.lists.lock() = lists;
+    }
 }
 
 // SAFETY: blocks come from mappings of their own or from disjoint pieces of chunks, aligned to their class's size; the lists are behind a lock.
@@ -80,21 +153,25 @@ unsafe impl GlobalAlloc for Heap {
         if layout.align() > PAGE {
             return core::ptr::null_mut();
         }
+        let block = from_arena(&layout);
+        if block != 0 {
+            return block as *mut u8;
+        }
         match class_of(&layout) {
-            Some(class) => self.lists.lock().take(class) as *mut u8,
+            Some(class) => self.lists.lock().take_or_grow(class) as *mut u8,
             None => memory::map_private(layout.size().next_multiple_of(PAGE) as u64).unwrap_or(0)
                 as *mut u8,
         }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if let Some(arena) = area::arena().filter(|arena| arena.holds(block as u64)) {
+            // SAFETY: by the caller's contract; what lies in the arena came from there.
+            return unsafe { to_arena(arena, block as usize, &layout) };
+        }
         match class_of(&layout) {
-            Some(class) => {
-                let mut lists = self.lists.lock();
-                // SAFETY: the block came from `alloc` with this layout and is unused now; it holds at least SMALLEST bytes.
-                unsafe { *(block as *mut usize) = lists.free[class] };
-                lists.free[class] = block as usize;
-            }
+            // SAFETY: the block came from `alloc` with this layout and is unused now.
+            Some(class) => unsafe { self.lists.lock().give(class, block as usize) },
             None => {
                 memory::unmap_private(block as u64, layout.size().next_multiple_of(PAGE) as u64);
             }

@@ -2,6 +2,7 @@
 //! of the program, floating-point state, the heap, and the locks that hold the process's state. Everything above uses safe functions of these modules.
 
 pub mod area;
+pub mod arena;
 pub mod buffer;
 pub mod entry;
 pub mod fpu;
