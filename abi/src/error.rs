@@ -38,7 +38,11 @@ pub enum Error {
 
 impl Error {
     /// The error with this code, if there is one.
+    #[inline]
     pub const fn from_code(code: u8) -> Option<Error> {
+        if code == 0 {
+            return None;
+        }
         Some(match code {
             1 => Error::BadPortal,
             2 => Error::BadOperation,

@@ -34,16 +34,64 @@ impl From<Error> for Failure {
     }
 }
 
-/// Shared by all requests: what callbacks asked the framework to do afterwards.
-#[derive(Default)]
-pub(crate) struct Later {
+/// Shared by all requests: what callbacks asked the framework to do afterwards. A callback without a [`Context`] may [`Later::wake`].
+pub struct Later {
     /// Keys woken since the last look.
-    pub woken: Vec<u64>,
+    pub(crate) woken: Vec<u64>,
+    /// How many wait for the keys that share a remainder: most wake-ups find nobody and end here.
+    interest: [u32; INTERESTS],
+    /// Pieces of the answer to a READ whose data goes in words ([`cairn_idl::fs::INLINE`]), put there by [`Context::store`].
+    pub(crate) inline: [u8; INLINE_MAX],
     /// Where the name goes on after [`Failure::Redirect`], and which of two paths it was.
-    pub redirect: Vec<u8>,
-    pub which: u64,
+    pub(crate) redirect: Vec<u8>,
+    pub(crate) which: u64,
     /// When the server wants its tick.
-    pub deadline: Option<u64>,
+    pub(crate) deadline: Option<u64>,
+}
+
+const INTERESTS: usize = 64;
+
+/// The place of a key among the counts.
+#[inline]
+fn interest(key: u64) -> usize {
+    (key ^ key >> 6) as usize % INTERESTS
+}
+
+impl Default for Later {
+    fn default() -> Later {
+        Later {
+            woken: Vec::new(),
+            interest: [0; INTERESTS],
+            inline: [0; INLINE_MAX],
+            redirect: Vec::new(),
+            which: 0,
+            deadline: None,
+        }
+    }
+}
+
+impl Later {
+    /// Somebody waits for either of these keys from now on.
+    pub(crate) fn begin(&mut self, keys: [u64; 2]) {
+        for key in keys {
+            self.interest[interest(key)] += 1;
+        }
+    }
+
+    /// And no longer.
+    pub(crate) fn end(&mut self, keys: [u64; 2]) {
+        for key in keys {
+            self.interest[interest(key)] -= 1;
+        }
+    }
+
+    /// See [`Context::wake`].
+    #[inline]
+    pub fn wake(&mut self, key: u64) {
+        if self.interest[interest(key)] != 0 && self.woken.last() != Some(&key) {
+            self.woken.push(key);
+        }
+    }
 }
 
 /// One request in progress.
@@ -56,8 +104,6 @@ pub struct Context<'a> {
     pub progress_is_result: bool,
     pub transport: &'a mut dyn Transport,
     pub(crate) later: &'a mut Later,
-    /// The answer's data when it goes in words ([`cairn_idl::fs::INLINE`]).
-    pub(crate) inline: [u8; INLINE_MAX],
 }
 
 /// Does this READ or WRITE carry its data in words? Then how much (or how much room).
@@ -93,6 +139,7 @@ impl Context<'_> {
     }
 
     /// Copy from the caller's out part, all of `into` or EFAULT.
+    #[inline]
     pub fn fetch(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
         if self.request.words[0] == WRITE && self.request.words[2] & INLINE != 0 {
             return self.fetch_inline(offset, into);
@@ -107,17 +154,21 @@ impl Context<'_> {
         }
     }
 
+    #[inline]
     fn fetch_inline(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
-        let mut bytes = [0; INLINE_MAX];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.request.words[3..]) {
-            chunk.copy_from_slice(&word.to_le_bytes());
-        }
         let end = offset.saturating_add(into.len());
-        let given = inline_len(self.request).unwrap_or(0);
-        let source = bytes[..given]
-            .get(offset..end)
-            .ok_or(Failure::Errno(errno::EFAULT))?;
-        into.copy_from_slice(source);
+        if end > inline_len(self.request).unwrap_or(0) {
+            return Err(Failure::Errno(errno::EFAULT));
+        }
+        let words = &self.request.words[3..];
+        if into.len() == 1 && offset < 8 {
+            into[0] = (words[0] >> (offset * 8)) as u8;
+            return Ok(());
+        }
+        for (index, byte) in into.iter_mut().enumerate() {
+            let at = offset + index;
+            *byte = (words[at / 8 % words.len()] >> (at % 8 * 8)) as u8;
+        }
         Ok(())
     }
 
@@ -125,7 +176,7 @@ impl Context<'_> {
     pub fn store(&mut self, offset: usize, from: &[u8]) -> Result<(), Failure> {
         if self.request.words[0] == READ && self.request.words[2] & INLINE != 0 {
             let end = offset.saturating_add(from.len());
-            let room = self.inline.get_mut(offset..end);
+            let room = self.later.inline.get_mut(offset..end);
             room.ok_or(Failure::Errno(errno::EFAULT))?
                 .copy_from_slice(from);
             return Ok(());
@@ -146,10 +197,9 @@ impl Context<'_> {
     }
 
     /// After this callback: run the requests that wait for `key` again and look after poll registrations for it.
+    #[inline]
     pub fn wake(&mut self, key: u64) {
-        if self.later.woken.last() != Some(&key) {
-            self.later.woken.push(key);
-        }
+        self.later.wake(key);
     }
 
     /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all).

@@ -1,13 +1,13 @@
 //! The loop: receive, dispatch, reply; the last reply of a round and the next receive are one entry into the nucleus.
 
-use crate::context::{Context, Failure};
-use crate::manager::Manager;
-use crate::server::Server;
+use crate::context::{Context, Failure, Later};
+use crate::manager::{Core, Manager};
+use crate::server::{Direct, Server};
 use crate::transport::Transport;
 use crate::waiting::{Again, Parked, Ready};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
-use cairn_idl::fs::poll;
+use cairn_idl::fs::{self, kind, poll};
 use cairn_rt::channel::Reply;
 use cairn_rt::Received;
 
@@ -22,6 +22,42 @@ pub fn serve<S: Server, T: Transport>(
     loop {
         status = manager.step(server, transport, status, &mut received);
     }
+}
+
+/// The direct way of a small READ or WRITE: no context, no reply to be filled, the answer's words take the place of the request's.
+#[inline(always)]
+fn direct<S: Server>(
+    core: &mut Core<S>,
+    server: &mut S,
+    later: &mut Later,
+    request: &mut Received,
+) -> Direct {
+    const LENGTH: u64 = 63;
+    let [operation, offset, flags, data @ ..] = &mut request.words;
+    let length = (*flags >> fs::INLINE_SHIFT & LENGTH) as usize;
+    if *flags & !(LENGTH << fs::INLINE_SHIFT) != fs::INLINE
+        || *offset != fs::POSITION
+        || !(1..=fs::INLINE_MAX).contains(&length)
+    {
+        return Direct::Ordinary;
+    }
+    let Some(handle) = core.handles.get(request.badge) else {
+        return Direct::Ordinary;
+    };
+    if handle.kind & (kind::SEEKABLE | kind::DIRECTORY) != 0 {
+        return Direct::Ordinary;
+    }
+    let outcome = match *operation {
+        fs::READ if handle.readable() => server.read_direct(handle, length, data, later),
+        fs::WRITE if handle.writable() => server.write_direct(handle, length, data, later),
+        _ => return Direct::Ordinary,
+    };
+    match outcome {
+        Direct::Done(count) => *operation = count as u64,
+        Direct::Wait(_) if handle.nonblocking() => return Direct::Ordinary,
+        _ => {}
+    }
+    outcome
 }
 
 /// Badges of the portals that a reply mints.
@@ -47,8 +83,25 @@ impl<S: Server> Manager<S> {
         received: &mut Received,
     ) -> Result<(), Error> {
         if status.is_ok() && received.kind == received::kind::MESSAGE {
-            if let Some(status) = self.answer(server, transport, received, None) {
-                return status;
+            let later = &mut self.waiting.later;
+            match direct(&mut self.core, server, later, received) {
+                Direct::Done(_) if self.waiting.busy() => {
+                    let reply = Reply::new(&received.words);
+                    // A caller that is gone needs no answer.
+                    let _ = transport.reply(received.token, &reply);
+                }
+                Direct::Done(_) => {
+                    let deadline = self.waiting.later.deadline;
+                    return transport.reply_words_receive(received.token, deadline, received);
+                }
+                Direct::Wait(key) => {
+                    self.park([key; 2], received, None, Again::default());
+                }
+                Direct::Ordinary => {
+                    if let Some(status) = self.answer(server, transport, received, None) {
+                        return status;
+                    }
+                }
             }
         } else {
             self.event(server, transport, status, received);
@@ -64,31 +117,62 @@ impl<S: Server> Manager<S> {
         transport: &mut T,
         received: &mut Received,
     ) -> Result<(), Error> {
-        while let Some(parked) = self.next_request(server, transport) {
-            if let Some(status) = self.answer(server, transport, received, Some(&parked)) {
-                return status;
+        while self.waiting.busy() {
+            let Some(place) = self.next_request(server, transport) else {
+                break;
+            };
+            let parked = self.lot.get_mut(place);
+            let outcome = match parked.again.progress {
+                0 => direct(
+                    &mut self.core,
+                    server,
+                    &mut self.waiting.later,
+                    &mut parked.request,
+                ),
+                _ => Direct::Ordinary,
+            };
+            match outcome {
+                Direct::Done(_) => {
+                    received.words = parked.request.words;
+                    let token = parked.request.token;
+                    self.lot.remove(place);
+                    if !self.waiting.busy() {
+                        let deadline = self.waiting.later.deadline;
+                        return transport.reply_words_receive(token, deadline, received);
+                    }
+                    let _ = transport.reply(token, &Reply::new(&received.words));
+                }
+                Direct::Wait(key) => self.waiting.park([key; 2], &parked.request, place),
+                Direct::Ordinary => {
+                    if let Some(status) = self.answer(server, transport, received, Some(place)) {
+                        return status;
+                    }
+                }
             }
         }
         transport.receive(self.waiting.later.deadline, received)
     }
 
-    /// Work on a request: the new one in `received`, or one that waited. If nothing else is ready the reply is sent with the next receive,
-    /// whose status is the result.
+    /// Work on a request: the new one in `received`, or one that waited, in its place of the lot. If nothing else is ready the reply is sent
+    /// with the next receive, whose status is the result.
     #[inline(always)]
     fn answer<T: Transport>(
         &mut self,
         server: &mut S,
         transport: &mut T,
         received: &mut Received,
-        parked: Option<&Parked>,
+        waited: Option<u32>,
     ) -> Option<Result<(), Error>> {
-        let (request, mut again) = match parked {
+        let (request, mut again) = match waited {
             None => (&*received, Again::default()),
-            Some(parked) => (&parked.request, parked.again),
+            Some(place) => {
+                let parked = self.lot.get(place);
+                (&parked.request, parked.again)
+            }
         };
         let token = request.token;
         let mut reply = Reply::default();
-        let answered = self.core.dispatch(
+        let waits = self.core.dispatch(
             server,
             &mut self.waiting,
             &mut self.redirect,
@@ -97,11 +181,15 @@ impl<S: Server> Manager<S> {
             &mut again,
             &mut reply,
         );
-        let more = self.waiting.has_ready()
-            || !self.waiting.later.woken.is_empty() && self.waiting.collect();
-        if !answered {
-            return None;
+        match (waits, waited) {
+            (None, None) => {}
+            (None, Some(place)) => self.lot.remove(place),
+            (Some(keys), waited) => {
+                self.park(keys, received, waited, again);
+                return None;
+            }
         }
+        let more = self.waiting.busy();
         let error = if more {
             match transport.reply(token, &reply) {
                 Ok(()) => return None,
@@ -118,6 +206,20 @@ impl<S: Server> Manager<S> {
         let minted = minted(&reply);
         self.undelivered(server, transport, token, error, minted);
         None
+    }
+
+    /// The request waits, for the first time or again.
+    #[inline(never)]
+    fn park(&mut self, keys: [u64; 2], new: &Received, waited: Option<u32>, again: Again) {
+        let place = match waited {
+            Some(place) => {
+                self.lot.get_mut(place).again = again;
+                place
+            }
+            None => self.lot.insert(new, again),
+        };
+        let request = &self.lot.get(place).request;
+        self.waiting.park(keys, request, place);
     }
 
     /// A pulse, or the end of the wait.
@@ -165,10 +267,11 @@ impl<S: Server> Manager<S> {
     }
 
     /// The next waiting request to run again. Registrations that come first are looked after.
-    fn next_request(&mut self, server: &mut S, transport: &mut dyn Transport) -> Option<Parked> {
+    #[inline]
+    fn next_request(&mut self, server: &mut S, transport: &mut dyn Transport) -> Option<u32> {
         loop {
             match self.waiting.next_ready() {
-                Some(Ready::Request(parked)) => return Some(parked),
+                Some(Ready::Request(place)) => return Some(place),
                 Some(Ready::Registration {
                     badge,
                     sender,
@@ -189,7 +292,8 @@ impl<S: Server> Manager<S> {
         sender: u32,
         cookie: u64,
     ) {
-        let Some((index, registration)) = self.waiting.registration(badge, sender, cookie) else {
+        let found = self.waiting.registrations.find(badge, sender, cookie);
+        let Some((index, registration)) = found else {
             return;
         };
         let Some(handle) = self.core.handles.get(badge) else {
@@ -201,15 +305,16 @@ impl<S: Server> Manager<S> {
             progress_is_result: false,
             transport,
             later: &mut self.waiting.later,
-            inline: [0; cairn_idl::fs::INLINE_MAX],
         };
         let mask = registration.mask | poll::ERR | poll::HUP;
         match server.poll(&mut cx, handle) {
             Ok(readiness) if readiness.ready & mask == 0 => {
-                self.waiting.registrations[index].keys = readiness.keys;
+                self.waiting
+                    .registrations
+                    .set_keys(cx.later, index, readiness.keys);
             }
             _ => {
-                self.waiting.registrations.swap_remove(index);
+                self.waiting.registrations.remove(cx.later, index);
                 transport.notify(registration.portal, 1);
                 transport.close(registration.portal);
             }
@@ -223,13 +328,13 @@ impl<S: Server> Manager<S> {
                 self.close(server, transport, event.badge);
             }
             pulse::UNBLOCK => {
-                if let Some(parked) = self.waiting.remove(event.words[1]) {
-                    self.cancel(server, transport, &parked, Some(EINTR));
+                if let Some(place) = self.waiting.remove(event.words[1]) {
+                    self.cancel(server, transport, place, Some(EINTR));
                 }
             }
             pulse::GONE => {
-                if let Some(parked) = self.waiting.remove(event.words[1]) {
-                    self.cancel(server, transport, &parked, None);
+                if let Some(place) = self.waiting.remove(event.words[1]) {
+                    self.cancel(server, transport, place, None);
                 }
             }
             _ => {
@@ -247,11 +352,12 @@ impl<S: Server> Manager<S> {
         &mut self,
         server: &mut S,
         transport: &mut dyn Transport,
-        parked: &Parked,
+        place: u32,
         number: Option<i64>,
     ) {
+        let parked = self.lot.take(place);
         self.core.forget_lock_wait(&parked.request);
-        self.with_context(transport, parked, |cx| server.cancelled(cx));
+        self.with_context(transport, &parked, |cx| server.cancelled(cx));
         if let Some(number) = number {
             let result = if parked.again.progress_is_result && parked.again.progress != 0 {
                 parked.again.progress as i64
@@ -268,17 +374,15 @@ impl<S: Server> Manager<S> {
         if badge >> 32 == 0 {
             return;
         }
-        while let Some(parked) = self.waiting.remove_badge(badge) {
-            self.cancel(server, transport, &parked, Some(EBADF));
+        while let Some(place) = self.waiting.remove_badge(badge) {
+            self.cancel(server, transport, place, Some(EBADF));
         }
-        if !self.waiting.registrations.is_empty() {
-            self.waiting.registrations.retain(|registration| {
-                let stays = registration.badge != badge;
-                if !stays {
-                    transport.close(registration.portal);
-                }
-                stays
-            });
+        let waiting = &mut self.waiting;
+        while let Some(old) = waiting
+            .registrations
+            .remove_badge(&mut waiting.later, badge)
+        {
+            transport.close(old.portal);
         }
         let Some(entry) = self.core.handles.remove(badge) else {
             return;
@@ -286,10 +390,7 @@ impl<S: Server> Manager<S> {
         if entry.locks {
             if let Ok(meta) = server.meta(entry.handle.node) {
                 if self.core.locks.close(meta.ino, badge) {
-                    self.waiting
-                        .later
-                        .woken
-                        .push(crate::files::lock_key(meta.ino));
+                    self.waiting.later.wake(crate::files::lock_key(meta.ino));
                 }
             }
         }
@@ -310,7 +411,6 @@ impl<S: Server> Manager<S> {
             progress_is_result: parked.again.progress_is_result,
             transport,
             later: &mut self.waiting.later,
-            inline: [0; cairn_idl::fs::INLINE_MAX],
         })
     }
 }

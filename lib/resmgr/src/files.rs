@@ -7,8 +7,7 @@ use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
 use crate::permission;
 use crate::server::{Answer, Change, Server};
-use crate::waiting::{Registration, REGISTRATIONS_MAX, REGISTRATIONS_OF_ONE};
-use alloc::vec::Vec;
+use crate::waiting::{Registration, Registrations, REGISTRATIONS_MAX, REGISTRATIONS_OF_ONE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_rt::channel::Reply;
@@ -44,6 +43,21 @@ fn blocked(cx: &Context, nonblocking: bool, failure: Failure) -> Answer<usize> {
             }
         }
         failure => Err(failure),
+    }
+}
+
+/// The data of a READ in the words of its answer.
+#[inline]
+fn put_words(data: &[u8], words: &mut [u64; 8]) {
+    if let [byte] = data {
+        words[3] = *byte as u64;
+        return;
+    }
+    for (word, bytes) in words[3..].iter_mut().zip(data.chunks(8)) {
+        *word = match bytes.first_chunk() {
+            Some(whole) => u64::from_le_bytes(*whole),
+            None => bytes.iter().rev().fold(0, |word, b| word << 8 | *b as u64),
+        };
     }
 }
 
@@ -104,9 +118,11 @@ impl<S: Server> Core<S> {
                 }
                 reply.words[0] = total;
                 if inline.is_some() {
-                    cx.store(data.done, data.rest)?;
-                    for (word, bytes) in reply.words[3..].iter_mut().zip(cx.inline.as_chunks().0) {
-                        *word = u64::from_le_bytes(*bytes);
+                    if data.done == 0 {
+                        put_words(data.rest, &mut reply.words);
+                    } else {
+                        cx.store(data.done, data.rest)?;
+                        put_words(&cx.later.inline[..total as usize], &mut reply.words);
                     }
                     return Ok(());
                 }
@@ -277,7 +293,7 @@ impl<S: Server> Core<S> {
         &'a mut self,
         server: &'a mut S,
         cx: &mut Context,
-        registrations: &mut Vec<Registration>,
+        registrations: &mut Registrations,
     ) -> Answer<Reply<'a>> {
         let [_, mask, cookie, .., slot] = cx.request.words;
         if cx.request.portals != 1 {
@@ -295,7 +311,7 @@ impl<S: Server> Core<S> {
         &mut self,
         server: &mut S,
         cx: &mut Context,
-        registrations: &mut Vec<Registration>,
+        registrations: &mut Registrations,
         mask: u64,
         cookie: u64,
         portal: Portal,
@@ -308,25 +324,26 @@ impl<S: Server> Core<S> {
         if ready != 0 {
             return Ok(ready);
         }
-        let own = registrations.iter().filter(|r| r.sender == sender).count();
+        let own = registrations.of(sender);
         if registrations.len() >= REGISTRATIONS_MAX || own >= REGISTRATIONS_OF_ONE {
             return fail(ENOSPC);
         }
-        registrations.push(Registration {
+        let registration = Registration {
             badge,
             sender,
             cookie,
             mask,
             portal,
             keys: readiness.keys,
-        });
+        };
+        registrations.add(cx.later, registration);
         Ok(0)
     }
 
     pub fn poll_cancel<'a>(
         &'a mut self,
         cx: &mut Context,
-        registrations: &mut Vec<Registration>,
+        registrations: &mut Registrations,
     ) -> Answer<Reply<'a>> {
         drop_registration(cx, registrations, cx.request.words[1]);
         Ok(Reply::result(0))
@@ -474,13 +491,10 @@ fn lock_owner(request: &Received) -> Owner {
 }
 
 /// Drop what the sender registered with this cookie on this handle.
-fn drop_registration(cx: &mut Context, registrations: &mut Vec<Registration>, cookie: u64) {
+fn drop_registration(cx: &mut Context, registrations: &mut Registrations, cookie: u64) {
     let (badge, sender) = (cx.request.badge, cx.request.sender);
-    if let Some(index) = registrations
-        .iter()
-        .position(|r| r.badge == badge && r.sender == sender && r.cookie == cookie)
-    {
-        let old = registrations.swap_remove(index);
+    if let Some((index, _)) = registrations.find(badge, sender, cookie) {
+        let old = registrations.remove(cx.later, index);
         cx.transport.close(old.portal);
     }
 }

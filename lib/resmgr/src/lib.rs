@@ -30,9 +30,9 @@ pub mod server;
 pub mod transport;
 pub mod waiting;
 
-pub use context::{Context, Failure};
+pub use context::{Context, Failure, Later};
 pub use dirent::Dirents;
 pub use handle::{Handle, Handles};
 pub use manager::Manager;
-pub use server::{Access, Change, Data, Meta, New, Opened, Readiness, Rename, Server};
+pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
 pub use transport::{Native, Transport};

@@ -11,7 +11,7 @@ use crate::lock::Locks;
 use crate::path::{Found, Last, Names, Walk};
 use crate::server::{Access, Answer, Server};
 use crate::transport::Transport;
-use crate::waiting::{Again, Parked, Registration, Waiting};
+use crate::waiting::{Again, Lot, Registrations, Waiting};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,6 +27,7 @@ const RECORDS: usize = 32 * 1024;
 pub struct Manager<S: Server> {
     pub(crate) core: Core<S>,
     pub(crate) waiting: Waiting,
+    pub(crate) lot: Lot,
     pub(crate) redirect: Vec<u8>,
 }
 
@@ -64,6 +65,7 @@ impl<S: Server> Manager<S> {
                 structure: [0; STAT_SIZE],
             },
             waiting: Waiting::default(),
+            lot: Lot::default(),
             redirect: Vec::new(),
         }
     }
@@ -80,7 +82,8 @@ impl<S: Server> Manager<S> {
 }
 
 impl<S: Server> Core<S> {
-    /// Work on a request; the (empty) reply is filled. `false`: it waits now. The reply may carry data of the server's, straight from where it lies.
+    /// Work on a request; the (empty) reply is filled, or it must wait for one of two keys. The reply may carry data of the server's, straight from where it lies.
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn dispatch<'a>(
         &'a mut self,
@@ -91,14 +94,13 @@ impl<S: Server> Core<S> {
         request: &Received,
         again: &mut Again,
         reply: &mut Reply<'a>,
-    ) -> bool {
+    ) -> Option<[u64; 2]> {
         let mut cx = Context {
             request,
             progress: again.progress,
             progress_is_result: again.progress_is_result,
             transport,
             later: &mut waiting.later,
-            inline: [0; fs::INLINE_MAX],
         };
         let result = match request.words[0] {
             fs::READ => self.read(server, &mut cx, reply),
@@ -113,13 +115,13 @@ impl<S: Server> Core<S> {
                 Err(failure) => Err(failure),
             },
         };
-        let Err(failure) = result else { return true };
+        let Err(failure) = result else { return None };
         again.progress = cx.progress;
         again.progress_is_result = cx.progress_is_result;
-        let keys = match failure {
+        match failure {
             Failure::Errno(number) => {
                 reply.words[0] = -number as u64;
-                return true;
+                None
             }
             Failure::Redirect => {
                 core::mem::swap(redirect, &mut waiting.later.redirect);
@@ -131,17 +133,11 @@ impl<S: Server> Core<S> {
                     reply.words[2] = waiting.later.which;
                     reply.data = redirect;
                 }
-                return true;
+                None
             }
-            Failure::Wait(key) => [key; 2],
-            Failure::WaitEither(keys) => keys,
-        };
-        let parked = Parked {
-            request: *request,
-            again: *again,
-        };
-        waiting.park(keys, parked);
-        false
+            Failure::Wait(key) => Some([key; 2]),
+            Failure::WaitEither(keys) => Some(keys),
+        }
     }
 
     /// The operations that are not asked for all the time.
@@ -150,7 +146,7 @@ impl<S: Server> Core<S> {
         &'a mut self,
         server: &'a mut S,
         cx: &mut Context,
-        registrations: &mut Vec<Registration>,
+        registrations: &mut Registrations,
     ) -> Answer<Reply<'a>> {
         match cx.request.words[0] {
             fs::SEEK => self.seek(server, cx),

@@ -3,7 +3,7 @@
 //! The framework has checked types, access modes and permissions before it calls; a callback only does its own part. Callbacks that get a
 //! `name` get one component: never empty, `.`, `..` or longer than NAME_MAX.
 
-use crate::context::{Context, Failure};
+use crate::context::{Context, Failure, Later};
 use crate::dirent::Dirents;
 use crate::handle::{Handle, Handles};
 use crate::layout;
@@ -117,6 +117,17 @@ pub struct Readiness {
     pub ready: u64,
     /// Keys whose [`Context::wake`] may change that (equal ones if there is one).
     pub keys: [u64; 2],
+}
+
+/// What became of a request on the direct way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direct {
+    /// Done: so many bytes.
+    Done(usize),
+    /// As [`Failure::Wait`].
+    Wait(u64),
+    /// Nothing was done or changed: the request takes the ordinary way.
+    Ordinary,
 }
 
 pub type Answer<T> = Result<T, Failure>;
@@ -315,6 +326,33 @@ pub trait Server: Sized {
     ) -> Answer<usize> {
         let _ = (cx, handle, offset, length);
         Err(Failure::Errno(EINVAL))
+    }
+
+    /// The direct way of a READ whose data (1 to 40 bytes) goes in words, through a handle that is readable and has no position: the data into
+    /// `words`, little-endian, eight bytes each. Worth supplying, beside [`Server::read`], where such requests are what the server is for.
+    #[inline(always)]
+    fn read_direct(
+        &mut self,
+        handle: &Handle<Self>,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        let _ = (handle, length, words, later);
+        Direct::Ordinary
+    }
+
+    /// The same for a WRITE.
+    #[inline(always)]
+    fn write_direct(
+        &mut self,
+        handle: &Handle<Self>,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        let _ = (handle, length, words, later);
+        Direct::Ordinary
     }
 
     /// Add entries behind `position` (0 = start) until [`Dirents::add`] says that there is no room; the new position.

@@ -22,6 +22,16 @@ pub trait Transport {
         deadline: Option<u64>,
         into: &mut Received,
     ) -> Result<(), Error>;
+    /// Reply with the words in `received`, then receive into it. An error may be either's; a caller that is gone needs no answer.
+    fn reply_words_receive(
+        &mut self,
+        token: Token,
+        deadline: Option<u64>,
+        received: &mut Received,
+    ) -> Result<(), Error> {
+        let reply = Reply::new(&received.words);
+        self.reply_receive(token, &reply, deadline, received)
+    }
     /// A new portal to this server's channel.
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
     /// The badge of a portal that leads to this server's own channel.
@@ -70,10 +80,11 @@ impl Transport for Native {
         self.receiver.write(token, offset, from)
     }
 
+    #[inline]
     fn reply(&mut self, token: Token, reply: &Reply) -> Result<(), Error> {
-        match self.receiver.reply(token, *reply) {
+        match self.receiver.reply_with(token, reply) {
             Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
-                self.receiver.reply(token, *reply)
+                self.receiver.reply_with(token, reply)
             }
             result => result,
         }
@@ -101,6 +112,16 @@ impl Transport for Native {
                 .reply_receive_into(token, reply, deadline, into),
             result => result,
         }
+    }
+
+    #[inline]
+    fn reply_words_receive(
+        &mut self,
+        token: Token,
+        deadline: Option<u64>,
+        received: &mut Received,
+    ) -> Result<(), Error> {
+        self.receiver.reply_words_receive(token, deadline, received)
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {

@@ -25,9 +25,52 @@ pub(crate) struct Parked {
     pub again: Again,
 }
 
+/// The requests that wait, in places that they keep until they are answered.
+#[derive(Default)]
+pub(crate) struct Lot {
+    places: Vec<Parked>,
+    free: Vec<u32>,
+}
+
+impl Lot {
+    pub fn insert(&mut self, request: &Received, again: Again) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Parked::default());
+            self.places.len() as u32 - 1
+        });
+        let parked = &mut self.places[place as usize];
+        parked.request = *request;
+        parked.again = again;
+        place
+    }
+
+    #[inline]
+    pub fn get(&self, place: u32) -> &Parked {
+        &self.places[place as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, place: u32) -> &mut Parked {
+        &mut self.places[place as usize]
+    }
+
+    /// The request was answered.
+    #[inline]
+    pub fn remove(&mut self, place: u32) {
+        self.free.push(place);
+    }
+
+    pub fn take(&mut self, place: u32) -> Parked {
+        self.remove(place);
+        self.places[place as usize]
+    }
+}
+
 struct Ticket {
     keys: [u64; 2],
-    slot: u32,
+    token: Token,
+    badge: u64,
+    place: u32,
 }
 
 /// A portal to be notified when a handle gets ready for something in `mask`.
@@ -41,9 +84,56 @@ pub(crate) struct Registration {
     pub keys: [u64; 2],
 }
 
+/// The registrations of POLL_NOTIFY. [`Later::interest`] counts their keys.
+#[derive(Default)]
+pub(crate) struct Registrations(Vec<Registration>);
+
+impl Registrations {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many the domain has.
+    pub fn of(&self, sender: u32) -> usize {
+        self.0.iter().filter(|r| r.sender == sender).count()
+    }
+
+    pub fn add(&mut self, later: &mut Later, registration: Registration) {
+        later.begin(registration.keys);
+        self.0.push(registration);
+    }
+
+    pub fn find(&self, badge: u64, sender: u32, cookie: u64) -> Option<(usize, Registration)> {
+        self.0
+            .iter()
+            .position(|r| r.badge == badge && r.sender == sender && r.cookie == cookie)
+            .map(|index| (index, self.0[index]))
+    }
+
+    /// It waits for other keys now.
+    pub fn set_keys(&mut self, later: &mut Later, index: usize, keys: [u64; 2]) {
+        later.end(self.0[index].keys);
+        later.begin(keys);
+        self.0[index].keys = keys;
+    }
+
+    pub fn remove(&mut self, later: &mut Later, index: usize) -> Registration {
+        let registration = self.0.swap_remove(index);
+        later.end(registration.keys);
+        registration
+    }
+
+    /// One of those on the handle, which is gone.
+    pub fn remove_badge(&mut self, later: &mut Later, badge: u64) -> Option<Registration> {
+        let index = self.0.iter().position(|r| r.badge == badge)?;
+        Some(self.remove(later, index))
+    }
+}
+
 /// Something to do now because its key was woken.
 pub(crate) enum Ready {
-    Request(Parked),
+    /// The request in this place of the [`Lot`].
+    Request(u32),
     /// Look whether this registration's handle is ready.
     Registration {
         badge: u64,
@@ -56,32 +146,27 @@ pub(crate) enum Ready {
 #[derive(Default)]
 pub(crate) struct Waiting {
     order: Vec<Ticket>,
-    slots: Vec<Parked>,
-    free: Vec<u32>,
     ready: VecDeque<Ready>,
-    pub registrations: Vec<Registration>,
+    pub registrations: Registrations,
     pub later: Later,
 }
 
 impl Waiting {
-    pub fn park(&mut self, keys: [u64; 2], parked: Parked) {
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = parked;
-                slot
-            }
-            None => {
-                self.slots.push(parked);
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.order.push(Ticket { keys, slot });
+    /// The request in this place of the lot waits for either of two keys (equal ones if there is one).
+    pub fn park(&mut self, keys: [u64; 2], request: &Received, place: u32) {
+        self.later.begin(keys);
+        self.order.push(Ticket {
+            keys,
+            token: request.token,
+            badge: request.badge,
+            place,
+        });
     }
 
-    fn take(&mut self, index: usize) -> Parked {
+    fn take(&mut self, index: usize) -> u32 {
         let ticket = self.order.remove(index);
-        self.free.push(ticket.slot);
-        self.slots[ticket.slot as usize]
+        self.later.end(ticket.keys);
+        ticket.place
     }
 
     /// Move what the woken keys name to the ready queue; is there anything to do?
@@ -90,13 +175,13 @@ impl Waiting {
             let mut index = 0;
             while index < self.order.len() {
                 if self.order[index].keys.contains(&key) {
-                    let parked = self.take(index);
-                    self.ready.push_back(Ready::Request(parked));
+                    let place = self.take(index);
+                    self.ready.push_back(Ready::Request(place));
                 } else {
                     index += 1;
                 }
             }
-            for registration in &self.registrations {
+            for registration in &self.registrations.0 {
                 if registration.keys.contains(&key) {
                     self.ready.push_back(Ready::Registration {
                         badge: registration.badge,
@@ -109,8 +194,10 @@ impl Waiting {
         !self.ready.is_empty()
     }
 
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Is there anything to do beside receiving?
+    #[inline]
+    pub fn busy(&mut self) -> bool {
+        !self.ready.is_empty() || !self.later.woken.is_empty() && self.collect()
     }
 
     pub fn next_ready(&mut self) -> Option<Ready> {
@@ -118,33 +205,15 @@ impl Waiting {
     }
 
     /// The waiting request of this caller, which waits no longer.
-    pub fn remove(&mut self, token: Token) -> Option<Parked> {
-        let index = self
-            .order
-            .iter()
-            .position(|ticket| self.slots[ticket.slot as usize].request.token == token)?;
+    pub fn remove(&mut self, token: Token) -> Option<u32> {
+        let index = self.order.iter().position(|t| t.token == token)?;
         Some(self.take(index))
     }
 
-    /// Requests through this badge, which wait no longer.
-    pub fn remove_badge(&mut self, badge: u64) -> Option<Parked> {
-        let index = self
-            .order
-            .iter()
-            .position(|ticket| self.slots[ticket.slot as usize].request.badge == badge)?;
+    /// A request through this badge, which waits no longer.
+    pub fn remove_badge(&mut self, badge: u64) -> Option<u32> {
+        let index = self.order.iter().position(|t| t.badge == badge)?;
         Some(self.take(index))
-    }
-
-    pub fn registration(
-        &mut self,
-        badge: u64,
-        sender: u32,
-        cookie: u64,
-    ) -> Option<(usize, Registration)> {
-        self.registrations
-            .iter()
-            .position(|r| r.badge == badge && r.sender == sender && r.cookie == cookie)
-            .map(|index| (index, self.registrations[index]))
     }
 
     /// How many requests wait.
@@ -157,13 +226,11 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn request(token: Token) -> Parked {
-        Parked {
-            request: Received {
-                token,
-                ..Received::default()
-            },
-            ..Parked::default()
+    fn request(token: Token) -> Received {
+        Received {
+            token,
+            badge: token % 3,
+            ..Received::default()
         }
     }
 
@@ -171,19 +238,61 @@ mod tests {
     fn order_of_arrival_is_kept_and_other_keys_stay() {
         let mut waiting = Waiting::default();
         for token in 1..=5 {
-            waiting.park([10 + token % 2, 0], request(token));
+            waiting.park([10 + token % 2, 0], &request(token), token as u32);
         }
-        waiting.park([7, 11], request(6));
-        waiting.later.woken.push(11);
-        assert!(waiting.collect());
-        let mut tokens = Vec::new();
-        while let Some(Ready::Request(parked)) = waiting.next_ready() {
-            tokens.push(parked.request.token);
+        waiting.park([7, 11], &request(6), 6);
+        waiting.later.wake(11);
+        assert!(waiting.busy());
+        let mut places = Vec::new();
+        while let Some(Ready::Request(place)) = waiting.next_ready() {
+            places.push(place);
         }
-        assert_eq!(tokens, [1, 3, 5, 6]);
+        assert_eq!(places, [1, 3, 5, 6]);
         assert_eq!(waiting.len(), 2);
-        assert!(waiting.remove(4).is_some());
-        assert!(waiting.remove(4).is_none());
-        assert_eq!(waiting.remove(2).map(|p| p.request.token), Some(2));
+        assert_eq!(waiting.remove(4), Some(4));
+        assert_eq!(waiting.remove(4), None);
+        assert_eq!(waiting.remove_badge(2), Some(2));
+    }
+
+    #[test]
+    fn only_what_somebody_waits_for_is_woken() {
+        let mut waiting = Waiting::default();
+        let woken = |waiting: &mut Waiting, key| {
+            waiting.later.wake(key);
+            waiting.later.woken.pop()
+        };
+        assert_eq!(woken(&mut waiting, 3), None);
+        waiting.park([3, 3], &request(1), 0);
+        waiting.park([3, 4], &request(2), 1);
+        assert_eq!(woken(&mut waiting, 3), Some(3));
+        assert_eq!(waiting.remove(1), Some(0));
+        assert_eq!(woken(&mut waiting, 4), Some(4));
+        assert_eq!(waiting.remove(2), Some(1));
+        assert_eq!(woken(&mut waiting, 3), None);
+        let registration = Registration {
+            badge: 1,
+            sender: 2,
+            cookie: 3,
+            mask: 0,
+            portal: Portal(0),
+            keys: [8, 9],
+        };
+        let Waiting {
+            registrations,
+            later,
+            ..
+        } = &mut waiting;
+        registrations.add(later, registration);
+        registrations.set_keys(later, 0, [9, 9]);
+        assert_eq!(woken(&mut waiting, 8), None);
+        assert_eq!(woken(&mut waiting, 9), Some(9));
+        let Waiting {
+            registrations,
+            later,
+            ..
+        } = &mut waiting;
+        assert!(registrations.remove_badge(later, 1).is_some());
+        assert!(registrations.remove_badge(later, 1).is_none());
+        assert_eq!(woken(&mut waiting, 9), None);
     }
 }

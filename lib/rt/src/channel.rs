@@ -1,6 +1,6 @@
 //! The receiving side: wait for messages and pulses, read and write a blocked caller's parts, reply.
 
-use crate::gate::{selector, traverse, Gate};
+use crate::gate::{exchange, selector, send};
 use crate::portal::Portal;
 use cairn_abi::service::{current, receive, AUTO};
 use cairn_abi::{flag, received, rights, Error, Id, Token};
@@ -11,21 +11,23 @@ pub struct Receiver(pub Portal);
 
 /// What a receive delivered.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct Received {
-    /// [`received::kind`].
-    pub kind: u8,
+    // The first four as `gate::exchange` stores them.
     pub words: [u64; 8],
     pub badge: u64,
     /// The blocked caller (0 for pulses).
     pub token: Token,
-    /// The caller's domain.
-    pub sender: Id,
     pub label: u64,
     /// Length of the caller's out part, of its in part.
     pub out_len: usize,
     pub in_len: usize,
     /// How many of the last words are portals that arrived.
     pub portals: usize,
+    /// The caller's domain.
+    pub sender: Id,
+    /// [`received::kind`].
+    pub kind: u8,
     /// The caller may be interrupted (an UNBLOCK pulse may follow).
     pub interruptible: bool,
 }
@@ -98,33 +100,36 @@ impl Receiver {
 
     /// Wait for a message or pulse, until `deadline` (absolute ns) if given.
     pub fn receive(self, deadline: Option<u64>) -> Result<Received, Error> {
-        arm(deadline);
-        let mut gate = Gate {
-            rax: selector(self.0 .0, receive::RECEIVE, 0),
-            ..Gate::default()
-        };
-        // SAFETY: a receive writes registers only.
-        unsafe { traverse(&mut gate) };
-        delivered(&gate)
+        let mut received = Received::default();
+        self.receive_into(deadline, &mut received)?;
+        Ok(received)
     }
 
     /// A message or pulse if one waits, else `TimedOut`.
     pub fn poll(self) -> Result<Received, Error> {
-        let mut gate = Gate {
-            rax: selector(self.0 .0, receive::RECEIVE, flag::POLL),
-            ..Gate::default()
-        };
+        let mut received = Received::default();
+        let selector = selector(self.0 .0, receive::RECEIVE, flag::POLL);
         // SAFETY: a receive writes registers only.
-        unsafe { traverse(&mut gate) };
-        delivered(&gate)
+        let (rax, lengths) = unsafe { exchange(selector, &[0; 8], 0, 0, &[], &mut received) };
+        deliver(rax, lengths, &mut received)?;
+        Ok(received)
     }
 
     /// Let the caller behind `token` go on.
     pub fn reply(self, token: Token, reply: Reply) -> Result<(), Error> {
-        let mut gate = self.gate(receive::REPLY, token, &reply);
+        self.reply_with(token, &reply)
+    }
+
+    /// As [`Receiver::reply`], without a copy of the reply.
+    #[inline]
+    pub fn reply_with(self, token: Token, reply: &Reply) -> Result<(), Error> {
+        let selector = self.selector(receive::REPLY, reply);
         // SAFETY: the data is borrowed until the reply returns and only read.
-        unsafe { traverse(&mut gate) };
-        gate.result()
+        let rax = unsafe { send(selector, &reply.words, reply.offset, token, reply.data) };
+        match Error::from_code(rax as u8) {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
     }
 
     /// Reply and receive in one entry. If the reply fails nothing was received and its error is returned.
@@ -134,27 +139,22 @@ impl Receiver {
         reply: Reply,
         deadline: Option<u64>,
     ) -> Result<Received, Error> {
-        arm(deadline);
-        let mut gate = self.gate(receive::REPLY_RECEIVE, token, &reply);
-        // SAFETY: the data is borrowed until the reply is done and only read; the receive writes registers only.
-        unsafe { traverse(&mut gate) };
-        delivered(&gate)
+        let mut received = Received::default();
+        self.reply_receive_into(token, &reply, deadline, &mut received)?;
+        Ok(received)
     }
 
-    /// As [`Receiver::receive`], into a place that is used again and again (a server's loop).
+    /// As [`Receiver::receive`], into a place that is used again and again (a server's loop). After an error nobody knows what is in it.
     #[inline]
     pub fn receive_into(self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
         arm(deadline);
-        let mut gate = Gate {
-            rax: selector(self.0 .0, receive::RECEIVE, 0),
-            ..Gate::default()
-        };
+        let selector = selector(self.0 .0, receive::RECEIVE, 0);
         // SAFETY: a receive writes registers only.
-        unsafe { traverse(&mut gate) };
-        deliver(&gate, into)
+        let (rax, lengths) = unsafe { exchange(selector, &[0; 8], 0, 0, &[], into) };
+        deliver(rax, lengths, into)
     }
 
-    /// As [`Receiver::reply_receive`], into a place that is used again and again.
+    /// As [`Receiver::reply_receive`], into a place that is used again and again. After an error nobody knows what is in it.
     #[inline]
     pub fn reply_receive_into(
         self,
@@ -164,31 +164,46 @@ impl Receiver {
         into: &mut Received,
     ) -> Result<(), Error> {
         arm(deadline);
-        let mut gate = self.gate(receive::REPLY_RECEIVE, token, reply);
+        let selector = self.selector(receive::REPLY_RECEIVE, reply);
         // SAFETY: the data is borrowed until the reply is done and only read; the receive writes registers only.
-        unsafe { traverse(&mut gate) };
-        deliver(&gate, into)
+        let (rax, lengths) = unsafe {
+            exchange(
+                selector,
+                &reply.words,
+                reply.offset,
+                token,
+                reply.data,
+                into,
+            )
+        };
+        deliver(rax, lengths, into)
+    }
+
+    /// Reply with the words in `received`, then receive into it: the shortest way round a server's loop.
+    #[inline]
+    pub fn reply_words_receive(
+        self,
+        token: Token,
+        deadline: Option<u64>,
+        received: &mut Received,
+    ) -> Result<(), Error> {
+        arm(deadline);
+        let selector = selector(self.0 .0, receive::REPLY_RECEIVE, 0);
+        let words = &raw const received.words;
+        // SAFETY: the words are read before anything is stored; reply and receive touch registers only.
+        let (rax, lengths) = unsafe { exchange(selector, words, 0, token, &[], received) };
+        deliver(rax, lengths, received)
     }
 
     #[inline]
-    fn gate(self, operation: u8, token: Token, reply: &Reply) -> Gate {
+    fn selector(self, operation: u8, reply: &Reply) -> u64 {
         let parts = if reply.data.is_empty() {
             0
         } else {
             flag::PARTS
         };
-        Gate {
-            rax: selector(
-                self.0 .0,
-                operation,
-                reply.flags | parts | flag::portals(reply.portals),
-            ),
-            words: reply.words,
-            rbx: reply.offset,
-            rbp: token,
-            r14: reply.data.as_ptr() as u64,
-            r15: reply.data.len() as u64,
-        }
+        let flags = reply.flags | parts | flag::portals(reply.portals);
+        selector(self.0 .0, operation, flags)
     }
 
     /// Copy from the caller's out part; short only at its end.
@@ -216,24 +231,17 @@ fn arm(deadline: Option<u64>) {
     }
 }
 
-fn delivered(gate: &Gate) -> Result<Received, Error> {
-    let mut received = Received::default();
-    deliver(gate, &mut received)?;
-    Ok(received)
-}
-
+/// Take the rest of what was delivered out of `rax` and `r15`.
 #[inline]
-fn deliver(gate: &Gate, into: &mut Received) -> Result<(), Error> {
-    gate.result()?;
-    into.kind = (gate.rax >> received::KIND_SHIFT) as u8;
-    into.words = gate.words;
-    into.badge = gate.rbx;
-    into.token = gate.rbp;
-    into.sender = (gate.rax >> received::SENDER_SHIFT) as u32;
-    into.label = gate.r14;
-    into.out_len = gate.r15 as u32 as usize;
-    into.in_len = (gate.r15 >> 32) as usize;
-    into.portals = (gate.rax >> received::PORTALS_SHIFT) as usize & 15;
-    into.interruptible = gate.rax & received::INTERRUPTIBLE != 0;
+fn deliver(rax: u64, lengths: u64, into: &mut Received) -> Result<(), Error> {
+    if let Some(error) = Error::from_code(rax as u8) {
+        return Err(error);
+    }
+    into.kind = (rax >> received::KIND_SHIFT) as u8;
+    into.sender = (rax >> received::SENDER_SHIFT) as u32;
+    into.out_len = lengths as u32 as usize;
+    into.in_len = (lengths >> 32) as usize;
+    into.portals = (rax >> received::PORTALS_SHIFT) as usize & 15;
+    into.interruptible = rax & received::INTERRUPTIBLE != 0;
     Ok(())
 }

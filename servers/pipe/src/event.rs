@@ -4,7 +4,7 @@ use crate::{READABLE, WRITABLE};
 use cairn_idl::errno::EINVAL;
 use cairn_idl::fs::poll;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Failure};
+use cairn_resmgr::{Context, Direct, Failure, Later};
 
 /// EFD_SEMAPHORE: a read takes 1 instead of all.
 pub const SEMAPHORE: u64 = 1;
@@ -18,15 +18,21 @@ pub struct Event {
 }
 
 impl Event {
+    /// What a read gives; nothing if it must wait.
+    fn take(&mut self) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let taken = if self.semaphore { 1 } else { self.count };
+        self.count -= taken;
+        Some(taken)
+    }
+
     pub fn read(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<[u8; 8]> {
         if length < 8 {
             return Err(Failure::Errno(EINVAL));
         }
-        if self.count == 0 {
-            return Err(Failure::Wait(keys | READABLE));
-        }
-        let taken = if self.semaphore { 1 } else { self.count };
-        self.count -= taken;
+        let taken = self.take().ok_or(Failure::Wait(keys | READABLE))?;
         cx.wake(keys | WRITABLE);
         Ok(taken.to_le_bytes())
     }
@@ -49,6 +55,43 @@ impl Event {
             cx.wake(keys | READABLE);
         }
         Ok(8)
+    }
+
+    /// The direct ways ([`cairn_resmgr::Server::read_direct`]).
+    #[inline]
+    pub fn read_direct(
+        &mut self,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+        keys: u64,
+    ) -> Direct {
+        if length < 8 {
+            return Direct::Ordinary;
+        }
+        let Some(taken) = self.take() else {
+            return Direct::Wait(keys | READABLE);
+        };
+        words[0] = taken;
+        later.wake(keys | WRITABLE);
+        Direct::Done(8)
+    }
+
+    #[inline]
+    pub fn write_direct(
+        &mut self,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+        keys: u64,
+    ) -> Direct {
+        let value = words[0];
+        if length < 8 || value == 0 || value >= TOP - self.count {
+            return Direct::Ordinary;
+        }
+        self.count += value;
+        later.wake(keys | READABLE);
+        Direct::Done(8)
     }
 
     pub fn ready(&self) -> u64 {

@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 use cairn_idl::errno::*;
 use cairn_idl::fs::poll;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Failure};
+use cairn_resmgr::{Context, Data, Direct, Failure, Later};
 
 pub const CAPACITY: usize = 128 * 1024;
 /// Most messages that wait in one direction.
@@ -174,6 +174,59 @@ impl Pair {
         cx.progress = done as u64;
         cx.progress_is_result = true;
         Err(Failure::Wait(keys | WRITABLE))
+    }
+
+    /// The direct ways of a stream ([`cairn_resmgr::Server::read_direct`]).
+    #[inline(never)]
+    pub fn read_direct(
+        &mut self,
+        side: usize,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+        (keys, other): (u64, u64),
+    ) -> Direct {
+        let sends = self.ends[1 - side].writes;
+        let end = &mut self.ends[side];
+        let length = length.min(end.ring.len());
+        if self.kind != STREAM {
+            return Direct::Ordinary;
+        }
+        if length == 0 {
+            return if !sends || !end.reads {
+                Direct::Done(0)
+            } else {
+                Direct::Wait(keys | READABLE)
+            };
+        }
+        if !end.ring.take_words(words, length) {
+            return Direct::Ordinary;
+        }
+        later.wake(other | WRITABLE);
+        Direct::Done(length)
+    }
+
+    #[inline(never)]
+    pub fn write_direct(
+        &mut self,
+        side: usize,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+        other: u64,
+    ) -> Direct {
+        let sends = self.ends[side].writes;
+        let end = &mut self.ends[1 - side];
+        if self.kind != STREAM
+            || !sends
+            || !end.reads
+            || end.ring.room() < length
+            || !end.ring.put_words(words, length)
+        {
+            return Direct::Ordinary;
+        }
+        later.wake(other | READABLE);
+        Direct::Done(length)
     }
 
     pub fn ready(&self, side: usize) -> u64 {

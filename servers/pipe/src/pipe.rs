@@ -5,7 +5,7 @@ use crate::{ATOMIC, READABLE, WRITABLE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, poll};
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Failure};
+use cairn_resmgr::{Context, Data, Direct, Failure, Later};
 
 /// Linux's default and largest capacities.
 pub const CAPACITY: usize = 64 * 1024;
@@ -172,6 +172,45 @@ impl Pipe {
         cx.progress = done as u64;
         cx.progress_is_result = true;
         Err(Failure::Wait(keys | WRITABLE))
+    }
+
+    /// The direct ways ([`cairn_resmgr::Server::read_direct`]).
+    #[inline]
+    pub fn read_direct(
+        &mut self,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+        keys: u64,
+    ) -> Direct {
+        let length = length.min(self.ring.len());
+        if length == 0 {
+            return if self.writers == 0 {
+                Direct::Done(0)
+            } else {
+                Direct::Wait(keys | READABLE)
+            };
+        }
+        if !self.ring.take_words(words, length) {
+            return Direct::Ordinary;
+        }
+        later.wake(keys | WRITABLE);
+        Direct::Done(length)
+    }
+
+    #[inline]
+    pub fn write_direct(
+        &mut self,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+        keys: u64,
+    ) -> Direct {
+        if self.readers == 0 || self.ring.room() < length || !self.ring.put_words(words, length) {
+            return Direct::Ordinary;
+        }
+        later.wake(keys | READABLE);
+        Direct::Done(length)
     }
 
     /// What an end with these flags is ready for.

@@ -45,6 +45,28 @@ impl Buffers {
     }
 }
 
+/// Bytes out of words, eight of each.
+#[inline(never)]
+fn from_words(words: &[u64; 5], into: &mut [u8]) {
+    for (bytes, word) in into.chunks_mut(8).zip(words) {
+        match bytes.first_chunk_mut() {
+            Some(whole) => *whole = word.to_le_bytes(),
+            None => bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]),
+        }
+    }
+}
+
+/// And into words.
+#[inline(never)]
+fn to_words(bytes: &[u8], into: &mut [u64; 5]) {
+    for (bytes, word) in bytes.chunks(8).zip(into) {
+        *word = match bytes.first_chunk() {
+            Some(whole) => u64::from_le_bytes(*whole),
+            None => bytes.iter().rev().fold(0, |word, b| word << 8 | *b as u64),
+        };
+    }
+}
+
 /// The ring.
 pub struct Ring {
     memory: Vec<u8>,
@@ -108,6 +130,45 @@ impl Ring {
         }
         self.head = 0;
         self.length = 0;
+    }
+
+    /// Take `length` bytes out of words. False, and nothing has happened, if there is no memory for them in one piece.
+    #[inline]
+    pub fn put_words(&mut self, words: &[u64; 5], length: usize) -> bool {
+        if self.length == 0 {
+            self.head = 0;
+        }
+        let tail = self.head + self.length;
+        // (When the contents go round the end of the memory, the room is not where `tail` is.)
+        let Some(room) = self.memory.get_mut(tail..tail + length) else {
+            return false;
+        };
+        if let [byte] = room {
+            *byte = words[0] as u8;
+        } else {
+            from_words(words, room);
+        }
+        self.length += length;
+        true
+    }
+
+    /// Give the first `length` bytes (which are there) in words. False, and nothing has happened, if they are not in one piece.
+    #[inline]
+    pub fn take_words(&mut self, words: &mut [u64; 5], length: usize) -> bool {
+        let Some(bytes) = self.memory.get(self.head..self.head + length) else {
+            return false;
+        };
+        if let [byte] = bytes {
+            words[0] = *byte as u64;
+        } else {
+            to_words(bytes, words);
+        }
+        self.length -= length;
+        self.head += length;
+        if self.head == self.memory.len() {
+            self.head = 0;
+        }
+        true
     }
 
     /// Take `length` bytes (there is room for them) from offset `from` of the caller's out part. On failure nothing was added.

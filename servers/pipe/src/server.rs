@@ -13,7 +13,9 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, Stat};
 use cairn_resmgr::context::decimal;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
+use cairn_resmgr::{
+    Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Opened, Readiness, Server,
+};
 use cairn_rt::channel::Reply;
 
 /// ioctl: bytes that can be read.
@@ -119,6 +121,17 @@ impl Pipes {
         match self.objects.get(index as usize) {
             Some(Some(object)) => Ok(object),
             _ => fail(EBADF),
+        }
+    }
+
+    /// What a handle is an end of.
+    #[inline]
+    fn at(&mut self, node: Node) -> Option<&mut Object> {
+        match node {
+            Node::Pipe(index) | Node::End(index, _) | Node::Event(index) => {
+                self.objects.get_mut(index as usize)?.as_mut()
+            }
+            Node::Root | Node::Fifo(_) => None,
         }
     }
 
@@ -454,6 +467,64 @@ impl Server for Pipes {
             }
             Node::Event(index) => self.event(index)?.write(cx, length, keys(index, 0)),
             Node::Root | Node::Fifo(_) => fail(EBADF),
+        }
+    }
+
+    #[inline]
+    fn read_direct(
+        &mut self,
+        handle: &Handle<Self>,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        if self.buffers.total() > KEEP {
+            return Direct::Ordinary;
+        }
+        let Some(object) = self.at(handle.node) else {
+            return Direct::Ordinary;
+        };
+        match (object, handle.node) {
+            (Object::Pipe(pipe), Node::Pipe(index)) => {
+                pipe.read_direct(length, words, later, keys(index, 0))
+            }
+            (Object::Pair(pair), Node::End(index, side)) => {
+                let keys = (keys(index, side), keys(index, 1 - side));
+                pair.read_direct(side as usize, length, words, later, keys)
+            }
+            (Object::Event(event), Node::Event(index)) => {
+                event.read_direct(length, words, later, keys(index, 0))
+            }
+            _ => Direct::Ordinary,
+        }
+    }
+
+    #[inline]
+    fn write_direct(
+        &mut self,
+        handle: &Handle<Self>,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        if !self.trim.is_empty() {
+            return Direct::Ordinary;
+        }
+        let Some(object) = self.at(handle.node) else {
+            return Direct::Ordinary;
+        };
+        match (object, handle.node) {
+            (Object::Pipe(pipe), Node::Pipe(index)) => {
+                pipe.write_direct(length, words, later, keys(index, 0))
+            }
+            (Object::Pair(pair), Node::End(index, side)) => {
+                let other = keys(index, 1 - side);
+                pair.write_direct(side as usize, length, words, later, other)
+            }
+            (Object::Event(event), Node::Event(index)) => {
+                event.write_direct(length, words, later, keys(index, 0))
+            }
+            _ => Direct::Ordinary,
         }
     }
 
