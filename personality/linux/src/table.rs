@@ -308,6 +308,9 @@ fn sigreturn(f: &mut Frame) -> Result<u64> {
 
 /// Entered from the entry code with the program's registers; leaves the result in the frame.
 pub fn dispatch(f: &mut Frame) {
+    if direct(f) {
+        return;
+    }
     let handler = match TABLE.get(f.number as usize) {
         Some(handler) => *handler,
         None => missing,
@@ -316,6 +319,24 @@ pub fn dispatch(f: &mut Frame) {
         return traced(f, handler);
     }
     finish(f, handler);
+}
+
+/// A small read or write on the direct way; false if it must go the ordinary one.
+#[inline(always)]
+fn direct(f: &mut Frame) -> bool {
+    const READ: u64 = 0;
+    const WRITE: u64 = 1;
+    let result = match f.number {
+        READ => io::read_direct(f),
+        WRITE => io::write_direct(f),
+        _ => None,
+    };
+    match result {
+        Some(Ok(value)) => f.rax = value,
+        Some(Err(error)) => fail(f, error),
+        None => return false,
+    }
+    true
 }
 
 #[inline(always)]

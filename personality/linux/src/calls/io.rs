@@ -1,12 +1,14 @@
 //! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
 
 use crate::descriptors::{number, OpenFile};
-use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINVAL, EIO, EPIPE};
+use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::{Request, Vector};
+use crate::machine::small::{self, Outcome};
 use crate::machine::user::{self, UserRange};
 use crate::signal::calls::{broken_pipe, too_large};
+use crate::signal::deliver;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, POSITION};
 use core::sync::atomic::Ordering;
@@ -131,6 +133,64 @@ fn written(result: Result<[u64; 8]>) -> Result<u64> {
 
 fn buffer(f: &Frame) -> Result<UserRange> {
     user::range(f.arg(1), f.arg(2).min(MOST))
+}
+
+/// The file of a small READ or WRITE that may go the direct way: one that only its server can answer for.
+#[inline(always)]
+fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
+    const CONSTANT: u64 = kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH;
+    if !(1..=small::MOST).contains(&f.rdx) || process().tracing() {
+        return None;
+    }
+    let file = file(f.rdi).ok()?;
+    let plain = !file.path_only && file.object.is_none() && !file.is(CONSTANT);
+    plain.then_some(file)
+}
+
+/// What is left to do when a small READ or WRITE gave no count: an error, or the ordinary way.
+#[cold]
+fn undone(outcome: Outcome) -> Option<Result<u64>> {
+    match outcome {
+        Outcome::Refused(number)
+            if number != RESTART.value() as i64 && number != EINTR.value() as i64 =>
+        {
+            let error = Errno(-number as i32);
+            Some(written(Err(error)).map(|_| 0))
+        }
+        Outcome::Refused(_) | Outcome::Interrupted => deliver::pending().then_some(Err(RESTART)),
+        Outcome::Done(..) | Outcome::Failed => None,
+    }
+}
+
+/// read(2) of at most [`small::MOST`] bytes through a portal; `None`: take the ordinary way.
+#[inline(always)]
+pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
+    let file = direct_file(f)?;
+    let (address, length) = (f.rsi, f.rdx);
+    user::range(address, length).ok()?;
+    match small::exchange(file.slot(), fs::READ, length, 0) {
+        Outcome::Done(0, _) => Some(Ok(0)),
+        Outcome::Done(count, word) => {
+            let count = count.min(length);
+            Some(user::store(address, word, count).map(|()| count))
+        }
+        other => undone(other),
+    }
+}
+
+/// write(2), as [`read_direct`].
+#[inline(always)]
+pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
+    let file = direct_file(f)?;
+    if file.mode & fs::s::IFMT == fs::s::IFREG {
+        // RLIMIT_FSIZE.
+        return None;
+    }
+    let word = user::load(f.rsi, f.rdx).ok()?;
+    match small::exchange(file.slot(), fs::WRITE, f.rdx, word) {
+        Outcome::Done(count, _) => Some(Ok(count)),
+        other => undone(other),
+    }
 }
 
 pub fn read(f: &mut Frame) -> Result<u64> {

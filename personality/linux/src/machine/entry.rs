@@ -3,7 +3,7 @@
 //! *Entry by turn-around*: `rax` = return address << 16 | number, `rcx` and `r11` free, everything else is the program's. Trivial calls are answered at once from the thread area
 //! and the head of the process's state, without a stack; all others save the program's registers in the [`Frame`] on the thread's personality stack and call [`dispatch`].
 //!
-//! *Exit*: look at `poked`, restore, go. From the look to the last instruction is the exit window: a poke in there makes the upcall start the exit over,
+//! *Exit*: look at `poked`, restore, go: what may have changed after a call, everything after anything else. From the look to the last instruction is the exit window: a poke in there makes the upcall start the exit over,
 //! which works because the window only reads the frame. A poke in a quick call makes the upcall send the call the slow way, which works because `entry_rax` is kept and the quick calls
 //! change nothing that matters twice.
 
@@ -89,19 +89,33 @@ global_asm!(
     "mov [rcx + {f_number}], rdx",
     "shr rax, 16",
     "mov [rcx + {f_rip}], rax",
-    "mov [rcx + {f_rcx}], rax",
     "mov qword ptr [rcx + {f_full}], 0",
-    "mov qword ptr [rcx + {f_rflags}], 0x202",
-    "mov qword ptr [rcx + {f_r11}], 0x202",
     "cld",
     "mov rdi, rcx",
     "xor ebp, ebp",
     "call {dispatch}",
-    ".globl personality_exit",
-    "personality_exit:",
+    // The usual way out: what a function preserves is still the program's, unless the call replaced the frame.
     "mov rsp, gs:[{frame}]",
     ".globl personality_exit_window",
     "personality_exit_window:",
+    "cmp dword ptr gs:[{poked}], 0",
+    "jne personality_exit_work",
+    "cmp qword ptr [rsp + {f_full}], 0",
+    "jne personality_exit",
+    "mov rbp, [rsp + {f_rbp}]",
+    "mov r10, [rsp + {f_r10}]",
+    "mov r9, [rsp + {f_r9}]",
+    "mov r8, [rsp + {f_r8}]",
+    "mov rax, [rsp + {f_rax}]",
+    "mov rdx, [rsp + {f_rdx}]",
+    "mov rsi, [rsp + {f_rsi}]",
+    "mov rdi, [rsp + {f_rdi}]",
+    "mov rcx, [rsp + {f_rip}]",
+    "mov rsp, [rsp + {f_rsp}]",
+    "jmp rcx",
+    ".globl personality_exit",
+    "personality_exit:",
+    "mov rsp, gs:[{frame}]",
     "cmp dword ptr gs:[{poked}], 0",
     "jne personality_exit_work",
     "mov r15, [rsp + {f_r15}]",
@@ -136,7 +150,14 @@ global_asm!(
     "personality_exit_work:",
     "cld", // the window may have loaded the program's flags already
     "mov rsp, gs:[{frame}]",
-    "mov rdi, rsp",
+    "cmp qword ptr [rsp + {f_full}], 0",
+    "jne 8f",
+    // A call loses these two; now they are part of what a handler sees.
+    "mov rax, [rsp + {f_rip}]",
+    "mov [rsp + {f_rcx}], rax",
+    "mov qword ptr [rsp + {f_rflags}], 0x202",
+    "mov qword ptr [rsp + {f_r11}], 0x202",
+    "8: mov rdi, rsp",
     "xor ebp, ebp",
     "call {exit_work}",
     "jmp personality_exit",
@@ -250,6 +271,9 @@ extern "C" {
     fn personality_wait_check();
     fn personality_wait_syscall();
     fn personality_wait_interrupted();
+    fn personality_small_check();
+    fn personality_small_syscall();
+    fn personality_small_interrupted();
 }
 
 /// Addresses of the labels, by subject.
@@ -270,13 +294,20 @@ pub mod label {
             super::personality_exit as *const () as u64,
         )
     }
-    /// From the look at `poked` up to and with the `syscall` of an interruptible wait, and its interrupted answer.
-    pub fn wait() -> (u64, u64, u64) {
-        (
-            super::personality_wait_check as *const () as u64,
-            super::personality_wait_syscall as *const () as u64,
-            super::personality_wait_interrupted as *const () as u64,
-        )
+    /// From the look at `poked` up to and with the `syscall` of an interruptible wait, and its interrupted answer: both kinds.
+    pub fn waits() -> [(u64, u64, u64); 2] {
+        [
+            (
+                super::personality_wait_check as *const () as u64,
+                super::personality_wait_syscall as *const () as u64,
+                super::personality_wait_interrupted as *const () as u64,
+            ),
+            (
+                super::personality_small_check as *const () as u64,
+                super::personality_small_syscall as *const () as u64,
+                super::personality_small_interrupted as *const () as u64,
+            ),
+        ]
     }
     pub fn exit_work() -> u64 {
         super::personality_exit_work as *const () as u64

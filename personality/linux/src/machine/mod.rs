@@ -11,6 +11,7 @@ pub mod heap;
 pub mod lock;
 pub mod published;
 pub mod request;
+pub mod small;
 pub mod start;
 pub mod upcall;
 pub mod user;

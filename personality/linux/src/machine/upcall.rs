@@ -97,11 +97,13 @@ fn moved_by_poke(area: &ThreadArea, rip: u64) -> Option<Change> {
             rax: None,
         });
     }
-    let (check, syscall, interrupted) = label::wait();
-    (check..=syscall).contains(&rip).then_some(Change {
-        rip: interrupted,
-        rax: None,
-    })
+    let wait = label::waits().into_iter();
+    wait.filter(|(check, syscall, _)| (check..=syscall).contains(&&rip))
+        .map(|(_, _, interrupted)| Change {
+            rip: interrupted,
+            rax: None,
+        })
+        .next()
 }
 
 fn read_registers(area: &ThreadArea) -> &'static mut Registers {

@@ -151,7 +151,35 @@ global_asm!(
     "personality_user_exchange_end:",
     "mov eax, eax",
     "ret",
+    // rdi source, rsi length (1 to 8) → rax the bytes as a word; rdx 1 after a fault.
+    ".globl personality_user_load",
+    "personality_user_load:",
+    "movzx eax, byte ptr [rdi + rsi - 1]",
+    "2: dec rsi",
+    "jz personality_user_load_end",
+    "movzx edx, byte ptr [rdi + rsi - 1]",
+    "shl rax, 8",
+    "or rax, rdx",
+    "jmp 2b",
+    "personality_user_load_end:",
+    "xor edx, edx",
+    "ret",
+    // rdi target, rsi word, rdx length (1 to 8) → rax 0, or 1 after a fault.
+    ".globl personality_user_store",
+    "personality_user_store:",
+    "mov [rdi], sil",
+    "dec rdx",
+    "jz personality_user_store_end",
+    "inc rdi",
+    "shr rsi, 8",
+    "jmp personality_user_store",
+    "personality_user_store_end:",
+    "xor eax, eax",
+    "ret",
     // Where faults of the routines above continue.
+    "personality_user_fault_second:",
+    "mov edx, 1",
+    "ret",
     "personality_user_fault_one:",
     "mov eax, 1",
     "ret",
@@ -172,6 +200,8 @@ global_asm!(
     ".long personality_user_string - personality_fixups, personality_user_string_end - personality_fixups, personality_user_fault_minus - personality_fixups",
     ".long personality_user_fpu - personality_fixups, personality_user_fpu_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_user_exchange - personality_fixups, personality_user_exchange_end - personality_fixups, personality_user_fault_high - personality_fixups",
+    ".long personality_user_load - personality_fixups, personality_user_load_end - personality_fixups, personality_user_fault_second - personality_fixups",
+    ".long personality_user_store - personality_fixups, personality_user_store_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".globl personality_fixups_end",
     "personality_fixups_end:",
     ".byte 0",
@@ -184,6 +214,8 @@ extern "C" {
     fn personality_user_string(target: u64, source: u64, room: u64) -> i64;
     fn personality_user_fpu(area: u64, mask: u64, save: u64) -> u64;
     fn personality_user_exchange(address: u64, expected: u32, new: u32) -> u64;
+    fn personality_user_load(source: u64, length: u64) -> Loaded;
+    fn personality_user_store(target: u64, word: u64, length: u64) -> u64;
     static personality_fixups: [i32; 3];
     static personality_fixups_end: u8;
 }
@@ -222,6 +254,35 @@ pub fn write_bytes(address: u64, from: &[u8]) -> Result<()> {
     let range = range(address, from.len() as u64)?;
     // SAFETY: the source is borrowed; the target is the program's own memory.
     outcome(unsafe { personality_user_copy(range.base, from.as_ptr() as u64, range.len) })
+}
+
+/// A word and whether there was a fault, as C returns two words.
+#[repr(C)]
+struct Loaded {
+    word: u64,
+    fault: u64,
+}
+
+/// One to eight bytes of the program as a word.
+#[inline(always)]
+pub fn load(address: u64, length: u64) -> Result<u64> {
+    range(address, length)?;
+    debug_assert!((1..=8).contains(&length));
+    // SAFETY: the source is the program's, and a fault there is told in the second word; nothing is written.
+    let loaded = unsafe { personality_user_load(address, length) };
+    match loaded.fault {
+        0 => Ok(loaded.word),
+        _ => Err(EFAULT),
+    }
+}
+
+/// The first one to eight bytes of a word to the program.
+#[inline(always)]
+pub fn store(address: u64, word: u64, length: u64) -> Result<()> {
+    range(address, length)?;
+    debug_assert!((1..=8).contains(&length));
+    // SAFETY: the target is the program's own memory.
+    outcome(unsafe { personality_user_store(address, word, length) })
 }
 
 /// Fill memory of the program.
@@ -399,6 +460,16 @@ mod tests {
                 }
                 page[end] = b'/';
             }
+        }
+        let mut bytes = *b"abcdefghi";
+        let address = &raw mut bytes as u64;
+        if address < layout::PERSONALITY - 16 {
+            assert_eq!(load(address, 1), Ok(0x61));
+            assert_eq!(load(address, 3), Ok(0x63_6261));
+            assert_eq!(load(address + 1, 8), Ok(0x6968_6766_6564_6362));
+            assert_eq!(store(address, 0x31, 1), Ok(()));
+            assert_eq!(store(address + 2, 0x3736_3534_3332, 6), Ok(()));
+            assert_eq!(&bytes, b"1b234567i");
         }
         let mut word = 5u32;
         let address = &raw mut word as u64;
