@@ -151,6 +151,7 @@ impl<S: Server> Core<S> {
     }
 
     /// Make the node that a walk did not find.
+    #[inline(always)]
     fn make(
         &mut self,
         server: &mut S,

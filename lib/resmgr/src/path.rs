@@ -258,32 +258,31 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             dir = server.root(0);
             names.skip_slashes();
         }
-        if !S::STABLE_NAMES || cx.uid() != 0 {
-            let access = server.access(dir)?;
-            return self.steps(server, cx, names, (dir, access), last);
-        }
         // What was walked lately: the whole path, or all but the last component.
         let (start, at, end) = (dir, names.at, names.end);
-        if matches!(last, Last::Follow | Last::Slash) {
-            if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
-                names.at = end;
-                return Ok(Found {
-                    dir,
-                    dir_access: Access::default(),
-                    name: None,
-                    last: Dots::Root,
-                    node: Some(node),
-                    slash: false,
-                });
+        let remembers = S::STABLE_NAMES && cx.uid() == 0;
+        let (mut behind, mut known) = (at, true);
+        let mut above = None;
+        if remembers {
+            if matches!(last, Last::Follow | Last::Slash) {
+                if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
+                    names.at = end;
+                    return Ok(Found {
+                        dir,
+                        dir_access: Access::default(),
+                        name: None,
+                        last: Dots::Root,
+                        node: Some(node),
+                        slash: false,
+                    });
+                }
+            }
+            behind = names.last_name();
+            if behind > at && behind < end {
+                above = self.cache.find(&names.text, at, behind - at, start);
+                known = above.is_some();
             }
         }
-        let behind = names.last_name();
-        let above = if behind > at && behind < end {
-            self.cache.find(&names.text, at, behind - at, start)
-        } else {
-            None
-        };
-        let known = above.is_some() || behind == at;
         let above = match above {
             Some(above) => {
                 names.at = behind;
@@ -292,13 +291,20 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             None => (dir, server.access(dir)?),
         };
         let found = self.steps(server, cx, names, above, last)?;
-        if !names.linked && found.name.is_some_and(|(from, _)| from as usize == behind) {
+        // A component that was walked now may be worth remembering, and so is the directory that it lies in.
+        if remembers
+            && !names.linked
+            && !(known && (found.node.is_none() || last == Last::Name))
+            && found.name.is_some_and(|(from, _)| from as usize == behind)
+        {
             self.remember(names, (at, behind, end), start, known, last, &found);
         }
         Ok(found)
     }
 
     /// Keep what a walk without links found: where the directory of the last component is (unless that is `known`), and what the whole path leads to.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
     fn remember(
         &mut self,
         names: &Names,
@@ -321,6 +327,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
     }
 
     /// Component by component.
+    #[inline(always)]
     fn steps<S: Server<Node = N>>(
         &mut self,
         server: &mut S,

@@ -189,7 +189,9 @@ impl Directory {
             self.index = Vec::new();
             return;
         }
-        let size = (self.entries.len() * 2).next_power_of_two();
+        // Small ones grow in larger steps.
+        let times = if self.entries.len() < 4096 { 4 } else { 2 };
+        let size = (self.entries.len() * times).next_power_of_two();
         if self.index.len() == size {
             self.index.fill(0);
         } else {

@@ -15,6 +15,8 @@ pub struct Time {
 }
 
 impl Time {
+    const ZERO: Time = Time { seconds: 0, ns: 0 };
+
     pub fn from_ns(ns: u64) -> Time {
         Time {
             seconds: (ns / 1_000_000_000) as i64,
@@ -50,6 +52,8 @@ pub enum Kind {
     Link(Box<[u8]>),
     /// Device, FIFO or socket.
     Special,
+    /// No node: the number is free.
+    Free,
 }
 
 pub struct Inode {
@@ -73,6 +77,22 @@ pub struct Inode {
 }
 
 impl Inode {
+    const FREE: Inode = Inode {
+        ino: 0,
+        mode: 0,
+        uid: 0,
+        gid: 0,
+        names: 0,
+        opens: 0,
+        rdev: 0,
+        size: 0,
+        atime: Time::ZERO,
+        mtime: Time::ZERO,
+        ctime: Time::ZERO,
+        home: (0, 0),
+        kind: Kind::Free,
+    };
+
     pub fn is_dir(&self) -> bool {
         self.mode & s::IFMT == s::IFDIR
     }
@@ -83,7 +103,7 @@ impl Inode {
             Kind::File(_) => self.size,
             Kind::Directory(dir) => 40 + 20 * dir.names.len() as u64,
             Kind::Link(target) => target.len() as u64,
-            Kind::Special => 0,
+            Kind::Special | Kind::Free => 0,
         }
     }
 
@@ -105,7 +125,7 @@ const CHUNK: usize = 64;
 /// All nodes, by number. Numbers are used again, inode numbers are not.
 #[derive(Default)]
 pub struct Inodes {
-    chunks: Vec<Box<[Option<Inode>; CHUNK]>>,
+    chunks: Vec<Box<[Inode; CHUNK]>>,
     /// Numbers below this have been used.
     top: u32,
     free: Vec<u32>,
@@ -119,50 +139,58 @@ impl Inodes {
         self.count
     }
 
-    pub fn insert(&mut self, mode: u32, kind: Kind, now: Time) -> u32 {
+    /// A new node, made where it will lie.
+    #[inline(always)]
+    pub fn insert(&mut self, mode: u32, kind: Kind, now: Time) -> (u32, &mut Inode) {
         self.last_ino += 1;
         self.count += 1;
-        let inode = Inode {
-            ino: self.last_ino,
-            mode,
-            uid: 0,
-            gid: 0,
-            names: 0,
-            opens: 0,
-            rdev: 0,
-            size: 0,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            home: (0, 0),
-            kind,
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => self.another(),
         };
-        let number = self.free.pop().unwrap_or_else(|| {
-            if self.top as usize == self.chunks.len() * CHUNK {
-                self.chunks.push(Box::new([const { None }; CHUNK]));
-            }
-            self.top += 1;
-            self.top - 1
-        });
-        self.chunks[number as usize / CHUNK][number as usize % CHUNK] = Some(inode);
-        number
+        let inode = &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK];
+        inode.ino = self.last_ino;
+        inode.mode = mode;
+        inode.uid = 0;
+        inode.gid = 0;
+        inode.names = 0;
+        inode.opens = 0;
+        inode.rdev = 0;
+        inode.size = 0;
+        inode.atime = now;
+        inode.mtime = now;
+        inode.ctime = now;
+        inode.home = (0, 0);
+        inode.kind = kind;
+        (number, inode)
+    }
+
+    /// A number that has not been used before.
+    fn another(&mut self) -> u32 {
+        if self.top as usize == self.chunks.len() * CHUNK {
+            self.chunks.push(Box::new([const { Inode::FREE }; CHUNK]));
+        }
+        self.top += 1;
+        self.top - 1
     }
 
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Inode> {
-        self.chunks.get(number as usize / CHUNK)?[number as usize % CHUNK].as_ref()
+        let inode = &self.chunks.get(number as usize / CHUNK)?[number as usize % CHUNK];
+        (!matches!(inode.kind, Kind::Free)).then_some(inode)
     }
 
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Inode> {
-        self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK].as_mut()
+        let inode = &mut self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK];
+        (!matches!(inode.kind, Kind::Free)).then_some(inode)
     }
 
-    pub fn remove(&mut self, number: u32) -> Option<Inode> {
-        let inode =
-            self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK].take()?;
+    /// The node is gone; what it was comes back.
+    pub fn remove(&mut self, number: u32) -> Option<Kind> {
+        let kind = core::mem::replace(&mut self.get_mut(number)?.kind, Kind::Free);
         self.free.push(number);
         self.count -= 1;
-        Some(inode)
+        Some(kind)
     }
 }

@@ -33,17 +33,14 @@ impl<M: Memory> Tmpfs<M> {
     /// Only a root directory (mode 0755, made at `now`).
     pub fn new(pool: Pool<M>, now: Time) -> Tmpfs<M> {
         let mut inodes = Inodes::default();
-        let root = inodes.insert(s::IFDIR | 0o755, Kind::Directory(Box::default()), now);
-        let mut tmpfs = Tmpfs { inodes, pool };
-        if let Some(inode) = tmpfs.inodes.get_mut(root) {
-            inode.names = 1;
-            let ino = inode.ino;
-            if let Kind::Directory(dir) = &mut inode.kind {
-                dir.parent = root;
-                dir.parent_ino = ino;
-            }
+        let kind = Kind::Directory(Box::default());
+        let (root, inode) = inodes.insert(s::IFDIR | 0o755, kind, now);
+        inode.names = 1;
+        if let Kind::Directory(dir) = &mut inode.kind {
+            dir.parent = root;
+            dir.parent_ino = inode.ino;
         }
-        tmpfs
+        Tmpfs { inodes, pool }
     }
 
     pub(crate) fn inode(&self, node: u32) -> Answer<&Inode> {
@@ -69,27 +66,36 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     /// Make a node without a name.
-    pub(crate) fn new_inode(&mut self, new: &New, now: Time) -> Answer<u32> {
+    #[inline]
+    pub(crate) fn new_inode(&mut self, new: &New, now: Time) -> u32 {
+        let (node, inode) = match new.mode & s::IFMT {
+            s::IFREG => self
+                .inodes
+                .insert(new.mode, Kind::File(File::default()), now),
+            _ => self.new_other(new, now),
+        };
+        inode.uid = new.uid;
+        inode.gid = new.gid;
+        node
+    }
+
+    #[inline(never)]
+    fn new_other(&mut self, new: &New, now: Time) -> (u32, &mut Inode) {
         let kind = match new.mode & s::IFMT {
-            s::IFREG => Kind::File(File::default()),
             s::IFDIR => Kind::Directory(Box::default()),
             s::IFLNK => Kind::Link(new.target.into()),
             _ => Kind::Special,
         };
-        let node = self.inodes.insert(new.mode, kind, now);
-        let inode = self.inode_mut(node)?;
-        inode.uid = new.uid;
-        inode.gid = new.gid;
-        inode.rdev = match new.mode & s::IFMT {
-            s::IFCHR | s::IFBLK => new.rdev,
-            _ => 0,
-        };
-        Ok(node)
+        let (node, inode) = self.inodes.insert(new.mode, kind, now);
+        if let s::IFCHR | s::IFBLK = new.mode & s::IFMT {
+            inode.rdev = new.rdev;
+        }
+        (node, inode)
     }
 
     /// Give a node a name. The name is not there, the directory still is in the tree.
+    #[inline]
     pub(crate) fn enter(&mut self, dir: u32, name: &[u8], node: u32, now: Time) -> Answer<()> {
-        let is_dir = self.inode(node)?.is_dir();
         let above = self.inode_mut(dir)?;
         let ino = above.ino;
         above.touch_modified(now);
@@ -97,13 +103,13 @@ impl<M: Memory> Tmpfs<M> {
             return fail(ENOTDIR);
         };
         let sequence = above.names.insert(name, node);
-        above.children += is_dir as u32;
         let inode = self.inode_mut(node)?;
         inode.names += 1;
         inode.home = (dir, sequence);
         if let Kind::Directory(below) = &mut inode.kind {
             below.parent = dir;
             below.parent_ino = ino;
+            self.dir_mut(dir)?.children += 1;
         }
         Ok(())
     }
@@ -136,10 +142,8 @@ impl<M: Memory> Tmpfs<M> {
         if !unused {
             return;
         }
-        if let Some(mut inode) = self.inodes.remove(node) {
-            if let Kind::File(file) = &mut inode.kind {
-                data::drop_pages(file, &mut self.pool, cx, 0, u64::MAX);
-            }
+        if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
+            data::drop_pages(&mut file, &mut self.pool, cx, 0, u64::MAX);
         }
     }
 
@@ -334,7 +338,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn create(&mut self, cx: &mut Context, dir: u32, name: &[u8], new: &New) -> Answer<u32> {
         self.accepts(dir)?;
         let now = now(cx);
-        let node = self.new_inode(new, now)?;
+        let node = self.new_inode(new, now);
         self.enter(dir, name, node, now)?;
         Ok(node)
     }
@@ -342,7 +346,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {
         self.accepts(dir)?;
         let now = now(cx);
-        self.new_inode(new, now)
+        Ok(self.new_inode(new, now))
     }
 
     fn link(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) -> Answer<()> {
