@@ -82,6 +82,7 @@ impl PulseQueue {
 }
 
 impl<A: Arch> Kernel<A> {
+    #[inline]
     fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
         match node.kind() {
             PORTAL => {
@@ -151,23 +152,31 @@ impl<A: Arch> Kernel<A> {
         if self.pulse_link(node).is_queued() {
             return;
         }
-        self.pulse_push(c, node);
-        if let Some(receiver) = self.channels[c].receivers.first() {
-            self.channels[c]
-                .receivers
-                .remove(&mut self.threads, receiver);
-            self.threads[receiver].channel = None;
-            self.take_pulse(receiver, c);
-            self.disarm(receiver);
-            self.wake(receiver);
-        } else if let Some(server) = self.channels[c].server {
-            self.refresh(server);
-        }
+        let channel = &mut self.channels[c];
+        let Some(receiver) = channel.receivers.first() else {
+            let server = channel.server;
+            self.pulse_push(c, node);
+            if let Some(server) = server {
+                self.refresh(server);
+            }
+            return;
+        };
+        // Where a receiver waits no pulse does, so this one need not queue.
+        channel.receivers.remove(&mut self.threads, receiver);
+        self.threads[receiver].channel = None;
+        self.deliver_pulse(receiver, node);
+        self.disarm(receiver);
+        self.wake(receiver);
     }
 
     /// Deliver the oldest pulse of the channel into the receiver's registers. False if there is none.
     pub(crate) fn take_pulse(&mut self, receiver: ThreadRef, c: ChannelRef) -> bool {
         let node = self.channels[c].pulses.head;
+        self.deliver_pulse(receiver, node)
+    }
+
+    /// Tell the receiver what a source has to say. The source leaves the queue, if it is in one (but for a portal with two things to say).
+    fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node) -> bool {
         let (badge, words) = match node.kind() {
             PORTAL => {
                 let r = self.portals.handle(node.index());
