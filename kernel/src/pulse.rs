@@ -7,6 +7,7 @@ use crate::arch::Arch;
 use crate::pool::{ChannelRef, DomainRef, Handle, PortalRef, ThreadRef};
 use crate::thread::State;
 use crate::Kernel;
+use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received};
 
 const INDEX_BITS: u32 = 28;
@@ -79,6 +80,17 @@ impl PulseQueue {
     pub fn is_waiting(&self) -> bool {
         self.head != Node::NONE
     }
+}
+
+/// A receive that gave a pulse, as the receiver sees it.
+#[inline]
+pub(crate) fn set_pulse(registers: &mut Registers, badge: u64, words: [u64; 4]) {
+    registers.set_words([words[0], words[1], words[2], words[3], 0, 0, 0, 0]);
+    registers.rax = (received::kind::PULSE as u64) << received::KIND_SHIFT;
+    registers.rbx = badge;
+    registers.rbp = 0;
+    registers.r14 = 0;
+    registers.r15 = 0;
 }
 
 impl<A: Arch> Kernel<A> {
@@ -234,13 +246,7 @@ impl<A: Arch> Kernel<A> {
             }
             _ => return false,
         };
-        let registers = &mut self.threads[receiver].registers;
-        registers.set_words([words[0], words[1], words[2], words[3], 0, 0, 0, 0]);
-        registers.rax = (received::kind::PULSE as u64) << received::KIND_SHIFT;
-        registers.rbx = badge;
-        registers.rbp = 0;
-        registers.r14 = 0;
-        registers.r15 = 0;
+        set_pulse(&mut self.threads[receiver].registers, badge, words);
         true
     }
 

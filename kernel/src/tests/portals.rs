@@ -402,3 +402,52 @@ fn entries_for_turned_calls_are_user_addresses() {
         assert_eq!(w.k.domains[dom.d].turn_base, 0);
     }
 }
+
+/// A close that nobody else holds leads straight to a server that waits and is more important, and back; otherwise the closer goes on.
+#[test]
+fn a_last_close_goes_to_the_server_at_once() {
+    for (priority, at_once) in [(60, true), (50, false), (40, false)] {
+        for short_way in [true, false] {
+            let mut w = World::new();
+            w.k.short_way = short_way;
+            let (server, client) = (w.domain(), w.domain());
+            let (rx, own) = w.channel(server);
+            let slots = [8, 9].map(|badge| w.portal(own, client, badge) as u64);
+            let (s, c) = (w.thread(server, priority), w.thread(client, 50));
+            let other = w.thread(client, 45);
+            w.rest();
+            // The server gets to its receive although more important threads are ready.
+            for t in [c, other].into_iter().filter(|_| priority < 45) {
+                w.go(t, 0, current::PARK, 0, &[]);
+            }
+            w.receive(s, rx);
+            if priority < 45 {
+                w.recall();
+                w.k.finish(c, 0);
+                w.k.finish(other, 0);
+                w.rest();
+            }
+            assert_eq!(w.current(), Some(c));
+            let ticks = |w: &World, t| w.k.threads[t].ticks;
+            let before = [c, s].map(|t| ticks(&w, t));
+            w.k.arch.time += 100;
+            w.go(c, 0, current::PORTAL_CLOSE, 0, &[slots[0]]);
+            assert_eq!(w.result(c).map(|_| ()), Ok(()));
+            if at_once {
+                assert_eq!(w.current(), Some(s));
+                assert_eq!(ticks(&w, c) - before[0], 100);
+                w.k.arch.time += 30;
+                assert_eq!(w.pulse(s), (pulse::CLOSED, 0, 8));
+                w.receive(s, rx);
+                assert_eq!(ticks(&w, s) - before[1], 30);
+            } else {
+                assert_eq!(w.state(s), State::Ready);
+            }
+            assert_eq!(w.current(), Some(c), "priority {priority}");
+            assert_eq!(
+                w.err(c, slots[0] as u32, cairn_abi::op::CALL, &[]),
+                Error::BadPortal
+            );
+        }
+    }
+}
