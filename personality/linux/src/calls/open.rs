@@ -46,32 +46,53 @@ pub fn openat2(f: &mut Frame) -> Result<u64> {
 
 fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64> {
     let flags = flags & 0xffff_ffff;
-    process().state().files.check_room()?;
-    if let Some(Own::Descriptors) = crate::prefix::own(name, process().pid()) {
+    let process = process();
+    process.state().files.check_room()?;
+    if crate::prefix::own(name, process.pid()) == Some(Own::Descriptors) {
         return super::directories::open_list(flags);
     }
-    let file = open_file(dirfd, name, flags, mode)?;
+    let file = Arc::new(opened(dirfd, name, flags, mode)?.file());
     let cloexec = flags & o::CLOEXEC != 0;
-    let fd = process().state().files.insert(Arc::new(file), cloexec, 0)?;
+    let fd = process.state().files.insert(file, cloexec, 0)?;
     Ok(fd as u64)
+}
+
+/// What OPEN answered.
+struct Opened {
+    slot: u32,
+    mode: u32,
+    kind: u64,
+    path_only: bool,
+}
+
+impl Opened {
+    #[inline(always)]
+    fn file(self) -> OpenFile {
+        let mut file = OpenFile::portal(self.slot, self.kind, self.mode);
+        file.path_only = self.path_only;
+        file
+    }
 }
 
 /// Open a name; the flags are open(2)'s.
 pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
-    let process = process();
-    if crate::prefix::own(name, process.pid()) == Some(Own::Exe) {
-        let exe = process.state().exe.clone();
+    opened(dirfd, name, flags, mode).map(Opened::file)
+}
+
+#[inline(always)]
+fn opened(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> {
+    if crate::prefix::own(name, process().pid()) == Some(Own::Exe) {
+        let exe = process().state().exe.clone();
         return open_named(dirfd, &exe, flags, mode);
     }
     open_named(dirfd, name, flags, mode)
 }
 
-#[inline(always)]
-fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
+fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> {
     let umask = room_and_umask()?;
     let mode = mode & 0o7777 & !(umask as u64);
     let sent = flags & !o::CLOEXEC;
-    let mut file = path::walk(dirfd, name, |start, answer| {
+    path::walk(dirfd, name, |start, answer| {
         if let Some(file) = start.own_file() {
             if file.object.is_some() {
                 return Err(ENOSYS);
@@ -79,10 +100,13 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile
         }
         let request = Request::new(&[fs::OPEN, sent, mode]).path(&start.rest);
         let words = path::send_wait(request, start.slot, answer)?;
-        Ok(OpenFile::portal(words[7] as u32, words[2], words[1] as u32))
-    })?;
-    file.path_only = flags & o::PATH != 0;
-    Ok(file)
+        Ok(Opened {
+            slot: words[7] as u32,
+            mode: words[1] as u32,
+            kind: words[2],
+            path_only: flags & o::PATH != 0,
+        })
+    })
 }
 
 /// Make room in the portal table for what may come.

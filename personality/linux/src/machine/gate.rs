@@ -5,7 +5,7 @@ use super::area::ThreadArea;
 use crate::errno::{Errno, EBADF, EFAULT, EIO, EMFILE, ENOMEM};
 use cairn_abi::service::{current, log, AUTO};
 use cairn_abi::{flag, layout::linux_slot, op, Error};
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 /// Registers of a traversal (head of `cairn_abi`).
@@ -129,15 +129,46 @@ impl Gate {
     }
 }
 
+/// Go through the gate with words only, straight from registers to registers.
+///
+/// # Safety
+/// As for [`Gate::traverse`].
+#[inline(always)]
+unsafe fn traverse_words(selector: u64, words: [u64; 8]) -> (u64, [u64; 8]) {
+    let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5, mut w6, mut w7] = words;
+    let mut rax = selector;
+    // SAFETY: the gate changes only the registers named here; the caller vouches for addresses among the words.
+    unsafe {
+        asm!(
+            "syscall",
+            inout("rax") rax,
+            inout("rdi") w0,
+            inout("rsi") w1,
+            inout("rdx") w2,
+            inout("r10") w3,
+            inout("r8") w4,
+            inout("r9") w5,
+            inout("r12") w6,
+            inout("r13") w7,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    (rax, [w0, w1, w2, w3, w4, w5, w6, w7])
+}
+
 /// An operation of a nucleus service whose words are no addresses.
+#[inline]
 pub fn service(slot: u32, operation: u8, words: &[u64]) -> Result<[u64; 8], Error> {
-    let mut gate = Gate {
-        rax: selector(slot, operation, 0),
-        ..Gate::default()
-    };
-    gate.words[..words.len()].copy_from_slice(words);
+    let mut all = [0; 8];
+    all[..words.len()].copy_from_slice(words);
     // SAFETY: by this function's contract no word is an address.
-    unsafe { gate.traverse() }.map(|()| gate.words)
+    let (rax, words) = unsafe { traverse_words(selector(slot, operation, 0), all) };
+    match Error::from_code(rax as u8) {
+        None => Ok(words),
+        Some(error) => Err(error),
+    }
 }
 
 /// The same, ended by a poke.
