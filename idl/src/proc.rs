@@ -22,11 +22,12 @@ pub const EXEC: u64 = 5;
 /// w1 idtype (P_ALL 0, P_PID 1, P_PGID 2), w2 id, w3 options (WNOHANG 1, WUNTRACED/WSTOPPED 2, WEXITED 4, WCONTINUED 8, WNOWAIT 0x0100_0000); in: `struct rusage` (144 bytes) if it has room
 /// → w0 pid (0 with WNOHANG and nothing), w1 wait status, w2 uid. Interruptible. ECHILD.
 pub const WAIT: u64 = 6;
-/// w1 pid as in kill(2) (0, −1, −pgid too), w2 signal (0 = check), w3 si_code and w4 si_value of sigqueue(3) (w3 negative, and one process only; 0 for kill).
+/// w1 pid as in kill(2) (0, −1, −pgid too), w2 signal (0 = check), w3 si_code and w4 si_value of sigqueue(3) (w3 negative, and one process only; 0 for kill), w5 1: a signal that
+/// the calling thread would be poked for may come with the answer instead → w1 to w5 as SIGNAL_TAKE's w0 to w4 (w1 0: none).
 pub const KILL: u64 = 7;
-/// w1 tgid (−1 = any), w2 tid, w3 signal, w4 si_code, w5 si_value.
+/// w1 tgid (−1 = any), w2 tid, w3 signal, w4 si_code, w5 si_value, w6 1: as KILL's w5.
 pub const TGKILL: u64 = 8;
-/// → w0 signal or 0, w1 si_code, w2 si_pid | si_uid << 32, w3 si_status or si_value, w4 1 = for this thread only. Signals for the process go to whichever thread takes them.
+/// → w0 signal or 0, w1 si_code, w2 si_pid | si_uid << 32, w3 si_status or si_value, w4 bits: 1 = for this thread only, 2 = there are more. Signals for the process go to whichever thread takes them.
 pub const SIGNAL_TAKE: u64 = 9;
 /// w1 mask of signals with SIG_IGN or default-ignored ones with SIG_DFL (never poked for), w2 mask of caught signals, w3 bit 0: children become no zombies (SIGCHLD ignored or SA_NOCLDWAIT), bit 1: SA_NOCLDSTOP. (bit n−1 = signal n)
 pub const SIGNAL_STATE: u64 = 10;
@@ -69,9 +70,11 @@ pub const POWER: u64 = 28;
 pub const PRLIMIT: u64 = 29;
 /// POSIX timers: w1 0 create (w2 signal, w3 si_value → w0 id), 1 set (w2 id, w3 value ns absolute monotonic or 0, w4 interval ns → w1 left, w2 interval), 2 get, 3 delete, 4 overrun.
 pub const TIMER: u64 = 30;
-/// Shared futex (between processes): w1 0 wait / 1 wake, w2 key (memory object and offset), w3 count → woken. Wait: w4 address of the word and w5 its expected value (looked at again
-/// in order with wakes: EAGAIN; w4 = 0: not looked at), w6 absolute monotonic deadline (0 = none; ETIMEDOUT). Interruptible.
+/// Shared futex (between processes): w1 0 wait / 1 wake, w2 key (memory object and offset), w3 count → woken. Wait: w4 the number of wakes ([`FUTEX_WAKES`]) before the caller looked at
+/// the word, w5 1 (0: it did not look), w6 absolute monotonic deadline (0 = none; ETIMEDOUT) → 0 woken, 1 there was a wake since: look at the word again. Interruptible.
 pub const FUTEX: u64 = 31;
+/// Address (in the page of the prefix table) of a u64: how many wakes of shared futexes there have been.
+pub const FUTEX_WAKES: u64 = cairn_abi::layout::PREFIX_TABLE + cairn_abi::layout::PAGE - 8;
 /// w1 option, w2.. : PR_SET_NAME (15: out part), PR_SET_PDEATHSIG (1), PR_SET_CHILD_SUBREAPER (36), … → w0 as prctl(2), w1 what it would store through a pointer
 /// (PR_GET_PDEATHSIG, PR_GET_CHILD_SUBREAPER). PR_GET_NAME: in part of 16 bytes.
 pub const PRCTL: u64 = 32;

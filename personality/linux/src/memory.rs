@@ -4,6 +4,7 @@ use crate::errno::{Result, ENOMEM};
 use crate::machine::request::Request;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_idl::vm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use cairn_idl::vm::{advice, flags, prot};
 
@@ -16,16 +17,31 @@ pub fn unmap_private(address: u64, length: u64) {
     let _ = unmap(address, length);
 }
 
+/// Counts the changes of what is mapped where. Processes that share this memory share it too.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// While this stays the same no address has come to mean other memory.
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// What was known of addresses is old. (To be called after the change: whoever asked before it has an old number.)
+fn changed() {
+    GENERATION.fetch_add(1, Ordering::Release);
+}
+
 /// Anonymous memory; the flags are `vm`'s.
 pub fn map(address: u64, length: u64, prot: u64, flags: u64) -> Result<u64> {
     let words = [vm::MAP, address, length, prot, flags];
-    Request::new(&words).call(linux_slot::VM).map(|w| w[0])
+    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
+    changed();
+    result
 }
 
 pub fn unmap(address: u64, length: u64) -> Result<()> {
-    Request::new(&[vm::UNMAP, address, length])
-        .call(linux_slot::VM)
-        .map(|_| ())
+    let result = Request::new(&[vm::UNMAP, address, length]).call(linux_slot::VM);
+    changed();
+    result.map(|_| ())
 }
 
 pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
@@ -35,9 +51,10 @@ pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
 }
 
 pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -> Result<u64> {
-    Request::new(&[vm::REMAP, old, old_length, new_length, flags, new])
-        .call(linux_slot::VM)
-        .map(|w| w[0])
+    let words = [vm::REMAP, old, old_length, new_length, flags, new];
+    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
+    changed();
+    result
 }
 
 pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
@@ -56,7 +73,9 @@ pub fn map_object(
     offset: u64,
 ) -> Result<u64> {
     let words = [vm::OBJECT_MAP, address, length, prot, flags, offset];
-    Request::new(&words).call(object).map(|w| w[0])
+    let result = Request::new(&words).call(object).map(|w| w[0]);
+    changed();
+    result
 }
 
 /// 256 more entries for this process's portal table.

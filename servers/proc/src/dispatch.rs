@@ -116,8 +116,8 @@ impl<S: System> Manager<S> {
             }
             EXEC => self.exec(message, slot),
             WAIT => self.wait(message, slot),
-            KILL => self.kill(slot, words),
-            TGKILL => self.tgkill(slot, words),
+            KILL => self.kill(message, slot),
+            TGKILL => self.tgkill(message, slot),
             SIGNAL_TAKE => self.signal_take(message, slot),
             SIGNAL_STATE => self.signal_state(slot, words),
             STOP_SELF => self.stop_self(message, slot, words[1]),

@@ -38,7 +38,6 @@ pub struct Fake {
     pub space_limits: Vec<u64>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
-    pub word: u32,
     pub priorities: Vec<[u64; 3]>,
     pub next: Id,
     /// From now on so many operations that make something succeed.
@@ -157,10 +156,6 @@ impl System for Fake {
     fn write_into(&mut self, _: Id, address: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.may_fail()?;
         self.written.push((address, bytes.to_vec()));
-        Ok(())
-    }
-    fn read_from(&mut self, _: Id, _: u64, bytes: &mut [u8]) -> Result<(), Errno> {
-        bytes.copy_from_slice(&self.word.to_le_bytes());
         Ok(())
     }
     fn set_up(&mut self, d: Domain, _: Entries, label: u64, watch: u64) -> Result<(), Errno> {

@@ -1,35 +1,92 @@
-//! Futexes between processes. The personality computes the key (memory object and offset) and looks at the word before it calls; as a waker
-//! may come in between, the word is looked at once more here, where waits and wakes come one after the other.
+//! Futexes between processes. The personality knows the key (memory object and offset) and looks at the word before it calls. A waker may come in
+//! between: so it tells how many wakes it had seen before it looked, and if there were more since it looks again.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::Held;
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cairn_abi::Token;
-use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ESRCH, ETIMEDOUT};
+use cairn_idl::errno::{EINVAL, ESRCH, ETIMEDOUT};
 use cairn_rt::Received;
+
+const BUCKETS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    pub key: u64,
+    pub slot: Slot,
+    pub token: Token,
+}
+
+/// Who waits, in order of arrival within each bucket of keys.
+#[derive(Debug)]
+pub struct Futexes {
+    buckets: Box<[Vec<Waiter>; BUCKETS]>,
+    /// Wakes so far.
+    wakes: u64,
+}
+
+impl Default for Futexes {
+    fn default() -> Self {
+        Futexes {
+            buckets: Box::new([const { Vec::new() }; BUCKETS]),
+            wakes: 0,
+        }
+    }
+}
+
+impl Futexes {
+    #[inline]
+    fn bucket(&mut self, key: u64) -> &mut Vec<Waiter> {
+        // Words lie at multiples of four; the object's number is far above.
+        &mut self.buckets[(key >> 2 ^ key >> 8 ^ key >> 40) as usize % BUCKETS]
+    }
+
+    /// Take the one who has waited longest.
+    fn next(&mut self, key: u64) -> Option<Waiter> {
+        let bucket = self.bucket(key);
+        let at = bucket.iter().position(|w| w.key == key)?;
+        Some(bucket.remove(at))
+    }
+
+    fn forget(&mut self, key: u64, token: Token) {
+        self.bucket(key).retain(|w| w.token != token);
+    }
+
+    #[cfg(test)]
+    pub fn all(&self) -> impl Iterator<Item = &Waiter> {
+        self.buckets.iter().flatten()
+    }
+}
 
 impl<S: System> Manager<S> {
     /// FUTEX
     pub(crate) fn futex(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, operation, key, count, address, expected, deadline, _] = message.words;
+        let [_, operation, key, count, seen, looked, deadline, _] = message.words;
         match operation {
-            0 => self.futex_wait(message.token, slot, key, (address, expected), deadline),
-            1 => {
-                let mut woken = 0;
-                while woken < count.min(i32::MAX as u64) {
-                    let Some((owner, token)) = self.futex_next(key) else {
-                        break;
-                    };
-                    self.forget_deadline(owner, token);
-                    self.answer_held(owner, token, 0);
-                    woken += 1;
-                }
-                done(woken as i64)
-            }
+            0 if looked != 0 && seen != self.futexes.wakes => done(1),
+            0 => self.futex_wait(message.token, slot, key, deadline),
+            1 => self.futex_wake(key, count),
             _ => Err(EINVAL),
         }
+    }
+
+    fn futex_wake(&mut self, key: u64, count: u64) -> Result<Outcome, Errno> {
+        self.futexes.wakes += 1;
+        self.prefixes.page().publish_wakes(self.futexes.wakes);
+        let mut woken = 0;
+        while woken < count.min(i32::MAX as u64) {
+            let Some(Waiter { slot, token, .. }) = self.futexes.next(key) else {
+                break;
+            };
+            self.forget_deadline(slot, token);
+            self.answer_held(slot, token, 0);
+            woken += 1;
+        }
+        done(woken as i64)
     }
 
     fn futex_wait(
@@ -37,19 +94,8 @@ impl<S: System> Manager<S> {
         token: Token,
         slot: Slot,
         key: u64,
-        (address, expected): (u64, u64),
         deadline: u64,
     ) -> Result<Outcome, Errno> {
-        if address != 0 {
-            let domain = self.processes[slot].domain.id;
-            let mut word = [0; 4];
-            self.system
-                .read_from(domain, address, &mut word)
-                .map_err(|_| EFAULT)?;
-            if u32::from_le_bytes(word) != expected as u32 {
-                return Err(EAGAIN);
-            }
-        }
         if deadline != 0 && deadline <= self.system.now() {
             return Err(ETIMEDOUT);
         }
@@ -60,39 +106,24 @@ impl<S: System> Manager<S> {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        self.futexes
-            .entry(key)
-            .or_default()
-            .push_back((slot, token));
+        self.futexes.bucket(key).push(Waiter { key, slot, token });
         Ok(Outcome::Later)
-    }
-
-    /// Take the one who has waited longest.
-    fn futex_next(&mut self, key: u64) -> Option<(Slot, Token)> {
-        let waiters = self.futexes.get_mut(&key)?;
-        let next = waiters.pop_front();
-        if waiters.is_empty() {
-            self.futexes.remove(&key);
-        }
-        next
     }
 
     fn forget_deadline(&mut self, slot: Slot, token: Token) {
         if let Some(thread) = self.processes[slot].thread(token as u32) {
-            if let Held::Futex(_, deadline) = thread.held {
-                self.timers
-                    .remove(&(deadline, slot, crate::timers::of_thread(token)));
+            match thread.held {
+                Held::Futex(_, deadline) if deadline != 0 => {
+                    self.timers
+                        .remove(&(deadline, slot, crate::timers::of_thread(token)));
+                }
+                _ => {}
             }
         }
     }
 
     /// This caller no longer waits.
     pub(crate) fn futex_forget(&mut self, key: u64, token: Token) {
-        if let Some(waiters) = self.futexes.get_mut(&key) {
-            waiters.retain(|(_, t)| *t != token);
-            if waiters.is_empty() {
-                self.futexes.remove(&key);
-            }
-        }
+        self.futexes.forget(key, token);
     }
 }

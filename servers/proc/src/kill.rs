@@ -7,6 +7,7 @@ use crate::signal::{self, bit, code, Full, Info, SIGCONT, SIGKILL, SIGSTOP, STOP
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use cairn_abi::service::thread;
+use cairn_abi::Id;
 use cairn_idl::errno::{EAGAIN, EINVAL, EPERM, ESRCH};
 use cairn_idl::proc::Credentials;
 use cairn_rt::Received;
@@ -36,14 +37,27 @@ impl<S: System> Manager<S> {
         thread: Option<usize>,
         info: Info,
     ) -> Result<(), Full> {
+        if let Some(at) = self.post(slot, thread, info)? {
+            self.poke(slot, at);
+        }
+        Ok(())
+    }
+
+    /// The same without the poke: which thread is to be poked, if any.
+    fn post(
+        &mut self,
+        slot: Slot,
+        thread: Option<usize>,
+        info: Info,
+    ) -> Result<Option<usize>, Full> {
         let number = info.signal;
         if number == 0 || !self.processes[slot].alive() || self.first_is_immune(slot, number) {
-            return Ok(());
+            return Ok(None);
         }
         let set = bit(number);
         if number == SIGKILL {
             self.doom(slot, SIGKILL);
-            return Ok(());
+            return Ok(None);
         }
         if number == SIGCONT {
             self.discard(slot, STOPS);
@@ -54,25 +68,40 @@ impl<S: System> Manager<S> {
             self.discard(slot, bit(SIGCONT));
             if number == SIGSTOP {
                 self.stop(slot, SIGSTOP);
-                return Ok(());
+                return Ok(None);
             }
         }
         let process = &mut self.processes[slot];
         if process.dispositions.ignored & set != 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let at = match thread {
-            Some(at) => {
-                process.threads[at].queue.push(info)?;
-                at
-            }
-            None => {
-                process.queue.push(info)?;
-                0
-            }
+        match thread {
+            Some(at) => process.threads[at].queue.push(info)?,
+            None => process.queue.push(info)?,
+        }
+        Ok(Some(thread.unwrap_or(0)))
+    }
+
+    /// A signal from the caller to `target`, itself perhaps: then it comes with the answer if the caller wants it so.
+    fn send_from(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        (target, thread): (Slot, Option<usize>),
+        info: Info,
+        with_answer: bool,
+    ) -> Result<Outcome, Errno> {
+        let Some(at) = self.post(target, thread, info).map_err(|Full| EAGAIN)? else {
+            return done(0);
         };
-        self.poke(slot, at);
-        Ok(())
+        let caller = message.token as u32;
+        let own = |thread: usize| self.processes[slot].threads[thread].id == caller;
+        if with_answer && target == slot && thread.is_none_or(own) {
+            let [signal, code, sender, value, bits] = self.take(slot, caller);
+            return Ok(Outcome::words(&[0, signal, code, sender, value, bits]));
+        }
+        self.poke(target, at);
+        done(0)
     }
 
     /// Poke the thread with this index or, if it is gone without having said so, the next one that lives.
@@ -125,7 +154,8 @@ impl<S: System> Manager<S> {
     }
 
     /// KILL: w3 and w4 are si_code and si_value of sigqueue(3), 0 for kill(2).
-    pub(crate) fn kill(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+    pub(crate) fn kill(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let words = &message.words;
         let signal = number(words[2])?;
         let si_code = words[3] as i32;
         let pid = words[1] as i32 as i64;
@@ -140,8 +170,7 @@ impl<S: System> Manager<S> {
                 if !self.permitted(slot, target, signal) {
                     return Err(EPERM);
                 }
-                self.send(target, None, info).map_err(|Full| EAGAIN)?;
-                done(0)
+                self.send_from(message, slot, (target, None), info, words[5] & 1 != 0)
             }
             -1 => {
                 let mut counts = (0, 0);
@@ -188,7 +217,8 @@ impl<S: System> Manager<S> {
     }
 
     /// TGKILL
-    pub(crate) fn tgkill(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+    pub(crate) fn tgkill(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let words = &message.words;
         let (tgid, tid) = (words[1] as i32, words[2] as i32);
         let signal = number(words[3])?;
         let si_code = words[4] as i32;
@@ -211,31 +241,36 @@ impl<S: System> Manager<S> {
             .position(|t| t.tid == tid as u32)
             .ok_or(ESRCH)?;
         let info = self.from(slot, signal, si_code, words[5]);
-        self.send(target, Some(at), info).map_err(|Full| EAGAIN)?;
-        done(0)
+        let target = (target, Some(at));
+        self.send_from(message, slot, target, info, words[6] & 1 != 0)
     }
 
     /// SIGNAL_TAKE
     pub(crate) fn signal_take(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        Ok(Outcome::words(&self.take(slot, message.token as u32)))
+    }
+
+    /// The most important signal for a thread, as the words of SIGNAL_TAKE's answer.
+    fn take(&mut self, slot: Slot, thread: Id) -> [u64; 5] {
         let process = &mut self.processes[slot];
-        let own = process
-            .thread(message.token as u32)
-            .and_then(|t| t.queue.take());
+        let own = process.thread(thread).and_then(|t| t.queue.take());
         let thread_only = own.is_some();
         let Some(info) = own.or_else(|| process.queue.take()) else {
-            return done(0);
+            return [0; 5];
         };
         if bit(info.signal) & STOPS != 0 {
             process.stop_taken = true;
             process.stop_cancelled = false;
         }
-        Ok(Outcome::words(&[
+        let rest =
+            process.thread(thread).map_or(0, |t| t.queue.pending()) | process.queue.pending();
+        [
             info.signal as u64,
             info.code as i64 as u64,
             info.sender,
             info.value,
-            thread_only as u64,
-        ]))
+            thread_only as u64 | ((rest != 0) as u64) << 1,
+        ]
     }
 
     /// SIGNAL_STATE. What is ignored from now on is no longer pending.

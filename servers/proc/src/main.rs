@@ -52,6 +52,7 @@ fn watch_memory(receiver: Receiver, vm: Portal) {
 }
 
 fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
+    let mut message = Received::default();
     let mut answer: Option<(u64, Outcome)> = None;
     loop {
         let deadline = manager.deadline();
@@ -61,14 +62,14 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
             continue;
         }
         let result = match answer.take() {
-            None => receiver.receive(deadline),
+            None => receiver.receive_into(deadline, &mut message),
             Some((token, outcome)) => {
                 let reply = match outcome {
                     Outcome::Words(words) => Reply::new(&words),
                     Outcome::Portal(portal) => Reply::result(0).portal(portal, false),
                     Outcome::Kept(_) | Outcome::Later => Reply::result(0),
                 };
-                let result = receiver.reply_receive(token, reply, deadline);
+                let result = receiver.reply_receive_into(token, &reply, deadline, &mut message);
                 if let (Err(Error::NoSlot), Outcome::Portal(_)) = (&result, outcome) {
                     // The caller has no room for the portal and still waits.
                     answer = Some((token, Outcome::result(-EMFILE)));
@@ -78,7 +79,7 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
             }
         };
         answer = match result {
-            Ok(message) => handle(manager, &message),
+            Ok(()) => handle(manager, &message),
             // The deadline passed, or the caller is gone: in both cases the loop's head goes on.
             Err(_) => None,
         };

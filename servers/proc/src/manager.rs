@@ -1,6 +1,7 @@
 //! The manager's state and what every part of it uses: finding the caller, holding a call, moving the records' lists.
 
 use crate::dispatch::Outcome;
+use crate::futex::Futexes;
 use crate::groups::{Group, Session};
 use crate::ids::Numbers;
 use crate::image::Image;
@@ -12,7 +13,7 @@ use crate::system::{Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
 use crate::PrefixPage;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
@@ -41,8 +42,8 @@ pub struct Manager<S: System> {
     pub(crate) domains: Direct,
     pub(crate) threads: Direct,
     pub(crate) timers: BTreeSet<Due>,
-    /// Waiters by key: process and token.
-    pub(crate) futexes: BTreeMap<u64, VecDeque<(Slot, Token)>>,
+    /// Who waits for words in shared memory.
+    pub(crate) futexes: Futexes,
     pub(crate) prefixes: Prefixes,
     /// Processes that must end before the present message is done with, with their wait status.
     pub(crate) doomed: VecDeque<(Slot, u32)>,
@@ -80,7 +81,7 @@ impl<S: System> Manager<S> {
             domains: Direct::default(),
             threads: Direct::default(),
             timers: BTreeSet::new(),
-            futexes: BTreeMap::new(),
+            futexes: Futexes::default(),
             prefixes: Prefixes::new(page),
             doomed: VecDeque::new(),
             users: Vec::new(),

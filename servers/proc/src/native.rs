@@ -238,16 +238,6 @@ impl System for Native {
         }
     }
 
-    fn read_from(&mut self, id: Id, address: u64, bytes: &mut [u8]) -> Result<(), Errno> {
-        let length = bytes.len() as u64;
-        let words = self.ask(Message::new(&[vm::READ_FROM, id as u64, address]).input(bytes))?;
-        if words[0] == length {
-            Ok(())
-        } else {
-            Err(EFAULT)
-        }
-    }
-
     fn set_up(
         &mut self,
         target: Domain,

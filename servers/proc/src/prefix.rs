@@ -17,6 +17,8 @@ const FSTYPE: usize = 16;
 /// Bytes of `PrefixTable` and of `Prefix`.
 const HEAD: usize = 80;
 const ENTRY: usize = 88;
+// The last word is not the table's.
+const _: () = assert!(HEAD + ENTRY * MOUNTS_MAX as usize <= 8 * (WORDS - 1));
 
 /// The page that everybody reads.
 #[derive(Debug)]
@@ -31,6 +33,11 @@ impl PrefixPage {
 
     pub fn address(&self) -> u64 {
         self as *const PrefixPage as u64
+    }
+
+    /// The number of wakes of shared futexes, in the page's last word ([`cairn_idl::proc::FUTEX_WAKES`]).
+    pub fn publish_wakes(&self, wakes: u64) {
+        self.0[WORDS - 1].store(wakes, Ordering::Release);
     }
 
     #[cfg(test)]

@@ -103,7 +103,6 @@ pub trait System {
         flags: u64,
     ) -> Result<(), Errno>;
     fn write_into(&mut self, domain: Id, address: u64, bytes: &[u8]) -> Result<(), Errno>;
-    fn read_from(&mut self, domain: Id, address: u64, bytes: &mut [u8]) -> Result<(), Errno>;
 
     /// Turn, label and death watch of a new domain.
     fn set_up(

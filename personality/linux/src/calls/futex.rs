@@ -5,12 +5,13 @@ use crate::errno::{
     Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
 use crate::futex::wake_op;
-use crate::machine::area::{area, process, Frame, ThreadArea};
+use crate::machine::area::{area, process, Frame, Identity, ThreadArea};
 use crate::machine::request::{without_handler, Request};
-use crate::machine::{gate, user};
+use crate::machine::{gate, published, user};
+use crate::memory;
 use crate::signal::deliver;
 use crate::time;
-use cairn_abi::layout::linux_slot;
+use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_abi::service::current;
 use cairn_abi::Error;
 use cairn_idl::{proc, vm};
@@ -75,28 +76,46 @@ fn shared_key(address: u64, operation: u64) -> Result<Option<u64>> {
         return Ok(None);
     }
     match operation & !CLOCK_REALTIME {
-        WAIT | WAKE | WAIT_BITSET | WAKE_BITSET => {
-            let words = Request::new(&[vm::IDENTITY, address]).call(linux_slot::VM)?;
-            Ok((words[0] == 1).then_some(words[1]))
-        }
+        WAIT | WAKE | WAIT_BITSET | WAKE_BITSET => identity(address),
         _ => Ok(None),
     }
 }
 
+/// Words lie on few pages: this thread's last ones are remembered for as long as nothing was mapped elsewhere or unmapped.
+fn identity(address: u64) -> Result<Option<u64>> {
+    let identities = &area().identities;
+    let (page, offset) = (address & !(PAGE - 1), address % PAGE);
+    let generation = memory::generation();
+    let place = (page / PAGE) as usize % identities.len();
+    let known = identities[place].get();
+    let key = if known.page == page && known.generation == generation {
+        known.key
+    } else {
+        let words = Request::new(&[vm::IDENTITY, page]).call(linux_slot::VM)?;
+        let key = (words[0] == 1).then_some(words[1]);
+        identities[place].set(Identity {
+            page,
+            generation,
+            key,
+        });
+        key
+    };
+    Ok(key.map(|key| key + offset))
+}
+
 fn wait_shared(key: u64, address: u64, expected: u32, deadline: Option<u64>) -> Result<u64> {
-    if user::read::<u32>(address)? != expected {
-        return Err(EAGAIN);
-    }
-    let words = [
-        proc::FUTEX,
-        WAIT,
-        key,
-        0,
-        address,
-        expected as u64,
-        deadline.unwrap_or(0),
-    ];
-    let waited = Request::new(&words).wait(linux_slot::PROC).map(|_| 0);
+    let waited = loop {
+        // A waker changes the word first and calls then: what this thread has not seen of it, `proc` has not heard of yet.
+        let wakes = published::futex_wakes();
+        if user::word(address)? != expected {
+            return Err(EAGAIN);
+        }
+        let words = [proc::FUTEX, WAIT, key, 0, wakes, 1, deadline.unwrap_or(0)];
+        match Request::new(&words).wait(linux_slot::PROC) {
+            Ok(words) if words[0] == 1 => {}
+            other => break other.map(|_| 0),
+        }
+    };
     if deadline.is_some() {
         waited.map_err(without_handler)
     } else {
@@ -135,7 +154,7 @@ fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result
     let ticket = {
         // The word is looked at with the table locked: a waker changes the word first and then comes here.
         let mut futexes = process.futexes.lock();
-        if user::read::<u32>(address)? != expected {
+        if user::word(address)? != expected {
             return Err(EAGAIN);
         }
         futexes.add(address, thread, bits)
@@ -184,7 +203,7 @@ fn requeue(from: u64, to: u64, wake: u32, move_most: u32, expected: Option<u32>)
     let process = process();
     let mut futexes = process.futexes.lock();
     if let Some(expected) = expected {
-        if user::read::<u32>(from)? != expected {
+        if user::word(from)? != expected {
             return Err(EAGAIN);
         }
     }

@@ -113,7 +113,7 @@ pub struct ThreadArea {
     pub upcall_stack: u64,
     /// `rax` at the last quick call, so that an upcall in the middle of one can send it the slow way.
     pub entry_rax: u64,
-    /// Something may be pending: look before going back to the program. Read by the exit code.
+    /// Something may be pending: look before going back to the program. 0 or bits of [`poked`]. Read by the exit code.
     pub poked: AtomicU32,
     pub tid: AtomicU32,
     /// 1: the upcall's registers are still held by the nucleus.
@@ -129,6 +129,8 @@ pub struct ThreadArea {
     pub robust_list: Cell<(u64, u64)>,
     /// Receive slot and portal of this thread's own channel for poll (0 = none yet).
     pub poll_channel: Cell<(u32, u32)>,
+    /// What `vm` said of pages with shared futexes.
+    pub identities: [Cell<Identity>; 4],
     /// Return address and deadline of a wait that ended without a handler (a stop, an ignored signal): made again, it keeps its deadline.
     pub again: Cell<(u64, u64)>,
     /// What a new process or thread does before it runs the program.
@@ -137,6 +139,24 @@ pub struct ThreadArea {
     pub arena: Cell<Option<&'static Arena>>,
     registers: UnsafeCell<Registers>,
     fpu: UnsafeCell<fpu::Area>,
+}
+
+/// Whose word a futex is that lies on this page; see [`ThreadArea::identities`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity {
+    pub page: u64,
+    /// [`crate::memory::generation`] then; 0 = nothing is known.
+    pub generation: u64,
+    /// Of the page's first byte if other processes may have it too.
+    pub key: Option<u64>,
+}
+
+/// Bits of [`ThreadArea::poked`].
+pub mod poked {
+    /// Signals in the queues of thread and process may be deliverable, or an exception waits.
+    pub const LOOK: u32 = 1;
+    /// `proc` has poked: it has something.
+    pub const ASK: u32 = 2;
 }
 
 /// See [`ThreadArea::birth`].
@@ -280,6 +300,7 @@ impl ThreadArea {
             clear_tid: Cell::new(0),
             robust_list: Cell::new((0, 0)),
             poll_channel: Cell::new((0, 0)),
+            identities: Default::default(),
             again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),
             arena: Cell::new(arena),
@@ -355,9 +376,15 @@ impl ThreadArea {
         self.tid.load(Ordering::Relaxed)
     }
 
-    /// Have the exit path look for signals.
+    /// Have the exit path look at the signals that are here.
     pub fn mark(&self) {
-        self.poked.store(1, Ordering::Relaxed);
+        self.poked.fetch_or(poked::LOOK, Ordering::Relaxed);
+    }
+
+    /// The same, and ask `proc` for more first.
+    pub fn mark_poked(&self) {
+        self.poked
+            .fetch_or(poked::LOOK | poked::ASK, Ordering::Relaxed);
     }
 
     pub fn process(&self) -> &'static Process {

@@ -211,11 +211,6 @@ pub fn deadline(at: u64) {
     let _ = service(linux_slot::CURRENT, current::DEADLINE, &[at.max(1)]);
 }
 
-/// Forget that the thread was poked; true if it was.
-pub fn poke_take() -> bool {
-    service(linux_slot::CURRENT, current::POKE_TAKE, &[]).is_ok_and(|w| w[0] != 0)
-}
-
 /// This thread's nucleus id.
 pub fn thread_id() -> u32 {
     service(linux_slot::CURRENT, current::IDENTITY, &[]).map_or(0, |w| w[0] as u32)

@@ -44,3 +44,9 @@ pub fn hostname() -> [u8; 64] {
     // SAFETY: as in `version`; any bytes are a name.
     unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).hostname) }
 }
+
+/// How many wakes of shared futexes there have been.
+pub fn futex_wakes() -> u64 {
+    // SAFETY: as in `version`; an aligned word of the same page.
+    unsafe { read_volatile(cairn_idl::proc::FUTEX_WAKES as *const u64) }
+}

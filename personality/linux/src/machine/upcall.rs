@@ -30,7 +30,7 @@ pub extern "C" fn upcall(
     let area = area();
     let in_program = rip < PERSONALITY || vdso::contains(rip);
     if why == reason::POKE {
-        area.mark();
+        area.mark_poked();
         if in_program {
             to_frame(area)
         }

@@ -164,6 +164,13 @@ global_asm!(
     "personality_user_load_end:",
     "xor edx, edx",
     "ret",
+    // rdi source, aligned → eax; rdx 1 after a fault.
+    ".globl personality_user_word",
+    "personality_user_word:",
+    "mov eax, [rdi]",
+    "personality_user_word_end:",
+    "xor edx, edx",
+    "ret",
     // rdi target, rsi word, rdx length (1 to 8) → rax 0, or 1 after a fault.
     ".globl personality_user_store",
     "personality_user_store:",
@@ -201,6 +208,7 @@ global_asm!(
     ".long personality_user_fpu - personality_fixups, personality_user_fpu_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_user_exchange - personality_fixups, personality_user_exchange_end - personality_fixups, personality_user_fault_high - personality_fixups",
     ".long personality_user_load - personality_fixups, personality_user_load_end - personality_fixups, personality_user_fault_second - personality_fixups",
+    ".long personality_user_word - personality_fixups, personality_user_word_end - personality_fixups, personality_user_fault_second - personality_fixups",
     ".long personality_user_store - personality_fixups, personality_user_store_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".globl personality_fixups_end",
     "personality_fixups_end:",
@@ -215,6 +223,7 @@ extern "C" {
     fn personality_user_fpu(area: u64, mask: u64, save: u64) -> u64;
     fn personality_user_exchange(address: u64, expected: u32, new: u32) -> u64;
     fn personality_user_load(source: u64, length: u64) -> Loaded;
+    fn personality_user_word(source: u64) -> Loaded;
     fn personality_user_store(target: u64, word: u64, length: u64) -> u64;
     static personality_fixups: [i32; 3];
     static personality_fixups_end: u8;
@@ -272,6 +281,17 @@ pub fn load(address: u64, length: u64) -> Result<u64> {
     let loaded = unsafe { personality_user_load(address, length) };
     match loaded.fault {
         0 => Ok(loaded.word),
+        _ => Err(EFAULT),
+    }
+}
+
+/// An aligned word that others may be changing: read at once.
+pub fn word(address: u64) -> Result<u32> {
+    range(address, 4)?;
+    // SAFETY: as in `load`.
+    let loaded = unsafe { personality_user_word(address) };
+    match loaded.fault {
+        0 => Ok(loaded.word as u32),
         _ => Err(EFAULT),
     }
 }
@@ -476,6 +496,7 @@ mod tests {
         if address < layout::PERSONALITY - 4 {
             assert_eq!(compare_exchange(address, 5, 6), Ok(5));
             assert_eq!(compare_exchange(address, 5, 7), Ok(6));
+            assert_eq!(super::word(address), Ok(6));
         }
         assert!(fixup(personality_user_copy as *const () as u64 + 1).is_some());
         assert!(fixup(0x1234).is_none());

@@ -157,12 +157,23 @@ pub fn pause(_: &mut Frame) -> Result<u64> {
 }
 
 fn wait_for_signal() -> Result<u64> {
+    deliver::take_if_poked();
     loop {
-        if deliver::pending() {
+        if deliver::acting() {
             return Err(RESTART_NO_HANDLER);
         }
-        let _ = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+        if park(None) == Err(Error::Interrupted) {
+            deliver::take_all();
+        }
     }
+}
+
+/// Wait for a poke, or until a deadline.
+fn park(deadline: Option<u64>) -> core::result::Result<(), Error> {
+    if let Some(at) = deadline {
+        gate::deadline(at);
+    }
+    gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]).map(|_| ())
 }
 
 pub fn rt_sigtimedwait(f: &mut Frame) -> Result<u64> {
@@ -176,26 +187,31 @@ pub fn rt_sigtimedwait(f: &mut Frame) -> Result<u64> {
         _ => Some(time::deadline_after(time::read_timespec(timeout)?)),
     };
     want(wanted);
+    deliver::take_if_poked();
+    // Other threads leave these to this one meanwhile.
+    let area = area();
+    let mask = area.mask();
+    area.peer.mask.store(mask & !wanted, Ordering::Relaxed);
+    let found = wait_for(wanted, deadline);
+    area.set_mask(mask);
+    let found = found?;
+    if info != 0 {
+        user::write_bytes(info, &frame::siginfo(&found))?;
+    }
+    Ok(found.signal as u64)
+}
+
+fn wait_for(wanted: u64, deadline: Option<u64>) -> Result<Info> {
     loop {
-        deliver::take_all();
         if let Some(found) = deliver::take_queued(wanted) {
-            area().mark();
-            if info != 0 {
-                user::write_bytes(info, &frame::siginfo(&found))?;
-            }
-            return Ok(found.signal as u64);
+            return Ok(found);
         }
-        if deliver::pending() {
+        if deliver::acting() {
             return Err(RESTART_NO_HANDLER);
         }
-        if let Some(at) = deadline {
-            gate::deadline(at);
-        }
-        match gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]) {
+        match park(deadline) {
             Err(Error::TimedOut) => return Err(EAGAIN),
-            Err(Error::Interrupted) => {
-                gate::poke_take();
-            }
+            Err(Error::Interrupted) => deliver::take_all(),
             _ => {}
         }
     }
@@ -246,24 +262,39 @@ pub fn kill(f: &mut Frame) -> Result<u64> {
     if signal > SIGNALS as u64 {
         return Err(EINVAL);
     }
-    let result = Request::new(&[proc::KILL, pid, signal]).call(linux_slot::PROC);
-    look_soon();
-    result.map(|_| 0)
+    let result = send(&[proc::KILL, pid, signal, 0, 0, 1]);
+    if (pid as i64) <= 0 {
+        // One of many may be this process: then its signal must be there when the call returns (POSIX).
+        area().mark_poked();
+    }
+    result
 }
 
-/// A signal to oneself must be there when the call returns (POSIX): the poke may still be on its way, the signal is already queued.
-fn look_soon() {
-    area().mark();
+/// Send a signal. One to this thread comes with the answer.
+fn send(words: &[u64]) -> Result<u64> {
+    let [_, given @ .., _, _] = Request::new(words).call(linux_slot::PROC)?;
+    if given[0] != 0 {
+        if deliver::accept(&given) {
+            area().mark_poked();
+        }
+        area().mark();
+    }
+    Ok(0)
 }
 
 fn to_thread(tgid: u64, tid: u64, signal: u64, code: i32, value: u64) -> Result<u64> {
     if signal > SIGNALS as u64 || (tid as i32) <= 0 {
         return Err(EINVAL);
     }
-    let words = [proc::TGKILL, tgid, tid, signal, code as i64 as u64, value];
-    let result = Request::new(&words).call(linux_slot::PROC);
-    look_soon();
-    result.map(|_| 0)
+    send(&[
+        proc::TGKILL,
+        tgid,
+        tid,
+        signal,
+        code as i64 as u64,
+        value,
+        1,
+    ])
 }
 
 pub fn tkill(f: &mut Frame) -> Result<u64> {
@@ -290,10 +321,7 @@ pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
     if f.arg(1) > SIGNALS as u64 || (f.arg(0) as i32) <= 0 {
         return Err(EINVAL);
     }
-    let words = [proc::KILL, f.arg(0), f.arg(1), code as i64 as u64, value];
-    let result = Request::new(&words).call(linux_slot::PROC);
-    look_soon();
-    result.map(|_| 0)
+    send(&[proc::KILL, f.arg(0), f.arg(1), code as i64 as u64, value, 1])
 }
 
 pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {

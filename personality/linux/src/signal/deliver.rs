@@ -3,9 +3,9 @@
 use super::rules::{self, Disposition};
 use super::{bit, frame, sa, Action, AltStack, Info, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE};
 use crate::calls::exit::die;
-use crate::machine::area::{area, process, Frame, ThreadArea, NO_CALL};
+use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
-use crate::machine::{fpu, gate, user};
+use crate::machine::{fpu, user};
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
@@ -34,26 +34,42 @@ pub fn take_all() {
     area.poked.store(0, Ordering::Relaxed);
     // Whatever the poke was for, the parent may have changed.
     process.ppid.store(0, Ordering::Relaxed);
-    loop {
-        let Ok(w) = Request::new(&[proc::SIGNAL_TAKE]).call(linux_slot::PROC) else {
-            return;
-        };
-        if w[0] == 0 {
+    while let Ok(w) = Request::new(&[proc::SIGNAL_TAKE]).call(linux_slot::PROC) {
+        if !accept(&[w[0], w[1], w[2], w[3], w[4]]) {
             return;
         }
-        let info = Info {
-            signal: w[0] as u32,
-            code: w[1] as i32,
-            pid: w[2] as u32,
-            uid: (w[2] >> 32) as u32,
-            value: w[3],
-            ..Info::default()
-        };
-        if w[4] & 1 != 0 {
-            area.signals.borrow_mut().queue.add(info);
-        } else {
-            add_shared(area, info);
-        }
+    }
+}
+
+/// Queue what `proc` gave, in the words of SIGNAL_TAKE's answer; does it have more?
+pub fn accept(words: &[u64; 5]) -> bool {
+    let [signal, code, sender, value, bits] = *words;
+    if signal == 0 {
+        return false;
+    }
+    let area = area();
+    let info = Info {
+        signal: signal as u32,
+        code: code as i32,
+        pid: sender as u32,
+        uid: (sender >> 32) as u32,
+        value,
+        ..Info::default()
+    };
+    if bits & 1 != 0 {
+        area.signals.borrow_mut().queue.add(info);
+    } else {
+        add_shared(area, info);
+    }
+    bits & 2 != 0
+}
+
+/// Take what `proc` has if it said so since the last time. Signals for the process come to whichever thread asks.
+pub fn take_if_poked() {
+    let area = area();
+    let bits = area.poked.swap(0, Ordering::Relaxed);
+    if bits & poked::ASK != 0 || process().state().threads.len() > 1 {
+        take_all();
     }
 }
 
@@ -106,8 +122,12 @@ pub fn take_queued(wanted: u64) -> Option<Info> {
 
 /// After an interrupted wait: is there a signal that does something? If so the exit path will see to it; if not the wait goes on.
 pub fn pending() -> bool {
-    gate::poke_take();
     take_all();
+    acting()
+}
+
+/// The same of the signals that are here already.
+pub fn acting() -> bool {
     let area = area();
     let process = process();
     if area.exception.get().is_some() {
@@ -143,7 +163,9 @@ fn ignored(signal: u32, action: &Action) -> bool {
 /// The way back to the program when something may be pending.
 pub fn work(regs: &mut Frame) {
     let area = area();
-    take_all();
+    if area.poked.swap(0, Ordering::Relaxed) & poked::ASK != 0 {
+        take_all();
+    }
     let mut handled = false;
     if let Some(exception) = area.exception.take() {
         let info = rules::of_exception(&exception);

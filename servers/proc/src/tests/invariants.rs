@@ -1,6 +1,7 @@
 //! What must hold between two messages, whatever came before.
 
 use crate::fake::World;
+use crate::futex::Waiter;
 use crate::process::{Held, Report};
 use crate::table::NONE;
 use std::collections::HashSet;
@@ -47,7 +48,14 @@ pub fn check(w: &World) {
             assert!(domain.threads.contains(&t.id));
             assert_eq!(m.threads.get(t.id), slot);
             match t.held {
-                Held::Futex(key, _) => assert!(m.futexes[&key].contains(&(slot, t.token))),
+                Held::Futex(key, _) => {
+                    let waiter = Waiter {
+                        key,
+                        slot,
+                        token: t.token,
+                    };
+                    assert!(m.futexes.all().any(|w| *w == waiter));
+                }
                 Held::Child(_) => assert!(p.first_child != NONE, "{} waits for nobody", p.pid),
                 Held::Vfork(child) => {
                     let child = m
@@ -72,15 +80,12 @@ pub fn check(w: &World) {
             assert_eq!(p.timers[*which as usize].deadline, *deadline);
         }
     }
-    for (key, waiters) in &m.futexes {
-        assert!(!waiters.is_empty());
-        for (slot, token) in waiters {
-            let p = &m.processes[*slot];
-            assert!(p
-                .threads
-                .iter()
-                .any(|t| t.token == *token && matches!(t.held, Held::Futex(k, _) if k == *key)));
-        }
+    for w in m.futexes.all() {
+        let p = &m.processes[w.slot];
+        assert!(p
+            .threads
+            .iter()
+            .any(|t| t.token == w.token && matches!(t.held, Held::Futex(k, _) if k == w.key)));
     }
 }
 

@@ -137,6 +137,35 @@ fn tgkill_is_for_one_thread() {
 }
 
 #[test]
+fn a_signal_to_oneself_comes_with_the_answer() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let domain = w.domain(a);
+    let words = w.call(a, &[THREAD_CREATE, 1]).words();
+    let (tid, id) = (words[0], words[1] as u32);
+    let words = w.call(a, &[KILL, a, 10, 0, 0, 1]).words();
+    assert_eq!(words[..6], [0, 10, 0, a, 0, 0]);
+    let user = -6i64 as u64;
+    let wish = [TGKILL, a, tid, 12, user, 7, 1];
+    let words = w.call_by(a, id, b"", &wish).words();
+    assert_eq!(words[..6], [0, 12, user, a, 7, 1]);
+    assert_eq!((w.take(a), w.m.system.of(domain).pokes), (0, 0));
+    // Not if it is another thread's, another process's, ignored, or not wished for.
+    assert_eq!(w.call(a, &wish).words()[..2], [0, 0]);
+    assert_eq!(w.call(1, &[KILL, a, 14, 0, 0, 1]).words()[..2], [0, 0]);
+    assert_eq!(w.call(a, &[KILL, a, 28, 0, 0, 1]).words()[..2], [0, 0]);
+    assert_eq!(w.call(a, &[KILL, a, 15]).words()[..2], [0, 0]);
+    assert_eq!(w.m.system.of(domain).pokes, 3);
+    // The lowest number first, and that there is more.
+    let words = w.call(a, &[KILL, a, 10, 0, 0, 1]).words();
+    assert_eq!((words[1], words[5]), (10, 2));
+    let words = w.call(a, &[SIGNAL_TAKE]).words();
+    assert_eq!((words[0], words[4]), (14, 2));
+    let words = w.call(a, &[SIGNAL_TAKE]).words();
+    assert_eq!((words[0], words[4]), (15, 0));
+}
+
+#[test]
 fn a_full_queue_says_so() {
     let mut w = World::new();
     let a = w.fork(1);
