@@ -4,7 +4,6 @@
 
 use crate::arch::Arch;
 use crate::pool::{ChannelRef, DomainRef, ThreadRef};
-use crate::portal::table::Target;
 use crate::pulse::PulseQueue;
 use crate::queue::{List, PriorityQueue};
 use crate::thread::Sending;
@@ -96,8 +95,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Code of a receive right.
     #[inline]
-    pub(crate) fn receive_traversal(&mut self, target: Target, t: ThreadRef) -> Answer {
-        let c = self.channels.handle(target.object);
+    pub(crate) fn receive_traversal(&mut self, c: ChannelRef, t: ThreadRef) -> Answer {
         match self.operation(t) {
             receive::REPLY_RECEIVE => {
                 let answer = self.reply_receive(t, c);

@@ -268,13 +268,17 @@ impl<A: Arch> Kernel<A> {
     /// Charge the processor time since the last charge. It is the time of the program at whose wish it was spent: of the first in the chain of callers.
     /// To be called before a link of such a chain is cut and before another thread is chosen; a call or reply that leads straight to the other side costs both the same.
     pub(crate) fn charge(&mut self) {
-        let Some(loaded) = self.dispatch.loaded else {
-            return;
-        };
+        if let Some(loaded) = self.dispatch.loaded {
+            self.charge_to(loaded);
+        }
+    }
+
+    /// Charge it to the first of the chain that leads to `t`.
+    pub(crate) fn charge_to(&mut self, t: ThreadRef) {
         let now = self.arch.ticks();
         let spent = now.wrapping_sub(self.dispatch.since);
         self.dispatch.since = now;
-        let payer = self.payer(loaded);
+        let payer = self.payer(t);
         let thread = &mut self.threads[payer];
         thread.ticks += spent;
         self.domains[thread.domain].ticks += spent;

@@ -40,7 +40,7 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
     };
     match target.kind {
         PortalKind::Channel => k.channel_traversal(target, t),
-        PortalKind::Receive => k.receive_traversal(target, t),
+        PortalKind::Receive => k.receive_traversal(k.channels.handle(target.object), t),
         PortalKind::Current => k.current_service(t, operation),
         PortalKind::Domain => k.domain_service(t, target, operation),
         PortalKind::Thread => {

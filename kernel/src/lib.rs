@@ -143,6 +143,21 @@ impl<A: Arch> Kernel<A> {
             Some(&entry) => handler::traverse(self, entry.target, t),
             None => Err(Error::BadPortal.into()),
         };
+        self.complete(t, answer)
+    }
+
+    /// [`Kernel::syscall`] where the machine layer has found out that the entry is a receive right, of channel number `channel`, and the registers need no exact return.
+    pub fn receive_right(&mut self, channel: u32) -> Resume {
+        self.counters.entries += 1;
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
+        self.threads[t].full = false;
+        let answer = self.receive_traversal(self.channels.handle(channel), t);
+        self.complete(t, answer)
+    }
+
+    fn complete(&mut self, t: ThreadRef, answer: Answer) -> Resume {
         if answer == Err(Stop::Left) {
             return self.leave();
         }

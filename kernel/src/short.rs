@@ -106,9 +106,8 @@ impl<A: Arch> Kernel<A> {
             || channel.pulses.is_waiting()
             || !channel.senders.is_empty()
             || channel.dying
-            || from.client != Some(caller)
             || from.serving != Some(c)
-            || to.put_off
+            || from.client != (!to.put_off).then_some(caller)
             || (to.effective as i16) < self.dispatch.ready.top()
         {
             return false;
@@ -124,6 +123,11 @@ impl<A: Arch> Kernel<A> {
         from.channel = Some(c);
         from.effective = from.base;
         from.state = State::Receiving;
+        if core::mem::take(&mut to.put_off) {
+            // The server's own time ends here.
+            self.charge();
+            self.channels[c].held.remove(&mut self.threads, caller);
+        }
         let channel = &mut self.channels[c];
         channel.receivers.push_front(&mut self.threads, t);
         self.dispatch.current = Some(caller);
@@ -139,7 +143,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// `t` answers a caller that it put off, and goes on. False: take the general way.
+    /// `t` answers the caller that it works for, or one that it put off, and goes on. False: take the general way.
     #[inline(always)]
     pub(crate) fn reply_late_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
         let registers = &self.threads[t].registers;
@@ -149,7 +153,9 @@ impl<A: Arch> Kernel<A> {
         };
         if rax & flag::PORTALS_MASK != 0
             || self.threads[caller].sending != Sending::Message
-            || self.threads[caller].server.is_some()
+            || self.threads[caller]
+                .server
+                .is_some_and(|server| server != t)
             || self.channels[c].dying
             || !self.short_way
         {
@@ -165,6 +171,11 @@ impl<A: Arch> Kernel<A> {
         copy_words(&from.registers, &mut to.registers);
         to.registers.rax = 0;
         to.channel = None;
+        if to.server.take().is_some() {
+            from.client = None;
+            self.charge_to(caller);
+            self.refresh(t);
+        }
         self.unhold(caller, c);
         self.wake(caller);
         true
@@ -188,12 +199,15 @@ impl<A: Arch> Kernel<A> {
         thread.state = State::Receiving;
         thread.channel = Some(c);
         thread.effective = thread.base;
+        let charged = thread.client.is_some();
         self.end_service(t);
         self.channels[c].receivers.push_front(&mut self.threads, t);
         self.current_blocks();
         if let Some(next) = self.dispatch.ready.first() {
             if !self.is_stopped(next) {
-                self.charge();
+                if !charged {
+                    self.charge();
+                }
                 let priority = self.threads[next].effective;
                 let ready = &mut self.dispatch.ready;
                 ready.remove(&mut self.threads, next, priority);

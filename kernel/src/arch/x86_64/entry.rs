@@ -112,8 +112,13 @@ pub unsafe extern "C" fn general_rest() {
         "mov [rsp + {r10}], r10",
         "mov [rsp + {r12}], r12",
         "mov [rsp + {r13}], r13",
-        "jmp {stored}",
-        stored = sym general_stored,
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "call {on_syscall}",
+        "jmp {leave}",
+        stack = const offset_of!(PerCpu, stack),
+        on_syscall = sym super::glue::on_syscall,
+        leave = sym leave,
         rdx = const offset_of!(Registers, rdx),
         rsi = const offset_of!(Registers, rsi),
         rdi = const offset_of!(Registers, rdi),
@@ -122,23 +127,6 @@ pub unsafe extern "C" fn general_rest() {
         r10 = const offset_of!(Registers, r10),
         r12 = const offset_of!(Registers, r12),
         r13 = const offset_of!(Registers, r13),
-    )
-}
-
-/// [`general`] for portal code that has stored all registers.
-///
-/// # Safety
-/// As there.
-#[unsafe(naked)]
-pub unsafe extern "C" fn general_stored() {
-    naked_asm!(
-        "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
-        "call {on_syscall}",
-        "jmp {leave}",
-        stack = const offset_of!(PerCpu, stack),
-        on_syscall = sym super::glue::on_syscall,
-        leave = sym leave,
     )
 }
 

@@ -49,6 +49,15 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
     unsafe { kernel() }.syscall()
 }
 
+/// A `syscall` through a receive right, of the channel with this number.
+///
+/// # Safety
+/// Called by the portal code.
+pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
+    // SAFETY: by the contract.
+    unsafe { kernel() }.receive_right(channel)
+}
+
 /// The data of a plain reply, for the portal code: numbers of the server's and the caller's thread. False: the general path must do it.
 ///
 /// # Safety

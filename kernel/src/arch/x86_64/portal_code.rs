@@ -4,12 +4,12 @@
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
 //! a stop, portals in the message, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
 //!
-//! No loop, no backward jump, no stack; one call, for the data of a reply. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
+//! No loop, no backward jump; calls of the portable part are for the data of a reply and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
 //! rip, rflags, rsp and rax are stored already.
 
 use super::descriptors::PerCpu;
-use super::entry::{general, general_rest, general_stored};
-use super::glue::{reply_data, KERNEL};
+use super::entry::{general, general_rest, leave};
+use super::glue::{on_receive_right, reply_data, KERNEL};
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
@@ -35,14 +35,14 @@ type Portals = Pool<PortalRef, Portal>;
 
 extern "C" {
     fn portal_call();
-    fn portal_reply_receive();
+    fn portal_receive();
 }
 
 /// The code for an entry.
 pub fn code_for(target: Target) -> usize {
     match target.kind {
         PortalKind::Channel if target.may(rights::CALL) => portal_call as *const () as usize,
-        PortalKind::Receive => portal_reply_receive as *const () as usize,
+        PortalKind::Receive => portal_receive as *const () as usize,
         _ => general as *const () as usize,
     }
 }
@@ -180,73 +180,73 @@ global_asm!(
     "sysretq",
     // Words as a reply to the caller that the thread works for, and receive again where nothing waits.
     ".balign 16",
-    "portal_reply_receive:",
+    "portal_receive:",
     "mov r11, rax",
     "btr r11, {parts_bit}",
     "shr r11, 32",
+    "mov ecx, [rcx + {object}]",
     "cmp r11d, {operation}",
-    "jne {general}",
+    "jne 7f",
     "cmp qword ptr [rsp + {rare}], 0",
-    "jne {general}",
+    "jne 7f",
     "cmp qword ptr [rsp + {deadline}], 0",
-    "jne {general}",
+    "jne 7f",
     "mov [rsp + {rbx}], rbx",
     "mov [rsp + {rbp}], rbp",
     "mov [rsp + {r14}], r14",
     "mov [rsp + {r15}], r15",
     // rcx = number of the channel, r11 = channel: this thread serves it, and nothing waits there.
-    "mov ecx, [rcx + {object}]",
     "imul r11, rcx, {channel_size}",
     "add r11, [rip + {kernel} + {channels}]",
     "mov r14d, [rip + {kernel} + {current}]",
     "cmp r14d, [r11 + {channel_server}]",
-    "jne {rest}",
+    "jne 8f",
     "cmp dword ptr [r11 + {pulses}], 0",
-    "jne {rest}",
+    "jne 8f",
     "cmp word ptr [r11 + {senders_top}], -1",
-    "jne {rest}",
+    "jne 8f",
     "cmp byte ptr [r11 + {dying}], 0",
-    "jne {rest}",
+    "jne 8f",
     "cmp dword ptr [r11 + {receivers}], 0",
-    "jne {rest}",
+    "jne 8f",
     // rbx = number of the caller, r15 = caller: the token is its.
     "mov ebx, [rsp + {client}]",
     "test ebx, ebx",
-    "jz {rest}",
+    "jz 8f",
     "imul r15, rbx, {thread_size}",
     "add r15, [rip + {kernel} + {threads}]",
     "cmp rbp, [r15 + {token}]",
-    "jne {rest}",
+    "jne 8f",
     "cmp word ptr [r15 + {state}], {held}",
-    "jne {rest}",
+    "jne 8f",
     "cmp qword ptr [r15 + {rare}], 0",
-    "jne {rest}",
+    "jne 8f",
     "cmp qword ptr [r15 + {deadline}], 0",
-    "jne {rest}",
+    "jne 8f",
     "cmp dword ptr [r15 + {pulse_channel}], 0",
-    "jne {rest}",
+    "jne 8f",
     // rbp = its domain: it runs, and its other registers are still in the processor.
     "mov ebp, [r15 + {domain}]",
     "imul rbp, rbp, {domain_size}",
     "add rbp, [rip + {kernel} + {domains}]",
     "cmp dword ptr [rbp + {domain_stops}], 0",
-    "jne {rest}",
+    "jne 8f",
     "cmp byte ptr [rbp + {domain_float}], 0",
     "je 4f",
     "cmp ebx, [rip + {kernel} + {owner}]",
-    "jne {rest}",
+    "jne 8f",
     "4:",
     // Nobody is more important; one of the same priority competes already.
     "movzx eax, byte ptr [r15 + {effective}]",
     "cmp ax, word ptr [rip + {kernel} + {top}]",
     "jg 5f",
-    "jl {rest}",
+    "jl 8f",
     "cmp qword ptr [rip + {kernel} + {slice_end}], 0",
     "jne 5f",
     // Its quantum begins; a timer that comes soon in any case will do as its end.
     "mov rax, [rip + {kernel} + {armed}]",
     "cmp rax, [rip + {kernel} + {horizon}]",
-    "ja {rest}",
+    "ja 8f",
     "mov [rip + {kernel} + {slice_end}], rax",
     "5:",
     // Data of the reply: the one thing that is done by a function.
@@ -267,7 +267,7 @@ global_asm!(
     "mov esi, ebx",
     "call {reply_data}",
     "test al, al",
-    "jz {stored}",
+    "jz 9f",
     "mov rcx, r12",
     "mov r11, r13",
     "mov rsp, gs:[{registers}]",
@@ -315,10 +315,38 @@ global_asm!(
     "xor eax, eax",
     "swapgs",
     "sysretq",
+    // Everything else that is done with a receive right; the number of the channel is in rcx.
+    "7:",
+    "mov [rsp + {rbx}], rbx",
+    "mov [rsp + {rbp}], rbp",
+    "mov [rsp + {r14}], r14",
+    "mov [rsp + {r15}], r15",
+    "8:",
+    "mov [rsp + {rdx}], rdx",
+    "mov [rsp + {rsi}], rsi",
+    "mov [rsp + {rdi}], rdi",
+    "mov [rsp + {r8}], r8",
+    "mov [rsp + {r9}], r9",
+    "mov [rsp + {r10}], r10",
+    "mov [rsp + {r12}], r12",
+    "mov [rsp + {r13}], r13",
+    "mov edi, ecx",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "call {on_receive_right}",
+    "jmp {leave}",
+    // The same, with everything stored.
+    "9:",
+    "mov edi, r12d",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "call {on_receive_right}",
+    "jmp {leave}",
     kernel = sym KERNEL,
     general = sym general,
     rest = sym general_rest,
-    stored = sym general_stored,
+    on_receive_right = sym on_receive_right,
+    leave = sym leave,
     reply_data = sym reply_data,
     stack = const offset_of!(PerCpu, stack),
     armed = const offset_of!(Nucleus, dispatch.armed),
