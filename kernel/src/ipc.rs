@@ -6,7 +6,7 @@
 
 use crate::arch::Arch;
 use crate::dispatch::CHAIN;
-use crate::pool::{ChannelRef, PortalRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, PortalRef, ThreadRef};
 use crate::portal::is_bound;
 use crate::portal::table::Target;
 use crate::pulse::Node;
@@ -126,7 +126,9 @@ impl<A: Arch> Kernel<A> {
             }
             let thread = &self.threads[s];
             server = match (thread.state, thread.channel) {
-                (State::Sending | State::Held, Some(c)) => self.channels[c].server,
+                // Whoever works for it need not be the one who serves the channel by now.
+                (State::Held, Some(c)) => thread.server.or(self.channels[c].server),
+                (State::Sending, Some(c)) => self.channels[c].server,
                 _ => return false,
             };
         }
@@ -548,18 +550,49 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::NoMemory);
         }
         let words = self.threads[t].registers.words();
-        let channel = self.channels.id(c);
         let mut slots = [0; MAX_PORTALS];
         for (i, slot) in slots[..n].iter_mut().enumerate() {
-            let place = self.domains[domain]
-                .table
-                .next_free()
-                .ok_or(Error::NoSlot)?;
-            let portal = self.portal_create(channel, words[8 - n + i])?;
-            let target = Self::target_of(PortalKind::Channel, portal, rights::DEFAULT);
-            self.place(domain, place, target);
-            *slot = place;
+            *slot = self.mint_one(domain, c, words[8 - n + i])?;
         }
         Ok(slots)
+    }
+
+    /// A new portal to `c` in a domain's table. On error nothing has changed.
+    fn mint_one(&mut self, domain: DomainRef, c: ChannelRef, badge: u64) -> Result<u32, Error> {
+        let table = &self.domains[domain].table;
+        let place = table.next_free().ok_or(Error::NoSlot)?;
+        let portal = self.portal_create(self.channels.id(c), badge)?;
+        let target = Self::target_of(PortalKind::Channel, portal, rights::DEFAULT);
+        self.place(domain, place, target);
+        Ok(place)
+    }
+
+    /// What comes with a plain reply beside words: data for one part, one new portal. Returns what the caller finds in `rax`, and puts word 7, which tells
+    /// the portal, into its registers. None: take the general way, which may copy the data again.
+    #[inline(always)]
+    pub(crate) fn reply_extras(
+        &mut self,
+        t: ThreadRef,
+        caller: ThreadRef,
+        c: ChannelRef,
+    ) -> Option<u64> {
+        const PORTAL: u64 = flag::PORTALS_MASK | flag::MINT;
+        let registers = &self.threads[t].registers;
+        let (rax, last) = (registers.rax, registers.word(7));
+        if rax & flag::PARTS != 0 && !self.reply_data_short(t, caller) {
+            return None;
+        }
+        let mut answer = 0;
+        let mut word = last;
+        if rax & PORTAL != 0 {
+            if rax & PORTAL != flag::MINT | flag::portals(1) {
+                return None;
+            }
+            let domain = self.threads[caller].domain;
+            word = self.mint_one(domain, c, last).ok()? as u64;
+            answer = 1 << received::PORTALS_SHIFT;
+        }
+        self.threads[caller].registers.set_word(7, word);
+        Some(answer)
     }
 }

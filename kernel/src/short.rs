@@ -87,13 +87,8 @@ impl<A: Arch> Kernel<A> {
         };
         // A fault that was resolved: its registers are as they shall be.
         let message = self.threads[caller].sending == Sending::Message;
-        if rax & (flag::PORTALS_MASK | flag::POLL) != 0
-            || !message && registers.rdi != fault::RESOLVED
-            || !self.short_way
+        if rax & flag::POLL != 0 || !message && registers.rdi != fault::RESOLVED || !self.short_way
         {
-            return false;
-        }
-        if message && rax & flag::PARTS != 0 && !self.reply_data_short(t, caller) {
             return false;
         }
         let channel = &self.channels[c];
@@ -107,15 +102,29 @@ impl<A: Arch> Kernel<A> {
             || !channel.senders.is_empty()
             || channel.dying
             || from.serving != Some(c)
-            || from.client != (!to.put_off).then_some(caller)
+            || from.client != to.server.map(|_| caller)
+            || to.put_off == to.server.is_some()
             || (to.effective as i16) < self.dispatch.ready.top()
         {
             return false;
         }
         if message {
+            const EXTRAS: u64 = flag::PARTS | flag::PORTALS_MASK;
+            let mut answer = 0;
+            let mut last = from.registers.word(7);
+            if rax & EXTRAS != 0 {
+                match self.reply_extras(t, caller, c) {
+                    Some(extras) => answer = extras,
+                    None => return false,
+                }
+                last = self.threads[caller].registers.word(7);
+            }
+            let (from, to) = self.threads.pair(t, caller);
             copy_words(&from.registers, &mut to.registers);
-            to.registers.rax = 0;
+            to.registers.set_word(7, last);
+            to.registers.rax = answer;
         }
+        let (from, to) = self.threads.pair(t, caller);
         to.channel = None;
         to.server = None;
         to.state = State::Running;

@@ -191,8 +191,11 @@ impl<A: Arch> Kernel<A> {
     /// Take the thread out of whatever it is linked in. Servers that worked for it are told nothing here, but lose its priority.
     pub(crate) fn detach(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
-        let (channel, effective, domain) = (thread.channel, thread.effective, thread.domain);
-        match (thread.state, channel) {
+        let (state, channel) = (thread.state, thread.channel);
+        let (effective, domain) = (thread.effective, thread.domain);
+        // Before anybody's priority is changed: the change must not come round to this thread.
+        self.threads[t].channel = None;
+        match (state, channel) {
             (State::Ready, _) => self.dispatch.ready.remove(&mut self.threads, t, effective),
             (State::Stopped, _) => self.domains[domain].stopped.remove(&mut self.threads, t),
             (State::Sending, Some(c)) => {
@@ -213,7 +216,6 @@ impl<A: Arch> Kernel<A> {
             (State::Receiving, Some(c)) => self.channels[c].receivers.remove(&mut self.threads, t),
             _ => {}
         }
-        self.threads[t].channel = None;
     }
 
     /// End the thread, whatever it does. Takes constant time.

@@ -392,6 +392,35 @@ fn calls_in_a_circle_are_refused() {
 }
 
 #[test]
+fn a_circle_through_one_who_serves_no_longer_is_refused() {
+    let mut w = World::new();
+    let (a, b) = (w.domain(), w.domain());
+    let (a_rx, a_own) = w.channel(a);
+    let (b_rx, b_own) = w.channel(b);
+    let (a_to_b, b_to_a) = (w.portal(b_own, a, 0), w.portal(a_own, b, 0));
+    let first = w.thread(a, 60);
+    let second = w.thread(a, 50);
+    let other = w.thread(b, 40);
+    let extra = w.thread(b, 30);
+    w.rest();
+    w.receive(first, a_rx);
+    w.receive(second, a_rx);
+    w.go(other, b_rx, receive::RECEIVE, flag::POLL, &[]);
+    w.call(other, b_to_a, &[]);
+    let asked = w.current().expect("a server");
+    let asked_id = w.id(asked);
+    w.go(asked, 0, current::PARK, 0, &[]);
+    // Another call makes the other thread the one that serves.
+    w.call(extra, b_to_a, &[]);
+    let serving = w.current().expect("the other server");
+    assert_ne!(serving, asked);
+    // The first one's caller is the more important.
+    w.go(serving, 0, current::UNPARK, 0, &[asked_id]);
+    w.call(asked, a_to_b, &[]);
+    assert_eq!(w.result(asked), Err(Error::Cycle));
+}
+
+#[test]
 fn the_log_keeps_lines_with_their_domain() {
     let mut w = World::new();
     w.poke_init(b"hello\n");

@@ -58,15 +58,22 @@ pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
     unsafe { kernel() }.receive_right(channel)
 }
 
-/// The data of a plain reply, for the portal code: numbers of the server's and the caller's thread. False: the general path must do it.
+/// No value of `rax` after a reply.
+const GENERAL: u64 = u64::MAX;
+
+/// What comes with a plain reply beside words, for the portal code: numbers of the server's and the caller's thread and of the channel. Returns the caller's
+/// `rax`; all ones: the general path must do it.
 ///
 /// # Safety
 /// Called by the portal code.
-pub unsafe extern "C" fn reply_data(server: u32, caller: u32) -> bool {
+pub unsafe extern "C" fn reply_extras(server: u32, caller: u32, channel: u32) -> u64 {
     // SAFETY: by the contract.
     let kernel = unsafe { kernel() };
     let (server, caller) = (kernel.threads.handle(server), kernel.threads.handle(caller));
-    kernel.reply_data_short(server, caller)
+    let channel = kernel.channels.handle(channel);
+    kernel
+        .reply_extras(server, caller, channel)
+        .unwrap_or(GENERAL)
 }
 
 /// A vector from user mode, or an interrupt while idle.

@@ -167,7 +167,7 @@ impl Recent {
 /// Recent tables of several spaces: copies go back and forth between a few of them.
 pub struct Recents([Recent; 1 << RECENTS_BITS]);
 
-const RECENTS_BITS: u32 = 3;
+const RECENTS_BITS: u32 = 5;
 
 impl Recents {
     pub const NONE: Recents = Recents([Recent::NONE; 1 << RECENTS_BITS]);

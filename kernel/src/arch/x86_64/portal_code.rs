@@ -2,14 +2,14 @@
 //!
 //! The eight words stay in the processor's registers, which is why this is written in machine language: sender and receiver are the same instruction stream. It
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
-//! a stop, portals in the message, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
+//! a stop, portals in the call, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
 //!
-//! No loop, no backward jump; calls of the portable part are for the data of a reply and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
+//! No loop, no backward jump; calls of the portable part are for what comes with a reply beside words and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
 //! rip, rflags, rsp and rax are stored already.
 
 use super::descriptors::PerCpu;
 use super::entry::{general, general_rest, leave};
-use super::glue::{on_receive_right, reply_data, KERNEL};
+use super::glue::{on_receive_right, reply_extras, KERNEL};
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
@@ -50,6 +50,8 @@ pub fn code_for(target: Target) -> usize {
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
 const PLAIN: u64 = flag::PARTS | flag::INTERRUPTIBLE;
 const _: () = assert!(op::CALL == 0);
+/// What a plain reply may have, in the selector's upper half: data, and one new portal (one that is passed looks the same and is sorted out later).
+const EXTRAS: u32 = ((flag::PARTS | flag::MINT | flag::portals(1)) >> 32) as u32;
 /// `state` and `sending` of a caller, as one number.
 const HELD: u16 = State::Held as u16 | (Sending::Message as u16) << 8;
 const _: () = assert!(offset_of!(MachineThread, sending) == offset_of!(MachineThread, state) + 1);
@@ -182,8 +184,8 @@ global_asm!(
     ".balign 16",
     "portal_receive:",
     "mov r11, rax",
-    "btr r11, {parts_bit}",
     "shr r11, 32",
+    "and r11d, {not_extras}",
     "mov ecx, [rcx + {object}]",
     "cmp r11d, {operation}",
     "jne 7f",
@@ -249,9 +251,9 @@ global_asm!(
     "ja 8f",
     "mov [rip + {kernel} + {slice_end}], rax",
     "5:",
-    // Data of the reply: the one thing that is done by a function.
-    "test byte ptr [rsp + {rax} + {parts_bit} / 8], 1 << ({parts_bit} % 8)",
-    "jz 6f",
+    // Data and a new portal are added by a function.
+    "test dword ptr [rsp + {rax} + 4], {extras}",
+    "jz 10f",
     "mov [rsp + {rdx}], rdx",
     "mov [rsp + {rsi}], rsi",
     "mov [rsp + {rdi}], rdi",
@@ -265,9 +267,11 @@ global_asm!(
     "mov rsp, gs:[{stack}]",
     "mov edi, r14d",
     "mov esi, ebx",
-    "call {reply_data}",
-    "test al, al",
-    "jz 9f",
+    "mov edx, ecx",
+    "call {reply_extras}",
+    "cmp rax, -1",
+    "je 9f",
+    "mov [r15 + {rax}], rax",
     "mov rcx, r12",
     "mov r11, r13",
     "mov rsp, gs:[{registers}]",
@@ -278,7 +282,10 @@ global_asm!(
     "mov r9, [rsp + {r9}]",
     "mov r10, [rsp + {r10}]",
     "mov r12, [rsp + {r12}]",
-    "mov r13, [rsp + {r13}]",
+    "mov r13, [r15 + {r13}]",
+    "jmp 6f",
+    "10:",
+    "mov qword ptr [r15 + {rax}], 0",
     "6:",
     // Decided. The caller runs, this thread receives.
     "mov byte ptr [r15 + {state}], {running}",
@@ -311,8 +318,8 @@ global_asm!(
     "mov rbx, [r15 + {rbx}]",
     "mov rbp, [r15 + {rbp}]",
     "mov r14, [r15 + {r14}]",
+    "mov rax, [r15 + {rax}]",
     "mov r15, [r15 + {r15}]",
-    "xor eax, eax",
     "swapgs",
     "sysretq",
     // Everything else that is done with a receive right; the number of the channel is in rcx.
@@ -347,7 +354,9 @@ global_asm!(
     rest = sym general_rest,
     on_receive_right = sym on_receive_right,
     leave = sym leave,
-    reply_data = sym reply_data,
+    reply_extras = sym reply_extras,
+    extras = const EXTRAS,
+    not_extras = const !EXTRAS,
     stack = const offset_of!(PerCpu, stack),
     armed = const offset_of!(Nucleus, dispatch.armed),
     horizon = const offset_of!(Nucleus, dispatch.horizon),
