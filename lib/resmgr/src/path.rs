@@ -154,27 +154,35 @@ impl Names {
         self.at != before
     }
 
-    /// Where the text behind the last slash begins.
+    /// Where the text behind the last slash begins, and whether it may have a NUL in it.
     #[inline(always)]
-    fn last_name(&self) -> usize {
+    fn last_name(&self) -> (usize, bool) {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
         const SLASHES: u64 = 0x2f2f_2f2f_2f2f_2f2f;
         let mut end = self.end;
+        let mut zeros = 0;
         // Eight bytes at a time from the end; a path begins far enough behind the beginning of the text.
         while end > self.at {
             let bytes = self.text.get(end.wrapping_sub(8)..);
             let Some(bytes) = bytes.and_then(|bytes| bytes.first_chunk::<8>()) else {
-                return self.at;
+                break;
             };
-            let other = u64::from_le_bytes(*bytes) ^ SLASHES;
+            let word = u64::from_le_bytes(*bytes);
+            let other = word ^ SLASHES;
             // Exactly the bytes that are zero get their top bit.
             let slashes = !((other & LOW).wrapping_add(LOW) | other | LOW);
             if slashes != 0 {
-                return (end - slashes.leading_zeros() as usize / 8).max(self.at);
+                let behind = slashes.leading_zeros() as usize / 8;
+                zeros |= zero_bytes(word | u64::MAX >> (8 * behind));
+                return match end - behind {
+                    at if at < self.at => (self.at, true),
+                    at => (at, zeros != 0),
+                };
             }
+            zeros |= zero_bytes(word);
             end -= 8;
         }
-        self.at
+        (self.at, true)
     }
 
     /// Step over one component; EINVAL if there is a NUL in it.
@@ -277,10 +285,20 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                     });
                 }
             }
-            behind = names.last_name();
+            let may_be_bad;
+            (behind, may_be_bad) = names.last_name();
             if behind > at && behind < end {
                 above = self.cache.find(&names.text, at, behind - at, start);
                 known = above.is_some();
+            }
+            if let (Some(above), false) = (above, may_be_bad) {
+                if let Some(found) = self.last_step(server, cx, names, above, behind, last) {
+                    names.at = end;
+                    if found.node.is_some() && last != Last::Name {
+                        self.remember(names, (at, behind, end), start, true, last, &found);
+                    }
+                    return Ok(found);
+                }
             }
         }
         let above = match above {
@@ -302,9 +320,46 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         Ok(found)
     }
 
+    /// The last component, from `behind` on, in a directory that is known, for user 0, when nothing special is about it. `None`: go the general way.
+    #[inline(always)]
+    fn last_step<S: Server<Node = N>>(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        names: &Names,
+        (dir, dir_access): (N, Access),
+        behind: usize,
+        last: Last,
+    ) -> Option<Found<N>> {
+        let name = names.text.get(behind..names.end)?;
+        if !dir_access.is_directory() || name.first() == Some(&b'.') || name.len() > NAME_MAX {
+            return None;
+        }
+        let node = match server.lookup(cx, dir, name) {
+            Ok(node) => {
+                let access = server.access(node).ok()?;
+                let leads_on = access.mode & s::IFMT == s::IFLNK
+                    || self.mounts.iter().any(|(mount, _)| *mount == node);
+                if leads_on && last != Last::Name {
+                    return None;
+                }
+                Some((node, access))
+            }
+            Err(Failure::Errno(ENOENT)) => None,
+            Err(_) => return None,
+        };
+        Some(Found {
+            dir,
+            dir_access,
+            name: Some((behind as u32, names.end as u32)),
+            last: Dots::None,
+            node,
+            slash: false,
+        })
+    }
+
     /// Keep what a walk without links found: where the directory of the last component is (unless that is `known`), and what the whole path leads to.
     #[inline(never)]
-    #[allow(clippy::too_many_arguments)]
     fn remember(
         &mut self,
         names: &Names,

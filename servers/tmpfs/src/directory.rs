@@ -90,6 +90,22 @@ fn hash(name: &[u8]) -> u32 {
     hash as u32
 }
 
+/// A name of at most INLINE bytes with zeros behind it.
+fn padded(name: &[u8]) -> [u8; INLINE] {
+    let mut bytes = [0; INLINE];
+    match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        (Some(head), Some(tail)) => {
+            if let Some(middle) = name.get(8..).and_then(|rest| rest.first_chunk::<8>()) {
+                bytes[8..16].copy_from_slice(middle);
+            }
+            bytes[..8].copy_from_slice(head);
+            bytes[name.len() - 8..name.len()].copy_from_slice(tail);
+        }
+        _ => bytes[..name.len()].copy_from_slice(name),
+    }
+    bytes
+}
+
 /// Names of equal length.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() < 8 {
@@ -148,9 +164,7 @@ impl Directory {
     pub fn insert(&mut self, name: &[u8], node: u32) -> u64 {
         self.sequence += 1;
         let text = if name.len() <= INLINE {
-            let mut bytes = [0; INLINE];
-            bytes[..name.len()].copy_from_slice(name);
-            Text::Short(bytes)
+            Text::Short(padded(name))
         } else {
             Text::Long(name.into())
         };

@@ -161,7 +161,8 @@ impl Inodes {
         inode.mtime = now;
         inode.ctime = now;
         inode.home = (0, 0);
-        inode.kind = kind;
+        // What was there is `Free`, which needs no dropping.
+        core::mem::forget(core::mem::replace(&mut inode.kind, kind));
         (number, inode)
     }
 
