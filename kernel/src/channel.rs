@@ -94,7 +94,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Code of a receive right.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive_traversal(&mut self, c: ChannelRef, t: ThreadRef) -> Answer {
         match self.operation(t) {
             receive::REPLY_RECEIVE => {

@@ -386,7 +386,9 @@ impl<A: Arch> Kernel<A> {
                     None
                 }
                 (State::Running, _) => {
-                    self.dispatch.preempt = true;
+                    if priority < old {
+                        self.dispatch.preempt = true;
+                    }
                     None
                 }
                 (State::Sending, Some(c)) => {

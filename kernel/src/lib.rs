@@ -157,6 +157,7 @@ impl<A: Arch> Kernel<A> {
         self.complete(t, answer)
     }
 
+    #[inline(always)]
     fn complete(&mut self, t: ThreadRef, answer: Answer) -> Resume {
         if answer == Err(Stop::Left) {
             return self.leave();

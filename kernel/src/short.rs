@@ -133,8 +133,7 @@ impl<A: Arch> Kernel<A> {
         from.effective = from.base;
         from.state = State::Receiving;
         if core::mem::take(&mut to.put_off) {
-            // The server's own time ends here.
-            self.charge();
+            // What the server did since it put this caller off and was left alone is taken for work on its answer.
             self.channels[c].held.remove(&mut self.threads, caller);
         }
         let channel = &mut self.channels[c];
