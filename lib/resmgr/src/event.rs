@@ -86,9 +86,7 @@ impl<S: Server> Manager<S> {
             let later = &mut self.waiting.later;
             match direct(&mut self.core, server, later, received) {
                 Direct::Done(_) if self.waiting.busy() => {
-                    let reply = Reply::new(&received.words);
-                    // A caller that is gone needs no answer.
-                    let _ = transport.reply(received.token, &reply);
+                    transport.reply_words(received.token, &received.words);
                 }
                 Direct::Done(_) => {
                     let deadline = self.waiting.later.deadline;
@@ -140,7 +138,7 @@ impl<S: Server> Manager<S> {
                         let deadline = self.waiting.later.deadline;
                         return transport.reply_words_receive(token, deadline, received);
                     }
-                    let _ = transport.reply(token, &Reply::new(&received.words));
+                    transport.reply_words(token, &received.words);
                 }
                 Direct::Wait(key) => self.waiting.park([key; 2], &parked.request, place),
                 Direct::Ordinary => {

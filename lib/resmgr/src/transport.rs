@@ -22,6 +22,10 @@ pub trait Transport {
         deadline: Option<u64>,
         into: &mut Received,
     ) -> Result<(), Error>;
+    /// Reply with words only. A caller that is gone needs no answer.
+    fn reply_words(&mut self, token: Token, words: &[u64; 8]) {
+        let _ = self.reply(token, &Reply::new(words));
+    }
     /// Reply with the words in `received`, then receive into it. An error may be either's; a caller that is gone needs no answer.
     fn reply_words_receive(
         &mut self,
@@ -112,6 +116,11 @@ impl Transport for Native {
                 .reply_receive_into(token, reply, deadline, into),
             result => result,
         }
+    }
+
+    #[inline]
+    fn reply_words(&mut self, token: Token, words: &[u64; 8]) {
+        let _ = self.receiver.reply_words(token, words);
     }
 
     #[inline]

@@ -179,6 +179,17 @@ impl Receiver {
         deliver(rax, lengths, into)
     }
 
+    /// Reply with words only.
+    #[inline]
+    pub fn reply_words(self, token: Token, words: &[u64; 8]) -> Result<(), Error> {
+        // SAFETY: a reply without parts touches registers only.
+        let rax = unsafe { send(selector(self.0 .0, receive::REPLY, 0), words, 0, token, &[]) };
+        match Error::from_code(rax as u8) {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
     /// Reply with the words in `received`, then receive into it: the shortest way round a server's loop.
     #[inline]
     pub fn reply_words_receive(

@@ -308,9 +308,13 @@ fn sigreturn(f: &mut Frame) -> Result<u64> {
 
 /// Entered from the entry code with the program's registers; leaves the result in the frame.
 pub fn dispatch(f: &mut Frame) {
-    if direct(f) {
-        return;
+    if !direct(f) {
+        ordinary(f);
     }
+}
+
+#[inline(never)]
+fn ordinary(f: &mut Frame) {
     let handler = match TABLE.get(f.number as usize) {
         Some(handler) => *handler,
         None => missing,

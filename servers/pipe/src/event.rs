@@ -58,7 +58,7 @@ impl Event {
     }
 
     /// The direct ways ([`cairn_resmgr::Server::read_direct`]).
-    #[inline]
+    #[inline(never)]
     pub fn read_direct(
         &mut self,
         length: usize,
@@ -77,7 +77,7 @@ impl Event {
         Direct::Done(8)
     }
 
-    #[inline]
+    #[inline(never)]
     pub fn write_direct(
         &mut self,
         length: usize,

@@ -175,7 +175,7 @@ impl Pipe {
     }
 
     /// The direct ways ([`cairn_resmgr::Server::read_direct`]).
-    #[inline]
+    #[inline(always)]
     pub fn read_direct(
         &mut self,
         length: usize,
@@ -198,7 +198,7 @@ impl Pipe {
         Direct::Done(length)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn write_direct(
         &mut self,
         length: usize,

@@ -133,7 +133,7 @@ impl Ring {
     }
 
     /// Take `length` bytes out of words. False, and nothing has happened, if there is no memory for them in one piece.
-    #[inline]
+    #[inline(always)]
     pub fn put_words(&mut self, words: &[u64; 5], length: usize) -> bool {
         if self.length == 0 {
             self.head = 0;
@@ -153,7 +153,7 @@ impl Ring {
     }
 
     /// Give the first `length` bytes (which are there) in words. False, and nothing has happened, if they are not in one piece.
-    #[inline]
+    #[inline(always)]
     pub fn take_words(&mut self, words: &mut [u64; 5], length: usize) -> bool {
         let Some(bytes) = self.memory.get(self.head..self.head + length) else {
             return false;

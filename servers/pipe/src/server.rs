@@ -124,17 +124,6 @@ impl Pipes {
         }
     }
 
-    /// What a handle is an end of.
-    #[inline]
-    fn at(&mut self, node: Node) -> Option<&mut Object> {
-        match node {
-            Node::Pipe(index) | Node::End(index, _) | Node::Event(index) => {
-                self.objects.get_mut(index as usize)?.as_mut()
-            }
-            Node::Root | Node::Fifo(_) => None,
-        }
-    }
-
     /// An object, and the memory for its ring.
     fn parts(&mut self, index: u32) -> Answer<(&mut Object, &mut Buffers)> {
         match self.objects.get_mut(index as usize) {
@@ -470,7 +459,7 @@ impl Server for Pipes {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_direct(
         &mut self,
         handle: &Handle<Self>,
@@ -481,25 +470,29 @@ impl Server for Pipes {
         if self.buffers.total() > KEEP {
             return Direct::Ordinary;
         }
-        let Some(object) = self.at(handle.node) else {
-            return Direct::Ordinary;
-        };
-        match (object, handle.node) {
-            (Object::Pipe(pipe), Node::Pipe(index)) => {
-                pipe.read_direct(length, words, later, keys(index, 0))
-            }
-            (Object::Pair(pair), Node::End(index, side)) => {
-                let keys = (keys(index, side), keys(index, 1 - side));
-                pair.read_direct(side as usize, length, words, later, keys)
-            }
-            (Object::Event(event), Node::Event(index)) => {
-                event.read_direct(length, words, later, keys(index, 0))
-            }
-            _ => Direct::Ordinary,
+        match handle.node {
+            Node::Pipe(index) => match self.objects.get_mut(index as usize) {
+                Some(Some(Object::Pipe(pipe))) => {
+                    pipe.read_direct(length, words, later, keys(index, 0))
+                }
+                _ => Direct::Ordinary,
+            },
+            Node::End(index, side) => match self.pair(index) {
+                Ok((pair, _)) => {
+                    let keys = (keys(index, side), keys(index, 1 - side));
+                    pair.read_direct(side as usize, length, words, later, keys)
+                }
+                Err(_) => Direct::Ordinary,
+            },
+            Node::Event(index) => match self.event(index) {
+                Ok(event) => event.read_direct(length, words, later, keys(index, 0)),
+                Err(_) => Direct::Ordinary,
+            },
+            Node::Root | Node::Fifo(_) => Direct::Ordinary,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_direct(
         &mut self,
         handle: &Handle<Self>,
@@ -510,21 +503,25 @@ impl Server for Pipes {
         if !self.trim.is_empty() {
             return Direct::Ordinary;
         }
-        let Some(object) = self.at(handle.node) else {
-            return Direct::Ordinary;
-        };
-        match (object, handle.node) {
-            (Object::Pipe(pipe), Node::Pipe(index)) => {
-                pipe.write_direct(length, words, later, keys(index, 0))
-            }
-            (Object::Pair(pair), Node::End(index, side)) => {
-                let other = keys(index, 1 - side);
-                pair.write_direct(side as usize, length, words, later, other)
-            }
-            (Object::Event(event), Node::Event(index)) => {
-                event.write_direct(length, words, later, keys(index, 0))
-            }
-            _ => Direct::Ordinary,
+        match handle.node {
+            Node::Pipe(index) => match self.objects.get_mut(index as usize) {
+                Some(Some(Object::Pipe(pipe))) => {
+                    pipe.write_direct(length, words, later, keys(index, 0))
+                }
+                _ => Direct::Ordinary,
+            },
+            Node::End(index, side) => match self.pair(index) {
+                Ok((pair, _)) => {
+                    let other = keys(index, 1 - side);
+                    pair.write_direct(side as usize, length, words, later, other)
+                }
+                Err(_) => Direct::Ordinary,
+            },
+            Node::Event(index) => match self.event(index) {
+                Ok(event) => event.write_direct(length, words, later, keys(index, 0)),
+                Err(_) => Direct::Ordinary,
+            },
+            Node::Root | Node::Fifo(_) => Direct::Ordinary,
         }
     }
 

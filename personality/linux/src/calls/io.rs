@@ -139,10 +139,11 @@ fn buffer(f: &Frame) -> Result<UserRange> {
 #[inline(always)]
 fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
     const CONSTANT: u64 = kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH;
-    if !(1..=small::MOST).contains(&f.rdx) || process().tracing() {
+    let process = process();
+    if process.tracing() {
         return None;
     }
-    let file = file(f.rdi).ok()?;
+    let file = process.state().files.get(f.rdi as u32).ok()?;
     let plain = !file.path_only && file.object.is_none() && !file.is(CONSTANT);
     plain.then_some(file)
 }
@@ -162,17 +163,16 @@ fn undone(outcome: Outcome) -> Option<Result<u64>> {
     }
 }
 
-/// read(2) of at most [`small::MOST`] bytes through a portal; `None`: take the ordinary way.
+/// read(2) of at most eight bytes through a portal; `None`: take the ordinary way.
 #[inline(always)]
 pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
+    let target = user::few(f.rsi, f.rdx)?;
     let file = direct_file(f)?;
-    let (address, length) = (f.rsi, f.rdx);
-    user::range(address, length).ok()?;
-    match small::exchange(file.slot(), fs::READ, length, 0) {
+    match small::exchange(file.slot(), fs::READ, target.count(), 0) {
         Outcome::Done(0, _) => Some(Ok(0)),
         Outcome::Done(count, word) => {
-            let count = count.min(length);
-            Some(user::store(address, word, count).map(|()| count))
+            let target = target.first(count);
+            Some(user::store(target, word).map(|()| target.count()))
         }
         other => undone(other),
     }
@@ -181,13 +181,14 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
 /// write(2), as [`read_direct`].
 #[inline(always)]
 pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
+    let source = user::few(f.rsi, f.rdx)?;
     let file = direct_file(f)?;
     if file.mode & fs::s::IFMT == fs::s::IFREG {
         // RLIMIT_FSIZE.
         return None;
     }
-    let word = user::load(f.rsi, f.rdx).ok()?;
-    match small::exchange(file.slot(), fs::WRITE, f.rdx, word) {
+    let word = user::load(source).ok()?;
+    match small::exchange(file.slot(), fs::WRITE, source.count(), word) {
         Outcome::Done(count, _) => Some(Ok(count)),
         other => undone(other),
     }

@@ -28,13 +28,18 @@ impl<T> Lock<T> {
     }
 
     /// Take the lock without a guard; [`Lock::release`] gives it back.
+    #[inline(always)]
     pub fn acquire(&self) {
+        if self.held.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
         let mut tries = 0u32;
-        while self
-            .held
-            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        while self.held.swap(true, Ordering::Acquire) {
             tries += 1;
             if tries.is_multiple_of(16) {
                 gate::yield_core();

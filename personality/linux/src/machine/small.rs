@@ -7,8 +7,6 @@ use cairn_idl::fs::{INLINE, INLINE_SHIFT, POSITION};
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-/// Most bytes.
-pub const MOST: u64 = 8;
 /// Results from here down are no server's: the gate said no, or a poke ended the wait.
 const NO_ANSWER: i64 = -0x1_0000;
 
@@ -68,7 +66,7 @@ unsafe extern "C" fn call(operation: u64, offset: u64, flags: u64, word: u64, ra
     )
 }
 
-/// Send a READ or WRITE of `length` bytes (1 to [`MOST`]) through the portal in `slot`.
+/// Send a READ or WRITE of `length` bytes (1 to 8) through the portal in `slot`.
 #[inline(always)]
 pub fn exchange(slot: u32, operation: u64, length: u64, word: u64) -> Outcome {
     const INTERRUPTED: i64 = NO_ANSWER - Error::Interrupted as i64;

@@ -272,13 +272,36 @@ struct Loaded {
     fault: u64,
 }
 
-/// One to eight bytes of the program as a word.
+/// One to eight bytes of the program. `None` near the personality, or if there are more or none: then nobody has checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Few(UserRange);
+
 #[inline(always)]
-pub fn load(address: u64, length: u64) -> Result<u64> {
-    range(address, length)?;
-    debug_assert!((1..=8).contains(&length));
+pub fn few(base: u64, len: u64) -> Option<Few> {
+    if base > layout::PERSONALITY - 8 || len.wrapping_sub(1) >= 8 {
+        return None;
+    }
+    Some(Few(UserRange { base, len }))
+}
+
+impl Few {
+    #[inline(always)]
+    pub fn count(self) -> u64 {
+        self.0.len
+    }
+
+    /// The first `len` bytes, if they are fewer; at least one.
+    #[inline(always)]
+    pub fn first(self, len: u64) -> Few {
+        Few(self.0.first(len.max(1)))
+    }
+}
+
+/// The bytes as a word.
+#[inline(always)]
+pub fn load(from: Few) -> Result<u64> {
     // SAFETY: the source is the program's, and a fault there is told in the second word; nothing is written.
-    let loaded = unsafe { personality_user_load(address, length) };
+    let loaded = unsafe { personality_user_load(from.0.base, from.0.len) };
     match loaded.fault {
         0 => Ok(loaded.word),
         _ => Err(EFAULT),
@@ -296,13 +319,11 @@ pub fn word(address: u64) -> Result<u32> {
     }
 }
 
-/// The first one to eight bytes of a word to the program.
+/// The first bytes of a word to the program.
 #[inline(always)]
-pub fn store(address: u64, word: u64, length: u64) -> Result<()> {
-    range(address, length)?;
-    debug_assert!((1..=8).contains(&length));
+pub fn store(target: Few, word: u64) -> Result<()> {
     // SAFETY: the target is the program's own memory.
-    outcome(unsafe { personality_user_store(address, word, length) })
+    outcome(unsafe { personality_user_store(target.0.base, word, target.0.len) })
 }
 
 /// Fill memory of the program.
@@ -452,6 +473,9 @@ mod tests {
         assert_eq!(range(u64::MAX, 2), Err(EFAULT));
         assert_eq!(range(layout::PERSONALITY, 1), Err(EFAULT));
         assert_eq!(range(layout::PERSONALITY + 1, 0), Err(EFAULT));
+        assert!(few(layout::PERSONALITY - 8, 8).is_some());
+        assert!(few(layout::PERSONALITY - 7, 1).is_none());
+        assert!(few(u64::MAX, 1).is_none() && few(0, 0).is_none() && few(0, 9).is_none());
     }
 
     #[test]
@@ -484,11 +508,12 @@ mod tests {
         let mut bytes = *b"abcdefghi";
         let address = &raw mut bytes as u64;
         if address < layout::PERSONALITY - 16 {
-            assert_eq!(load(address, 1), Ok(0x61));
-            assert_eq!(load(address, 3), Ok(0x63_6261));
-            assert_eq!(load(address + 1, 8), Ok(0x6968_6766_6564_6362));
-            assert_eq!(store(address, 0x31, 1), Ok(()));
-            assert_eq!(store(address + 2, 0x3736_3534_3332, 6), Ok(()));
+            let few = |at, len| few(address + at, len).unwrap();
+            assert_eq!(load(few(0, 1)), Ok(0x61));
+            assert_eq!(load(few(0, 3)), Ok(0x63_6261));
+            assert_eq!(load(few(1, 8)), Ok(0x6968_6766_6564_6362));
+            assert_eq!(store(few(0, 8).first(1), 0x31), Ok(()));
+            assert_eq!(store(few(2, 6), 0x3736_3534_3332), Ok(()));
             assert_eq!(&bytes, b"1b234567i");
         }
         let mut word = 5u32;
