@@ -1,6 +1,6 @@
 //! Portals as values, and the calls that go through them.
 
-use crate::gate::{selector, traverse, traverse_words, Gate};
+use crate::gate::{selector, traverse_words, Gate};
 use cairn_abi::service::{current, AUTO};
 use cairn_abi::{flag, layout, op, rights, Error};
 
@@ -73,8 +73,7 @@ impl Portal {
             r15: message.out.len() as u64,
         };
         // SAFETY: the parts are slices that stay borrowed until the call returns; the in part is borrowed mutably.
-        unsafe { traverse(&mut gate) };
-        gate.result().map(|()| gate.words)
+        unsafe { gate.traverse() }.map(|()| gate.words)
     }
 
     /// OR `value` into the portal's pulse. Never blocks.

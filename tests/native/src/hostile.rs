@@ -5,7 +5,7 @@
 
 use cairn_abi::service::{current, domain};
 use cairn_abi::{flag, layout, Error, PortalKind};
-use cairn_rt::gate::{selector, traverse, Gate};
+use cairn_rt::gate::{selector, Gate};
 use cairn_rt::Portal;
 
 cairn_rt::entry!(main);
@@ -144,7 +144,7 @@ fn main() -> ! {
         }
         // SAFETY: words and parts may name this program's own memory, which other programs and the nucleus may then change: the only state it relies on are
         // registers and the loop's variables, and if those are hit the program dies, which is what is being tried.
-        unsafe { traverse(&mut gate) };
+        let _ = unsafe { gate.traverse() };
         made += 1;
     }
     // Threads that it made would keep the domain alive.

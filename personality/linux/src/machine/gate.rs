@@ -1,87 +1,14 @@
-//! The gate as the personality uses it. Two ways through: [`Gate::traverse`], and [`Gate::traverse_interruptible`], which looks at the thread's poke mark right before
+//! The gate as the personality uses it. Two ways through: [`Gate::traverse`], and [`traverse_interruptible`], which looks at the thread's poke mark right before
 //! `syscall`; an upcall between look and `syscall` moves the thread to the interrupted answer (see [`super::upcall`]), so that no signal is slept through.
 
 use super::area::ThreadArea;
 use crate::errno::{Errno, EBADF, EFAULT, EIO, EMFILE, ENOMEM};
 use cairn_abi::service::{current, log, AUTO};
 use cairn_abi::{flag, layout::linux_slot, op, Error};
-use core::arch::{asm, naked_asm};
+use cairn_gate::{traverse_body, traverse_words};
 use core::mem::offset_of;
 
-/// Registers of a traversal (head of `cairn_abi`).
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Gate {
-    pub rax: u64,
-    pub words: [u64; 8],
-    pub rbx: u64,
-    pub rbp: u64,
-    pub r14: u64,
-    pub r15: u64,
-}
-
-/// Index, operation and flags as `rax` wants them.
-pub const fn selector(slot: u32, operation: u8, flags: u64) -> u64 {
-    slot as u64 | (operation as u64) << 32 | flags
-}
-
-macro_rules! traverse_body {
-    ($check:literal, $after:literal) => {
-        naked_asm!(
-            "push rbx",
-            "push rbp",
-            "push r12",
-            "push r13",
-            "push r14",
-            "push r15",
-            "push rdi",
-            "mov rax, [rdi]",
-            "mov rsi, [rdi + 16]",
-            "mov rdx, [rdi + 24]",
-            "mov r10, [rdi + 32]",
-            "mov r8, [rdi + 40]",
-            "mov r9, [rdi + 48]",
-            "mov r12, [rdi + 56]",
-            "mov r13, [rdi + 64]",
-            "mov rbx, [rdi + 72]",
-            "mov rbp, [rdi + 80]",
-            "mov r14, [rdi + 88]",
-            "mov r15, [rdi + 96]",
-            "mov rdi, [rdi + 8]",
-            $check,
-            "syscall",
-            $after,
-            "pop rcx",
-            "mov [rcx], rax",
-            "mov [rcx + 8], rdi",
-            "mov [rcx + 16], rsi",
-            "mov [rcx + 24], rdx",
-            "mov [rcx + 32], r10",
-            "mov [rcx + 40], r8",
-            "mov [rcx + 48], r9",
-            "mov [rcx + 56], r12",
-            "mov [rcx + 64], r13",
-            "mov [rcx + 72], rbx",
-            "mov [rcx + 80], rbp",
-            "mov [rcx + 88], r14",
-            "mov [rcx + 96], r15",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbp",
-            "pop rbx",
-            "ret",
-            poked = const offset_of!(ThreadArea, poked),
-            interrupted = const Error::Interrupted as u8,
-        )
-    };
-}
-
-#[unsafe(naked)]
-unsafe extern "C" fn traverse_plain(gate: *mut Gate) {
-    traverse_body!("/* {poked} {interrupted} */", "")
-}
+pub use cairn_gate::{selector, Gate};
 
 #[unsafe(naked)]
 unsafe extern "C" fn traverse_checked(gate: *mut Gate) {
@@ -96,66 +23,20 @@ unsafe extern "C" fn traverse_checked(gate: *mut Gate) {
          .globl personality_wait_interrupted
          personality_wait_interrupted:
          mov eax, {interrupted}
-         7:"
+         7:",
+        poked = const offset_of!(ThreadArea, poked),
+        interrupted = const Error::Interrupted as u8,
     )
 }
 
-impl Gate {
-    pub fn result(&self) -> Result<(), Error> {
-        match Error::from_code(self.rax as u8) {
-            None => Ok(()),
-            Some(error) => Err(error),
-        }
-    }
-
-    /// Go through the gate.
-    ///
-    /// # Safety
-    /// Addresses among the registers must be memory that may be lent for the length of the traversal.
-    pub unsafe fn traverse(&mut self) -> Result<(), Error> {
-        // SAFETY: passed on to the caller.
-        unsafe { traverse_plain(self) };
-        self.result()
-    }
-
-    /// The same, ended by a poke; `rax` must carry [`flag::INTERRUPTIBLE`].
-    ///
-    /// # Safety
-    /// As for [`Gate::traverse`].
-    pub unsafe fn traverse_interruptible(&mut self) -> Result<(), Error> {
-        // SAFETY: passed on to the caller.
-        unsafe { traverse_checked(self) };
-        self.result()
-    }
-}
-
-/// Go through the gate with words only, straight from registers to registers.
+/// Go through the gate, ended by a poke; `rax` must carry [`flag::INTERRUPTIBLE`].
 ///
 /// # Safety
 /// As for [`Gate::traverse`].
-#[inline(always)]
-unsafe fn traverse_words(selector: u64, words: [u64; 8]) -> (u64, [u64; 8]) {
-    let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5, mut w6, mut w7] = words;
-    let mut rax = selector;
-    // SAFETY: the gate changes only the registers named here; the caller vouches for addresses among the words.
-    unsafe {
-        asm!(
-            "syscall",
-            inout("rax") rax,
-            inout("rdi") w0,
-            inout("rsi") w1,
-            inout("rdx") w2,
-            inout("r10") w3,
-            inout("r8") w4,
-            inout("r9") w5,
-            inout("r12") w6,
-            inout("r13") w7,
-            out("rcx") _,
-            out("r11") _,
-            options(nostack),
-        );
-    }
-    (rax, [w0, w1, w2, w3, w4, w5, w6, w7])
+pub unsafe fn traverse_interruptible(gate: &mut Gate) -> Result<(), Error> {
+    // SAFETY: passed on to the caller.
+    unsafe { traverse_checked(gate) };
+    gate.result()
 }
 
 /// An operation of a nucleus service whose words are no addresses.
@@ -179,7 +60,7 @@ pub fn service_interruptible(slot: u32, operation: u8, words: &[u64]) -> Result<
     };
     gate.words[..words.len()].copy_from_slice(words);
     // SAFETY: by this function's contract no word is an address.
-    unsafe { gate.traverse_interruptible() }.map(|()| gate.words)
+    unsafe { traverse_interruptible(&mut gate) }.map(|()| gate.words)
 }
 
 pub fn yield_core() {

@@ -192,7 +192,7 @@ impl<'a> Request<'a> {
                 gate::deadline(at);
             }
             // SAFETY: as in `call`.
-            let result = unsafe { gate.traverse_interruptible() };
+            let result = unsafe { gate::traverse_interruptible(&mut gate) };
             let interrupted = match result {
                 Err(Error::Interrupted) => true,
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
