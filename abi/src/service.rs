@@ -146,7 +146,8 @@ pub mod memory {
     pub const UNMAP: u8 = 8;
     /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot: for those that are mapped → w0 how many.
     pub const PROTECT: u8 = 9;
-    /// w0 source space slot, w1 address, w2 target space slot, w3 pages (at most 512), w4 flags: 1 = take WRITE away on both sides. Copies the mappings to the same addresses. `NoTable` (w0 = pages done so far).
+    /// w0 source space slot, w1 target space slot, w2 array of [`Row`] in own memory, w3 how many (at most [`ROWS`], 512 pages together). Copies the mappings to the same addresses
+    /// → w0 rows done (also with `NoTable`).
     pub const SHARE: u8 = 10;
     /// w0 target frame, w1 source frame: copy a whole frame.
     pub const COPY_FRAME: u8 = 11;
@@ -164,6 +165,32 @@ pub mod memory {
     pub const SPACE_INFO: u8 = 17;
     /// → w0 frame of the system page ([`crate::state::SystemPage`]); MAP accepts it with READ only.
     pub const SYSTEM_PAGE: u8 = 18;
+    /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most [`FILLS`]), w3 prot: fill each frame and map it → w0 how many were done (also with `NoTable`).
+    pub const FILL: u8 = 19;
+
+    /// Most entries of SHARE's and FILL's arrays.
+    pub const ROWS: usize = 16;
+    pub const FILLS: usize = 8;
+
+    /// A row of pages for SHARE.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(C)]
+    pub struct Row {
+        pub address: u64,
+        pub pages: u32,
+        /// 1 = take WRITE away on both sides.
+        pub read_only: u32,
+    }
+
+    /// A page for FILL.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(C)]
+    pub struct Fill {
+        pub address: u64,
+        pub frame: u32,
+        /// The frame to copy; 0 = fill with zeroes.
+        pub source: u32,
+    }
 
     /// Object pools of the nucleus.
     pub mod pool {

@@ -43,6 +43,14 @@ impl FrameTable {
         }
     }
 
+    /// Is it memory that programs may have?
+    #[inline]
+    pub fn is_user(&self, frame: Frame) -> bool {
+        self.words
+            .get(frame as usize)
+            .is_some_and(|w| w >> 24 == FrameKind::User as u32)
+    }
+
     /// How often programs have it mapped.
     pub fn mappings(&self, frame: Frame) -> u32 {
         self.words.get(frame as usize).map_or(0, |w| w & COUNT_MASK)
@@ -117,6 +125,7 @@ mod tests {
         table.set(3, FrameKind::System);
         for frame in 0..5 {
             assert!(table.mapped(frame));
+            assert_eq!(table.is_user(frame), table.kind(frame) == FrameKind::User);
         }
         let counts: Vec<u32> = (0..5).map(|frame| table.mappings(frame)).collect();
         assert_eq!(counts, [0, 1, 0, 0, 0]);

@@ -30,6 +30,7 @@ pub mod pool;
 pub mod portal;
 pub mod pulse;
 pub mod queue;
+pub mod rows;
 pub mod short;
 pub mod space;
 pub mod thread;

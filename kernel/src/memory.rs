@@ -12,7 +12,7 @@ use cairn_abi::service::AUTO;
 use cairn_abi::{rights, Error, PortalKind};
 
 /// Most pages of one operation.
-const PAGES: u64 = 512;
+pub(crate) const PAGES: u64 = 512;
 /// Most entries of a short list of frames.
 const SHORT_LIST: usize = 64;
 /// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
@@ -23,7 +23,7 @@ const ZERO_PAGES: u64 = 8;
 /// Page tables that one REAP takes apart, and frames of the reserve that it returns.
 const REAP_TABLES: usize = 16;
 const REAP_FRAMES: usize = 64;
-const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
+pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
 /// A frame number from a word.
 fn frame(word: u64) -> Result<Frame, Error> {
@@ -31,7 +31,7 @@ fn frame(word: u64) -> Result<Frame, Error> {
 }
 
 /// Page-aligned range of user addresses.
-fn range(address: u64, pages: u64) -> Result<(), Error> {
+pub(crate) fn range(address: u64, pages: u64) -> Result<(), Error> {
     if !address.is_multiple_of(PAGE)
         || pages > PAGES
         || address >= USER_TOP
@@ -43,12 +43,12 @@ fn range(address: u64, pages: u64) -> Result<(), Error> {
 }
 
 impl<A: Arch> Kernel<A> {
-    fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
+    pub(crate) fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
         let target = self.own_target_of(t, slot, PortalKind::Space)?;
         Ok(self.spaces.handle(target.object))
     }
 
-    fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
+    pub(crate) fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
         self.spaces[s].root.ok_or(Error::NoTable)
     }
 
@@ -92,6 +92,7 @@ impl<A: Arch> Kernel<A> {
             memory::UNMAP => self.unmap(t, w),
             memory::PROTECT => self.protect(t, w),
             memory::SHARE => self.share(t, w),
+            memory::FILL => self.fill(t, w),
             memory::COPY_FRAME => {
                 let (to, from) = (frame(w[0])?, frame(w[1])?);
                 if self.frames.kind(to) != FrameKind::User
@@ -255,7 +256,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// May programs map this frame in this manner?
-    fn check_frame(&self, frame: Frame, flags: u64) -> Result<(), Error> {
+    pub(crate) fn check_frame(&self, frame: Frame, flags: u64) -> Result<(), Error> {
         let fine = match self.frames.kind(frame) {
             FrameKind::User => flags & map::IO == 0,
             FrameKind::System => flags & (PROT | map::IO) == prot::READ,
@@ -269,7 +270,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn check_prot(flags: u64) -> Result<(), Error> {
+    pub(crate) fn check_prot(flags: u64) -> Result<(), Error> {
         let known = PROT | map::ZERO | map::COPY | map::FAULT | map::IO;
         if flags & !known != 0
             || flags & (prot::WRITE | prot::EXECUTE) == prot::WRITE | prot::EXECUTE
@@ -298,7 +299,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Map a row of pages and keep count.
-    fn map_row(
+    pub(crate) fn map_row(
         &mut self,
         s: SpaceRef,
         root: A::Root,
@@ -336,7 +337,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn map_error(error: MapError) -> Stop {
+    pub(crate) fn map_error(error: MapError) -> Stop {
         match error {
             MapError::NoTable => Error::NoTable.into(),
             MapError::BadAddress => Error::BadArgument.into(),
@@ -401,12 +402,13 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         self.read_own(t, list, bytes)?;
         let frames = || {
-            bytes
-                .chunks_exact(4)
-                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            let (words, _) = bytes.as_chunks::<4>();
+            words.iter().map(|word| Frame::from_le_bytes(*word))
         };
         for frame in frames().filter(|&frame| frame != 0) {
-            self.check_frame(frame, flags)?;
+            if flags & map::IO != 0 || !self.frames.is_user(frame) {
+                self.check_frame(frame, flags)?;
+            }
         }
         let row = frames().map(|frame| (frame != 0).then_some(frame));
         let mapped = self.map_row(s, root, address, row, flags & PROT);
@@ -443,28 +445,6 @@ impl<A: Arch> Kernel<A> {
         });
         self.answer(t, 0, count);
         Ok(())
-    }
-
-    fn share(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (source, target) = (self.space_at(t, w[0])?, self.space_at(t, w[2])?);
-        let (from, to) = (self.space_root(source)?, self.space_root(target)?);
-        range(w[1], w[3])?;
-        if source == target || w[4] > 1 {
-            return Err(Error::BadArgument.into());
-        }
-        let space = &mut self.spaces[target];
-        let (frames, before) = (&mut self.frames, space.tables.count);
-        let shared = self.arch.share_row(
-            from,
-            to,
-            w[1],
-            w[3],
-            w[4] == 1,
-            &mut space.tables,
-            |frame, old| frames.replaced(frame, old),
-        );
-        space.table_frames += before - space.tables.count;
-        self.answer_mapped(t, w[3], shared)
     }
 
     fn reap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {

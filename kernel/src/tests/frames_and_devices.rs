@@ -127,21 +127,87 @@ fn lists_zeroes_and_copies() {
     assert_eq!(w.memory(memory::UNMAP, &[space, AT, 512])[0], 2);
 }
 
+/// Put an array of entries for SHARE or FILL into `init`'s memory.
+fn entries(w: &mut World, list: &[(u64, u32, u32)]) {
+    let bytes: Vec<u8> = list
+        .iter()
+        .flat_map(|&(address, a, b)| {
+            let halves = u64::from(a) | u64::from(b) << 32;
+            [address.to_le_bytes(), halves.to_le_bytes()]
+        })
+        .flatten()
+        .collect();
+    w.poke_init(&bytes);
+}
+
 #[test]
 fn sharing_takes_writing_away_on_both_sides() {
     let mut w = World::new();
+    let init = w.init;
     let (a, b) = (w.domain(), w.domain());
     let frame = w.map(a, AT, RW);
     w.map(a, AT + 4 * 4096, prot::READ | prot::EXECUTE);
-    let words = [a.space as u64, AT, b.space as u64, 512, 1];
-    assert_eq!(w.memory(memory::SHARE, &words)[0], 512);
+    w.map(a, AT + 600 * 4096, RW);
+    entries(&mut w, &[(AT, 300, 1), (AT + 600 * 4096, 1, 0)]);
+    let words = [a.space as u64, b.space as u64, BUFFER, 2];
+    assert_eq!(w.memory(memory::SHARE, &words)[0], 2);
     for dom in [a, b] {
-        let got = w.memory(memory::QUERY, &[dom.space as u64, AT]);
-        assert_eq!((got[0], got[1]), (frame as u64, 1 | 1 << 10));
-        let got = w.memory(memory::QUERY, &[dom.space as u64, AT + 4 * 4096]);
-        assert_eq!(got[1], 5 | 1 << 10);
+        for (page, bits) in [(0, 1), (4, 5), (600, 3)] {
+            let got = w.memory(memory::QUERY, &[dom.space as u64, AT + page * 4096]);
+            assert_eq!(got[1], bits | 1 << 10);
+        }
     }
     assert_eq!(w.k.frames.mappings(frame), 2);
+    for (count, list) in [
+        (2, [(AT, 300, 1), (AT, 300, 1)]),
+        (2, [(AT, 1, 1), (AT + 1, 1, 1)]),
+        (1, [(AT, 1, 2), (0, 0, 0)]),
+        (17, [(AT, 1, 1), (0, 0, 0)]),
+    ] {
+        entries(&mut w, &list);
+        let words = [a.space as u64, b.space as u64, BUFFER, count];
+        let error = w.err(init, MEMORY, memory::SHARE, &words);
+        assert_eq!(error, Error::BadArgument);
+    }
+}
+
+#[test]
+fn pages_are_filled_and_mapped_together() {
+    let mut w = World::new();
+    let init = w.init;
+    let dom = w.domain();
+    let source = w.map(dom, AT, RW);
+    w.poke_memory(dom, AT, &[9]);
+    let (copy, zero) = (w.frame(), w.frame());
+    entries(
+        &mut w,
+        &[(AT + 4096, copy, source), (AT + 3 * 4096, zero, 0)],
+    );
+    let words = [dom.space as u64, BUFFER, 2, RW];
+    assert_eq!(w.memory(memory::FILL, &words)[0], 2);
+    assert_eq!(w.peek_memory(dom, AT + 4096, 1), [9]);
+    assert_eq!(w.peek_memory(dom, AT + 3 * 4096, 1), [0]);
+    assert_eq!(w.k.frames.mappings(copy), 1);
+    // Nothing happens if one of them is wrong.
+    // (A frame of the nucleus: a table's reserve.)
+    let own = w.frame();
+    w.memory(memory::GIVE_TABLES, &[dom.space as u64, own as u64, 1]);
+    let fresh = w.frame();
+    for bad in [
+        (AT + 8192, own, 0),
+        (AT + 8192, fresh, own),
+        (AT + 1, fresh, 0),
+    ] {
+        entries(&mut w, &[(AT + 5 * 4096, fresh, source), bad]);
+        let error = w.err(init, MEMORY, memory::FILL, &words);
+        assert_eq!(error, Error::BadArgument);
+        assert_eq!(w.k.frames.mappings(fresh), 0);
+    }
+    let words = [dom.space as u64, BUFFER, 9, RW];
+    assert_eq!(
+        w.err(init, MEMORY, memory::FILL, &words),
+        Error::BadArgument
+    );
 }
 
 #[test]

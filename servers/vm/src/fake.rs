@@ -4,7 +4,7 @@
 use crate::frames::Frames;
 use crate::nucleus::{Answer, Frame, Nucleus};
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{map, prot};
+use cairn_abi::service::memory::{map, prot, Fill, Row, FILLS, ROWS};
 use cairn_abi::{Error, Id, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -284,19 +284,17 @@ impl Nucleus for Machine {
         Ok(())
     }
 
-    fn map_zeroed(
-        &mut self,
-        space: u32,
-        address: u64,
-        first: Frame,
-        pages: u64,
-        bits: u64,
-    ) -> Result<(), Error> {
-        self.counted("map_zeroed");
-        assert!(pages <= 8);
-        for (i, page) in Machine::range(address, pages).enumerate() {
-            self.frame(first + i as u32).fill(0);
-            self.enter(space, page, first + i as u32, bits)?;
+    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error> {
+        self.counted("fill");
+        assert!(fills.len() <= FILLS && bits & (map::ZERO | map::COPY) == 0);
+        for fill in fills {
+            match fill.source {
+                0 => self.frame(fill.frame).fill(0),
+                source => self.copy_frame(fill.frame, source)?,
+            }
+            for page in Machine::range(fill.address, 1) {
+                self.enter(space, page, fill.frame, bits)?;
+            }
         }
         Ok(())
     }
@@ -335,24 +333,21 @@ impl Nucleus for Machine {
         Ok(())
     }
 
-    fn share(
-        &mut self,
-        from: u32,
-        address: u64,
-        to: u32,
-        pages: u64,
-        take_write: bool,
-    ) -> Result<(), Error> {
+    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error> {
         self.counted("share");
-        for page in Machine::range(address, pages) {
-            let Some(entry) = self.space(from).maps.get_mut(&page) else {
-                continue;
-            };
-            if take_write {
-                entry.1 &= !prot::WRITE;
+        assert!(rows.len() <= ROWS);
+        assert!(rows.iter().map(|row| row.pages).sum::<u32>() <= 512);
+        for row in rows {
+            for page in Machine::range(row.address, u64::from(row.pages)) {
+                let Some(entry) = self.space(from).maps.get_mut(&page) else {
+                    continue;
+                };
+                if row.read_only == 1 {
+                    entry.1 &= !prot::WRITE;
+                }
+                let (frame, bits) = *entry;
+                self.enter(to, page, frame, bits)?;
             }
-            let (frame, bits) = *entry;
-            self.enter(to, page, frame, bits)?;
         }
         Ok(())
     }

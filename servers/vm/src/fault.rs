@@ -1,16 +1,16 @@
 //! Page faults: zero-fill, copy-on-write, pages of objects, and the wait for memory when there is none.
 
-use crate::nucleus::{Answer, Frame, Nucleus};
+use crate::nucleus::{Answer, Nucleus};
 use crate::pages::Pages;
 use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
 use crate::space::{hardware, with_tables, Trouble, Vm, Waiting, NATIVE_RESERVE};
-use cairn_abi::service::memory::map;
+use cairn_abi::service::memory::{map, Fill, FILLS};
 use cairn_abi::{fault, Token};
 use cairn_idl::vm::prot;
 
 /// Pages that are populated at once.
-const ROW: usize = 8;
+const ROW: usize = FILLS;
 /// Pages behind a copied one that are copied along, when the ones before it were written as well.
 const ROW_OF_COPIES: usize = 3;
 /// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
@@ -259,46 +259,35 @@ impl<N: Nucleus> Vm<N> {
             return 0;
         }
         let end = end.min(region.end).min(page + ROW as u64);
-        let mut row = [0 as Frame; ROW];
+        let mut row = [Fill::default(); ROW];
         let mut count = 0;
         while page + (count as u64) < end && space.pages.get(page + count as u64).is_none() {
             let Some(frame) = self.frames.alloc(reserve) else {
                 break;
             };
-            row[count] = frame;
+            row[count].address = (page + count as u64) * 4096;
+            row[count].frame = frame;
             count += 1;
         }
-        let row = &mut row[..count];
-        row.sort_unstable();
+        let row = &row[..count];
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let bits = hardware(region.prot, false);
-        let mut done = 0;
-        while done < count {
-            let first = row[done];
-            let len = (done..count)
-                .take_while(|&i| row[i] == first + (i - done) as Frame)
-                .count();
-            let at = page + done as u64;
-            let mapped = with_tables(nucleus, frames, space, tables, |n, slot| {
-                n.map_zeroed(slot, at * 4096, first, len as u64, bits)
-            });
-            if mapped.is_err() {
-                // Some of them may be mapped: none of them is ours yet.
-                let _ = nucleus.unmap(space.slot, at * 4096, len as u64);
-                break;
+        let mapped = with_tables(nucleus, frames, space, tables, |n, slot| {
+            n.fill(slot, row, bits)
+        });
+        if mapped.is_err() {
+            // Some of them may be mapped: none of them is ours yet.
+            let _ = nucleus.unmap(space.slot, page * 4096, count as u64);
+            for fill in row {
+                frames.release(fill.frame);
             }
-            for i in 0..len {
-                space
-                    .pages
-                    .set(frames, at + i as u64, first + i as Frame, false);
-            }
-            done += len;
+            return 0;
         }
-        for &frame in &row[done..] {
-            frames.release(frame);
+        for (at, fill) in (page..).zip(row) {
+            space.pages.set(frames, at, fill.frame, false);
         }
-        done as u64
+        count as u64
     }
 
     fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {

@@ -172,30 +172,27 @@ impl Frames {
 
     #[inline]
     pub fn retain(&mut self, frame: Frame) {
-        if let Some(count) = self.count(frame) {
-            if *count & FREE == 0 && *count != 0 {
-                *count += 1;
-            }
+        match self.counts.get_mut(frame.wrapping_sub(self.base) as usize) {
+            // One comparison for: neither free nor unused.
+            Some(count) if count.wrapping_sub(1) < FREE - 1 => *count += 1,
+            _ => {}
         }
     }
 
     /// Drop one reference; the last one frees the frame (then true).
     #[inline]
     pub fn release(&mut self, frame: Frame) -> bool {
-        let head = self.head;
-        let Some(count) = self.count(frame) else {
-            return false;
-        };
-        match *count {
-            1 => {
-                *count = FREE | head;
+        match self.counts.get_mut(frame.wrapping_sub(self.base) as usize) {
+            // As above: others have references as well.
+            Some(count) if count.wrapping_sub(2) < FREE - 2 => {
+                *count -= 1;
+                false
+            }
+            Some(count) if *count == 1 => {
+                *count = FREE | self.head;
                 self.head = frame;
                 self.free += 1;
                 true
-            }
-            c if c & FREE == 0 && c > 1 => {
-                *count = c - 1;
-                false
             }
             _ => false,
         }

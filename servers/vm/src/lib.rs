@@ -1,7 +1,7 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
 //! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
-//! Below them lie [`frames`] (reference counts), [`pages`] (which frame is behind which page) and [`region`] (what is allowed where).
+//! Below them lie [`frames`] (reference counts), [`pages`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
 //! - every page slot of a space or object holds exactly one reference to its frame;
@@ -13,6 +13,7 @@
 extern crate alloc;
 
 pub mod fault;
+pub mod forked;
 pub mod frames;
 pub mod lifecycle;
 pub mod mapping;

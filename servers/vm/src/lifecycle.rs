@@ -1,16 +1,18 @@
 //! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
 
 use crate::fault::{refused, Fault};
-use crate::frames::BLOCK;
+use crate::forked::{Manner, EAGER};
+use crate::frames::{Frames, BLOCK};
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::{Chunk, Kinds};
+use crate::pages::Chunk;
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::space::{
-    forget_piece, give_table, hardware, with_tables, Domain, Errno, Layout, Space, Vm, BATCH,
-    NATIVE_RESERVE, NOBODY,
+    forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
+    NOBODY,
 };
+use alloc::vec::Vec;
 use cairn_abi::layout;
-use cairn_abi::service::memory::{map, pool, prot};
+use cairn_abi::service::memory::{pool, prot, Row, FILLS, ROWS};
 use cairn_abi::{Error, Id, Token};
 use cairn_idl::errno::*;
 use core::mem::size_of;
@@ -20,23 +22,11 @@ const POOL_PERIOD: u32 = 16;
 /// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals.
 const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
 
-/// Most pages that a fork copies at once.
-const EAGER: usize = 24;
 /// Every so many forks nothing is copied at once, to see anew what is written.
 const RELEARN: u32 = 64;
 
 /// The same for pages of objects that children asked for.
 const RELEARN_WANTED: u32 = 256;
-
-/// A page that a fork copies at once.
-#[derive(Clone, Copy)]
-struct Eager {
-    page: u64,
-    frame: Frame,
-    source: Frame,
-    was_cow: bool,
-    prot: u8,
-}
 
 impl<N: Nucleus> Vm<N> {
     /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
@@ -254,55 +244,23 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// Which pages a fork copies at once, with frames for the copies: those that were written soon after earlier forks. Both sides would fault on them.
-    fn choose_eager(&mut self, from: usize, ranges: &[(u64, u64)]) -> [Option<Eager>; EAGER] {
-        let mut chosen = [None; EAGER];
-        let Some(space) = self.spaces.get(from) else {
-            return chosen;
-        };
-        let reserve = self.reserve_for(space);
+    /// How many pages this copy of a space may copy at once. Every so often it is none, to see anew what is written and asked for.
+    fn eager(&mut self, from: usize) -> usize {
         let Some(space) = self.spaces.get_mut(from) else {
-            return chosen;
+            return 0;
         };
         space.forks = space.forks.wrapping_add(1);
-        if space.forks % RELEARN == 0 {
-            space.pages.cool_down(&mut self.frames);
-            if space.forks % RELEARN_WANTED == 0 {
-                space.pages.forget_wanted(&mut self.frames);
-            }
-            return chosen;
+        if !space.forks.is_multiple_of(RELEARN) {
+            return EAGER;
         }
-        let hot = ranges
-            .iter()
-            .rev()
-            .flat_map(|&(start, end)| space.pages.hot(start, end));
-        for (place, page) in chosen.iter_mut().zip(hot) {
-            let (Some(region), Some(now)) = (space.regions.find(page), space.pages.get(page))
-            else {
-                continue;
-            };
-            // What is still the object's own goes on changing.
-            if space.pages.is_file(page)
-                || region.shared()
-                || u64::from(region.prot) & prot::WRITE == 0
-            {
-                continue;
-            }
-            let Some(frame) = self.frames.alloc(reserve) else {
-                break;
-            };
-            *place = Some(Eager {
-                page,
-                frame,
-                source: now.frame,
-                was_cow: now.cow,
-                prot: region.prot,
-            });
+        space.pages.cool_down(&mut self.frames);
+        if space.forks.is_multiple_of(RELEARN_WANTED) {
+            space.pages.forget_wanted(&mut self.frames);
         }
-        chosen
+        0
     }
 
-    /// Copy ranges of pages of a space (ascending, no two in one chunk) into an empty one: private pages copy-on-write, shared ones shared.
+    /// Copy ranges of pages of a space (ascending, ending where chunks end) into an empty one: private pages copy-on-write, shared ones shared.
     /// `lazy`: pages of objects come by faults, unless earlier copies asked for them.
     fn copy_ranges(
         &mut self,
@@ -313,15 +271,18 @@ impl<N: Nucleus> Vm<N> {
     ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         let (region_count, chunk_count) = (parent.regions.len(), parent.pages.chunks());
+        let reserve = self.reserve_for(parent);
         // Lists in full; of the chunks themselves only those with hot pages are copied now.
-        let room =
-            region_count * size_of::<Region>() + chunk_count * 32 + EAGER * size_of::<Chunk>();
-        if !self.heap_room(room) {
+        let lists = size_of::<Region>() * region_count + 32 * chunk_count;
+        if !self.heap_room(lists + EAGER * size_of::<Chunk>()) {
             return Err(ENOMEM);
         }
-        let eager = self.choose_eager(from, ranges);
+        let eager = self.eager(from);
+        if self.spaces.get(to).is_none() {
+            return Err(ESRCH);
+        }
         let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
-        let parent_handle = parent.handle;
+        let (parent_handle, source) = (parent.handle, parent.slot);
         let mut regions = Regions::with_capacity(region_count);
         let mut mapped = 0;
         let pieces = ranges
@@ -335,71 +296,49 @@ impl<N: Nucleus> Vm<N> {
                     object.mapped += piece.pages();
                 }
             }
-            if !piece.shared() {
-                parent
-                    .pages
-                    .mark_cow(&mut self.frames, piece.start, piece.end);
-            }
         }
-        let frames = &mut self.frames;
-        let mut pages = parent.pages.copy(frames, ranges, lazy);
-        for copy in eager.iter().flatten() {
-            // The parent goes on writing it; the child has its own at once.
-            if !copy.was_cow {
-                parent.pages.clear_cow(frames, copy.page);
-            }
-            pages.set_hot(frames, copy.page, copy.frame);
-            frames.release(copy.source);
-        }
-        let source = parent.slot;
-        let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
-        let (nucleus, frames, tables) =
-            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
-        let mut result = Ok(());
-        let mut share = |first, last, shared: bool| {
-            pages.runs(first, last, 32, BATCH, Kinds::Hot, |run| {
-                if result.is_ok() && !run.marked {
-                    result = with_tables(nucleus, frames, child, tables, |n, slot| {
-                        n.share(source, run.page * layout::PAGE, slot, run.pages, !shared)
-                    });
-                }
-            });
+        let mut plan = core::mem::take(&mut self.plan);
+        let manner = Manner {
+            lazy,
+            eager,
+            reserve,
         };
-        // Neighbouring regions of one kind go together.
-        let mut group: Option<(u64, u64, bool)> = None;
-        for region in regions.iter() {
-            match &mut group {
-                Some((_, last, shared)) if *shared == region.shared() => *last = region.end,
-                _ => {
-                    if let Some((first, last, shared)) = group.take() {
-                        share(first, last, shared);
-                    }
-                    group = Some((region.start, region.end, region.shared()));
-                }
-            }
-        }
-        if let Some((first, last, shared)) = group {
-            share(first, last, shared);
-        }
-        for copy in eager.iter().flatten() {
-            if result.is_ok() {
-                let bits = hardware(copy.prot, false) | map::COPY;
+        let mut pages = core::mem::take(&mut parent.pages);
+        let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
+        let (nucleus, tables) = (&mut self.nucleus, &mut self.table_frames);
+        let mut result = Ok(());
+        let mut share = |frames: &mut Frames, rows: &mut Vec<Row>| {
+            let mut rest = &rows[..];
+            while !rest.is_empty() && result.is_ok() {
+                let (some, others) = rest.split_at(batch(rest));
+                rest = others;
                 result = with_tables(nucleus, frames, child, tables, |n, slot| {
-                    n.map(
-                        slot,
-                        copy.page * layout::PAGE,
-                        copy.frame,
-                        bits,
-                        copy.source,
-                    )
+                    n.share(source, slot, some)
+                });
+            }
+            rows.clear();
+        };
+        let frames = &mut self.frames;
+        let copy = pages.fork(frames, regions.as_slice(), manner, &mut plan, &mut share);
+        share(frames, &mut plan.rows);
+        let bits = prot::READ | prot::WRITE;
+        for fills in plan.fills.chunks(FILLS) {
+            if result.is_ok() {
+                result = with_tables(nucleus, frames, child, tables, |n, slot| {
+                    n.fill(slot, fills, bits)
                 });
             }
         }
+        plan.fills.clear();
+        self.plan = plan;
         // If that failed the child is dropped with all this; the parent's pages are then copied or taken over when they are written next.
         child.regions = regions;
-        child.pages = pages;
+        child.pages = copy;
         child.mapped = mapped;
         child.parent = parent_handle;
+        if let Some(parent) = self.spaces.get_mut(from) {
+            parent.pages = pages;
+        }
         result.map_err(|_| ENOMEM)
     }
 
@@ -605,4 +544,14 @@ impl<N: Nucleus> Vm<N> {
         space.limit = limit;
         Ok(0)
     }
+}
+
+/// How many of these rows one operation of the nucleus takes.
+fn batch(rows: &[Row]) -> usize {
+    let mut pages = 0;
+    let fits = |row: &&Row| {
+        pages += u64::from(row.pages);
+        pages <= BATCH
+    };
+    rows.iter().take(ROWS).take_while(fits).count()
 }

@@ -1,6 +1,7 @@
 //! What `vm` needs from the nucleus, as a trait: `main.rs` implements it with portal calls, the tests with a simulated machine.
 
 use crate::frames::Frames;
+use cairn_abi::service::memory::{Fill, Row};
 use cairn_abi::{Error, Id, Token};
 
 /// A frame of physical memory (address / 4096). 0 is never one.
@@ -68,15 +69,8 @@ pub trait Nucleus {
         bits: u64,
         source: Frame,
     ) -> Result<(), Error>;
-    /// At most 8 pages onto frames in a row, filled with zeroes.
-    fn map_zeroed(
-        &mut self,
-        space: u32,
-        address: u64,
-        first: Frame,
-        pages: u64,
-        bits: u64,
-    ) -> Result<(), Error>;
+    /// Fill frames and map them (at most [`cairn_abi::service::memory::FILLS`]). If it fails some of them may be mapped.
+    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error>;
     fn map_list(
         &mut self,
         space: u32,
@@ -86,14 +80,8 @@ pub trait Nucleus {
     ) -> Result<(), Error>;
     fn unmap(&mut self, space: u32, address: u64, pages: u64) -> Result<(), Error>;
     fn protect(&mut self, space: u32, address: u64, pages: u64, bits: u64) -> Result<(), Error>;
-    fn share(
-        &mut self,
-        from: u32,
-        address: u64,
-        to: u32,
-        pages: u64,
-        take_write: bool,
-    ) -> Result<(), Error>;
+    /// Copy mappings to the same addresses of another space (at most [`cairn_abi::service::memory::ROWS`] rows, 512 pages). If it fails some of them may be there.
+    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error>;
     fn copy_frame(&mut self, to: Frame, from: Frame) -> Result<(), Error>;
     fn zero_frame(&mut self, frame: Frame) -> Result<(), Error>;
     /// The frame mapped at an address.

@@ -53,13 +53,12 @@ impl Kinds {
         match self {
             Kinds::One => 0,
             Kinds::Cow => chunk.cow,
-            Kinds::Hot => chunk.hot,
         }
     }
 }
 
 impl Chunk {
-    fn each(&self, mut mask: u64, mut each: impl FnMut(Frame)) {
+    pub(crate) fn each(&self, mut mask: u64, mut each: impl FnMut(Frame)) {
         while mask != 0 {
             each(self.frames[mask.trailing_zeros() as usize]);
             mask &= mask - 1;
@@ -69,7 +68,7 @@ impl Chunk {
 
 /// The chunk for changing: a copy with references of its own if others hold it.
 #[inline]
-fn own<'a>(chunk: &'a mut Rc<Chunk>, frames: &mut Frames) -> &'a mut Chunk {
+pub(crate) fn own<'a>(chunk: &'a mut Rc<Chunk>, frames: &mut Frames) -> &'a mut Chunk {
     if Rc::strong_count(chunk) > 1 {
         chunk.each(chunk.resident, |f| frames.retain(f));
     }
@@ -99,8 +98,6 @@ pub enum Kinds {
     One,
     /// [`Chunk::cow`].
     Cow,
-    /// [`Chunk::hot`].
-    Hot,
 }
 
 /// Bits of the chunk that starts at `first` within `start..end`.
@@ -116,6 +113,31 @@ pub fn mask(first: u64, start: u64, end: u64) -> u64 {
 impl Pages {
     pub fn chunks(&self) -> usize {
         self.chunks.len()
+    }
+
+    /// No slots yet, but room for so many chunks.
+    pub(crate) fn with_capacity(chunks: usize) -> Pages {
+        Pages {
+            keys: Vec::with_capacity(chunks),
+            chunks: Vec::with_capacity(chunks),
+            resident: 0,
+        }
+    }
+
+    pub(crate) fn chunks_mut(&mut self) -> &mut [Rc<Chunk>] {
+        &mut self.chunks
+    }
+
+    /// Add a chunk below all others; [`Pages::in_order`] ends a row of these.
+    pub(crate) fn push_below(&mut self, chunk: Rc<Chunk>) {
+        self.resident += u64::from(chunk.resident.count_ones());
+        self.keys.push(chunk.first);
+        self.chunks.push(chunk);
+    }
+
+    pub(crate) fn in_order(&mut self) {
+        self.keys.reverse();
+        self.chunks.reverse();
     }
 
     /// Resident pages.
@@ -271,17 +293,6 @@ impl Pages {
         })
     }
 
-    /// Another frame for a resident page, of one's own and hot.
-    pub fn set_hot(&mut self, frames: &mut Frames, page: u64, frame: Frame) {
-        let Ok(at) = self.find(page) else { return };
-        let bit = 1u64 << (page % CHUNK);
-        let chunk = own(&mut self.chunks[at], frames);
-        chunk.frames[(page % CHUNK) as usize] = frame;
-        chunk.cow &= !bit;
-        chunk.file &= !bit;
-        chunk.hot |= bit;
-    }
-
     /// A copy of this space asked for what is in `start..end`.
     pub fn mark_wanted(&mut self, frames: &mut Frames, start: u64, end: u64) {
         if let Ok(at) = self.find(start) {
@@ -298,52 +309,6 @@ impl Pages {
         for chunk in self.chunks.iter_mut().filter(|c| c.wanted != 0) {
             own(chunk, frames).wanted = 0;
         }
-    }
-
-    /// A copy of the slots in some ranges (ascending, no two in one chunk), without what is known of hot pages. Chunks that are the same are shared.
-    /// If `lazy`, what a fault would bring again is left out, but for what earlier copies asked for.
-    pub fn copy(&self, frames: &mut Frames, ranges: &[(u64, u64)], lazy: bool) -> Pages {
-        let mut copy = Pages {
-            keys: Vec::with_capacity(self.keys.len()),
-            chunks: Vec::with_capacity(self.keys.len()),
-            resident: 0,
-        };
-        for &(start, end) in ranges {
-            let from = self.find(start).unwrap_or_else(|at| at);
-            for chunk in self.chunks[from..].iter().take_while(|c| c.first < end) {
-                let within = chunk.resident & mask(chunk.first, start, end);
-                let skipped = if lazy {
-                    within & chunk.file & !chunk.wanted
-                } else {
-                    0
-                };
-                copy.add_copy(frames, chunk, within, skipped);
-            }
-        }
-        copy
-    }
-
-    /// Put a copy of a chunk behind all others: of the pages `within`, but for those `skipped`.
-    fn add_copy(&mut self, frames: &mut Frames, chunk: &Rc<Chunk>, within: u64, skipped: u64) {
-        let mask = within & !skipped;
-        if mask == 0 {
-            return;
-        }
-        self.resident += u64::from(mask.count_ones());
-        self.keys.push(chunk.first);
-        if mask == chunk.resident && chunk.hot == 0 {
-            self.chunks.push(Rc::clone(chunk));
-            return;
-        }
-        chunk.each(mask, |f| frames.retain(f));
-        self.chunks.push(Rc::new(Chunk {
-            resident: mask,
-            cow: chunk.cow & mask,
-            hot: 0,
-            file: chunk.file & mask,
-            skipped,
-            ..**chunk
-        }));
     }
 
     /// What lies right below and right above a page that is not resident, within its chunk.
@@ -385,20 +350,6 @@ impl Pages {
     pub fn own_page(&mut self, frames: &mut Frames, page: u64) {
         if let Ok(at) = self.find(page) {
             own(&mut self.chunks[at], frames);
-        }
-    }
-
-    /// All resident pages of `start..end` are to be copied before they are written.
-    pub fn mark_cow(&mut self, frames: &mut Frames, start: u64, end: u64) {
-        let from = self.find(start).unwrap_or_else(|at| at);
-        for chunk in &mut self.chunks[from..] {
-            if chunk.first >= end {
-                break;
-            }
-            let mask = chunk.resident & mask(chunk.first, start, end);
-            if mask & !chunk.cow != 0 {
-                own(chunk, frames).cow |= mask;
-            }
         }
     }
 
@@ -473,23 +424,6 @@ impl Pages {
         for chunk in self.chunks.iter_mut().filter(|c| c.hot != 0) {
             own(chunk, frames).hot = 0;
         }
-    }
-
-    /// The hot pages of `start..end`, from the highest down.
-    pub fn hot(&self, start: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
-        let to = self.keys.partition_point(|&k| k < end);
-        self.chunks[..to]
-            .iter()
-            .rev()
-            .take_while(move |c| c.first + CHUNK > start)
-            .flat_map(move |c| {
-                let mut left = c.hot & mask(c.first, start, end);
-                core::iter::from_fn(move || {
-                    let bit = 63u64.checked_sub(u64::from(left.leading_zeros()))?;
-                    left &= !(1 << bit);
-                    Some(c.first + bit)
-                })
-            })
     }
 
     /// Forget all slots in `start..end`; their references are dropped.
@@ -657,94 +591,6 @@ mod tests {
         assert_eq!(p.chunks(), 1);
         p.drain(&mut f, 0, u64::MAX);
         assert_eq!((p.chunks(), p.resident(), f.free()), (0, 0, 2000));
-    }
-
-    #[test]
-    fn copies_share_chunks_until_one_changes() {
-        let mut f = frames();
-        let mut p = Pages::default();
-        for page in 0..70 {
-            let frame = f.alloc(0).unwrap();
-            p.set(&mut f, page, frame, false);
-        }
-        let mut q = p.copy(&mut f, &[(0, 100)], false);
-        let mut part = p.copy(&mut f, &[(60, 65)], false);
-        assert_eq!((q.resident(), part.resident()), (70, 5));
-        let seen = q.get(3).unwrap().frame;
-        // The whole copy shares its chunks, the part has references of its own.
-        assert_eq!(f.references(seen), 1);
-        assert_eq!(f.references(p.get(62).unwrap().frame), 2);
-        assert_eq!(q.shared(&f), 70);
-        let fresh = f.alloc(0).unwrap();
-        assert_eq!(q.set(&mut f, 3, fresh, false), Some(seen));
-        assert_eq!(f.references(seen), 2);
-        f.release(seen);
-        assert_eq!(p.get(3).unwrap().frame, seen);
-        assert_eq!(q.get(3).unwrap().frame, fresh);
-        p.mark_cow(&mut f, 0, 100);
-        assert!(p.get(69).unwrap().cow && !q.get(69).unwrap().cow);
-        p.drain(&mut f, 0, 100);
-        part.drain(&mut f, 0, 100);
-        assert_eq!(f.free(), 1930);
-        q.drain(&mut f, 0, 100);
-        assert_eq!(f.free(), 2000);
-    }
-
-    #[test]
-    fn lazy_copies_leave_out_what_a_fault_would_bring() {
-        let mut f = frames();
-        let mut p = Pages::default();
-        for page in 0..40 {
-            let frame = f.alloc(0).unwrap();
-            if page % 2 == 0 {
-                p.set_file(&mut f, page, frame, true);
-            } else {
-                p.set(&mut f, page, frame, true);
-            }
-        }
-        p.mark_wanted(&mut f, 0, 8);
-        let mut q = p.copy(&mut f, &[(0, 100)], true);
-        assert_eq!(q.resident(), 20 + 4);
-        assert!(q.get(6).is_some() && q.get(8).is_none() && q.get(9).is_some());
-        // What was left out lies in no run, even if gaps are bridged.
-        let first = runs(&q, 0, 100, 32, 512, Kinds::One);
-        assert_eq!(first[..3], [(0, 8), (9, 1), (11, 1)]);
-        p.forget_wanted(&mut f);
-        let mut r = p.copy(&mut f, &[(0, 100)], true);
-        assert_eq!(r.resident(), 20);
-        // A page of one's own stays.
-        p.clear_cow(&mut f, 10);
-        let mut s = p.copy(&mut f, &[(0, 100)], true);
-        assert_eq!(s.resident(), 21);
-        for pages in [&mut p, &mut q, &mut r, &mut s] {
-            pages.drain(&mut f, 0, 100);
-        }
-        assert_eq!(f.free(), 2000);
-    }
-
-    #[test]
-    fn hot_pages_come_from_the_top() {
-        let mut f = frames();
-        let mut p = Pages::default();
-        for page in [3, 63, 64, 127, 200] {
-            p.set(&mut f, page, 1, false);
-            p.mark_hot(&mut f, page);
-        }
-        p.mark_hot(&mut f, 65);
-        let all: Vec<u64> = p.hot(0, 1000).collect();
-        assert_eq!(all, [200, 127, 64, 63, 3]);
-        let some: Vec<u64> = p.hot(4, 127).collect();
-        assert_eq!(some, [64, 63]);
-        p.set(&mut f, 70, 1, false);
-        assert_eq!(
-            runs(&p, 0, 1000, 100, 512, Kinds::Hot),
-            [(3, 62), (70, 1), (127, 1), (200, 1)]
-        );
-        p.drain(&mut f, 127, 128);
-        p.set(&mut f, 127, 1, false);
-        assert_eq!(p.hot(65, 1000).collect::<Vec<_>>(), [200]);
-        p.cool_down(&mut f);
-        assert_eq!(p.hot(0, 1000).count(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The nucleus as `vm` really reaches it: portal calls, a window for copying into frames, and the frames behind `vm`'s own heap.
 
 use cairn_abi::layout::{native_slot, NATIVE_HEAP, PAGE, SYSTEM_PAGE};
-use cairn_abi::service::memory::prot;
+use cairn_abi::service::memory::{prot, Fill, Row};
 use cairn_abi::service::{current, domain, memory, receive, AUTO};
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_rt::{Portal, Receiver, Reply};
@@ -241,22 +241,10 @@ impl Nucleus for Portals {
         self.memory(memory::MAP, &words).map(|_| ())
     }
 
-    fn map_zeroed(
-        &mut self,
-        space: u32,
-        address: u64,
-        first: Frame,
-        pages: u64,
-        bits: u64,
-    ) -> Result<(), Error> {
-        let words = [
-            u64::from(space),
-            address,
-            u64::from(first),
-            pages,
-            bits | memory::map::ZERO,
-        ];
-        self.memory(memory::MAP, &words).map(|_| ())
+    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error> {
+        let array = fills.as_ptr() as u64;
+        let words = [u64::from(space), array, fills.len() as u64, bits];
+        self.memory(memory::FILL, &words).map(|_| ())
     }
 
     fn map_list(
@@ -286,21 +274,9 @@ impl Nucleus for Portals {
         self.memory(memory::PROTECT, &words).map(|_| ())
     }
 
-    fn share(
-        &mut self,
-        from: u32,
-        address: u64,
-        to: u32,
-        pages: u64,
-        take_write: bool,
-    ) -> Result<(), Error> {
-        let words = [
-            u64::from(from),
-            address,
-            u64::from(to),
-            pages,
-            u64::from(take_write),
-        ];
+    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error> {
+        let (array, count) = (rows.as_ptr() as u64, rows.len() as u64);
+        let words = [u64::from(from), u64::from(to), array, count];
         self.memory(memory::SHARE, &words).map(|_| ())
     }
 

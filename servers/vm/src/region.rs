@@ -84,6 +84,10 @@ impl Regions {
         self.list.is_empty()
     }
 
+    pub fn as_slice(&self) -> &[Region] {
+        &self.list
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Region> {
         self.list.iter()
     }

@@ -6,7 +6,7 @@ use crate::nucleus::{Frame, Nucleus};
 use crate::pages::{Pages, CHUNK};
 use crate::region::Region;
 use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm, NATIVE_RESERVE};
-use cairn_abi::service::memory::map;
+use cairn_abi::service::memory::{map, Fill, FILLS};
 use cairn_idl::vm::prot;
 
 /// Object pages around a read fault that are mapped along.
@@ -188,23 +188,38 @@ impl<N: Nucleus> Vm<N> {
                 object
                     .pages
                     .frames_of(to_number(at), list, |chunk| chunk.hot);
+                let mut fills = [Fill::default(); COPIES_AT_ONCE];
+                let mut count = 0;
                 for (page, &source) in (at..).zip(list.iter()).filter(|(_, &source)| source != 0) {
-                    if copies == 0 || space.pages.get(page).is_some() {
+                    if count == copies || space.pages.get(page).is_some() {
                         continue;
                     }
-                    copies -= 1;
                     let Some(frame) = frames.alloc(self.reserve) else {
-                        return;
+                        break;
                     };
-                    let bits = hardware(region.prot, false) | map::COPY;
+                    fills[count] = Fill {
+                        address: page * 4096,
+                        frame,
+                        source,
+                    };
+                    count += 1;
+                }
+                copies -= count;
+                let bits = hardware(region.prot, false);
+                for fills in fills[..count].chunks(FILLS) {
                     let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                        n.map(slot, page * 4096, frame, bits, source)
+                        n.fill(slot, fills, bits)
                     });
-                    if done.is_err() {
-                        frames.release(frame);
-                        return;
+                    for fill in fills {
+                        let page = fill.address / 4096;
+                        if done.is_ok() {
+                            space.pages.set(frames, page, fill.frame, false);
+                        } else {
+                            // It may be mapped, but is not ours.
+                            let _ = nucleus.unmap(space.slot, fill.address, 1);
+                            frames.release(fill.frame);
+                        }
                     }
-                    space.pages.set(frames, page, frame, false);
                 }
             }
             at = stop;

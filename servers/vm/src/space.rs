@@ -1,12 +1,13 @@
 //! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
 
+use crate::forked::Plan;
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
 use crate::pages::{Kinds, Pages};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::slab::{Handle, Slab};
 use alloc::vec::Vec;
-use cairn_abi::service::memory::prot as access;
+use cairn_abi::service::memory::{prot as access, ROWS};
 use cairn_abi::{Error, Id, Token};
 use cairn_idl::vm::prot;
 
@@ -127,6 +128,8 @@ pub struct Vm<N> {
     pub(crate) archive: (Frame, u32),
     /// Domains made since the pools were last looked at.
     pub(crate) since_pools: u32,
+    /// Empty; its lists keep their memory for the next fork.
+    pub(crate) plan: Plan,
 }
 
 impl Object {
@@ -180,8 +183,8 @@ pub(crate) fn with_tables<N: Nucleus>(
     table_frames: &mut u64,
     mut operation: impl FnMut(&mut N, u32) -> Result<(), Error>,
 ) -> Result<(), Trouble> {
-    // A batch of 512 pages touches at most two tables of each of three levels.
-    for _ in 0..8 {
+    // Each row of a batch touches at most two tables of each of three levels.
+    for _ in 0..6 * ROWS {
         match operation(nucleus, space.slot) {
             Ok(()) => return Ok(()),
             Err(Error::NoTable) => give_table(nucleus, frames, space, table_frames)?,
@@ -241,6 +244,7 @@ impl<N: Nucleus> Vm<N> {
             heap_frames: 0,
             archive: start.archive,
             since_pools: u32::MAX,
+            plan: Plan::new(),
         };
         vm.adopt_init(start);
         vm

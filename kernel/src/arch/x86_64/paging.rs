@@ -573,7 +573,15 @@ fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u6
     if at >= end {
         return None;
     }
-    let (found, _) = search(root, at, end, recent)?;
+    let mut found = at;
+    // SAFETY: `recent` is asked whether it covers the address.
+    if recent.covers(root, at) && unsafe { *recent.slot(at) } != 0 {
+        // Another memory of recent tables may have widened the span meanwhile.
+        // SAFETY: `recent` covers the address, so its tables are live.
+        recent.span = unsafe { Span::of_entry(*recent.parent) };
+    } else {
+        found = search(root, at, end, recent)?.0;
+    }
     let in_table = found & !(TABLE_BYTES - 1) | (recent.span.last as u64) << 12;
     Some((found, in_table.min(end - PAGE)))
 }
@@ -1003,6 +1011,44 @@ mod tests {
         );
         assert_eq!(removed, [102, 103, 105, 106, 107]);
         assert_eq!(next_mapped(target, 0, 1 << 30).unwrap().0, start);
+    }
+
+    #[test]
+    fn rows_see_what_others_have_widened() {
+        let (root, mut list) = space(20);
+        let (mut here, mut there) = (Recent::NONE, Recent::NONE);
+        super::map(root, 0x40_0000, 100, READ, &mut list, &mut here).unwrap();
+        super::map(
+            root,
+            0x40_0000 + 300 * PAGE,
+            101,
+            READ,
+            &mut list,
+            &mut there,
+        )
+        .unwrap();
+        super::map(
+            root,
+            0x40_0000 + 400 * PAGE,
+            102,
+            READ,
+            &mut list,
+            &mut there,
+        )
+        .unwrap();
+        let mut removed = Vec::new();
+        for start in [0, 300] {
+            let at = 0x40_0000 + start * PAGE;
+            super::unmap_row(
+                root,
+                at,
+                200,
+                &mut here,
+                |frame| removed.push(frame),
+                |_| {},
+            );
+        }
+        assert_eq!(removed, [100, 101, 102]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn a_fork_is_a_few_operations() {
     }
     w.vm.nucleus.count.clear();
     w.fork(parent).unwrap();
-    assert_eq!(w.vm.nucleus.count["share"], 2);
+    assert_eq!(w.vm.nucleus.count["share"], 1);
     w.audit();
 }
 
@@ -95,7 +95,7 @@ fn who_writes_page_after_page_faults_seldom() {
     w.map(a, P, 400);
     let faults = |w: &World| {
         let count = &w.vm.nucleus.count;
-        count.get("map").unwrap_or(&0) + count.get("map_zeroed").unwrap_or(&0)
+        count.get("map").unwrap_or(&0) + count.get("fill").unwrap_or(&0)
     };
     w.vm.nucleus.count.clear();
     for page in P..P + 64 {
@@ -776,7 +776,7 @@ fn population_takes_few_operations_and_leaves_the_reserve() {
         w.call(native, &words)
     };
     assert_eq!(populate(&mut w, P, 64), 0);
-    assert!(w.vm.nucleus.count["map_zeroed"] <= 10);
+    assert!(w.vm.nucleus.count["fill"] <= 10);
     assert_eq!(w.read(native, P + 20), Ok(7));
     assert_eq!(w.read(native, P + 63), Ok(0));
     assert_eq!(w.read(native, P + 19), Ok(0));
