@@ -69,6 +69,8 @@ pub struct State {
     /// What `proc` was told last: ignored, caught, flags.
     pub told: (u64, u64, u64),
     pub threads: Vec<Arc<Peer>>,
+    /// A child that shares this memory runs beside us (CLONE_VM without CLONE_VFORK).
+    pub lends_memory: bool,
     /// Areas of ended threads with their nucleus ids, to be freed once the thread is really gone.
     pub dead: Vec<(u64, u32)>,
     pub prefixes: Prefixes,
@@ -101,6 +103,7 @@ impl State {
             wanted: 0,
             told: (0, 0, 0),
             threads: Vec::new(),
+            lends_memory: false,
             dead: Vec::new(),
             prefixes: Prefixes::default(),
             mounts: 0,
@@ -124,6 +127,7 @@ impl State {
             wanted: self.wanted,
             told: self.told,
             threads: Vec::new(),
+            lends_memory: false,
             dead: Vec::new(),
             prefixes: self.prefixes.clone(),
             mounts: self.mounts,
@@ -208,6 +212,19 @@ impl Process {
 
     pub fn tracing(&self) -> bool {
         self.trace.load(Ordering::Relaxed) != 0
+    }
+
+    /// As [`Process::hold_everything`], if anybody but this thread could hold a lock. Whether they are held now.
+    pub fn hold_for_copy(&self) -> bool {
+        let alone = {
+            let state = self.state();
+            // A thread that ends may still be on its last steps.
+            state.threads.len() <= 1 && state.dead.is_empty() && !state.lends_memory
+        };
+        if !alone {
+            self.hold_everything();
+        }
+        !alone
     }
 
     /// Take every lock of the process, in order, so that a copy of the memory is consistent.

@@ -128,6 +128,7 @@ fn birth(wish: &Wish, thread: bool) -> Birth {
         parent_tid: wish.parent_tid,
         child_tid: wish.child_tid,
         thread,
+        held: false,
         parent: process().pid(),
     }
 }
@@ -183,14 +184,20 @@ fn request(wish: &Wish, target: &ThreadArea, flags: u64) -> Result<u64> {
 fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let area = area();
     let process = process();
-    area.birth.set(birth(wish, false));
     area.save_fpu();
     // The child finds its registers where this thread has its own.
     let mine = *f;
     f.publish(&child_frame(&mine, wish));
-    process.hold_everything();
+    reap_threads(process);
+    let held = process.hold_for_copy();
+    area.birth.set(Birth {
+        held,
+        ..birth(wish, false)
+    });
     let result = request(wish, area, 0);
-    process.release_everything();
+    if held {
+        process.release_everything();
+    }
     f.publish(&mine);
     result
 }
@@ -222,6 +229,9 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     } else {
         proc::fork::SHARE
     };
+    if !waits {
+        area::process().state().lends_memory = true;
+    }
     let result = request(wish, child, flags);
     if waits || result.is_err() {
         // The child has ended or has memory of its own by now.
@@ -322,7 +332,7 @@ pub fn child_main(pid: u32) {
             .store(gate::thread_id(), Ordering::Relaxed);
     } else {
         let shared = birth.flags & flag::VM != 0;
-        if !shared {
+        if birth.held {
             process.release_everything();
         }
         new_identity(pid, birth.parent, shared);

@@ -168,6 +168,8 @@ pub struct Birth {
     pub child_tid: u64,
     /// 1 = a thread of the same process.
     pub thread: bool,
+    /// The copy of memory was made with all locks held.
+    pub held: bool,
     /// The maker's pid, the child's parent.
     pub parent: u32,
 }
