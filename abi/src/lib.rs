@@ -130,7 +130,7 @@ pub mod death {
 
 /// Words of a fault message ([`received::kind::FAULT`]). The badge is the one given when the space was made.
 pub mod fault {
-    /// w0: faulting address. w1: bits below. w2: instruction pointer of the thread. w3: thread id.
+    /// w0: faulting address. w1: bits below. w2: instruction pointer of the thread that waits. w3: its id. w4: its domain's id (with [`COPY`] perhaps not the sender's, whose memory it is).
     pub const WRITE: u64 = 1;
     pub const EXECUTE: u64 = 2;
     /// The page was present (a protection fault).

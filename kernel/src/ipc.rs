@@ -195,6 +195,7 @@ impl<A: Arch> Kernel<A> {
     fn deliver_fault(&mut self, s: ThreadRef, r: ThreadRef) {
         let token = self.next_token(s);
         let id = self.threads.id(s) as u64;
+        let waits = self.domains[self.threads[s].domain].id as u64;
         let (from, to) = self.threads.pair(s, r);
         let report = &from.fault;
         to.registers.set_words([
@@ -202,7 +203,7 @@ impl<A: Arch> Kernel<A> {
             report.bits,
             from.registers.rip,
             id,
-            0,
+            waits,
             0,
             0,
             0,

@@ -169,6 +169,7 @@ fn a_fault_while_copying_waits_for_the_pager_and_goes_on() {
         (500, client.id as u64),
         "about the client's memory"
     );
+    assert_eq!(r.words()[4], server.id as u64, "who waits");
     assert_eq!(w.effective(p), 50);
     w.supply(client, edge);
     w.reply_receive(p, rx, &[fault::RESOLVED]);

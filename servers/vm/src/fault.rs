@@ -6,7 +6,7 @@ use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
 use crate::space::{hardware, with_tables, Trouble, Vm, Waiting, NATIVE_RESERVE};
 use cairn_abi::service::memory::{map, Fill, FILLS};
-use cairn_abi::{fault, Token};
+use cairn_abi::{fault, Id, Token};
 use cairn_idl::vm::prot;
 
 /// Pages that are populated at once.
@@ -38,13 +38,14 @@ impl From<Trouble> for Fault {
 }
 
 impl<N: Nucleus> Vm<N> {
-    /// A fault message. None: the thread waits until memory comes free.
+    /// A fault message; `waits` is the domain of the thread that made it. None: it waits until memory comes free.
     pub(crate) fn fault(
         &mut self,
         badge: Handle,
         address: u64,
         access: u64,
         token: Token,
+        waits: Id,
     ) -> Option<Answer> {
         // A server may be copying for a process whose space has gone meanwhile: it must not wait for ever.
         let Some(index) = self.spaces.resolve(badge) else {
@@ -53,11 +54,23 @@ impl<N: Nucleus> Vm<N> {
         let page = address / 4096;
         match self.resolve(index, page, access) {
             Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
+            // Copying for a process, or in memory of its own: it gets what is kept for the system itself, or hears that there is nothing.
+            Err(Fault::Exhausted) if waits == self.watching => {
+                self.tell_watcher();
+                let kept = core::mem::replace(&mut self.reserve, NATIVE_RESERVE);
+                let urgent = self.resolve(index, page, access);
+                self.reserve = kept;
+                Some(match urgent {
+                    Ok(()) => Answer::new(&[fault::RESOLVED]),
+                    Err(refusal) => refused(refusal),
+                })
+            }
             Err(Fault::Exhausted) => self.wait_for_memory(Waiting {
                 token,
                 space: badge,
                 page,
                 access,
+                waits,
             }),
             Err(refusal) => Some(refused(refusal)),
         }
@@ -315,9 +328,9 @@ impl<N: Nucleus> Vm<N> {
         self.notified = false;
         let waiting = core::mem::take(&mut self.waiting);
         for fault in waiting {
-            if let Some(answer) =
-                self.fault(fault.space, fault.page * 4096, fault.access, fault.token)
-            {
+            let Waiting { token, waits, .. } = fault;
+            let address = fault.page * 4096;
+            if let Some(answer) = self.fault(fault.space, address, fault.access, token, waits) {
                 // The caller may be gone meanwhile: then nobody waits for this.
                 let _ = self.nucleus.reply(fault.token, &answer);
             }

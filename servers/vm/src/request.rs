@@ -14,7 +14,7 @@ impl<N: Nucleus> Vm<N> {
     /// Deal with one thing received. The answer, if one is due now.
     pub fn handle(&mut self, r: &Request) -> Option<Answer> {
         if r.kind == received::kind::FAULT {
-            return self.fault(r.badge, r.words[0], r.words[1], r.token);
+            return self.fault(r.badge, r.words[0], r.words[1], r.token, r.words[4] as Id);
         }
         let answer = if r.kind == received::kind::PULSE {
             self.pulse(r);
@@ -86,6 +86,7 @@ impl<N: Nucleus> Vm<N> {
             vm::GROW_TABLE => self.grow_table(w[1] as Id),
             vm::WATCH_EXHAUSTED if r.portals == 1 => {
                 *kept = true;
+                self.watching = r.sender;
                 if let Some(old) = self.watcher.replace(w[7] as u32) {
                     self.nucleus.close(old);
                 }

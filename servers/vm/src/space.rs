@@ -85,6 +85,8 @@ pub struct Waiting {
     pub space: Handle,
     pub page: u64,
     pub access: u64,
+    /// The domain of the thread.
+    pub waits: Id,
 }
 
 /// What `init` tells at the start.
@@ -117,6 +119,8 @@ pub struct Vm<N> {
     pub(crate) reserve: usize,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) watcher: Option<u32>,
+    /// The domain that set the watcher. It must never wait for memory: only it can make some.
+    pub(crate) watching: Id,
     pub(crate) notified: bool,
     /// Frames given to pools.
     pub(crate) pool_frames: u64,
@@ -237,6 +241,7 @@ impl<N: Nucleus> Vm<N> {
             reserve,
             waiting: Vec::new(),
             watcher: None,
+            watching: 0,
             notified: false,
             pool_frames: 0,
             table_frames: 0,

@@ -682,6 +682,62 @@ fn exhausted_memory_waits_for_a_victim() {
 }
 
 #[test]
+fn who_ends_processes_never_waits_for_memory_itself() {
+    let mut w = World::new(800);
+    let (a, b) = (w.create(), w.create());
+    let manager = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(a, P, 790);
+    w.map(b, P, 400);
+    let watch = Request {
+        words: [vm::WATCH_EXHAUSTED, 0, 0, 0, 0, 0, 0, 60],
+        badge: BADGE_CONTROL,
+        sender: manager,
+        portals: 1,
+        ..Request::default()
+    };
+    assert_eq!(w.request(watch).1.unwrap().words[0], 0);
+    let exhausted = (P..P + 790).find(|&page| w.write(a, page, 3).is_err());
+    assert!(exhausted.is_some());
+    // A server that copies to b waits until somebody is ended; the manager does not, as long as there is anything at all.
+    let copy = |w: &mut World, page: u64, waits: Id| {
+        let badge =
+            w.vm.spaces
+                .get(w.vm.domain(b).unwrap().space)
+                .unwrap()
+                .handle;
+        let request = Request {
+            kind: received::kind::FAULT,
+            words: [
+                page * PAGE,
+                fault::WRITE | fault::COPY,
+                0,
+                0,
+                u64::from(waits),
+                0,
+                0,
+                0,
+            ],
+            badge,
+            sender: b,
+            token: page,
+            ..Request::default()
+        };
+        w.request(request).1.map(|answer| answer.words[0])
+    };
+    assert_eq!(copy(&mut w, P, manager + 1), None);
+    assert_eq!(copy(&mut w, P + 1, manager), Some(fault::RESOLVED));
+    let end = (P + 2..P + 400).find_map(|page| match copy(&mut w, page, manager) {
+        Some(fault::RESOLVED) => None,
+        other => Some(other),
+    });
+    assert_eq!(end, Some(Some(fault::REFUSED)));
+    assert!(w.vm.frames.free() > 0);
+    w.destroy(a);
+    assert_eq!(copy(&mut w, P + 399, manager), Some(fault::RESOLVED));
+    w.audit();
+}
+
+#[test]
 fn page_tables_of_a_program_leave_something_for_others() {
     let mut w = World::new(1200);
     let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
