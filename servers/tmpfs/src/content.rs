@@ -2,16 +2,19 @@
 
 use crate::pool::Page;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 const DIRECT: u64 = 8;
 const LEAF: u64 = 512;
+
+type Leaf = Box<[Page; LEAF as usize]>;
 
 /// The pages of a file by their index (offset / 4096).
 #[derive(Default)]
 pub struct Content {
     direct: [Page; DIRECT as usize],
-    leaves: BTreeMap<u64, Box<[Page; LEAF as usize]>>,
+    /// By their numbers, in ascending order.
+    leaves: Vec<(u64, Leaf)>,
     count: u64,
     /// All pages have indices below this.
     end: u64,
@@ -23,14 +26,24 @@ impl Content {
         self.count
     }
 
+    /// Where the leaf with this number is, or would be. In a file without large holes that is its own number.
+    #[inline]
+    fn place(&self, number: u64) -> Result<usize, usize> {
+        match self.leaves.get(number as usize) {
+            Some(&(found, _)) if found == number => Ok(number as usize),
+            _ => self.leaves.binary_search_by_key(&number, |leaf| leaf.0),
+        }
+    }
+
     /// The page at this index, 0 for a hole.
+    #[inline]
     pub fn get(&self, index: u64) -> Page {
         if index < DIRECT {
             return self.direct[index as usize];
         }
-        match self.leaves.get(&(index / LEAF)) {
-            Some(leaf) => leaf[(index % LEAF) as usize],
-            None => 0,
+        match self.place(index / LEAF) {
+            Ok(place) => self.leaves[place].1[(index % LEAF) as usize],
+            Err(_) => 0,
         }
     }
 
@@ -42,11 +55,15 @@ impl Content {
             self.direct[index as usize] = page;
             return;
         }
-        let leaf = self
-            .leaves
-            .entry(index / LEAF)
-            .or_insert_with(|| Box::new([0; LEAF as usize]));
-        leaf[(index % LEAF) as usize] = page;
+        let place = match self.place(index / LEAF) {
+            Ok(place) => place,
+            Err(place) => {
+                let leaf = (index / LEAF, Box::new([0; LEAF as usize]));
+                self.leaves.insert(place, leaf);
+                place
+            }
+        };
+        self.leaves[place].1[(index % LEAF) as usize] = page;
     }
 
     /// Take out the pages with indices from `from` up to and without `to`, the last first.
@@ -57,9 +74,12 @@ impl Content {
             return;
         }
         let mut count = self.count;
-        let leaves = self.leaves.range_mut(from / LEAF..=(to - 1) / LEAF);
-        for (&number, leaf) in leaves.rev() {
-            let base = number * LEAF;
+        let first = self.leaves.partition_point(|leaf| leaf.0 < from / LEAF);
+        let behind = self
+            .leaves
+            .partition_point(|leaf| leaf.0 <= (to - 1) / LEAF);
+        for (number, leaf) in self.leaves[first..behind].iter_mut().rev() {
+            let base = *number * LEAF;
             let low = from.saturating_sub(base).min(LEAF) as usize;
             let high = (to - base).min(LEAF) as usize;
             for page in leaf[low..high].iter_mut().rev() {
@@ -79,7 +99,10 @@ impl Content {
         self.count = count;
         if whole {
             // Leaves that lie behind the new end go.
-            self.leaves.split_off(&from.div_ceil(LEAF));
+            let kept = self
+                .leaves
+                .partition_point(|leaf| leaf.0 < from.div_ceil(LEAF));
+            self.leaves.truncate(kept);
             self.end = from;
         }
         if count == 0 {
@@ -92,8 +115,9 @@ impl Content {
         if let Some(found) = (from..DIRECT).find(|&index| self.direct[index as usize] != 0) {
             return Some(found);
         }
-        for (&number, leaf) in self.leaves.range(from / LEAF..) {
-            let base = number * LEAF;
+        let first = self.leaves.partition_point(|leaf| leaf.0 < from / LEAF);
+        for (number, leaf) in &self.leaves[first..] {
+            let base = *number * LEAF;
             let low = from.saturating_sub(base).min(LEAF) as usize;
             if let Some(found) = leaf[low..].iter().position(|&page| page != 0) {
                 return Some(base + (low + found) as u64);
@@ -115,6 +139,55 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn agrees_with_a_map() {
+        let mut random = 77u64;
+        let mut next = |most: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % most
+        };
+        for dense in [3000, 100_000, 1 << 40] {
+            let mut content = Content::default();
+            let mut model: BTreeMap<u64, Page> = BTreeMap::new();
+            for step in 1..20_000u32 {
+                let index = next(dense);
+                match next(40) {
+                    0 => {
+                        let to = match next(3) {
+                            0 => u64::MAX,
+                            _ => index + next(2000),
+                        };
+                        let mut taken = Vec::new();
+                        content.take(index, to, |page| taken.push(page));
+                        let gone: Vec<u64> = model.range(index..to).map(|(&i, _)| i).collect();
+                        let mut pages: Vec<Page> =
+                            gone.iter().flat_map(|i| model.remove(i)).collect();
+                        pages.reverse();
+                        assert_eq!(taken, pages);
+                    }
+                    1 => {
+                        let found = model.range(index..).next().map(|(&i, _)| i);
+                        assert_eq!(content.next_page(index), found);
+                        let mut hole = index;
+                        while model.contains_key(&hole) {
+                            hole += 1;
+                        }
+                        assert_eq!(content.next_hole(index), hole);
+                    }
+                    _ if content.get(index) == 0 => {
+                        content.set(index, step);
+                        assert_eq!(model.insert(index, step), None);
+                    }
+                    _ => assert_eq!(Some(&content.get(index)), model.get(&index)),
+                }
+                assert_eq!(content.count(), model.len() as u64);
+            }
+        }
+    }
 
     #[test]
     fn pages_are_found_and_taken() {

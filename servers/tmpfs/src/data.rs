@@ -87,18 +87,27 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     /// Bytes of a file. All but the last run of neighbouring pages are copied here, the last one goes with the reply.
+    #[inline(always)]
     pub(crate) fn read_file(
         &mut self,
         cx: &mut Context,
         node: u32,
         offset: u64,
         length: usize,
+        note: bool,
     ) -> Answer<Data<'_>> {
-        let (file, pool, size) = self.file(node)?;
-        if offset >= *size {
+        let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
+        if note {
+            touch_accessed(inode, cx);
+        }
+        let Kind::File(file) = &inode.kind else {
+            return fail(EINVAL);
+        };
+        let pool = &self.pool;
+        if offset >= inode.size {
             return Ok(Data::default());
         }
-        let length = length.min((*size - offset) as usize);
+        let length = length.min((inode.size - offset) as usize);
         let mut done = 0;
         loop {
             let at = offset + done as u64;

@@ -443,10 +443,8 @@ impl<M: Memory> Server for Tmpfs<M> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        if handle.flags & o::NOATIME == 0 {
-            data::touch_accessed(self.inode_mut(handle.node)?, cx);
-        }
-        self.read_file(cx, handle.node, offset, length)
+        let note = handle.flags & o::NOATIME == 0;
+        self.read_file(cx, handle.node, offset, length, note)
     }
 
     fn write(
