@@ -4,6 +4,7 @@ use crate::descriptors::{number, OpenFile};
 use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
 use crate::machine::area::{process, Frame};
+use crate::machine::buffer::Buffer;
 use crate::machine::request::{Request, Vector};
 use crate::machine::small::{self, Outcome};
 use crate::machine::user::{self, UserRange};
@@ -71,7 +72,18 @@ fn write_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
     let mut data = [0u64; fs::INLINE_MAX / 8];
     let bytes = user::bytes_of_mut(&mut data);
     user::read_bytes(range.base(), &mut bytes[..range.len() as usize])?;
-    let flags = inline(flags, range.len());
+    send_inline(file, &data, range.len(), offset, flags)
+}
+
+/// Write the first `length` bytes of `data`.
+fn send_inline(
+    file: &OpenFile,
+    data: &[u64; fs::INLINE_MAX / 8],
+    length: u64,
+    offset: u64,
+    flags: u64,
+) -> Result<[u64; 8]> {
+    let flags = inline(flags, length);
     Request::new(&[
         fs::WRITE,
         offset,
@@ -224,10 +236,16 @@ pub fn pwrite(f: &mut Frame) -> Result<u64> {
 
 /// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
 pub fn vector(address: u64, count: u64) -> Result<Vector> {
+    let mut vector = Vector::new();
+    take_vector(&mut vector, address, count)?;
+    Ok(vector)
+}
+
+/// The same, in place.
+fn take_vector(vector: &mut Vector, address: u64, count: u64) -> Result<()> {
     if count > 1024 {
         return Err(EINVAL);
     }
-    let mut vector = Vector::new();
     let mut room = MOST;
     for i in 0..count {
         let [base, len] = user::read::<[u64; 2]>(address.wrapping_add(16 * i))?;
@@ -240,14 +258,29 @@ pub fn vector(address: u64, count: u64) -> Result<Vector> {
         }
         room -= range.len();
     }
-    Ok(vector)
+    Ok(())
 }
+
+/// Pieces of together at most this length are put together in a buffer: copying them costs less than a message with a vector.
+const GATHERED: usize = 4096;
 
 fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     let file = usable(f.arg(0))?;
-    let vector = vector(f.arg(1), f.arg(2))?;
+    let mut vector = Vector::new();
+    take_vector(&mut vector, f.arg(1), f.arg(2))?;
     if file.object.is_some() {
         return Err(EINVAL);
+    }
+    if let Some(range) = vector.single() {
+        return read_at(&file, range, at, flags);
+    }
+    let total = vector.total();
+    if total <= GATHERED as u64 {
+        let mut buffer: Buffer<GATHERED> = Buffer::new();
+        let request = Request::new(&[fs::READ, at, flags]);
+        let words = buffer.receive_first(total, request).wait(file.slot())?;
+        buffer.filled(words[0].min(total));
+        return scatter(buffer.as_bytes(), &vector);
     }
     Request::new(&[fs::READ, at, flags])
         .input_vector(&vector)
@@ -255,20 +288,65 @@ fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
         .map(|w| w[0])
 }
 
+/// What was read goes to the pieces, in order; how much of it until one of them was not there.
+fn scatter(bytes: &[u8], vector: &Vector) -> Result<u64> {
+    let mut left = bytes;
+    for piece in vector.pieces() {
+        let (now, later) = left.split_at(left.len().min(piece.len() as usize));
+        match user::write_bytes(piece.base(), now) {
+            Ok(()) => left = later,
+            Err(error) if left.len() == bytes.len() => return Err(error),
+            Err(_) => break,
+        }
+        if left.is_empty() {
+            break;
+        }
+    }
+    Ok((bytes.len() - left.len()) as u64)
+}
+
 fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     let file = usable(f.arg(0))?;
-    let vector = vector(f.arg(1), f.arg(2))?;
+    let mut vector = Vector::new();
+    take_vector(&mut vector, f.arg(1), f.arg(2))?;
     if file.object.is_some() {
         return Err(EINVAL);
     }
     if file.is(kind::WRITES_VANISH) {
         return Ok(vector.total());
     }
-    if within_limit(&file, at, vector.total())? < vector.total() {
+    let total = vector.total();
+    if within_limit(&file, at, total)? < total {
         too_large();
         return Err(EFBIG);
     }
+    if let Some(range) = vector.single() {
+        return write_at(&file, range, at, flags);
+    }
+    if total <= GATHERED as u64 {
+        return write_gathered(&file, &vector, at, flags);
+    }
     let request = Request::new(&[fs::WRITE, at, flags]).out_vector(&vector);
+    written(request.wait(file.slot()))
+}
+
+/// Write pieces put together; as far as they are there, if not all are.
+fn write_gathered(file: &OpenFile, vector: &Vector, at: u64, flags: u64) -> Result<u64> {
+    let mut buffer: Buffer<GATHERED> = Buffer::new();
+    for piece in vector.pieces() {
+        match buffer.gather(piece) {
+            Ok(()) => {}
+            Err(error) if buffer.as_bytes().is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    let bytes = buffer.as_bytes();
+    if bytes.len() <= fs::INLINE_MAX {
+        let mut data = [0; fs::INLINE_MAX / 8];
+        user::bytes_of_mut(&mut data)[..bytes.len()].copy_from_slice(bytes);
+        return written(send_inline(file, &data, bytes.len() as u64, at, flags));
+    }
+    let request = Request::new(&[fs::WRITE, at, flags]).out(bytes);
     written(request.wait(file.slot()))
 }
 

@@ -2,6 +2,8 @@
 //! claim beyond the buffer is cut. (A server that claims more than it wrote shows the process some of its own old stack, nothing else.)
 
 use super::request::Request;
+use super::user::{self, UserRange};
+use crate::errno::Result;
 use core::mem::MaybeUninit;
 
 pub struct Buffer<const N: usize> {
@@ -44,6 +46,27 @@ impl<const N: usize> Buffer<N> {
     pub fn receive<'a>(&'a mut self, request: Request<'a>) -> Request<'a> {
         // SAFETY: the slice is written by the nucleus only; nobody reads it before `filled` says how much is there.
         request.input(unsafe { core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), N) })
+    }
+
+    /// Make the first `len` bytes of this buffer (at most all) the request's in part.
+    pub fn receive_first<'a>(&'a mut self, len: u64, request: Request<'a>) -> Request<'a> {
+        let len = (len as usize).min(N);
+        // SAFETY: as in `receive`.
+        request
+            .input(unsafe { core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), len) })
+    }
+
+    /// Add memory of the program, as far as there is room: EFAULT, and nothing is added.
+    pub fn gather(&mut self, range: UserRange) -> Result<()> {
+        let count = (range.len() as usize).min(N - self.len);
+        // SAFETY: `len + count` is at most N; the slice is written only, and counted when it has been.
+        let place = unsafe {
+            let first = self.bytes.as_mut_ptr().cast::<u8>().add(self.len);
+            core::slice::from_raw_parts_mut(first, count)
+        };
+        user::read_bytes(range.base(), place)?;
+        self.len += count;
+        Ok(())
     }
 
     /// The server wrote `len` bytes.

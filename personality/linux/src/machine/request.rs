@@ -52,6 +52,21 @@ impl Vector {
         true
     }
 
+    /// The pieces, none of them empty.
+    pub fn pieces(&self) -> impl Iterator<Item = UserRange> + '_ {
+        let parts = self.parts[..self.count].iter();
+        parts.map(UserRange::of_part)
+    }
+
+    /// The only piece (an empty one if there is none); `None` if there are several.
+    pub fn single(&self) -> Option<UserRange> {
+        match self.count {
+            0 => Some(UserRange::EMPTY),
+            1 => self.pieces().next(),
+            _ => None,
+        }
+    }
+
     pub fn total(&self) -> u64 {
         self.parts[..self.count].iter().map(|p| p.len).sum()
     }

@@ -4,7 +4,7 @@
 //! A [`UserRange`] is the program's *allegation* that memory is there; the gate's parts take it as it is, since the nucleus checks when it copies.
 
 use crate::errno::{Errno, Result, EFAULT, ENAMETOOLONG};
-use cairn_abi::layout;
+use cairn_abi::{layout, Part};
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
 
@@ -17,6 +17,14 @@ pub struct UserRange {
 
 impl UserRange {
     pub const EMPTY: UserRange = UserRange { base: 0, len: 0 };
+
+    /// What a piece of a vector, which was made of a range, is.
+    pub fn of_part(part: &Part) -> UserRange {
+        UserRange {
+            base: part.base,
+            len: part.len,
+        }
+    }
 
     pub fn base(self) -> u64 {
         self.base
