@@ -35,6 +35,8 @@ pub enum Command {
     /// Start a machine that waits, and GDB with symbols on it
     #[command(after_help = DEBUG_HELP)]
     Debug(Debug),
+    /// Show the nucleus's portal code, disassembled, and check it
+    Portals(Portals),
     /// Remove what was built
     Clean(Clean),
 }
@@ -262,3 +264,6 @@ mod tests {
         assert!(memory("1MM").is_err());
     }
 }
+
+#[derive(Args)]
+pub struct Portals {}

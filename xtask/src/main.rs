@@ -3,7 +3,8 @@
 //! Everything that it makes lies under `build/`. It asks nothing and needs no configuration; what it could not do, it says with what to do next.
 //!
 //! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked;
-//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail.
+//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
+//! [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -18,6 +19,7 @@ mod log;
 mod machine;
 mod packages;
 mod places;
+mod portal_code;
 mod progress;
 mod run;
 mod symbols;
@@ -46,6 +48,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Build(arguments) => build::command(&arguments),
         cli::Command::Bench(arguments) => bench::bench(&arguments),
         cli::Command::Debug(arguments) => debug::debug(&arguments),
+        cli::Command::Portals(arguments) => portal_code::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }
 }

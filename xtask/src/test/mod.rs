@@ -1,12 +1,13 @@
 //! `./cairn test`: every test there is, or those whose name contains the filter.
 //!
-//! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
+//! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `image` (the built programs, looked at), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
 //! (components of the test folder), `terminal` (a person's session at the console). A whole-system test passes only on what it was expected to print, the expected status and
 //! within its time. A machine that fails fails the test that ran in it; the others go on in a new one.
 
 mod batch;
 mod entrance;
 mod host;
+mod image;
 mod native;
 mod programs;
 mod reference;
@@ -73,6 +74,7 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     };
     if arguments.system == cli::System::Cairn {
         host::run(&mut report)?;
+        image::run(&mut report)?;
         entrance::run(&mut report)?;
     }
     programs::run(&mut report, arguments)?;

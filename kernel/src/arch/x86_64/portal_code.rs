@@ -4,7 +4,7 @@
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
 //! a stop, portals in the call, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
 //!
-//! No loop, no backward jump; calls of the portable part are for what comes with a reply beside words and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
+//! No loop, no backward jump (`./cairn portals` shows and checks it); calls of the portable part are for what comes with a reply beside words and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
 //! rip, rflags, rsp and rax are stored already.
 
 use super::descriptors::PerCpu;
@@ -15,7 +15,9 @@ use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
-use crate::pool::{ChannelRef, DomainRef, Pool, PortalRef, ThreadRef, INDEX_MASK, MOST};
+use crate::pool::{
+    ChannelRef, DomainRef, FrameArray, Pool, PortalRef, ThreadRef, INDEX_MASK, MOST,
+};
 use crate::portal::table::{Entry, Target};
 use crate::portal::Portal;
 use crate::thread::{Sending, State, Thread};
@@ -64,6 +66,9 @@ const _: () = assert!(
         && offset_of!(MachineThread, registers) == 0
 );
 const _: () = assert!(core::mem::size_of::<Entry>() == 16 && offset_of!(Entry, code) == 0);
+const _: () = assert!(
+    core::mem::size_of::<Option<FrameArray<Entry>>>() == core::mem::size_of::<FrameArray<Entry>>()
+);
 const _: () = assert!(core::mem::size_of::<Option<ThreadRef>>() == 4 && MOST == 1 << 20);
 
 global_asm!(
@@ -349,6 +354,7 @@ global_asm!(
     "xor ebp, ebp",
     "call {on_receive_right}",
     "jmp {leave}",
+    "portal_code_end:",
     kernel = sym KERNEL,
     general = sym general,
     rest = sym general_rest,

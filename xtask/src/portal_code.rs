@@ -1,0 +1,318 @@
+//! The nucleus's portal code, decoded: what it may consist of, and how long its ways are.
+//!
+//! Portal code runs with all rights on behalf of a program, so it is held to rules that a decoder can check: only listed instructions, no jump backwards, jumps
+//! out of it and calls only to functions that are known for it, and no end but these jumps and `sysret`. So it ends, after at most as many instructions as it has.
+
+use crate::{build, cli, places};
+use anyhow::{bail, Context, Result};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter};
+use iced_x86::{Mnemonic, OpKind, Register};
+use object::{Object, ObjectSection, ObjectSymbol};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Symbols at the start of each piece of portal code; the code ends at [`END`].
+const STARTS: [&str; 2] = ["portal_call", "portal_receive"];
+const END: &str = "portal_code_end";
+/// Functions of the nucleus that portal code may jump to.
+const EXITS: [&str; 3] = ["entry::general", "entry::general_rest", "entry::leave"];
+/// Functions that it may call.
+const CALLS: [&str; 2] = ["glue::reply_extras", "glue::on_receive_right"];
+
+const ALLOWED: [Mnemonic; 22] = [
+    Mnemonic::Mov,
+    Mnemonic::Movzx,
+    Mnemonic::Xchg,
+    Mnemonic::Cmova,
+    Mnemonic::Cmp,
+    Mnemonic::Test,
+    Mnemonic::Bt,
+    Mnemonic::And,
+    Mnemonic::Or,
+    Mnemonic::Xor,
+    Mnemonic::Add,
+    Mnemonic::Inc,
+    Mnemonic::Imul,
+    Mnemonic::Shl,
+    Mnemonic::Shr,
+    Mnemonic::Jmp,
+    Mnemonic::Call,
+    Mnemonic::Nop,
+    Mnemonic::Int3,
+    Mnemonic::Swapgs,
+    Mnemonic::Sysretq,
+    Mnemonic::Ud2,
+];
+
+/// One piece of code, with the names of what it may reach.
+pub struct Code {
+    name: String,
+    address: u64,
+    bytes: Vec<u8>,
+    exits: BTreeMap<u64, String>,
+    calls: BTreeMap<u64, String>,
+}
+
+/// `./cairn portals`: the code, disassembled, and what the check says.
+pub fn command(_: &cli::Portals) -> Result<u8> {
+    let mut code = 0;
+    for piece in built()? {
+        println!("{}:", piece.name);
+        print!("{}", piece.listing());
+        match piece.check() {
+            Ok(shortest) => println!("  shortest way: {shortest} instructions\n"),
+            Err(why) => {
+                println!("  NOT ALLOWED: {why}\n");
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The pieces in the nucleus, after building it.
+pub fn built() -> Result<Vec<Code>> {
+    build::system()?;
+    read(&places::symbols().join("cairn-nucleus"))
+}
+
+/// The pieces in a nucleus with symbols.
+fn read(nucleus: &Path) -> Result<Vec<Code>> {
+    let bytes =
+        std::fs::read(nucleus).with_context(|| format!("cannot read {}", nucleus.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let symbols: Vec<(String, u64)> = file
+        .symbols()
+        .filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())))
+        .collect();
+    let plain = |wanted: &str| {
+        let found = symbols.iter().find(|(name, _)| name == wanted);
+        found
+            .map(|(_, address)| *address)
+            .with_context(|| format!("the nucleus has no symbol {wanted}"))
+    };
+    let mangled = |wanted: &[&str]| {
+        let mut found = BTreeMap::new();
+        for path in wanted {
+            // `a::b` is `1a1b` within a mangled name.
+            let part: String = path
+                .split("::")
+                .map(|p| format!("{}{p}", p.len()))
+                .collect();
+            let matches = |name: &str| {
+                name.split_once(&part)
+                    .is_some_and(|(_, rest)| rest.starts_with("17h") || rest.starts_with('E'))
+            };
+            match symbols.iter().find(|(name, _)| matches(name)) {
+                Some((_, address)) => found.insert(*address, path.to_string()),
+                None => bail!("the nucleus has no symbol for {path}"),
+            };
+        }
+        Ok(found)
+    };
+    let (exits, calls) = (mangled(&EXITS)?, mangled(&CALLS)?);
+    let mut ends = STARTS.map(plain).into_iter().collect::<Result<Vec<_>>>()?;
+    ends.push(plain(END)?);
+    ends.sort();
+    let section = file
+        .sections()
+        .find(|s| (s.address()..s.address() + s.size()).contains(&ends[0]))
+        .context("portal code is in no section")?;
+    let data = section.data()?;
+    STARTS
+        .iter()
+        .map(|name| {
+            let address = plain(name)?;
+            let end = *ends.iter().find(|&&end| end > address).unwrap_or(&address);
+            let at = (address - section.address()) as usize;
+            let bytes = data
+                .get(at..at + (end - address) as usize)
+                .with_context(|| format!("{name} is cut off"))?;
+            Ok(Code {
+                name: name.to_string(),
+                address,
+                bytes: bytes.to_vec(),
+                exits: exits.clone(),
+                calls: calls.clone(),
+            })
+        })
+        .collect()
+}
+
+impl Code {
+    fn instructions(&self) -> Vec<Instruction> {
+        Decoder::with_ip(64, &self.bytes, self.address, DecoderOptions::NONE)
+            .into_iter()
+            .collect()
+    }
+
+    fn listing(&self) -> String {
+        let mut formatter = IntelFormatter::new();
+        let mut out = String::new();
+        for instruction in self.instructions() {
+            let mut text = String::new();
+            formatter.format(&instruction, &mut text);
+            let target = instruction.near_branch_target();
+            let name = self.exits.get(&target).or(self.calls.get(&target));
+            let name = name.map(|name| format!("  ; {name}")).unwrap_or_default();
+            let offset = instruction.ip() - self.address;
+            out.push_str(&format!("  {offset:4x}  {text}{name}\n"));
+        }
+        out
+    }
+
+    /// Do the rules hold? Then the length of the shortest way from the start to `sysret`.
+    pub fn check(&self) -> Result<usize, String> {
+        let list = self.instructions();
+        // Fewest instructions from the start up to and including each one; the code has no loops, so one pass in order of address is enough.
+        let mut reached: BTreeMap<u64, usize> = BTreeMap::from([(self.address, 1)]);
+        let mut shortest: Option<usize> = None;
+        let end = self.address + self.bytes.len() as u64;
+        for instruction in &list {
+            let here = instruction.ip();
+            let wrong = |why: &str| Err(format!("{}+{:#x}: {why}", self.name, here - self.address));
+            let Some(&steps) = reached.get(&here) else {
+                // Filler between the pieces, never executed.
+                if matches!(
+                    instruction.mnemonic(),
+                    Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2
+                ) {
+                    continue;
+                }
+                return wrong("no way leads here");
+            };
+            let mnemonic = instruction.mnemonic();
+            if !ALLOWED.contains(&mnemonic) && !instruction.is_jcc_short_or_near() {
+                return wrong(&format!(
+                    "{mnemonic:?} is not among the instructions of portal code"
+                ));
+            }
+            if (0..instruction.op_count()).any(|i| privileged(instruction, i)) {
+                return wrong("a control, debug or segment register other than CR3");
+            }
+            let mut next = vec![];
+            match instruction.flow_control() {
+                FlowControl::Next => next.push(instruction.next_ip()),
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    let target = instruction.near_branch_target();
+                    if target > here && target < end {
+                        next.push(target);
+                    } else if !self.exits.contains_key(&target) {
+                        return wrong("a jump backwards or to somewhere unknown");
+                    }
+                    if instruction.flow_control() == FlowControl::ConditionalBranch {
+                        next.push(instruction.next_ip());
+                    }
+                }
+                FlowControl::Call => {
+                    if !self.calls.contains_key(&instruction.near_branch_target()) {
+                        return wrong("a call of an unknown function");
+                    }
+                    next.push(instruction.next_ip());
+                }
+                FlowControl::Return if mnemonic == Mnemonic::Sysretq => {
+                    shortest = Some(shortest.map_or(steps, |s| s.min(steps)));
+                }
+                other => return wrong(&format!("{other:?} is no way on")),
+            }
+            for next in next {
+                if next >= end {
+                    return wrong("it runs over its end");
+                }
+                let least = reached.entry(next).or_insert(usize::MAX);
+                *least = (*least).min(steps + 1);
+            }
+        }
+        let starts: Vec<u64> = list.iter().map(Instruction::ip).collect();
+        if let Some(inside) = reached.keys().find(|ip| !starts.contains(ip)) {
+            return Err(format!(
+                "{}: a jump into an instruction, to {inside:#x}",
+                self.name
+            ));
+        }
+        shortest.ok_or_else(|| format!("{} has no way back to a program", self.name))
+    }
+}
+
+/// Does this operand name a register that only the nucleus may touch, and that portal code has no business with?
+fn privileged(instruction: &Instruction, operand: u32) -> bool {
+    if instruction.op_kind(operand) != OpKind::Register {
+        return false;
+    }
+    let register = instruction.op_register(operand);
+    (register.is_cr() && register != Register::CR3)
+        || register.is_dr()
+        || register.is_segment_register()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Code at 0x1000 that may jump to 0x2000 and call 0x3000.
+    fn check(bytes: &[u8]) -> Result<usize, String> {
+        Code {
+            name: "code".to_string(),
+            address: 0x1000,
+            bytes: bytes.to_vec(),
+            exits: BTreeMap::from([(0x2000, "exit".to_string())]),
+            calls: BTreeMap::from([(0x3000, "function".to_string())]),
+        }
+        .check()
+    }
+
+    const SYSRET: [u8; 3] = [0x48, 0x0f, 0x07];
+
+    fn with_sysret(bytes: &[u8]) -> Vec<u8> {
+        [bytes, &SYSRET].concat()
+    }
+
+    #[test]
+    fn the_shortest_way_is_counted() {
+        assert_eq!(check(&SYSRET), Ok(1));
+        // test eax, eax; jz over the next; inc ecx; sysretq
+        assert_eq!(
+            check(&with_sysret(&[0x85, 0xc0, 0x74, 0x02, 0xff, 0xc1])),
+            Ok(3)
+        );
+    }
+
+    #[test]
+    fn exits_and_calls_are_known() {
+        // jz 0x2000
+        assert_eq!(check(&with_sysret(&[0x0f, 0x84, 0xfa, 0x0f, 0, 0])), Ok(2));
+        assert!(check(&with_sysret(&[0x0f, 0x84, 0xfb, 0x0f, 0, 0])).is_err());
+        // call 0x3000
+        assert_eq!(check(&with_sysret(&[0xe8, 0xfb, 0x1f, 0, 0])), Ok(2));
+        assert!(check(&with_sysret(&[0xe8, 0xfc, 0x1f, 0, 0])).is_err());
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_found() {
+        let refused: [&[u8]; 9] = [
+            &[0xeb, 0xfe],                   // jmp to itself
+            &[0x90, 0x75, 0xfd],             // jnz backwards
+            &[0xff, 0xe0],                   // jmp rax
+            &[0xf4],                         // hlt
+            &[0x0f, 0x30],                   // wrmsr
+            &[0x0f, 0x22, 0xc0],             // mov cr0, rax
+            &[0x8e, 0xd8],                   // mov ds, eax
+            &[0xe6, 0x80],                   // out 0x80, al
+            &[0x74, 0x01, 0x48, 0x89, 0xc8], // jz into the mov that follows
+        ];
+        for bytes in refused {
+            assert!(check(&with_sysret(bytes)).is_err(), "{bytes:x?}");
+        }
+        assert!(check(&[0xff, 0xc1]).is_err(), "it runs over its end");
+        assert!(
+            check(&[0xe9, 0xfb, 0x0f, 0, 0]).is_err(),
+            "it never returns"
+        );
+        assert!(check(&[&SYSRET[..], &[0xff, 0xc1], &SYSRET].concat()).is_err());
+    }
+
+    #[test]
+    fn the_root_of_the_tables_may_be_changed() {
+        assert_eq!(check(&with_sysret(&[0x0f, 0x22, 0xd8])), Ok(2));
+    }
+}
