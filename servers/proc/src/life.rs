@@ -210,7 +210,14 @@ impl<S: System> Manager<S> {
     }
 
     /// End everything that is to end. Called when a message has been dealt with, so that nobody loses the ground under his feet.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        if !self.doomed.is_empty() {
+            self.finish_doomed();
+        }
+    }
+
+    fn finish_doomed(&mut self) {
         while let Some((slot, status)) = self.doomed.pop_front() {
             self.finish(slot, status);
         }

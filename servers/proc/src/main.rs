@@ -53,42 +53,43 @@ fn watch_memory(receiver: Receiver, vm: Portal) {
 
 fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
     let mut message = Received::default();
-    let mut answer: Option<(u64, Outcome)> = None;
+    let mut result = receiver.receive_into(manager.deadline(), &mut message);
     loop {
-        let deadline = manager.deadline();
-        if deadline.is_some_and(|due| due <= cairn_rt::time::monotonic()) {
-            // Also when messages come without a pause.
-            manager.expire();
-            continue;
-        }
-        let result = match answer.take() {
-            None => receiver.receive_into(deadline, &mut message),
-            Some((token, outcome)) => {
-                let reply = match outcome {
-                    Outcome::Words(words) => Reply::new(&words),
-                    Outcome::Portal(portal) => Reply::result(0).portal(portal, false),
-                    Outcome::Kept(_) | Outcome::Later => Reply::result(0),
-                };
-                let result = receiver.reply_receive_into(token, &reply, deadline, &mut message);
-                if let (Err(Error::NoSlot), Outcome::Portal(_)) = (&result, outcome) {
-                    // The caller has no room for the portal and still waits.
-                    answer = Some((token, Outcome::result(-EMFILE)));
-                    continue;
-                }
-                result
-            }
+        let outcome = match result {
+            Ok(()) => manager.handle(&message),
+            // The deadline passed, or the caller is gone.
+            Err(_) => Outcome::Later,
         };
-        answer = match result {
-            Ok(()) => handle(manager, &message),
-            // The deadline passed, or the caller is gone: in both cases the loop's head goes on.
-            Err(_) => None,
+        let deadline = next_deadline(manager);
+        let token = message.token;
+        result = match outcome {
+            Outcome::Words(words) => {
+                message.words = words;
+                receiver.reply_words_receive(token, deadline, &mut message)
+            }
+            Outcome::Portal(portal) => {
+                let reply = Reply::result(0).portal(portal, false);
+                match receiver.reply_receive_into(token, &reply, deadline, &mut message) {
+                    // The caller has no room for the portal and still waits.
+                    Err(Error::NoSlot) => {
+                        message.words = Reply::result(-EMFILE).words;
+                        receiver.reply_words_receive(token, deadline, &mut message)
+                    }
+                    other => other,
+                }
+            }
+            Outcome::Kept(_) | Outcome::Later => receiver.receive_into(deadline, &mut message),
         };
     }
 }
 
-fn handle(manager: &mut Manager<Native>, message: &Received) -> Option<(u64, Outcome)> {
-    match manager.handle(message) {
-        Outcome::Later => None,
-        outcome => Some((message.token, outcome)),
+/// When something is due next. What is due already is done: also when messages come without a pause.
+fn next_deadline(manager: &mut Manager<Native>) -> Option<u64> {
+    loop {
+        let deadline = manager.deadline();
+        if deadline.is_none_or(|due| due > cairn_rt::time::monotonic()) {
+            return deadline;
+        }
+        manager.expire();
     }
 }

@@ -10,7 +10,7 @@ use cairn_abi::service::{domain, machine};
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
-use cairn_rt::{Message, Portal, Receiver, Reply};
+use cairn_rt::{Message, Portal, Receiver};
 
 /// Entries that a portal table has at first, and gets with each growth.
 const TABLE_SHARE: u32 = 256;
@@ -135,7 +135,7 @@ impl System for Native {
 
     fn reply(&mut self, token: Token, words: [u64; 8]) {
         // Nobody is waiting any more if this fails.
-        let _ = self.receiver.reply(token, Reply::new(&words));
+        let _ = self.receiver.reply_words(token, &words);
     }
 
     fn close(&mut self, portal: Portal) {
