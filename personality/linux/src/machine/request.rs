@@ -7,6 +7,7 @@ use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::log;
 use cairn_abi::{flag, op, Error, Part, MAX_VECTOR};
+use cairn_gate::traverse_words;
 use cairn_idl::fs;
 use core::marker::PhantomData;
 
@@ -73,6 +74,7 @@ impl Vector {
 }
 
 impl<'a> Request<'a> {
+    #[inline(always)]
     pub fn new(words: &[u64]) -> Request<'a> {
         let mut gate = Gate::default();
         gate.words[..words.len()].copy_from_slice(words);
@@ -168,7 +170,23 @@ impl<'a> Request<'a> {
     }
 
     /// Send and wait, whatever signals come. All answer words, or the error in w0.
-    pub fn call(mut self, slot: u32) -> Result<[u64; 8]> {
+    #[inline(always)]
+    pub fn call(self, slot: u32) -> Result<[u64; 8]> {
+        if self.flags & flag::PARTS != 0 {
+            return self.call_with_parts(slot);
+        }
+        // SAFETY: a call to a channel without parts touches no memory of the caller.
+        let (rax, words) =
+            unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
+        if let Some(error) = Error::from_code(rax as u8) {
+            return Err(errno_of(error));
+        }
+        check(words[0])?;
+        Ok(words)
+    }
+
+    #[inline(never)]
+    fn call_with_parts(mut self, slot: u32) -> Result<[u64; 8]> {
         self.gate.rax = selector(slot, op::CALL, self.flags);
         // SAFETY: the parts are borrowed by the request, or the program's own memory.
         unsafe { self.gate.traverse() }.map_err(errno_of)?;
