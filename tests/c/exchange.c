@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -18,6 +17,8 @@
 #include <unistd.h>
 
 enum { PAGE = 4096, WRITERS = 4, EACH = 500 };
+/* Not every C library comes with the kernel's headers. */
+enum { FUTEX_WAIT, FUTEX_WAKE };
 
 static void say(const char *what, long result) {
     printf("%s: %ld %s\n", what, result, result < 0 ? strerror(errno) : "");
