@@ -136,8 +136,8 @@ pub mod wide {
                 "mov rdi, [{piece}]",
                 "mov rsi, [{piece} + 8]",
                 "mov rcx, [{piece} + 16]",
-                // Blocks of 256 bytes.
-                "sub rcx, 256",
+                // Blocks of 512 bytes.
+                "sub rcx, 512",
                 "jb 4f",
                 "3:",
                 "vmovdqu ymm0, [rsi]",
@@ -156,29 +156,49 @@ pub mod wide {
                 "vmovdqu [rdi + 160], ymm1",
                 "vmovdqu [rdi + 192], ymm2",
                 "vmovdqu [rdi + 224], ymm3",
-                "add rsi, 256",
-                "add rdi, 256",
-                "sub rcx, 256",
+                "vmovdqu ymm0, [rsi + 256]",
+                "vmovdqu ymm1, [rsi + 288]",
+                "vmovdqu ymm2, [rsi + 320]",
+                "vmovdqu ymm3, [rsi + 352]",
+                "vmovdqu [rdi + 256], ymm0",
+                "vmovdqu [rdi + 288], ymm1",
+                "vmovdqu [rdi + 320], ymm2",
+                "vmovdqu [rdi + 352], ymm3",
+                "vmovdqu ymm0, [rsi + 384]",
+                "vmovdqu ymm1, [rsi + 416]",
+                "vmovdqu ymm2, [rsi + 448]",
+                "vmovdqu ymm3, [rsi + 480]",
+                "vmovdqu [rdi + 384], ymm0",
+                "vmovdqu [rdi + 416], ymm1",
+                "vmovdqu [rdi + 448], ymm2",
+                "vmovdqu [rdi + 480], ymm3",
+                "add rsi, 512",
+                "add rdi, 512",
+                "sub rcx, 512",
                 "jae 3b",
-                // Of 32.
+                // Of 64.
                 "4:",
-                "add rcx, 256 - 32",
+                "add rcx, 512 - 64",
                 "js 6f",
                 "5:",
                 "vmovdqu ymm0, [rsi]",
+                "vmovdqu ymm1, [rsi + 32]",
                 "vmovdqu [rdi], ymm0",
-                "add rsi, 32",
-                "add rdi, 32",
-                "sub rcx, 32",
+                "vmovdqu [rdi + 32], ymm1",
+                "add rsi, 64",
+                "add rdi, 64",
+                "sub rcx, 64",
                 "jns 5b",
                 // The rest, once more with bytes before it if there are any.
                 "6:",
-                "add rcx, 32",
+                "add rcx, 64",
                 "jz 8f",
-                "cmp qword ptr [{piece} + 16], 32",
+                "cmp qword ptr [{piece} + 16], 64",
                 "jb 7f",
-                "vmovdqu ymm0, [rsi + rcx - 32]",
-                "vmovdqu [rdi + rcx - 32], ymm0",
+                "vmovdqu ymm0, [rsi + rcx - 64]",
+                "vmovdqu ymm1, [rsi + rcx - 32]",
+                "vmovdqu [rdi + rcx - 64], ymm0",
+                "vmovdqu [rdi + rcx - 32], ymm1",
                 "jmp 8f",
                 "7:",
                 "rep movsb",
@@ -256,12 +276,19 @@ fn reach(
     write: bool,
     recents: &mut Recents,
 ) -> Result<*mut u8, CopyFault> {
+    let slot = existing_slot(root, address, recents.at(root, address));
+    reach_slot(slot, address, write)
+}
+
+/// [`reach`] when the page-table entry is known (None: there is not even a table).
+#[inline(always)]
+fn reach_slot(slot: Option<*mut u64>, address: u64, write: bool) -> Result<*mut u8, CopyFault> {
     let fault = |present| CopyFault {
         destination: write,
         address,
         present,
     };
-    let slot = existing_slot(root, address, recents.at(root, address)).ok_or(fault(false))?;
+    let slot = slot.ok_or(fault(false))?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
     let entry = unsafe { &mut *slot };
     let (needed, mark) = if write {
@@ -279,6 +306,58 @@ fn reach(
     let frame = ((*entry & ADDRESS) / PAGE) as crate::arch::Frame;
     // SAFETY: the offset stays within the frame.
     Ok(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
+}
+
+/// One side of a copy over several pages.
+struct Side {
+    root: Root,
+    address: u64,
+    write: bool,
+    /// Entry of the page before, if it was looked up.
+    slot: Option<*mut u64>,
+    /// Where the next byte is, and how many lie there.
+    at: *mut u8,
+    left: usize,
+}
+
+/// Bytes that one page table maps.
+const TABLE_SPAN: u64 = PAGE * 512;
+
+impl Side {
+    fn new((root, address): (Root, u64), write: bool) -> Side {
+        Side {
+            root,
+            address,
+            write,
+            slot: None,
+            at: core::ptr::null_mut(),
+            left: 0,
+        }
+    }
+
+    /// Have at least one byte, that at offset `done`.
+    #[inline(always)]
+    fn reach(&mut self, done: usize, recents: &mut Recents) -> Result<(), (usize, CopyFault)> {
+        if self.left != 0 {
+            return Ok(());
+        }
+        let address = self.address.wrapping_add(done as u64);
+        self.slot = match self.slot {
+            // SAFETY: the page is in the same table as the one before, whose entry this was, so the next entry is in it.
+            Some(slot) if address % TABLE_SPAN != 0 => Some(unsafe { slot.add(1) }),
+            _ => existing_slot(self.root, address, recents.at(self.root, address)),
+        };
+        let reached = reach_slot(self.slot, address, self.write);
+        self.at = reached.map_err(|fault| (done, fault))?;
+        self.left = rest_of_page(address);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, bytes: usize) {
+        self.at = self.at.wrapping_add(bytes);
+        self.left -= bytes;
+    }
 }
 
 /// How many bytes are left in the page of `address`.
@@ -367,34 +446,24 @@ fn walk(
     recents: &mut Recents,
     pieces: &mut Pieces,
 ) -> Result<usize, (usize, CopyFault)> {
-    let (mut from, mut to) = (core::ptr::null_mut::<u8>(), core::ptr::null_mut::<u8>());
-    let (mut from_left, mut to_left) = (0, 0);
+    let mut from = Side::new(source, false);
+    let mut to = Side::new(destination, true);
     while done < len {
         let Some(place) = pieces.list.get_mut(pieces.len) else {
             break;
         };
-        if from_left == 0 {
-            let address = source.1.wrapping_add(done as u64);
-            from = reach(source.0, address, false, recents).map_err(|fault| (done, fault))?;
-            from_left = rest_of_page(address);
-        }
-        if to_left == 0 {
-            let address = destination.1.wrapping_add(done as u64);
-            to = reach(destination.0, address, true, recents).map_err(|fault| (done, fault))?;
-            to_left = rest_of_page(address);
-        }
-        let chunk = (len - done).min(from_left).min(to_left);
+        from.reach(done, recents)?;
+        to.reach(done, recents)?;
+        let len = (len - done).min(from.left).min(to.left);
         place.write(wide::Piece {
-            to,
-            from,
-            len: chunk,
+            to: to.at,
+            from: from.at,
+            len,
         });
         pieces.len += 1;
-        from = from.wrapping_add(chunk);
-        to = to.wrapping_add(chunk);
-        from_left -= chunk;
-        to_left -= chunk;
-        done += chunk;
+        from.advance(len);
+        to.advance(len);
+        done += len;
     }
     Ok(done)
 }
