@@ -344,7 +344,7 @@ impl Side {
         let address = self.address.wrapping_add(done as u64);
         self.slot = match self.slot {
             // SAFETY: the page is in the same table as the one before, whose entry this was, so the next entry is in it.
-            Some(slot) if address % TABLE_SPAN != 0 => Some(unsafe { slot.add(1) }),
+            Some(slot) if !address.is_multiple_of(TABLE_SPAN) => Some(unsafe { slot.add(1) }),
             _ => existing_slot(self.root, address, recents.at(self.root, address)),
         };
         let reached = reach_slot(self.slot, address, self.write);
