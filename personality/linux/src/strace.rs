@@ -53,8 +53,9 @@ fn number(line: &mut Line, value: u64) {
 }
 
 fn string_of(line: &mut Line, address: u64) {
-    match user::UserString::read(address) {
-        Ok(text) => {
+    let mut text = user::UserString::empty();
+    match text.fill(address) {
+        Ok(()) => {
             let shown = text.as_bytes().len().min(120);
             line.text("\"").raw(&text.as_bytes()[..shown]).text("\"");
         }

@@ -18,7 +18,9 @@ const OMIT: u64 = (1 << 30) - 2;
 
 /// An operation on a name, or on an open file where AT_EMPTY_PATH (or a null name) says so.
 fn on_name(dirfd: i32, name: u64, flags: u64, words: &[u64]) -> Result<u64> {
-    let name = UserString::read(name)?;
+    let address = name;
+    let mut name = UserString::empty();
+    name.fill(address)?;
     if name.as_bytes().is_empty() && flags & at::EMPTY_PATH != 0 {
         if dirfd == AT_FDCWD {
             return on_path(dirfd, b".", words);
@@ -248,10 +250,10 @@ fn xattr(
     value: (u64, u64),
     set_flags: u64,
 ) -> Result<u64> {
-    let attribute = match what {
-        LIST => UserString::empty(),
-        _ => UserString::read(name)?,
-    };
+    let mut attribute = UserString::empty();
+    if what != LIST {
+        attribute.fill(name)?;
+    }
     let attribute = attribute.as_bytes();
     if what != LIST && !(1..=255).contains(&attribute.len()) {
         return Err(crate::errno::ERANGE);
@@ -273,7 +275,9 @@ fn xattr(
         answer.filled(words[0]);
         return give(what, value, answer.as_bytes());
     };
-    let path = UserString::read(path)?;
+    let address = path;
+    let mut path = UserString::empty();
+    path.fill(address)?;
     if path.as_bytes().is_empty() {
         return Err(ENOENT);
     }

@@ -36,7 +36,8 @@ const STACK_SIZE: u64 = 8 * 1024 * 1024;
 const COMMAND_LINE_MAX: usize = 4096;
 
 pub fn execve(f: &mut Frame) -> Result<u64> {
-    let name = UserString::read(f.arg(0))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
     let arguments = read_strings(f.arg(1))?;
     let environment = read_strings(f.arg(2))?;
     exec(f, AT_FDCWD, name.as_bytes(), arguments, environment)
@@ -47,7 +48,8 @@ pub fn execveat(f: &mut Frame) -> Result<u64> {
     if flags & !(fs::at::EMPTY_PATH | fs::at::SYMLINK_NOFOLLOW) != 0 {
         return Err(EINVAL);
     }
-    let name = UserString::read(f.arg(1))?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(1))?;
     let arguments = read_strings(f.arg(2))?;
     let environment = read_strings(f.arg(3))?;
     if name.as_bytes().is_empty() {

@@ -31,18 +31,21 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>> {
 
 pub fn mount(f: &mut Frame) -> Result<u64> {
     privileged()?;
-    let target = UserString::read(f.arg(1))?;
+    let mut target = UserString::empty();
+    target.fill(f.arg(1))?;
     let flags = f.arg(3);
     let place = absolute(target.as_bytes())?;
     if flags & REMOUNT != 0 {
         return Ok(0);
     }
     if flags & BIND != 0 {
-        let source = UserString::read(f.arg(0))?;
+        let mut source = UserString::empty();
+        source.fill(f.arg(0))?;
         let handle = open_directory(AT_FDCWD, source.as_bytes())?;
         return announce(&place, b"none", handle.slot());
     }
-    let kind = UserString::read(f.arg(2))?;
+    let mut kind = UserString::empty();
+    kind.fill(f.arg(2))?;
     match kind.as_bytes() {
         // They are mounted already where they belong; mounting them there again changes nothing.
         b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place) => {
@@ -87,7 +90,8 @@ fn mount_point(place: &[u8], on: u64) -> Result<u64> {
 
 pub fn umount2(f: &mut Frame) -> Result<u64> {
     privileged()?;
-    let target = UserString::read(f.arg(0))?;
+    let mut target = UserString::empty();
+    target.fill(f.arg(0))?;
     let place = absolute(target.as_bytes())?;
     if !is_mounted(&place) {
         return Err(EINVAL);

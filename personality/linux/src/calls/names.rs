@@ -2,12 +2,13 @@
 
 use crate::errno::{Errno, Result, EINVAL, ENOENT};
 use crate::machine::area::{process, Frame};
+use crate::machine::buffer::Buffer;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
 use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD, REDIRECT};
 use crate::prefix::Own;
 use alloc::vec::Vec;
-use cairn_idl::fs::{self, at};
+use cairn_idl::fs::{self, at, PATH_MAX};
 
 fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
     let address = name;
@@ -77,14 +78,21 @@ pub fn unlinkat(f: &mut Frame) -> Result<u64> {
     one(f.arg(0) as i32, f.arg(1), &[fs::UNLINK, f.arg(2)])
 }
 
+/// Two names as one message carries them. Neither is longer than PATH_MAX.
+type Both = Buffer<{ 2 * PATH_MAX + 1 }>;
+
+fn join(names: &mut Both, first: &[u8], second: &[u8]) {
+    names.set(first);
+    names.append(b"\0");
+    names.append(second);
+}
+
 /// An operation on two names, which may lie with two managers.
 fn two(words: &[u64; 2], old: (i32, &[u8]), new: (i32, &[u8])) -> Result<u64> {
     walk_two(old, new, |a: &Start, b: &Start, answer: &mut Answer| {
-        let mut names: Vec<u8> = Vec::with_capacity(a.rest.len() + b.rest.len() + 1);
-        names.extend_from_slice(&a.rest);
-        names.push(0);
-        names.extend_from_slice(&b.rest);
-        let mut request = Request::new(words).out(&names);
+        let mut names = Both::new();
+        join(&mut names, &a.rest, &b.rest);
+        let mut request = Request::new(words).out(names.as_bytes());
         if a.slot != b.slot {
             request = request.pass(b.slot);
         }
@@ -103,7 +111,10 @@ fn rename_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     if flags & !7 != 0 {
         return Err(EINVAL);
     }
-    let (from, to) = (UserString::read(old.1)?, UserString::read(new.1)?);
+    let mut from = UserString::empty();
+    let mut to = UserString::empty();
+    from.fill(old.1)?;
+    to.fill(new.1)?;
     two(
         &[fs::RENAME, flags],
         (old.0, from.as_bytes()),
@@ -131,7 +142,10 @@ fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     if flags & !(at::SYMLINK_FOLLOW | at::EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let (from, to) = (UserString::read(old.1)?, UserString::read(new.1)?);
+    let mut from = UserString::empty();
+    let mut to = UserString::empty();
+    from.fill(old.1)?;
+    to.fill(new.1)?;
     if from.as_bytes().is_empty() {
         if flags & at::EMPTY_PATH == 0 {
             return Err(ENOENT);
@@ -169,15 +183,19 @@ pub fn linkat(f: &mut Frame) -> Result<u64> {
 }
 
 fn make_symlink(target: u64, dirfd: i32, name: u64) -> Result<u64> {
-    let (target, name) = (UserString::read(target)?, UserString::read(name)?);
+    let (text, place) = (target, name);
+    let mut target = UserString::empty();
+    let mut name = UserString::empty();
+    target.fill(text)?;
+    name.fill(place)?;
     if target.as_bytes().is_empty() {
         return Err(ENOENT);
     }
     walk(dirfd, name.as_bytes(), |start, answer| {
-        let mut names: Vec<u8> = target.as_bytes().to_vec();
-        names.push(0);
-        names.extend_from_slice(&start.rest);
-        send(Request::new(&[fs::SYMLINK]).out(&names), start.slot, answer)
+        let mut names = Both::new();
+        join(&mut names, target.as_bytes(), &start.rest);
+        let request = Request::new(&[fs::SYMLINK]).out(names.as_bytes());
+        send(request, start.slot, answer)
     })
     .map(|_| 0)
 }

@@ -206,10 +206,10 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
         target[..count].copy_from_slice(&bytes[..count]);
         user::write_bytes(buffer, &statx_bytes(&stat))
     };
-    let name = match f.arg(1) {
-        0 if flags & at::EMPTY_PATH != 0 => UserString::empty(),
-        name => UserString::read(name)?,
-    };
+    let mut name = UserString::empty();
+    if f.arg(1) != 0 || flags & at::EMPTY_PATH == 0 {
+        name.fill(f.arg(1))?;
+    }
     match name.as_bytes() {
         b"" if flags & at::EMPTY_PATH == 0 => Err(ENOENT),
         b"" if dirfd == AT_FDCWD => stat_name(dirfd, b".", 0, &mut give),
@@ -222,7 +222,9 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn statfs(f: &mut Frame) -> Result<u64> {
-    let (name, buffer) = (UserString::read(f.arg(0))?, f.arg(1));
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
+    let buffer = f.arg(1);
     walk(AT_FDCWD, name.as_bytes(), |start, answer: &mut Answer| {
         send(
             Request::new(&[fs::STATFS]).path(&start.rest),

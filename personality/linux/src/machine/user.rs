@@ -411,14 +411,7 @@ pub struct UserString {
 }
 
 impl UserString {
-    /// The NUL-terminated string at `address`: EFAULT, ENAMETOOLONG.
-    pub fn read(address: u64) -> Result<UserString> {
-        let mut string = UserString::empty();
-        string.fill(address)?;
-        Ok(string)
-    }
-
-    /// As [`UserString::read`], in place: for the calls where moving the result would be felt.
+    /// Take the NUL-terminated string at `address`: EFAULT, ENAMETOOLONG. (In place: a string that is moved is copied whole.)
     pub fn fill(&mut self, address: u64) -> Result<()> {
         self.len = read_string(address, &mut self.bytes)?;
         Ok(())
@@ -473,6 +466,12 @@ pub fn string_length(address: u64, limit: u64, too_long: Errno) -> Result<u64> {
 mod tests {
     use super::*;
 
+    fn string_at(address: u64) -> Result<UserString> {
+        let mut string = UserString::empty();
+        string.fill(address)?;
+        Ok(string)
+    }
+
     #[test]
     fn ranges_into_the_personality_are_refused() {
         assert!(range(0x1000, 16).is_ok());
@@ -492,10 +491,7 @@ mod tests {
         let address = text.as_ptr() as u64;
         // Host addresses lie below the personality only by chance of the loader: stack and heap may not.
         if address + 16 < layout::PERSONALITY {
-            assert_eq!(
-                UserString::read(address).unwrap().as_bytes(),
-                b"/etc/passwd"
-            );
+            assert_eq!(string_at(address).unwrap().as_bytes(), b"/etc/passwd");
             assert_eq!(string_length(address, 100, EFAULT), Ok(11));
             assert_eq!(string_length(address, 11, ENAMETOOLONG), Err(ENAMETOOLONG));
         }
@@ -505,7 +501,7 @@ mod tests {
             let ends = (0..40).chain(4080..4120).chain(4096 + 4080..4096 + 4100);
             for (from, end) in ends.flat_map(|end| (0..20).map(move |from| (from, from + end))) {
                 page[end] = 0;
-                let string = UserString::read(start + from as u64);
+                let string = string_at(start + from as u64);
                 match end - from {
                     0..4096 => assert_eq!(string.unwrap().as_bytes(), &page[from..end]),
                     _ => assert_eq!(string.err(), Some(ENAMETOOLONG)),
