@@ -300,9 +300,16 @@ pub fn make_room() -> Result<()> {
 /// The absolute path of an open file.
 pub fn path_of(file: &OpenFile) -> Result<Vec<u8>> {
     let mut buffer: Buffer<PATH_MAX> = Buffer::new();
-    let words = buffer
-        .receive(Request::new(&[cairn_idl::fs::GETPATH]))
-        .call(file.slot())?;
-    buffer.filled(words[0]);
+    path_into(file, &mut buffer)?;
     Ok(buffer.as_bytes().to_vec())
+}
+
+/// The same, into a buffer.
+pub fn path_into<const N: usize>(file: &OpenFile, buffer: &mut Buffer<N>) -> Result<()> {
+    let request = Request::new(&[cairn_idl::fs::GETPATH]);
+    let words = buffer
+        .receive_first(PATH_MAX as u64, request)
+        .call(file.slot())?;
+    buffer.filled(words[0].min(PATH_MAX as u64));
+    Ok(())
 }

@@ -35,14 +35,21 @@ impl Generator {
         self.key.copy_from_slice(&out[..KEY]);
     }
 
+    /// The first half of the key stream's first block is the next key, what follows is given out.
     pub fn fill(&mut self, into: &mut [u8]) {
+        self.answers = self.answers.wrapping_add(1);
         let nonce = self.nonce(0xff);
-        for (number, piece) in into.chunks_mut(BLOCK).enumerate() {
-            let mut out = [0; BLOCK];
+        let mut out = [0; BLOCK];
+        block(&self.key, 0, &nonce, &mut out);
+        let (first, rest) = into.split_at_mut(into.len().min(BLOCK - KEY));
+        first.copy_from_slice(&out[KEY..KEY + first.len()]);
+        let mut key = [0; KEY];
+        key.copy_from_slice(&out[..KEY]);
+        for (number, piece) in rest.chunks_mut(BLOCK).enumerate() {
             block(&self.key, number as u32 + 1, &nonce, &mut out);
             piece.copy_from_slice(&out[..piece.len()]);
         }
-        self.replace_key(0);
+        self.key = key;
     }
 }
 

@@ -259,18 +259,12 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         }
         _ => {}
     }
-    let mut answer_copy = path::Answer::new();
     walk(dirfd, name.as_bytes(), |start, answer| {
-        let words = send(
-            Request::new(&[fs::READLINK]).path(&start.rest),
-            start.slot,
-            answer,
-        )?;
+        let request = Request::new(&[fs::READLINK]).path(&start.rest);
+        let words = send(request, start.slot, answer)?;
         answer.filled(words[0]);
-        answer_copy.set(answer.as_bytes());
-        Ok(words)
-    })?;
-    give(answer_copy.as_bytes())
+        give(answer.as_bytes())
+    })
 }
 
 /// What /proc/self/fd/N points at.

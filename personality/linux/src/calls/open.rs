@@ -3,12 +3,13 @@
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
+use crate::machine::buffer::Buffer;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS};
 use crate::prefix::Own;
 use alloc::sync::Arc;
-use cairn_idl::fs::{self, kind, o, s};
+use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
 use core::sync::atomic::Ordering;
 
 pub fn open(f: &mut Frame) -> Result<u64> {
@@ -164,25 +165,30 @@ pub fn fchdir(f: &mut Frame) -> Result<u64> {
 
 pub fn getcwd(f: &mut Frame) -> Result<u64> {
     let (buffer, size) = (f.arg(0), f.arg(1));
-    let (cwd, root) = {
-        let state = process().state();
-        (state.cwd.clone(), state.root.clone())
-    };
-    let mut name = match cwd {
-        Some(cwd) => path::path_of(&cwd)?,
-        None => b"/".to_vec(),
-    };
-    if !root.is_empty() && name.starts_with(&root) {
-        name.drain(..root.len());
-        if name.is_empty() {
-            name.push(b'/');
-        }
+    let cwd = process().state().cwd.clone();
+    let mut name: Buffer<{ PATH_MAX + 1 }> = Buffer::new();
+    match cwd {
+        Some(cwd) => path::path_into(&cwd, &mut name)?,
+        None => name.set(b"/"),
     }
-    name.push(0);
+    let root_length = {
+        let root = &process().state().root;
+        let inside = !root.is_empty() && name.as_bytes().starts_with(root);
+        if inside {
+            root.len()
+        } else {
+            0
+        }
+    };
+    if root_length != 0 && root_length == name.as_bytes().len() {
+        name.append(b"/");
+    }
+    name.append(b"\0");
+    let name = &name.as_bytes()[root_length..];
     if size < name.len() as u64 {
         return Err(crate::errno::ERANGE);
     }
-    user::write_bytes(buffer, &name).map_err(|_| EFAULT)?;
+    user::write_bytes(buffer, name).map_err(|_| EFAULT)?;
     Ok(name.len() as u64)
 }
 
