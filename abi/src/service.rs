@@ -146,7 +146,7 @@ pub mod memory {
     pub const UNMAP: u8 = 8;
     /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot: for those that are mapped → w0 how many.
     pub const PROTECT: u8 = 9;
-    /// w0 source space slot, w1 target space slot, w2 array of [`Row`] in own memory, w3 how many (at most [`ROWS`], 512 pages together). Copies the mappings to the same addresses
+    /// w0 source space slot, w1 target space slot, w2 array of [`Row`] in own memory, w3 how many (at most [`ROWS`], 512 pages together), w4 0 (where a long one goes on). Copies the mappings to the same addresses
     /// → w0 rows done (also with `NoTable`).
     pub const SHARE: u8 = 10;
     /// w0 target frame, w1 source frame: copy a whole frame.
@@ -165,7 +165,7 @@ pub mod memory {
     pub const SPACE_INFO: u8 = 17;
     /// → w0 frame of the system page ([`crate::state::SystemPage`]); MAP accepts it with READ only.
     pub const SYSTEM_PAGE: u8 = 18;
-    /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most [`FILLS`]), w3 prot: fill each frame and map it → w0 how many were done (also with `NoTable`).
+    /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most [`FILLS`]), w3 prot, w4 0 (where it goes on): fill each frame and map it → w0 how many were done (also with `NoTable`).
     pub const FILL: u8 = 19;
 
     /// Most entries of SHARE's and FILL's arrays.

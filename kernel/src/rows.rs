@@ -9,6 +9,10 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
+/// Pages that one entry of SHARE goes over, and that one entry of FILL fills: interrupts wait no longer.
+const SHARE_PAGES: u64 = 64;
+const FILL_PAGES: u64 = 2;
+
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
 const ENTRY: usize = 16;
 const _: () =
@@ -56,14 +60,21 @@ impl<A: Arch> Kernel<A> {
         }
         let mut result = Ok(());
         let mut done = 0;
+        // Pages that earlier entries did, and how many this one may do.
+        let (mut skip, mut share) = (w[4], SHARE_PAGES);
         for (address, pages, read_only) in rows.iter().map(entry) {
+            let first = skip.min(pages as u64);
+            skip -= first;
+            let rest = pages as u64 - first;
+            let piece = rest.min(share);
+            share -= piece;
             let space = &mut self.spaces[target];
             let (frames, before) = (&mut self.frames, space.tables.count);
             let shared = self.arch.share_row(
                 from,
                 to,
-                address,
-                pages as u64,
+                address + first * PAGE,
+                piece,
                 read_only == 1,
                 &mut space.tables,
                 |frame, old| frames.replaced(frame, old),
@@ -72,6 +83,10 @@ impl<A: Arch> Kernel<A> {
             if let Err((_, error)) = shared {
                 result = Err(Self::map_error(error));
                 break;
+            }
+            if piece < rest {
+                self.answer(t, 4, w[4] + SHARE_PAGES);
+                return Err(Stop::Restart);
             }
             done += 1;
         }
@@ -97,7 +112,11 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
-        for (_, frame, source) in fills.iter().map(entry) {
+        for (i, (_, frame, source)) in (0..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
+            if i == w[4] + FILL_PAGES {
+                self.answer(t, 4, i);
+                return Err(Stop::Restart);
+            }
             if source == 0 {
                 self.arch.zero_frame(frame);
             } else {
