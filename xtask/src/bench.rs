@@ -356,7 +356,7 @@ fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, operations: &[String]
             Some(median) if median <= *budget => {}
             Some(median) => {
                 eprintln!(
-                    "cairn: {name} needs {} instructions, its budget is {}",
+                    "cairn: {name} is at {}, its budget is {}",
                     grouped(median),
                     grouped(*budget)
                 );
