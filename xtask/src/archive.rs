@@ -170,16 +170,16 @@ impl Archive {
             if file && !data.is_empty() {
                 name_field = aligned_name(&mut out, path.len() + 1);
             }
-            head(
-                &mut out,
-                number,
-                entry.mode,
+            let head = Head {
+                inode: number,
+                mode: entry.mode,
                 links,
-                entry.time,
-                data.len(),
-                entry.device,
-                name_field,
-            );
+                time: entry.time,
+                size: data.len(),
+                device: entry.device,
+                name: name_field,
+            };
+            head.write(&mut out);
             out.extend_from_slice(path.as_bytes());
             out.resize(out.len() + name_field - path.len(), 0);
             pad(&mut out, 4);
@@ -187,7 +187,12 @@ impl Archive {
             pad(&mut out, 4);
         }
         let trailer = b"TRAILER!!!\0";
-        head(&mut out, 0, 0, 1, 0, 0, (0, 0), trailer.len());
+        let head = Head {
+            links: 1,
+            name: trailer.len(),
+            ..Head::default()
+        };
+        head.write(&mut out);
         out.extend_from_slice(trailer);
         pad(&mut out, PAGE);
         out
@@ -202,41 +207,54 @@ fn aligned_name(out: &mut Vec<u8>, shortest: usize) -> usize {
         if field <= NAME_MAX {
             return field;
         }
-        head(out, 1, DIRECTORY | 0o755, 2, TIME, 0, (0, 0), 2);
+        let root = Head {
+            inode: 1,
+            mode: DIRECTORY | 0o755,
+            links: 2,
+            time: TIME,
+            name: 2,
+            ..Head::default()
+        };
+        root.write(out);
         out.extend_from_slice(b".\0");
         pad(out, 4);
     }
 }
 
-#[allow(clippy::too_many_arguments)] // the fields of the format, in one place
-fn head(
-    out: &mut Vec<u8>,
+/// What stands before an entry's name.
+#[derive(Default)]
+struct Head {
     inode: u32,
     mode: u32,
     links: u32,
     time: u32,
     size: usize,
     device: (u32, u32),
+    /// Length of the name's field.
     name: usize,
-) {
-    let fields = [
-        inode,
-        mode,
-        0, // user
-        0, // group
-        links,
-        time,
-        size as u32,
-        0, // device of the file system: major
-        0, // and minor
-        device.0,
-        device.1,
-        name as u32,
-        0, // checksum: not in this format
-    ];
-    out.extend_from_slice(b"070701");
-    for field in fields {
-        out.extend_from_slice(format!("{field:08x}").as_bytes());
+}
+
+impl Head {
+    fn write(&self, out: &mut Vec<u8>) {
+        let fields = [
+            self.inode,
+            self.mode,
+            0, // user
+            0, // group
+            self.links,
+            self.time,
+            self.size as u32,
+            0, // device of the file system: major
+            0, // and minor
+            self.device.0,
+            self.device.1,
+            self.name as u32,
+            0, // checksum: not in this format
+        ];
+        out.extend_from_slice(b"070701");
+        for field in fields {
+            out.extend_from_slice(format!("{field:08x}").as_bytes());
+        }
     }
 }
 
