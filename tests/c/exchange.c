@@ -157,12 +157,14 @@ static void ends_of_waits(void) {
         struct sigaction action = {.sa_handler = handler, .sa_flags = restart ? SA_RESTART : 0};
         sigaction(SIGUSR1, &action, NULL);
         handled = 0;
-        if (pipe(p) < 0) {
+        int seen[2];
+        if (pipe(p) < 0 || pipe2(seen, O_NONBLOCK) < 0) {
             return;
         }
         pid_t parent = getpid(), pid = fork();
         if (pid == 0) {
-            for (int i = 0; i < 20; i++) {
+            /* As long as it takes to interrupt a read. */
+            for (int i = 0; restart ? i < 20 : read(seen[0], &c, 1) != 1; i++) {
                 usleep(10000);
                 kill(parent, SIGUSR1);
             }
@@ -173,11 +175,14 @@ static void ends_of_waits(void) {
         int interrupted = 0;
         while ((n = read(p[0], &c, 1)) < 0 && errno == EINTR) {
             interrupted = 1;
+            (void)!write(seen[1], "s", 1);
         }
         printf("restart %d: read %zd, interrupted %d, handler %d\n", restart, n, interrupted, handled == SIGUSR1);
         waitpid(pid, NULL, 0);
-        close(p[0]);
-        close(p[1]);
+        for (int i = 0; i < 2; i++) {
+            close(p[i]);
+            close(seen[i]);
+        }
     }
 }
 
@@ -233,7 +238,7 @@ static void mapped_anew(void) {
         *word = 0;
         pid_t pid = fork();
         if (pid == 0) {
-            alarm(20);
+            alarm(300);
             int *mine = (int *)elsewhere;
             __atomic_store_n(mine, 1, __ATOMIC_SEQ_CST);
             while (__atomic_load_n(mine, __ATOMIC_SEQ_CST) == 1) {
@@ -244,9 +249,13 @@ static void mapped_anew(void) {
         while (__atomic_load_n(word, __ATOMIC_SEQ_CST) != 1) {
             sched_yield();
         }
-        usleep(20000);
+        /* Whenever it has come to wait: then it is woken, and waits again. */
+        long woken;
+        while ((woken = futex(word, FUTEX_WAKE, 1)) == 0) {
+            usleep(1000);
+        }
         __atomic_store_n(word, 7 + round, __ATOMIC_SEQ_CST);
-        long woken = futex(word, FUTEX_WAKE, 1);
+        futex(word, FUTEX_WAKE, 1);
         int status;
         waitpid(pid, &status, 0);
         printf("round %d: woken %ld, status %d\n", round, woken, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
@@ -289,10 +298,12 @@ static void semaphores(void) {
 }
 
 static sigset_t waited;
+static int taken[2];
 static void *signal_thread(void *unused) {
     int got, sum = 0;
     while (sum < 3 && sigwait(&waited, &got) == 0) {
         sum += got == SIGUSR2;
+        (void)!write(taken[1], "t", 1);
     }
     return unused ? NULL : (void *)(long)sum;
 }
@@ -304,21 +315,21 @@ static void one_thread_waits(void) {
     sigemptyset(&waited);
     sigaddset(&waited, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &waited, NULL);
-    int to[2], from[2];
+    int to[2];
     char c = 0;
-    if (pipe(to) < 0 || pipe(from) < 0 || pthread_create(&thread, NULL, signal_thread, NULL) != 0) {
+    if (pipe(to) < 0 || pipe(taken) < 0 || pthread_create(&thread, NULL, signal_thread, NULL) != 0) {
         return;
     }
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         for (int i = 0; i < 3; i++) {
-            usleep(30000);
             kill(parent, SIGUSR2);
+            (void)!read(taken[0], &c, 1);
         }
         (void)!read(to[0], &c, 1);
         _exit(0);
     }
-    alarm(20);
+    alarm(300);
     pthread_join(thread, &result);
     printf("the thread got %ld\n", (long)result);
     (void)!write(to[1], &c, 1);
