@@ -6,8 +6,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* RWF_APPEND, which not every C library knows. */
+enum { APPEND = 16 };
 
 static char from[1 << 16], to[1 << 16];
 
@@ -100,7 +104,7 @@ int main(void) {
     say("pipe at an offset", preadv(p[0], w, 3, 0));
     int only = open("/tmp/vector-file", O_WRONLY);
     say("not for reading", readv(only, w, 3));
-    say("append", pwritev2(fd, w, 1, 0, RWF_APPEND));
+    say("append", syscall(SYS_pwritev2, fd, w, 1, 0, 0, APPEND));
     say("size", lseek(fd, 0, SEEK_END));
 
     /* A pipe that nobody reads, a limit. */

@@ -179,7 +179,7 @@ fn scripts(report: &Report) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-fn c_programs(report: &Report, suite: &str, compiler: &str) -> Result<Vec<Program>> {
+fn c_programs(report: &mut Report, suite: &str, compiler: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let folder = places::build().join("tests").join(suite);
     fs::create_dir_all(&folder)?;
@@ -191,7 +191,11 @@ fn c_programs(report: &Report, suite: &str, compiler: &str) -> Result<Vec<Progra
             continue;
         }
         let binary = folder.join(stem(&path));
-        compile(compiler, &path, &binary)?;
+        // One program that does not compile must not keep the others from being run.
+        if let Err(why) = compile(compiler, &path, &binary) {
+            report.result(&name, Duration::ZERO, Err(format!("{why:#}")));
+            continue;
+        }
         let content = fs::read(&binary)?;
         let guest = format!("/tests/{suite}/{}", stem(&path));
         programs.push(program(
