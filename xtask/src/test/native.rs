@@ -20,8 +20,8 @@ const BYSTANDER: &str =
     sort -n /tmp/bystander | tail -n 1; wc -l </tmp/bystander; rm /tmp/bystander";
 const BYSTANDER_SAYS: &str = "50\n50\n";
 /// For the bystander each time, and for the log's lines altogether.
-const LIMIT: Duration = Duration::from_secs(120);
-const LOG_LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(240);
+const LOG_LIMIT: Duration = Duration::from_secs(900);
 
 pub fn run(report: &mut Report) -> Result<()> {
     for file in files("tests/native", "toml")? {
