@@ -325,7 +325,7 @@ fn ordinary(f: &mut Frame) {
     finish(f, handler);
 }
 
-/// A small read or write on the direct way; false if it must go the ordinary one.
+/// A read or write on the direct way; false if it must go the ordinary one.
 #[inline(always)]
 fn direct(f: &mut Frame) -> bool {
     const READ: u64 = 0;

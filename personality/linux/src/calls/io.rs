@@ -5,8 +5,8 @@ use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIP
 use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
+use crate::machine::direct::{self, Outcome};
 use crate::machine::request::{Request, Vector};
-use crate::machine::small::{self, Outcome};
 use crate::machine::user::{self, UserRange};
 use crate::signal::calls::{broken_pipe, too_large};
 use crate::signal::deliver;
@@ -147,7 +147,7 @@ fn buffer(f: &Frame) -> Result<UserRange> {
     user::range(f.arg(1), f.arg(2).min(MOST))
 }
 
-/// The file of a small READ or WRITE that may go the direct way: one that only its server can answer for.
+/// The file of a READ or WRITE that may go the direct way: one that only its server can answer for.
 #[inline(always)]
 fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
     const CONSTANT: u64 = kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH;
@@ -160,7 +160,7 @@ fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
     plain.then_some(file)
 }
 
-/// What is left to do when a small READ or WRITE gave no count: an error, or the ordinary way.
+/// What is left to do when a READ or WRITE on the direct way gave no count: an error, or the ordinary way.
 #[cold]
 fn undone(outcome: Outcome) -> Option<Result<u64>> {
     match outcome {
@@ -175,17 +175,24 @@ fn undone(outcome: Outcome) -> Option<Result<u64>> {
     }
 }
 
-/// read(2) of at most eight bytes through a portal; `None`: take the ordinary way.
+/// read(2) through a portal, of few bytes or of more than go in words; `None`: take the ordinary way.
 #[inline(always)]
 pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
-    let target = user::few(f.rsi, f.rdx)?;
+    if let Some(target) = user::few(f.rsi, f.rdx) {
+        let file = direct_file(f)?;
+        return match direct::exchange(file.slot(), fs::READ, target.count(), 0) {
+            Outcome::Done(0, _) => Some(Ok(0)),
+            Outcome::Done(count, word) => {
+                let target = target.first(count);
+                Some(user::store(target, word).map(|()| target.count()))
+            }
+            other => undone(other),
+        };
+    }
+    let range = large(f)?;
     let file = direct_file(f)?;
-    match small::exchange(file.slot(), fs::READ, target.count(), 0) {
-        Outcome::Done(0, _) => Some(Ok(0)),
-        Outcome::Done(count, word) => {
-            let target = target.first(count);
-            Some(user::store(target, word).map(|()| target.count()))
-        }
+    match direct::receive(file.slot(), range) {
+        Outcome::Done(count, _) => Some(Ok(count)),
         other => undone(other),
     }
 }
@@ -193,17 +200,36 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
 /// write(2), as [`read_direct`].
 #[inline(always)]
 pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
-    let source = user::few(f.rsi, f.rdx)?;
+    let few = user::few(f.rsi, f.rdx);
+    let range = match few {
+        Some(_) => UserRange::EMPTY,
+        None => large(f)?,
+    };
     let file = direct_file(f)?;
-    if file.mode & fs::s::IFMT == fs::s::IFREG {
-        // RLIMIT_FSIZE.
+    let limited = process().file_limit.load(Ordering::Relaxed) != u64::MAX;
+    if limited && file.mode & fs::s::IFMT == fs::s::IFREG {
         return None;
     }
-    let word = user::load(source).ok()?;
-    match small::exchange(file.slot(), fs::WRITE, source.count(), word) {
+    let outcome = match few {
+        Some(source) => {
+            let word = user::load(source).ok()?;
+            direct::exchange(file.slot(), fs::WRITE, source.count(), word)
+        }
+        None => direct::send(file.slot(), range),
+    };
+    match outcome {
         Outcome::Done(count, _) => Some(Ok(count)),
         other => undone(other),
     }
+}
+
+/// The memory of a read or write whose data does not go in words.
+#[inline(always)]
+fn large(f: &Frame) -> Option<UserRange> {
+    if f.rdx <= fs::INLINE_MAX as u64 {
+        return None;
+    }
+    user::range(f.rsi, f.rdx.min(MOST)).ok()
 }
 
 pub fn read(f: &mut Frame) -> Result<u64> {

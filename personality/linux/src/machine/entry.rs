@@ -271,9 +271,15 @@ extern "C" {
     fn personality_wait_check();
     fn personality_wait_syscall();
     fn personality_wait_interrupted();
-    fn personality_small_check();
-    fn personality_small_syscall();
-    fn personality_small_interrupted();
+    fn personality_word_check();
+    fn personality_word_syscall();
+    fn personality_word_interrupted();
+    fn personality_in_check();
+    fn personality_in_syscall();
+    fn personality_in_interrupted();
+    fn personality_out_check();
+    fn personality_out_syscall();
+    fn personality_out_interrupted();
 }
 
 /// Addresses of the labels, by subject.
@@ -294,8 +300,8 @@ pub mod label {
             super::personality_exit as *const () as u64,
         )
     }
-    /// From the look at `poked` up to and with the `syscall` of an interruptible wait, and its interrupted answer: both kinds.
-    pub fn waits() -> [(u64, u64, u64); 2] {
+    /// From the look at `poked` up to and with the `syscall` of an interruptible wait, and its interrupted answer: all kinds.
+    pub fn waits() -> [(u64, u64, u64); 4] {
         [
             (
                 super::personality_wait_check as *const () as u64,
@@ -303,9 +309,19 @@ pub mod label {
                 super::personality_wait_interrupted as *const () as u64,
             ),
             (
-                super::personality_small_check as *const () as u64,
-                super::personality_small_syscall as *const () as u64,
-                super::personality_small_interrupted as *const () as u64,
+                super::personality_word_check as *const () as u64,
+                super::personality_word_syscall as *const () as u64,
+                super::personality_word_interrupted as *const () as u64,
+            ),
+            (
+                super::personality_in_check as *const () as u64,
+                super::personality_in_syscall as *const () as u64,
+                super::personality_in_interrupted as *const () as u64,
+            ),
+            (
+                super::personality_out_check as *const () as u64,
+                super::personality_out_syscall as *const () as u64,
+                super::personality_out_interrupted as *const () as u64,
             ),
         ]
     }

@@ -4,6 +4,7 @@
 pub mod area;
 pub mod arena;
 pub mod buffer;
+pub mod direct;
 pub mod entry;
 pub mod fpu;
 pub mod gate;
@@ -11,7 +12,6 @@ pub mod heap;
 pub mod lock;
 pub mod published;
 pub mod request;
-pub mod small;
 pub mod start;
 pub mod upcall;
 pub mod user;
