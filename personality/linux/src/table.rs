@@ -330,9 +330,13 @@ fn ordinary(f: &mut Frame) {
 fn direct(f: &mut Frame) -> bool {
     const READ: u64 = 0;
     const WRITE: u64 = 1;
+    const PREAD: u64 = 17;
+    const PWRITE: u64 = 18;
     let result = match f.number {
         READ => io::read_direct(f),
         WRITE => io::write_direct(f),
+        PREAD => io::pread_direct(f),
+        PWRITE => io::pwrite_direct(f),
         _ => None,
     };
     match result {

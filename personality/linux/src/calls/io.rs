@@ -189,9 +189,19 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
             other => undone(other),
         };
     }
+    receive_direct(f, POSITION)
+}
+
+/// pread(2) of more than goes in words, as [`read_direct`].
+pub fn pread_direct(f: &Frame) -> Option<Result<u64>> {
+    receive_direct(f, offset(f.r10).ok()?)
+}
+
+#[inline(always)]
+fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let range = large(f)?;
     let file = direct_file(f)?;
-    match direct::receive(file.slot(), range) {
+    match direct::receive(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
         other => undone(other),
     }
@@ -200,27 +210,37 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
 /// write(2), as [`read_direct`].
 #[inline(always)]
 pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
-    let few = user::few(f.rsi, f.rdx);
-    let range = match few {
-        Some(_) => UserRange::EMPTY,
-        None => large(f)?,
-    };
-    let file = direct_file(f)?;
-    let limited = process().file_limit.load(Ordering::Relaxed) != u64::MAX;
-    if limited && file.mode & fs::s::IFMT == fs::s::IFREG {
-        return None;
+    if let Some(source) = user::few(f.rsi, f.rdx) {
+        let file = direct_file(f).filter(|file| !limited(file))?;
+        let word = user::load(source).ok()?;
+        return match direct::exchange(file.slot(), fs::WRITE, source.count(), word) {
+            Outcome::Done(count, _) => Some(Ok(count)),
+            other => undone(other),
+        };
     }
-    let outcome = match few {
-        Some(source) => {
-            let word = user::load(source).ok()?;
-            direct::exchange(file.slot(), fs::WRITE, source.count(), word)
-        }
-        None => direct::send(file.slot(), range),
-    };
-    match outcome {
+    send_direct(f, POSITION)
+}
+
+/// pwrite(2) of more than goes in words, as [`read_direct`].
+pub fn pwrite_direct(f: &Frame) -> Option<Result<u64>> {
+    send_direct(f, offset(f.r10).ok()?)
+}
+
+#[inline(always)]
+fn send_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
+    let range = large(f)?;
+    let file = direct_file(f).filter(|file| !limited(file))?;
+    match direct::send(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
         other => undone(other),
     }
+}
+
+/// Must RLIMIT_FSIZE be looked at?
+#[inline(always)]
+fn limited(file: &OpenFile) -> bool {
+    process().file_limit.load(Ordering::Relaxed) != u64::MAX
+        && file.mode & fs::s::IFMT == fs::s::IFREG
 }
 
 /// The memory of a read or write whose data does not go in words.

@@ -172,18 +172,18 @@ pub fn exchange(slot: u32, operation: u64, length: u64, word: u64) -> Outcome {
     unsafe { call_word(operation, POSITION, flags, word, selector) }.outcome()
 }
 
-/// READ at the position into memory of the program.
+/// READ at `offset` (or [`POSITION`]) into memory of the program.
 #[inline(always)]
-pub fn receive(slot: u32, range: UserRange) -> Outcome {
+pub fn receive(slot: u32, offset: u64, range: UserRange) -> Outcome {
     let selector = selector(slot, op::CALL, flag::INTERRUPTIBLE | flag::PARTS);
     // SAFETY: the part is the program's own memory.
-    unsafe { call_in(READ, POSITION, 0, range.base(), range.len(), selector) }.outcome()
+    unsafe { call_in(READ, offset, 0, range.base(), range.len(), selector) }.outcome()
 }
 
-/// WRITE at the position from memory of the program.
+/// WRITE at `offset` (or [`POSITION`]) from memory of the program.
 #[inline(always)]
-pub fn send(slot: u32, range: UserRange) -> Outcome {
+pub fn send(slot: u32, offset: u64, range: UserRange) -> Outcome {
     let selector = selector(slot, op::CALL, flag::INTERRUPTIBLE | flag::PARTS);
     // SAFETY: the part is the program's own memory.
-    unsafe { call_out(WRITE, POSITION, 0, range.base(), range.len(), selector) }.outcome()
+    unsafe { call_out(WRITE, offset, 0, range.base(), range.len(), selector) }.outcome()
 }
