@@ -46,6 +46,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
     let process = process();
     let mut state = process.state();
     let before = state.actions[signal as usize];
+    let mut news = false;
     if let Some([handler, flags, restorer, mask]) = wish {
         let action = Action {
             handler,
@@ -54,6 +55,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
             mask: mask & !rules::UNBLOCKABLE,
         };
         state.actions[signal as usize] = action;
+        news = rules::matters(&before, &action);
         if rules::disposition(signal, &action) == rules::Disposition::Ignore {
             state.queue.forget(bit(signal));
             process.pending.store(state.queue.bits(), Ordering::Relaxed);
@@ -61,7 +63,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
         }
     }
     drop(state);
-    if wish.is_some() {
+    if news {
         tell_proc();
     }
     if old != 0 {

@@ -34,17 +34,13 @@ pub fn disposition(signal: u32, action: &Action) -> Disposition {
 
 /// The words of SIGNAL_STATE: ignored, caught, flags. Signals in `wanted` are reported although their default is to ignore them.
 pub fn told(actions: &[Action; SIGNALS + 1], wanted: u64) -> (u64, u64, u64) {
-    let (mut ignored, mut caught) = (0, 0);
-    for signal in 1..=SIGNALS as u32 {
-        let action = &actions[signal as usize];
-        match disposition(signal, action) {
-            Disposition::Ignore if action.handler == SIG_IGN || wanted & bit(signal) == 0 => {
-                ignored |= bit(signal);
-            }
-            Disposition::Handle => caught |= bit(signal),
-            _ => {}
-        }
+    let (mut ignore, mut default) = (0, 0);
+    for (i, action) in actions[1..].iter().enumerate() {
+        ignore |= u64::from(action.handler == SIG_IGN) << i;
+        default |= u64::from(action.handler == SIG_DFL) << i;
     }
+    let ignored = ignore | default & DEFAULT_IGNORED & !wanted;
+    let caught = !(ignore | default);
     let child = &actions[SIGCHLD as usize];
     let mut flags = 0;
     if child.handler == SIG_IGN || child.flags & sa::NOCLDWAIT != 0 {
@@ -54,6 +50,12 @@ pub fn told(actions: &[Action; SIGNALS + 1], wanted: u64) -> (u64, u64, u64) {
         flags |= 2;
     }
     (ignored, caught, flags)
+}
+
+/// Would another action for a signal change what `proc` must be told?
+pub fn matters(before: &Action, after: &Action) -> bool {
+    before.handler != after.handler
+        || (before.flags ^ after.flags) & (sa::NOCLDWAIT | sa::NOCLDSTOP) != 0
 }
 
 /// How a call that ended with `error` goes on when a handler with these flags runs first: `None` = it is made again.
