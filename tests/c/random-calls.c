@@ -31,7 +31,7 @@ static uint64_t next(void) {
 }
 
 static long argument(void) {
-    static const long edges[] = {0, 1, 2, 3, -1, -100, 7, 4096, 0x1000, 0x7fff80000000, 0x7fffa0000000, 0x7ffffffff000, (long)0xffff800000000000, 0x7fffffff, 0x80000000, (long)1 << 62};
+    static const long edges[] = {0, 1, 2, 3, -1, -100, 7, 4096, 0x1000, 0x7fff80000000, 0x7fff80080000, 0x7ffffffff000, (long)0xffff800000000000, 0x7fffffff, 0x80000000, (long)1 << 62};
     switch (next() % 7) {
     case 0: return (long)next();
     case 1: return edges[next() % (sizeof edges / sizeof *edges)];

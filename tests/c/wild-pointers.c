@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const long wild[] = {0, 1, 8, 4095, 0x1000, 0xdead0000, 0x7ffffffff000, 0x7fff80000000, 0x7fffa0000000, 0x7fffff000000, (long)0xffff800000000000,
+static const long wild[] = {0, 1, 8, 4095, 0x1000, 0xdead0000, 0x7ffffffff000, 0x7fff80000000, 0x7fff80080000, 0x7fff8007e000, (long)0xffff800000000000,
                             (long)0xffffffff80000000, -1, -4096, 0x7fffffffffffffff, (long)0x8000000000000000};
 enum { WILD = sizeof wild / sizeof *wild };
 

@@ -79,7 +79,7 @@ fn program_of(name: &str, address: u64) -> &str {
     if address >= NUCLEUS_BASE || name == "nucleus" {
         return "cairn-nucleus";
     }
-    if (layout::PERSONALITY..layout::PERSONALITY_HEAP).contains(&address) {
+    if (layout::PERSONALITY..layout::PERSONALITY_IMAGE_END).contains(&address) {
         return "personality";
     }
     // `uart0` and `uart1` are two instances of `uart`.

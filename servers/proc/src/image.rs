@@ -2,7 +2,7 @@
 
 use crate::system::Entries;
 use alloc::vec::Vec;
-use cairn_abi::layout::{PAGE, PERSONALITY, PERSONALITY_HEAP};
+use cairn_abi::layout::{PAGE, PERSONALITY, PERSONALITY_IMAGE_END};
 use cairn_elf::Segment;
 
 const PATH: &str = "cairn/personality";
@@ -97,7 +97,7 @@ fn piece(file: &[u8], segment: &Segment) -> Result<Piece, Missing> {
         .checked_add(segment.memory_size)
         .and_then(|end| end.checked_next_multiple_of(PAGE))
         .ok_or(Missing::Placement)?;
-    if address < PERSONALITY || end > PERSONALITY_HEAP {
+    if address < PERSONALITY || end > PERSONALITY_IMAGE_END {
         return Err(Missing::Placement);
     }
     let filled = if segment.file_size == 0 {
@@ -160,7 +160,7 @@ mod tests {
         assert!(refused(segment(PERSONALITY + 0x10, 0x20, 1, 1)));
         assert!(refused(segment(PERSONALITY - 4096, 0, 1, 1)));
         assert!(refused(segment(PERSONALITY, 0, 1, u64::MAX)));
-        assert!(refused(segment(PERSONALITY_HEAP - 4096, 0, 1, 8192)));
+        assert!(refused(segment(PERSONALITY_IMAGE_END - 4096, 0, 1, 8192)));
         assert!(!refused(segment(PERSONALITY + 0x10, 0x1010, 1, 1)));
     }
 }
