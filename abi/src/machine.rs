@@ -13,7 +13,7 @@ pub struct FrameRange {
 /// [`crate::layout::NATIVE_STACK_SIZE`] that ends at [`crate::layout::NATIVE_STACK_TOP`]; all of it is mapped.
 pub const COMMAND_LINE: u64 = crate::layout::STARTUP;
 
-/// Nucleus counters ([`crate::service::machine::COUNTERS`]), since boot.
+/// Nucleus counters ([`crate::service::current::COUNTERS`]), since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {

@@ -40,6 +40,8 @@ pub mod current {
     pub const CHANNEL_CREATE: u8 = 15;
     /// w0 thread id of the same domain → w0 1 if it still lives. (For futex owners and joins.)
     pub const THREAD_ALIVE: u8 = 16;
+    /// w0 address of [`crate::machine::Counters`] to fill. What the whole machine did is no secret.
+    pub const COUNTERS: u8 = 17;
 }
 
 /// [`crate::PortalKind::Receive`]: the right to receive from a channel.
@@ -227,8 +229,6 @@ pub mod machine {
     pub const INTERRUPT: u8 = 1;
     /// w0 first port, w1 count, w2 slot or AUTO → w0 slot of a ports portal.
     pub const PORTS: u8 = 2;
-    /// w0 address of [`crate::machine::Counters`] to fill.
-    pub const COUNTERS: u8 = 3;
     /// w0 0 = power off, 1 = reset, 2 = halt with exit code w1 (QEMU's isa-debug-exit). Does not return.
     pub const POWER: u8 = 4;
 }

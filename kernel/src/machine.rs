@@ -1,10 +1,11 @@
-//! The machine portal: makes interrupt and port portals, reads counters, turns the power off.
+//! The machine portal: makes interrupt and port portals, turns the power off. And the nucleus's counters.
 
 use crate::arch::Arch;
 use crate::interrupt::LINES;
 use crate::pool::ThreadRef;
 use crate::portal::table::Target;
 use crate::{Answer, Kernel};
+use cairn_abi::machine::Counters;
 use cairn_abi::service::machine;
 use cairn_abi::{rights, Error, PortalKind};
 
@@ -37,28 +38,6 @@ impl<A: Arch> Kernel<A> {
                 self.place(d, slot, Target::new(PortalKind::Ports, range, RIGHTS));
                 self.answer(t, 0, slot as u64);
             }
-            machine::COUNTERS => {
-                let mut c = self.counters;
-                c.nucleus_frames = self.frames.nucleus_frames();
-                self.arch.counters(&mut c);
-                let words = [
-                    c.entries,
-                    c.turned,
-                    c.space_switches,
-                    c.thread_switches,
-                    c.invalidations,
-                    c.bytes_copied,
-                    c.faults,
-                    c.interrupts,
-                    c.idle,
-                    c.nucleus_frames,
-                ];
-                let mut bytes = [0; 80];
-                for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-                    to.copy_from_slice(&word.to_le_bytes());
-                }
-                self.write_own(t, w[0], &bytes)?;
-            }
             machine::POWER => {
                 if w[0] > 2 {
                     return Err(Error::BadArgument.into());
@@ -68,5 +47,29 @@ impl<A: Arch> Kernel<A> {
             _ => return Err(Error::BadOperation.into()),
         }
         Ok(())
+    }
+
+    /// `current::COUNTERS`.
+    pub(crate) fn write_counters(&mut self, t: ThreadRef, address: u64) -> Answer {
+        let mut c = self.counters;
+        c.nucleus_frames = self.frames.nucleus_frames();
+        self.arch.counters(&mut c);
+        let words = [
+            c.entries,
+            c.turned,
+            c.space_switches,
+            c.thread_switches,
+            c.invalidations,
+            c.bytes_copied,
+            c.faults,
+            c.interrupts,
+            c.idle,
+            c.nucleus_frames,
+        ];
+        let mut bytes = [0; core::mem::size_of::<Counters>()];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        self.write_own(t, address, &bytes)
     }
 }

@@ -33,6 +33,8 @@ enum Figure {
 struct Figures {
     order: Vec<String>,
     by_name: BTreeMap<String, Figure>,
+    /// What one operation has the nucleus do, in hundredths.
+    work: BTreeMap<String, [u64; 4]>,
     /// Why the run ended early, if it did.
     failure: Option<String>,
 }
@@ -165,8 +167,11 @@ fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figu
                 partial.extend_from_slice(bytes);
                 while let Some(end) = partial.iter().position(|&b| b == b'\n') {
                     let line: Vec<u8> = partial.drain(..=end).collect();
-                    if let Some((name, figure)) = parse(&String::from_utf8_lossy(&line)) {
+                    let line = String::from_utf8_lossy(&line);
+                    if let Some((name, figure)) = parse(&line) {
                         figures.add(&name, figure);
+                    } else if let Some((name, work)) = parse_work(&line) {
+                        figures.work.insert(name, work);
                     }
                 }
             }
@@ -268,6 +273,29 @@ fn parse(line: &str) -> Option<(String, Figure)> {
     }
 }
 
+/// What the nucleus does for an operation, as bench.c counts it.
+const WORK: [&str; 4] = ["entries", "switches", "invlpg", "bytes"];
+
+/// `NAME work` and a figure for each of [`WORK`].
+fn parse_work(line: &str) -> Option<(String, [u64; 4])> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?.to_string();
+    if words.next() != Some("work") {
+        return None;
+    }
+    let figures: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    Some((name, figures.try_into().ok()?))
+}
+
+/// Hundredths as a number with as many decimals as it needs, at most one.
+fn hundredths(value: u64) -> String {
+    let tenths = (value + 5) / 10;
+    match tenths % 10 {
+        0 => grouped(tenths / 10),
+        rest => format!("{}.{rest}", grouped(tenths / 10)),
+    }
+}
+
 /// All operations of both, in the order of the one that has more.
 fn names<'a>(cairn: &'a Figures, linux: &'a Figures) -> Vec<&'a str> {
     let (first, second) = match linux.order.len() > cairn.order.len() {
@@ -287,8 +315,16 @@ fn names<'a>(cairn: &'a Figures, linux: &'a Figures) -> Vec<&'a str> {
 
 fn as_text(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) -> String {
     let mut text = format!(
-        "{:<26} {:>13} {:>13} {:>8} {:>10}\n",
-        "guest instructions", "Cairn", "Linux (lean)", "ratio", "budget"
+        "{:<26} {:>13} {:>13} {:>8} {:>11} |{:>9} {:>9} {:>7} {:>10}\n",
+        "guest instructions",
+        "Cairn",
+        "Linux (lean)",
+        "ratio",
+        "budget",
+        WORK[0],
+        WORK[1],
+        WORK[2],
+        WORK[3]
     );
     for name in names(cairn, linux) {
         let cell = |figures: &Figures| match figures.by_name.get(name) {
@@ -305,15 +341,21 @@ fn as_text(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) ->
             (Some(budget), _) => grouped(*budget),
             (None, _) => String::new(),
         };
-        let line = format!(
-            "{name:<26} {:>13} {:>13} {ratio:>8} {budget:>10}",
+        let mut line = format!(
+            "{name:<26} {:>13} {:>13} {ratio:>8} {budget:>11}",
             cell(cairn),
             cell(linux)
         );
+        if let Some(work) = cairn.work.get(name) {
+            let [entries, switches, invalidations, bytes] = work.map(hundredths);
+            line.push_str(&format!(
+                " |{entries:>9} {switches:>9} {invalidations:>7} {bytes:>10}"
+            ));
+        }
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str("Median of several batches. ratio: how many times Cairn is better; !: over the budget. boot: instructions to the first process; memory: KiB in use then.\n");
+    text.push_str("Median of several batches. ratio: how many times Cairn is better; !: over the budget. boot: instructions to the first process; memory: KiB in use then.\nRight of the bar, for one operation on Cairn: entries into the nucleus (calls that end in the personality are none), switches of address space, single TLB invalidations, bytes copied between spaces.\n");
     text
 }
 
@@ -333,6 +375,10 @@ fn as_json(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) ->
                 "cairn": figure(cairn, name),
                 "linux": figure(linux, name),
                 "budget": budgets.get(name),
+                "work": cairn.work.get(name).map(|work| {
+                    let named = WORK.into_iter().zip(work.map(|w| w as f64 / 100.0));
+                    named.collect::<BTreeMap<_, _>>()
+                }),
             })
         })
         .collect();
@@ -404,6 +450,11 @@ mod tests {
             parse("mq unsupported ENOSYS"),
             Some(("mq".into(), Figure::Unsupported("ENOSYS".into())))
         );
+        let work = ("pipe".to_string(), [901, 800, 0, 12]);
+        assert_eq!(parse_work("pipe work 901 800 0 12\n"), Some(work));
+        assert_eq!(parse("pipe work 901 800 0 12\n"), None);
+        assert_eq!(parse_work("pipe work 901 800 0\n"), None);
+        assert_eq!(parse_work("pipe 1 2 3 4\n"), None);
         assert_eq!(parse("noise"), None);
         assert_eq!(parse("noise 1 2"), None);
     }
@@ -424,6 +475,10 @@ mod tests {
         assert_eq!(
             (grouped(7), grouped(1234), grouped(6_060_000_000)),
             ("7".into(), "1,234".into(), "6,060,000,000".into())
+        );
+        assert_eq!(
+            (hundredths(901), hundredths(950), hundredths(123_400)),
+            ("9".into(), "9.5".into(), "1,234".into())
         );
     }
 }

@@ -430,9 +430,9 @@ fn services_ask_for_their_right() {
 fn counters_and_power() {
     let mut w = World::new();
     let init = w.init;
-    w.ok(init, MACHINE, machine::COUNTERS, &[BUFFER]);
+    w.ok(init, 0, current::COUNTERS, &[BUFFER]);
     assert_eq!(
-        w.err(init, MACHINE, machine::COUNTERS, &[0x10]),
+        w.err(init, 0, current::COUNTERS, &[0x10]),
         Error::BadAddress
     );
     assert_eq!(

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{PERSONALITY, RESERVED_SLOTS, USER_TOP};
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{domain, machine};
+use cairn_abi::service::{current, domain, machine};
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
@@ -118,10 +118,7 @@ impl System for Native {
 
     fn idle(&mut self) -> u64 {
         let mut counters = [Counters::default()];
-        let told = self.power.and_then(|p| {
-            p.service_into(machine::COUNTERS, &[], 0, &mut counters)
-                .ok()
-        });
+        let told = Portal::CURRENT.service_into(current::COUNTERS, &[0], 0, &mut counters);
         told.map_or(0, |_| counters[0].idle)
     }
 

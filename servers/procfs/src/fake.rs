@@ -1,6 +1,7 @@
 //! A small system of the imagination: `init` (1), a shell (10) of user 1000, and a job of its (20) that is a zombie.
 
 use crate::system::{Load, Memory, Mount, Processor, System};
+use cairn_abi::machine::Counters;
 use cairn_idl::proc::{Credentials, Status};
 use cairn_idl::vm::{flags, prot, MapEntry};
 
@@ -193,6 +194,21 @@ impl System for Fake {
 
     fn realtime(&mut self) -> u64 {
         1_700_000_012_345_000_000
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters {
+            entries: 100,
+            turned: 90,
+            space_switches: 80,
+            thread_switches: 70,
+            invalidations: 60,
+            bytes_copied: 50,
+            faults: 40,
+            interrupts: 30,
+            idle: 20,
+            nucleus_frames: 10,
+        }
     }
 
     fn random(&mut self) -> [u8; 16] {

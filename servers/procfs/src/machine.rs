@@ -145,10 +145,10 @@ pub fn meminfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()
 }
 
 pub fn vmstat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let memory = system.memory();
+    let (memory, faults) = (system.memory(), system.counters().faults);
     let _ = writeln!(
         out,
-        "nr_free_pages {}\nnr_anon_pages {}\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0",
+        "nr_free_pages {}\nnr_anon_pages {}\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault {faults}\npgmajfault 0",
         memory.free, memory.programs
     );
     Some(())
@@ -171,12 +171,35 @@ pub fn stat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
         );
     }
     let booted = (system.realtime() - now) / SECOND;
+    let counters = system.counters();
     let _ = writeln!(
         out,
-        "intr 0\nctxt 0\nbtime {booted}\nprocesses {}\nprocs_running {}\nprocs_blocked 0\nsoftirq 0",
+        "intr {}\nctxt {}\nbtime {booted}\nprocesses {}\nprocs_running {}\nprocs_blocked 0\nsoftirq 0",
+        counters.interrupts,
+        counters.thread_switches,
         load.forks,
         running(&load)
     );
+    Some(())
+}
+
+/// Cairn's own: what the nucleus did since boot.
+pub fn nucleus<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
+    let c = system.counters();
+    for (name, value) in [
+        ("entries", c.entries),
+        ("turned_calls", c.turned),
+        ("space_switches", c.space_switches),
+        ("thread_switches", c.thread_switches),
+        ("invalidations", c.invalidations),
+        ("bytes_copied", c.bytes_copied),
+        ("faults", c.faults),
+        ("interrupts", c.interrupts),
+        ("idle_ns", c.idle),
+        ("frames", c.nucleus_frames),
+    ] {
+        let _ = writeln!(out, "{name} {value}");
+    }
     Some(())
 }
 

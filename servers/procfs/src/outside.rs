@@ -4,6 +4,8 @@ use crate::system::{Load, Memory, Mount, Processor, System};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_abi::machine::Counters;
+use cairn_abi::service::current;
 use cairn_idl::errno::EIO;
 use cairn_idl::proc::{Credentials, Status};
 use cairn_idl::vm::MapEntry;
@@ -249,6 +251,13 @@ impl System for Outside {
 
     fn boot_line(&self) -> String {
         self.boot_line.clone()
+    }
+
+    fn counters(&mut self) -> Counters {
+        let mut counters = [Counters::default()];
+        // All zero if they could not be had.
+        let _ = Portal::CURRENT.service_into(current::COUNTERS, &[0], 0, &mut counters);
+        counters[0]
     }
 
     fn monotonic(&mut self) -> u64 {

@@ -201,6 +201,10 @@ fn the_machine_tells_of_itself() {
         ("loadavg", "0.50 1.01 0.00 1/3 20\n"),
         ("cmdline", "console=ttyS0\n"),
         (
+            "nucleus",
+            "entries 100\nturned_calls 90\nspace_switches 80\nthread_switches 70\ninvalidations 60\nbytes_copied 50\nfaults 40\ninterrupts 30\nidle_ns 20\nframes 10\n",
+        ),
+        (
             "self/mounts",
             "tmpfs / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n",
         ),
@@ -225,7 +229,7 @@ fn the_machine_tells_of_itself() {
     assert!(memory.starts_with("MemTotal:         262144 kB\nMemFree:          240000 kB\n"));
     let stat = text(&mut bench, "stat");
     assert!(stat.starts_with("cpu  1969 0 0 500 0 0 0 0 0 0\ncpu0 984 0 0 250 "));
-    assert!(stat.contains("\nbtime 1700000000\nprocesses 40\nprocs_running 1\n"));
+    assert!(stat.contains("\nintr 30\nctxt 70\nbtime 1700000000\nprocesses 40\nprocs_running 1\n"));
     assert_eq!(
         text(&mut bench, "cpuinfo").matches("processor\t:").count(),
         2

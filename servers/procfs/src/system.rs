@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use cairn_abi::machine::Counters;
 use cairn_idl::proc::Status;
 use cairn_idl::vm::MapEntry;
 
@@ -62,6 +63,8 @@ pub trait System {
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;
+    /// What the nucleus counted since boot.
+    fn counters(&mut self) -> Counters;
     /// The prefix table: mounts and host name.
     fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>);
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;

@@ -126,6 +126,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Root, "loadavg", machine::loadavg),
         text(Root, "meminfo", machine::meminfo),
         fixed(Root, "modules", ""),
+        text(Root, "nucleus", machine::nucleus),
         fixed(Root, "partitions", "major minor  #blocks  name\n\n"),
         text(Root, "stat", machine::stat),
         fixed(Root, "swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
