@@ -10,8 +10,8 @@ use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
 /// Pages that one entry of SHARE goes over, and that one entry of FILL fills: interrupts wait no longer.
-const SHARE_PAGES: u64 = 64;
-const FILL_PAGES: u64 = 2;
+const SHARE_PAGES: u64 = 128;
+const FILL_PAGES: u64 = 4;
 
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
 const ENTRY: usize = 16;

@@ -152,8 +152,8 @@ fn sharing_takes_writing_away_on_both_sides() {
     let words = [a.space as u64, b.space as u64, BUFFER, 2];
     let entries_before = w.k.counters.entries;
     assert_eq!(w.memory(memory::SHARE, &words)[0], 2);
-    // 301 pages in shares of 64.
-    assert_eq!(w.k.counters.entries - entries_before, 5);
+    // 301 pages in shares of 128.
+    assert_eq!(w.k.counters.entries - entries_before, 3);
     for dom in [a, b] {
         for (page, bits) in [(0, 1), (4, 5), (600, 3)] {
             let got = w.memory(memory::QUERY, &[dom.space as u64, AT + page * 4096]);
@@ -191,7 +191,7 @@ fn pages_are_filled_and_mapped_together() {
     assert_eq!(w.peek_memory(dom, AT + 4096, 1), [9]);
     assert_eq!(w.peek_memory(dom, AT + 3 * 4096, 1), [0]);
     assert_eq!(w.k.frames.mappings(copy), 1);
-    // In shares: five frames, two at a time.
+    // In shares: five frames, four at a time.
     let frames: Vec<u32> = (0..5).map(|_| w.frame()).collect();
     let list: Vec<_> = (100..)
         .zip(&frames)
@@ -201,7 +201,7 @@ fn pages_are_filled_and_mapped_together() {
     let entries_before = w.k.counters.entries;
     let five = [dom.space as u64, BUFFER, 5, RW];
     assert_eq!(w.memory(memory::FILL, &five)[0], 5);
-    assert_eq!(w.k.counters.entries - entries_before, 3);
+    assert_eq!(w.k.counters.entries - entries_before, 2);
     for page in 100..105 {
         assert_eq!(w.peek_memory(dom, AT + page * 4096, 1), [9]);
     }
