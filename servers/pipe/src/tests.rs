@@ -351,3 +351,91 @@ fn small_data_travels_in_words() {
     assert_eq!((answer.words[0], answer.words[3]), (1, b'a' as u64));
     assert_eq!(read(&mut b, r, 7), Some(Ok(b"bcdefgh".to_vec())));
 }
+
+/// The direct way and the ordinary one, mixed, against a queue: pieces of all sizes with both kinds of data, in a pipe that is often full or empty.
+#[test]
+fn both_ways_do_the_same() {
+    const CAPACITY: usize = 4096;
+    let inline = |len: usize| fs::INLINE | (len as u64) << fs::INLINE_SHIFT;
+    let mut b = bench();
+    let pair = b
+        .call(0, &[fs::SOCKETPAIR, 1, o::NONBLOCK], b"", 0)
+        .unwrap()
+        .minted;
+    for (r, w, capacity) in [
+        {
+            let (r, w) = pipe(&mut b, o::NONBLOCK);
+            let size = [fs::IOCTL, fs::SET_PIPE_SIZE, CAPACITY as u64];
+            assert_eq!(b.result(r, &size, b""), CAPACITY as i64);
+            (r, w, CAPACITY)
+        },
+        (pair[0], pair[1], crate::pair::CAPACITY),
+    ] {
+        let mut model = std::collections::VecDeque::new();
+        let (mut seed, mut next) = (1u64, 0u8);
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        for round in 0..30_000 {
+            let (small, writes) = (random(2) == 0, random(5) + round / 3000 % 3 >= 3);
+            let length = 1 + random(if small { 40 } else { 300 });
+            if writes {
+                let bytes: Vec<u8> = (0..length).map(|i| next.wrapping_add(i as u8)).collect();
+                let mut words = [fs::WRITE, POSITION, 0, 0, 0, 0, 0, 0];
+                let done = if small {
+                    words[2] = inline(length);
+                    for (word, bytes) in words[3..].iter_mut().zip(bytes.chunks(8)) {
+                        *word = bytes.iter().rev().fold(0, |w, b| w << 8 | *b as u64);
+                    }
+                    b.result(w, &words, b"")
+                } else {
+                    b.result(w, &words, &bytes)
+                };
+                let room = capacity - model.len();
+                let expected = match room {
+                    _ if room >= length => length as i64,
+                    // A stream takes what there is room for.
+                    1.. if capacity != CAPACITY => room as i64,
+                    _ => -EAGAIN,
+                };
+                assert_eq!(done, expected);
+                model.extend(&bytes[..done.max(0) as usize]);
+                next = next.wrapping_add(done.max(0) as u8);
+            } else {
+                let words = [fs::READ, POSITION, if small { inline(length) } else { 0 }];
+                let answer = b.call(r, &words, b"", length).unwrap();
+                let expected: Vec<u8> = model.drain(..length.min(model.len())).collect();
+                if expected.is_empty() {
+                    assert_eq!(answer.result(), -EAGAIN);
+                } else if small {
+                    let data: Vec<u8> = answer.words[3..]
+                        .iter()
+                        .flat_map(|w| w.to_le_bytes())
+                        .collect();
+                    assert_eq!(answer.result() as usize, expected.len());
+                    assert_eq!(data[..expected.len()], expected);
+                } else {
+                    assert_eq!(answer.bytes(), expected);
+                }
+            }
+        }
+    }
+    // The last reader goes: no way leads anywhere.
+    let (r, w) = pipe(&mut b, 0);
+    b.close(r);
+    assert_eq!(b.result(w, &[fs::WRITE, POSITION, inline(1)], b""), -EPIPE);
+    // Several wait in order; what is left over waits for the next.
+    let (r, w) = pipe(&mut b, 0);
+    let waiting: Vec<_> = (0..3)
+        .map(|_| b.send(r, &[fs::READ, POSITION, inline(2)], b"", 0))
+        .collect();
+    let sent = u64::from_le_bytes(*b"abc\0\0\0\0\0");
+    assert_eq!(b.result(w, &[fs::WRITE, POSITION, inline(3), sent], b""), 3);
+    let words = |b: &mut Bench<Pipes>, token| b.answer(token).map(|a| (a.words[0], a.words[3]));
+    assert_eq!(words(&mut b, waiting[0]), Some((2, 0x6261)));
+    assert_eq!(words(&mut b, waiting[1]), Some((1, 0x63)));
+    assert_eq!(words(&mut b, waiting[2]), None);
+    b.close(w);
+    assert_eq!(words(&mut b, waiting[2]).map(|w| w.0), Some(0));
+}
