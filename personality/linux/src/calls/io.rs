@@ -51,7 +51,7 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
     }
     Request::new(&[fs::READ, offset, flags])
         .input_user(range)
-        .wait(file.slot())
+        .wait_here(file.slot())
         .map(|w| w[0])
 }
 
@@ -61,7 +61,8 @@ fn inline(flags: u64, len: u64) -> u64 {
 }
 
 fn read_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
-    let words = Request::new(&[fs::READ, offset, inline(flags, range.len())]).wait(file.slot())?;
+    let words =
+        Request::new(&[fs::READ, offset, inline(flags, range.len())]).wait_here(file.slot())?;
     let count = words[0].min(range.len());
     let data = [words[3], words[4], words[5], words[6], words[7]];
     user::write_bytes(range.base(), &user::bytes_of(&data)[..count as usize])?;
@@ -129,7 +130,7 @@ pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
     }
     let result = Request::new(&[fs::WRITE, offset, flags])
         .out_user(range)
-        .wait(file.slot());
+        .wait_here(file.slot());
     written(result)
 }
 

@@ -204,11 +204,21 @@ impl<'a> Request<'a> {
     }
 
     /// Send and wait; a signal that has something to do ends it with [`RESTART`].
+    #[inline(never)]
     pub fn wait(self, slot: u32) -> Result<[u64; 8]> {
-        self.wait_until(slot, None)
+        self.wait_here(slot)
+    }
+
+    /// The same, for the calls that are made all the time.
+    #[inline(always)]
+    pub fn wait_here(self, slot: u32) -> Result<[u64; 8]> {
+        let words = self.wait_words(slot, None)?;
+        check(words[0])?;
+        Ok(words)
     }
 
     /// The same until a deadline (absolute monotonic ns): ETIMEDOUT.
+    #[inline(never)]
     pub fn wait_until(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
         self.wait_words(slot, deadline).and_then(|words| {
             check(words[0])?;
@@ -217,6 +227,7 @@ impl<'a> Request<'a> {
     }
 
     /// The same; with −errno in w0 the other words are still wanted.
+    #[inline(always)]
     pub fn wait_words(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
         loop {
             let mut gate = self.gate;
