@@ -9,9 +9,11 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
-/// Pages that one entry of SHARE goes over, and that one entry of FILL fills: interrupts wait no longer.
+/// Pages that one entry of SHARE goes over, and what one entry of FILL may do (4 copies, or more pages of zeroes, which cost a third): interrupts wait no longer.
 const SHARE_PAGES: u64 = 128;
-const FILL_PAGES: u64 = 4;
+const FILL_WORK: u64 = 12;
+const COPY_WORK: u64 = 3;
+const ZERO_WORK: u64 = 1;
 
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
 const ENTRY: usize = 16;
@@ -66,6 +68,10 @@ impl<A: Arch> Kernel<A> {
             let first = skip.min(pages as u64);
             skip -= first;
             let rest = pages as u64 - first;
+            if rest == 0 {
+                done += 1;
+                continue;
+            }
             let piece = rest.min(share);
             share -= piece;
             let space = &mut self.spaces[target];
@@ -112,15 +118,18 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
+        let mut work = 0;
         for (i, (_, frame, source)) in (0..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
-            if i == w[4] + FILL_PAGES {
+            if work >= FILL_WORK {
                 self.answer(t, 4, i);
                 return Err(Stop::Restart);
             }
             if source == 0 {
                 self.arch.zero_frame(frame);
+                work += ZERO_WORK;
             } else {
                 self.arch.copy_frame(frame, source);
+                work += COPY_WORK;
             }
         }
         let mut result = Ok(());
