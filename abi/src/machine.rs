@@ -37,4 +37,6 @@ pub struct Counters {
     pub idle: u64,
     /// Frames owned by the nucleus (image, pools, tables).
     pub nucleus_frames: u64,
+    /// Calls and replies that the code behind the portal took straight to the other side.
+    pub direct: u64,
 }

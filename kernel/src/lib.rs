@@ -99,7 +99,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) counters: Counters,
     /// The first space, until its domain is made.
     pub(crate) first_space: Option<SpaceRef>,
-    /// Messages may take the short way (always, but in tests that compare).
+    /// Messages may take the short way (always, but where a test compares).
     pub(crate) short_way: bool,
     /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
     pub(crate) graveyard: Option<DomainRef>,
@@ -128,6 +128,11 @@ impl<A: Arch> Kernel<A> {
             graveyard: None,
             arch,
         }
+    }
+
+    /// No message takes the short way from now on.
+    pub fn general_way_only(&mut self) {
+        self.short_way = false;
     }
 
     /// A `syscall` of the current thread that is a portal traversal.

@@ -65,6 +65,7 @@ impl<A: Arch> Kernel<A> {
             c.interrupts,
             c.idle,
             c.nucleus_frames,
+            c.direct,
         ];
         let mut bytes = [0; core::mem::size_of::<Counters>()];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {

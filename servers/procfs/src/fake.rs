@@ -208,6 +208,7 @@ impl System for Fake {
             interrupts: 30,
             idle: 20,
             nucleus_frames: 10,
+            direct: 11,
         }
     }
 

@@ -347,6 +347,7 @@ impl Arch for Machine {
         // SAFETY: per-CPU data of this processor; the entry code is not running.
         let (turned, direct) = unsafe { ((*PER_CPU.get()).turned, (*PER_CPU.get()).direct) };
         counters.turned += turned;
+        counters.direct += direct;
         counters.entries += direct;
         counters.thread_switches += direct;
         counters.space_switches += self.space_switches + direct;

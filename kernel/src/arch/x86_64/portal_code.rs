@@ -27,6 +27,7 @@ use cairn_abi::state::Registers;
 use cairn_abi::{flag, op, received, rights, PortalKind};
 use core::arch::global_asm;
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type Nucleus = Kernel<Machine>;
 type MachineThread = Thread<FloatState>;
@@ -40,13 +41,24 @@ extern "C" {
     fn portal_receive();
 }
 
+/// What entries of either kind get: the code below, or [`general`].
+static CALL: AtomicPtr<()> = AtomicPtr::new(portal_call as *const () as *mut ());
+static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *mut ());
+
 /// The code for an entry.
 pub fn code_for(target: Target) -> usize {
     match target.kind {
-        PortalKind::Channel if target.may(rights::CALL) => portal_call as *const () as usize,
-        PortalKind::Receive => portal_receive as *const () as usize,
+        PortalKind::Channel if target.may(rights::CALL) => CALL.load(Relaxed) as usize,
+        PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }
+}
+
+/// Every entry that is made from now on leads to the general path.
+pub fn general_only() {
+    let general = general as *const () as *mut ();
+    CALL.store(general, Relaxed);
+    RECEIVE.store(general, Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.

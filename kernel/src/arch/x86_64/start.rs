@@ -12,6 +12,7 @@ use super::machine::Machine;
 use super::memory::{frame_pointer, DIRECT_MAP, PAGE};
 use super::paging;
 use super::panic::EXIT_CODE;
+use super::portal_code;
 use super::ports::{self, Console};
 use super::power::{self, Power};
 use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
@@ -212,6 +213,10 @@ fn run(
     };
     // SAFETY: the only call, before interrupts or user mode.
     let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
+    if info.words().any(|word| word == b"nucleus.portals=general") {
+        portal_code::general_only();
+        kernel.general_way_only();
+    }
 
     let length = info.archive.map_or(0, |range| range.end - range.start) as usize;
     let start = frame_pointer(archive.first);
