@@ -12,6 +12,7 @@ mod native;
 mod programs;
 mod reference;
 mod terminal;
+mod ways;
 
 pub use programs::compile;
 

@@ -1,9 +1,10 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
-//! in the log, the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies.
+//! in the log, the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies. A file with a `# seeds: …` line is
+//! for [`ways`] instead.
 
 use super::programs::files;
-use super::{batch, Report, Verdict};
+use super::{batch, ways, Report, Verdict};
 use crate::cli::System;
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
@@ -34,7 +35,10 @@ pub fn run(report: &mut Report) -> Result<()> {
             continue;
         }
         let begun = Instant::now();
-        let verdict = one(&file, &name)?;
+        let verdict = match ways::seeds(&fs::read_to_string(&file)?) {
+            seeds if seeds.is_empty() => one(&file, &name)?,
+            seeds => ways::compare(&file, &name, &seeds)?,
+        };
         report.result(&format!("native/{name}"), begun.elapsed(), verdict);
     }
     Ok(())
@@ -116,7 +120,7 @@ fn shell(guest: &mut Guest, command: &str, prints: &str) -> Verdict {
 }
 
 /// What follows `mark` at the beginning of lines.
-fn lines(text: &str, mark: &str) -> Vec<String> {
+pub fn lines(text: &str, mark: &str) -> Vec<String> {
     text.lines()
         .filter_map(|line| line.strip_prefix(mark))
         .map(|rest| rest.trim().to_string())
@@ -124,7 +128,7 @@ fn lines(text: &str, mark: &str) -> Vec<String> {
 }
 
 /// A backtrace in the log is somebody's death.
-fn nobody_else_died(log: &str, name: &str) -> Verdict {
+pub fn nobody_else_died(log: &str, name: &str) -> Verdict {
     let victim = log
         .lines()
         .filter_map(|line| line.split_once("!backtrace ").map(|(_, rest)| rest))
@@ -135,7 +139,7 @@ fn nobody_else_died(log: &str, name: &str) -> Verdict {
     }
 }
 
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     fs::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default()
