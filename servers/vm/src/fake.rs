@@ -53,6 +53,8 @@ pub struct Machine {
     pub pools: [(u64, u64); 5],
     /// Nucleus operations so far, by name.
     pub count: BTreeMap<&'static str, u32>,
+    /// Most room in the heap that was asked for.
+    pub heap_asked: usize,
     next_slot: u32,
     next_id: Id,
 }
@@ -444,7 +446,8 @@ impl Nucleus for Machine {
         self.notified += 1;
     }
 
-    fn heap_room(&mut self, _: &mut Frames, _: usize) -> bool {
+    fn heap_room(&mut self, _: &mut Frames, bytes: usize) -> bool {
+        self.heap_asked = self.heap_asked.max(bytes);
         true
     }
 }

@@ -1,10 +1,10 @@
 //! Page faults: zero-fill, copy-on-write, pages of objects, and the wait for memory when there is none.
 
 use crate::nucleus::{Answer, Nucleus};
-use crate::pages::Pages;
+use crate::pages::{Pages, CHUNK};
 use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
-use crate::space::{hardware, with_tables, Trouble, Vm, Waiting, NATIVE_RESERVE};
+use crate::space::{hardware, with_tables, Space, Trouble, Vm, Waiting, NATIVE_RESERVE};
 use cairn_abi::service::memory::{map, Fill, FILLS};
 use cairn_abi::{fault, Id, Token};
 use cairn_idl::vm::prot;
@@ -15,6 +15,8 @@ const ROW: usize = FILLS;
 const ROW_OF_COPIES: usize = 3;
 /// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
 pub(crate) const PLENTY: usize = 512;
+/// Pages that are populated between two looks whether the heap has memory for their records.
+const HEAP_FOR: u64 = 256 * CHUNK;
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
 
@@ -111,7 +113,13 @@ impl<N: Nucleus> Vm<N> {
             })?;
             return Ok(());
         }
-        if region.object == ANONYMOUS && write && frames.free() > reserve + PLENTY {
+        // At most two chunks more.
+        let growth = space.pages.growth(2);
+        if !self.heap_has(growth) {
+            return Err(Fault::Exhausted);
+        }
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        if region.object == ANONYMOUS && write && self.frames.free() > reserve + PLENTY {
             // Who writes one page after the other gets several at a time.
             let (first, count) = row_around(&space.pages, &region, page);
             if count > 1 {
@@ -239,7 +247,16 @@ impl<N: Nucleus> Vm<N> {
     ) -> Result<(), Fault> {
         let access = if write { fault::WRITE } else { 0 };
         let mut page = start;
+        let mut known = start;
         while page < end {
+            if page >= known {
+                known = page + HEAP_FOR;
+                let growth = |s: &Space| s.pages.growth((HEAP_FOR / CHUNK + 2) as usize);
+                let growth = self.spaces.get(index).map_or(0, growth);
+                if !self.heap_has(growth) {
+                    return Err(Fault::Exhausted);
+                }
+            }
             if self.frames.free() <= keep {
                 return Err(Fault::Exhausted);
             }

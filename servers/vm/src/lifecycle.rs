@@ -4,7 +4,6 @@ use crate::fault::{refused, Fault};
 use crate::forked::{Manner, EAGER};
 use crate::frames::{Frames, BLOCK};
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::Chunk;
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
@@ -270,11 +269,10 @@ impl<N: Nucleus> Vm<N> {
         lazy: bool,
     ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
-        let (region_count, chunk_count) = (parent.regions.len(), parent.pages.chunks());
+        let region_count = parent.regions.len();
         let reserve = self.reserve_for(parent);
-        // Lists in full; of the chunks themselves only those with hot pages are copied now.
-        let lists = size_of::<Region>() * region_count + 32 * chunk_count;
-        if !self.heap_room(lists + EAGER * size_of::<Chunk>()) {
+        let room = size_of::<Region>() * region_count + parent.pages.copy_growth();
+        if !self.heap_room(room) {
             return Err(ENOMEM);
         }
         let eager = self.eager(from);

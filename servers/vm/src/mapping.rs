@@ -372,6 +372,13 @@ impl<N: Nucleus> Vm<N> {
         if new > old && !space.within_limit(new - old) || !self.may_record(space) {
             return Err(ENOMEM);
         }
+        // What is moved gets chunks of its own, perhaps at other places within them.
+        let moved = space.pages.overlapping(start, old_end).count();
+        let growth = space.pages.growth(2 * moved + 1);
+        if !self.heap_has(growth) {
+            return Err(ENOMEM);
+        }
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
         if fixed {
             let (to, to_end) = range(wanted, new_len, EINVAL)?;
             if to < old_end && start < to_end || overlap_system_page(to, to_end) {

@@ -11,9 +11,14 @@ use crate::frames::Frames;
 use crate::nucleus::Frame;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::mem::size_of;
 
 /// Pages of a chunk.
 pub const CHUNK: u64 = 64;
+/// Heap that a chunk takes, with its counts and what the allocator adds.
+const CHUNK_BYTES: usize = size_of::<Chunk>() + 48;
+/// Heap that an entry of the two lists takes while the lists move to a place twice as long.
+const ENTRY_BYTES: usize = 2 * 2 * 8;
 
 #[derive(Clone)]
 pub struct Chunk {
@@ -113,6 +118,25 @@ pub fn mask(first: u64, start: u64, end: u64) -> u64 {
 impl Pages {
     pub fn chunks(&self) -> usize {
         self.chunks.len()
+    }
+
+    /// Most heap that so many more chunks take.
+    #[inline]
+    pub fn growth(&self, more: usize) -> usize {
+        let len = self.chunks.len() + more;
+        let lists = if len > self.chunks.capacity() {
+            len * ENTRY_BYTES
+        } else {
+            0
+        };
+        more * CHUNK_BYTES + lists
+    }
+
+    /// Most heap that a copy takes ([`Pages::fork`]): lists, and the chunks that cannot be shared. Few others are copied, where ranges begin and end.
+    pub fn copy_growth(&self) -> usize {
+        let other = |chunk: &&Rc<Chunk>| chunk.hot | chunk.file | chunk.wanted != 0;
+        let copied = self.chunks.iter().filter(other).count();
+        self.chunks.len() * ENTRY_BYTES + copied * CHUNK_BYTES
     }
 
     /// No slots yet, but room for so many chunks.

@@ -6,6 +6,7 @@ use crate::nucleus::{Frame, Nucleus};
 use crate::pages::{Pages, CHUNK};
 use crate::region::Region;
 use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm, NATIVE_RESERVE};
+use crate::stat::EVERY_REQUEST;
 use cairn_abi::service::memory::{map, Fill, FILLS};
 use cairn_idl::vm::prot;
 
@@ -54,11 +55,13 @@ impl<N: Nucleus> Vm<N> {
         write: bool,
     ) -> Result<(), Fault> {
         let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
-        if !self.may_record(space) {
+        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
+        let object = self.objects.get(region.object as usize);
+        let growth = object.map_or(0, |object| object.pages.growth(1));
+        if !self.may_record(space) || !self.heap_has(growth) {
             return Err(Fault::Exhausted);
         }
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let object = self
             .objects
             .get_mut(region.object as usize)
@@ -158,6 +161,9 @@ impl<N: Nucleus> Vm<N> {
         }
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        if space.pages.growth(ROWS_AT_ONCE + 1) >= EVERY_REQUEST {
+            return;
+        }
         let writable = program && u64::from(region.prot) & prot::WRITE != 0;
         if !object.mapped_again(frames) {
             return;

@@ -15,6 +15,9 @@ const ENTRY: usize = core::mem::size_of::<MapEntry>();
 /// Entries written at a time.
 const ENTRIES: usize = 64;
 
+/// Less heap than what is there for every request without asking.
+pub(crate) const EVERY_REQUEST: usize = 64 * 1024;
+
 impl<N: Nucleus> Vm<N> {
     /// SPACE_STAT.
     pub(crate) fn space_stat(&self, index: usize) -> Result<Answer, Errno> {
@@ -155,6 +158,12 @@ impl<N: Nucleus> Vm<N> {
     pub fn feed_heap(&mut self) {
         // If there are none, the heap may still do without.
         let _ = self.heap_room(0);
+    }
+
+    /// As [`Vm::heap_room`] for what is small mostly.
+    #[inline]
+    pub(crate) fn heap_has(&mut self, bytes: usize) -> bool {
+        bytes < EVERY_REQUEST || self.heap_room(bytes)
     }
 
     /// See that the heap can grow by this much; what it gets is counted as used.

@@ -1,6 +1,7 @@
 //! Single rules, each by its own small story.
 
 use super::*;
+use crate::pages::{Chunk, CHUNK};
 use cairn_abi::layout::{ARCHIVE, LINUX_TOP, PERSONALITY, PERSONALITY_HEAP, USER_TOP};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{advice, flags};
@@ -135,6 +136,40 @@ fn the_last_holder_of_a_page_writes_without_a_copy() {
     assert_eq!(w.touch(child, P, true), Ok(before));
     assert_eq!(w.read(child, P), Ok(5));
     w.audit();
+}
+
+#[test]
+fn the_heap_is_asked_before_records_grow() {
+    const CHUNKS: u64 = 5000;
+    let mut w = World::new(4 * CHUNKS as u32);
+    let parent = w.create();
+    let area = 2 * P;
+    let bytes = CHUNKS * CHUNK * PAGE;
+    let kind = flags::FIXED | flags::NO_RESERVE;
+    assert!(w.call(parent, &[vm::MAP, area * PAGE, bytes, RW, kind]) > 0);
+    let pages = || (0..CHUNKS).map(|i| area + i * CHUNK);
+    let records = CHUNKS as usize * core::mem::size_of::<Chunk>();
+    for page in pages() {
+        w.write(parent, page, 1).unwrap();
+    }
+    let lists = w.vm.nucleus.heap_asked;
+    assert!(lists >= 4096 * 16, "{lists}");
+    w.fork(parent).unwrap();
+    for page in pages() {
+        w.write(parent, page, 2).unwrap();
+    }
+    // Each chunk was written after a fork, so none is shared by the next.
+    w.vm.nucleus.heap_asked = 0;
+    w.fork(parent).unwrap();
+    assert!(w.vm.nucleus.heap_asked >= records);
+    w.vm.nucleus.heap_asked = 0;
+    let to = area + 2 * CHUNKS * CHUNK;
+    let moved = w.call(
+        parent,
+        &[vm::REMAP, area * PAGE, bytes, bytes, 3, to * PAGE],
+    );
+    assert_eq!(moved as u64, to * PAGE);
+    assert!(w.vm.nucleus.heap_asked >= records);
 }
 
 #[test]
