@@ -7,9 +7,9 @@
 
 use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
-use crate::machine::area;
 use crate::machine::heap::HEAP;
 use crate::machine::lock::{Guard, Lock};
+use crate::machine::{area, arena};
 use crate::prefix::Prefixes;
 use crate::signal::{Action, Queue, SIGNALS};
 use alloc::sync::Arc;
@@ -232,11 +232,13 @@ impl Process {
         self.state.acquire();
         self.futexes.acquire();
         area::hold_spare();
+        arena::hold();
         HEAP.acquire();
     }
 
     pub fn release_everything(&self) {
         HEAP.release();
+        arena::release();
         area::release_spare();
         self.futexes.release();
         self.state.release();

@@ -269,9 +269,18 @@ fn pass_point_of_no_return(
         process.release_everything();
         return result.map(|_| ());
     };
-    Request::new(&words).out(&text).call(linux_slot::PROC)?;
-    arena.become_heap();
-    Ok(())
+    // The same, of what goes on with the arena; the rest may be in its parent's hands.
+    process.state.acquire();
+    process.futexes.acquire();
+    arena.lists.acquire();
+    let result = Request::new(&words).out(&text).call(linux_slot::PROC);
+    arena.lists.release();
+    if result.is_ok() {
+        arena.become_heap();
+    }
+    process.futexes.release();
+    process.state.release();
+    result.map(|_| ())
 }
 
 /// Does the environment ask for a trace of calls?

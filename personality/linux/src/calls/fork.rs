@@ -5,7 +5,7 @@
 
 use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
-use crate::machine::arena::Arena;
+use crate::machine::arena::{self, Arena};
 use crate::machine::entry::label;
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -237,8 +237,7 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
         // The child has ended or has memory of its own by now.
         // It may have been killed anywhere: with no other thread here nobody else can hold a lock.
         if area::process().state().threads.len() <= 1 {
-            crate::machine::heap::HEAP.release();
-            area::release_spare();
+            arena::left_alone();
         }
         arena.discard();
     }
@@ -334,6 +333,9 @@ pub fn child_main(pid: u32) {
         let shared = birth.flags & flag::VM != 0;
         if birth.held {
             process.release_everything();
+        } else if !shared && area.arena.get().is_some() {
+            // A copy of what a child shared with its parent, whose threads may have held locks.
+            arena::left_alone();
         }
         new_identity(pid, birth.parent, shared);
     }

@@ -27,6 +27,29 @@ pub struct Arena {
     spilled: AtomicBool,
 }
 
+/// Before the memory is copied: nobody is changing what arenas keep.
+pub fn hold() {
+    SPARE.acquire();
+    if let Some(arena) = area::arena() {
+        arena.lists.acquire();
+    }
+}
+
+/// [`hold`] ends, in both copies.
+pub fn release() {
+    if let Some(arena) = area::arena() {
+        arena.lists.release();
+    }
+    SPARE.release();
+}
+
+/// No other thread uses this memory any more: whoever held a lock of all that share it held it elsewhere, or is gone.
+pub fn left_alone() {
+    HEAP.release();
+    area::release_spare();
+    SPARE.release();
+}
+
 /// Arenas not in use; their pages are there already.
 static SPARE: Lock<[u64; SPARES]> = Lock::new([0; SPARES]);
 
@@ -102,7 +125,6 @@ impl Arena {
 
     /// The child has left its parent's memory: the arena is its heap from now on, and what else the parent had is not there.
     pub fn become_heap(&self) {
-        self.lists.release();
         let lists = core::mem::take(&mut *self.lists.lock());
         HEAP.replace(lists);
         area::forget_spare();
