@@ -9,7 +9,7 @@ use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, poll};
 use cairn_rt::channel::Reply;
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// Serve for ever.
 pub fn serve<S: Server, T: Transport>(
@@ -60,6 +60,19 @@ fn direct<S: Server>(
     outcome
 }
 
+/// Portals that came with an operation which takes none go at once: kept, they would fill this server's table, and what they lead to would never be closed.
+#[cold]
+#[inline(never)]
+fn close_unwanted(transport: &mut dyn Transport, request: &mut Received) {
+    let takes = matches!(request.words[0], fs::LINK | fs::RENAME | fs::POLL_NOTIFY);
+    let passed = request.portals.min(request.words.len());
+    request.portals = passed.min(takes as usize);
+    let first = request.words.len() - passed;
+    for word in &request.words[first..][..passed - request.portals] {
+        transport.close(Portal(*word as u32));
+    }
+}
+
 /// Badges of the portals that a reply mints.
 fn minted(reply: &Reply) -> ([u64; 4], usize) {
     let mut badges = [0; 4];
@@ -83,6 +96,9 @@ impl<S: Server> Manager<S> {
         received: &mut Received,
     ) -> Result<(), Error> {
         if status.is_ok() && received.kind == received::kind::MESSAGE {
+            if received.portals != 0 {
+                close_unwanted(transport, received);
+            }
             let later = &mut self.waiting.later;
             match direct(&mut self.core, server, later, received) {
                 Direct::Done(_) if self.waiting.busy() => {

@@ -42,6 +42,32 @@ fn a_blocked_reader_gets_what_is_written() {
 }
 
 #[test]
+fn portals_that_nobody_asked_for_are_closed() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let small = fs::INLINE | 1 << fs::INLINE_SHIFT;
+    let mut closed = Vec::new();
+    for (slot, words) in [
+        (51, [fs::WRITE, POSITION, small]),
+        (52, [fs::WRITE, POSITION, 0]),
+        (53, [fs::READ, POSITION, small]),
+        (54, [fs::READ, POSITION, small]),
+        (55, [fs::STAT, 0, 0]),
+        (56, [u64::MAX, 0, 0]),
+    ] {
+        let end = if words[0] == fs::WRITE { w } else { r };
+        let words = [words[0], words[1], words[2], 0, 0, 0, 0, slot];
+        b.send(end, &words, b"", 200);
+        closed.push(Portal(slot as u32));
+        assert_eq!(b.fake.closed, closed);
+    }
+    // This one is kept for as long as the registration is.
+    let cookie = [fs::POLL_NOTIFY, poll::IN, 7, 0, 0, 0, 0, 57];
+    assert_eq!(b.result(r, &cookie, b""), 0);
+    assert_eq!(b.fake.closed, closed);
+}
+
+#[test]
 fn ends_of_pipes() {
     let mut b = bench();
     let (r, w) = pipe(&mut b, 0);
