@@ -96,6 +96,18 @@ int main(void) {
     say("first piece, read", preadv(fd, first, 2, 0));
     bad[0].iov_base = to;
     say("later piece, read", preadv(fd, bad, 2, 0));
+    char *const nowhere = (void *)8;
+    static const int sizes[] = {5, 30, 100, 5000};
+    ftruncate(fd, 9000);
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        lseek(fd, 1000, SEEK_SET);
+        say("read to nowhere", read(fd, nowhere, sizes[i]));
+        say("position", lseek(fd, 0, SEEK_CUR));
+    }
+    say("later piece", readv(fd, bad, 2));
+    say("position", lseek(fd, 0, SEEK_CUR));
+    say("first piece", readv(fd, first, 2));
+    say("position", lseek(fd, 0, SEEK_CUR));
     say("the vector itself", preadv(fd, (void *)8, 2, 0));
     say("too many", preadv(fd, b, 1025, 0));
     v[1].iov_len = (size_t)-1;

@@ -271,7 +271,10 @@ impl<S: Server> Manager<S> {
         }
         let number = match error {
             Error::BadToken | Error::Dead => return,
-            Error::BadAddress => EFAULT,
+            Error::BadAddress => {
+                self.core.unread(token);
+                EFAULT
+            }
             Error::NoSlot => EMFILE,
             Error::NoMemory => ENFILE,
             _ => EINVAL,

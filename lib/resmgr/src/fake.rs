@@ -63,6 +63,8 @@ pub struct Fake {
     pub service: Option<Service>,
     /// Fail the next mint as if the caller's table were full.
     pub no_slot: bool,
+    /// Fail the next reply that carries data as if there were no memory for it.
+    pub bad_address: bool,
 }
 
 impl Transport for Fake {
@@ -89,6 +91,10 @@ impl Transport for Fake {
         if no_slot {
             self.no_slot = false;
             return Err(Error::NoSlot);
+        }
+        if self.bad_address && !reply.data.is_empty() {
+            self.bad_address = false;
+            return Err(Error::BadAddress);
         }
         let end = reply.offset as usize + reply.data.len();
         let Some(room) = caller.input.get_mut(reply.offset as usize..end) else {

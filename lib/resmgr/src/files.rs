@@ -8,6 +8,7 @@ use crate::manager::Core;
 use crate::permission;
 use crate::server::{Answer, Change, Server};
 use crate::waiting::{Registration, Registrations, REGISTRATIONS_MAX, REGISTRATIONS_OF_ONE};
+use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_rt::channel::Reply;
@@ -91,7 +92,8 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
-        let entry = self.entry(cx.request.badge)?;
+        let badge = cx.request.badge;
+        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
         if !entry.handle.readable() {
             return fail(EBADF);
         }
@@ -126,6 +128,9 @@ impl<S: Server> Core<S> {
                     }
                     return Ok(());
                 }
+                if moves {
+                    self.moved = (cx.request.token, badge, offset);
+                }
                 reply.data = data.rest;
                 reply.offset = data.done as u64;
                 Ok(())
@@ -133,6 +138,16 @@ impl<S: Server> Core<S> {
             Err(failure) => {
                 reply.words[0] = blocked(cx, nonblocking, failure)? as u64;
                 Ok(())
+            }
+        }
+    }
+
+    /// The data of this caller's READ could not be delivered: the position is where it was.
+    pub fn unread(&mut self, caller: Token) {
+        let (token, badge, position) = self.moved;
+        if token == caller {
+            if let Some(entry) = self.handles.entry(badge) {
+                entry.position = position;
             }
         }
     }

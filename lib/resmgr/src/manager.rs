@@ -15,6 +15,7 @@ use crate::waiting::{Again, Lot, Registrations, Waiting};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs;
 use cairn_rt::channel::Reply;
@@ -35,6 +36,8 @@ pub struct Manager<S: Server> {
 pub(crate) struct Core<S: Server> {
     pub handles: Handles<S>,
     pub locks: Locks,
+    /// The last READ that moved a position: token, badge, and where it was, for the case that the data cannot be delivered.
+    pub moved: (Token, u64, u64),
     /// Absolute path that this manager is mounted at; the root of all is the empty path.
     pub prefix: Box<[u8]>,
     /// Nodes that other managers are mounted on, with their absolute paths.
@@ -55,6 +58,7 @@ impl<S: Server> Manager<S> {
             core: Core {
                 handles: Handles::default(),
                 locks: Locks::default(),
+                moved: (0, 0, 0),
                 prefix: prefix.into(),
                 mounts: Vec::new(),
                 cache: Cache::new(S::STABLE_NAMES),

@@ -805,6 +805,21 @@ fn locks() {
 }
 
 #[test]
+fn a_read_that_finds_no_memory_leaves_the_position() {
+    let mut b = fs_();
+    put(&mut b, b"f", b"0123456789");
+    let f = b.open(b"f", o::RDWR, 0).unwrap();
+    assert_eq!(read_at(&mut b, f, POSITION, 3), b"012");
+    b.fake.bad_address = true;
+    assert_eq!(b.result(f, &[fs::READ, POSITION], b""), -EFAULT);
+    assert_eq!(read_at(&mut b, f, POSITION, 3), b"345");
+    // Another answer that fails has nothing to do with that.
+    b.fake.bad_address = true;
+    assert_eq!(b.result(f, &[fs::STAT], b""), -EFAULT);
+    assert_eq!(read_at(&mut b, f, POSITION, 9), b"6789");
+}
+
+#[test]
 fn hostile_requests_are_refused() {
     let mut b = fs_();
     let f = create(&mut b, b"f");

@@ -65,8 +65,23 @@ fn read_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
         Request::new(&[fs::READ, offset, inline(flags, range.len())]).wait_here(file.slot())?;
     let count = words[0].min(range.len());
     let data = [words[3], words[4], words[5], words[6], words[7]];
-    user::write_bytes(range.base(), &user::bytes_of(&data)[..count as usize])?;
-    Ok(count)
+    given(
+        file,
+        offset,
+        count,
+        user::write_bytes(range.base(), &user::bytes_of(&data)[..count as usize]).map(|()| count),
+    )
+}
+
+/// The result of handing over `read` bytes: a file's position goes back over those that found no place. (What came from elsewhere is lost.)
+#[inline]
+fn given(file: &OpenFile, offset: u64, read: u64, result: Result<u64>) -> Result<u64> {
+    let left = read - *result.as_ref().unwrap_or(&0);
+    if left != 0 && offset == POSITION && file.is(kind::SEEKABLE) {
+        let back = left.wrapping_neg();
+        Request::new(&[fs::SEEK, back, 1]).call(file.slot())?;
+    }
+    result
 }
 
 fn write_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<[u64; 8]> {
@@ -185,7 +200,8 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
             Outcome::Done(0, _) => Some(Ok(0)),
             Outcome::Done(count, word) => {
                 let target = target.first(count);
-                Some(user::store(target, word).map(|()| target.count()))
+                let stored = user::store(target, word).map(|()| target.count());
+                Some(given(&file, POSITION, target.count(), stored))
             }
             other => undone(other),
         };
@@ -327,7 +343,8 @@ fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
         let request = Request::new(&[fs::READ, at, flags]);
         let words = buffer.receive_first(total, request).wait(file.slot())?;
         buffer.filled(words[0].min(total));
-        return scatter(buffer.as_bytes(), &vector);
+        let bytes = buffer.as_bytes();
+        return given(&file, at, bytes.len() as u64, scatter(bytes, &vector));
     }
     Request::new(&[fs::READ, at, flags])
         .input_vector(&vector)
