@@ -87,6 +87,10 @@ int main(void) {
     printf("zero %d, behind %d\n", zeros(p + 1, LARGE - 1), p[LARGE]);
     mprotect(p, LARGE, PROT_READ);
     say("into read-only memory", read(fd, p, 100));
+    mprotect(p + 4096, 2 * 4096, PROT_READ | PROT_WRITE);
+    say("as far as it can be written", read(fd, p + 4096 + 96, 100000));
+    say("more than there are addresses", read(fd, p + 4096, (size_t)-1));
+    say("the same, write", write(fd, p + 4096, (size_t)-1));
 
     /* Descriptors that were made from it, in a child, behind a link and a node of another file system. */
     int copy = dup(fd);

@@ -6,6 +6,7 @@ use crate::errno::Result;
 use crate::machine::area::area;
 use crate::machine::user::{self, UserRange};
 use crate::signal::deliver;
+use cairn_abi::layout::PAGE;
 use cairn_idl::fs::kind;
 use core::sync::atomic::Ordering;
 
@@ -21,12 +22,28 @@ pub fn read(file: &OpenFile, range: UserRange) -> Result<u64> {
     loop {
         let piece = range.after(done).first(PIECE);
         match user::fill(piece.base(), 0, piece.len()) {
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => return Ok(done),
+            Err(error) => {
+                done += zeroed(piece);
+                return if done == 0 { Err(error) } else { Ok(done) };
+            }
             Ok(()) => done += piece.len(),
         }
         if done == range.len() || area().poked.load(Ordering::Relaxed) != 0 && deliver::pending() {
             return Ok(done);
         }
     }
+}
+
+/// Zeros page by page, until one is not there; how many bytes.
+fn zeroed(range: UserRange) -> u64 {
+    let mut done = 0;
+    while done < range.len() {
+        let left = range.after(done);
+        let page = left.first(PAGE - left.base() % PAGE);
+        if user::fill(page.base(), 0, page.len()).is_err() {
+            break;
+        }
+        done += page.len();
+    }
+    done
 }

@@ -160,7 +160,7 @@ fn written(result: Result<[u64; 8]>) -> Result<u64> {
 }
 
 fn buffer(f: &Frame) -> Result<UserRange> {
-    user::range(f.arg(1), f.arg(2).min(MOST))
+    Ok(user::range(f.arg(1), f.arg(2))?.first(MOST))
 }
 
 /// The file of a READ or WRITE that may go the direct way: one that only its server can answer for.
@@ -266,7 +266,7 @@ fn large(f: &Frame) -> Option<UserRange> {
     if f.rdx <= fs::INLINE_MAX as u64 {
         return None;
     }
-    user::range(f.rsi, f.rdx.min(MOST)).ok()
+    Some(user::range(f.rsi, f.rdx).ok()?.first(MOST))
 }
 
 pub fn read(f: &mut Frame) -> Result<u64> {
