@@ -119,6 +119,16 @@ int main(void) {
     say("append", syscall(SYS_pwritev2, fd, w, 1, 0, 0, APPEND));
     say("size", lseek(fd, 0, SEEK_END));
 
+    /* Offsets at the end of all; a descriptor for neither reading nor writing. */
+    off_t last = 0x7fffffffffffffff;
+    say("read at the last offset", pread(fd, to, 100, last));
+    say("write at the last offset", pwrite(fd, to, 1, last));
+    say("to the last offset", pread(fd, to, 100, last - 100));
+    int neither = open("/tmp/vector-file", O_ACCMODE);
+    say("neither, read", read(neither, to, 8));
+    say("neither, long read", read(neither, to, 100));
+    say("neither, write", write(neither, to, 8));
+
     /* A pipe that nobody reads, a limit. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

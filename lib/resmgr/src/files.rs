@@ -71,14 +71,14 @@ impl<S: Server> Core<S> {
         self.handles.get(badge).ok_or(Failure::Errno(EBADF))
     }
 
-    /// The offset that a READ or WRITE means.
-    fn offset(entry: &Entry<S>, wish: u64) -> Answer<u64> {
+    /// The offset that a READ or WRITE of `length` bytes (at most [`TRANSFER_MAX`]) means.
+    fn offset(entry: &Entry<S>, wish: u64, length: usize) -> Answer<u64> {
         let seekable = entry.handle.kind & kind::SEEKABLE != 0;
         if wish == POSITION {
             Ok(if seekable { entry.position } else { 0 })
         } else if !seekable {
             fail(ESPIPE)
-        } else if wish > i64::MAX as u64 {
+        } else if wish > i64::MAX as u64 - length as u64 {
             fail(EINVAL)
         } else {
             Ok(wish)
@@ -101,9 +101,9 @@ impl<S: Server> Core<S> {
             return fail(EISDIR);
         }
         let wish = cx.request.words[1];
-        let offset = Self::offset(entry, wish)?;
         let inline = inline_len(cx.request);
         let length = inline.unwrap_or(cx.request.in_len.min(TRANSFER_MAX));
+        let offset = Self::offset(entry, wish, length)?;
         if length == 0 {
             return Ok(());
         }
@@ -162,8 +162,8 @@ impl<S: Server> Core<S> {
             return fail(EBADF);
         }
         let wish = cx.request.words[1];
-        let mut offset = Self::offset(entry, wish)?;
         let length = inline_len(cx.request).unwrap_or(cx.request.out_len.min(TRANSFER_MAX));
+        let mut offset = Self::offset(entry, wish, length)?;
         let Entry {
             handle, position, ..
         } = entry;

@@ -20,7 +20,7 @@ pub struct Handle<S: Server> {
 impl<S: Server> Handle<S> {
     pub fn readable(&self) -> bool {
         use cairn_idl::fs::o;
-        self.flags & o::PATH == 0 && self.flags & o::ACCMODE != o::WRONLY
+        self.flags & o::PATH == 0 && matches!(self.flags & o::ACCMODE, o::RDONLY | o::RDWR)
     }
 
     pub fn writable(&self) -> bool {
