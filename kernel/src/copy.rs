@@ -54,9 +54,8 @@ enum PartError {
 }
 
 impl<A: Arch> Kernel<A> {
-    pub(crate) fn root_of(&self, t: ThreadRef) -> Result<A::Root, Error> {
-        let space = self.domains[self.threads[t].domain].space;
-        self.spaces[space].root.ok_or(Error::BadAddress)
+    pub(crate) fn root_of(&self, t: ThreadRef) -> A::Root {
+        self.domains[self.threads[t].domain].root
     }
 
     /// Read the calling thread's own memory. The operation starts again after a fault, so nothing may have changed yet.
@@ -66,7 +65,7 @@ impl<A: Arch> Kernel<A> {
         address: u64,
         into: &mut [u8],
     ) -> Result<(), Stop> {
-        let root = self.root_of(t)?;
+        let root = self.root_of(t);
         match self.arch.read_user(root, address, into) {
             Ok(()) => Ok(()),
             Err(fault) => Err(self.copy_fault(t, t, fault)),
@@ -80,7 +79,7 @@ impl<A: Arch> Kernel<A> {
         address: u64,
         from: &[u8],
     ) -> Result<(), Stop> {
-        let root = self.root_of(t)?;
+        let root = self.root_of(t);
         match self.arch.write_user(root, address, from) {
             Ok(()) => Ok(()),
             Err(fault) => Err(self.copy_fault(t, t, fault)),
@@ -178,7 +177,7 @@ impl<A: Arch> Kernel<A> {
             bytes: [0; MAX_VECTOR * PART_BYTES],
             len: (count as usize).min(MAX_VECTOR),
         };
-        let root = self.root_of(owner).map_err(|_| PartError::Changed)?;
+        let root = self.root_of(owner);
         let bytes = vector.len * PART_BYTES;
         match self
             .arch
@@ -270,9 +269,7 @@ impl<A: Arch> Kernel<A> {
         len: u64,
         before: u64,
     ) -> Result<(), PartError> {
-        let (Ok(theirs), Ok(ours)) = (self.root_of(caller), self.root_of(own)) else {
-            return Err(PartError::Changed);
-        };
+        let (theirs, ours) = (self.root_of(caller), self.root_of(own));
         let (source, destination) = if out {
             ((theirs, base), (ours, address))
         } else {
@@ -347,11 +344,8 @@ impl<A: Arch> Kernel<A> {
         {
             return false;
         }
-        let source = (self.domains[from.domain].root, address);
-        let destination = (
-            self.domains[to.domain].root,
-            to.registers.rbx.wrapping_add(offset),
-        );
+        let source = (self.root_of(t), address);
+        let destination = (self.root_of(caller), to.registers.rbx.wrapping_add(offset));
         self.counters.bytes_copied += len;
         self.arch.copy(source, destination, len as usize).is_ok()
     }

@@ -128,6 +128,16 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// The current thread is preempted, not used up: it goes on first when its turn comes.
+    #[inline]
+    pub(crate) fn set_back(&mut self, t: ThreadRef) {
+        let thread = &mut self.threads[t];
+        thread.state = State::Ready;
+        let priority = thread.effective;
+        let ready = &mut self.dispatch.ready;
+        ready.push_front(&mut self.threads, t, priority);
+    }
+
     /// The current thread waits from now on.
     #[inline]
     pub(crate) fn current_blocks(&mut self) {
@@ -193,11 +203,7 @@ impl<A: Arch> Kernel<A> {
                 continue;
             }
             if let Some(current) = self.dispatch.current {
-                // Preempted, not used up: it goes on first when its turn comes.
-                self.threads[current].state = State::Ready;
-                self.dispatch
-                    .ready
-                    .push_front(&mut self.threads, current, running as u8);
+                self.set_back(current);
             }
             self.threads[t].state = State::Running;
             self.dispatch.current = Some(t);

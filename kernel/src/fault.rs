@@ -167,25 +167,24 @@ impl<A: Arch> Kernel<A> {
         let mut line = Line::new();
         let _ = write!(line, "!backtrace {id} {:#x}", r.rip);
         let mut frame = r.rbp;
-        if let Ok(root) = self.root_of(t) {
-            for _ in 0..FRAMES {
-                let mut pair = [0; 16];
-                if frame == 0 || self.arch.read_user(root, frame, &mut pair).is_err() {
-                    break;
-                }
-                let (next, back) = pair.split_at(8);
-                let word = |bytes: &[u8]| {
-                    bytes
-                        .iter()
-                        .rev()
-                        .fold(0u64, |sum, &byte| sum << 8 | byte as u64)
-                };
-                let _ = write!(line, " {:#x}", word(back));
-                if word(next) <= frame {
-                    break;
-                }
-                frame = word(next);
+        let root = self.root_of(t);
+        for _ in 0..FRAMES {
+            let mut pair = [0; 16];
+            if frame == 0 || self.arch.read_user(root, frame, &mut pair).is_err() {
+                break;
             }
+            let (next, back) = pair.split_at(8);
+            let word = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .rev()
+                    .fold(0u64, |sum, &byte| sum << 8 | byte as u64)
+            };
+            let _ = write!(line, " {:#x}", word(back));
+            if word(next) <= frame {
+                break;
+            }
+            frame = word(next);
         }
         self.log(line.as_bytes());
     }

@@ -99,9 +99,9 @@ impl<R: Handle, T> Pool<R, T> {
     }
 
     /// Where the portal code finds things: the base in the pool; in a slot (whose value comes first) the generation.
-    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    #[cfg(target_os = "none")]
     pub(crate) const BASE: usize = core::mem::offset_of!(Self, base);
-    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    #[cfg(target_os = "none")]
     pub(crate) const GENERATION: usize = core::mem::offset_of!(Slot<T>, generation);
 
     pub const fn object_size() -> usize {

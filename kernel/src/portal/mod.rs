@@ -190,16 +190,12 @@ impl<A: Arch> Kernel<A> {
         to.channel = None;
         to.state = State::Running;
         from.registers.rax = 0;
-        from.state = State::Ready;
-        let (domain, priority) = (from.domain, from.effective);
+        let domain = from.domain;
         self.channels[c].receivers.remove(&mut self.threads, server);
         self.domains[domain].table.clear(slot);
         self.portals.remove(r);
         self.charge();
-        // Preempted: it goes on first when its turn comes.
-        self.dispatch
-            .ready
-            .push_front(&mut self.threads, t, priority);
+        self.set_back(t);
         self.dispatch.current = Some(server);
         self.dispatch.slice_end = 0;
         true

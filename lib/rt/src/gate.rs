@@ -5,6 +5,23 @@ use core::mem::offset_of;
 
 pub use cairn_gate::{selector, traverse_words, Gate};
 
+/// rbx and rbp from rsi and rdx, the words from where rcx leads, and through the gate.
+macro_rules! traverse {
+    () => {
+        "mov rbx, rsi
+         mov rbp, rdx
+         mov rdi, [rcx]
+         mov rsi, [rcx + 8]
+         mov rdx, [rcx + 16]
+         mov r10, [rcx + 24]
+         mov r8, [rcx + 32]
+         mov r9, [rcx + 40]
+         mov r12, [rcx + 48]
+         mov r13, [rcx + 56]
+         syscall"
+    };
+}
+
 /// Traverse with words, two words for `rbx` and `rbp`, and data that may be read (a reply). Returns `rax`; what else is in the answer is lost.
 ///
 /// # Safety
@@ -17,17 +34,7 @@ pub unsafe fn send(selector: u64, words: &[u64; 8], rbx: u64, rbp: u64, data: &[
         core::arch::asm!(
             "push rbx",
             "push rbp",
-            "mov rbx, rsi",
-            "mov rbp, rdx",
-            "mov rdi, [rcx]",
-            "mov rsi, [rcx + 8]",
-            "mov rdx, [rcx + 16]",
-            "mov r10, [rcx + 24]",
-            "mov r8, [rcx + 32]",
-            "mov r9, [rcx + 40]",
-            "mov r12, [rcx + 48]",
-            "mov r13, [rcx + 56]",
-            "syscall",
+            traverse!(),
             "pop rbp",
             "pop rbx",
             inout("rax") rax,
@@ -69,17 +76,7 @@ pub unsafe fn exchange(
             "push rbx",
             "push rbp",
             "push rdi",
-            "mov rbx, rsi",
-            "mov rbp, rdx",
-            "mov rdi, [rcx]",
-            "mov rsi, [rcx + 8]",
-            "mov rdx, [rcx + 16]",
-            "mov r10, [rcx + 24]",
-            "mov r8, [rcx + 32]",
-            "mov r9, [rcx + 40]",
-            "mov r12, [rcx + 48]",
-            "mov r13, [rcx + 56]",
-            "syscall",
+            traverse!(),
             "pop rcx",
             "mov [rcx + {words}], rdi",
             "mov [rcx + {words} + 8], rsi",

@@ -95,11 +95,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(Fault::Protection);
         }
         let address = page * 4096;
-        let reserve = if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        };
+        let reserve = space.layout.reserve(self.reserve);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
@@ -139,11 +135,7 @@ impl<N: Nucleus> Vm<N> {
     /// A new page of private anonymous memory.
     fn resolve_new(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let reserve = if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        };
+        let reserve = space.layout.reserve(self.reserve);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
@@ -191,11 +183,7 @@ impl<N: Nucleus> Vm<N> {
     /// Give a space its own copy of a page, or the page itself if nobody else has it.
     fn break_copy(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let reserve = if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        };
+        let reserve = space.layout.reserve(self.reserve);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if region.object != ANONYMOUS && space.pages.is_file(page) {
@@ -271,13 +259,10 @@ impl<N: Nucleus> Vm<N> {
 
     /// Make up to 8 pages of new private memory resident with few operations; how many that were.
     fn populate_row(&mut self, index: usize, page: u64, end: u64, access: u64) -> u64 {
-        let Some(space) = self.spaces.get(index) else {
-            return 0;
-        };
-        let reserve = self.reserve_for(space);
         let Some(space) = self.spaces.get_mut(index) else {
             return 0;
         };
+        let reserve = space.layout.reserve(self.reserve);
         let Some(region) = space.regions.find(page).copied() else {
             return 0;
         };

@@ -94,10 +94,7 @@ impl<N: Nucleus> Vm<N> {
     /// A space with table frames and the system page, not used by any domain.
     fn new_space(&mut self, kind: Layout, limit: u64) -> Result<usize, Errno> {
         let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
-        let reserve = match kind {
-            Layout::Linux => self.reserve,
-            Layout::Native(_) => NATIVE_RESERVE,
-        };
+        let reserve = kind.reserve(self.reserve);
         if self.frames.free() <= reserve + BLOCK as usize {
             return Err(ENOMEM);
         }
@@ -270,7 +267,7 @@ impl<N: Nucleus> Vm<N> {
     ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         let region_count = parent.regions.len();
-        let reserve = self.reserve_for(parent);
+        let reserve = parent.layout.reserve(self.reserve);
         let room = size_of::<Region>() * region_count + parent.pages.copy_growth();
         if !self.heap_room(room) {
             return Err(ENOMEM);

@@ -123,9 +123,8 @@ impl<N: Nucleus> Vm<N> {
 
     /// The frame of a page, made resident and exclusive first, whatever the protection says.
     pub(crate) fn frame_for_write(&mut self, index: usize, page: u64) -> Result<Frame, Fault> {
-        let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
-        let reserve = self.reserve_for(space);
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let reserve = space.layout.reserve(self.reserve);
         let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
         let mut source = None;

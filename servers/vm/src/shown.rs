@@ -5,7 +5,7 @@ use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
 use crate::pages::{Pages, CHUNK};
 use crate::region::Region;
-use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm, NATIVE_RESERVE};
+use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm};
 use crate::stat::EVERY_REQUEST;
 use cairn_abi::service::memory::{map, Fill, FILLS};
 use cairn_idl::vm::prot;
@@ -71,11 +71,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(Fault::BeyondEnd);
         }
         let address = page * 4096;
-        let reserve = if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        };
+        let reserve = space.layout.reserve(self.reserve);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let source = object.pages.get(number).map(|p| p.frame);

@@ -32,6 +32,17 @@ pub enum Layout {
     Linux,
 }
 
+impl Layout {
+    /// How many frames must stay free when a space of this kind gets one, if for programs that are `programs`.
+    #[inline]
+    pub fn reserve(self, programs: usize) -> usize {
+        match self {
+            Layout::Linux => programs,
+            Layout::Native(_) => NATIVE_RESERVE,
+        }
+    }
+}
+
 pub struct Space {
     /// Its portal in `vm`'s table.
     pub slot: u32,
@@ -322,16 +333,6 @@ impl<N: Nucleus> Vm<N> {
     /// Whether what a program asks for may still make `vm`'s records of it longer.
     pub(crate) fn may_record(&self, space: &Space) -> bool {
         !space.linux() || self.frames.free() > self.frames.floor()
-    }
-
-    /// How many frames must stay free when this space gets one.
-    #[inline]
-    pub(crate) fn reserve_for(&self, space: &Space) -> usize {
-        if space.linux() {
-            self.reserve
-        } else {
-            NATIVE_RESERVE
-        }
     }
 
     /// Take everything out of `start..end` of a space.

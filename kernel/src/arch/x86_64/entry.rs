@@ -18,6 +18,30 @@ extern "C" {
     pub static vector_stubs: u8;
 }
 
+/// Lines of machine code that every way into the general path needs: store the registers that portal code uses for itself, and those with message words.
+/// rsp leads to the thread; each register's offset is an operand of its name.
+macro_rules! store_used {
+    () => {
+        "mov [rsp + {rbx}], rbx
+         mov [rsp + {rbp}], rbp
+         mov [rsp + {r14}], r14
+         mov [rsp + {r15}], r15"
+    };
+}
+macro_rules! store_words {
+    () => {
+        "mov [rsp + {rdx}], rdx
+         mov [rsp + {rsi}], rsi
+         mov [rsp + {rdi}], rdi
+         mov [rsp + {r8}], r8
+         mov [rsp + {r9}], r9
+         mov [rsp + {r10}], r10
+         mov [rsp + {r12}], r12
+         mov [rsp + {r13}], r13"
+    };
+}
+pub(super) use {store_used, store_words};
+
 /// `syscall` arrives here: rcx = return address, r11 = flags, everything else the program's, interrupts off by SFMASK.
 ///
 /// # Safety
@@ -84,10 +108,7 @@ pub unsafe extern "C" fn syscall_entry() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn general() {
     naked_asm!(
-        "mov [rsp + {rbx}], rbx",
-        "mov [rsp + {rbp}], rbp",
-        "mov [rsp + {r14}], r14",
-        "mov [rsp + {r15}], r15",
+        store_used!(),
         "jmp {rest}",
         rbx = const offset_of!(Registers, rbx),
         rbp = const offset_of!(Registers, rbp),
@@ -104,14 +125,7 @@ pub unsafe extern "C" fn general() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_rest() {
     naked_asm!(
-        "mov [rsp + {rdx}], rdx",
-        "mov [rsp + {rsi}], rsi",
-        "mov [rsp + {rdi}], rdi",
-        "mov [rsp + {r8}], r8",
-        "mov [rsp + {r9}], r9",
-        "mov [rsp + {r10}], r10",
-        "mov [rsp + {r12}], r12",
-        "mov [rsp + {r13}], r13",
+        store_words!(),
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "call {on_syscall}",

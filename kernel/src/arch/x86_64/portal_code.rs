@@ -8,7 +8,7 @@
 //! rip, rflags, rsp and rax are stored already.
 
 use super::descriptors::PerCpu;
-use super::entry::{general, general_rest, leave};
+use super::entry::{general, general_rest, leave, store_used, store_words};
 use super::glue::{on_receive_right, reply_extras, KERNEL};
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
@@ -95,10 +95,7 @@ global_asm!(
     "mov r11, {not_plain}",
     "test rax, r11",
     "jnz {general}",
-    "mov [rsp + {rbx}], rbx",
-    "mov [rsp + {rbp}], rbp",
-    "mov [rsp + {r14}], r14",
-    "mov [rsp + {r15}], r15",
+    store_used!(),
     // rbx = badge, r11 = channel.
     "mov ecx, [rcx + {object}]",
     "imul rcx, rcx, {portal_size}",
@@ -210,10 +207,7 @@ global_asm!(
     "jne 7f",
     "cmp qword ptr [rsp + {deadline}], 0",
     "jne 7f",
-    "mov [rsp + {rbx}], rbx",
-    "mov [rsp + {rbp}], rbp",
-    "mov [rsp + {r14}], r14",
-    "mov [rsp + {r15}], r15",
+    store_used!(),
     // rcx = number of the channel, r11 = channel: this thread serves it, and nothing waits there.
     "imul r11, rcx, {channel_size}",
     "add r11, [rip + {kernel} + {channels}]",
@@ -271,14 +265,7 @@ global_asm!(
     // Data and a new portal are added by a function.
     "test dword ptr [rsp + {rax} + 4], {extras}",
     "jz 10f",
-    "mov [rsp + {rdx}], rdx",
-    "mov [rsp + {rsi}], rsi",
-    "mov [rsp + {rdi}], rdi",
-    "mov [rsp + {r8}], r8",
-    "mov [rsp + {r9}], r9",
-    "mov [rsp + {r10}], r10",
-    "mov [rsp + {r12}], r12",
-    "mov [rsp + {r13}], r13",
+    store_words!(),
     "mov r12, rcx",
     "mov r13, r11",
     "mov rsp, gs:[{stack}]",
@@ -341,19 +328,9 @@ global_asm!(
     "sysretq",
     // Everything else that is done with a receive right; the number of the channel is in rcx.
     "7:",
-    "mov [rsp + {rbx}], rbx",
-    "mov [rsp + {rbp}], rbp",
-    "mov [rsp + {r14}], r14",
-    "mov [rsp + {r15}], r15",
+    store_used!(),
     "8:",
-    "mov [rsp + {rdx}], rdx",
-    "mov [rsp + {rsi}], rsi",
-    "mov [rsp + {rdi}], rdi",
-    "mov [rsp + {r8}], r8",
-    "mov [rsp + {r9}], r9",
-    "mov [rsp + {r10}], r10",
-    "mov [rsp + {r12}], r12",
-    "mov [rsp + {r13}], r13",
+    store_words!(),
     "mov edi, ecx",
     "mov rsp, gs:[{stack}]",
     "xor ebp, ebp",

@@ -47,7 +47,7 @@ impl Answer {
 /// A naked function that makes an interruptible call as in [`super::gate`]: `$before` puts the arguments where they belong and saves what it loses, `$after` gives that back.
 /// The labels are `personality_$name_check`, `_syscall` and `_interrupted`.
 macro_rules! call_body {
-    ($name:literal, $before:literal, $after:literal) => {
+    ($name:literal, $before:expr, $after:expr) => {
         naked_asm!(
             $before,
             concat!(".globl personality_", $name, "_check"),
@@ -76,6 +76,29 @@ macro_rules! call_body {
             interrupted = const Error::Interrupted as u8,
             no_answer = const NO_ANSWER,
         )
+    };
+}
+
+/// A call with a part uses all registers that a function must give back.
+macro_rules! save {
+    () => {
+        "push rbx
+         push rbp
+         push r12
+         push r13
+         push r14
+         push r15
+         "
+    };
+}
+macro_rules! restore {
+    () => {
+        "pop r15
+         pop r14
+         pop r13
+         pop r12
+         pop rbp
+         pop rbx"
     };
 }
 
@@ -111,23 +134,15 @@ unsafe extern "C" fn call_in(
 ) -> Answer {
     call_body!(
         "in",
-        "push rbx
-         push rbp
-         push r12
-         push r13
-         push r14
-         push r15
-         mov rbx, rcx
+        concat!(
+            save!(),
+            "mov rbx, rcx
          mov rbp, r8
          xor r14d, r14d
          xor r15d, r15d
-         mov rax, r9",
-        "pop r15
-         pop r14
-         pop r13
-         pop r12
-         pop rbp
-         pop rbx"
+         mov rax, r9"
+        ),
+        restore!()
     )
 }
 
@@ -143,23 +158,15 @@ unsafe extern "C" fn call_out(
 ) -> Answer {
     call_body!(
         "out",
-        "push rbx
-         push rbp
-         push r12
-         push r13
-         push r14
-         push r15
-         mov r14, rcx
+        concat!(
+            save!(),
+            "mov r14, rcx
          mov r15, r8
          xor ebx, ebx
          xor ebp, ebp
-         mov rax, r9",
-        "pop r15
-         pop r14
-         pop r13
-         pop r12
-         pop rbp
-         pop rbx"
+         mov rax, r9"
+        ),
+        restore!()
     )
 }
 
