@@ -7,15 +7,16 @@
 
 use crate::arch::Arch;
 use crate::pool::{DomainRef, ThreadRef};
-use crate::queue::PriorityQueue;
+use crate::queue::{Lists, PriorityQueue};
 use crate::thread::{State, QUANTUM};
 use crate::{Kernel, Resume};
 
 /// Longest chain of servers that a change of priority follows, and that the search for cycles looks at.
 pub const CHAIN: usize = 32;
 
+/// What belongs to one core. That of the core that runs the present entry is `Kernel::dispatch`; the others wait in [`crate::cores`].
 pub struct Dispatch {
-    pub ready: PriorityQueue,
+    pub ready: PriorityQueue<&'static mut Lists>,
     pub current: Option<ThreadRef>,
     /// Who ran until this entry, and whose space and turn base are in the processor.
     pub loaded: Option<ThreadRef>,
@@ -37,9 +38,10 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    pub const fn new() -> Dispatch {
+    /// Nobody runs, nobody is ready. The lists, which must be empty, are for the ready queue.
+    pub const fn new(lists: &'static mut Lists) -> Dispatch {
         Dispatch {
-            ready: PriorityQueue::new(),
+            ready: PriorityQueue::over(lists),
             current: None,
             loaded: None,
             loaded_domain: None,
@@ -51,12 +53,6 @@ impl Dispatch {
             armed: u64::MAX,
             idle_since: 0,
         }
-    }
-}
-
-impl Default for Dispatch {
-    fn default() -> Self {
-        Dispatch::new()
     }
 }
 

@@ -15,6 +15,7 @@ pub mod boot;
 pub mod boot_calls;
 pub mod channel;
 pub mod copy;
+pub mod cores;
 pub mod current;
 pub mod dispatch;
 pub mod domain;
@@ -45,6 +46,7 @@ use cairn_abi::service::memory::pool as pool_kind;
 use cairn_abi::state::{Registers, EXACT_FLAGS};
 use cairn_abi::Error;
 use channel::Channel;
+use cores::Cores;
 use dispatch::Dispatch;
 use domain::Domain;
 pub use frames::FrameKind;
@@ -54,6 +56,7 @@ use interrupt::Line;
 use log::Log;
 use pool::{ChannelRef, DomainRef, Pool, PortalRef, SpaceRef, ThreadRef};
 use portal::Portal;
+use queue::Lists;
 use space::Space;
 use thread::Thread;
 
@@ -74,6 +77,8 @@ pub struct Storage {
     pub frames: &'static mut [u32],
     /// The log ring.
     pub log: &'static mut [u8],
+    /// For the ready queue of the first core: empty.
+    pub ready: &'static mut Lists,
 }
 
 /// Most ranges of free memory that are remembered.
@@ -87,7 +92,9 @@ pub struct Kernel<A: Arch> {
     pub(crate) spaces: Pool<SpaceRef, Space<A::Root>>,
     pub(crate) channels: Pool<ChannelRef, Channel>,
     pub(crate) portals: Pool<PortalRef, Portal>,
+    /// Of the core that is in the nucleus.
     pub(crate) dispatch: Dispatch,
+    pub(crate) cores: Cores,
     /// How many threads are in the timer heap.
     pub(crate) timers: u32,
     pub(crate) lines: [Line; interrupt::LINES],
@@ -114,7 +121,8 @@ impl<A: Arch> Kernel<A> {
             threads: Pool::new(base(pool_kind::THREAD)),
             channels: Pool::new(base(pool_kind::CHANNEL)),
             portals: Pool::new(base(pool_kind::PORTAL)),
-            dispatch: Dispatch::new(),
+            dispatch: Dispatch::new(storage.ready),
+            cores: Cores::new(),
             timers: 0,
             lines: [const { Line::new() }; interrupt::LINES],
             frames: FrameTable::new(storage.frames),

@@ -3,6 +3,7 @@
 
 use crate::pool::{Pool, ThreadRef};
 use crate::thread::Thread;
+use core::borrow::BorrowMut;
 
 /// The links of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,9 +68,18 @@ impl List {
     }
 }
 
-/// One list per priority; all operations take constant time.
-pub struct PriorityQueue {
-    lists: [List; 256],
+/// One list per priority.
+pub type Lists = [List; 256];
+
+/// Empty lists.
+pub const LISTS: Lists = [List {
+    head: None,
+    tail: None,
+}; 256];
+
+/// A list per priority, in the queue itself or elsewhere; all operations take constant time.
+pub struct PriorityQueue<L = Lists> {
+    lists: L,
     occupied: [u64; 4],
     /// Highest occupied priority, −1 if all lists are empty.
     pub(crate) top: i16,
@@ -77,16 +87,22 @@ pub struct PriorityQueue {
 
 impl PriorityQueue {
     pub const fn new() -> PriorityQueue {
+        PriorityQueue::over(LISTS)
+    }
+}
+
+impl<L> PriorityQueue<L> {
+    /// Of lists that are empty.
+    pub const fn over(lists: L) -> PriorityQueue<L> {
         PriorityQueue {
-            lists: [List {
-                head: None,
-                tail: None,
-            }; 256],
+            lists,
             occupied: [0; 4],
             top: -1,
         }
     }
+}
 
+impl<L: BorrowMut<Lists>> PriorityQueue<L> {
     /// Highest priority of a queued thread, −1 when empty.
     #[inline]
     pub fn top(&self) -> i16 {
@@ -103,7 +119,7 @@ impl PriorityQueue {
         if self.top < 0 {
             return None;
         }
-        self.lists[self.top as u8 as usize].head
+        self.lists.borrow()[self.top as u8 as usize].head
     }
 
     /// Is a thread queued at exactly this priority?
@@ -118,18 +134,18 @@ impl PriorityQueue {
     }
 
     pub fn push_back<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
-        self.lists[priority as usize].push_back(threads, t);
+        self.lists.borrow_mut()[priority as usize].push_back(threads, t);
         self.mark(priority);
     }
 
     pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
-        self.lists[priority as usize].push_front(threads, t);
+        self.lists.borrow_mut()[priority as usize].push_front(threads, t);
         self.mark(priority);
     }
 
     /// `priority` is the one it was pushed with.
     pub fn remove<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
-        let list = &mut self.lists[priority as usize];
+        let list = &mut self.lists.borrow_mut()[priority as usize];
         list.remove(threads, t);
         if list.head.is_none() {
             self.occupied[priority as usize >> 6] &= !(1 << (priority & 63));
@@ -149,7 +165,7 @@ impl PriorityQueue {
 
     #[cfg(any(test, feature = "sim"))]
     pub fn list(&self, priority: u8) -> &List {
-        &self.lists[priority as usize]
+        &self.lists.borrow()[priority as usize]
     }
 }
 

@@ -63,6 +63,9 @@ pub trait Arch {
     /// Floating-point and vector state of a thread, kept in the thread object.
     type FloatState;
 
+    /// Core `to` came in, and `from` was in last: what is kept of a core as a copy is exchanged.
+    fn exchange(&mut self, from: usize, to: usize);
+
     /// Monotonic nanoseconds.
     fn now(&self) -> u64;
     /// Have the timer interrupt come at `deadline` (monotonic ns; at once if past), or not at all.

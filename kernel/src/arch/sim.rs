@@ -23,6 +23,16 @@ pub struct SimSpace {
     pub tables: BTreeMap<u64, Frame>,
 }
 
+/// What a core has of its own: timer, space, turn base, bases, float registers.
+#[derive(Default)]
+struct Away {
+    timer: Option<u64>,
+    active: Option<Frame>,
+    turn: u64,
+    bases: (u64, u64),
+    float: u64,
+}
+
 pub struct Sim {
     memory: Vec<Page>,
     pools: Vec<Vec<Page>>,
@@ -32,6 +42,8 @@ pub struct Sim {
     pub timer: Option<u64>,
     pub active: Option<Frame>,
     pub turn: u64,
+    /// What the cores that are not in the nucleus have.
+    away: BTreeMap<usize, Away>,
     /// The live FS and GS base.
     pub bases: (u64, u64),
     /// The live float registers.
@@ -56,6 +68,7 @@ impl Sim {
             timer: None,
             active: None,
             turn: 0,
+            away: BTreeMap::new(),
             bases: (0, 0),
             float: 0,
             lines: Vec::new(),
@@ -98,6 +111,17 @@ impl Arch for Sim {
     type Root = Frame;
     type FloatState = u64;
 
+    fn exchange(&mut self, from: usize, to: usize) {
+        let mine = self.away.remove(&to).unwrap_or_default();
+        let last = Away {
+            timer: core::mem::replace(&mut self.timer, mine.timer),
+            active: core::mem::replace(&mut self.active, mine.active),
+            turn: core::mem::replace(&mut self.turn, mine.turn),
+            bases: core::mem::replace(&mut self.bases, mine.bases),
+            float: core::mem::replace(&mut self.float, mine.float),
+        };
+        self.away.insert(from, last);
+    }
     fn now(&self) -> u64 {
         self.time
     }

@@ -15,6 +15,7 @@ mod random;
 use crate::arch::sim::Sim;
 use crate::arch::Frame;
 use crate::pool::{DomainRef, ThreadRef};
+use crate::queue::LISTS;
 use crate::thread::State;
 use crate::{FrameKind, Kernel, Storage};
 use cairn_abi::layout::init_slot;
@@ -60,6 +61,7 @@ impl World {
         let storage = Storage {
             frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
             log: Box::leak(vec![0; 4096].into_boxed_slice()),
+            ready: Box::leak(Box::new(LISTS)),
         };
         let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);
         k.boot_frames(0, FIRST_USER, FrameKind::Nucleus);

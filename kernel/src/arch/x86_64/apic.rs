@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::cpu::{read_msr, read_tsc, write_msr, APIC_BASE, TSC_DEADLINE};
+use crate::cores;
 
 const ID: u32 = 0x20;
 const TASK_PRIORITY: u32 = 0x80;
@@ -40,8 +41,10 @@ pub struct LocalApic {
     deadline_mode: bool,
     /// Counts per second without deadline mode.
     hz: u64,
-    /// The timer is set.
+    /// The timer of the core that is in the nucleus is set.
     armed: bool,
+    /// The same of the others.
+    away: [bool; cores::MOST],
 }
 
 /// Physical address of the registers, from the processor.
@@ -60,6 +63,7 @@ impl LocalApic {
             deadline_mode,
             hz: 0,
             armed: false,
+            away: [false; cores::MOST],
         };
         apic.write(TASK_PRIORITY, 0);
         apic.write(SPURIOUS, 0x100 | SPURIOUS_VECTOR as u32);
@@ -119,6 +123,12 @@ impl LocalApic {
         self.write(LVT_TIMER, TIMER_VECTOR as u32);
         let counts = first.wrapping_sub(last) as u128;
         self.hz = ((counts * 1_000_000_000 / ns as u128) as u64).max(1_000);
+    }
+
+    /// Another core is in the nucleus; the registers are its own.
+    pub fn exchange(&mut self, from: usize, to: usize) {
+        self.away[from] = self.armed;
+        self.armed = self.away[to];
     }
 
     /// One interrupt at `deadline` (or earlier if the counter does not reach so far: the portable part asks again), or none.

@@ -100,7 +100,7 @@ boot_directories:
     .text
     "#,
     base = const super::memory::IMAGE_BASE,
-    stack = sym super::descriptors::NUCLEUS_STACK,
+    stack = sym super::descriptors::STACKS,
     stack_offset = const super::descriptors::NUCLEUS_STACK_OFFSET,
     start = sym super::start::start,
     options(att_syntax),

@@ -1,6 +1,7 @@
 //! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
 
 use super::{cpu, Machine};
+use crate::cores::MOST;
 use crate::domain::Domain;
 use cairn_abi::state::Registers;
 use core::arch::asm;
@@ -20,11 +21,11 @@ const TRAP_STACK_SIZE: usize = 8 * 1024;
 /// Vectors that the nucleus takes.
 pub const VECTORS: usize = 64;
 
-/// Interior data of a static that only the boot processor touches, with interrupts off.
+/// Interior data of a static that one processor at a time touches, with interrupts off.
 #[repr(transparent)]
 pub struct Single<T>(UnsafeCell<T>);
 
-// SAFETY: one processor runs, and the nucleus is never interrupted; see the users of `get`.
+// SAFETY: what belongs to one processor is touched by that one, the rest by whoever is in the nucleus, which is never interrupted; see the users of `get`.
 unsafe impl<T> Sync for Single<T> {}
 
 impl<T> Single<T> {
@@ -39,27 +40,49 @@ impl<T> Single<T> {
 
 /// A stack with a page below it that is unmapped once paging is set up.
 #[repr(C, align(4096))]
-pub struct Stack<const SIZE: usize> {
+struct Stack<const SIZE: usize> {
     guard: [u8; 4096],
     bytes: [u8; SIZE],
 }
 
 impl<const SIZE: usize> Stack<SIZE> {
-    const fn new() -> Single<Stack<SIZE>> {
-        Single::new(Stack {
-            guard: [0; 4096],
-            bytes: [0; SIZE],
-        })
+    const NEW: Stack<SIZE> = Stack {
+        guard: [0; 4096],
+        bytes: [0; SIZE],
+    };
+}
+
+/// The stacks of a processor.
+#[repr(C, align(4096))]
+pub struct Stacks {
+    nucleus: Stack<NUCLEUS_STACK_SIZE>,
+    /// For what may come at any instruction: debug, non-maskable interrupt, double fault, machine check.
+    trap: [Stack<TRAP_STACK_SIZE>; 4],
+}
+
+/// Each processor's. The end of the first nucleus stack is at `STACKS + NUCLEUS_STACK_OFFSET`.
+pub static STACKS: [Single<Stacks>; MOST] = [const {
+    Single::new(Stacks {
+        nucleus: Stack::NEW,
+        trap: [Stack::NEW; 4],
+    })
+}; MOST];
+pub const NUCLEUS_STACK_OFFSET: usize = 4096 + NUCLEUS_STACK_SIZE;
+
+impl Single<Stacks> {
+    /// Where each stack starts, its guard page, and its size without that: the nucleus stack first.
+    fn starts(&self) -> impl Iterator<Item = (u64, usize)> {
+        let stacks = self.get();
+        // SAFETY: addresses within a static.
+        let (nucleus, trap) = unsafe { (&raw const (*stacks).nucleus, &raw const (*stacks).trap) };
+        let trap = trap as u64;
+        core::iter::once((nucleus as u64, NUCLEUS_STACK_SIZE)).chain((0..4).map(move |i| {
+            let size = core::mem::size_of::<Stack<TRAP_STACK_SIZE>>() as u64;
+            (trap + i * size, TRAP_STACK_SIZE)
+        }))
     }
 }
 
-/// The nucleus stack. Its end is at `NUCLEUS_STACK + NUCLEUS_STACK_OFFSET`.
-pub static NUCLEUS_STACK: Single<Stack<NUCLEUS_STACK_SIZE>> = Stack::new();
-pub const NUCLEUS_STACK_OFFSET: usize = 4096 + NUCLEUS_STACK_SIZE;
-
-/// Stacks for what may come at any instruction: debug, non-maskable interrupt, double fault, machine check.
-static TRAP_STACKS: [Single<Stack<TRAP_STACK_SIZE>>; 4] =
-    [Stack::new(), Stack::new(), Stack::new(), Stack::new()];
 /// (vector, its interrupt-stack-table number).
 const TRAP_STACK_OF: [(usize, u8); 4] = [(1, 1), (2, 2), (8, 3), (18, 4)];
 
@@ -82,18 +105,37 @@ pub struct PerCpu {
     pub scratch: u64,
     /// 1 while the processor waits for an interrupt.
     pub idle: u64,
+    /// Where this is, and which core it is.
+    own: *mut PerCpu,
+    pub core: usize,
 }
 
-pub static PER_CPU: Single<PerCpu> = Single::new(PerCpu {
-    registers: core::ptr::null_mut(),
-    stack: 0,
-    turn_base: 0,
-    domain: core::ptr::null(),
-    turned: 0,
-    direct: 0,
-    scratch: 0,
-    idle: 0,
-});
+pub static PER_CPU: [Single<PerCpu>; MOST] = [const {
+    Single::new(PerCpu {
+        registers: core::ptr::null_mut(),
+        stack: 0,
+        turn_base: 0,
+        domain: core::ptr::null(),
+        turned: 0,
+        direct: 0,
+        scratch: 0,
+        idle: 0,
+        own: core::ptr::null_mut(),
+        core: 0,
+    })
+}; MOST];
+
+/// What belongs to this processor.
+#[inline(always)]
+pub fn own() -> *mut PerCpu {
+    let own;
+    // SAFETY: in the nucleus GS leads to this processor's data, which begins its life with this pointer.
+    unsafe {
+        asm!("mov {}, gs:[{at}]", out(reg) own, at = const core::mem::offset_of!(PerCpu, own),
+            options(pure, readonly, nostack, preserves_flags));
+    }
+    own
+}
 
 #[repr(C, packed)]
 struct TaskState {
@@ -108,25 +150,29 @@ struct TaskState {
     io_map: u16,
 }
 
-static TASK_STATE: Single<TaskState> = Single::new(TaskState {
-    reserved: 0,
-    stacks: [0; 3],
-    reserved2: 0,
-    interrupt_stacks: [0; 7],
-    reserved3: 0,
-    reserved4: 0,
-    io_map: core::mem::size_of::<TaskState>() as u16,
-});
+static TASK_STATES: [Single<TaskState>; MOST] = [const {
+    Single::new(TaskState {
+        reserved: 0,
+        stacks: [0; 3],
+        reserved2: 0,
+        interrupt_stacks: [0; 7],
+        reserved3: 0,
+        reserved4: 0,
+        io_map: core::mem::size_of::<TaskState>() as u16,
+    })
+}; MOST];
 
-static SEGMENTS: Single<[u64; 7]> = Single::new([
-    0,
-    0x00af_9b00_0000_ffff, // kernel code, 64-bit
-    0x00cf_9300_0000_ffff, // kernel data
-    0x00cf_f300_0000_ffff, // user data
-    0x00af_fb00_0000_ffff, // user code, 64-bit
-    0,                     // task state, two entries
-    0,
-]);
+static SEGMENTS: [Single<[u64; 7]>; MOST] = [const {
+    Single::new([
+        0,
+        0x00af_9b00_0000_ffff, // kernel code, 64-bit
+        0x00cf_9300_0000_ffff, // kernel data
+        0x00cf_f300_0000_ffff, // user data
+        0x00af_fb00_0000_ffff, // user code, 64-bit
+        0,                     // task state, two entries
+        0,
+    ])
+}; MOST];
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -145,8 +191,9 @@ struct TablePointer {
 
 /// Addresses of the pages below the stacks, to be unmapped.
 pub fn guard_pages() -> impl Iterator<Item = u64> {
-    core::iter::once(NUCLEUS_STACK.get() as u64)
-        .chain(TRAP_STACKS.iter().map(|stack| stack.get() as u64))
+    STACKS
+        .iter()
+        .flat_map(|stacks| stacks.starts().map(|(start, _)| start))
 }
 
 /// True if the address is on a stack of the nucleus (for backtraces).
@@ -154,52 +201,62 @@ pub fn on_stack(address: u64) -> bool {
     let within = |start: u64, size: usize| {
         (start + 4096..start + 4096 + size as u64 - 15).contains(&address)
     };
-    within(NUCLEUS_STACK.get() as u64, NUCLEUS_STACK_SIZE)
-        || TRAP_STACKS
-            .iter()
-            .any(|stack| within(stack.get() as u64, TRAP_STACK_SIZE))
+    STACKS
+        .iter()
+        .flat_map(|stacks| stacks.starts())
+        .any(|(start, size)| within(start, size))
 }
 
-/// Load everything. `stubs` is the first entry stub (16 bytes each), `syscall` the system-call entry.
-pub fn init(stubs: u64, syscall: u64) {
-    let stack = NUCLEUS_STACK.get() as u64 + NUCLEUS_STACK_OFFSET as u64;
-    // SAFETY: called once, on the boot processor with interrupts off: nothing else touches these statics.
+/// The interrupt table, which all processors share. `stubs` is the first entry stub (16 bytes each). To be called once, before [`init`].
+pub fn init_interrupts(stubs: u64) {
+    // SAFETY: called once, on the boot processor with interrupts off: nothing else touches the table.
+    let table = unsafe { &mut *INTERRUPT_TABLE.get() };
+    for (vector, gate) in table.iter_mut().enumerate() {
+        let entry = stubs + 16 * vector as u64;
+        let own_stack = TRAP_STACK_OF
+            .iter()
+            .find(|(v, _)| *v == vector)
+            .map_or(0, |(_, number)| *number as u64);
+        // Breakpoint and overflow may be raised by programs.
+        let privilege: u64 = if vector == 3 || vector == 4 { 3 } else { 0 };
+        gate.low = entry & 0xffff
+            | (KERNEL_CODE as u64) << 16
+            | own_stack << 32
+            | (0x8e | privilege << 5) << 40
+            | (entry >> 16 & 0xffff) << 48;
+        gate.high = entry >> 32;
+    }
+}
+
+/// Load everything, on the processor that shall be core number `core`. `syscall` is the system-call entry.
+pub fn init(core: usize, syscall: u64) {
+    // SAFETY: called once for each processor, on it, with interrupts off: nothing else touches what belongs to it.
     unsafe {
-        (*PER_CPU.get()).stack = stack;
-        let task = &mut *TASK_STATE.get();
+        let task = &mut *TASK_STATES[core].get();
+        let mut ends = STACKS[core]
+            .starts()
+            .map(|(start, size)| start + 4096 + size as u64);
+        let stack = ends.next().unwrap_or(0);
         task.stacks = [stack; 3];
         let mut interrupt_stacks = [0; 7];
-        for (i, trap) in TRAP_STACKS.iter().enumerate() {
-            interrupt_stacks[i] = trap.get() as u64 + 4096 + TRAP_STACK_SIZE as u64;
+        for (place, end) in interrupt_stacks.iter_mut().zip(ends) {
+            *place = end;
         }
         task.interrupt_stacks = interrupt_stacks;
+        let own = PER_CPU[core].get();
+        (*own).stack = stack;
+        (*own).own = own;
+        (*own).core = core;
 
-        let base = TASK_STATE.get() as u64;
+        let base = TASK_STATES[core].get() as u64;
         let limit = core::mem::size_of::<TaskState>() as u64 - 1;
-        let segments = &mut *SEGMENTS.get();
+        let segments = &mut *SEGMENTS[core].get();
         segments[5] = limit | (base & 0xff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
         segments[6] = base >> 32;
 
-        let table = &mut *INTERRUPT_TABLE.get();
-        for (vector, gate) in table.iter_mut().enumerate() {
-            let entry = stubs + 16 * vector as u64;
-            let own_stack = TRAP_STACK_OF
-                .iter()
-                .find(|(v, _)| *v == vector)
-                .map_or(0, |(_, number)| *number as u64);
-            // Breakpoint and overflow may be raised by programs.
-            let privilege: u64 = if vector == 3 || vector == 4 { 3 } else { 0 };
-            gate.low = entry & 0xffff
-                | (KERNEL_CODE as u64) << 16
-                | own_stack << 32
-                | (0x8e | privilege << 5) << 40
-                | (entry >> 16 & 0xffff) << 48;
-            gate.high = entry >> 32;
-        }
-
         let pointer = TablePointer {
             limit: core::mem::size_of_val(segments) as u16 - 1,
-            base: SEGMENTS.get() as u64,
+            base: SEGMENTS[core].get() as u64,
         };
         asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags));
         asm!(
@@ -222,12 +279,12 @@ pub fn init(stubs: u64, syscall: u64) {
             options(preserves_flags),
         );
         let pointer = TablePointer {
-            limit: core::mem::size_of_val(table) as u16 - 1,
+            limit: core::mem::size_of::<[Gate; VECTORS]>() as u16 - 1,
             base: INTERRUPT_TABLE.get() as u64,
         };
         asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags));
 
-        cpu::write_msr(cpu::GS_BASE, PER_CPU.get() as u64);
+        cpu::write_msr(cpu::GS_BASE, own as u64);
         cpu::write_msr(cpu::KERNEL_GS_BASE, 0);
         // sysret takes user data from base + 8 and user code from base + 16.
         cpu::write_msr(

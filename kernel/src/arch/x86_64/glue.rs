@@ -2,7 +2,7 @@
 
 use super::apic::{SPURIOUS_VECTOR, TIMER_VECTOR};
 use super::cpu;
-use super::descriptors::{Single, PER_CPU};
+use super::descriptors::{self, Single};
 use super::interrupts::{Arrival, FIRST_LINE, LINES};
 use super::Machine;
 use crate::{Kernel, Resume};
@@ -135,7 +135,7 @@ fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
 fn same() -> Resume {
     Resume {
         // SAFETY: per-CPU data of this processor, between entries.
-        registers: unsafe { (*PER_CPU.get()).registers },
+        registers: unsafe { (*descriptors::own()).registers },
         full: 1,
     }
 }

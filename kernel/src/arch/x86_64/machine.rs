@@ -3,7 +3,7 @@
 use super::apic::LocalApic;
 use super::clock::Clock;
 use super::cpu::{self, Features};
-use super::descriptors::PER_CPU;
+use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
 use super::interrupts::{Arrival, Lines};
 use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
@@ -14,6 +14,7 @@ use super::power::{self, Power};
 use super::tables;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use crate::cores;
 use crate::portal::table::Target;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
@@ -36,6 +37,8 @@ pub struct Machine {
     template: Frame,
     /// Root in use; the portal code changes it as well.
     pub(super) active: Frame,
+    /// The same of the cores that are not in the nucleus.
+    away: [Frame; cores::MOST],
     pool_frames: [u64; pool::COUNT],
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
@@ -63,6 +66,7 @@ impl Machine {
             features,
             template,
             active: template,
+            away: [template; cores::MOST],
             pool_frames: [0; pool::COUNT],
             source: Cell::new(Recent::NONE),
             target: Recent::NONE,
@@ -108,6 +112,12 @@ impl Arch for Machine {
     type Root = Root;
     type FloatState = FloatState;
 
+    fn exchange(&mut self, from: usize, to: usize) {
+        self.away[from] = self.active;
+        self.active = self.away[to];
+        self.apic.exchange(from, to);
+    }
+
     fn now(&self) -> u64 {
         self.clock.now()
     }
@@ -138,7 +148,7 @@ impl Arch for Machine {
 
     fn enter_domain(&mut self, turn_base: u64, domain: *const u8) {
         // SAFETY: per-CPU data of this processor; the entry code is not running.
-        let cpu = unsafe { &mut *PER_CPU.get() };
+        let cpu = unsafe { &mut *descriptors::own() };
         cpu.turn_base = turn_base;
         cpu.domain = domain.cast();
     }
@@ -344,9 +354,14 @@ impl Arch for Machine {
     }
 
     fn counters(&self, counters: &mut Counters) {
-        // SAFETY: per-CPU data of this processor; the entry code is not running.
-        let (turned, direct) = unsafe { ((*PER_CPU.get()).turned, (*PER_CPU.get()).direct) };
-        counters.turned += turned;
+        let mut direct = 0;
+        for cpu in &PER_CPU {
+            // SAFETY: single words that their cores count up; the other fields are not looked at.
+            unsafe {
+                counters.turned += (&raw const (*cpu.get()).turned).read_volatile();
+                direct += (&raw const (*cpu.get()).direct).read_volatile();
+            }
+        }
         counters.direct += direct;
         counters.entries += direct;
         counters.thread_switches += direct;

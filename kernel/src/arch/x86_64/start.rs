@@ -20,6 +20,8 @@ use super::tables::{Builder, Image, NoMemory, EARLY_LIMIT};
 use crate::arch::Frame;
 use crate::boot::first_domain::{self, Archive};
 use crate::boot::memory::{Frames, FreeMemory};
+use crate::cores;
+use crate::queue::{Lists, LISTS};
 use crate::{Kernel, Storage};
 use cairn_abi::state::SystemPage;
 use core::fmt::Write;
@@ -28,6 +30,9 @@ use core::fmt::Write;
 const LOW_MEMORY: u64 = 1 << 20;
 /// Size of the log ring.
 const LOG_FRAMES: u32 = 16;
+
+/// Lists of each core's ready queue.
+static READY: [Single<Lists>; cores::MOST] = [const { Single::new(LISTS) }; cores::MOST];
 
 /// What the first instructions mapped: the first 4 GiB, at the direct map.
 struct EarlyMemory;
@@ -147,10 +152,8 @@ fn machine(
     let root = builder.root();
     // SAFETY: the new tables map the image, the stack that is in use and the direct map.
     unsafe { cpu::load_root(root as u64 * PAGE) };
-    descriptors::init(
-        &raw const vector_stubs as u64,
-        syscall_entry as *const () as u64,
-    );
+    descriptors::init_interrupts(&raw const vector_stubs as u64);
+    descriptors::init(0, syscall_entry as *const () as u64);
 
     let clock = clock::calibrate(acpi.pm_timer);
     silence_pics();
@@ -209,6 +212,7 @@ fn run(
         Storage {
             frames: core::slice::from_raw_parts_mut(table.cast(), highest),
             log: core::slice::from_raw_parts_mut(log, (LOG_FRAMES as u64 * PAGE) as usize),
+            ready: &mut *READY[0].get(),
         }
     };
     // SAFETY: the only call, before interrupts or user mode.
