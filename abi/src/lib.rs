@@ -37,7 +37,7 @@ pub mod op {
 pub mod flag {
     /// Registers r14, r15, rbx, rbp describe the out and the in part.
     pub const PARTS: u64 = 1 << 40;
-    /// The out part is an array of `r15` [`crate::Part`]s (at most [`crate::MAX_VECTOR`]) at `r14`.
+    /// (In calls; what they mean to a server is told with [`crate::service::receive`].) The out part is an array of `r15` [`crate::Part`]s (at most [`crate::MAX_VECTOR`]) at `r14`.
     pub const OUT_VECTOR: u64 = 1 << 41;
     /// The in part is an array of `rbp` [`crate::Part`]s (at most [`crate::MAX_VECTOR`]) at `rbx`.
     pub const IN_VECTOR: u64 = 1 << 42;
@@ -62,7 +62,7 @@ pub mod flag {
 }
 
 /// Most parts in one vector.
-pub const MAX_VECTOR: usize = 64;
+pub const MAX_VECTOR: usize = 1024;
 /// Most portals in one message.
 pub const MAX_PORTALS: usize = 4;
 

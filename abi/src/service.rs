@@ -51,14 +51,16 @@ pub mod receive {
     pub const RECEIVE: u8 = 1;
     /// rbp token, words = reply. With `PARTS`: r14/r15 data to copy to offset rbx of the caller's in part first (a fault of the caller's memory ends with `BadAddress` and the
     /// caller stays blocked; more data than room is `BadArgument`). With portals or `MINT`: they go to the caller; `NoSlot` leaves the caller blocked and nothing passed. `BadToken` if the caller is gone.
-    /// Data longer than one share moves r14, r15 and rbx on. A vector is refused here (`BadArgument`).
+    /// With `OUT_VECTOR` the data is that of r15 (bits 0..16) [`crate::Part`]s at r14, one behind the other, without the first r15 >> 16 bytes of the first.
+    /// Data longer than one share moves r14, r15 and rbx on.
     pub const REPLY: u8 = 2;
     /// Reply, then receive. If the reply fails nothing is received and the error is returned with kind MESSAGE bits zero and rbp unchanged.
     pub const REPLY_RECEIVE: u8 = 3;
     /// w0 token, w1 offset in the caller's out part, w2 own address, w3 length → w0 bytes copied (short only at the end of the part). Long copies resume by themselves; w1..w4 change meanwhile.
-    /// w4 (in) is where the count starts: 0.
+    /// w4 (in) is where the count starts: 0. With `IN_VECTOR` w2 and w3 are address and number of an array of [`crate::Part`]s to fill one after the other, from byte w6 of part w5 on (w1, w4, w5 and
+    /// w6 change meanwhile); then the count is also short where they end.
     pub const READ: u8 = 4;
-    /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied.
+    /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied. A vector as in READ, with `OUT_VECTOR`.
     pub const WRITE: u8 = 5;
     /// w0 badge, w1 rights, w2 slot or AUTO → w0 slot of a new portal object on this channel.
     pub const MAKE_PORTAL: u8 = 6;

@@ -10,47 +10,114 @@ use crate::{Answer, Kernel, Stop};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, Error, Part, MAX_VECTOR};
 
-/// Most bytes that one entry copies.
+/// Most bytes that one entry copies, and most pieces of them that lie in one part on either side.
 pub const SHARE: u64 = 8192;
+const PIECES: usize = 16;
+/// Most parts of vectors that one entry looks at.
+const WALK: u64 = 128;
+/// Parts that are read from their owner's memory at once.
+const AHEAD: u64 = 8;
 const PART_BYTES: usize = core::mem::size_of::<Part>();
 const REGISTERS: usize = core::mem::size_of::<Registers>() / 8;
+/// The number of parts in a reply's r15.
+const COUNT: u64 = 0xffff;
 
-/// A list of parts as it was read from its owner's memory.
-struct Vector {
-    bytes: [u8; MAX_VECTOR * PART_BYTES],
-    len: usize,
+/// A place in a vector: a part, and how many bytes come before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    pub index: u32,
+    pub before: u32,
 }
 
-impl Vector {
-    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
-        self.bytes[..self.len * PART_BYTES]
-            .chunks_exact(PART_BYTES)
-            .map(|part| {
-                let word = |at: usize| {
-                    let mut bytes = [0; 8];
-                    bytes.copy_from_slice(&part[at..at + 8]);
-                    u64::from_le_bytes(bytes)
-                };
-                Part {
-                    base: word(0),
-                    len: word(8),
-                }
-            })
+/// A few parts of a vector, as they were in its owner's memory.
+struct Ahead {
+    bytes: [u8; AHEAD as usize * PART_BYTES],
+    first: u64,
+    len: u64,
+}
+
+impl Ahead {
+    const NOTHING: Ahead = Ahead {
+        bytes: [0; AHEAD as usize * PART_BYTES],
+        first: 0,
+        len: 0,
+    };
+
+    fn part(&self, index: u64) -> Option<Part> {
+        let at = index.checked_sub(self.first).filter(|&at| at < self.len)?;
+        let (parts, _) = self.bytes.as_chunks::<PART_BYTES>();
+        let both = u128::from_le_bytes(*parts.get(at as usize)?);
+        Some(Part {
+            base: both as u64,
+            len: (both >> 64) as u64,
+        })
     }
 }
 
-/// Where a copy stopped: bytes done, and whose memory was not there.
-struct Interrupted {
-    done: u64,
+/// One side of a copy: bytes of one thread's memory, in one part or in those of a vector.
+struct Side {
     owner: ThreadRef,
-    fault: CopyFault,
+    /// Address and number of the vector's parts; None: there is only the part below.
+    vector: Option<(u64, u64)>,
+    /// The part where it stands, its number, and how many of its bytes are done.
+    part: Part,
+    index: u64,
+    offset: u64,
+    ahead: Ahead,
 }
 
-/// Why parts could not be copied.
-enum PartError {
-    Fault(Interrupted),
+impl Side {
+    fn one(owner: ThreadRef, base: u64, len: u64) -> Side {
+        Side {
+            owner,
+            vector: None,
+            part: Part { base, len },
+            index: 0,
+            offset: 0,
+            ahead: Ahead::NOTHING,
+        }
+    }
+
+    /// A vector, to go on at byte `offset` of part `index`.
+    fn parts(
+        owner: ThreadRef,
+        address: u64,
+        count: u64,
+        (index, offset): (u64, u64),
+    ) -> Result<Side, Error> {
+        if count > MAX_VECTOR as u64 {
+            return Err(Error::BadArgument);
+        }
+        Ok(Side {
+            owner,
+            vector: Some((address, count)),
+            part: Part::default(),
+            index,
+            offset,
+            ahead: Ahead::NOTHING,
+        })
+    }
+}
+
+/// Why a copy ended where it did.
+enum End {
+    /// All bytes that were asked for are done.
+    Done,
+    /// The share is, the rest is for the next entry.
+    Share,
+    /// A side has no more bytes: the copying thread's (true), or the caller's.
+    Short(bool),
+    /// Memory of this thread was not there.
+    Fault(ThreadRef, CopyFault),
+}
+
+/// Why a place in a caller's part was not found.
+enum Lost {
+    /// Not yet: the cursor has come nearer.
+    Share,
     /// The parts no longer are what they were when the call was made.
     Changed,
+    Fault(CopyFault),
 }
 
 impl<A: Arch> Kernel<A> {
@@ -167,97 +234,189 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn read_vector(
+    /// Part `index` of a vector of `count` parts at `address` of the owner's memory.
+    fn part_of(
         &mut self,
         owner: ThreadRef,
-        address: u64,
-        count: u64,
-    ) -> Result<Vector, PartError> {
-        let mut vector = Vector {
-            bytes: [0; MAX_VECTOR * PART_BYTES],
-            len: (count as usize).min(MAX_VECTOR),
-        };
-        let root = self.root_of(owner);
-        let bytes = vector.len * PART_BYTES;
-        match self
-            .arch
-            .read_user(root, address, &mut vector.bytes[..bytes])
-        {
-            Ok(()) => Ok(vector),
-            Err(fault) => Err(PartError::Fault(Interrupted {
-                done: 0,
-                owner,
-                fault,
-            })),
+        (address, count): (u64, u64),
+        index: u64,
+        ahead: &mut Ahead,
+    ) -> Result<Part, CopyFault> {
+        if let Some(part) = ahead.part(index) {
+            return Ok(part);
         }
+        let len = AHEAD.min(count.saturating_sub(index));
+        let root = self.root_of(owner);
+        let at = address.wrapping_add(index * PART_BYTES as u64);
+        let bytes = &mut ahead.bytes[..len as usize * PART_BYTES];
+        self.arch.read_user(root, at, bytes)?;
+        (ahead.first, ahead.len) = (index, len);
+        Ok(ahead.part(index).unwrap_or_default())
     }
 
     /// Lengths of the calling thread's parts, as a receiver is told them.
     pub(crate) fn measure_parts(&mut self, t: ThreadRef) -> Result<u64, Stop> {
-        let mut lengths = [0u64; 2];
-        for (length, out) in lengths.iter_mut().zip([true, false]) {
-            let (address, count, vector) = self.described(t, out);
-            *length = if !vector {
-                count
-            } else if count > MAX_VECTOR as u64 {
-                return Err(Error::BadArgument.into());
-            } else {
-                match self.read_vector(t, address, count) {
-                    Ok(vector) => vector
-                        .parts()
-                        .fold(0u64, |sum, part| sum.saturating_add(part.len)),
-                    Err(PartError::Fault(i)) => return Err(self.copy_fault(t, i.owner, i.fault)),
-                    Err(PartError::Changed) => return Err(Error::BadAddress.into()),
-                }
-            };
+        let registers = &self.threads[t].registers;
+        if registers.rax & (flag::OUT_VECTOR | flag::IN_VECTOR) == 0 {
+            let most = u32::MAX as u64;
+            return Ok(registers.r15.min(most) | registers.rbp.min(most) << 32);
         }
-        let [out, input] = lengths.map(|length| length.min(u32::MAX as u64));
-        Ok(out | input << 32)
+        let thread = &mut self.threads[t];
+        if !core::mem::replace(&mut thread.measuring, true) {
+            thread.cursors = [Cursor::default(); 2];
+        }
+        let measured = self.measure_vectors(t);
+        if !matches!(measured, Err(Stop::Restart | Stop::Left)) {
+            let thread = &mut self.threads[t];
+            thread.measuring = false;
+            thread.cursors = [Cursor::default(); 2];
+        }
+        measured
     }
 
-    /// Copy `len` bytes (at most [`SHARE`]) between `own`'s memory at `address` and offset `offset` of the caller's part.
-    fn copy_part(
-        &mut self,
-        caller: ThreadRef,
-        own: ThreadRef,
-        out: bool,
-        offset: u64,
-        address: u64,
-        len: u64,
-    ) -> Result<(), PartError> {
-        let (base, count, vector) = self.described(caller, out);
-        if !vector {
-            let base = base.wrapping_add(offset);
-            return self.copy_piece(caller, own, out, base, address, len, 0);
-        }
-        let vector = self.read_vector(caller, base, count)?;
-        let (mut skip, mut done) = (offset, 0);
-        for part in vector.parts() {
-            if skip >= part.len {
-                skip -= part.len;
+    fn measure_vectors(&mut self, t: ThreadRef) -> Result<u64, Stop> {
+        let mut walk = WALK;
+        let mut lengths = [0; 2];
+        for (direction, out) in [true, false].into_iter().enumerate() {
+            let (address, count, vector) = self.described(t, out);
+            if !vector {
+                lengths[direction] = count.min(u32::MAX as u64);
                 continue;
             }
-            let piece = (part.len - skip).min(len - done);
-            let base = part.base.wrapping_add(skip);
-            self.copy_piece(
-                caller,
-                own,
-                out,
-                base,
-                address.wrapping_add(done),
-                piece,
-                done,
-            )?;
-            done += piece;
-            skip = 0;
-            if done == len {
-                return Ok(());
+            if count > MAX_VECTOR as u64 {
+                return Err(Error::BadArgument.into());
             }
+            let mut ahead = Ahead::NOTHING;
+            let mut cursor = self.threads[t].cursors[direction];
+            while (cursor.index as u64) < count {
+                if walk == 0 {
+                    self.threads[t].cursors[direction] = cursor;
+                    return Err(Stop::Restart);
+                }
+                walk -= 1;
+                match self.part_of(t, (address, count), cursor.index as u64, &mut ahead) {
+                    Ok(part) => {
+                        let all = part.len.saturating_add(cursor.before as u64);
+                        cursor.before = all.min(u32::MAX as u64) as u32;
+                        cursor.index += 1;
+                    }
+                    Err(fault) => {
+                        self.threads[t].cursors[direction] = cursor;
+                        return Err(self.copy_fault(t, t, fault));
+                    }
+                }
+            }
+            self.threads[t].cursors[direction] = cursor;
+            lengths[direction] = cursor.before as u64;
         }
-        Err(PartError::Changed)
+        Ok(lengths[0] | lengths[1] << 32)
     }
 
-    #[allow(clippy::too_many_arguments)] // one copy: two threads, a direction, two addresses, a length, and what went before
+    /// The caller's side of a copy, at byte `offset` of its part, which has so many.
+    fn seek(&mut self, caller: ThreadRef, out: bool, offset: u64) -> Result<Side, Lost> {
+        let (address, count, vector) = self.described(caller, out);
+        if !vector {
+            // How long it is was noted when the call was made.
+            let mut side = Side::one(caller, address, u64::MAX);
+            side.offset = offset;
+            return Ok(side);
+        }
+        let mut side = Side::parts(caller, address, count, (0, 0)).map_err(|_| Lost::Changed)?;
+        let mut cursor = self.threads[caller].cursors[!out as usize];
+        if cursor.before as u64 > offset {
+            cursor = Cursor::default();
+        }
+        let mut found = Err(Lost::Share);
+        for _ in 0..WALK {
+            let index = cursor.index as u64;
+            if index >= count {
+                found = Err(Lost::Changed);
+                break;
+            }
+            match self.part_of(caller, (address, count), index, &mut side.ahead) {
+                Err(fault) => {
+                    found = Err(Lost::Fault(fault));
+                    break;
+                }
+                Ok(part) if offset - (cursor.before as u64) < part.len => {
+                    side.part = part;
+                    side.index = index;
+                    side.offset = offset - cursor.before as u64;
+                    found = Ok(());
+                    break;
+                }
+                Ok(part) => {
+                    // No more than the offset, so it fits.
+                    cursor.before += part.len as u32;
+                    cursor.index += 1;
+                }
+            }
+        }
+        self.threads[caller].cursors[!out as usize] = cursor;
+        found.map(|()| side)
+    }
+
+    /// How many bytes the side has from where it stands; passes over parts that are used up. 0: none at all. None: the share of parts is used up.
+    fn bytes_ahead(&mut self, side: &mut Side, walk: &mut u64) -> Result<Option<u64>, CopyFault> {
+        let Some((address, count)) = side.vector else {
+            return Ok(Some(side.part.len.saturating_sub(side.offset)));
+        };
+        while side.index < count {
+            if *walk == 0 {
+                return Ok(None);
+            }
+            side.part = self.part_of(side.owner, (address, count), side.index, &mut side.ahead)?;
+            if side.offset < side.part.len {
+                return Ok(Some(side.part.len - side.offset));
+            }
+            *walk -= 1;
+            side.index += 1;
+            side.offset = 0;
+        }
+        Ok(Some(0))
+    }
+
+    /// Copy up to `most` bytes (of which a share is done at once) from where the two sides stand, and move them on; `out`: away from the caller.
+    fn copy_sides(
+        &mut self,
+        theirs: &mut Side,
+        ours: &mut Side,
+        out: bool,
+        most: u64,
+    ) -> (u64, End) {
+        let share = most.min(SHARE);
+        let (mut done, mut walk) = (0, WALK);
+        for _ in 0..PIECES {
+            if done == most {
+                return (done, End::Done);
+            }
+            if done == share {
+                break;
+            }
+            let mut piece = share - done;
+            for (side, own) in [(&mut *ours, true), (&mut *theirs, false)] {
+                match self.bytes_ahead(side, &mut walk) {
+                    Ok(Some(0)) => return (done, End::Short(own)),
+                    Ok(Some(bytes)) => piece = piece.min(bytes),
+                    Ok(None) => return (done, End::Share),
+                    Err(fault) => return (done, End::Fault(side.owner, fault)),
+                }
+            }
+            let base = theirs.part.base.wrapping_add(theirs.offset);
+            let address = ours.part.base.wrapping_add(ours.offset);
+            let (moved, fault) =
+                self.copy_piece(theirs.owner, ours.owner, out, base, address, piece);
+            theirs.offset += moved;
+            ours.offset += moved;
+            done += moved;
+            if let Some((owner, fault)) = fault {
+                return (done, End::Fault(owner, fault));
+            }
+        }
+        (done, if done == most { End::Done } else { End::Share })
+    }
+
+    /// Copy one piece between `own`'s memory at `address` and the caller's at `base`: how many bytes were copied, and whose memory was not there.
     #[inline]
     fn copy_piece(
         &mut self,
@@ -267,8 +426,7 @@ impl<A: Arch> Kernel<A> {
         base: u64,
         address: u64,
         len: u64,
-        before: u64,
-    ) -> Result<(), PartError> {
+    ) -> (u64, Option<(ThreadRef, CopyFault)>) {
         let (theirs, ours) = (self.root_of(caller), self.root_of(own));
         let (source, destination) = if out {
             ((theirs, base), (ours, address))
@@ -277,20 +435,20 @@ impl<A: Arch> Kernel<A> {
         };
         self.counters.bytes_copied += len;
         match self.arch.copy(source, destination, len as usize) {
-            Ok(()) => Ok(()),
-            Err((done, fault)) => Err(PartError::Fault(Interrupted {
-                done: before + (done as u64).min(len),
-                owner: if fault.destination == out {
+            Ok(()) => (len, None),
+            Err((done, fault)) => {
+                let owner = if fault.destination == out {
                     own
                 } else {
                     caller
-                },
-                fault,
-            })),
+                };
+                ((done as u64).min(len), Some((owner, fault)))
+            }
         }
     }
 
-    /// READ (out) and WRITE: w0 token, w1 offset, w2 own address, w3 length, w4 done so far.
+    /// READ (out) and WRITE: w0 token, w1 offset, w2 own address, w3 length, w4 done so far; with a vector of one's own w2 its address, w3 the number of its
+    /// parts, w5 and w6 where in it to go on: a part, and how many bytes of it are done.
     pub(crate) fn transfer(&mut self, t: ThreadRef, c: ChannelRef, out: bool) -> Answer {
         let w = self.threads[t].registers.words();
         let caller = self.caller(w[0], c)?;
@@ -303,19 +461,37 @@ impl<A: Arch> Kernel<A> {
         } else {
             parts >> 32
         };
-        let len = w[3].min(total.saturating_sub(w[1]));
-        let share = len.min(SHARE);
-        let mut done = share;
-        let mut stop = None;
-        if share != 0 {
-            match self.copy_part(caller, t, out, w[1], w[2], share) {
-                Ok(()) => {}
-                Err(PartError::Changed) => return Err(Error::BadAddress.into()),
-                Err(PartError::Fault(i)) => {
-                    done = i.done;
-                    stop = Some((i.owner, i.fault));
-                }
+        let room = total.saturating_sub(w[1]);
+        let (base, _, vector) = self.described(caller, out);
+        let own_vector = if out {
+            flag::IN_VECTOR
+        } else {
+            flag::OUT_VECTOR
+        };
+        if self.threads[t].registers.rax & own_vector != 0 {
+            return self.transfer_parts(t, caller, out, w, room);
+        }
+        let len = w[3].min(room);
+        let (mut done, mut stop) = (0, None);
+        if len == 0 {
+        } else if vector {
+            let mut ours = Side::one(t, w[2], len);
+            let mut theirs = match self.seek(caller, out, w[1]) {
+                Ok(side) => side,
+                Err(lost) => return Err(self.lost(t, caller, lost)),
+            };
+            let end;
+            (done, end) = self.copy_sides(&mut theirs, &mut ours, out, len);
+            self.remember(caller, out, &theirs, w[1] + done);
+            match end {
+                End::Short(_) => return Err(Error::BadAddress.into()),
+                End::Fault(owner, fault) => stop = Some((owner, fault)),
+                End::Done | End::Share => {}
             }
+        } else {
+            let share = len.min(SHARE);
+            let base = base.wrapping_add(w[1]);
+            (done, stop) = self.copy_piece(caller, t, out, base, w[2], share);
         }
         if stop.is_none() && done == len {
             self.answer(t, 0, w[4].wrapping_add(done));
@@ -328,6 +504,62 @@ impl<A: Arch> Kernel<A> {
         match stop {
             Some((owner, fault)) => Err(self.copy_fault(t, owner, fault)),
             None => Err(Stop::Restart),
+        }
+    }
+
+    /// READ and WRITE with a vector on the server's side.
+    fn transfer_parts(
+        &mut self,
+        t: ThreadRef,
+        caller: ThreadRef,
+        out: bool,
+        w: [u64; 8],
+        room: u64,
+    ) -> Answer {
+        let mut ours = Side::parts(t, w[2], w[3], (w[5], w[6]))?;
+        if room == 0 {
+            self.answer(t, 0, w[4]);
+            return Ok(());
+        }
+        let mut theirs = match self.seek(caller, out, w[1]) {
+            Ok(side) => side,
+            Err(lost) => return Err(self.lost(t, caller, lost)),
+        };
+        let (done, end) = self.copy_sides(&mut theirs, &mut ours, out, room);
+        self.remember(caller, out, &theirs, w[1] + done);
+        match end {
+            End::Done | End::Short(true) => {
+                self.answer(t, 0, w[4].wrapping_add(done));
+                return Ok(());
+            }
+            End::Short(false) => return Err(Error::BadAddress.into()),
+            End::Share | End::Fault(..) => {}
+        }
+        self.answer(t, 1, w[1] + done);
+        self.answer(t, 4, w[4].wrapping_add(done));
+        self.answer(t, 5, ours.index);
+        self.answer(t, 6, ours.offset);
+        match end {
+            End::Fault(owner, fault) => Err(self.copy_fault(t, owner, fault)),
+            _ => Err(Stop::Restart),
+        }
+    }
+
+    /// The next copy of the caller's part will most likely begin where this one ended, after `offset` bytes.
+    fn remember(&mut self, caller: ThreadRef, out: bool, theirs: &Side, offset: u64) {
+        if theirs.vector.is_some() {
+            self.threads[caller].cursors[!out as usize] = Cursor {
+                index: theirs.index as u32,
+                before: (offset - theirs.offset) as u32,
+            };
+        }
+    }
+
+    fn lost(&mut self, t: ThreadRef, caller: ThreadRef, lost: Lost) -> Stop {
+        match lost {
+            Lost::Share => Stop::Restart,
+            Lost::Changed => Error::BadAddress.into(),
+            Lost::Fault(fault) => self.copy_fault(t, caller, fault),
         }
     }
 
@@ -350,36 +582,58 @@ impl<A: Arch> Kernel<A> {
         self.arch.copy(source, destination, len as usize).is_ok()
     }
 
-    /// The data of a reply: r14/r15 of `t` to offset rbx of the caller's in part. Progress moves these registers on.
+    /// The data of a reply: r14/r15 of `t` to offset rbx of the caller's in part. Progress moves these registers on; in a vector r15 tells in bits 16.. how many
+    /// bytes of the first part are done.
     pub(crate) fn reply_data(&mut self, t: ThreadRef, caller: ThreadRef) -> Answer {
         let registers = &self.threads[t].registers;
         let (address, len, offset) = (registers.r14, registers.r15, registers.rbx);
-        if registers.rax & flag::OUT_VECTOR != 0 {
-            return Err(Error::BadArgument.into());
-        }
+        let own_vector = registers.rax & flag::OUT_VECTOR != 0;
         let room = self.threads[caller].parts >> 32;
-        if offset > room || len > room - offset {
+        if offset > room || !own_vector && len > room - offset {
             return Err(Error::BadArgument.into());
         }
-        let share = len.min(SHARE);
-        if share == 0 {
-            return Ok(());
-        }
-        let (done, stop) = match self.copy_part(caller, t, false, offset, address, share) {
-            Ok(()) => (share, None),
-            Err(PartError::Changed) => return Err(Error::BadAddress.into()),
-            Err(PartError::Fault(i)) => (i.done, Some((i.owner, i.fault))),
+        let room = room - offset;
+        let mut ours = if own_vector {
+            Side::parts(t, address, len & COUNT, (0, len >> COUNT.count_ones()))?
+        } else {
+            Side::one(t, address, len)
         };
-        if stop.is_none() && done == len {
-            return Ok(());
+        let (mut done, mut end) = (0, End::Done);
+        let most = if own_vector { room } else { len };
+        if most != 0 {
+            let mut theirs = match self.seek(caller, false, offset) {
+                Ok(side) => side,
+                Err(lost) => return Err(self.lost(t, caller, lost)),
+            };
+            (done, end) = self.copy_sides(&mut theirs, &mut ours, false, most);
+            self.remember(caller, false, &theirs, offset + done);
+        }
+        if let End::Done = end {
+            // No room is left: neither may there be more data.
+            end = match self.bytes_ahead(&mut ours, &mut { WALK }) {
+                Ok(Some(0)) => return Ok(()),
+                Ok(Some(_)) => return Err(Error::BadArgument.into()),
+                Ok(None) => End::Share,
+                Err(fault) => End::Fault(t, fault),
+            };
+        }
+        match end {
+            End::Short(true) => return Ok(()),
+            End::Short(false) => return Err(Error::BadAddress.into()),
+            _ => {}
         }
         let registers = &mut self.threads[t].registers;
-        registers.r14 = address.wrapping_add(done);
-        registers.r15 = len - done;
         registers.rbx = offset + done;
-        match stop {
-            Some((owner, fault)) => Err(self.copy_fault(t, owner, fault)),
-            None => Err(Stop::Restart),
+        if own_vector {
+            registers.r14 = address.wrapping_add(ours.index * PART_BYTES as u64);
+            registers.r15 = ((len & COUNT) - ours.index) | (ours.offset << COUNT.count_ones());
+        } else {
+            registers.r14 = address.wrapping_add(done);
+            registers.r15 = len - done;
+        }
+        match end {
+            End::Fault(owner, fault) => Err(self.copy_fault(t, owner, fault)),
+            _ => Err(Stop::Restart),
         }
     }
 }

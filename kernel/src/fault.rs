@@ -109,6 +109,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn fault_refused(&mut self, t: ThreadRef, detail: u64) {
         if self.threads[t].sending == Sending::CopyFault {
             self.forward(t);
+            self.threads[t].measuring = false;
             self.finish(t, Error::BadAddress as u64);
         } else {
             self.page_exception(t, detail);

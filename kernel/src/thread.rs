@@ -4,6 +4,7 @@
 //! of a channel that held it; its object goes when the pulse was taken and no portal leads to it.
 
 use crate::arch::Arch;
+use crate::copy::Cursor;
 use crate::pool::{ChannelRef, DomainRef, ThreadRef};
 use crate::pulse::PulseLink;
 use crate::queue::Link;
@@ -98,6 +99,9 @@ pub struct Thread<F> {
     pub badge: u64,
     /// Lengths of its parts as `received` reports them.
     pub parts: u64,
+    /// How far its out and in vectors were gone through: while it measures them, and then by copies of its present call.
+    pub cursors: [Cursor; 2],
+    pub measuring: bool,
     /// Portals to it.
     pub holders: u32,
     pub fault: FaultReport,
@@ -153,6 +157,8 @@ impl<A: Arch> Kernel<A> {
             timer: 0,
             badge: 0,
             parts: 0,
+            cursors: [Cursor::default(); 2],
+            measuring: false,
             deadline: 0,
             stops: 0,
             holders: 0,
@@ -340,6 +346,7 @@ impl<A: Arch> Kernel<A> {
         thread.saved = thread.registers;
         thread.in_upcall = true;
         thread.full = true;
+        thread.measuring = false;
         let registers = &mut thread.registers;
         registers.rdi = reason;
         registers.rsi = vector;
@@ -417,6 +424,7 @@ impl<A: Arch> Kernel<A> {
                 let thread = &mut self.threads[target];
                 thread.registers = registers;
                 thread.full = true;
+                thread.measuring = false;
             }
             thread::INFO => {
                 let ticks = self.ticks_of(target);

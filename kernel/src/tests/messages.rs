@@ -311,7 +311,7 @@ fn wild_parts_harm_only_their_owner() {
     // Too long a vector, and one that is not there.
     w.receive(s, rx);
     let r = &mut w.k.threads[c].registers;
-    (r.r14, r.r15, r.rbx, r.rbp) = (BUFFER, 65, 0, 0);
+    (r.r14, r.r15, r.rbx, r.rbp) = (BUFFER, 1025, 0, 0);
     w.go(c, tx, 0, flag::PARTS | flag::OUT_VECTOR, &[]);
     assert_eq!(w.result(c), Err(Error::BadArgument));
     w.k.threads[c].registers.r14 = 0xdead_0000;

@@ -7,6 +7,7 @@ mod faults;
 mod frames_and_devices;
 mod invariants;
 mod messages;
+mod parts;
 mod pokes;
 mod portals;
 mod priority;

@@ -183,7 +183,8 @@ impl Receiver {
     #[inline]
     pub fn reply_words(self, token: Token, words: &[u64; 8]) -> Result<(), Error> {
         // SAFETY: a reply without parts touches registers only.
-        let rax = unsafe { send(selector(self.0 .0, receive::REPLY, 0), words, 0, token, &[]) };
+        let rax =
+            unsafe { send::<u8>(selector(self.0 .0, receive::REPLY, 0), words, 0, token, &[]) };
         match Error::from_code(rax as u8) {
             None => Ok(()),
             Some(error) => Err(error),

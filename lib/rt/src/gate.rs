@@ -22,12 +22,12 @@ macro_rules! traverse {
     };
 }
 
-/// Traverse with words, two words for `rbx` and `rbp`, and data that may be read (a reply). Returns `rax`; what else is in the answer is lost.
+/// Traverse with words, two words for `rbx` and `rbp`, and data, or a vector of parts, that may be read (a reply). Returns `rax`; what else is in the answer is lost.
 ///
 /// # Safety
 /// As for [`Gate::traverse`]: words may be addresses to the operation.
 #[inline(always)]
-pub unsafe fn send(selector: u64, words: &[u64; 8], rbx: u64, rbp: u64, data: &[u8]) -> u64 {
+pub unsafe fn send<T>(selector: u64, words: &[u64; 8], rbx: u64, rbp: u64, data: &[T]) -> u64 {
     let mut rax = selector;
     // SAFETY: rbx and rbp, which no operand can name, are put back from the stack; the caller vouches for addresses among the words.
     unsafe {

@@ -1,4 +1,4 @@
-//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), the start-up block ([`startup`]),
+//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), the start-up block ([`startup`]),
 //! time ([`time`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
@@ -9,6 +9,7 @@ pub mod gate;
 pub mod heap;
 pub mod log;
 pub mod memory;
+pub mod parts;
 pub mod portal;
 #[cfg(target_os = "none")]
 pub mod start;

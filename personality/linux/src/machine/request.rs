@@ -6,7 +6,7 @@ use crate::errno::{check, Errno, Result, EINTR, ETIMEDOUT, RESTART};
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::log;
-use cairn_abi::{flag, op, Error, Part, MAX_VECTOR};
+use cairn_abi::{flag, op, Error, Part};
 use cairn_gate::traverse_words;
 use cairn_idl::fs;
 use core::marker::PhantomData;
@@ -18,9 +18,12 @@ pub struct Request<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
+/// Most pieces that are gathered at a time: they lie on the stack, and more than a few are rare.
+const PIECES: usize = 64;
+
 /// Pieces of a scattered part.
 pub struct Vector {
-    parts: [Part; MAX_VECTOR],
+    parts: [Part; PIECES],
     count: usize,
 }
 
@@ -33,14 +36,14 @@ impl Default for Vector {
 impl Vector {
     pub fn new() -> Vector {
         Vector {
-            parts: [Part::default(); MAX_VECTOR],
+            parts: [Part::default(); PIECES],
             count: 0,
         }
     }
 
     /// Add memory of the program. False if the vector is full.
     pub fn push(&mut self, range: UserRange) -> bool {
-        if self.count == MAX_VECTOR {
+        if self.count == PIECES {
             return false;
         }
         if !range.is_empty() {
