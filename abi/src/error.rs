@@ -34,6 +34,8 @@ pub enum Error {
     NoTable = 14,
     /// A bounded operation did its share: call again with the returned words.
     Again = 15,
+    /// The mutex is the caller's now; its owner before died and left what it guards as it was.
+    OwnerDead = 16,
 }
 
 impl Error {
@@ -59,6 +61,7 @@ impl Error {
             13 => Error::Cycle,
             14 => Error::NoTable,
             15 => Error::Again,
+            16 => Error::OwnerDead,
             _ => return None,
         })
     }

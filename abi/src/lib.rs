@@ -183,6 +183,7 @@ pub enum PortalKind {
     Ports = 10,
     /// The nucleus log.
     Log = 11,
+    Semaphore = 12,
 }
 
 /// Domain and thread ids: bits 0..20 index, 20..32 generation. 0 is never a valid id.

@@ -42,6 +42,9 @@ pub mod current {
     pub const THREAD_ALIVE: u8 = 16;
     /// w0 address of [`crate::machine::Counters`] to fill. What the whole machine did is no secret.
     pub const COUNTERS: u8 = 17;
+    /// w0 count (of a mutex: 1 free, 0 taken), w1 [`super::semaphore::PLAIN`] or [`super::semaphore::MUTEX`], w2 slot or AUTO, w3 of a mutex that is taken: the owner's thread id (0: the caller), a thread of the same domain
+    /// → w0 slot of a new semaphore. `NoMemory`, `NoSlot`.
+    pub const SEMAPHORE_CREATE: u8 = 18;
 }
 
 /// [`crate::PortalKind::Receive`]: the right to receive from a channel.
@@ -203,7 +206,10 @@ pub mod memory {
         pub const THREAD: u64 = 2;
         pub const CHANNEL: u64 = 3;
         pub const PORTAL: u64 = 4;
-        pub const COUNT: usize = 5;
+        pub const SEMAPHORE: u64 = 6;
+        /// All pools; numbers below COUNT that are not among them are of none.
+        pub const ALL: [u64; 6] = [DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, SEMAPHORE];
+        pub const COUNT: usize = 7;
     }
     /// Protection. WRITE with EXECUTE is refused.
     pub mod prot {
@@ -233,6 +239,23 @@ pub mod machine {
     pub const PORTS: u8 = 2;
     /// w0 0 = power off, 1 = reset, 2 = halt with exit code w1 (QEMU's isa-debug-exit). Does not return.
     pub const POWER: u8 = 4;
+}
+
+/// [`crate::PortalKind::Semaphore`]. P needs CALL, V needs NOTIFY.
+pub mod semaphore {
+    /// Take one, or wait for it: threads are served by priority. Deadline, `INTERRUPTIBLE`, `POLL` honoured. Of a mutex: become its owner; while a thread waits the owner has at least that thread's priority.
+    /// `OwnerDead`: the mutex is the caller's, and the owner before died. `Cycle`: the owner waits, directly or through others, for the caller. `Dead`: the last portal is being closed.
+    pub const P: u8 = 0;
+    /// Give one: to the first who waits, if somebody does. Of a mutex: only by its owner (`Busy`). `Busy`: the semaphore counts as far as it can.
+    pub const V: u8 = 1;
+    /// V of this one, then P of the semaphore in slot w0, in one entry: hands over to another and waits for its own turn. If V fails nothing is done; errors of P come after V was done.
+    pub const V_THEN_P: u8 = 2;
+    /// → w0 count (of a mutex 1 if it is free), w1 1 if a thread waits, w2 the owner's thread id or 0.
+    pub const INFO: u8 = 3;
+
+    /// Kinds.
+    pub const PLAIN: u64 = 0;
+    pub const MUTEX: u64 = 1;
 }
 
 /// [`crate::PortalKind::Interrupt`].

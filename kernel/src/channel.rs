@@ -132,7 +132,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     #[inline]
-    fn disarm_on_error(&mut self, t: ThreadRef, answer: Answer) -> Answer {
+    pub(crate) fn disarm_on_error(&mut self, t: ThreadRef, answer: Answer) -> Answer {
         if let Err(Stop::Error(_)) = answer {
             self.disarm(t);
         }

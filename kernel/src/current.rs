@@ -112,6 +112,7 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 0, slot as u64);
                 Ok(())
             }
+            current::SEMAPHORE_CREATE => self.semaphore_create(t, w),
             current::COUNTERS => self.write_counters(t, w[0]),
             current::THREAD_ALIVE => {
                 let alive = self.thread_in(d, w[0]).is_ok();

@@ -1,7 +1,8 @@
 //! Who runs: the ready queue, switching, quanta, and message-driven priority.
 //!
 //! A thread's effective priority is that of the caller it works for, or its own if it works for none; raised to the most important
-//! caller that queues at the channel it serves, and to its own priority while pulses wait there. A change travels along the chain of servers.
+//! caller that queues at the channel it serves, to its own priority while pulses wait there, and to the most important thread that waits for a mutex of
+//! its. A change travels along the chain of servers and owners.
 //!
 //! What always holds: `current` is in no queue and its state is `Running`; when an entry returns, no ready thread that may run is more important than it.
 
@@ -11,7 +12,7 @@ use crate::queue::{Lists, PriorityQueue};
 use crate::thread::{State, QUANTUM};
 use crate::{Kernel, Resume};
 
-/// Longest chain of servers that a change of priority follows, and that the search for cycles looks at.
+/// Longest chain of servers and owners that a change of priority follows, and that the search for cycles looks at.
 pub const CHAIN: usize = 32;
 
 /// What belongs to one core. That of the core that runs the present entry is `Kernel::dispatch`; the others wait in [`crate::cores`].
@@ -361,6 +362,9 @@ impl<A: Arch> Kernel<A> {
             }
             priority = priority.max(channel.senders.top().max(0) as u8);
         }
+        if thread.lifted {
+            priority = priority.max(self.contended_priority(t));
+        }
         priority
     }
 
@@ -400,6 +404,7 @@ impl<A: Arch> Kernel<A> {
                     channel.server
                 }
                 (State::Held, _) => thread.server,
+                (State::Waiting, _) => self.semaphore_reorder(t, priority),
                 _ => None,
             };
             match next {

@@ -189,10 +189,11 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// One share of the graveyard. True: there is more to do.
+    /// One share of the graveyard, and of what dead threads leave. True: there is more to do.
     pub(crate) fn bury(&mut self) -> bool {
+        let mourning = self.mourn();
         let Some(d) = self.graveyard else {
-            return false;
+            return mourning;
         };
         if !self.domains[d].dead {
             self.die(d, death::KILLED, 0);
@@ -205,7 +206,7 @@ impl<A: Arch> Kernel<A> {
                 self.release_domain_object(d);
             }
         }
-        self.graveyard.is_some()
+        self.graveyard.is_some() || mourning
     }
 
     fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {

@@ -59,6 +59,7 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
         PortalKind::Interrupt => k.interrupt_service(t, target.object, operation),
         PortalKind::Ports => k.ports_service(t, target.object, operation),
         PortalKind::Log => k.log_service(t, operation),
+        PortalKind::Semaphore => k.semaphore_service(t, target, operation),
         PortalKind::Space => Err(Error::BadOperation.into()),
         PortalKind::Empty => Err(Error::BadPortal.into()),
     }

@@ -89,12 +89,15 @@ impl<A: Arch> Kernel<A> {
                 self.serve(r, c);
                 // Nothing queues where a receiver waits: its priority is the caller's.
                 self.threads[r].effective = self.threads[t].effective;
+                if self.threads[r].lifted {
+                    self.threads[r].effective = self.deserved(r);
+                }
                 self.threads[r].channel = None;
                 self.arm(t);
                 self.hand_over(r);
             }
             None => {
-                if self.closes_cycle(t, c) {
+                if self.leads_to(self.channels[c].server, t) {
                     return Err(Error::Cycle);
                 }
                 let thread = &mut self.threads[t];
@@ -112,27 +115,6 @@ impl<A: Arch> Kernel<A> {
             }
         }
         Ok(())
-    }
-
-    /// Does whoever serves `c` wait, over any number of others, for `t`?
-    fn closes_cycle(&self, t: ThreadRef, c: ChannelRef) -> bool {
-        let mut server = self.channels[c].server;
-        for _ in 0..CHAIN {
-            let Some(s) = server else {
-                return false;
-            };
-            if s == t {
-                return true;
-            }
-            let thread = &self.threads[s];
-            server = match (thread.state, thread.channel) {
-                // Whoever works for it need not be the one who serves the channel by now.
-                (State::Held, Some(c)) => thread.server.or(self.channels[c].server),
-                (State::Sending, Some(c)) => self.channels[c].server,
-                _ => return false,
-            };
-        }
-        false
     }
 
     /// The token of a thread's next call.
@@ -351,6 +333,9 @@ impl<A: Arch> Kernel<A> {
         thread.state = State::Receiving;
         thread.channel = Some(c);
         thread.effective = thread.base;
+        if thread.lifted {
+            self.threads[t].effective = self.deserved(t);
+        }
         self.channels[c].receivers.push_front(&mut self.threads, t);
         self.arm(t);
     }

@@ -4,7 +4,7 @@
 //! The nucleus never waits and has no stack per thread: an entry changes objects and returns. Work that could be long is done in
 //! shares; the thread then finds itself before its `syscall` instruction again.
 //!
-//! One file per object: [`domain`], [`space`], [`thread`], [`channel`], [`portal`], [`interrupt`]; what they do together is in [`ipc`], [`copy`], [`fault`],
+//! One file per object: [`domain`], [`space`], [`thread`], [`channel`], [`portal`], [`semaphore`], [`interrupt`]; what they do together is in [`ipc`], [`copy`], [`fault`],
 //! [`dispatch`], [`timer`], [`pulse`]. Memory for objects lies in [`pool`]s of frames that were given.
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![deny(unsafe_code)]
@@ -31,7 +31,9 @@ pub mod pool;
 pub mod portal;
 pub mod pulse;
 pub mod queue;
+pub mod ranked;
 pub mod rows;
+pub mod semaphore;
 pub mod short;
 pub mod space;
 pub mod thread;
@@ -54,9 +56,10 @@ use frames::FrameTable;
 pub use handler::{Answer, Stop};
 use interrupt::Line;
 use log::Log;
-use pool::{ChannelRef, DomainRef, Pool, PortalRef, SpaceRef, ThreadRef};
+use pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef};
 use portal::Portal;
 use queue::Lists;
+use semaphore::Semaphore;
 use space::Space;
 use thread::Thread;
 
@@ -92,6 +95,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) spaces: Pool<SpaceRef, Space<A::Root>>,
     pub(crate) channels: Pool<ChannelRef, Channel>,
     pub(crate) portals: Pool<PortalRef, Portal>,
+    pub(crate) semaphores: Pool<SemaphoreRef, Semaphore>,
     /// Of the core that is in the nucleus.
     pub(crate) dispatch: Dispatch,
     pub(crate) cores: Cores,
@@ -110,6 +114,10 @@ pub struct Kernel<A: Arch> {
     pub(crate) short_way: bool,
     /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
     pub(crate) graveyard: Option<DomainRef>,
+    /// Dead threads that own mutexes for which others wait: passed on in shares at the same times.
+    pub(crate) mourned: Option<ThreadRef>,
+    /// Threads that were ever made.
+    pub(crate) births: u64,
 }
 
 impl<A: Arch> Kernel<A> {
@@ -121,6 +129,7 @@ impl<A: Arch> Kernel<A> {
             threads: Pool::new(base(pool_kind::THREAD)),
             channels: Pool::new(base(pool_kind::CHANNEL)),
             portals: Pool::new(base(pool_kind::PORTAL)),
+            semaphores: Pool::new(base(pool_kind::SEMAPHORE)),
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
             timers: 0,
@@ -134,6 +143,8 @@ impl<A: Arch> Kernel<A> {
             first_space: None,
             short_way: true,
             graveyard: None,
+            mourned: None,
+            births: 0,
             arch,
         }
     }

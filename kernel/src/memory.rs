@@ -136,6 +136,7 @@ impl<A: Arch> Kernel<A> {
                     pool::THREAD => pool_info(&self.threads),
                     pool::CHANNEL => pool_info(&self.channels),
                     pool::PORTAL => pool_info(&self.portals),
+                    pool::SEMAPHORE => pool_info(&self.semaphores),
                     _ => return Err(Error::BadArgument.into()),
                 };
                 for (i, word) in info.into_iter().enumerate() {
@@ -211,13 +212,14 @@ impl<A: Arch> Kernel<A> {
             pool::SPACE => self.spaces.grown(),
             pool::THREAD => self.threads.grown(),
             pool::CHANNEL => self.channels.grown(),
-            _ => self.portals.grown(),
+            pool::PORTAL => self.portals.grown(),
+            _ => self.semaphores.grown(),
         }
         true
     }
 
     fn give(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        if w[0] >= pool::COUNT as u64 {
+        if !pool::ALL.contains(&w[0]) {
             return Err(Error::BadArgument.into());
         }
         let first = frame(w[1])?;

@@ -47,7 +47,14 @@ macro_rules! handles {
     )*};
 }
 
-handles!(ThreadRef, DomainRef, SpaceRef, ChannelRef, PortalRef);
+handles!(
+    ThreadRef,
+    DomainRef,
+    SpaceRef,
+    ChannelRef,
+    PortalRef,
+    SemaphoreRef
+);
 
 /// Ids carry 20 bits of index.
 pub(crate) const MOST: usize = 1 << 20;

@@ -38,7 +38,7 @@ impl<A: Arch> Kernel<A> {
         let rare = rax & GENERAL
             | from.deadline
             | to.deadline
-            | (from.poked | to.poked) as u64
+            | (from.poked | to.poked | to.lifted) as u64
             | (to.stops | self.domains[to.domain].stops) as u64;
         if rare != 0
             || to.serving != Some(c)
@@ -95,7 +95,7 @@ impl<A: Arch> Kernel<A> {
         let (from, to) = self.threads.pair(t, caller);
         let rare = from.deadline
             | to.deadline
-            | (from.poked | to.poked | to.pulse.is_queued()) as u64
+            | (from.poked | from.lifted | to.poked | to.pulse.is_queued()) as u64
             | (to.stops | self.domains[to.domain].stops) as u64;
         if rare != 0
             || channel.pulses.is_waiting()
@@ -194,7 +194,9 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn receive_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
         let channel = &self.channels[c];
         let thread = &mut self.threads[t];
-        let rare = thread.registers.rax & flag::POLL | thread.deadline | thread.poked as u64;
+        let rare = thread.registers.rax & flag::POLL
+            | thread.deadline
+            | (thread.poked | thread.lifted) as u64;
         if rare != 0
             || thread.serving != Some(c)
             || channel.pulses.is_waiting()

@@ -5,9 +5,10 @@
 
 use crate::arch::Arch;
 use crate::copy::Cursor;
-use crate::pool::{ChannelRef, DomainRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, SemaphoreRef, ThreadRef};
 use crate::pulse::PulseLink;
 use crate::queue::Link;
+use crate::ranked::{Place, Ranked};
 use crate::{Answer, Kernel};
 use cairn_abi::service::thread;
 use cairn_abi::state::{upcall, Registers};
@@ -33,6 +34,8 @@ pub enum State {
     Receiving,
     Sleeping,
     Parked,
+    /// In a semaphore's queue.
+    Waiting,
     Dead,
 }
 
@@ -77,8 +80,10 @@ pub struct Thread<F> {
     pub poked: bool,
     /// All registers must be restored (it did not enter by `syscall`, or an upcall was made).
     pub full: bool,
+    /// Owns a mutex for which another waits.
+    pub lifted: bool,
     /// Zero: these eight bytes are looked at together.
-    pub reserved: u16,
+    pub reserved: u8,
     pub stops: u32,
     /// Deadline of the blocking operation, 0 if there is none.
     pub deadline: u64,
@@ -91,6 +96,15 @@ pub struct Thread<F> {
     pub client: Option<ThreadRef>,
     /// The channel it received from last: whoever queues there lifts it.
     pub serving: Option<ChannelRef>,
+    /// The semaphore it waits at, and its place there.
+    pub waits: Option<SemaphoreRef>,
+    pub place: Place<ThreadRef>,
+    /// Its mutexes for which others wait, by the priority of the most important of these.
+    pub contended: Ranked<SemaphoreRef>,
+    /// Which of all threads that ever were.
+    pub birth: u64,
+    /// Dead, and on the list of those that leave mutexes.
+    pub mourned: bool,
     /// Token of its present or last call: id in the lower half, a count of calls in the upper.
     pub token: u64,
     /// Position in the timer heap, 0 if not in it.
@@ -140,6 +154,7 @@ impl<A: Arch> Kernel<A> {
             sending: Sending::Message,
             poked: false,
             full: true,
+            lifted: false,
             reserved: 0,
             effective: priority,
             base: priority,
@@ -151,6 +166,11 @@ impl<A: Arch> Kernel<A> {
             link: Link::default(),
             channel: None,
             serving: None,
+            waits: None,
+            place: Place::new(),
+            contended: Ranked::default(),
+            birth: self.births,
+            mourned: false,
             client: None,
             server: None,
             token: 0,
@@ -174,6 +194,7 @@ impl<A: Arch> Kernel<A> {
             float: self.arch.new_float_state(),
         };
         let t = self.threads.insert(thread).ok_or(Error::NoMemory)?;
+        self.births += 1;
         // Tokens of a thread that was in this slot long ago do not match.
         self.threads[t].token = self.threads.id(t) as u64 | self.arch.ticks() << 32;
         let first = self.domains[domain].first_thread;
@@ -220,6 +241,7 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             (State::Receiving, Some(c)) => self.channels[c].receivers.remove(&mut self.threads, t),
+            (State::Waiting, _) => self.semaphore_detach(t),
             _ => {}
         }
     }
@@ -253,6 +275,12 @@ impl<A: Arch> Kernel<A> {
             None => self.domains[domain].first_thread = siblings.next,
         }
         self.domains[domain].live -= 1;
+        if self.bequeath(t) {
+            let next = self.mourned.replace(t);
+            self.threads[t].link.next = next;
+            self.threads[t].mourned = true;
+            self.program_timer();
+        }
         self.release_thread_object(t);
         if self.domains[domain].live == 0 {
             self.die(domain, reason, detail);
@@ -262,9 +290,27 @@ impl<A: Arch> Kernel<A> {
     /// Free the object of a dead thread that nothing refers to any more.
     pub(crate) fn release_thread_object(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
-        if thread.state == State::Dead && thread.holders == 0 && !thread.pulse.is_queued() {
+        if thread.state == State::Dead
+            && thread.holders == 0
+            && !thread.pulse.is_queued()
+            && !thread.mourned
+        {
             self.threads.remove(t);
         }
+    }
+
+    /// One share of what dead threads leave to others. True: there is more to do.
+    pub(crate) fn mourn(&mut self) -> bool {
+        let Some(t) = self.mourned else {
+            return false;
+        };
+        if !self.bequeath(t) {
+            let thread = &mut self.threads[t];
+            thread.mourned = false;
+            self.mourned = thread.link.next.take();
+            self.release_thread_object(t);
+        }
+        self.mourned.is_some()
     }
 
     /// The wait of a blocked thread (already detached) is over with this `rax`.
@@ -289,7 +335,7 @@ impl<A: Arch> Kernel<A> {
         let thread = &self.threads[t];
         let by_message = match thread.state {
             State::Sending | State::Held => thread.sending == Sending::Message,
-            State::Receiving | State::Sleeping | State::Parked => true,
+            State::Receiving | State::Sleeping | State::Parked | State::Waiting => true,
             _ => false,
         };
         by_message && thread.registers.rax & flag::INTERRUPTIBLE != 0

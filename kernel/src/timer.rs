@@ -105,7 +105,7 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.slice_end != 0 {
             next = next.min(self.dispatch.slice_end);
         }
-        if self.graveyard.is_some() {
+        if self.graveyard.is_some() || self.mourned.is_some() {
             next = next.min(self.arch.now());
         }
         if next < self.dispatch.armed {
@@ -151,7 +151,7 @@ impl<A: Arch> Kernel<A> {
                 self.caller_gone(t, c);
                 self.finish(t, Error::TimedOut as u64);
             }
-            (State::Sending | State::Receiving | State::Parked, _) => {
+            (State::Sending | State::Receiving | State::Parked | State::Waiting, _) => {
                 self.detach(t);
                 self.finish(t, Error::TimedOut as u64);
             }

@@ -64,7 +64,7 @@ pub fn start<A: Arch>(
     }
     let stack = take(stack_pages)?;
     let line_frame = take(1)?;
-    let pools = take(POOL_FRAMES * pool::COUNT as u32)?;
+    let pools = take(POOL_FRAMES * pool::ALL.len() as u32)?;
     let tables = take(table_frames)?;
 
     for range in usable {
@@ -81,8 +81,8 @@ pub fn start<A: Arch>(
         kernel.boot_frames(*first, pages_of(segment), FrameKind::User);
     }
     kernel.boot_system_page(system_page);
-    for i in 0..POOL_FRAMES * pool::COUNT as u32 {
-        if !kernel.boot_pool(i as usize % pool::COUNT, pools + i) {
+    for (i, kind) in (0..POOL_FRAMES * pool::ALL.len() as u32).zip(pool::ALL.iter().cycle()) {
+        if !kernel.boot_pool(*kind as usize, pools + i) {
             return Err(Error::NoMemory);
         }
     }

@@ -80,6 +80,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Domain => self.domains.at_mut(target.object).holders += 1,
             PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
             PortalKind::Thread => self.threads.at_mut(target.object).holders += 1,
+            PortalKind::Semaphore => self.semaphores.at_mut(target.object).holders += 1,
             PortalKind::Interrupt => self.lines[target.object as usize].holders += 1,
             PortalKind::Empty
             | PortalKind::Current
@@ -126,6 +127,13 @@ impl<A: Arch> Kernel<A> {
                 self.threads.at_mut(target.object).holders -= 1;
                 self.release_thread_object(self.threads.handle(target.object));
             }
+            PortalKind::Semaphore => {
+                let s = self.semaphores.handle(target.object);
+                self.semaphores[s].holders -= 1;
+                if self.semaphores[s].holders == 0 {
+                    self.semaphores.remove(s);
+                }
+            }
             PortalKind::Interrupt => self.release_line(target.object),
             PortalKind::Empty
             | PortalKind::Current
@@ -150,6 +158,9 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.channels[c].home = None;
             }
+        }
+        if target.kind == PortalKind::Semaphore && !self.semaphore_close(target) {
+            return Err(Stop::Restart);
         }
         self.domains[d].table.clear(slot);
         self.release(target);
@@ -233,6 +244,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Domain => self.domains.id(self.domains.handle(target.object)),
             PortalKind::Space => self.spaces.id(self.spaces.handle(target.object)),
             PortalKind::Thread => self.threads.id(self.threads.handle(target.object)),
+            PortalKind::Semaphore => self.semaphores.id(self.semaphores.handle(target.object)),
             _ => target.object,
         };
         (target.kind as u64) << 32 | object as u64
@@ -246,6 +258,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Domain => self.domains.at(target.object).holders,
             PortalKind::Space => self.spaces.at(target.object).holders,
             PortalKind::Thread => self.threads.at(target.object).holders,
+            PortalKind::Semaphore => self.semaphores.at(target.object).holders,
             PortalKind::Interrupt => self.lines[target.object as usize].holders,
             _ => 0,
         }

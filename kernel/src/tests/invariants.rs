@@ -2,7 +2,7 @@
 
 use crate::arch::sim::Sim;
 use crate::frames::FrameKind;
-use crate::pool::{ChannelRef, Handle, ThreadRef};
+use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef};
 use crate::queue::List;
 use crate::thread::State;
 use crate::Kernel;
@@ -31,12 +31,15 @@ enum Place {
     Sending(ChannelRef),
     Held(ChannelRef),
     Receiving(ChannelRef),
+    Waiting(SemaphoreRef),
 }
 
 pub fn check(k: &Kernel<Sim>) {
     let places = places(k);
     threads(k, &places);
     channels(k);
+    semaphores(k);
+    priorities(k);
     timers(k);
     holders(k);
     frames(k);
@@ -79,6 +82,12 @@ fn places(k: &Kernel<Sim>) -> BTreeMap<ThreadRef, Place> {
             put(t, Place::Receiving(c));
         }
     }
+    for s in k.semaphores.all() {
+        for t in k.semaphores[s].waiters.members(&k.threads) {
+            assert_eq!(k.threads[t].place.rank(), k.threads[t].effective);
+            put(t, Place::Waiting(s));
+        }
+    }
     for d in k.domains.all() {
         for t in walk(k, &k.domains[d].stopped) {
             assert_eq!(k.threads[t].domain, d);
@@ -102,18 +111,20 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
                 None
             }
             (State::Receiving, Some(c)) => Some(Place::Receiving(c)),
+            (State::Waiting, None) => thread.waits.map(Place::Waiting),
             (State::New | State::Running | State::Sleeping | State::Parked | State::Dead, None) => {
                 None
             }
             other => panic!("{t:?}: {other:?}"),
         };
         assert_eq!(place, expected, "{t:?} {:?}", thread.state);
+        assert_eq!(thread.waits.is_some(), thread.state == State::Waiting);
         if thread.state == State::Running {
             assert_eq!(k.dispatch.current, Some(t));
         }
         if thread.state == State::Dead {
             assert!(
-                thread.holders != 0 || thread.pulse.is_queued(),
+                thread.holders != 0 || thread.pulse.is_queued() || thread.mourned,
                 "{t:?} lingers"
             );
             assert!(thread.client.is_none() && thread.serving.is_none() && thread.timer == 0);
@@ -176,6 +187,85 @@ fn channels(k: &Kernel<Sim>) {
     }
 }
 
+fn semaphores(k: &Kernel<Sim>) {
+    let mut listed = BTreeMap::new();
+    for t in k.threads.all() {
+        let contended = k.threads[t].contended.members(&k.semaphores);
+        assert_eq!(k.threads[t].lifted, !contended.is_empty());
+        for s in contended {
+            assert_eq!(listed.insert(s, t), None);
+        }
+    }
+    for s in k.semaphores.all() {
+        let semaphore = &k.semaphores[s];
+        let first = semaphore.waiters.first();
+        assert!(semaphore.count >= 0);
+        assert!(semaphore.count == 0 || !semaphore.mutex && first.is_none());
+        let expected = match first {
+            Some(first) if semaphore.mutex => {
+                assert_eq!(semaphore.place.rank(), k.threads[first].effective);
+                Some(semaphore.owner.expect("waited for, so owned").thread)
+            }
+            _ => None,
+        };
+        assert_eq!(listed.remove(&s), expected);
+        assert!(semaphore.mutex || semaphore.owner.is_none());
+    }
+    assert!(listed.is_empty());
+}
+
+/// Every thread's priority, found anew from the threads' own ones and from who waits for whom, without looking at a queue.
+fn priorities(k: &Kernel<Sim>) {
+    let all: Vec<ThreadRef> = k
+        .threads
+        .all()
+        .filter(|&t| k.threads[t].state != State::Dead)
+        .collect();
+    let mut found = BTreeMap::new();
+    for &t in &all {
+        let expected = priority(k, &all, &mut found, t, 0);
+        assert_eq!(k.threads[t].effective, expected, "priority of {t:?}");
+    }
+}
+
+fn priority(
+    k: &Kernel<Sim>,
+    all: &[ThreadRef],
+    found: &mut BTreeMap<ThreadRef, u8>,
+    t: ThreadRef,
+    depth: usize,
+) -> u8 {
+    assert!(depth <= all.len(), "a circle of threads that wait");
+    if let Some(&known) = found.get(&t) {
+        return known;
+    }
+    let thread = &k.threads[t];
+    let mut highest = match thread.client {
+        Some(client) => priority(k, all, found, client, depth + 1),
+        None => thread.base,
+    };
+    if let Some(c) = thread.serving {
+        if k.channels[c].pulses.is_waiting() {
+            highest = highest.max(thread.base);
+        }
+    }
+    for &other in all {
+        let waits = &k.threads[other];
+        let for_it = match waits.state {
+            State::Sending => thread.serving.is_some() && waits.channel == thread.serving,
+            State::Waiting => waits
+                .waits
+                .is_some_and(|s| k.semaphores[s].mutex && k.living_owner(s) == Some(t)),
+            _ => false,
+        };
+        if for_it {
+            highest = highest.max(priority(k, all, found, other, depth + 1));
+        }
+    }
+    found.insert(t, highest);
+    highest
+}
+
 fn timers(k: &Kernel<Sim>) {
     let mut in_heap = 0;
     for t in k.threads.all() {
@@ -197,7 +287,12 @@ fn timers(k: &Kernel<Sim>) {
         }
         let waits = matches!(
             thread.state,
-            State::Sending | State::Held | State::Receiving | State::Parked | State::Sleeping
+            State::Sending
+                | State::Held
+                | State::Receiving
+                | State::Parked
+                | State::Sleeping
+                | State::Waiting
         );
         if waits && thread.sending == crate::thread::Sending::Message && thread.deadline != 0 {
             assert_ne!(thread.timer, 0, "deadline of {t:?} does not count");
@@ -243,6 +338,11 @@ fn holders(k: &Kernel<Sim>) {
     }
     for r in k.threads.all() {
         assert_eq!(k.threads[r].holders, counted(PortalKind::Thread, r.index()));
+    }
+    for r in k.semaphores.all() {
+        let semaphore = &k.semaphores[r];
+        assert_eq!(semaphore.holders, counted(PortalKind::Semaphore, r.index()));
+        assert!(semaphore.holders != 0);
     }
     for r in k.spaces.all() {
         assert_eq!(k.spaces[r].holders, counted(PortalKind::Space, r.index()));

@@ -12,6 +12,7 @@ mod pokes;
 mod portals;
 mod priority;
 mod random;
+mod semaphores;
 
 use crate::arch::sim::Sim;
 use crate::arch::Frame;
@@ -69,9 +70,9 @@ impl World {
         k.boot_range(FIRST_USER, FRAMES - FIRST_USER);
         k.boot_system_page(10);
         let mut frame = 20;
-        for kind in 0..pool::COUNT {
+        for kind in pool::ALL {
             for _ in 0..pages {
-                assert!(k.boot_pool(kind, frame));
+                assert!(k.boot_pool(kind as usize, frame));
                 frame += 1;
             }
         }

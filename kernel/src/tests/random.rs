@@ -67,6 +67,11 @@ enum Step {
     Wake {
         who: u8,
     },
+    Semaphore {
+        op: u8,
+        which: u8,
+        flags: u64,
+    },
 }
 
 fn flags() -> impl Strategy<Value = u64> {
@@ -129,6 +134,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0u8..12, any::<u8>(), any::<u8>())
             .prop_map(|(act, who, value)| Step::Init { act, who, value }),
         1 => any::<u8>().prop_map(|who| Step::Wake { who }),
+        8 => (0u8..4, any::<u8>(), flags())
+            .prop_map(|(op, which, flags)| Step::Semaphore { op, which, flags }),
     ]
 }
 
@@ -163,6 +170,16 @@ impl Play {
             for &client in &doms {
                 w.portal(channel, client, channel as u64);
             }
+        }
+        // Semaphores in everybody's table, mutexes most of them.
+        for kind in [0, 1, 1, 1] {
+            let init = w.init;
+            let slot = w.ok(init, 0, current::SEMAPHORE_CREATE, &[1, kind, AUTO])[0];
+            for dom in &doms {
+                let words = [slot, AUTO, rights::ALL as u64];
+                w.ok(init, dom.slot, domain::PORTAL_PUT, &words);
+            }
+            w.close_own(slot as u32);
         }
         let mut threads = Vec::new();
         for (i, &dom) in doms.iter().enumerate() {
@@ -389,6 +406,11 @@ impl Play {
                 self.w.check();
                 self.w.settle();
             }
+            Step::Semaphore { op, which, flags } => {
+                let slot = self.slot_of(K::Semaphore, which);
+                let other = self.slot_of(K::Semaphore, which / 16) as u64;
+                self.raw(slot, op, flags, [other, 0, 0, 0, 0, 0, 0, 0], parts);
+            }
             Step::Time { ns } => self.w.pass_time(ns),
             Step::Init { act, who, value } => self.init_acts(act, who, value),
             Step::Wake { who } => {
@@ -462,6 +484,7 @@ proptest! {
             prop_assert_eq!(play.w.k.domains.live_objects(), 1);
             prop_assert_eq!(play.w.k.channels.live_objects(), 0);
             prop_assert_eq!(play.w.k.portals.live_objects(), 0);
+            prop_assert_eq!(play.w.k.semaphores.live_objects(), 0);
         }
     }
 }

@@ -51,13 +51,7 @@ fn fault<T>(what: &str, result: Result<T, Error>) -> Result<T, String> {
 impl Components {
     /// Channels and device portals for every component of the manifest.
     pub fn new(boot: &Boot, manifest: &Manifest) -> Result<Components, String> {
-        for kind in [
-            pool::CHANNEL,
-            pool::PORTAL,
-            pool::DOMAIN,
-            pool::SPACE,
-            pool::THREAD,
-        ] {
+        for kind in pool::ALL {
             let first = boot.take(FIRST_OBJECTS).ok_or("no memory")?;
             fault(
                 "object memory",

@@ -4,7 +4,7 @@
 use crate::frames::Frames;
 use crate::nucleus::{Answer, Frame, Nucleus};
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{map, prot, Fill, Row, FILLS, ROWS};
+use cairn_abi::service::memory::{map, pool, prot, Fill, Row, FILLS, ROWS};
 use cairn_abi::{Error, Id, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -50,7 +50,7 @@ pub struct Machine {
     pub closed: Vec<u32>,
     /// Badges behind portals that arrive in these slots.
     pub passed: HashMap<u32, u64>,
-    pub pools: [(u64, u64); 5],
+    pub pools: [(u64, u64); pool::COUNT],
     /// Nucleus operations so far, by name.
     pub count: BTreeMap<&'static str, u32>,
     /// Most room in the heap that was asked for.

@@ -18,8 +18,8 @@ use core::mem::size_of;
 
 /// The pools are looked at when this many domains were made.
 const POOL_PERIOD: u32 = 16;
-/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals.
-const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256];
+/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, none, semaphores.
+const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 0, 64];
 
 /// Every so many forks nothing is copied at once, to see anew what is written.
 const RELEARN: u32 = 64;
@@ -57,7 +57,10 @@ impl<N: Nucleus> Vm<N> {
 
     /// MORE_OBJECTS: a pool ran empty.
     pub(crate) fn more_objects(&mut self, kind: u64) -> Result<u64, Errno> {
-        let free = POOL_FREE.get(kind as usize).ok_or(EINVAL)?;
+        let free = POOL_FREE
+            .get(kind as usize)
+            .filter(|&&free| free != 0)
+            .ok_or(EINVAL)?;
         if self.fill_pool(kind, 2 * free) {
             Ok(0)
         } else {
@@ -69,9 +72,9 @@ impl<N: Nucleus> Vm<N> {
         self.since_pools = self.since_pools.saturating_add(1);
         if self.since_pools >= POOL_PERIOD {
             self.since_pools = 0;
-            for (kind, free) in POOL_FREE.iter().enumerate() {
+            for kind in pool::ALL {
                 // Too little memory shows when the object is made.
-                self.fill_pool(kind as u64, *free);
+                self.fill_pool(kind, POOL_FREE[kind as usize]);
             }
         }
     }
