@@ -2,7 +2,9 @@
 //!
 //! One guest instruction is one tick of the time-stamp counter, so a figure does not depend on the host. Linux runs lean (see [`machine`]). Besides what the
 //! program measures there are two lines of the harness's own: `boot`, instructions from power-on to the first line of the first process, and
-//! `memory`, KiB of the machine's memory that are not free at that moment.
+//! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table: [`nucleus`].
+
+mod nucleus;
 
 use crate::cli::{self, Accel, Machine, Pair, System};
 use crate::exec::ENVIRONMENT;
@@ -55,6 +57,13 @@ impl Figures {
 }
 
 pub fn bench(arguments: &cli::Bench) -> Result<u8> {
+    if let Some((nucleus::WORD, names)) = arguments
+        .operations
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        return nucleus::bench(arguments, names);
+    }
     let binary = places::build().join("tests/bench");
     compile("gcc", &places::root().join("benches/bench.c"), &binary)?;
     let budgets = budgets()?;

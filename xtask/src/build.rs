@@ -106,7 +106,12 @@ pub fn standard_programs() -> impl Iterator<Item = &'static str> {
 
 /// All packages with programs for the bare target.
 pub fn bare_packages() -> Vec<&'static str> {
-    let more = ["cairn-linux", "cairn-native-tests", "cairn-hello"];
+    let more = [
+        "cairn-linux",
+        "cairn-native-tests",
+        "cairn-hello",
+        "cairn-bench-ipc",
+    ];
     NATIVE
         .iter()
         .map(|(package, _)| *package)

@@ -185,7 +185,7 @@ pub struct Build {
 
 #[derive(Args)]
 pub struct Bench {
-    /// Only operations whose names begin with one of these
+    /// Only operations whose names begin with one of these; `ipc` (and perhaps names behind it): the nucleus's own operations instead
     #[arg(value_name = "OPERATION")]
     pub operations: Vec<String>,
     /// Fail if an operation needs more than benches/budgets.toml allows
@@ -194,6 +194,9 @@ pub struct Bench {
     /// Also write the figures to this file as JSON (`-`: standard output instead of the table)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// With `ipc`: how the samples of each operation are distributed
+    #[arg(long)]
+    pub histogram: bool,
     /// Measure only this system
     #[arg(long, value_enum)]
     pub system: Option<System>,

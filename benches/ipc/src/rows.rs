@@ -1,0 +1,176 @@
+//! The rows of the table, in its order.
+
+use crate::leg::{self, make};
+use crate::samples::Samples;
+use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
+use crate::{need, thread, with_room, HIGH};
+use cairn_abi::layout::native_slot;
+use cairn_abi::op;
+use cairn_abi::service::{current, domain, memory, thread as operation, AUTO};
+use cairn_idl::vm;
+use cairn_rt::gate::selector;
+use cairn_rt::{log, startup, Message, Portal};
+
+/// Domains to talk to.
+const LEGS: usize = 7;
+const NAMES: [&str; LEGS] = ["leg1", "leg2", "leg3", "leg4", "leg5", "leg6", "leg7"];
+/// Yields of each of several domains beside those that are measured.
+const SPARE: u64 = 64;
+
+pub fn all() {
+    // Whatever the request stirred up comes to rest.
+    let later = cairn_rt::time::monotonic() + 200_000_000;
+    let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+    assert_eq!(stubs::empty(), 0);
+    let mut samples = Samples::new();
+    let legs: [Portal; LEGS] =
+        NAMES.map(|name| startup::portal(name).unwrap_or_else(|| panic!("no {name}")));
+    messages(&mut samples, &legs);
+    yields(&mut samples, &legs);
+    exception(&mut samples);
+    pulse(&mut samples, legs[0]);
+    pages(&mut samples);
+    threads(&mut samples);
+    log!("end");
+}
+
+/// Traverse with words that are no addresses to the operation.
+fn traverse(portal: Portal, operation: u8, words: &[u64]) -> Timed {
+    let mut all = [0; 8];
+    all[..words.len()].copy_from_slice(words);
+    // SAFETY: by this function's contract.
+    unsafe { timed(selector(portal.0, operation, 0), all) }
+}
+
+fn call(portal: Portal) -> Timed {
+    traverse(portal, op::CALL, &[1, 2, 3, 4, 5, 6, 7, 8])
+}
+
+fn messages(samples: &mut Samples, legs: &[Portal; LEGS]) {
+    samples.row("identity", || {
+        traverse(Portal::CURRENT, current::IDENTITY, &[]).cost()
+    });
+    let stamp = make(legs[0], leg::STAMP, None);
+    samples.row("call-one-way", || {
+        let timed = call(stamp);
+        span(timed.begin, timed.word as u32)
+    });
+    let echo = make(legs[0], leg::ECHO, None);
+    samples.row("call-reply", || call(echo).cost());
+    // The last domain answers, the others before it pass on.
+    let mut chain = make(legs[LEGS - 1], leg::ECHO, None);
+    for domains in 2..=LEGS + 1 {
+        if domains > 2 {
+            chain = make(legs[LEGS + 1 - domains], leg::FORWARD, Some(chain));
+        }
+        let name = [
+            "chain-2", "chain-3", "chain-4", "chain-5", "chain-6", "chain-7", "chain-8",
+        ][domains - 2];
+        samples.row(name, || call(chain).cost());
+    }
+    let mut data = [0u64; PAYLOAD / 8];
+    let part = (data.as_mut_ptr() as u64, PAYLOAD as u64);
+    let reader = make(legs[0], leg::READ_DATA, None);
+    samples.row("call-64-words", || {
+        // SAFETY: the part is only read, as it is an out part.
+        unsafe { timed_parts(selector(reader.0, op::CALL, 0), part, (0, 0)) }.cost()
+    });
+    let writer = make(legs[0], leg::ANSWER_DATA, None);
+    samples.row("reply-64-words", || {
+        // SAFETY: the part is this function's and used for nothing else.
+        unsafe { timed_parts(selector(writer.0, op::CALL, 0), (0, 0), part) }.cost()
+    });
+}
+
+/// A turn of several domains that do nothing but yield to each other, per yield.
+fn yields(samples: &mut Samples, legs: &[Portal; LEGS]) {
+    let own = || traverse(Portal::CURRENT, current::YIELD, &[]).cost();
+    samples.row("yield-1", own);
+    let yielders = legs.map(|leg| make(leg, leg::YIELDER, None));
+    for (name, domains) in [("yield-2", 2), ("yield-4", 4), ("yield-8", 8)] {
+        let turns = samples.turns() + SPARE;
+        for yielder in &yielders[..domains - 1] {
+            need("a yielder", yielder.call(Message::new(&[turns])));
+        }
+        samples.row_of(name, domains as u64, || own() / domains as u32);
+        for _ in 0..2 * SPARE {
+            own();
+        }
+    }
+}
+
+/// From a breakpoint through the domain's upcall entry and back, by a domain that shares this one's space.
+fn exception(samples: &mut Samples) {
+    let control = startup::portal("vm-control").unwrap_or_else(|| panic!("no vm-control"));
+    let own = need("identity", Portal::CURRENT.service(current::IDENTITY, &[]))[1];
+    let forked = need("a domain", control.call(Message::new(&[vm::FORK, own, 1])));
+    let child = Portal(forked[7] as u32);
+    let entry = stubs::resume as *const () as u64;
+    need("configure", child.service(domain::CONFIGURE, &[0, HIGH]));
+    need("turn", child.service(domain::SET_TURN, &[0, entry, entry]));
+    let made = thread(child, stubs::exceptions, samples.address(), HIGH);
+    // More important than this thread: it is done when this goes on.
+    need("start", made.service(operation::START, &[]));
+    samples.tell("exception");
+}
+
+/// From a notification until the first instruction of the more important thread that waits for it.
+fn pulse(samples: &mut Samples, leg: Portal) {
+    let waiter = make(leg, leg::WAITER, None);
+    samples.take("pulse", || {
+        let timed = traverse(waiter, op::NOTIFY, &[1]);
+        let told = need("waiter", waiter.call(Message::new(&[])))[0];
+        span(timed.begin, told as u32)
+    });
+}
+
+/// One page into another space and out of it again.
+fn pages(samples: &mut Samples) {
+    const TABLES: u64 = 16;
+    const ADDRESS: u64 = 0x1000_0000;
+    let manager = startup::portal("memory").unwrap_or_else(|| panic!("no memory"));
+    // The last frames of the largest range: `vm` hands them out last, which it never comes to here.
+    let ranges = (0..).map_while(|i| manager.service(memory::RANGE, &[i]).ok());
+    let Some(range) = ranges.max_by_key(|range| range[1]) else {
+        panic!("no memory");
+    };
+    let tables = range[0] + range[1] - TABLES;
+    let frame = tables - 1;
+    let made = with_room(memory::pool::SPACE, || {
+        manager.service(memory::SPACE_CREATE, &[AUTO, AUTO, 0])
+    });
+    let space = need("a space", made)[0];
+    let given = manager.service(memory::GIVE_TABLES, &[space, tables, TABLES]);
+    need("tables", given);
+    let prot = memory::prot::READ | memory::prot::WRITE;
+    let map = || traverse(manager, memory::MAP, &[space, ADDRESS, frame, 1, prot]).cost();
+    let unmap = || traverse(manager, memory::UNMAP, &[space, ADDRESS, 1]).cost();
+    samples.take("map-page", || {
+        let cost = map();
+        unmap();
+        cost
+    });
+    samples.take("unmap-page", || {
+        map();
+        unmap()
+    });
+}
+
+/// Make a thread, start it, and be back when it has ended.
+fn threads(samples: &mut Samples) {
+    let own = Portal(native_slot::DOMAIN);
+    let entry = stubs::end as *const () as u64;
+    let stack = &mut [0u64; 64];
+    let top = stack.as_mut_ptr() as u64 + 512;
+    samples.take("thread", || {
+        let made = traverse(
+            own,
+            domain::THREAD_CREATE,
+            &[entry, top, 0, 0, 0, HIGH, AUTO],
+        );
+        let portal = Portal(made.word as u32);
+        let cost = made.cost() + traverse(portal, operation::START, &[]).cost();
+        portal.close();
+        cost
+    });
+}

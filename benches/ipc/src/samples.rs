@@ -1,0 +1,114 @@
+//! Samples of one row and what is told of them: a line with median, 99th and 99.99th percentile, greatest and least; a line with what one operation has the nucleus do, in
+//! hundredths; a line with the distribution.
+
+use cairn_abi::machine::Counters;
+use cairn_abi::service::current;
+use cairn_rt::{log, memory, Portal};
+use core::fmt;
+
+/// Samples of a row.
+pub const COUNT: usize = 10_000;
+/// Operations before the first sample, and operations whose work is counted.
+const WARM: usize = 200;
+const COUNTED: u64 = 1000;
+/// Most columns of a distribution.
+const COLUMNS: u32 = 32;
+
+/// Room for the samples of one row.
+pub struct Samples(&'static mut [u32]);
+
+impl Samples {
+    pub fn new() -> Samples {
+        let bytes = memory::map(COUNT * 4).unwrap_or_else(|| panic!("no memory for samples"));
+        let _ = memory::populate(bytes);
+        // SAFETY: any four bytes are a u32.
+        Samples(unsafe { bytes.align_to_mut().1 })
+    }
+
+    /// How often [`Samples::row`] does what it measures.
+    pub fn turns(&self) -> u64 {
+        (WARM + COUNT) as u64 + COUNTED
+    }
+
+    pub fn address(&mut self) -> u64 {
+        self.0.as_mut_ptr() as u64
+    }
+
+    /// Take a row's samples, one by each call of `sample`, and tell.
+    pub fn row(&mut self, name: &str, sample: impl FnMut() -> u32) {
+        self.row_of(name, 1, sample);
+    }
+
+    /// The same where each call of `sample` does `several` operations.
+    pub fn row_of(&mut self, name: &str, several: u64, mut sample: impl FnMut() -> u32) {
+        self.take(name, &mut sample);
+        let before = counters();
+        for _ in 0..COUNTED {
+            sample();
+        }
+        let after = counters();
+        let each = |of_all: u64| (of_all * 100 + COUNTED * several / 2) / (COUNTED * several);
+        // The entry of the second look at the counters is none of the operations'.
+        log!(
+            "work {name} {} {} {} {}",
+            each(after.entries - before.entries - 1),
+            each(after.space_switches - before.space_switches),
+            each(after.invalidations - before.invalidations),
+            each(after.bytes_copied - before.bytes_copied),
+        );
+    }
+
+    /// The same without the nucleus's work, for operations that `sample` must prepare or undo by others.
+    pub fn take(&mut self, name: &str, mut sample: impl FnMut() -> u32) {
+        for _ in 0..WARM {
+            sample();
+        }
+        for place in self.0.iter_mut() {
+            *place = sample();
+        }
+        self.tell(name);
+    }
+
+    /// Tell of samples that are there already; they are sorted afterwards.
+    pub fn tell(&mut self, name: &str) {
+        self.0.sort_unstable();
+        let at = |share: usize| self.0[(COUNT * share / 10_000).min(COUNT - 1)];
+        log!(
+            "row {name} {} {} {} {} {}",
+            at(5000),
+            at(9900),
+            at(9999),
+            self.0[COUNT - 1],
+            self.0[0]
+        );
+        log!("histogram {name}{}", Distribution(self.0));
+    }
+}
+
+fn counters() -> Counters {
+    let mut counters = [Counters::default()];
+    match Portal::CURRENT.service_into(current::COUNTERS, &[0], 0, &mut counters) {
+        Ok(_) => counters[0],
+        Err(error) => panic!("counters: {error:?}"),
+    }
+}
+
+/// Sorted samples as ` FROM:HOW-MANY` in columns of equal width, without the empty ones.
+struct Distribution<'a>(&'a [u32]);
+
+impl fmt::Display for Distribution<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (Some(&least), Some(&greatest)) = (self.0.first(), self.0.last()) else {
+            return Ok(());
+        };
+        let width = (greatest - least) / COLUMNS + 1;
+        let mut rest = self.0;
+        while let Some(&first) = rest.first() {
+            let column = (first - least) / width;
+            let inside = rest.partition_point(|&s| (s - least) / width == column);
+            write!(f, " {}:{inside}", least + column * width)?;
+            rest = &rest[inside..];
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,447 @@
+//! `./cairn bench ipc`: what the nucleus's own operations cost between protection domains, measured by native components (benches/ipc) in deterministic mode.
+//!
+//! The components write their figures to the log: `row NAME MEDIAN 99% 99.99% MAX MIN`, `work NAME ENTRIES SWITCHES INVALIDATIONS BYTES` in hundredths, and
+//! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path, `chain-leg` is what
+//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
+
+use super::{grouped, hundredths, is_wanted, spec, WORK};
+use crate::cli::{self, Accel, Machine, System};
+use crate::guest::{Guest, Input};
+use crate::machine::Boot;
+use crate::{places, progress};
+use anyhow::{bail, Context, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The word for this table among the operations of `./cairn bench`.
+pub const WORD: &str = "ipc";
+const MANIFEST: &str = "benches/ipc.toml";
+/// What begins the component's lines in the log.
+const MARK: &str = "] ipc: ";
+/// For one machine.
+const LIMIT: Duration = Duration::from_secs(900);
+/// Rows of the machine that has only the general path, and what they are called here.
+const GENERAL: [(&str, &str); 1] = [("call-reply", "call-reply-general")];
+const LEG: &str = "chain-leg";
+const FIRST_LEG: &str = "chain-2";
+const TEXT: &str = "nucleus-text";
+
+/// One row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Row {
+    median: u64,
+    /// 99th and 99.99th percentile.
+    high: [u64; 2],
+    max: u64,
+    min: u64,
+    /// What one operation has the nucleus do, in hundredths.
+    work: Option<[u64; 4]>,
+    /// First value of each column, and how many samples are in it.
+    histogram: Vec<(u64, u64)>,
+}
+
+impl Row {
+    fn of(value: u64) -> Row {
+        Row {
+            median: value,
+            high: [value; 2],
+            max: value,
+            min: value,
+            ..Row::default()
+        }
+    }
+}
+
+/// Rows in the order of the log.
+#[derive(Debug, Default)]
+struct Rows {
+    order: Vec<String>,
+    by_name: BTreeMap<String, Row>,
+}
+
+impl Rows {
+    fn add(&mut self, name: &str, row: Row) {
+        if self.by_name.insert(name.to_string(), row).is_none() {
+            self.order.push(name.to_string());
+        }
+    }
+
+    /// Take one line of the log.
+    fn line(&mut self, line: &str) {
+        let Some((_, told)) = line.split_once(MARK) else {
+            return;
+        };
+        let mut words = told.split_whitespace();
+        let (Some(what), Some(name)) = (words.next(), words.next()) else {
+            return;
+        };
+        let numbers = || -> Vec<u64> { words.clone().map_while(|w| w.parse().ok()).collect() };
+        match what {
+            "row" => {
+                if let [median, p99, p9999, max, min] = numbers()[..] {
+                    let row = Row {
+                        median,
+                        high: [p99, p9999],
+                        max,
+                        min,
+                        ..Row::default()
+                    };
+                    self.add(name, row);
+                }
+            }
+            "work" => {
+                if let Some(row) = self.by_name.get_mut(name) {
+                    row.work = numbers().try_into().ok();
+                }
+            }
+            "histogram" => {
+                if let Some(row) = self.by_name.get_mut(name) {
+                    let pair = |word: &str| {
+                        let (from, count) = word.split_once(':')?;
+                        Some((from.parse().ok()?, count.parse().ok()?))
+                    };
+                    row.histogram = words.map_while(pair).collect();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What each further domain of a chain costs, as far as it was measured.
+    fn legs(&self) -> Option<Row> {
+        let costs: Vec<u64> = (2..)
+            .map_while(|domains| self.by_name.get(&format!("chain-{domains}")))
+            .map(|row| row.median)
+            .collect();
+        let mut legs: Vec<u64> = costs
+            .windows(2)
+            .map(|pair| pair[1].saturating_sub(pair[0]))
+            .collect();
+        legs.sort_unstable();
+        let greatest = *legs.last()?;
+        Some(Row {
+            median: legs[legs.len() / 2],
+            high: [greatest; 2],
+            max: greatest,
+            min: legs[0],
+            ..Row::default()
+        })
+    }
+}
+
+/// What must hold and what is to be reached.
+#[derive(Debug, Default, serde::Deserialize)]
+struct Budgets {
+    #[serde(default, rename = "ipc")]
+    held: BTreeMap<String, u64>,
+    #[serde(default, rename = "ipc-goal")]
+    goal: BTreeMap<String, u64>,
+}
+
+impl Budgets {
+    fn read() -> Result<Budgets> {
+        let path = places::root().join("benches/budgets.toml");
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
+    }
+
+    /// A chain's further leg may cost 5 % more than its first.
+    fn limit_legs(&mut self, rows: &Rows) {
+        if let Some(first) = rows.by_name.get(FIRST_LEG) {
+            self.held.insert(LEG.to_string(), first.median * 105 / 100);
+        }
+    }
+}
+
+/// `names`: rows that are wanted, all if empty.
+pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
+    let mut budgets = Budgets::read()?;
+    let mut rows = Rows::default();
+    for line in run(None)?.lines() {
+        rows.line(line);
+    }
+    if GENERAL.iter().any(|(_, name)| is_wanted(name, names)) {
+        let mut general = Rows::default();
+        for line in run(Some("nucleus.portals=general"))?.lines() {
+            general.line(line);
+        }
+        for (from, name) in GENERAL {
+            if let Some(row) = general.by_name.remove(from) {
+                rows.add(name, row);
+            }
+        }
+    }
+    if let Some(legs) = rows.legs() {
+        rows.add(LEG, legs);
+    }
+    rows.add(TEXT, Row::of(text_size()?));
+    budgets.limit_legs(&rows);
+    rows.order.retain(|name| is_wanted(name, names));
+
+    let to_stdout = arguments
+        .json
+        .as_deref()
+        .is_some_and(|path| path.as_os_str() == "-");
+    if let Some(path) = &arguments.json {
+        let json = as_json(&rows, &budgets)?;
+        if to_stdout {
+            println!("{json}");
+        } else {
+            fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    if !to_stdout {
+        print!("{}", as_text(&rows, &budgets, arguments.histogram));
+    }
+    let over = exceeded(&rows, &budgets, names);
+    if arguments.check {
+        over.iter().for_each(|why| eprintln!("cairn: {why}"));
+    }
+    Ok(u8::from(arguments.check && !over.is_empty()))
+}
+
+/// The log of one machine in which everything was measured.
+fn run(append: Option<&str>) -> Result<String> {
+    let machine = Machine {
+        smp: 1,
+        mem: "256M".to_string(),
+        system: System::Cairn,
+        lean: false,
+        accel: Accel::Tcg,
+        append: append.map(String::from),
+        add: Vec::new(),
+        with: Some(places::root().join(MANIFEST)),
+        verbose: false,
+    };
+    let boot = Boot::prepare("bench", &machine)?;
+    let log = boot.nucleus_log();
+    let mut guest = match Guest::start(boot, &machine, true)? {
+        Ok(guest) => guest,
+        Err(failure) => bail!("{failure}"),
+    };
+    let mut step = progress::Step::begin("measuring the nucleus");
+    let ask = spec(vec![b"cat".to_vec(), b"/ipc/run".to_vec()]);
+    if let Err(failure) = guest.run(&ask, Input::Empty, Some(LIMIT), &mut |_, _| ()) {
+        bail!("{failure}");
+    }
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        step.tick();
+        let text = read(&log);
+        if text.lines().any(|line| line.ends_with("] ipc: end")) {
+            guest.power_off();
+            return Ok(text);
+        }
+        guest.log.look();
+        let died = text.contains("!backtrace ipc") || guest.log.panic().is_some();
+        if died || Instant::now() > deadline {
+            guest.log.show_failure();
+            bail!("the measurement did not come to its end");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// Bytes of the nucleus's code.
+fn text_size() -> Result<u64> {
+    use object::{Object, ObjectSection, SectionKind};
+    let path = places::symbols().join("cairn-nucleus");
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let text = file.sections().filter(|s| s.kind() == SectionKind::Text);
+    Ok(text.map(|section| section.size()).sum())
+}
+
+/// Rows beyond their budgets, and budgets without a row.
+fn exceeded(rows: &Rows, budgets: &Budgets, names: &[String]) -> Vec<String> {
+    let mut why = Vec::new();
+    for (name, &budget) in &budgets.held {
+        if !is_wanted(name, names) {
+            continue;
+        }
+        match rows.by_name.get(name) {
+            Some(row) if judged(name, row) <= budget => {}
+            Some(row) => why.push(format!(
+                "{name} is at {}, its budget is {}",
+                grouped(judged(name, row)),
+                grouped(budget)
+            )),
+            None => why.push(format!("{name} has a budget but was not measured")),
+        }
+    }
+    why
+}
+
+/// The figure that a budget is for: the median, of a chain's legs the greatest.
+fn judged(name: &str, row: &Row) -> u64 {
+    if name == LEG {
+        row.max
+    } else {
+        row.median
+    }
+}
+
+fn as_text(rows: &Rows, budgets: &Budgets, histogram: bool) -> String {
+    let mut text = format!(
+        "{:<22} {:>9} {:>9} {:>9} {:>9} {:>11} |{:>8} {:>8} {:>7} {:>9}\n",
+        "guest instructions",
+        "median",
+        "99 %",
+        "99.99 %",
+        "max",
+        "budget",
+        WORK[0],
+        WORK[1],
+        WORK[2],
+        WORK[3]
+    );
+    for name in &rows.order {
+        let row = &rows.by_name[name];
+        let mark = |budget: u64, mark: &str| match judged(name, row) > budget {
+            true => format!("{} {mark}", grouped(budget)),
+            false => format!("{}  ", grouped(budget)),
+        };
+        let budget = match (budgets.held.get(name), budgets.goal.get(name)) {
+            (Some(&budget), _) => mark(budget, "!"),
+            (None, Some(&goal)) => mark(goal, "*"),
+            (None, None) => String::new(),
+        };
+        let mut line = format!(
+            "{name:<22} {:>9} {:>9} {:>9} {:>9} {budget:>11}",
+            grouped(row.median),
+            grouped(row.high[0]),
+            grouped(row.high[1]),
+            grouped(row.max)
+        );
+        if let Some(work) = row.work {
+            let [entries, switches, invalidations, bytes] = work.map(hundredths);
+            line.push_str(&format!(
+                " |{entries:>8} {switches:>8} {invalidations:>7} {bytes:>9}"
+            ));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+        if histogram {
+            text.push_str(&columns(&row.histogram));
+        }
+    }
+    text.push_str("!: over the budget, which is held; *: not there yet, a goal. Right of the bar, for one operation: entries into the nucleus, switches of address space, single TLB invalidations, bytes copied.\n");
+    text
+}
+
+/// A distribution as bars; a sample is never invisible.
+fn columns(histogram: &[(u64, u64)]) -> String {
+    const WIDTH: u64 = 60;
+    let most = histogram.iter().map(|&(_, count)| count).max().unwrap_or(0);
+    let bar = |count: u64| "#".repeat((count * WIDTH).div_ceil(most.max(1)) as usize);
+    histogram
+        .iter()
+        .map(|&(from, count)| {
+            format!(
+                "  {:>14} {:>7} {}\n",
+                grouped(from),
+                grouped(count),
+                bar(count)
+            )
+        })
+        .collect()
+}
+
+fn as_json(rows: &Rows, budgets: &Budgets) -> Result<String> {
+    let operations: Vec<serde_json::Value> = rows
+        .order
+        .iter()
+        .map(|name| {
+            let row = &rows.by_name[name];
+            serde_json::json!({
+                "name": name,
+                "median": row.median,
+                "99": row.high[0],
+                "99.99": row.high[1],
+                "max": row.max,
+                "min": row.min,
+                "budget": budgets.held.get(name),
+                "goal": budgets.goal.get(name),
+                "work": row.work.map(|work| {
+                    let named = WORK.into_iter().zip(work.map(|w| w as f64 / 100.0));
+                    named.collect::<BTreeMap<_, _>>()
+                }),
+                "histogram": row.histogram,
+            })
+        })
+        .collect();
+    let all = serde_json::json!({"unit": "guest instructions", "operations": operations});
+    Ok(serde_json::to_string_pretty(&all)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "[2] vm: row nothing 1 2 3 4 5\n[11] ipc: row chain-2 221 222 223 400 220\n[11] ipc: work chain-2 200 150 0 51200\n\
+        [11] ipc: histogram chain-2 220:9999 400:1\n[11] ipc: row chain-3 443 443 443 443 443\n[11] ipc: row chain-4 700 1 1 1 1\n[11] ipc: row short 1 2\n";
+
+    fn rows() -> Rows {
+        let mut rows = Rows::default();
+        LOG.lines().for_each(|line| rows.line(line));
+        rows
+    }
+
+    #[test]
+    fn the_log_is_read() {
+        let rows = rows();
+        assert_eq!(rows.order, ["chain-2", "chain-3", "chain-4"]);
+        let expected = Row {
+            median: 221,
+            high: [222, 223],
+            max: 400,
+            min: 220,
+            work: Some([200, 150, 0, 51200]),
+            histogram: vec![(220, 9999), (400, 1)],
+        };
+        assert_eq!(rows.by_name["chain-2"], expected);
+        let legs = rows.legs().unwrap();
+        assert_eq!((legs.min, legs.median, legs.max), (222, 257, 257));
+        assert!(Rows::default().legs().is_none());
+    }
+
+    #[test]
+    fn held_budgets_are_checked_and_goals_are_not() {
+        let mut rows = rows();
+        let legs = rows.legs().unwrap();
+        rows.add(LEG, legs);
+        let mut budgets = Budgets::default();
+        budgets.goal.insert("chain-3".into(), 1);
+        budgets.held.insert("chain-2".into(), 221);
+        assert!(exceeded(&rows, &budgets, &[]).is_empty());
+        budgets.limit_legs(&rows);
+        assert_eq!(
+            exceeded(&rows, &budgets, &[]),
+            ["chain-leg is at 257, its budget is 232"]
+        );
+        assert!(exceeded(&rows, &budgets, &["chain-2".into()]).is_empty());
+        budgets.held.insert("chain-9".into(), 1);
+        assert_eq!(exceeded(&rows, &budgets, &[]).len(), 2);
+        let text = as_text(&rows, &budgets, true);
+        assert!(text.contains("1 *") && text.contains("232 !") && text.contains(" #\n"));
+    }
+
+    #[test]
+    fn the_budgets_of_the_project_can_be_read() {
+        let budgets = Budgets::read().unwrap();
+        assert!(!budgets.held.is_empty() && !budgets.goal.is_empty());
+        assert!(budgets
+            .goal
+            .keys()
+            .all(|name| !budgets.held.contains_key(name)));
+    }
+}
