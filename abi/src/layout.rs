@@ -11,6 +11,9 @@ pub const STARTUP: u64 = 0x10_0000;
 pub const NATIVE_BASE: u64 = 0x20_0000;
 /// `vm` places native components' memory from here upwards.
 pub const NATIVE_HEAP: u64 = 0x1_0000_0000;
+/// A native component's device memory (its manifest line's `device-memory`) is shown from here upwards, each piece in a range of [`DEVICE_RANGE`].
+pub const DEVICES: u64 = 0x7000_0000_0000;
+pub const DEVICE_RANGE: u64 = 0x1_0000_0000;
 /// The first thread's stack of a native component ends here (guard page below it).
 pub const NATIVE_STACK_TOP: u64 = 0x7ff0_0000_0000;
 /// Default size of that stack.

@@ -233,12 +233,22 @@ pub mod memory {
 
 /// [`crate::PortalKind::Machine`].
 pub mod machine {
-    /// w0 line (legacy ISA 0..16) , w1 slot or AUTO → w0 slot of its interrupt portal. `Busy` if it exists already.
+    /// w0 line (0 to 15: legacy ISA lines; from 16 on global system interrupts), w1 slot or AUTO, w2 bits below → w0 slot of an interrupt portal.
+    /// `Busy` if the line has one already, unless all were made with [`SHARED`] (at most 8). `NoMemory`: no more are possible.
     pub const INTERRUPT: u8 = 1;
+    /// INTERRUPT: others may have a portal to this line as well.
+    pub const SHARED: u64 = 1;
+    /// INTERRUPT: LEVEL and LOW say how the line shows an interrupt. Without it: as ACPI says for legacy lines, LEVEL and LOW (PCI's way) for others.
+    /// Heard when the first portal of a line is made.
+    pub const TRIGGER: u64 = 2;
+    pub const LEVEL: u64 = 4;
+    pub const LOW: u64 = 8;
     /// w0 first port, w1 count, w2 slot or AUTO → w0 slot of a ports portal.
     pub const PORTS: u8 = 2;
     /// w0 0 = power off, 1 = reset, 2 = halt with exit code w1 (QEMU's isa-debug-exit). Does not return.
     pub const POWER: u8 = 4;
+    /// w0 slot or AUTO → w0 slot of an interrupt portal of a new message-signalled vector (MSI, MSI-X); see [`super::interrupt::INFO`]. `NoMemory`: all are taken. `BadOperation`: the machine has none.
+    pub const MESSAGE: u8 = 5;
 }
 
 /// [`crate::PortalKind::Semaphore`]. P needs CALL, V needs NOTIFY.
@@ -260,11 +270,13 @@ pub mod semaphore {
 
 /// [`crate::PortalKind::Interrupt`].
 pub mod interrupt {
-    /// w0 receive slot of the caller, w1 badge: pulses go there from now on; unmasks the line.
+    /// w0 receive slot of the caller, w1 badge: pulses go there from now on; unmasks the line, unless one who shares it still owes an acknowledgement.
     pub const BIND: u8 = 1;
-    /// The device has been served: unmask.
+    /// The device has been served: unmask, as soon as everybody who shares the line has said so. `Busy` if not bound.
     pub const ACKNOWLEDGE: u8 = 2;
     pub const UNBIND: u8 = 3;
+    /// → w0 1 if message-signalled, w1 number of the source, w2 address and w3 word that the device must write there (0 for lines), w4 interrupts so far, w5 pulses made of them.
+    pub const INFO: u8 = 4;
 }
 
 /// [`crate::PortalKind::Ports`]. Ports are absolute numbers; outside the range is `BadArgument`.

@@ -61,6 +61,12 @@ pub const EXHAUSTED: u64 = 43;
 /// *Control.* w1 domain id, w2 most pages that it may map (0 = no limit) → 0. (RLIMIT_AS)
 pub const LIMIT: u64 = 44;
 
+/// *Control.* w1 domain id of a native component, w2 address at [`cairn_abi::layout::DEVICES`] or above, w3 physical address, w4 length (page-aligned, at most [`DEVICE_MAX`]):
+/// shows device registers there, uncached, until the domain ends → 0. EINVAL; EACCES if it is not device memory.
+pub const DEVICE_INTO: u64 = 60;
+/// Most bytes of one DEVICE_INTO.
+pub const DEVICE_MAX: u64 = 16 << 20;
+
 /// Linux's PROT_ values.
 pub mod prot {
     pub const READ: u64 = 1;

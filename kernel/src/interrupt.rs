@@ -1,41 +1,154 @@
-//! Interrupt lines and port ranges: what drivers get of the machine.
+//! Interrupts as drivers see them. A *source* is a line of the interrupt controller or a message-signalled vector; a *binding* is one driver's
+//! interest in it, and what an interrupt portal leads to. Several bindings may share a line if all of them were made for that.
+//!
+//! An interrupt masks its source and gives each bound driver a pulse. The source is heard again when every one of them has acknowledged, so a device that
+//! nobody serves cannot keep the processor busy, and a less important driver costs a more important thread at most one entry per source.
+//! A driver runs at its own priority: that is the interrupt's place on the threads' scale, and a more important interrupt comes through meanwhile.
+//!
+//! What always holds: `owed` of a source is the number of its bindings that owe an acknowledgement, only bound ones owe, and the source is unmasked
+//! exactly when it is bound and nobody owes. What a driver may do with ports is at the end of this file.
 
 use crate::arch::Arch;
-use crate::pool::ThreadRef;
+use crate::machine::RIGHTS;
+use crate::pool::{ChannelRef, ThreadRef};
+use crate::portal::table::Target;
 use crate::pulse::{Node, PulseLink};
 use crate::{Answer, Kernel, Resume};
-use cairn_abi::service::{interrupt, ports};
+use cairn_abi::service::{interrupt, machine, ports};
 use cairn_abi::{Error, PortalKind};
 
-/// Legacy ISA lines.
-pub const LINES: usize = 16;
+/// Lines of the interrupt controllers: the legacy ISA lines 0 to 15, then the global system interrupts of the same numbers.
+pub const LINES: usize = 64;
+/// Vectors for message-signalled interrupts, numbered from [`LINES`] on.
+pub const MESSAGES: usize = 32;
+pub const SOURCES: usize = LINES + MESSAGES;
+/// Most interrupt portals of all drivers together, and of one line.
+pub const BINDINGS: usize = 128;
+const SHARERS: usize = 8;
 
-/// One interrupt line. It is masked unless it is bound and its last interrupt was acknowledged.
-pub struct Line {
+/// Where interrupts come from.
+#[derive(Clone, Copy)]
+pub struct Source {
+    /// Number of its first binding, counted from 1; 0 if there is none.
+    first: u8,
+    /// How many of its bindings owe an acknowledgement.
+    pub(crate) owed: u8,
+}
+
+/// One driver's interest in a source.
+pub struct Binding {
+    /// Interrupt portals; 0: not in use.
     pub holders: u32,
+    pub(crate) source: u16,
+    /// The next of the same source, counted from 1.
+    next: u8,
+    shared: bool,
+    /// It was told and has not acknowledged.
+    pub(crate) owes: bool,
     /// Id of the channel that gets its pulses, 0 if none.
     pub channel: u32,
     pub badge: u64,
-    /// Interrupts since the last receive.
+    /// Interrupts since the last receive, since the binding was made, and how many pulses were made of them.
     pub count: u64,
+    arrived: u64,
+    pulses: u64,
     pub pulse: PulseLink,
 }
 
-impl Line {
-    pub const fn new() -> Line {
-        Line {
+impl Binding {
+    const fn new() -> Binding {
+        Binding {
             holders: 0,
+            source: 0,
+            next: 0,
+            shared: false,
+            owes: false,
             channel: 0,
             badge: 0,
             count: 0,
+            arrived: 0,
+            pulses: 0,
             pulse: PulseLink::new(),
         }
     }
 }
 
-impl Default for Line {
+pub struct Interrupts {
+    pub(crate) sources: [Source; SOURCES],
+    pub(crate) bindings: [Binding; BINDINGS],
+}
+
+impl Interrupts {
+    pub const fn new() -> Interrupts {
+        Interrupts {
+            sources: [Source { first: 0, owed: 0 }; SOURCES],
+            bindings: [const { Binding::new() }; BINDINGS],
+        }
+    }
+
+    /// The bindings of a source, one after the other.
+    pub(crate) fn of(&self, source: usize) -> impl Iterator<Item = u32> + '_ {
+        let mut at = self.sources[source].first;
+        core::iter::from_fn(move || {
+            let index = at.checked_sub(1)?;
+            at = self.bindings[index as usize].next;
+            Some(index as u32)
+        })
+    }
+
+    /// Whether one more binding of this source may be made.
+    fn check(&self, source: usize, shared: bool) -> Result<(), Error> {
+        let others = self.of(source).count();
+        let alike = self
+            .of(source)
+            .all(|other| self.bindings[other as usize].shared && shared);
+        if !alike || others == SHARERS {
+            return Err(Error::Busy);
+        }
+        self.unused().ok_or(Error::NoMemory)?;
+        Ok(())
+    }
+
+    fn unused(&self) -> Option<usize> {
+        self.bindings
+            .iter()
+            .position(|binding| binding.holders == 0)
+    }
+
+    /// A binding without holders for this source; `check` agreed, and it is placed at once.
+    fn make(&mut self, source: usize, shared: bool) -> Result<u32, Error> {
+        let index = self.unused().ok_or(Error::NoMemory)?;
+        self.bindings[index] = Binding {
+            source: source as u16,
+            next: self.sources[source].first,
+            shared,
+            ..Binding::new()
+        };
+        self.sources[source].first = index as u8 + 1;
+        Ok(index as u32)
+    }
+
+    /// Take a binding out of its source's list.
+    fn remove(&mut self, index: u32) {
+        let (source, after) = {
+            let binding = &self.bindings[index as usize];
+            (binding.source as usize, binding.next)
+        };
+        let number = index as u8 + 1;
+        let before = self
+            .of(source)
+            .find(|&other| self.bindings[other as usize].next == number);
+        match before {
+            Some(before) => self.bindings[before as usize].next = after,
+            None => self.sources[source].first = after,
+        }
+        self.bindings[index as usize].next = 0;
+    }
+}
+
+impl Default for Interrupts {
     fn default() -> Self {
-        Line::new()
+        Interrupts::new()
     }
 }
 
@@ -44,61 +157,174 @@ const BYTES: u64 = 32;
 
 impl<A: Arch> Kernel<A> {
     /// A device interrupt; the machine layer has acknowledged it at the controller.
-    pub fn interrupt(&mut self, line: u32) -> Resume {
+    pub fn interrupt(&mut self, source: u32) -> Resume {
         self.entered_by_interrupt();
         self.counters.interrupts += 1;
-        self.arch.interrupt_mask(line, true);
-        if let Some(object) = self.lines.get_mut(line as usize) {
-            object.count += 1;
-            let channel = object.channel;
-            if let Some(c) = self.channels.lookup(channel) {
-                self.pulse_post(c, Node::line(line));
-            }
+        self.arch.interrupt_mask(source, true);
+        let mut at = self
+            .interrupts
+            .sources
+            .get(source as usize)
+            .map_or(0, |found| found.first);
+        while let Some(index) = at.checked_sub(1) {
+            at = self.interrupts.bindings[index as usize].next;
+            self.tell_driver(index as u32);
         }
         self.leave()
     }
 
-    pub(crate) fn interrupt_service(&mut self, t: ThreadRef, line: u32, operation: u8) -> Answer {
+    /// Make the pulse of one binding.
+    fn tell_driver(&mut self, index: u32) {
+        let binding = &mut self.interrupts.bindings[index as usize];
+        binding.arrived += 1;
+        let Some(c) = self.channels.lookup(binding.channel) else {
+            return;
+        };
+        binding.count += 1;
+        if !binding.owes {
+            binding.owes = true;
+            self.interrupts.sources[binding.source as usize].owed += 1;
+        }
+        if !binding.pulse.is_queued() {
+            binding.pulses += 1;
+            self.pulse_post(c, Node::binding(index));
+        }
+    }
+
+    /// `machine::INTERRUPT`.
+    pub(crate) fn line_portal(&mut self, t: ThreadRef, line: u64, slot: u64, how: u64) -> Answer {
+        let known = machine::SHARED | machine::TRIGGER | machine::LEVEL | machine::LOW;
+        if line >= self.arch.interrupt_lines() as u64 || how & !known != 0 {
+            return Err(Error::BadArgument.into());
+        }
+        let source = line as usize;
+        self.interrupts.check(source, how & machine::SHARED != 0)?;
+        if self.interrupts.sources[source].first == 0 && how & machine::TRIGGER != 0 {
+            let (level, low) = (how & machine::LEVEL != 0, how & machine::LOW != 0);
+            self.arch.interrupt_trigger(line as u32, level, low);
+        }
+        self.source_portal(t, source, slot, how & machine::SHARED != 0)
+    }
+
+    /// `machine::MESSAGE`.
+    pub(crate) fn message_portal(&mut self, t: ThreadRef, slot: u64) -> Answer {
+        let source = (LINES..SOURCES)
+            .find(|&source| self.interrupts.sources[source].first == 0)
+            .ok_or(Error::NoMemory)?;
+        if self.arch.message(source as u32).is_none() {
+            return Err(Error::BadOperation.into());
+        }
+        self.interrupts.check(source, false)?;
+        self.source_portal(t, source, slot, false)
+    }
+
+    fn source_portal(&mut self, t: ThreadRef, source: usize, slot: u64, shared: bool) -> Answer {
+        let d = self.threads[t].domain;
+        let slot = self.make_place(d, slot)?;
+        let index = self.interrupts.make(source, shared)?;
+        let target = Target::new(PortalKind::Interrupt, index, RIGHTS);
+        self.place(d, slot, target);
+        self.answer(t, 0, slot as u64);
+        Ok(())
+    }
+
+    pub(crate) fn interrupt_service(&mut self, t: ThreadRef, index: u32, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
         match operation {
             interrupt::BIND => {
                 let target = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                if self.channels[self.channels.handle(target.object)].dying {
+                let c = self.channels.handle(target.object);
+                if self.channels[c].dying {
                     return Err(Error::Dead.into());
                 }
-                let channel = self.channels.id(self.channels.handle(target.object));
-                self.pulse_withdraw(Node::line(line));
-                let object = &mut self.lines[line as usize];
-                object.channel = channel;
-                object.badge = w[1];
-                object.count = 0;
-                self.arch.interrupt_mask(line, false);
+                let channel = self.channels.id(c);
+                self.forget_interrupts(index);
+                let binding = &mut self.interrupts.bindings[index as usize];
+                binding.channel = channel;
+                binding.badge = w[1];
+                self.hear_again(index);
             }
             interrupt::ACKNOWLEDGE => {
-                if self.lines[line as usize].channel == 0 {
+                if self.interrupts.bindings[index as usize].channel == 0 {
                     return Err(Error::Busy.into());
                 }
-                self.arch.interrupt_mask(line, false);
+                self.acknowledged(index);
+                self.hear_again(index);
             }
-            interrupt::UNBIND => self.unbind(line),
+            interrupt::UNBIND => self.unbind(index),
+            interrupt::INFO => {
+                let binding = &self.interrupts.bindings[index as usize];
+                let source = binding.source as u32;
+                let message = self.arch.message(source);
+                let (address, data) = message.unwrap_or((0, 0));
+                let told = [
+                    message.is_some() as u64,
+                    source as u64,
+                    address,
+                    data as u64,
+                    binding.arrived,
+                    binding.pulses,
+                ];
+                for (i, word) in told.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+            }
             _ => return Err(Error::BadOperation.into()),
         }
         Ok(())
     }
 
-    fn unbind(&mut self, line: u32) {
-        self.arch.interrupt_mask(line, true);
-        self.pulse_withdraw(Node::line(line));
-        let object = &mut self.lines[line as usize];
-        object.channel = 0;
-        object.count = 0;
+    /// The binding owes nothing any more.
+    fn acknowledged(&mut self, index: u32) {
+        let binding = &mut self.interrupts.bindings[index as usize];
+        if core::mem::take(&mut binding.owes) {
+            self.interrupts.sources[binding.source as usize].owed -= 1;
+        }
     }
 
-    /// A portal to the line is closed.
-    pub(crate) fn release_line(&mut self, line: u32) {
-        self.lines[line as usize].holders -= 1;
-        if self.lines[line as usize].holders == 0 {
-            self.unbind(line);
+    /// Unmask the binding's source if somebody is bound to it and nobody owes, mask it if nobody is bound.
+    fn hear_again(&mut self, index: u32) {
+        let source = self.interrupts.bindings[index as usize].source as usize;
+        if self.interrupts.sources[source].owed != 0 {
+            return;
+        }
+        let bound = self
+            .interrupts
+            .of(source)
+            .any(|other| self.interrupts.bindings[other as usize].channel != 0);
+        self.arch.interrupt_mask(source as u32, !bound);
+    }
+
+    /// What came before is nobody's business any more.
+    fn forget_interrupts(&mut self, index: u32) {
+        self.pulse_withdraw(Node::binding(index));
+        self.interrupts.bindings[index as usize].count = 0;
+        self.acknowledged(index);
+    }
+
+    fn unbind(&mut self, index: u32) {
+        self.interrupts.bindings[index as usize].channel = 0;
+        self.forget_interrupts(index);
+        self.hear_again(index);
+    }
+
+    /// The driver that received at this channel is dead, or the channel is: whoever shares a line with it must not wait for its acknowledgement.
+    pub(crate) fn unbind_channel(&mut self, c: ChannelRef) {
+        let channel = self.channels.id(c);
+        for index in 0..BINDINGS as u32 {
+            if self.interrupts.bindings[index as usize].channel == channel {
+                self.unbind(index);
+            }
+        }
+    }
+
+    /// A portal to the binding is closed.
+    pub(crate) fn release_binding(&mut self, index: u32) {
+        let binding = &mut self.interrupts.bindings[index as usize];
+        binding.holders -= 1;
+        if binding.holders == 0 {
+            self.unbind(index);
+            self.interrupts.remove(index);
         }
     }
 

@@ -54,7 +54,7 @@ use domain::Domain;
 pub use frames::FrameKind;
 use frames::FrameTable;
 pub use handler::{Answer, Stop};
-use interrupt::Line;
+use interrupt::Interrupts;
 use log::Log;
 use pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef};
 use portal::Portal;
@@ -101,7 +101,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) cores: Cores,
     /// How many threads are in the timer heap.
     pub(crate) timers: u32,
-    pub(crate) lines: [Line; interrupt::LINES],
+    pub(crate) interrupts: Interrupts,
     pub(crate) frames: FrameTable,
     pub(crate) ranges: [FrameRange; MAX_RANGES],
     pub(crate) range_count: usize,
@@ -133,7 +133,7 @@ impl<A: Arch> Kernel<A> {
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
             timers: 0,
-            lines: [const { Line::new() }; interrupt::LINES],
+            interrupts: Interrupts::new(),
             frames: FrameTable::new(storage.frames),
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],
             range_count: 0,

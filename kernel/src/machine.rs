@@ -1,7 +1,6 @@
 //! The machine portal: makes interrupt and port portals, turns the power off. And the nucleus's counters.
 
 use crate::arch::Arch;
-use crate::interrupt::LINES;
 use crate::pool::ThreadRef;
 use crate::portal::table::Target;
 use crate::{Answer, Kernel};
@@ -9,7 +8,7 @@ use cairn_abi::machine::Counters;
 use cairn_abi::service::machine;
 use cairn_abi::{rights, Error, PortalKind};
 
-const RIGHTS: u16 = rights::CALL | rights::PASS;
+pub(crate) const RIGHTS: u16 = rights::CALL | rights::PASS;
 const PORT_SPACE: u64 = 0x1_0000;
 
 impl<A: Arch> Kernel<A> {
@@ -17,18 +16,8 @@ impl<A: Arch> Kernel<A> {
         let w = self.threads[t].registers.words();
         let d = self.threads[t].domain;
         match operation {
-            machine::INTERRUPT => {
-                if w[0] >= LINES as u64 {
-                    return Err(Error::BadArgument.into());
-                }
-                if self.lines[w[0] as usize].holders != 0 {
-                    return Err(Error::Busy.into());
-                }
-                let slot = self.make_place(d, w[1])?;
-                let target = Target::new(PortalKind::Interrupt, w[0] as u32, RIGHTS);
-                self.place(d, slot, target);
-                self.answer(t, 0, slot as u64);
-            }
+            machine::INTERRUPT => return self.line_portal(t, w[0], w[1], w[2]),
+            machine::MESSAGE => return self.message_portal(t, w[0]),
             machine::PORTS => {
                 if w[0] >= PORT_SPACE || w[1] == 0 || w[1] > 0xffff || w[0] + w[1] > PORT_SPACE {
                     return Err(Error::BadArgument.into());

@@ -1,6 +1,6 @@
 //! Pulses: small messages that need no memory, because every source carries its own node.
 //!
-//! Sources are portals (NOTIFY, CLOSED), callers (UNBLOCK, GONE), interrupt lines and domains (DEATH). A channel's pulse queue is a
+//! Sources are portals (NOTIFY, CLOSED), callers (UNBLOCK, GONE), interrupt bindings and domains (DEATH). A channel's pulse queue is a
 //! doubly linked list through these objects. What always holds: a node is in at most one queue, that of the channel in its [`PulseLink`].
 
 use crate::arch::Arch;
@@ -13,7 +13,7 @@ use cairn_abi::{pulse, received};
 const INDEX_BITS: u32 = 28;
 const PORTAL: u32 = 1;
 const THREAD: u32 = 2;
-const LINE: u32 = 3;
+const BINDING: u32 = 3;
 const DOMAIN: u32 = 4;
 
 /// A source: what it is in the top four bits, its index below. 0 is nobody.
@@ -29,8 +29,8 @@ impl Node {
     pub fn thread(r: ThreadRef) -> Node {
         Node(THREAD << INDEX_BITS | r.index())
     }
-    pub fn line(line: u32) -> Node {
-        Node(LINE << INDEX_BITS | line)
+    pub fn binding(binding: u32) -> Node {
+        Node(BINDING << INDEX_BITS | binding)
     }
     pub fn domain(r: DomainRef) -> Node {
         Node(DOMAIN << INDEX_BITS | r.index())
@@ -109,7 +109,7 @@ impl<A: Arch> Kernel<A> {
                 let r = self.domains.handle(node.index());
                 &mut self.domains[r].pulse
             }
-            _ => &mut self.lines[node.index() as usize].pulse,
+            _ => &mut self.interrupts.bindings[node.index() as usize].pulse,
         }
     }
 
@@ -221,12 +221,11 @@ impl<A: Arch> Kernel<A> {
                 self.release_thread_object(r);
                 told
             }
-            LINE => {
-                let line = node.index() as usize;
+            BINDING => {
                 self.pulse_unlink(node);
-                let line = &mut self.lines[line];
-                let count = core::mem::take(&mut line.count);
-                (line.badge, [pulse::INTERRUPT, count, 0, 0])
+                let binding = &mut self.interrupts.bindings[node.index() as usize];
+                let count = core::mem::take(&mut binding.count);
+                (binding.badge, [pulse::INTERRUPT, count, 0, 0])
             }
             DOMAIN => {
                 let r = self.domains.handle(node.index());

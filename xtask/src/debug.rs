@@ -21,7 +21,7 @@ pub fn debug(arguments: &cli::Debug) -> Result<u8> {
     let socket = std::env::temp_dir().join(format!("cairn-{}.gdb", std::process::id()));
     let script = boot.run.join("gdbinit");
     fs::write(&script, commands(&socket))?;
-    let mut command = machine::qemu(&boot, &arguments.machine, false, "mode=shell");
+    let mut command = machine::qemu(&boot, &arguments.machine, false, "mode=shell")?;
     command
         .arg("-S")
         .arg("-chardev")

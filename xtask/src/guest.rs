@@ -160,7 +160,7 @@ impl Guest {
         let listener = UnixListener::bind(&socket)
             .with_context(|| format!("cannot make {}", socket.display()))?;
         let errors = std::fs::File::create(boot.run.join("qemu.log"))?;
-        let mut command = machine::qemu(&boot, machine, deterministic, "mode=exec");
+        let mut command = machine::qemu(&boot, machine, deterministic, "mode=exec")?;
         command
             .args([
                 "-serial",

@@ -91,7 +91,7 @@ impl Drop for Boot {
 }
 
 /// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).
-pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Command {
+pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Result<Command> {
     // QEMU must not outlive this process, however that ends. (setpriv is part of util-linux, which every Debian has.)
     let mut command = Command::new("setpriv");
     command
@@ -121,6 +121,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
             "clock=vm,base=2026-01-01T00:00:00",
         ]);
     }
+    for device in devices(machine)? {
+        command.args(["-device", &device]);
+    }
     let mut line = words.to_string();
     if boot.system == System::Linux {
         line = format!("{LINUX_WORDS} {line}");
@@ -139,7 +142,19 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
         .args(["-append", &line])
         .arg("-debugcon")
         .arg(option_path("file:", &boot.nucleus_log()));
-    command
+    Ok(command)
+}
+
+/// Devices that the lines `# device: NAME,…` of `--with`'s file ask for, in QEMU's notation.
+fn devices(machine: &Machine) -> Result<Vec<String>> {
+    let Some(file) = &machine.with else {
+        return Ok(Vec::new());
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mark = "# device: ";
+    let named = text.lines().filter_map(|line| line.strip_prefix(mark));
+    Ok(named.map(|device| device.trim().to_string()).collect())
 }
 
 /// A path inside one of QEMU's option strings, where a comma must be doubled.

@@ -30,7 +30,7 @@ impl Drop for Saved {
 pub fn run(arguments: &cli::Run) -> Result<u8> {
     let boot = Boot::prepare("run", &arguments.machine)?;
     let interactive = !arguments.headless && std::io::stdin().is_terminal();
-    let mut command = machine::qemu(&boot, &arguments.machine, false, &words());
+    let mut command = machine::qemu(&boot, &arguments.machine, false, &words())?;
     if arguments.headless {
         command
             .args(["-serial", "stdio", "-monitor", "none"])

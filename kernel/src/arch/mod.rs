@@ -249,7 +249,14 @@ pub trait Arch {
     /// Add the counters that the machine layer keeps (turned, space_switches, invalidations).
     fn counters(&self, counters: &mut Counters);
 
-    fn interrupt_mask(&mut self, line: u32, masked: bool);
+    /// Mask or unmask an interrupt source ([`crate::interrupt`]).
+    fn interrupt_mask(&mut self, source: u32, masked: bool);
+    /// How many lines there are (at most [`crate::interrupt::LINES`]).
+    fn interrupt_lines(&self) -> u32;
+    /// How a line's interrupt shows: level or edge, low or high active.
+    fn interrupt_trigger(&mut self, line: u32, level: bool, low: bool);
+    /// The address and the word that a device writes there to raise this source; None if it is a line, or the machine has no such interrupts.
+    fn message(&self, source: u32) -> Option<(u64, u32)>;
     fn port_in(&mut self, port: u16, width: u8) -> u32;
     fn port_out(&mut self, port: u16, width: u8, value: u32);
     /// One line of log output.

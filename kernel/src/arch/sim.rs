@@ -1,5 +1,7 @@
 //! A simulated machine for tests on the development host: memory is an array of frames, spaces are maps of pages, time stands still until it is moved.
 
+use crate::interrupt::LINES;
+
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
@@ -50,6 +52,8 @@ pub struct Sim {
     pub float: u64,
     pub lines: Vec<Vec<u8>>,
     pub unmasked: BTreeSet<u32>,
+    /// What was said about lines: level, low active.
+    pub triggers: BTreeMap<u32, (bool, bool)>,
     pub ports: BTreeMap<u16, u32>,
     pub port_writes: Vec<(u16, u32)>,
     pub power: Option<(u64, u64)>,
@@ -73,6 +77,7 @@ impl Sim {
             float: 0,
             lines: Vec::new(),
             unmasked: BTreeSet::new(),
+            triggers: BTreeMap::new(),
             ports: BTreeMap::new(),
             port_writes: Vec::new(),
             power: None,
@@ -329,6 +334,15 @@ impl Arch for Sim {
         } else {
             self.unmasked.insert(line);
         }
+    }
+    fn interrupt_lines(&self) -> u32 {
+        24
+    }
+    fn interrupt_trigger(&mut self, line: u32, level: bool, low: bool) {
+        self.triggers.insert(line, (level, low));
+    }
+    fn message(&self, source: u32) -> Option<(u64, u32)> {
+        (source as usize >= LINES).then_some((0xfee0_0000, source))
     }
     fn port_in(&mut self, port: u16, _width: u8) -> u32 {
         self.ports.get(&port).copied().unwrap_or(0)

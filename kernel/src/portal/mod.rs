@@ -81,7 +81,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
             PortalKind::Thread => self.threads.at_mut(target.object).holders += 1,
             PortalKind::Semaphore => self.semaphores.at_mut(target.object).holders += 1,
-            PortalKind::Interrupt => self.lines[target.object as usize].holders += 1,
+            PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders += 1,
             PortalKind::Empty
             | PortalKind::Current
             | PortalKind::Memory
@@ -134,7 +134,7 @@ impl<A: Arch> Kernel<A> {
                     self.semaphores.remove(s);
                 }
             }
-            PortalKind::Interrupt => self.release_line(target.object),
+            PortalKind::Interrupt => self.release_binding(target.object),
             PortalKind::Empty
             | PortalKind::Current
             | PortalKind::Memory
@@ -148,10 +148,14 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn close(&mut self, d: DomainRef, slot: u32, target: Target) -> Result<(), Stop> {
         if target.kind == PortalKind::Receive {
             let c = self.channels.handle(target.object);
+            let home = self.channels[c].home == Some(d);
+            if self.channels[c].holders == 1 || home && self.domains[d].dead {
+                self.unbind_channel(c);
+            }
             if self.channels[c].holders == 1 && !self.channel_drain(c) {
                 return Err(Stop::Restart);
             }
-            if self.channels[c].home == Some(d) {
+            if home {
                 // A channel that outlives its server (somebody keeps it for the next one): who was received by the dead one hears of it.
                 if self.domains[d].dead && !self.channels[c].dying && !self.drop_held(c) {
                     return Err(Stop::Restart);
@@ -259,7 +263,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Space => self.spaces.at(target.object).holders,
             PortalKind::Thread => self.threads.at(target.object).holders,
             PortalKind::Semaphore => self.semaphores.at(target.object).holders,
-            PortalKind::Interrupt => self.lines[target.object as usize].holders,
+            PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders,
             _ => 0,
         }
     }

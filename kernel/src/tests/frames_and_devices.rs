@@ -313,7 +313,7 @@ fn an_interrupt_is_a_pulse_and_stays_masked_until_acknowledged() {
         Error::Busy
     );
     assert_eq!(
-        w.err(init, MACHINE, machine::INTERRUPT, &[16, AUTO]),
+        w.err(init, MACHINE, machine::INTERRUPT, &[24, AUTO]),
         Error::BadArgument
     );
     let there = w.ok(init, driver.slot, domain::PORTAL_PUT, &[line, AUTO, 0xffff])[0] as u32;

@@ -44,6 +44,27 @@ pub fn check(k: &Kernel<Sim>) {
     holders(k);
     frames(k);
     dispatch(k);
+    interrupts(k);
+}
+
+/// A source knows how many owe it an acknowledgement, only those who are bound do, and it is unmasked exactly when somebody is bound and nobody owes.
+fn interrupts(k: &Kernel<Sim>) {
+    for (source, object) in k.interrupts.sources.iter().enumerate() {
+        let bindings: Vec<_> = k
+            .interrupts
+            .of(source)
+            .map(|index| &k.interrupts.bindings[index as usize])
+            .collect();
+        assert!(bindings
+            .iter()
+            .all(|b| b.holders != 0 && b.source as usize == source));
+        assert!(bindings.iter().all(|b| !b.owes || b.channel != 0));
+        let owed = bindings.iter().filter(|b| b.owes).count();
+        assert_eq!(object.owed as usize, owed, "source {source}");
+        let bound = bindings.iter().any(|b| b.channel != 0);
+        let open = k.arch.unmasked.contains(&(source as u32));
+        assert_eq!(open, bound && owed == 0, "source {source}");
+    }
 }
 
 /// Where every linked thread is linked.

@@ -5,6 +5,7 @@ mod cost;
 mod deaths;
 mod faults;
 mod frames_and_devices;
+mod interrupts;
 mod invariants;
 mod messages;
 mod parts;

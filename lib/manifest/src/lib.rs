@@ -62,6 +62,9 @@ pub struct Component {
     /// What it may touch, by the name it knows it under.
     #[serde(default)]
     pub portals: BTreeMap<String, Grant>,
+    /// Device registers that it sees: physical address and length, by the name of the argument that tells it where (`NAME=0x…`).
+    #[serde(default, rename = "device-memory")]
+    pub device_memory: BTreeMap<String, (u64, u64)>,
     /// Prefixes of the path space that it serves.
     #[serde(default)]
     pub mounts: Vec<Mount>,
@@ -99,8 +102,17 @@ pub enum Grant {
     },
     /// A range of I/O ports.
     Ports { ports: (u16, u16) },
-    /// An interrupt line.
-    Interrupt { interrupt: u32 },
+    /// An interrupt line. 0 to 15 are the legacy lines, shown as ACPI says; others are global system interrupts, level and low active (PCI's way) unless it says
+    /// otherwise. `shared`: other components may have it too.
+    Interrupt {
+        interrupt: u32,
+        #[serde(default)]
+        shared: bool,
+        #[serde(default)]
+        trigger: Option<Trigger>,
+    },
+    /// A message-signalled interrupt of its own (MSI, MSI-X).
+    Message { message: bool },
     /// A service of the nucleus.
     Service { service: Service },
 }
@@ -112,6 +124,16 @@ pub enum Service {
     Memory,
     /// Power and counters; new interrupt and port portals.
     Machine,
+}
+
+/// How an interrupt line shows an interrupt.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    Edge,
+    EdgeLow,
+    LevelHigh,
+    LevelLow,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -205,12 +227,23 @@ impl Component {
                 } if *count == 0 || first.checked_add(*count - 1).is_none() => {
                     return Err(Invalid(format!("portal `{name}`: no such range of ports")));
                 }
-                Grant::Interrupt { interrupt } if *interrupt >= 16 => {
+                Grant::Interrupt { interrupt, .. } if *interrupt >= 64 => {
                     return Err(Invalid(format!(
-                        "portal `{name}`: interrupt lines are 0 to 15"
+                        "portal `{name}`: interrupt lines are 0 to 63"
                     )));
                 }
+                Grant::Message { message: false } => {
+                    return Err(Invalid(format!("portal `{name}`: leave it out instead")));
+                }
                 _ => {}
+            }
+        }
+        for (name, &(first, length)) in &self.device_memory {
+            let pages = (first | length).is_multiple_of(4096);
+            if !pages || length == 0 || length > 16 << 20 || first.checked_add(length).is_none() {
+                return Err(Invalid(format!(
+                    "device memory `{name}` must be whole pages, at most 16 MiB"
+                )));
             }
         }
         for mount in &self.mounts {
@@ -247,6 +280,7 @@ mod tests {
         restart = "always"
         memory = "1M"
         portals = { ports = { ports = [1016, 8] }, irq = { interrupt = 4 }, vm = { to = "vm" } }
+        device-memory = { registers = [0xfe000000, 0x2000] }
         mounts = [{ prefix = "/dev", fstype = "devfs" }, { prefix = "tty:", fstype = "tty", badge = 3 }]
     "#;
 
@@ -257,7 +291,13 @@ mod tests {
         let uart = &m.components[1];
         assert_eq!(uart.restart, Restart::Always);
         assert_eq!(uart.portals["ports"], Grant::Ports { ports: (0x3f8, 8) });
-        assert_eq!(uart.portals["irq"], Grant::Interrupt { interrupt: 4 });
+        let line = Grant::Interrupt {
+            interrupt: 4,
+            shared: false,
+            trigger: None,
+        };
+        assert_eq!(uart.portals["irq"], line);
+        assert_eq!(uart.device_memory["registers"], (0xfe00_0000, 0x2000));
         assert_eq!(
             uart.portals["vm"],
             Grant::Call {
@@ -274,7 +314,9 @@ mod tests {
         for (from, to, word) in [
             ("to = \"vm\"", "to = \"wm\"", "wm"),
             ("name = \"uart\"", "name = \"vm\"", "twice"),
-            ("interrupt = 4", "interrupt = 44", "interrupt"),
+            ("interrupt = 4", "interrupt = 64", "interrupt"),
+            ("interrupt = 4", "interrupt = 4, trigger = \"up\"", "portal"),
+            ("0x2000", "0x2001", "whole pages"),
             ("[1016, 8]", "[65535, 8]", "ports"),
             ("\"1M\"", "\"1Q\"", "1Q"),
             ("\"/dev\"", "\"/dev/\"", "/dev/"),

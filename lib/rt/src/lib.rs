@@ -1,8 +1,9 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), the start-up block ([`startup`]),
-//! time ([`time`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
+//! time ([`time`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
 pub mod channel;
+pub mod device;
 pub mod entropy;
 pub mod gate;
 #[cfg(target_os = "none")]

@@ -14,7 +14,7 @@ use cairn_elf::{Image, Segment};
 use cairn_idl::vm;
 use cairn_init::image::{acceptable, plan, Run};
 use cairn_init::startup;
-use cairn_manifest::{Archive, Component, Grant, Manifest, Service};
+use cairn_manifest::{Archive, Component, Grant, Manifest, Service, Trigger};
 use cairn_rt::{log, Message, Portal, Receiver};
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
@@ -142,7 +142,8 @@ impl Components {
             }
         };
         let named = self.give(manifest, index, portal)?;
-        let block = self.startup_block(component, &named, Vec::new(), archive_len)?;
+        let devices = self.show_devices(component, id)?;
+        let block = self.startup_block(component, &named, devices, archive_len)?;
         self.map_into(id, layout::STARTUP, PAGE, vm::prot::READ)?;
         self.write_into(id, layout::STARTUP, &block)?;
         self.run(component, index, portal, image.entry)
@@ -295,7 +296,7 @@ impl Components {
                 Grant::Service {
                     service: Service::Machine,
                 } => put(target, MACHINE, slot)?,
-                Grant::Ports { .. } | Grant::Interrupt { .. } => {
+                Grant::Ports { .. } | Grant::Interrupt { .. } | Grant::Message { .. } => {
                     let device = running
                         .devices
                         .iter()
@@ -307,6 +308,19 @@ impl Components {
             named.push((name.clone(), slot));
         }
         Ok(named)
+    }
+
+    /// The device memory of the manifest line, and the arguments that say where it is.
+    fn show_devices(&self, component: &Component, id: u64) -> Result<Vec<String>, String> {
+        let mut arguments = Vec::new();
+        for (i, (name, &(physical, len))) in (0..).zip(&component.device_memory) {
+            let address = layout::DEVICES + i * layout::DEVICE_RANGE;
+            let words = [vm::DEVICE_INTO, id, address, physical, len];
+            answer(self.vm.call(Message::new(&words)))
+                .map_err(|why| format!("device memory `{name}`: {why}"))?;
+            arguments.push(format!("{name}={address:#x}:{len:#x}"));
+        }
+        Ok(arguments)
     }
 
     fn startup_block(
@@ -495,9 +509,20 @@ fn devices(component: &Component) -> Result<Vec<(String, Portal)>, String> {
             Grant::Ports {
                 ports: (first, count),
             } => MACHINE.service(machine::PORTS, &[first as u64, count as u64, AUTO]),
-            Grant::Interrupt { interrupt } => {
-                MACHINE.service(machine::INTERRUPT, &[interrupt as u64, AUTO])
+            Grant::Interrupt {
+                interrupt,
+                shared,
+                trigger,
+            } => {
+                let shared = if shared { machine::SHARED } else { 0 };
+                let words = [
+                    interrupt as u64,
+                    AUTO,
+                    shared | trigger.map_or(0, trigger_bits),
+                ];
+                MACHINE.service(machine::INTERRUPT, &words)
             }
+            Grant::Message { .. } => MACHINE.service(machine::MESSAGE, &[AUTO]),
             _ => continue,
         };
         let words =
@@ -505,6 +530,16 @@ fn devices(component: &Component) -> Result<Vec<(String, Portal)>, String> {
         devices.push((name.clone(), Portal(words[0] as u32)));
     }
     Ok(devices)
+}
+
+fn trigger_bits(trigger: Trigger) -> u64 {
+    machine::TRIGGER
+        | match trigger {
+            Trigger::Edge => 0,
+            Trigger::EdgeLow => machine::LOW,
+            Trigger::LevelHigh => machine::LEVEL,
+            Trigger::LevelLow => machine::LEVEL | machine::LOW,
+        }
 }
 
 /// Put one of init's portals into a component's table.

@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+pub mod device;
 pub mod fault;
 pub mod forked;
 pub mod frames;

@@ -60,7 +60,7 @@ impl<N: Nucleus> Vm<N> {
             },
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
             vm::MORE_OBJECTS if self.is_native(r.sender) => self.more_objects(w[1]),
-            vm::CREATE..=vm::LIMIT if r.badge != BADGE_CONTROL => Err(EPERM),
+            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO if r.badge != BADGE_CONTROL => Err(EPERM),
             vm::CREATE => match self.create(r.token, w[1], w[2] & 1 != 0) {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
@@ -97,6 +97,9 @@ impl<N: Nucleus> Vm<N> {
                 None => Err(ESRCH),
             },
             vm::LIMIT => self.set_limit(w[1] as Id, w[2]),
+            vm::DEVICE_INTO => self
+                .of(w[1])
+                .and_then(|index| self.show_device(index, w[2], w[3], w[4])),
             _ => Err(EINVAL),
         };
         Some(Answer::result(result))

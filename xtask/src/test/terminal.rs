@@ -247,7 +247,7 @@ impl Console {
             &machine,
             false,
             "mode=shell rows=30 cols=100 term=vt100",
-        )
+        )?
         .args([
             "-chardev",
             &machine::option_path("socket,id=console,path=", &socket),

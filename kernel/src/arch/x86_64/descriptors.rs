@@ -19,7 +19,7 @@ pub const NUCLEUS_STACK_SIZE: usize = 64 * 1024;
 const TRAP_STACK_SIZE: usize = 8 * 1024;
 
 /// Vectors that the nucleus takes.
-pub const VECTORS: usize = 64;
+pub const VECTORS: usize = super::interrupts::VECTORS_END;
 
 /// Interior data of a static that one processor at a time touches, with interrupts off.
 #[repr(transparent)]

@@ -5,7 +5,7 @@
 //! A trap in the nucleus itself is an error ([`super::panic::trapped`]), but for: an interrupt while idle, which drops the idle stack and counts as an entry
 //! without a thread; a non-maskable interrupt, which is ignored.
 
-use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA};
+use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA, VECTORS};
 use super::Machine;
 use crate::domain::Domain;
 use crate::portal::table::CHUNK;
@@ -264,7 +264,7 @@ global_asm!(
     .global vector_stubs
 vector_stubs:
     .set vector, 0
-    .rept 64
+    .rept {vectors}
     .balign 16
     .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
     push 0
@@ -275,6 +275,7 @@ vector_stubs:
     .endr
     "#,
     trap = sym trap,
+    vectors = const VECTORS,
 );
 
 /// Behind the stubs: vector, error code and the processor's frame are on the stack.

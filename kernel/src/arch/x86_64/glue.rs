@@ -1,9 +1,9 @@
 //! Between the entry code and the portable part: the one nucleus, and what each vector means to it.
 
-use super::apic::{SPURIOUS_VECTOR, TIMER_VECTOR};
+use super::apic::TIMER_VECTOR;
 use super::cpu;
 use super::descriptors::{self, Single};
-use super::interrupts::{Arrival, FIRST_LINE, LINES};
+use super::interrupts::{source_of, Arrival};
 use super::Machine;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
@@ -118,14 +118,13 @@ pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
 }
 
 fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
-    let line = vector.wrapping_sub(FIRST_LINE) as u32;
     if vector == TIMER_VECTOR {
         kernel.arch.apic.end_of_interrupt();
         return kernel.timer();
     }
-    if vector != SPURIOUS_VECTOR && line < LINES {
-        if let Arrival::Deliver(line) = kernel.arch.line_arrived(line) {
-            return kernel.interrupt(line);
+    if let Some(source) = source_of(vector) {
+        if let Arrival::Deliver(source) = kernel.arch.interrupt_arrived(source) {
+            return kernel.interrupt(source);
         }
     }
     same()

@@ -1,15 +1,45 @@
-//! The sixteen legacy interrupt lines: through the I/O APIC where ACPI shows one, else through the two 8259s. Line n arrives as vector [`FIRST_LINE`] + n.
+//! Interrupt sources: lines through the I/O APIC where ACPI shows one, else the sixteen legacy ones through the two 8259s; and message-signalled interrupts, which a
+//! device raises by a write to the local APIC's address. Which vector a source has says [`vector`]: the legacy lines come first, and behind the nucleus's own vectors the others.
 //!
+//! A message cannot be masked here, so it is masked in software: what arrives meanwhile is remembered as one, and unmasking raises it again.
 //! An edge-triggered line of the I/O APIC loses an edge that comes while it is masked in the hardware. Such a line is therefore masked in software first: an edge
 //! that arrives meanwhile is remembered (and then the hardware is masked, which bounds the cost of a chattering device), and unmasking raises it again.
 
 use super::acpi::{Acpi, LineRoute};
 use super::apic::LocalApic;
 use super::ports::{in8, out8};
+use crate::interrupt;
 
-/// Vector of line 0.
-pub const FIRST_LINE: u8 = 0x20;
-pub const LINES: u32 = 16;
+/// Vectors of line 0 and of what comes after the legacy lines.
+const FIRST_LINE: u8 = 0x20;
+const FIRST_OTHER: u8 = 0x40;
+const LEGACY: u32 = 16;
+/// Lines that the 8259s and the I/O APIC can have.
+const LINES: u32 = interrupt::LINES as u32;
+const SOURCES: u32 = interrupt::SOURCES as u32;
+/// The vectors in use end here.
+pub const VECTORS_END: usize = FIRST_OTHER as usize + (SOURCES - LEGACY) as usize;
+
+/// The vector at which a source arrives, and the source of a vector that is one's.
+const fn vector(source: u32) -> u8 {
+    if source < LEGACY {
+        FIRST_LINE + source as u8
+    } else {
+        FIRST_OTHER + (source - LEGACY) as u8
+    }
+}
+
+pub fn source_of(vector: u8) -> Option<u32> {
+    if vector >= FIRST_OTHER {
+        let source = (vector - FIRST_OTHER) as u32 + LEGACY;
+        return (source < SOURCES).then_some(source);
+    }
+    let line = vector.wrapping_sub(FIRST_LINE) as u32;
+    (line < LEGACY).then_some(line)
+}
+
+/// Where messages are written (Intel SDM volume 3, 11.11): this and the destination's number.
+const MESSAGES: u64 = 0xfee0_0000;
 
 const MASKED: u32 = 1 << 16;
 
@@ -46,7 +76,7 @@ impl IoApic {
         else {
             return;
         };
-        let mut low = FIRST_LINE as u32 + line;
+        let mut low = vector(line) as u32;
         if route.low_active {
             low |= 1 << 13;
         }
@@ -94,7 +124,7 @@ pub enum Arrival {
 pub struct Lines {
     io_apic: Option<IoApic>,
     routes: [LineRoute; LINES as usize],
-    lines: [Line; LINES as usize],
+    sources: [Line; SOURCES as usize],
 }
 
 impl Lines {
@@ -123,12 +153,20 @@ impl Lines {
         }
         Lines {
             io_apic,
-            routes: acpi.lines,
-            lines: [Line {
+            // What ACPI's table does not speak of is PCI's.
+            routes: core::array::from_fn(|line| {
+                let pci = LineRoute {
+                    global: line as u32,
+                    level: true,
+                    low_active: true,
+                };
+                acpi.lines.get(line).copied().unwrap_or(pci)
+            }),
+            sources: [Line {
                 masked: true,
                 masked_in_hardware: true,
                 pending: false,
-            }; LINES as usize],
+            }; SOURCES as usize],
         }
     }
 
@@ -137,10 +175,40 @@ impl Lines {
         self.io_apic.is_none()
     }
 
+    /// How many lines there are.
+    pub fn count(&self) -> u32 {
+        match &self.io_apic {
+            Some(io_apic) => (io_apic.first_global + io_apic.entries).clamp(LEGACY, LINES),
+            None => LEGACY,
+        }
+    }
+
+    /// How a line shows an interrupt. The 8259s know it by themselves.
+    pub fn set_trigger(&mut self, line: u32, level: bool, low_active: bool) {
+        if let Some(route) = self.routes.get_mut(line as usize) {
+            route.level = level;
+            route.low_active = low_active;
+        }
+    }
+
+    /// Address and word of a message-signalled source.
+    pub fn message(&self, source: u32) -> Option<(u64, u32)> {
+        let io_apic = self.io_apic.as_ref()?;
+        let address = MESSAGES | (io_apic.destination as u64) << 12;
+        (LINES..SOURCES)
+            .contains(&source)
+            .then(|| (address, vector(source) as u32))
+    }
+
     fn set_hardware(&mut self, line: u32, masked: bool) {
-        self.lines[line as usize].masked_in_hardware = masked;
+        self.sources[line as usize].masked_in_hardware = masked;
         match &mut self.io_apic {
-            Some(io_apic) => io_apic.set(line, self.routes[line as usize], masked),
+            Some(io_apic) => {
+                // A message has no entry.
+                if let Some(&route) = self.routes.get(line as usize) {
+                    io_apic.set(line, route, masked);
+                }
+            }
             None => {
                 let port = PICS[line as usize / 8] + 1;
                 let bit = 1 << (line % 8);
@@ -150,57 +218,62 @@ impl Lines {
         }
     }
 
-    fn edge(&self, line: u32) -> bool {
-        self.io_apic.is_some() && !self.routes[line as usize].level
+    /// Arrives once, and again only after another event.
+    fn edge(&self, source: u32) -> bool {
+        let level = |route: &LineRoute| route.level;
+        self.io_apic.is_some() && !self.routes.get(source as usize).is_some_and(level)
     }
 
     /// Mask or unmask; see the head of this file.
-    pub fn mask(&mut self, line: u32, masked: bool, apic: &mut LocalApic) {
-        if line >= LINES {
+    pub fn mask(&mut self, source: u32, masked: bool, apic: &mut LocalApic) {
+        if source >= if self.by_pic() { LEGACY } else { SOURCES } {
             return;
         }
-        let edge = self.edge(line);
-        let state = &mut self.lines[line as usize];
+        let edge = self.edge(source);
+        let state = &mut self.sources[source as usize];
         state.masked = masked;
         if masked {
             if !edge {
-                self.set_hardware(line, true);
+                self.set_hardware(source, true);
             }
             return;
         }
         let pending = core::mem::take(&mut state.pending);
         if state.masked_in_hardware {
-            self.set_hardware(line, false);
+            self.set_hardware(source, false);
         }
         if pending {
-            apic.interrupt_self(FIRST_LINE + line as u8);
+            apic.interrupt_self(vector(source));
         }
     }
 
-    /// A line's vector arrived: acknowledge it at the controller and say whether to tell the nucleus.
-    pub fn arrived(&mut self, line: u32, apic: &mut LocalApic) -> Arrival {
+    /// A source's vector arrived: acknowledge it at the controller and say whether to tell the nucleus.
+    pub fn arrived(&mut self, source: u32, apic: &mut LocalApic) -> Arrival {
         if self.by_pic() {
-            return self.arrived_by_pic(line);
+            return self.arrived_by_pic(source);
         }
-        let state = &mut self.lines[line as usize];
+        let state = &mut self.sources[source as usize];
         if state.masked {
             state.pending = true;
             if !state.masked_in_hardware {
-                self.set_hardware(line, true);
+                self.set_hardware(source, true);
             }
             apic.end_of_interrupt();
             return Arrival::Nothing;
         }
-        if !self.edge(line) {
+        if !self.edge(source) {
             // A level stays until the driver has served the device.
-            self.lines[line as usize].masked = true;
-            self.set_hardware(line, true);
+            self.sources[source as usize].masked = true;
+            self.set_hardware(source, true);
         }
         apic.end_of_interrupt();
-        Arrival::Deliver(line)
+        Arrival::Deliver(source)
     }
 
     fn arrived_by_pic(&mut self, line: u32) -> Arrival {
+        if line >= LEGACY {
+            return Arrival::Nothing;
+        }
         let pic = PICS[line as usize / 8];
         if line % 8 == 7 {
             // Possibly spurious: the in-service register knows. A spurious one of the second 8259 was a real one for the first.
@@ -212,7 +285,7 @@ impl Lines {
                 return Arrival::Nothing;
             }
         }
-        self.lines[line as usize].masked = true;
+        self.sources[line as usize].masked = true;
         self.set_hardware(line, true);
         if line >= 8 {
             out8(PICS[1], 0x20);

@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn line_arrived(&mut self, line: u32) -> Arrival {
-        self.lines.arrived(line, &mut self.apic)
+    pub(super) fn interrupt_arrived(&mut self, source: u32) -> Arrival {
+        self.lines.arrived(source, &mut self.apic)
     }
 
     #[inline(always)]
@@ -369,8 +369,20 @@ impl Arch for Machine {
         counters.invalidations += self.invalidations;
     }
 
-    fn interrupt_mask(&mut self, line: u32, masked: bool) {
-        self.lines.mask(line, masked, &mut self.apic);
+    fn interrupt_mask(&mut self, source: u32, masked: bool) {
+        self.lines.mask(source, masked, &mut self.apic);
+    }
+
+    fn interrupt_lines(&self) -> u32 {
+        self.lines.count()
+    }
+
+    fn interrupt_trigger(&mut self, line: u32, level: bool, low: bool) {
+        self.lines.set_trigger(line, level, low);
+    }
+
+    fn message(&self, source: u32) -> Option<(u64, u32)> {
+        self.lines.message(source)
     }
 
     fn port_in(&mut self, port: u16, width: u8) -> u32 {

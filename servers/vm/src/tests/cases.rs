@@ -279,6 +279,39 @@ fn arguments_are_judged_like_linux_does() {
 }
 
 #[test]
+fn device_registers_are_shown_to_native_components_only_and_where_nothing_else_is() {
+    use cairn_abi::layout::{DEVICES, NATIVE_HEAP};
+    let mut w = World::new(512);
+    let linux = w.create();
+    let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let id = u64::from(native);
+    let at = 0xd000_0000;
+    assert_eq!(
+        w.call(native, &[vm::DEVICE_INTO, id, DEVICES, at, PAGE]),
+        -EPERM
+    );
+    for words in [
+        [u64::from(linux), DEVICES, at, PAGE],
+        [id, NATIVE_HEAP, at, PAGE],
+        [id, DEVICES + 8, at, PAGE],
+        [id, DEVICES, at + 1, PAGE],
+        [id, DEVICES, at, 0],
+        [id, DEVICES, at, 17 << 20],
+        [id, !4095, at, 2 * PAGE],
+        [id, DEVICES, 1 << 44, PAGE],
+    ] {
+        let words = [&[vm::DEVICE_INTO], &words[..]].concat();
+        assert_eq!(w.control(&words), -EINVAL, "{words:x?}");
+        w.audit();
+    }
+    assert_eq!(w.control(&[vm::DEVICE_INTO, 99, DEVICES, at, PAGE]), -ESRCH);
+    assert_eq!(
+        w.control(&[vm::DEVICE_INTO, id, DEVICES + PAGE, at, 3 * PAGE]),
+        0
+    );
+}
+
+#[test]
 fn places_go_down_for_linux_and_up_for_native() {
     let mut w = World::new(512);
     let a = w.create();

@@ -1,0 +1,53 @@
+//! Device registers that the manifest gave (`device-memory = { NAME = [address, length] }`).
+
+use crate::startup;
+
+/// A range of registers. What a device returns is not to be trusted: it may change at any time and need not be what was written.
+#[derive(Debug)]
+pub struct Registers {
+    base: *mut u8,
+    len: usize,
+}
+
+fn number(text: &str) -> Option<usize> {
+    usize::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+impl Registers {
+    /// The range of this name.
+    pub fn named(name: &str) -> Option<Registers> {
+        let (base, len) = startup::argument(name)?.split_once(':')?;
+        let (base, len) = (number(base)?, number(len)?);
+        // Nothing but what `init` maps there lies in that part of the layout.
+        if (base as u64) < cairn_abi::layout::DEVICES {
+            return None;
+        }
+        Some(Registers {
+            base: base as *mut u8,
+            len,
+        })
+    }
+
+    /// The register at byte `offset`; `None` outside of the range or if it is not aligned.
+    fn at(&self, offset: usize) -> Option<*mut u32> {
+        let inside = offset.is_multiple_of(4) && offset.checked_add(4)? <= self.len;
+        // Device memory has no objects of the language in it, so the pointer is computed as a number.
+        inside.then(|| self.base.wrapping_add(offset).cast())
+    }
+
+    /// All ones outside of the range, as where no device answers.
+    pub fn read32(&self, offset: usize) -> u32 {
+        match self.at(offset) {
+            // SAFETY: within the range that `init` had mapped as device memory for as long as this domain lives, and aligned.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u32::MAX,
+        }
+    }
+
+    pub fn write32(&self, offset: usize, value: u32) {
+        if let Some(register) = self.at(offset) {
+            // SAFETY: as in `read32`; the range holds registers only, nobody's memory.
+            unsafe { register.write_volatile(value) };
+        }
+    }
+}
