@@ -74,13 +74,14 @@ impl<A: Arch> Kernel<A> {
         false
     }
 
-    /// Let a share of the held callers go. False: there are more.
+    /// Let a share of the held callers go. False: there are more. Who receives from the channel next shall not hear that calls were interrupted which are over.
     pub(crate) fn drop_held(&mut self, c: ChannelRef) -> bool {
         for _ in 0..SHARE {
             let Some(t) = self.held_by(c) else {
                 return true;
             };
             self.detach(t);
+            self.settle_interruption(t);
             self.fail(t, Error::Dead);
         }
         self.held_by(c).is_none()

@@ -147,6 +147,20 @@ impl<A: Arch> Kernel<A> {
         *self.pulse_link(node) = PulseLink::new();
     }
 
+    /// Who has something to tell channel `c`, the oldest first, for checks.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn pulse_sources(&mut self, c: ChannelRef) -> impl Iterator<Item = Node> + '_ {
+        let mut next = self.channels[c].pulses.head;
+        core::iter::from_fn(move || {
+            let node = next;
+            if node == Node::NONE {
+                return None;
+            }
+            next = self.pulse_link(node).next;
+            Some(node)
+        })
+    }
+
     /// Take back what has not been received. A server that was lifted for it is lifted no longer.
     pub(crate) fn pulse_withdraw(&mut self, node: Node) {
         let Some(c) = self.pulse_link(node).channel else {
@@ -281,6 +295,14 @@ impl<A: Arch> Kernel<A> {
     /// A caller that channel `c` held is not there any more.
     pub(crate) fn caller_gone(&mut self, t: ThreadRef, c: ChannelRef) {
         self.tell_of_caller(t, c, true);
+    }
+
+    /// The call of `t` is over: an UNBLOCK that the server has not read is settled.
+    pub(crate) fn settle_interruption(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.pulse.is_queued() && !thread.pulse_gone {
+            self.pulse_withdraw(Node::thread(t));
+        }
     }
 
     /// A thread has one node. If an older notice still waits (at a server that has not read its pulses), the newer one takes its place.

@@ -139,6 +139,25 @@ fn a_channel_that_is_kept_serves_the_next_server() {
 }
 
 #[test]
+fn the_next_server_does_not_hear_of_an_interruption_that_is_over() {
+    let mut w = World::new();
+    let (old, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(old);
+    let tx = w.portal(own, client, 7);
+    let (s, c) = (w.thread(old, 60), w.thread(client, 50));
+    w.rest();
+    w.receive(s, rx);
+    w.go(c, tx, 0, flag::INTERRUPTIBLE, &[]);
+    w.recall();
+    let poke = [w.id(c), thread::POKE as u64];
+    let init = w.init;
+    w.ok(init, client.slot, domain::THREAD_CONTROL, &poke);
+    w.destroy(old);
+    assert_eq!(w.result(c), Err(Error::Dead));
+    assert_eq!(w.poll(init, own), None);
+}
+
+#[test]
 fn the_client_dies_while_queued() {
     let Scene {
         mut w,

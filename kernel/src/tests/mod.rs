@@ -13,6 +13,7 @@ mod pokes;
 mod portals;
 mod priority;
 mod random;
+mod replay;
 mod semaphores;
 
 use crate::arch::sim::Sim;
