@@ -1,10 +1,11 @@
 //! The components of `./cairn bench ipc`: one that measures, and seven domains for it to talk to (manifest: benches/ipc.toml).
 //!
-//! All of them are this program; the argument `role=leg` makes one of the seven ([`leg`]). The one that measures waits until somebody looks for a file called `run`
+//! All of them are this program; the argument `role=leg` makes one of the seven ([`leg`]), `role=clock` a driver ([`clock`]). The one that measures waits until somebody looks for a file called `run`
 //! below /ipc, measures ([`rows`]) while all others wait, and writes its figures to the log ([`samples`]) for the host tool.
 #![no_std]
 #![no_main]
 
+mod clock;
 mod leg;
 mod rows;
 mod samples;
@@ -26,6 +27,7 @@ const ENOENT: i64 = -2;
 fn main() -> ! {
     match startup::argument("role") {
         Some("leg") => leg::run(),
+        Some("clock") => clock::run(),
         _ => measure(),
     }
 }

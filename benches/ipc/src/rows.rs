@@ -1,7 +1,8 @@
 //! The rows of the table, in its order.
 
+use crate::clock;
 use crate::leg::{self, make};
-use crate::samples::Samples;
+use crate::samples::{wanted, Samples};
 use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
 use crate::{need, thread, with_room, HIGH};
 use cairn_abi::layout::native_slot;
@@ -31,6 +32,7 @@ pub fn all() {
     pulse(&mut samples, legs[0]);
     pages(&mut samples);
     threads(&mut samples);
+    interrupts(&legs);
     log!("end");
 }
 
@@ -88,6 +90,9 @@ fn yields(samples: &mut Samples, legs: &[Portal; LEGS]) {
     samples.row("yield-1", own);
     let yielders = legs.map(|leg| make(leg, leg::YIELDER, None));
     for (name, domains) in [("yield-2", 2), ("yield-4", 4), ("yield-8", 8)] {
+        if !wanted(name) {
+            continue;
+        }
         let turns = samples.turns() + SPARE;
         for yielder in &yielders[..domains - 1] {
             need("a yielder", yielder.call(Message::new(&[turns])));
@@ -101,6 +106,9 @@ fn yields(samples: &mut Samples, legs: &[Portal; LEGS]) {
 
 /// From a breakpoint through the domain's upcall entry and back, by a domain that shares this one's space.
 fn exception(samples: &mut Samples) {
+    if !wanted("exception") {
+        return;
+    }
     let control = startup::portal("vm-control").unwrap_or_else(|| panic!("no vm-control"));
     let own = need("identity", Portal::CURRENT.service(current::IDENTITY, &[]))[1];
     let forked = need("a domain", control.call(Message::new(&[vm::FORK, own, 1])));
@@ -154,6 +162,30 @@ fn pages(samples: &mut Samples) {
         map();
         unmap()
     });
+}
+
+/// Interrupts while this thread does something. (Other backgrounds are programs: benches/load.c.)
+fn interrupts(legs: &[Portal; LEGS]) {
+    let clock = startup::portal("clock").unwrap_or_else(|| panic!("no clock"));
+    let echo = make(legs[0], leg::ECHO, None);
+    let yielder = make(legs[0], leg::YIELDER, None);
+    let own = |operation| traverse(Portal::CURRENT, operation, &[]);
+    let during = |number: u64, operation: &dyn Fn() -> Timed| {
+        if !wanted(clock::BACKGROUNDS[number as usize]) {
+            return;
+        }
+        need("clock", clock.call(Message::new(&[clock::BEGIN, number])));
+        while need("clock", clock.call(Message::new(&[clock::IS_DONE])))[0] == 0 {
+            for _ in 0..1000 {
+                operation();
+            }
+        }
+    };
+    during(1, &|| own(current::IDENTITY));
+    during(2, &|| call(echo));
+    // The other one yields for ever, and this thread goes on with it.
+    need("a yielder", yielder.call(Message::new(&[u64::MAX])));
+    during(3, &|| own(current::YIELD));
 }
 
 /// Make a thread, start it, and be back when it has ended.

@@ -3,7 +3,7 @@
 
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
-use cairn_rt::{log, memory, Portal};
+use cairn_rt::{log, memory, startup, Portal};
 use core::fmt;
 
 /// Samples of a row.
@@ -25,6 +25,11 @@ impl Samples {
         Samples(unsafe { bytes.align_to_mut().1 })
     }
 
+    /// Where sample `index` goes.
+    pub fn place(&mut self, index: usize) -> Option<&mut u32> {
+        self.0.get_mut(index)
+    }
+
     /// How often [`Samples::row`] does what it measures.
     pub fn turns(&self) -> u64 {
         (WARM + COUNT) as u64 + COUNTED
@@ -41,6 +46,9 @@ impl Samples {
 
     /// The same where each call of `sample` does `several` operations.
     pub fn row_of(&mut self, name: &str, several: u64, mut sample: impl FnMut() -> u32) {
+        if !wanted(name) {
+            return;
+        }
         self.take(name, &mut sample);
         let before = counters();
         for _ in 0..COUNTED {
@@ -60,6 +68,9 @@ impl Samples {
 
     /// The same without the nucleus's work, for operations that `sample` must prepare or undo by others.
     pub fn take(&mut self, name: &str, mut sample: impl FnMut() -> u32) {
+        if !wanted(name) {
+            return;
+        }
         for _ in 0..WARM {
             sample();
         }
@@ -82,6 +93,15 @@ impl Samples {
             self.0[0]
         );
         log!("histogram {name}{}", Distribution(self.0));
+    }
+}
+
+/// The command line's word `ipc.rows=NAME,NAME…` wants only rows whose names begin so.
+pub fn wanted(name: &str) -> bool {
+    let words = startup::argument("cmdline").unwrap_or("");
+    match words.split(' ').find_map(|w| w.strip_prefix("ipc.rows=")) {
+        Some(names) => names.split(',').any(|wanted| name.starts_with(wanted)),
+        None => true,
     }
 }
 

@@ -128,6 +128,49 @@ pub unsafe fn timed_parts(selector: u64, out: (u64, u64), input: (u64, u64)) -> 
     }
 }
 
+/// What a receive delivered, and when.
+pub struct Stamped {
+    pub stamp: u64,
+    pub token: u64,
+    pub words: [u64; 8],
+}
+
+/// Receive; the time stamp is that of the first instruction behind it. (The third word is lost: nobody here needs it.)
+pub fn receive_stamped(slot: u32) -> Stamped {
+    let mut words = [0; 8];
+    let (low, high, token): (u64, u64, u64);
+    // SAFETY: a receive writes registers only; rbx and rbp are put back.
+    unsafe {
+        asm!(
+            "push rbx",
+            "push rbp",
+            "syscall",
+            "rdtsc",
+            "mov rcx, rbp",
+            "pop rbp",
+            "pop rbx",
+            inout("rax") (receive::RECEIVE as u64) << 32 | slot as u64 => low,
+            out("rdx") high,
+            out("rcx") token,
+            inout("rdi") 0u64 => words[0],
+            inout("rsi") 0u64 => words[1],
+            inout("r10") 0u64 => words[3],
+            inout("r8") 0u64 => words[4],
+            inout("r9") 0u64 => words[5],
+            inout("r12") 0u64 => words[6],
+            inout("r13") 0u64 => words[7],
+            out("r11") _,
+            out("r14") _,
+            out("r15") _,
+        );
+    }
+    Stamped {
+        stamp: high << 32 | low & u32::MAX as u64,
+        token,
+        words,
+    }
+}
+
 /// A receiving thread: its selector for replying and receiving is at [rsp], one for calling at [rsp + 8]. `$turn` begins with a message received and ends with the
 /// next reply and receive.
 macro_rules! receiver {

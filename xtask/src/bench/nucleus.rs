@@ -5,9 +5,10 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
 
 use super::{grouped, hundredths, is_wanted, spec, WORK};
-use crate::cli::{self, Accel, Machine, System};
+use crate::cli::{self, Accel, Machine, Pair, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
+use crate::test::compile;
 use crate::{places, progress};
 use anyhow::{bail, Context, Result};
 use std::collections::BTreeMap;
@@ -18,14 +19,24 @@ use std::time::{Duration, Instant};
 /// The word for this table among the operations of `./cairn bench`.
 pub const WORD: &str = "ipc";
 const MANIFEST: &str = "benches/ipc.toml";
-/// What begins the component's lines in the log.
-const MARK: &str = "] ipc: ";
+/// What begins the lines of the components that measure, in the log.
+const MARKS: [&str; 2] = ["] ipc: ", "] ipc-clock: "];
 /// For one machine.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Rows of the machine that has only the general path, and what they are called here.
 const GENERAL: [(&str, &str); 1] = [("call-reply", "call-reply-general")];
 const LEG: &str = "chain-leg";
 const FIRST_LEG: &str = "chain-2";
+/// Rows with one of the program benches/load.c as background.
+const LOAD: &str = "/bin/load";
+const LOADS: [(&str, &str); 4] = [
+    ("interrupt-idle", "idle"),
+    ("interrupt-fork", "fork"),
+    ("interrupt-write", "write"),
+    ("interrupt-fault", "fault"),
+];
+/// Behind a row's name in budgets.toml: the budget is for another figure than the median.
+const FIGURES: [&str; 2] = [":99.99", ":max"];
 const TEXT: &str = "nucleus-text";
 
 /// One row.
@@ -70,7 +81,7 @@ impl Rows {
 
     /// Take one line of the log.
     fn line(&mut self, line: &str) {
-        let Some((_, told)) = line.split_once(MARK) else {
+        let Some((_, told)) = MARKS.iter().find_map(|mark| line.split_once(mark)) else {
             return;
         };
         let mut words = told.split_whitespace();
@@ -160,12 +171,13 @@ impl Budgets {
 pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     let mut budgets = Budgets::read()?;
     let mut rows = Rows::default();
-    for line in run(None)?.lines() {
+    for line in run(names, "")?.lines() {
         rows.line(line);
     }
     if GENERAL.iter().any(|(_, name)| is_wanted(name, names)) {
         let mut general = Rows::default();
-        for line in run(Some("nucleus.portals=general"))?.lines() {
+        let sources: Vec<String> = GENERAL.iter().map(|(from, _)| from.to_string()).collect();
+        for line in run(&sources, " nucleus.portals=general")?.lines() {
             general.line(line);
         }
         for (from, name) in GENERAL {
@@ -203,16 +215,30 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     Ok(u8::from(arguments.check && !over.is_empty()))
 }
 
-/// The log of one machine in which everything was measured.
-fn run(append: Option<&str>) -> Result<String> {
+/// The log of one machine in which these rows were measured, all if there are no names. `words` are further ones for its command line.
+fn run(names: &[String], words: &str) -> Result<String> {
+    let load = places::build().join("tests/load");
+    compile("gcc", &places::root().join("benches/load.c"), &load)?;
+    let mut append = words.to_string();
+    if !names.is_empty() {
+        // A chain's legs come out of the chains.
+        let names: Vec<&str> = names
+            .iter()
+            .map(|name| if LEG.starts_with(name) { "chain" } else { name })
+            .collect();
+        append.push_str(&format!(" ipc.rows={}", names.join(",")));
+    }
     let machine = Machine {
         smp: 1,
         mem: "256M".to_string(),
         system: System::Cairn,
         lean: false,
         accel: Accel::Tcg,
-        append: append.map(String::from),
-        add: Vec::new(),
+        append: Some(append),
+        add: vec![Pair {
+            first: load.display().to_string(),
+            second: LOAD.to_string(),
+        }],
         with: Some(places::root().join(MANIFEST)),
         verbose: false,
     };
@@ -223,6 +249,16 @@ fn run(append: Option<&str>) -> Result<String> {
         Err(failure) => bail!("{failure}"),
     };
     let mut step = progress::Step::begin("measuring the nucleus");
+    for (row, load) in LOADS {
+        if is_wanted(row, names) {
+            let load = spec(vec![LOAD.as_bytes().to_vec(), load.as_bytes().to_vec()]);
+            match guest.run(&load, Input::Empty, Some(LIMIT), &mut |_, _| step.tick()) {
+                Ok(outcome) if outcome.status() == 0 => {}
+                Ok(outcome) => bail!("{row}: the background ended with {outcome:?}"),
+                Err(failure) => bail!("{row}: {failure}"),
+            }
+        }
+    }
     let ask = spec(vec![b"cat".to_vec(), b"/ipc/run".to_vec()]);
     if let Err(failure) = guest.run(&ask, Input::Empty, Some(LIMIT), &mut |_, _| ()) {
         bail!("{failure}");
@@ -264,35 +300,55 @@ fn text_size() -> Result<u64> {
 /// Rows beyond their budgets, and budgets without a row.
 fn exceeded(rows: &Rows, budgets: &Budgets, names: &[String]) -> Vec<String> {
     let mut why = Vec::new();
-    for (name, &budget) in &budgets.held {
+    for (key, &budget) in &budgets.held {
+        let name = row_of(key);
         if !is_wanted(name, names) {
             continue;
         }
-        match rows.by_name.get(name) {
-            Some(row) if judged(name, row) <= budget => {}
-            Some(row) => why.push(format!(
-                "{name} is at {}, its budget is {}",
-                grouped(judged(name, row)),
+        match rows.by_name.get(name).map(|row| judged(key, row)) {
+            Some(figure) if figure <= budget => {}
+            Some(figure) => why.push(format!(
+                "{key} is at {}, its budget is {}",
+                grouped(figure),
                 grouped(budget)
             )),
-            None => why.push(format!("{name} has a budget but was not measured")),
+            None => why.push(format!("{key} has a budget but was not measured")),
         }
     }
     why
 }
 
-/// The figure that a budget is for: the median, of a chain's legs the greatest.
-fn judged(name: &str, row: &Row) -> u64 {
-    if name == LEG {
-        row.max
+/// The row that a budget is for.
+fn row_of(key: &str) -> &str {
+    let row = FIGURES.iter().find_map(|figure| key.strip_suffix(figure));
+    row.unwrap_or(key)
+}
+
+/// The figure that a budget is for: the median, of a chain's legs the greatest, or what the key names.
+fn judged(key: &str, row: &Row) -> u64 {
+    match key.strip_prefix(row_of(key)) {
+        Some(":99.99") => row.high[1],
+        Some(":max") => row.max,
+        _ if key == LEG => row.max,
+        _ => row.median,
+    }
+}
+
+/// The mark behind a figure that is beyond its budget.
+fn mark(key: &str, row: &Row, budgets: &Budgets) -> &'static str {
+    let beyond = |budget: Option<&u64>| budget.is_some_and(|&budget| judged(key, row) > budget);
+    if beyond(budgets.held.get(key)) {
+        "!"
+    } else if beyond(budgets.goal.get(key)) {
+        "*"
     } else {
-        row.median
+        " "
     }
 }
 
 fn as_text(rows: &Rows, budgets: &Budgets, histogram: bool) -> String {
     let mut text = format!(
-        "{:<22} {:>9} {:>9} {:>9} {:>9} {:>11} |{:>8} {:>8} {:>7} {:>9}\n",
+        "{:<22} {:>9} {:>9} {:>9} {:>9} {:>9}   |{:>8} {:>8} {:>7} {:>9}\n",
         "guest instructions",
         "median",
         "99 %",
@@ -306,26 +362,21 @@ fn as_text(rows: &Rows, budgets: &Budgets, histogram: bool) -> String {
     );
     for name in &rows.order {
         let row = &rows.by_name[name];
-        let mark = |budget: u64, mark: &str| match judged(name, row) > budget {
-            true => format!("{} {mark}", grouped(budget)),
-            false => format!("{}  ", grouped(budget)),
-        };
-        let budget = match (budgets.held.get(name), budgets.goal.get(name)) {
-            (Some(&budget), _) => mark(budget, "!"),
-            (None, Some(&goal)) => mark(goal, "*"),
-            (None, None) => String::new(),
-        };
+        let budget = budgets.held.get(name).or(budgets.goal.get(name));
+        let budget = budget.map_or(String::new(), |&budget| grouped(budget));
+        let [high, most] = FIGURES.map(|figure| mark(&format!("{name}{figure}"), row, budgets));
         let mut line = format!(
-            "{name:<22} {:>9} {:>9} {:>9} {:>9} {budget:>11}",
+            "{name:<22} {:>9} {:>9} {:>9}{high}{:>9}{most}{budget:>9} {}",
             grouped(row.median),
             grouped(row.high[0]),
             grouped(row.high[1]),
-            grouped(row.max)
+            grouped(row.max),
+            mark(name, row, budgets)
         );
         if let Some(work) = row.work {
             let [entries, switches, invalidations, bytes] = work.map(hundredths);
             line.push_str(&format!(
-                " |{entries:>8} {switches:>8} {invalidations:>7} {bytes:>9}"
+                "  |{entries:>8} {switches:>8} {invalidations:>7} {bytes:>9}"
             ));
         }
         text.push_str(line.trim_end());
@@ -421,6 +472,7 @@ mod tests {
         rows.add(LEG, legs);
         let mut budgets = Budgets::default();
         budgets.goal.insert("chain-3".into(), 1);
+        budgets.goal.insert("chain-3:max".into(), 442);
         budgets.held.insert("chain-2".into(), 221);
         assert!(exceeded(&rows, &budgets, &[]).is_empty());
         budgets.limit_legs(&rows);
@@ -430,9 +482,16 @@ mod tests {
         );
         assert!(exceeded(&rows, &budgets, &["chain-2".into()]).is_empty());
         budgets.held.insert("chain-9".into(), 1);
-        assert_eq!(exceeded(&rows, &budgets, &[]).len(), 2);
+        budgets.held.insert("chain-2:max".into(), 399);
+        budgets.held.insert("chain-2:99.99".into(), 223);
+        assert_eq!(exceeded(&rows, &budgets, &[]).len(), 3);
         let text = as_text(&rows, &budgets, true);
-        assert!(text.contains("1 *") && text.contains("232 !") && text.contains(" #\n"));
+        assert!(
+            text.contains("1 *")
+                && text.contains("232 !")
+                && text.contains(" #\n")
+                && text.contains("443*")
+        );
     }
 
     #[test]
