@@ -4,7 +4,8 @@ use crate::portal::{Message, Portal};
 use crate::startup;
 use cairn_abi::{layout, Error};
 use cairn_idl::vm;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const VM: Portal = Portal(layout::native_slot::VM);
 
@@ -45,6 +46,65 @@ pub fn populate(pages: &mut [u8]) -> Result<(), Error> {
 /// Give the frames of whole pages back. They read as zero afterwards.
 pub fn release(pages: &mut [u8]) -> Result<(), Error> {
     advise(pages, vm::advice::DONT_NEED)
+}
+
+/// Most pages of [`Shared`] memory.
+const SHARED_PAGES: usize = 512;
+
+/// Words that another domain may see and change at any time. They go with this value.
+pub struct Shared(&'static [AtomicU64]);
+
+impl Deref for Shared {
+    type Target = [AtomicU64];
+    fn deref(&self) -> &[AtomicU64] {
+        self.0
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let length = self.0.len() as u64 * 8;
+        let _ = VM.call(Message::new(&[vm::UNMAP, self.0.as_ptr() as u64, length]));
+    }
+}
+
+impl Shared {
+    fn new(address: u64, bytes: usize) -> Shared {
+        // SAFETY: `vm` says that these addresses are mapped for this domain, readable and writable, until `drop` unmaps them; others change them only as atomics may be changed.
+        Shared(unsafe { core::slice::from_raw_parts(address as *const AtomicU64, bytes / 8) })
+    }
+
+    /// Fresh zeroes of this domain, at least so many words and at most 2 MiB, and the portal by which another maps them. This domain's frames stay whatever the other does.
+    pub fn make(words: usize) -> Option<(Shared, Portal)> {
+        let pages = (words * 8).div_ceil(layout::PAGE as usize);
+        if pages == 0 || pages > SHARED_PAGES {
+            return None;
+        }
+        let bytes = pages * layout::PAGE as usize;
+        let prot = vm::prot::READ | vm::prot::WRITE;
+        let request = [vm::MAP, 0, bytes as u64, prot, vm::flags::POPULATE];
+        let address = VM.call(Message::new(&request)).ok()?[0];
+        if address as i64 <= 0 {
+            return None;
+        }
+        let shared = Shared::new(address, bytes);
+        let mut list = [0; SHARED_PAGES * 8];
+        let (addresses, _) = list.as_chunks_mut();
+        for (i, place) in addresses[..pages].iter_mut().enumerate() {
+            *place = (address + i as u64 * layout::PAGE).to_le_bytes();
+        }
+        let portal = object(&list[..pages * 8], true).ok()?;
+        Some((shared, portal))
+    }
+
+    /// What another domain made, so many words of it. If it is shorter than that the domain may end at using it: it must be trusted so far.
+    pub fn map(object: Portal, words: usize) -> Option<Shared> {
+        let bytes = (words * 8).next_multiple_of(layout::PAGE as usize);
+        let prot = vm::prot::READ | vm::prot::WRITE;
+        let request = [vm::OBJECT_MAP, 0, bytes as u64, prot, vm::flags::SHARED, 0];
+        let address = object.call(Message::new(&request)).ok()?[0];
+        (bytes != 0 && address as i64 > 0).then(|| Shared::new(address, bytes))
+    }
 }
 
 fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
