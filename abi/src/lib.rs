@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod hasty;
 pub mod layout;
 pub mod machine;
 pub mod service;
@@ -110,7 +111,8 @@ pub mod pulse {
     pub const UNBLOCK: u64 = 3;
     /// The caller behind token w1 no longer exists, or its deadline passed. No reply is due; the token is invalid.
     pub const GONE: u64 = 4;
-    /// An interrupt line fired w1 times; rbx is the badge given on binding. The line stays masked until acknowledged.
+    /// An interrupt source fired w1 times; rbx is the badge given on binding. It stays masked until acknowledged. With a hasty handler: w2 says why the driver is woken
+    /// ([`hasty::reason`]), w3 is the value read last, and it is masked only if the handler handed over.
     pub const INTERRUPT: u64 = 5;
     /// The watched domain died: w1 = domain id, w2 = [`crate::death`] reason, w3 = detail. rbx is the badge given on watching.
     pub const DEATH: u64 = 6;

@@ -9,6 +9,7 @@
 //! exactly when it is bound and nobody owes. What a driver may do with ports is at the end of this file.
 
 use crate::arch::Arch;
+use crate::hasty::Outcome;
 use crate::machine::RIGHTS;
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::portal::table::Target;
@@ -43,6 +44,8 @@ pub struct Binding {
     /// The next of the same source, counted from 1.
     next: u8,
     shared: bool,
+    /// Its hasty handler, counted from 1; 0 if it has none.
+    pub(crate) handler: u8,
     /// It was told and has not acknowledged.
     pub(crate) owes: bool,
     /// Id of the channel that gets its pulses, 0 if none.
@@ -62,6 +65,7 @@ impl Binding {
             source: 0,
             next: 0,
             shared: false,
+            handler: 0,
             owes: false,
             channel: 0,
             badge: 0,
@@ -167,24 +171,55 @@ impl<A: Arch> Kernel<A> {
             .get(source as usize)
             .map_or(0, |found| found.first);
         while let Some(index) = at.checked_sub(1) {
-            at = self.interrupts.bindings[index as usize].next;
-            self.tell_driver(index as u32);
+            let binding = &mut self.interrupts.bindings[index as usize];
+            at = binding.next;
+            binding.arrived += 1;
+            match binding.handler.checked_sub(1) {
+                None => self.tell_driver(index as u32),
+                Some(handler) => self.serve_hastily(index as u32, handler as usize),
+            }
         }
         self.leave()
     }
 
-    /// Make the pulse of one binding.
+    /// The driver owes an acknowledgement, and is woken.
+    #[inline]
     fn tell_driver(&mut self, index: u32) {
         let binding = &mut self.interrupts.bindings[index as usize];
-        binding.arrived += 1;
-        let Some(c) = self.channels.lookup(binding.channel) else {
+        if binding.channel == 0 {
             return;
-        };
+        }
         binding.count += 1;
         if !binding.owes {
             binding.owes = true;
             self.interrupts.sources[binding.source as usize].owed += 1;
         }
+        self.wake_driver(index);
+    }
+
+    /// Its hasty handler serves the device, if there is a driver at all.
+    fn serve_hastily(&mut self, index: u32, handler: usize) {
+        if self.interrupts.bindings[index as usize].channel == 0 {
+            return;
+        }
+        match self.hasty_run(handler) {
+            Outcome::HandedOver => self.tell_driver(index),
+            Outcome::Done => {
+                self.interrupts.bindings[index as usize].count += 1;
+                if self.handlers[handler].reasons != 0 {
+                    self.wake_driver(index);
+                }
+                self.hear_again(index);
+            }
+        }
+    }
+
+    /// Make the pulse of one binding.
+    pub(crate) fn wake_driver(&mut self, index: u32) {
+        let binding = &mut self.interrupts.bindings[index as usize];
+        let Some(c) = self.channels.lookup(binding.channel) else {
+            return;
+        };
         if !binding.pulse.is_queued() {
             binding.pulses += 1;
             self.pulse_post(c, Node::binding(index));
@@ -252,6 +287,9 @@ impl<A: Arch> Kernel<A> {
                 self.hear_again(index);
             }
             interrupt::UNBIND => self.unbind(index),
+            interrupt::INSTALL => return self.hasty_install(t, index, w),
+            interrupt::TAKE => return self.hasty_take(t, index, w),
+            interrupt::REMOVE => self.hasty_remove(index),
             interrupt::INFO => {
                 let binding = &self.interrupts.bindings[index as usize];
                 let source = binding.source as u32;
@@ -303,6 +341,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn unbind(&mut self, index: u32) {
+        self.hasty_remove(index);
         self.interrupts.bindings[index as usize].channel = 0;
         self.forget_interrupts(index);
         self.hear_again(index);

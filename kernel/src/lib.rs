@@ -22,6 +22,7 @@ pub mod domain;
 pub mod fault;
 pub mod frames;
 pub mod handler;
+pub mod hasty;
 pub mod interrupt;
 pub mod ipc;
 pub mod log;
@@ -80,6 +81,8 @@ pub struct Storage {
     pub frames: &'static mut [u32],
     /// The log ring.
     pub log: &'static mut [u8],
+    /// Hasty handlers, none in use.
+    pub handlers: &'static mut [hasty::Handler],
     /// For the ready queue of the first core: empty.
     pub ready: &'static mut Lists,
 }
@@ -102,6 +105,9 @@ pub struct Kernel<A: Arch> {
     /// How many threads are in the timer heap.
     pub(crate) timers: u32,
     pub(crate) interrupts: Interrupts,
+    pub(crate) handlers: &'static mut [hasty::Handler],
+    /// When the first of them wants to be woken for a pause.
+    pub(crate) pause_next: u64,
     pub(crate) frames: FrameTable,
     pub(crate) ranges: [FrameRange; MAX_RANGES],
     pub(crate) range_count: usize,
@@ -134,6 +140,8 @@ impl<A: Arch> Kernel<A> {
             cores: Cores::new(),
             timers: 0,
             interrupts: Interrupts::new(),
+            handlers: storage.handlers,
+            pause_next: u64::MAX,
             frames: FrameTable::new(storage.frames),
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],
             range_count: 0,

@@ -239,7 +239,14 @@ impl<A: Arch> Kernel<A> {
                 self.pulse_unlink(node);
                 let binding = &mut self.interrupts.bindings[node.index() as usize];
                 let count = core::mem::take(&mut binding.count);
-                (binding.badge, [pulse::INTERRUPT, count, 0, 0])
+                let (badge, handler) = (binding.badge, binding.handler);
+                let mut words = [pulse::INTERRUPT, count, 0, 0];
+                if let Some(index) = handler.checked_sub(1) {
+                    let handler = &mut self.handlers[index as usize];
+                    words[2] = core::mem::take(&mut handler.reasons);
+                    words[3] = handler.last as u64;
+                }
+                (badge, words)
             }
             DOMAIN => {
                 let r = self.domains.handle(node.index());

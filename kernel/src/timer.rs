@@ -97,11 +97,10 @@ impl<A: Arch> Kernel<A> {
 
     /// Have the timer come for the next deadline or the end of the quantum. A timer that comes too early does no harm and is not put off.
     pub(crate) fn program_timer(&mut self) {
-        let mut next = if self.timers != 0 {
-            self.deadline_at(1)
-        } else {
-            u64::MAX
-        };
+        let mut next = self.pause_next;
+        if self.timers != 0 {
+            next = next.min(self.deadline_at(1));
+        }
         if self.dispatch.slice_end != 0 {
             next = next.min(self.dispatch.slice_end);
         }
@@ -125,6 +124,9 @@ impl<A: Arch> Kernel<A> {
             }
             let t = self.timer_at(1);
             self.expire(t);
+        }
+        if self.pause_next <= now {
+            self.hasty_pauses(now);
         }
         self.bury();
         let slice_end = self.dispatch.slice_end;

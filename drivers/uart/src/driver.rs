@@ -121,17 +121,36 @@ impl<C: Chip> Driver<C> {
             if identity & identity::NONE != 0 {
                 break;
             }
-            match identity & identity::CAUSE {
-                identity::LINE => input |= self.line_status(),
-                identity::RECEIVED | identity::TIMEOUT => input |= self.take_received(),
-                identity::SENT => self.send(true),
-                // Modem lines: reading them is what the chip wants.
-                _ => {
-                    let _ = self.chip.input(MODEM_STATUS);
-                }
-            }
+            input |= self.cause(identity);
         }
         self.events(input)
+    }
+
+    /// Serve one cause of an interrupt; true if there is something to read.
+    fn cause(&mut self, identity: u8) -> bool {
+        match identity & identity::CAUSE {
+            identity::LINE => return self.line_status(),
+            identity::RECEIVED | identity::TIMEOUT => return self.take_received(),
+            identity::SENT => self.send(true),
+            // Modem lines: reading them is what the chip wants.
+            _ => {
+                let _ = self.chip.input(MODEM_STATUS);
+            }
+        }
+        false
+    }
+
+    /// The hasty handler has read this cause and leaves it and what follows to the driver. Reading made the chip forget some causes, so it must not be read again.
+    pub fn handed_over(&mut self, identity: u8) -> u64 {
+        let input = identity & identity::NONE == 0 && self.cause(identity);
+        self.interrupt() | self.events(input)
+    }
+
+    /// Bytes that the hasty handler took from the chip.
+    pub fn received(&mut self, bytes: &[u8]) {
+        if self.received.push(bytes) < bytes.len() {
+            self.lost = true;
+        }
     }
 
     /// For chips that lose a "sent" interrupt: look whether the FIFO is empty. Returns bits as [`Driver::interrupt`].

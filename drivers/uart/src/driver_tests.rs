@@ -325,3 +325,27 @@ fn flush_throws_away_the_chosen_side() {
     driver.flush(2);
     assert_eq!(driver.room(), SEND_RING);
 }
+
+#[test]
+fn what_the_handler_hands_over_is_served_and_not_read_again() {
+    let mut driver = driver(Fake::default());
+    let text: Vec<u8> = (0..40).collect();
+    driver.write(&text);
+    driver.chip.drain();
+    // The handler reads the cause, which makes the chip forget it.
+    let cause = driver.chip.input(INTERRUPT_IDENTITY);
+    assert_eq!(cause & identity::CAUSE, identity::SENT);
+    assert_eq!(driver.handed_over(cause), 0);
+    assert_eq!(driver.chip.fifo.len(), 16, "sending goes on");
+    // Bytes of the handler come before those that it left in the chip.
+    driver.received(b"abc");
+    driver.chip.incoming.extend(b"def");
+    assert_eq!(driver.handed_over(identity::RECEIVED), uart::INPUT);
+    let mut out = [0; 8];
+    assert_eq!(driver.read(&mut out), (6, 0));
+    assert_eq!(&out[..6], b"abcdef");
+    assert_eq!(driver.handed_over(identity::NONE), 0);
+    driver.received(&vec![7; RECEIVE_RING]);
+    driver.received(b"x");
+    assert_eq!(driver.read(&mut out).1, 1, "told that some were lost");
+}

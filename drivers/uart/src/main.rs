@@ -7,6 +7,7 @@ extern crate alloc;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_abi::hasty::reason;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::{interrupt, ports};
 use cairn_abi::{pulse, received, Token};
@@ -15,6 +16,7 @@ use cairn_idl::uart;
 use cairn_rt::startup;
 use cairn_rt::{log, Portal, Received, Receiver, Reply};
 use cairn_uart::driver::Driver;
+use cairn_uart::hasty;
 use cairn_uart::registers::{Chip, DATA, LINE_STATUS};
 
 cairn_rt::entry!(main);
@@ -92,10 +94,30 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
+/// Have the nucleus take received bytes at the interrupt. Without that (it has no room for another handler) the driver does it.
+fn install(irq: Option<Portal>, ports: Portal, base: u64) -> bool {
+    let (Some(irq), Ok(base)) = (irq, u16::try_from(base)) else {
+        return false;
+    };
+    let (steps, significant) = (hasty::steps(base), hasty::significant());
+    let words = [
+        steps.as_ptr() as u64,
+        steps.len() as u64,
+        hasty::ROUNDS,
+        hasty::THRESHOLD,
+        significant.as_ptr() as u64,
+        hasty::PAUSE_NS,
+        ports.0 as u64,
+    ];
+    irq.service(interrupt::INSTALL, &words).is_ok()
+}
+
 struct Program {
     receiver: Receiver,
     driver: Driver<PortChip>,
     irq: Option<Portal>,
+    /// The nucleus takes received bytes from the chip.
+    hasty: bool,
     client: Option<Portal>,
     /// Callers of DRAIN.
     draining: Vec<Token>,
@@ -115,15 +137,17 @@ fn main() -> ! {
             log!("no interrupt: {error:?}");
         }
     }
-    let base = chip.base;
+    let (base, ports) = (chip.base, chip.ports);
     let driver = Driver::new(chip);
     if !driver.present() {
         log!("no 16550 at port {base:#x}");
     } else if !driver.has_fifos() {
         log!("the chip at port {base:#x} has no FIFO");
     }
+    let hasty = driver.present() && driver.has_fifos() && install(irq, ports, base);
     Program {
         receiver,
+        hasty,
         driver,
         irq,
         client: None,
@@ -157,9 +181,18 @@ impl Program {
     fn pulse(&mut self, received: &Received) {
         match received.words[0] {
             pulse::INTERRUPT => {
-                let events = self.driver.interrupt();
-                if let Some(irq) = self.irq {
-                    let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
+                let (reasons, last) = (received.words[2], received.words[3] as u8);
+                let mut events = if self.take() { uart::INPUT } else { 0 };
+                if reasons & reason::HANDED_OVER != 0 {
+                    events |= self.driver.handed_over(last);
+                } else if reasons == 0 {
+                    // From before the handler was there, or without one.
+                    events |= self.driver.interrupt();
+                }
+                if reasons == 0 || reasons & reason::HANDED_OVER != 0 {
+                    if let Some(irq) = self.irq {
+                        let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
+                    }
                 }
                 self.tell(events);
             }
@@ -173,6 +206,28 @@ impl Program {
             }
             _ => {}
         }
+    }
+
+    /// Move what the hasty handler gathered to the driver; true if there was something.
+    fn take(&mut self) -> bool {
+        let Some(irq) = self.irq.filter(|_| self.hasty) else {
+            return false;
+        };
+        let mut any = false;
+        // The line goes on meanwhile: what is more than a few rings full comes with the next pulse.
+        for _ in 0..8 {
+            let length = self.buffer.len() as u64;
+            let taken = irq.service_into(interrupt::TAKE, &[0, length], 0, &mut self.buffer);
+            match taken {
+                Ok(words) if words[0] != 0 => {
+                    let count = (words[0] as usize).min(self.buffer.len());
+                    self.driver.received(&self.buffer[..count]);
+                    any = true;
+                }
+                _ => break,
+            }
+        }
+        any
     }
 
     fn tell(&mut self, events: u64) {
@@ -262,9 +317,12 @@ impl Program {
                 self.reply(received.token, Reply::result(unsent as i64));
             }
             uart::FLUSH => {
+                // What the handler holds is part of what has been received.
+                let input = self.take();
                 let events = self.driver.flush(words[1]);
                 self.reply(received.token, Reply::result(0));
-                self.tell(events);
+                let kept = input && words[1] & 1 == 0;
+                self.tell(events | if kept { uart::INPUT } else { 0 });
             }
             uart::ATTACH => {
                 for word in &words[8 - received.portals.min(8)..] {

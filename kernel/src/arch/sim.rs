@@ -7,7 +7,7 @@ use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
 use cairn_abi::state::Registers;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
 #[derive(Clone)]
@@ -55,7 +55,11 @@ pub struct Sim {
     /// What was said about lines: level, low active.
     pub triggers: BTreeMap<u32, (bool, bool)>,
     pub ports: BTreeMap<u16, u32>,
+    /// What the next reads of a port give, before what `ports` says.
+    pub port_reads: BTreeMap<u16, VecDeque<u32>>,
     pub port_writes: Vec<(u16, u32)>,
+    /// Accesses to ports so far.
+    pub port_accesses: usize,
     pub power: Option<(u64, u64)>,
 }
 
@@ -79,7 +83,9 @@ impl Sim {
             unmasked: BTreeSet::new(),
             triggers: BTreeMap::new(),
             ports: BTreeMap::new(),
+            port_reads: BTreeMap::new(),
             port_writes: Vec::new(),
+            port_accesses: 0,
             power: None,
         }
     }
@@ -345,9 +351,12 @@ impl Arch for Sim {
         (source as usize >= LINES).then_some((0xfee0_0000, source))
     }
     fn port_in(&mut self, port: u16, _width: u8) -> u32 {
-        self.ports.get(&port).copied().unwrap_or(0)
+        self.port_accesses += 1;
+        let next = self.port_reads.get_mut(&port).and_then(VecDeque::pop_front);
+        next.or(self.ports.get(&port).copied()).unwrap_or(0)
     }
     fn port_out(&mut self, port: u16, _width: u8, value: u32) {
+        self.port_accesses += 1;
         self.port_writes.push((port, value));
     }
     fn log(&mut self, bytes: &[u8]) {

@@ -5,6 +5,7 @@ mod cost;
 mod deaths;
 mod faults;
 mod frames_and_devices;
+mod hasty;
 mod interrupts;
 mod invariants;
 mod messages;
@@ -18,6 +19,7 @@ mod semaphores;
 
 use crate::arch::sim::Sim;
 use crate::arch::Frame;
+use crate::hasty::{Handler, HANDLERS};
 use crate::pool::{DomainRef, ThreadRef};
 use crate::queue::LISTS;
 use crate::thread::State;
@@ -65,6 +67,7 @@ impl World {
         let storage = Storage {
             frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
             log: Box::leak(vec![0; 4096].into_boxed_slice()),
+            handlers: Box::leak(Box::new([const { Handler::new() }; HANDLERS])),
             ready: Box::leak(Box::new(LISTS)),
         };
         let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);

@@ -21,6 +21,7 @@ use crate::arch::Frame;
 use crate::boot::first_domain::{self, Archive};
 use crate::boot::memory::{Frames, FreeMemory};
 use crate::cores;
+use crate::hasty::{self, Handler};
 use crate::queue::{Lists, LISTS};
 use crate::{Kernel, Storage};
 use cairn_abi::state::SystemPage;
@@ -193,6 +194,10 @@ fn take_zeroed(free: &mut FreeMemory, count: u32) -> (Frame, *mut u8) {
     (first, frame_pointer(first))
 }
 
+/// Memory of the hasty handlers.
+static HANDLERS: Single<[Handler; hasty::HANDLERS]> =
+    Single::new([const { Handler::new() }; hasty::HANDLERS]);
+
 /// Make the nucleus and the first domain, and go.
 fn run(
     built: Built,
@@ -212,6 +217,7 @@ fn run(
         Storage {
             frames: core::slice::from_raw_parts_mut(table.cast(), highest),
             log: core::slice::from_raw_parts_mut(log, (LOG_FRAMES as u64 * PAGE) as usize),
+            handlers: &mut *HANDLERS.get(),
             ready: &mut *READY[0].get(),
         }
     };
