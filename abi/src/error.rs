@@ -36,6 +36,8 @@ pub enum Error {
     Again = 15,
     /// The mutex is the caller's now; its owner before died and left what it guards as it was.
     OwnerDead = 16,
+    /// What the portal was derived from took it back ([`crate::service::current::PORTAL_REVOKE`]).
+    Revoked = 17,
 }
 
 impl Error {
@@ -62,6 +64,7 @@ impl Error {
             14 => Error::NoTable,
             15 => Error::Again,
             16 => Error::OwnerDead,
+            17 => Error::Revoked,
             _ => return None,
         })
     }

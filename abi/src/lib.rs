@@ -55,6 +55,10 @@ pub mod flag {
     pub const MINT: u64 = 1 << 49;
     /// Poll: the blocking operation ends with [`crate::Error::TimedOut`] instead of waiting. (Receive only.)
     pub const POLL: u64 = 1 << 50;
+    /// The portals passed arrive without [`crate::rights::PASS`].
+    pub const NOT_FURTHER: u64 = 1 << 59;
+    /// The portals passed arrive with [`crate::rights::ONCE`] (`BadArgument` unless they lead to channels).
+    pub const PASS_ONCE: u64 = 1 << 60;
 
     /// The flag bits for passing `n` portals.
     pub const fn portals(n: u64) -> u64 {
@@ -159,6 +163,8 @@ pub mod rights {
     pub const CONTROL: u16 = 16;
     /// Closed by [`crate::service::domain::CLOSE_ON_EXEC`].
     pub const CLOEXEC: u16 = 32;
+    /// Of a portal to a channel: the entry is gone after its first CALL or NOTIFY. Passing or copying it moves it, and TABLE_COPY passes over it: it stays a single use.
+    pub const ONCE: u16 = 64;
     pub const DEFAULT: u16 = CALL | NOTIFY | PASS | INHERIT;
     pub const ALL: u16 = DEFAULT | CONTROL;
 }
@@ -186,6 +192,8 @@ pub enum PortalKind {
     /// The nucleus log.
     Log = 11,
     Semaphore = 12,
+    /// A derived portal that leads to something other than a channel; shown only when it was revoked, before that it looks like what it leads to.
+    Derived = 15,
 }
 
 /// Domain and thread ids: bits 0..20 index, 20..32 generation. 0 is never a valid id.

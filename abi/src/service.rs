@@ -24,7 +24,7 @@ pub mod current {
     pub const UNPARK: u8 = 7;
     /// w0 slot: close it. Closing slot 0 is `BadArgument`.
     pub const PORTAL_CLOSE: u8 = 8;
-    /// w0 slot, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights to keep (CLOEXEC may be added) → w0 slot.
+    /// w0 slot, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights to keep (CLOEXEC and, for channels, ONCE may be added) → w0 slot.
     pub const PORTAL_COPY: u8 = 9;
     /// w0 slot → w0 [`crate::PortalKind`], w1 rights, w2 holders of the object, w3 object id (equal for equal objects), w4 the badge if it leads to a channel whose receive right the caller's table holds (otherwise 0), w5 1 in that case.
     pub const PORTAL_INFO: u8 = 10;
@@ -45,6 +45,11 @@ pub mod current {
     /// w0 count (of a mutex: 1 free, 0 taken), w1 [`super::semaphore::PLAIN`] or [`super::semaphore::MUTEX`], w2 slot or AUTO, w3 of a mutex that is taken: the owner's thread id (0: the caller), a thread of the same domain
     /// → w0 slot of a new semaphore. `NoMemory`, `NoSlot`.
     pub const SEMAPHORE_CREATE: u8 = 18;
+    /// w0 slot, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights → w0 slot of a new portal that leads to the same and is derived from that in slot w0 (not from its copies elsewhere alone:
+    /// copies are one portal). CLOEXEC and, for channels, ONCE may be added. `NoRight` for receive rights, slot 0 and portals for single use; `Busy`: it would be more than 32 derivations away from the first one.
+    pub const PORTAL_DERIVE: u8 = 19;
+    /// w0 slot: everything that was derived from that portal, and from what was derived, in whatever tables, leads nowhere from now on (`Revoked`). In shares, by itself.
+    pub const PORTAL_REVOKE: u8 = 20;
 }
 
 /// [`crate::PortalKind::Receive`]: the right to receive from a channel.
@@ -65,7 +70,7 @@ pub mod receive {
     pub const READ: u8 = 4;
     /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied. A vector as in READ, with `OUT_VECTOR`.
     pub const WRITE: u8 = 5;
-    /// w0 badge, w1 rights, w2 slot or AUTO → w0 slot of a new portal object on this channel.
+    /// w0 badge, w1 rights, w2 slot or AUTO, w3 slot of a portal to this channel that the new one is derived from or 0 → w0 slot of a new portal object on this channel.
     pub const MAKE_PORTAL: u8 = 6;
     /// w0 token → w0 caller's thread id, w1 domain id, w2 effective priority, w3 address of its out part, w4 of its in part (0 if it is a vector or missing). `BadToken`.
     /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with

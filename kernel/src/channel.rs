@@ -3,7 +3,7 @@
 //! What always holds: while a receiver waits, neither senders nor pulses wait; `server` is the thread whose `serving` names this channel.
 
 use crate::arch::Arch;
-use crate::pool::{ChannelRef, DomainRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, Handle, ThreadRef};
 use crate::pulse::PulseQueue;
 use crate::queue::{List, PriorityQueue};
 use crate::thread::Sending;
@@ -23,6 +23,8 @@ pub struct Channel {
     pub home: Option<DomainRef>,
     /// Receive rights.
     pub holders: u32,
+    /// Who keeps its number: portals, watched domains, spaces whose pager it is.
+    pub references: u32,
     /// The last receive right is being closed.
     pub dying: bool,
 }
@@ -41,6 +43,7 @@ impl<A: Arch> Kernel<A> {
                 server: None,
                 home: None,
                 holders: 0,
+                references: 0,
                 dying: false,
             })
             .ok_or(Error::NoMemory)
@@ -143,9 +146,23 @@ impl<A: Arch> Kernel<A> {
     fn make_portal(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
         let w = self.threads[t].registers.words();
         let d = self.threads[t].domain;
-        if w[1] & !(rights::DEFAULT | rights::CLOEXEC) as u64 != 0 {
+        let own = self.domains[d].table.target(w[2]);
+        if w[1] & !(rights::DEFAULT | rights::CLOEXEC | rights::ONCE) as u64 != 0
+            || own.is_some_and(|o| o.kind == PortalKind::Receive && o.object == c.index())
+        {
             return Err(Error::BadArgument.into());
         }
+        let parent = if w[3] == 0 {
+            None
+        } else {
+            let parent = self.own_target_of(t, w[3], PortalKind::Channel)?;
+            let parent = self.portals.handle(parent.object);
+            if w[2] == w[3] || self.channels.lookup(self.portals[parent].channel) != Some(c) {
+                return Err(Error::BadArgument.into());
+            }
+            self.may_derive(parent)?;
+            Some(parent)
+        };
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
@@ -153,9 +170,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::NoMemory.into());
         }
         let slot = self.make_place(d, w[2])?;
-        // Emptying the place may have closed this very channel's receive right.
-        let channel = self.channels.id(c);
-        let portal = self.portal_create(channel, w[0])?;
+        let portal = self.portal_create(c, w[0], parent, true)?;
         let target = Self::target_of(PortalKind::Channel, portal, w[1] as u16);
         self.place(d, slot, target);
         self.answer(t, 0, slot as u64);

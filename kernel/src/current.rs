@@ -75,7 +75,7 @@ impl<A: Arch> Kernel<A> {
                 if w[0] == 0 {
                     return Err(Error::BadArgument.into());
                 }
-                let target = self.own_target(t, w[0])?;
+                let target = self.own_entry(t, w[0])?;
                 if self.close_short(t, w[0] as u32, target) {
                     return Err(Stop::Left);
                 }
@@ -112,6 +112,8 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 0, slot as u64);
                 Ok(())
             }
+            current::PORTAL_DERIVE => self.portal_derive(t, w),
+            current::PORTAL_REVOKE => self.portal_revoke(t, w[0]),
             current::SEMAPHORE_CREATE => self.semaphore_create(t, w),
             current::COUNTERS => self.write_counters(t, w[0]),
             current::THREAD_ALIVE => {
@@ -132,11 +134,14 @@ impl<A: Arch> Kernel<A> {
 
     fn portal_copy(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let d = self.threads[t].domain;
-        let source = self.own_target(t, w[0])?;
+        let source = self.own_entry(t, w[0])?;
         if is_bound(source.kind) {
             return Err(Error::NoRight.into());
         }
-        let kept = source.rights & w[2] as u16 | w[2] as u16 & rights::CLOEXEC;
+        // A single use stays one.
+        let once = source.rights & rights::ONCE;
+        let added = rights::CLOEXEC | self.once_for(source.kind);
+        let kept = source.rights & w[2] as u16 | w[2] as u16 & added | once;
         let target = Target {
             rights: kept,
             ..source
@@ -148,12 +153,16 @@ impl<A: Arch> Kernel<A> {
         }
         let slot = self.make_place(d, w[1])?;
         self.place(d, slot, target);
+        if once != 0 {
+            self.close(d, w[0] as u32, source)?;
+        }
         self.answer(t, 0, slot as u64);
         Ok(())
     }
 
     fn portal_info(&mut self, t: ThreadRef, slot: u64) -> Answer {
-        let target = self.own_target(t, slot)?;
+        let target = self.own_entry(t, slot)?;
+        let kind = self.resolve(target).unwrap_or(target).kind;
         let holders = self.holders(target);
         let id = self.object_id(target);
         let mut badge = None;
@@ -166,7 +175,7 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let answer = [
-            target.kind as u64,
+            kind as u64,
             target.rights as u64,
             holders as u64,
             id,

@@ -178,6 +178,7 @@ impl<A: Arch> Kernel<A> {
         }
         if domain.empty {
             if !domain.pulse.is_queued() && !domain.buried {
+                self.channel_forget(domain.watch_channel);
                 self.domains.remove(d);
             }
         } else if !domain.buried {
@@ -237,7 +238,7 @@ impl<A: Arch> Kernel<A> {
         match operation {
             domain::THREAD_CREATE => self.domain_thread_create(t, d, w),
             domain::PORTAL_PUT => {
-                let put = self.own_target(t, w[0])?;
+                let put = self.own_entry(t, w[0])?;
                 if !put.may(rights::PASS) || crate::portal::is_bound(put.kind) {
                     return Err(Error::NoRight.into());
                 }
@@ -245,11 +246,16 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::BadArgument.into());
                 }
                 let slot = self.make_place(d, w[1])?;
-                let put = Target {
-                    rights: put.rights & w[2] as u16,
+                let once = put.rights & rights::ONCE;
+                let given = Target {
+                    rights: put.rights & w[2] as u16 | once,
                     ..put
                 };
-                self.place(d, slot, put);
+                self.place(d, slot, given);
+                if once != 0 {
+                    // A single use stays one.
+                    self.close(self.threads[t].domain, w[0] as u32, put)?;
+                }
                 self.answer(t, 0, slot as u64);
                 Ok(())
             }
@@ -272,8 +278,9 @@ impl<A: Arch> Kernel<A> {
             }
             domain::WATCH => {
                 let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let channel = self.channels.id(self.channels.handle(receive.object));
-                self.domains[d].watch_channel = channel;
+                let channel = self.channel_refer(self.channels.handle(receive.object));
+                let before = core::mem::replace(&mut self.domains[d].watch_channel, channel);
+                self.channel_forget(before);
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
                 if self.domains[d].dead
@@ -430,7 +437,10 @@ impl<A: Arch> Kernel<A> {
         let mut next = first.max(1);
         while let Some(slot) = self.domains[source].table.next_used(next, end) {
             let from = self.domains[source].table.target(slot as u64);
-            if let Some(target) = from.filter(|target| target.may(rights::INHERIT)) {
+            let inherits = |target: &Target| {
+                target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT
+            };
+            if let Some(target) = from.filter(inherits) {
                 if slot >= self.domains[d].table.entries() {
                     self.answer(t, 0, slot as u64);
                     return Err(Error::NoSlot.into());

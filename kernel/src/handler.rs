@@ -61,6 +61,10 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
         PortalKind::Log => k.log_service(t, operation),
         PortalKind::Semaphore => k.semaphore_service(t, target, operation),
         PortalKind::Space => Err(Error::BadOperation.into()),
+        PortalKind::Derived => {
+            let under = k.resolve(target)?;
+            traverse(k, under, t)
+        }
         PortalKind::Empty => Err(Error::BadPortal.into()),
     }
 }

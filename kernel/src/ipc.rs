@@ -33,7 +33,11 @@ impl<A: Arch> Kernel<A> {
                 if !target.may(rights::CALL) {
                     return Err(Error::NoRight.into());
                 }
+                let slot = self.threads[t].registers.rax as u32;
                 let answer = self.call(t, self.portals.handle(target.object));
+                if target.may(rights::ONCE) {
+                    self.called_once(t, slot, target, answer);
+                }
                 if let Err(Stop::Error(_)) = answer {
                     self.disarm(t);
                 }
@@ -44,9 +48,25 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::NoRight.into());
                 }
                 let value = self.threads[t].registers.rdi;
-                Ok(self.notify(self.portals.handle(target.object), value)?)
+                let slot = self.threads[t].registers.rax as u32;
+                self.notify(self.portals.handle(target.object), value)?;
+                if target.may(rights::ONCE) {
+                    self.use_up(t, slot, target, false);
+                }
+                Ok(())
             }
             _ => Err(Error::BadOperation.into()),
+        }
+    }
+
+    /// A call through a portal for single use: if it was made, that was the one.
+    fn called_once(&mut self, t: ThreadRef, slot: u32, target: Target, answer: Answer) {
+        let thread = &self.threads[t];
+        let made = answer == Err(Stop::Left) && thread.sending == Sending::Message;
+        match thread.state {
+            State::Sending if made => self.use_up(t, slot, target, true),
+            State::Held if made => self.use_up(t, slot, target, false),
+            _ => {}
         }
     }
 
@@ -54,7 +74,9 @@ impl<A: Arch> Kernel<A> {
     fn call(&mut self, t: ThreadRef, r: PortalRef) -> Answer {
         let portal = &self.portals[r];
         let badge = portal.badge;
-        let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
+        let Some(c) = self.channels.lookup(portal.channel) else {
+            return Err(self.why_stale(r).into());
+        };
         if self.call_short(t, c, badge) {
             return Err(Stop::Left);
         }
@@ -297,6 +319,7 @@ impl<A: Arch> Kernel<A> {
                 .senders
                 .remove(&mut self.threads, s, priority);
             self.threads[s].channel = None;
+            self.used_up(s);
             match self.deliver(s, t) {
                 Ok(()) => {
                     self.hold(s, t, c);
@@ -460,7 +483,7 @@ impl<A: Arch> Kernel<A> {
         None
     }
 
-    /// May these portals be passed? `n` last words of `from`'s message are slots of its table.
+    /// May these portals be passed, and with which rights? `n` last words of `from`'s message are slots of its table.
     fn passed(
         &self,
         from: ThreadRef,
@@ -470,16 +493,31 @@ impl<A: Arch> Kernel<A> {
         if n > MAX_PORTALS {
             return Err(Error::BadArgument);
         }
-        let words = self.threads[from].registers.words();
+        let registers = &self.threads[from].registers;
+        let (words, rax) = (registers.words(), registers.rax);
         let mut found = [(0, Target::EMPTY); MAX_PORTALS];
         for i in 0..n {
             let slot = words[8 - n + i];
-            let target = self.own_target(from, slot)?;
+            let mut target = self.own_entry(from, slot)?;
             if !target.may(rights::PASS) || is_bound(target.kind) {
                 return Err(Error::NoRight);
             }
-            if moving && found[..i].iter().any(|&(other, _)| other as u64 == slot) {
+            let once = target.may(rights::ONCE);
+            if once && slot == rax & u32::MAX as u64 {
+                // The single use that this very call is.
                 return Err(Error::BadPortal);
+            }
+            if (moving || once) && found[..i].iter().any(|&(other, _)| other as u64 == slot) {
+                return Err(Error::BadPortal);
+            }
+            if rax & flag::NOT_FURTHER != 0 {
+                target.rights &= !rights::PASS;
+            }
+            if rax & flag::PASS_ONCE != 0 {
+                if target.kind != PortalKind::Channel {
+                    return Err(Error::BadArgument);
+                }
+                target.rights |= rights::ONCE;
             }
             found[i] = (slot as u32, target);
         }
@@ -509,10 +547,11 @@ impl<A: Arch> Kernel<A> {
                 .table
                 .next_free()
                 .ok_or(Error::NoSlot)?;
+            let before = self.domains[source].table.target(slot as u64);
             self.place(target_domain, place, target);
-            if moving {
+            if let Some(before) = before.filter(|b| moving || b.may(rights::ONCE)) {
                 // The new entry holds the object already, so this can be no last one.
-                let closed = self.close(source, slot, target);
+                let closed = self.close(source, slot, before);
                 debug_assert!(closed.is_ok());
             }
             slots[i] = place;
@@ -547,7 +586,7 @@ impl<A: Arch> Kernel<A> {
     fn mint_one(&mut self, domain: DomainRef, c: ChannelRef, badge: u64) -> Result<u32, Error> {
         let table = &self.domains[domain].table;
         let place = table.next_free().ok_or(Error::NoSlot)?;
-        let portal = self.portal_create(self.channels.id(c), badge)?;
+        let portal = self.portal_create(c, badge, None, true)?;
         let target = Self::target_of(PortalKind::Channel, portal, rights::DEFAULT);
         self.place(domain, place, target);
         Ok(place)

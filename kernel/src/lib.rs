@@ -33,6 +33,7 @@ pub mod portal;
 pub mod pulse;
 pub mod queue;
 pub mod ranked;
+pub mod revoke;
 pub mod rows;
 pub mod semaphore;
 pub mod short;

@@ -174,8 +174,17 @@ impl<A: Arch> Kernel<A> {
             0
         } else {
             let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
-            self.channels.id(self.channels.handle(target.object))
+            self.channel_refer(self.channels.handle(target.object))
         };
+        let made = self.memory_space_make(t, w, pager);
+        if made.is_err() {
+            self.channel_forget(pager);
+        }
+        made
+    }
+
+    /// The space keeps the number of its pager's channel, if it can be made.
+    fn memory_space_make(&mut self, t: ThreadRef, w: [u64; 8], pager: u32) -> Answer {
         self.check_slot(t, w[0])?;
         if !self.spaces.room(1) {
             return Err(Error::NoMemory.into());
@@ -495,7 +504,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::Again.into());
         }
         // Empty: the portal that was used goes with it.
-        let target = self.own_target(t, w[0])?;
+        let target = self.own_entry(t, w[0])?;
         let own = self.threads[t].domain;
         self.close(own, w[0] as u32, target)
     }

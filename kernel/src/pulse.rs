@@ -211,14 +211,15 @@ impl<A: Arch> Kernel<A> {
                 if portal.notified {
                     let value = core::mem::take(&mut portal.value);
                     portal.notified = false;
-                    if portal.holders != 0 {
+                    if !self.end_is_due(r) {
                         self.pulse_unlink(node);
+                        self.portal_unheld(r);
                     }
                     (badge, [pulse::NOTIFY, value, 0, 0])
                 } else {
-                    // Its last holder is gone, and now everybody knows.
+                    // Its last holder is gone or it was revoked, and now everybody knows.
                     self.pulse_unlink(node);
-                    self.portals.remove(r);
+                    self.portal_told(r);
                     (badge, [pulse::CLOSED, 0, 0, 0])
                 }
             }
@@ -281,9 +282,7 @@ impl<A: Arch> Kernel<A> {
             PORTAL => {
                 let r = self.portals.handle(node.index());
                 self.portals[r].notified = false;
-                if self.portals[r].holders == 0 {
-                    self.portals.remove(r);
-                }
+                self.portal_told(r);
             }
             THREAD => self.release_thread_object(self.threads.handle(node.index())),
             DOMAIN => self.release_domain_object(self.domains.handle(node.index())),

@@ -75,7 +75,8 @@ impl<A: Arch> Kernel<A> {
             place: Place::new(),
         };
         let s = self.semaphores.insert(semaphore).ok_or(Error::NoMemory)?;
-        let target = Self::target_of(PortalKind::Semaphore, s, rights::ALL);
+        let rights = rights::ALL & !rights::INHERIT;
+        let target = Self::target_of(PortalKind::Semaphore, s, rights);
         self.place(d, slot, target);
         self.answer(t, 0, slot as u64);
         Ok(())

@@ -53,6 +53,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn release_space_object(&mut self, s: SpaceRef) {
         let space = &self.spaces[s];
         if space.holders == 0 && space.domains == 0 {
+            self.channel_forget(space.pager);
             self.spaces.remove(s);
         }
     }

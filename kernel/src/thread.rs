@@ -5,7 +5,7 @@
 
 use crate::arch::Arch;
 use crate::copy::Cursor;
-use crate::pool::{ChannelRef, DomainRef, SemaphoreRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, PortalRef, SemaphoreRef, ThreadRef};
 use crate::pulse::PulseLink;
 use crate::queue::Link;
 use crate::ranked::{Place, Ranked};
@@ -109,6 +109,8 @@ pub struct Thread<F> {
     pub token: u64,
     /// Position in the timer heap, 0 if not in it.
     pub timer: u32,
+    /// The portal for single use that its queued call came through.
+    pub once: Option<PortalRef>,
     /// Badge of the portal it called through.
     pub badge: u64,
     /// Lengths of its parts as `received` reports them.
@@ -175,6 +177,7 @@ impl<A: Arch> Kernel<A> {
             server: None,
             token: 0,
             timer: 0,
+            once: None,
             badge: 0,
             parts: 0,
             cursors: [Cursor::default(); 2],
@@ -231,6 +234,7 @@ impl<A: Arch> Kernel<A> {
                 if let Some(server) = channel.server {
                     self.refresh(server);
                 }
+                self.used_up(t);
             }
             (State::Held, Some(c)) => {
                 self.unhold(t, c);

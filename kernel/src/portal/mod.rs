@@ -6,6 +6,7 @@ pub mod table;
 use crate::arch::Arch;
 use crate::pool::{DomainRef, Handle, PortalRef, ThreadRef};
 use crate::pulse::{set_pulse, Node, PulseLink};
+use crate::revoke::Lineage;
 use crate::thread::State;
 use crate::{Kernel, Stop};
 use cairn_abi::service::AUTO;
@@ -15,34 +16,28 @@ use table::Target;
 pub struct Portal {
     /// Table entries that lead here.
     pub holders: u32,
-    /// Id of the channel; stale when the channel is gone.
+    /// Id of the channel; stale when the channel is gone, 0 if it was revoked or leads elsewhere.
     pub channel: u32,
     pub badge: u64,
     pub pulse: PulseLink,
     /// What NOTIFY gathered since the last receive, and whether there was one.
     pub value: u64,
     pub notified: bool,
+    /// What it leads to, if not to a channel.
+    pub under: Target,
+    pub lineage: Lineage,
+    /// The server is to hear of its end.
+    pub tells: bool,
+    pub revoked: bool,
 }
 
 impl<A: Arch> Kernel<A> {
-    /// A portal object without holders.
-    pub(crate) fn portal_create(&mut self, channel: u32, badge: u64) -> Result<PortalRef, Error> {
-        self.portals
-            .insert(Portal {
-                holders: 0,
-                channel,
-                badge,
-                pulse: PulseLink::new(),
-                value: 0,
-                notified: false,
-            })
-            .ok_or(Error::NoMemory)
-    }
-
     /// NOTIFY.
     pub(crate) fn notify(&mut self, r: PortalRef, value: u64) -> Result<(), Error> {
         let channel = self.portals[r].channel;
-        let c = self.channels.lookup(channel).ok_or(Error::Dead)?;
+        let Some(c) = self.channels.lookup(channel) else {
+            return Err(self.why_stale(r));
+        };
         let portal = &mut self.portals[r];
         portal.value |= value;
         portal.notified = true;
@@ -52,6 +47,11 @@ impl<A: Arch> Kernel<A> {
 
     /// What slot `slot` of the thread's own table leads to.
     pub(crate) fn own_target(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
+        self.resolve(self.own_entry(t, slot)?)
+    }
+
+    /// The entry itself, for what copies, passes or closes it.
+    pub(crate) fn own_entry(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
         self.domains[self.threads[t].domain]
             .table
             .target(slot)
@@ -75,7 +75,9 @@ impl<A: Arch> Kernel<A> {
     /// One holder more.
     pub(crate) fn acquire(&mut self, target: Target) {
         match target.kind {
-            PortalKind::Channel => self.portals.at_mut(target.object).holders += 1,
+            PortalKind::Channel | PortalKind::Derived => {
+                self.portals.at_mut(target.object).holders += 1;
+            }
             PortalKind::Receive => self.channels.at_mut(target.object).holders += 1,
             PortalKind::Domain => self.domains.at_mut(target.object).holders += 1,
             PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
@@ -92,26 +94,33 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// One holder less. A channel's last receive right has been prepared by [`Kernel::close`].
-    fn release(&mut self, target: Target) {
+    pub(crate) fn release(&mut self, target: Target) {
         match target.kind {
             PortalKind::Channel => {
                 let r = self.portals.handle(target.object);
                 let portal = &mut self.portals[r];
                 portal.holders -= 1;
                 if portal.holders == 0 {
-                    match self.channels.lookup(portal.channel) {
-                        Some(c) => self.pulse_post(c, Node::portal(r)),
-                        None => {
-                            self.pulse_withdraw(Node::portal(r));
-                            self.portals.remove(r);
-                        }
+                    self.portal_unheld(r);
+                }
+            }
+            PortalKind::Derived => {
+                let r = self.portals.handle(target.object);
+                let portal = &mut self.portals[r];
+                portal.holders -= 1;
+                if portal.holders == 0 {
+                    // What was derived from it holds on its own.
+                    let under = core::mem::replace(&mut portal.under, Target::EMPTY);
+                    if under.kind != PortalKind::Empty {
+                        self.release(under);
                     }
+                    self.portal_unheld(r);
                 }
             }
             PortalKind::Receive => {
                 let c = self.channels.handle(target.object);
                 self.channels[c].holders -= 1;
-                if self.channels[c].holders == 0 {
+                if self.channels[c].holders == 0 && self.channels[c].references == 0 {
                     self.channels.remove(c);
                 }
             }
@@ -163,7 +172,13 @@ impl<A: Arch> Kernel<A> {
                 self.channels[c].home = None;
             }
         }
-        if target.kind == PortalKind::Semaphore && !self.semaphore_close(target) {
+        let last = match target.kind {
+            PortalKind::Derived if self.portals.at(target.object).holders == 1 => {
+                self.portals.at(target.object).under
+            }
+            _ => target,
+        };
+        if last.kind == PortalKind::Semaphore && !self.semaphore_close(last) {
             return Err(Stop::Restart);
         }
         self.domains[d].table.clear(slot);
@@ -181,7 +196,12 @@ impl<A: Arch> Kernel<A> {
         let r = self.portals.handle(target.object);
         let portal = &self.portals[r];
         let badge = portal.badge;
-        if portal.holders != 1 || portal.notified || portal.pulse.is_queued() {
+        if portal.holders != 1
+            || portal.notified
+            || portal.pulse.is_queued()
+            || !portal.tells
+            || portal.lineage.has_family()
+        {
             return false;
         }
         let Some(c) = self.channels.lookup(portal.channel) else {
@@ -208,7 +228,7 @@ impl<A: Arch> Kernel<A> {
         let domain = from.domain;
         self.channels[c].receivers.remove(&mut self.threads, server);
         self.domains[domain].table.clear(slot);
-        self.portals.remove(r);
+        self.portal_remove(r);
         self.charge();
         self.set_back(t);
         self.dispatch.current = Some(server);
@@ -243,7 +263,9 @@ impl<A: Arch> Kernel<A> {
     /// A number that is equal for equal objects.
     pub(crate) fn object_id(&self, target: Target) -> u64 {
         let object = match target.kind {
-            PortalKind::Channel => self.portals.id(self.portals.handle(target.object)),
+            PortalKind::Channel | PortalKind::Derived => {
+                self.portals.id(self.portals.handle(target.object))
+            }
             PortalKind::Receive => self.channels.id(self.channels.handle(target.object)),
             PortalKind::Domain => self.domains.id(self.domains.handle(target.object)),
             PortalKind::Space => self.spaces.id(self.spaces.handle(target.object)),
@@ -257,7 +279,7 @@ impl<A: Arch> Kernel<A> {
     /// How many entries lead to the object (0 where nobody counts).
     pub(crate) fn holders(&self, target: Target) -> u32 {
         match target.kind {
-            PortalKind::Channel => self.portals.at(target.object).holders,
+            PortalKind::Channel | PortalKind::Derived => self.portals.at(target.object).holders,
             PortalKind::Receive => self.channels.at(target.object).holders,
             PortalKind::Domain => self.domains.at(target.object).holders,
             PortalKind::Space => self.spaces.at(target.object).holders,

@@ -257,7 +257,10 @@ impl<A: Arch> Table<A> {
     /// Change the rights of an occupied slot.
     pub fn set_rights(&mut self, slot: u32, rights: u16) {
         if let Some(entry) = self.target_mut(slot) {
-            entry.target.rights = rights;
+            *entry = Entry::new::<A>(Target {
+                rights,
+                ..entry.target
+            });
         }
     }
 

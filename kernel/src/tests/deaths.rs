@@ -90,7 +90,7 @@ fn the_server_dies_before_during_and_after_receiving() {
         assert_eq!(w.result(c), Err(Error::Dead));
         w.ok(c, 0, current::PORTAL_CLOSE, &[tx as u64]);
         assert_eq!(w.k.portals.live_objects(), 0);
-        assert_eq!(w.k.channels.live_objects(), 0);
+        assert_eq!(w.living_channels(), 0);
     }
 }
 
@@ -343,7 +343,7 @@ fn a_channel_with_many_callers_dies_in_shares() {
         assert_eq!(w.state(c), State::Parked);
     }
     assert_eq!(w.current(), Some(s));
-    assert_eq!(w.k.channels.live_objects(), 0);
+    assert_eq!(w.living_channels(), 0);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use crate::arch::sim::Sim;
 use crate::frames::FrameKind;
-use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef};
+use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef, INDEX_MASK};
+use crate::portal::table::Target;
 use crate::queue::List;
+use crate::revoke;
 use crate::thread::State;
 use crate::Kernel;
 use cairn_abi::PortalKind;
@@ -139,6 +141,7 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
             other => panic!("{t:?}: {other:?}"),
         };
         assert_eq!(place, expected, "{t:?} {:?}", thread.state);
+        assert!(thread.once.is_none() || thread.state == State::Sending);
         assert_eq!(thread.waits.is_some(), thread.state == State::Waiting);
         if thread.state == State::Running {
             assert_eq!(k.dispatch.current, Some(t));
@@ -195,16 +198,39 @@ fn channels(k: &Kernel<Sim>) {
             assert_eq!(k.threads[server].serving, Some(c));
         }
     }
+    let mut derived = BTreeMap::new();
     for p in k.portals.all() {
         let portal = &k.portals[p];
+        let waits = portal.notified || k.end_is_due(p);
+        let queued = portal.pulse.is_queued();
         match k.channels.lookup(portal.channel) {
             Some(c) => {
-                let waits = portal.notified || portal.holders == 0;
-                assert_eq!(portal.pulse.is_queued(), waits);
+                assert_eq!(queued, waits, "{p:?}");
                 assert!(portal.pulse.channel.is_none_or(|queued| queued == c));
             }
-            None => assert!(portal.holders != 0 || portal.pulse.is_queued()),
+            None => {
+                let dying = portal.pulse.channel.is_some_and(|c| k.channels[c].dying);
+                assert!(!queued || dying || waits && portal.revoked);
+            }
         }
+        assert!(!k.is_unheld(p) || queued, "{p:?} lingers");
+        if portal.revoked {
+            assert_eq!((portal.channel, portal.under), (0, Target::EMPTY));
+        }
+        for child in revoke::children(k, p) {
+            assert_eq!(derived.insert(child, p), None);
+        }
+    }
+    for p in k.portals.all() {
+        assert_eq!(k.portals[p].lineage.parent(), derived.get(&p).copied());
+    }
+    for c in k.channels.all() {
+        let keeps = |id: u32| (id != 0 && id & INDEX_MASK == c.index()) as u32;
+        let portals = k.portals.all().map(|p| keeps(k.portals[p].channel));
+        let watched = k.domains.all().map(|d| keeps(k.domains[d].watch_channel));
+        let spaces = k.spaces.all().map(|s| keeps(k.spaces[s].pager));
+        let count: u32 = portals.chain(watched).chain(spaces).sum();
+        assert_eq!(k.channels[c].references, count);
     }
 }
 
@@ -339,12 +365,27 @@ fn holders(k: &Kernel<Sim>) {
             .count() as u32;
         assert_eq!(table.free_slots() + used + reserved, table.entries());
     }
+    for r in k.portals.all() {
+        let under = k.portals[r].under;
+        if under.kind != PortalKind::Empty {
+            let count = count.entry((under.kind as u8, under.object)).or_default();
+            *count += 1;
+        }
+    }
+    let once = |r| {
+        k.threads
+            .all()
+            .filter(|&t| k.threads[t].once == Some(r))
+            .count() as u32
+    };
     let counted =
         |kind: PortalKind, index: u32| count.get(&(kind as u8, index)).copied().unwrap_or(0);
     for r in k.portals.all() {
         assert_eq!(
             k.portals[r].holders,
             counted(PortalKind::Channel, r.index())
+                + counted(PortalKind::Derived, r.index())
+                + once(r)
         );
     }
     for r in k.channels.all() {
@@ -352,7 +393,8 @@ fn holders(k: &Kernel<Sim>) {
             k.channels[r].holders,
             counted(PortalKind::Receive, r.index())
         );
-        assert!(k.channels[r].holders != 0);
+        assert!(k.channels[r].holders != 0 || k.channels[r].references != 0);
+        assert!(k.channels[r].holders != 0 || k.channels[r].dying);
     }
     for r in k.domains.all() {
         assert_eq!(k.domains[r].holders, counted(PortalKind::Domain, r.index()));

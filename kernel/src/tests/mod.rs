@@ -15,6 +15,7 @@ mod portals;
 mod priority;
 mod random;
 mod replay;
+mod rights_model;
 mod semaphores;
 
 use crate::arch::sim::Sim;
@@ -274,6 +275,12 @@ impl World {
         let there = self.ok(init, client.slot, domain::PORTAL_PUT, &[made, AUTO, all])[0];
         self.ok(init, 0, current::PORTAL_CLOSE, &[made]);
         there as u32
+    }
+
+    /// Channels that somebody may receive from (the places of others wait for the last portal).
+    pub fn living_channels(&self) -> usize {
+        let channels = &self.k.channels;
+        channels.all().filter(|&c| channels[c].holders != 0).count()
     }
 
     pub fn close_own(&mut self, slot: u32) {

@@ -67,6 +67,14 @@ enum Step {
     Wake {
         who: u8,
     },
+    Derive {
+        which: u8,
+        to: u8,
+        rights: u8,
+    },
+    Revoke {
+        which: u8,
+    },
     Semaphore {
         op: u8,
         which: u8,
@@ -84,6 +92,9 @@ fn flags() -> impl Strategy<Value = u64> {
         1 => Just(flag::POLL),
         1 => Just(flag::MOVE),
         1 => Just(flag::MINT),
+        1 => Just(flag::NOT_FURTHER),
+        1 => Just(flag::PASS_ONCE),
+        1 => Just(flag::PASS_ONCE | flag::MOVE),
     ]
 }
 
@@ -134,6 +145,9 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0u8..12, any::<u8>(), any::<u8>())
             .prop_map(|(act, who, value)| Step::Init { act, who, value }),
         1 => any::<u8>().prop_map(|who| Step::Wake { who }),
+        5 => (any::<u8>(), any::<u8>(), any::<u8>())
+            .prop_map(|(which, to, rights)| Step::Derive { which, to, rights }),
+        3 => any::<u8>().prop_map(|which| Step::Revoke { which }),
         8 => (0u8..4, any::<u8>(), flags())
             .prop_map(|(op, which, flags)| Step::Semaphore { op, which, flags }),
     ]
@@ -406,6 +420,24 @@ impl Play {
                 self.w.check();
                 self.w.settle();
             }
+            Step::Derive { which, to, rights } => {
+                let kinds = [K::Channel, K::Channel, K::Derived, K::Semaphore, K::Channel];
+                let slot = self.slot_of(kinds[which as usize % 5], which / 5) as u64;
+                let to = if to < 100 { AUTO } else { to as u64 % 30 + 60 };
+                let mask = rights as u64 | 7;
+                self.raw(
+                    0,
+                    current::PORTAL_DERIVE,
+                    0,
+                    [slot, to, mask, 0, 0, 0, 0, 0],
+                    parts,
+                );
+            }
+            Step::Revoke { which } => {
+                let kinds = [K::Channel, K::Channel, K::Derived];
+                let slot = self.slot_of(kinds[which as usize % 3], which / 3) as u64;
+                self.raw(0, current::PORTAL_REVOKE, 0, [slot; 8], parts);
+            }
             Step::Semaphore { op, which, flags } => {
                 let slot = self.slot_of(K::Semaphore, which);
                 let other = self.slot_of(K::Semaphore, which / 16) as u64;
@@ -482,7 +514,7 @@ proptest! {
             }
             prop_assert_eq!(play.w.k.threads.live_objects(), 1);
             prop_assert_eq!(play.w.k.domains.live_objects(), 1);
-            prop_assert_eq!(play.w.k.channels.live_objects(), 0);
+            prop_assert_eq!(play.w.living_channels(), 0);
             prop_assert_eq!(play.w.k.portals.live_objects(), 0);
             prop_assert_eq!(play.w.k.semaphores.live_objects(), 0);
         }

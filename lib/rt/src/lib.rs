@@ -1,5 +1,5 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), the start-up block ([`startup`]),
-//! time ([`time`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
+//! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
 pub mod channel;
@@ -12,6 +12,7 @@ pub mod log;
 pub mod memory;
 pub mod parts;
 pub mod portal;
+pub mod semaphore;
 #[cfg(target_os = "none")]
 pub mod start;
 pub mod startup;

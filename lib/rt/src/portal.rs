@@ -126,6 +126,20 @@ impl Portal {
         let _ = Portal::CURRENT.service(current::PORTAL_CLOSE, &[self.0 as u64]);
     }
 
+    /// A portal that leads to the same place, with these of its rights, and can be taken back by [`Portal::revoke`] of this one.
+    pub fn derive(self, mask: u16) -> Result<Portal, Error> {
+        let words = [self.0 as u64, AUTO, mask as u64];
+        let words = Portal::CURRENT.service(current::PORTAL_DERIVE, &words)?;
+        Ok(Portal(words[0] as u32))
+    }
+
+    /// Take back everything that was derived from this portal, and from that.
+    pub fn revoke(self) -> Result<(), Error> {
+        Portal::CURRENT
+            .service(current::PORTAL_REVOKE, &[self.0 as u64])
+            .map(|_| ())
+    }
+
     /// A second slot for the same object.
     pub fn duplicate(self) -> Result<Portal, Error> {
         let words = Portal::CURRENT.service(

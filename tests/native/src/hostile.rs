@@ -106,7 +106,7 @@ fn main() -> ! {
         let operation = if random.below(4) == 0 {
             random.next() as u8
         } else {
-            random.below(20) as u8
+            random.below(21) as u8
         };
         let kind = kind_of(slot);
         if pointless(kind, operation) {
@@ -116,14 +116,18 @@ fn main() -> ! {
         // Closing or replacing the portals that the test itself lives on would end the test, not the system.
         let mut words = [0; 8];
         words.iter_mut().for_each(|w| *w = random.word());
-        if slot == 0 && (operation == current::PORTAL_CLOSE || operation == current::PORTAL_COPY) {
-            words[0] |= 32;
-            words[1] |= 32;
+        match operation {
+            current::PORTAL_CLOSE | current::PORTAL_COPY | current::PORTAL_DERIVE if slot == 0 => {
+                words[0] |= 32;
+                words[1] |= 32;
+            }
+            current::SEMAPHORE_CREATE if slot == 0 => words[2] |= 32,
+            _ => {}
         }
         let flags = match random.below(3) {
             0 => 0,
             1 => flag::PARTS,
-            _ => random.next() & (0x7ff << 40),
+            _ => random.next() & (0x1f_ffff << 40),
         };
         let address = memory.as_mut_ptr() as u64;
         let mut gate = Gate {

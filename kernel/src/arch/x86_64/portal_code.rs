@@ -48,7 +48,9 @@ static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *m
 /// The code for an entry.
 pub fn code_for(target: Target) -> usize {
     match target.kind {
-        PortalKind::Channel if target.may(rights::CALL) => CALL.load(Relaxed) as usize,
+        PortalKind::Channel if target.rights & (rights::CALL | rights::ONCE) == rights::CALL => {
+            CALL.load(Relaxed) as usize
+        }
         PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }

@@ -1,0 +1,417 @@
+//! Where portals come from, and how they are taken back.
+//!
+//! A portal object may be *derived* from another one: it leads to the same place, and it can be revoked with all that was derived from it. Copies of an entry, in whatever
+//! table, share one object and so are dead together at once. A portal to anything but a channel is derived by an object in between
+//! (kind `Derived` in the entry), which every use resolves.
+//!
+//! What always holds: an object lives while entries (or a queued call) hold it, something derived from it lives, or its pulse waits. What is derived is unlinked from
+//! its parent before it goes. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
+//! used for another channel before the last of them is gone: a number can never come to mean somebody else's channel. No line of descent is longer than [`DEPTH`].
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, PortalRef, ThreadRef, INDEX_MASK};
+use crate::portal::table::Target;
+use crate::portal::{is_bound, Portal};
+use crate::pulse::{Node, PulseLink};
+use crate::{Answer, Kernel, Stop};
+use cairn_abi::{rights, Error, PortalKind};
+
+/// Longest line of descent.
+pub const DEPTH: u8 = 32;
+/// Portals that one entry revokes.
+const SHARE: usize = 16;
+
+/// An object's place among those that were derived.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lineage {
+    parent: Option<PortalRef>,
+    /// The first of those derived from it, and neighbours among those with the same parent.
+    child: Option<PortalRef>,
+    previous: Option<PortalRef>,
+    next: Option<PortalRef>,
+    depth: u8,
+}
+
+impl Lineage {
+    pub fn parent(&self) -> Option<PortalRef> {
+        self.parent
+    }
+
+    /// Derived, or derived from?
+    #[inline]
+    pub fn has_family(&self) -> bool {
+        self.parent.is_some() || self.child.is_some()
+    }
+}
+
+impl<A: Arch> Kernel<A> {
+    /// A portal object without holders, to channel `c`. `parent`: what it is derived from. `tells`: the server hears of its end.
+    pub(crate) fn portal_create(
+        &mut self,
+        c: ChannelRef,
+        badge: u64,
+        parent: Option<PortalRef>,
+        tells: bool,
+    ) -> Result<PortalRef, Error> {
+        let r = self.portal_insert(self.channels.id(c), badge, Target::EMPTY, parent, tells)?;
+        self.channels[c].references += 1;
+        Ok(r)
+    }
+
+    #[inline]
+    fn portal_insert(
+        &mut self,
+        channel: u32,
+        badge: u64,
+        under: Target,
+        parent: Option<PortalRef>,
+        tells: bool,
+    ) -> Result<PortalRef, Error> {
+        let portal = Portal {
+            holders: 0,
+            channel,
+            badge,
+            pulse: PulseLink::new(),
+            value: 0,
+            notified: false,
+            under,
+            lineage: Lineage::default(),
+            tells,
+            revoked: false,
+        };
+        let r = self.portals.insert(portal).ok_or(Error::NoMemory)?;
+        if let Some(parent) = parent {
+            self.adopt(parent, r);
+        }
+        Ok(r)
+    }
+
+    fn adopt(&mut self, parent: PortalRef, r: PortalRef) {
+        let family = &mut self.portals[parent].lineage;
+        let depth = family.depth + 1;
+        let next = family.child.replace(r);
+        self.portals[r].lineage = Lineage {
+            parent: Some(parent),
+            child: None,
+            previous: None,
+            next,
+            depth,
+        };
+        if let Some(next) = next {
+            self.portals[next].lineage.previous = Some(r);
+        }
+    }
+
+    /// Out of the family. Returns the parent.
+    fn leave_family(&mut self, r: PortalRef) -> Option<PortalRef> {
+        let Lineage {
+            parent,
+            previous,
+            next,
+            ..
+        } = self.portals[r].lineage;
+        let parent = parent?;
+        match previous {
+            Some(previous) => self.portals[previous].lineage.next = next,
+            None => self.portals[parent].lineage.child = next,
+        }
+        if let Some(next) = next {
+            self.portals[next].lineage.previous = previous;
+        }
+        let lineage = &mut self.portals[r].lineage;
+        lineage.parent = None;
+        lineage.previous = None;
+        lineage.next = None;
+        Some(parent)
+    }
+
+    /// May something be derived from this object now?
+    pub(crate) fn may_derive(&self, r: PortalRef) -> Result<(), Error> {
+        let portal = &self.portals[r];
+        if portal.revoked {
+            return Err(Error::Revoked);
+        }
+        if portal.lineage.depth >= DEPTH {
+            return Err(Error::Busy);
+        }
+        Ok(())
+    }
+
+    /// `current::PORTAL_DERIVE`: w0 slot, w1 slot or AUTO, w2 rights.
+    pub(crate) fn portal_derive(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let d = self.threads[t].domain;
+        let source = self.own_entry(t, w[0])?;
+        if is_bound(source.kind)
+            || source.kind == PortalKind::Receive
+            || source.may(rights::ONCE)
+            || w[0] == w[1]
+        {
+            return Err(Error::NoRight.into());
+        }
+        let added = rights::CLOEXEC | self.once_for(source.kind);
+        let kept = source.rights & w[2] as u16 | w[2] as u16 & added;
+        let parent = match source.kind {
+            PortalKind::Channel | PortalKind::Derived => {
+                let parent = self.portals.handle(source.object);
+                self.may_derive(parent)?;
+                Some(parent)
+            }
+            _ => None,
+        };
+        if source.kind == PortalKind::Channel
+            && self
+                .channels
+                .lookup(self.portals.at(source.object).channel)
+                .is_none()
+        {
+            return Err(Error::Dead.into());
+        }
+        if !self.portals.room(1) {
+            return Err(Error::NoMemory.into());
+        }
+        // What is emptied must not be the last of what is derived from: it is held meanwhile.
+        self.acquire(source);
+        let slot = match self.make_place(d, w[1]) {
+            Ok(slot) => slot,
+            Err(stop) => {
+                self.release(source);
+                return Err(stop);
+            }
+        };
+        let made = self.derive(source, parent);
+        let placed = made.map(|(kind, r)| {
+            self.place(d, slot, Self::target_of(kind, r, kept));
+        });
+        self.release(source);
+        placed?;
+        self.answer(t, 0, slot as u64);
+        Ok(())
+    }
+
+    /// The object for what is derived from `source`, which was checked.
+    fn derive(
+        &mut self,
+        source: Target,
+        parent: Option<PortalRef>,
+    ) -> Result<(PortalKind, PortalRef), Error> {
+        if source.kind == PortalKind::Channel {
+            let portal = self.portals.at(source.object);
+            let badge = portal.badge;
+            let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
+            let r = self.portal_create(c, badge, parent, false)?;
+            return Ok((PortalKind::Channel, r));
+        }
+        let under = self.resolve(source)?;
+        let r = self.portal_insert(0, 0, under, parent, false)?;
+        self.acquire(under);
+        Ok((PortalKind::Derived, r))
+    }
+
+    /// Rights that copying an entry of this kind may add for single use: only calls of servers are counted.
+    pub(crate) fn once_for(&self, kind: PortalKind) -> u16 {
+        if kind == PortalKind::Channel {
+            rights::ONCE
+        } else {
+            0
+        }
+    }
+
+    /// What a use of the entry leads to.
+    #[inline]
+    pub(crate) fn resolve(&self, target: Target) -> Result<Target, Error> {
+        if target.kind != PortalKind::Derived {
+            return Ok(target);
+        }
+        let portal = self.portals.at(target.object);
+        if portal.revoked {
+            return Err(Error::Revoked);
+        }
+        Ok(Target {
+            rights: target.rights,
+            ..portal.under
+        })
+    }
+
+    /// Why a portal whose channel is not found fails.
+    #[cold]
+    pub(crate) fn why_stale(&self, r: PortalRef) -> Error {
+        if self.portals[r].revoked {
+            Error::Revoked
+        } else {
+            Error::Dead
+        }
+    }
+
+    /// `current::PORTAL_REVOKE`: w0 slot. One share of what was derived from it.
+    pub(crate) fn portal_revoke(&mut self, t: ThreadRef, slot: u64) -> Answer {
+        let target = self.own_entry(t, slot)?;
+        if !matches!(target.kind, PortalKind::Channel | PortalKind::Derived) {
+            return Err(Error::BadArgument.into());
+        }
+        let r = self.portals.handle(target.object);
+        for _ in 0..SHARE {
+            let Some(mut at) = self.portals[r].lineage.child else {
+                return Ok(());
+            };
+            // Down to one from which nothing is derived; all on the way are dead from now on.
+            loop {
+                if !self.cut(at) {
+                    return Err(Stop::Restart);
+                }
+                match self.portals[at].lineage.child {
+                    Some(child) => at = child,
+                    None => break,
+                }
+            }
+            self.leave_family(at);
+            self.portal_unheld(at);
+        }
+        if self.portals[r].lineage.child.is_some() {
+            return Err(Stop::Restart);
+        }
+        Ok(())
+    }
+
+    /// The object leads nowhere from now on. False: a share of those who wait at what it led to went, come again.
+    fn cut(&mut self, r: PortalRef) -> bool {
+        if self.portals[r].revoked {
+            return true;
+        }
+        let under = self.portals[r].under;
+        if under.kind == PortalKind::Semaphore && !self.semaphore_close(under) {
+            return false;
+        }
+        let portal = &mut self.portals[r];
+        portal.revoked = true;
+        portal.under = Target::EMPTY;
+        let (channel, tells) = (core::mem::take(&mut portal.channel), portal.tells);
+        if under.kind != PortalKind::Empty {
+            self.release(under);
+        }
+        if channel != 0 {
+            match self.channels.lookup(channel) {
+                Some(c) if tells => self.pulse_post(c, Node::portal(r)),
+                Some(_) => {}
+                None => self.pulse_withdraw(Node::portal(r)),
+            }
+            self.channel_forget(channel);
+        }
+        true
+    }
+
+    /// The number of a channel, for somebody who keeps it and calls [`Kernel::channel_forget`] in the end.
+    pub(crate) fn channel_refer(&mut self, c: ChannelRef) -> u32 {
+        self.channels[c].references += 1;
+        self.channels.id(c)
+    }
+
+    /// Such a number is kept no longer. A dead channel goes with the last one.
+    #[inline]
+    pub(crate) fn channel_forget(&mut self, id: u32) {
+        if id == 0 {
+            return;
+        }
+        let c = self.channels.handle(id & INDEX_MASK);
+        let channel = &mut self.channels[c];
+        channel.references -= 1;
+        if channel.references == 0 && channel.holders == 0 {
+            self.channels.remove(c);
+        }
+    }
+
+    /// Nobody can use the object any more, and nothing is derived from it.
+    #[inline]
+    pub(crate) fn is_unheld(&self, r: PortalRef) -> bool {
+        let portal = &self.portals[r];
+        portal.holders == 0 && portal.lineage.child.is_none()
+    }
+
+    /// Has the server to be told that the object's end has come?
+    #[inline]
+    pub(crate) fn end_is_due(&self, r: PortalRef) -> bool {
+        let portal = &self.portals[r];
+        portal.tells && (portal.revoked || self.is_unheld(r))
+    }
+
+    /// The object may be unheld now: its server is told, or it goes; and so for those that it was derived from.
+    pub(crate) fn portal_unheld(&mut self, r: PortalRef) {
+        let mut next = Some(r);
+        while let Some(r) = next {
+            if !self.is_unheld(r) {
+                return;
+            }
+            let portal = &self.portals[r];
+            if let Some(c) = self.channels.lookup(portal.channel) {
+                if portal.tells {
+                    self.pulse_post(c, Node::portal(r));
+                    return;
+                }
+                if portal.notified {
+                    return;
+                }
+            } else if portal.revoked && portal.pulse.is_queued() {
+                // It goes when that is read.
+                return;
+            } else {
+                self.pulse_withdraw(Node::portal(r));
+            }
+            next = self.portal_remove(r);
+        }
+    }
+
+    /// The object's pulse was read, or thrown away with its channel: it goes, if nothing else keeps it.
+    pub(crate) fn portal_told(&mut self, r: PortalRef) {
+        self.portals[r].tells = false;
+        self.portal_unheld(r);
+    }
+
+    /// Free the object. Returns its parent, which may be unheld now.
+    #[inline]
+    pub(crate) fn portal_remove(&mut self, r: PortalRef) -> Option<PortalRef> {
+        self.channel_forget(self.portals[r].channel);
+        let parent = self.leave_family(r);
+        self.portals.remove(r);
+        parent
+    }
+
+    /// A portal that was used once: its entry is empty already, the call that it made waits in the queue no longer.
+    pub(crate) fn used_up(&mut self, t: ThreadRef) {
+        if let Some(r) = self.threads[t].once.take() {
+            self.release(Self::target_of(PortalKind::Channel, r, 0));
+        }
+    }
+
+    /// The current thread used a portal for single use. If its call waits in the queue it holds the object until that is over, so that the server does not hear of
+    /// the end before the call.
+    pub(crate) fn use_up(&mut self, t: ThreadRef, slot: u32, target: Target, queued: bool) {
+        let d = self.threads[t].domain;
+        if self.domains[d].table.target(slot as u64) != Some(target) {
+            return;
+        }
+        self.domains[d].table.clear(slot);
+        if queued {
+            self.threads[t].once = Some(self.portals.handle(target.object));
+        } else {
+            self.release(target);
+        }
+    }
+}
+
+/// For checks: the number of objects that say they were derived from `r` must be that of its list.
+#[cfg(any(test, feature = "sim"))]
+pub fn children<A: Arch>(k: &Kernel<A>, r: PortalRef) -> std::vec::Vec<PortalRef> {
+    use crate::pool::Handle;
+    let mut found = std::vec::Vec::new();
+    let (mut previous, mut next) = (None, k.portals[r].lineage.child);
+    while let Some(child) = next {
+        let lineage = k.portals[child].lineage;
+        assert_eq!(lineage.parent, Some(r));
+        assert_eq!(lineage.previous, previous);
+        assert!(lineage.depth <= DEPTH && lineage.depth == k.portals[r].lineage.depth + 1);
+        assert!(found.len() < 100_000, "a ring at {}", r.index());
+        found.push(child);
+        previous = next;
+        next = lineage.next;
+    }
+    found
+}

@@ -1,0 +1,637 @@
+//! Rights: single use, not further, derivation and revocation; a random game of them against a plain model.
+
+use super::*;
+use cairn_abi::pulse;
+use proptest::prelude::*;
+
+struct Scene {
+    w: World,
+    server: Dom,
+    clients: Vec<Dom>,
+    rx: u32,
+    own: u32,
+    s: ThreadRef,
+    t: Vec<ThreadRef>,
+    /// Each client's portal; all are one object.
+    tx: Vec<u32>,
+}
+
+/// A server and clients that hold one portal to it.
+fn scene(clients: usize) -> Scene {
+    let mut w = World::new();
+    let server = w.domain();
+    let (rx, own) = w.channel(server);
+    let clients: Vec<_> = (0..clients).map(|_| w.domain()).collect();
+    let init = w.init;
+    let all = rights::ALL as u64;
+    let made = w.ok(init, own, receive::MAKE_PORTAL, &[7, 15, AUTO])[0];
+    let tx = clients
+        .iter()
+        .map(|dom| w.ok(init, dom.slot, domain::PORTAL_PUT, &[made, AUTO, all])[0] as u32)
+        .collect();
+    w.close_own(made as u32);
+    let s = w.thread(server, 60);
+    let t = clients.iter().map(|&dom| w.thread(dom, 50)).collect();
+    Scene {
+        w,
+        server,
+        clients,
+        rx,
+        own,
+        s,
+        t,
+        tx,
+    }
+}
+
+impl World {
+    fn derive(&mut self, t: ThreadRef, slot: u32) -> u32 {
+        let words = [slot as u64, AUTO, rights::ALL as u64];
+        self.ok(t, 0, current::PORTAL_DERIVE, &words)[0] as u32
+    }
+
+    fn revoke(&mut self, t: ThreadRef, slot: u32) {
+        self.ok(t, 0, current::PORTAL_REVOKE, &[slot as u64]);
+    }
+
+    /// A call of `t` that the waiting server answers at once.
+    fn ask(&mut self, t: ThreadRef, slot: u32, s: ThreadRef, rx: u32) -> Result<(), Error> {
+        self.call(t, slot, &[]);
+        if self.current() == Some(s) {
+            self.reply_receive(s, rx, &[]);
+        }
+        assert_eq!(self.current(), Some(t));
+        self.result(t).map(|_| ())
+    }
+}
+
+#[test]
+fn revoking_takes_what_was_derived_copies_and_what_came_of_them() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(2);
+    let (a, b) = (t[0], t[1]);
+    w.rest();
+    w.receive(s, rx);
+    let first = w.derive(a, tx[0]);
+    let second = w.derive(a, first);
+    let copy = w.ok(a, 0, current::PORTAL_COPY, &[second as u64, AUTO, 31])[0] as u32;
+    assert_eq!(w.ask(a, copy, s, rx), Ok(()));
+    // The other client gets a copy, and derives from it in turn.
+    w.recall();
+    let words = [clients[0].slot as u64, 0];
+    let init = w.init;
+    w.ok(init, clients[1].slot, domain::TABLE_COPY, &words);
+    w.rest();
+    w.go(a, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    let third = w.derive(b, copy);
+    assert_eq!(w.ask(b, third, s, rx), Ok(()));
+    w.pass_time(100);
+    w.go(b, 0, current::YIELD, 0, &[]);
+    assert_eq!(w.current(), Some(a));
+    w.revoke(a, first);
+    assert_eq!(w.ask(a, first, s, rx), Ok(()), "what is derived from stays");
+    for slot in [second, copy] {
+        assert_eq!(w.ask(a, slot, s, rx), Err(Error::Revoked));
+        w.go(a, slot, 1, 0, &[1]);
+        assert_eq!(w.result(a), Err(Error::Revoked));
+        let derive = [slot as u64, AUTO, 31];
+        assert_eq!(w.err(a, 0, current::PORTAL_DERIVE, &derive), Error::Revoked);
+    }
+    w.go(a, 0, current::PARK, 0, &[]);
+    assert_eq!(w.current(), Some(b));
+    for slot in [second, copy, third] {
+        assert_eq!(w.ask(b, slot, s, rx), Err(Error::Revoked));
+    }
+    assert_eq!(w.ask(b, tx[1], s, rx), Ok(()));
+    // Closing them tells the server nothing: the portal that it made is still held.
+    for slot in [second, copy, third] {
+        w.ok(b, 0, current::PORTAL_CLOSE, &[slot as u64]);
+    }
+    assert_eq!(w.current(), Some(b));
+}
+
+#[test]
+fn the_server_hears_of_the_end_when_nothing_is_derived_any_more() {
+    let Scene {
+        mut w,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    w.rest();
+    w.receive(s, rx);
+    let derived = w.derive(t[0], tx[0]);
+    w.ok(t[0], 0, current::PORTAL_CLOSE, &[tx[0] as u64]);
+    assert_eq!(w.ask(t[0], derived, s, rx), Ok(()));
+    w.ok(t[0], derived, 1, &[3]).to_vec();
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.pulse(s), (pulse::NOTIFY, 3, 7));
+    w.receive(s, rx);
+    w.go(t[0], 0, current::PORTAL_CLOSE, 0, &[derived as u64]);
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.pulse(s), (pulse::CLOSED, 0, 7));
+    assert_eq!(w.k.portals.live_objects(), 0);
+}
+
+#[test]
+fn a_server_takes_back_a_class_of_portals() {
+    let Scene {
+        mut w, rx, s, t, ..
+    } = scene(1);
+    w.rest();
+    let class = w.ok(s, rx, receive::MAKE_PORTAL, &[100, 15, AUTO])[0];
+    let words = [1, 15, AUTO, rx as u64];
+    assert_eq!(w.err(s, rx, receive::MAKE_PORTAL, &words), Error::BadPortal);
+    let words = [1, 15, class, class];
+    assert_eq!(
+        w.err(s, rx, receive::MAKE_PORTAL, &words),
+        Error::BadArgument
+    );
+    let words = [1, 15, rx as u64];
+    assert_eq!(
+        w.err(s, rx, receive::MAKE_PORTAL, &words),
+        Error::BadArgument
+    );
+    let made: Vec<_> = (0..40)
+        .map(|i| w.ok(s, rx, receive::MAKE_PORTAL, &[i, 15, AUTO, class])[0])
+        .collect();
+    w.revoke(s, class as u32);
+    for &slot in &made {
+        w.go(s, slot as u32, 1, 0, &[1]);
+        assert_eq!(w.result(s), Err(Error::Revoked));
+    }
+    // Each had a badge of its own, and the server hears of the end of each, once.
+    let mut badges = Vec::new();
+    while let Some((code, _, badge)) = w.poll(s, rx) {
+        assert_eq!(code, pulse::CLOSED);
+        badges.push(badge);
+    }
+    badges.sort();
+    assert_eq!(badges, (0..40).collect::<Vec<_>>());
+    for &slot in &made {
+        w.ok(s, 0, current::PORTAL_CLOSE, &[slot]);
+    }
+    assert_eq!(w.poll(s, rx), None);
+    w.go(s, class as u32, 1, 0, &[1]);
+    assert!(w.result(s).is_ok());
+    let _ = t;
+}
+
+#[test]
+fn a_single_use_is_one_whoever_it_is_passed_to() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(2);
+    let (a, b) = (t[0], t[1]);
+    let other = w.thread(clients[0], 40);
+    let (init, all) = (w.init, rights::ALL as u64);
+    w.rest();
+    w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    let once = (rights::ONCE | rights::DEFAULT) as u64;
+    let single = w.ok(a, 0, current::PORTAL_COPY, &[tx[0] as u64, AUTO, once])[0];
+    // Copied and put elsewhere it moves; inherited it is not; derived from neither.
+    let moved = w.ok(a, 0, current::PORTAL_COPY, &[single, AUTO, all])[0];
+    assert_eq!(
+        w.err(a, 0, current::PORTAL_INFO, &[single]),
+        Error::BadPortal
+    );
+    let info = w.ok(a, 0, current::PORTAL_INFO, &[moved]);
+    assert_eq!(info[1], once);
+    let derive = [moved, AUTO, all];
+    assert_eq!(w.err(a, 0, current::PORTAL_DERIVE, &derive), Error::NoRight);
+    w.recall();
+    w.ok(
+        init,
+        clients[1].slot,
+        domain::TABLE_COPY,
+        &[clients[0].slot as u64, 0],
+    );
+    let there = w.k.domains[clients[1].d].table.target(moved);
+    assert!(there.is_none_or(|t| !t.may(rights::ONCE)));
+    w.rest();
+    // The server does not receive: the call waits, and the entry is gone.
+    w.call(a, moved as u32, &[5]);
+    assert_eq!(w.state(a), State::Sending);
+    w.go(b, 0, current::PARK, 0, &[]);
+    w.call(other, moved as u32, &[6]);
+    assert_eq!(w.result(other), Err(Error::BadPortal));
+    w.pass_time(100);
+    w.receive(s, rx);
+    assert_eq!(w.k.threads[s].registers.rdi, 5);
+    w.reply(s, rx, &[]);
+    assert_eq!(w.poll(s, rx), None, "others hold it");
+    w.receive(s, rx);
+    // A notification is a use as well.
+    assert_eq!(w.current(), Some(a));
+    let single = w.ok(a, 0, current::PORTAL_COPY, &[tx[0] as u64, AUTO, once])[0];
+    w.go(a, single as u32, 1, 0, &[9]);
+    assert_eq!(w.pulse(s), (pulse::NOTIFY, 9, 7));
+    w.receive(s, rx);
+    assert_eq!(w.err(a, single as u32, 1, &[9]), Error::BadPortal);
+}
+
+#[test]
+fn the_end_of_a_single_use_is_told_after_the_call() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        own,
+        s,
+        t,
+        ..
+    } = scene(1);
+    let init = w.init;
+    let once = (rights::ONCE | rights::CALL) as u64;
+    let all = rights::ALL as u64;
+    for queued in [true, false] {
+        let made = w.ok(init, own, receive::MAKE_PORTAL, &[33, once | 4, AUTO])[0];
+        let to = w.ok(
+            init,
+            clients[0].slot,
+            domain::PORTAL_PUT,
+            &[made, AUTO, all],
+        )[0];
+        assert_eq!(
+            w.err(init, 0, current::PORTAL_INFO, &[made]),
+            Error::BadPortal
+        );
+        w.rest();
+        if queued {
+            w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+            w.call(t[0], to as u32, &[1]);
+            w.pass_time(100);
+            w.receive(s, rx);
+        } else {
+            w.receive(s, rx);
+            w.call(t[0], to as u32, &[1]);
+        }
+        assert_eq!(w.k.threads[s].registers.rdi, 1);
+        assert_eq!(w.k.threads[s].registers.rbx, 33);
+        let token = w.token(s);
+        assert_eq!(w.poll(s, rx), Some((pulse::CLOSED, 0, 33)));
+        w.k.threads[s].registers.rbp = token;
+        w.reply(s, rx, &[]);
+        w.recall();
+    }
+    // A call that gives up was a use all the same.
+    let made = w.ok(init, own, receive::MAKE_PORTAL, &[34, once | 4, AUTO])[0];
+    let to = w.ok(
+        init,
+        clients[0].slot,
+        domain::PORTAL_PUT,
+        &[made, AUTO, all],
+    )[0];
+    w.rest();
+    w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    let now = w.k.arch.time;
+    w.ok(t[0], 0, current::DEADLINE, &[now + 10]);
+    w.call(t[0], to as u32, &[1]);
+    w.pass_time(10);
+    assert_eq!(w.result(t[0]), Err(Error::TimedOut));
+    assert_eq!(w.err(t[0], to as u32, 0, &[]), Error::BadPortal);
+    w.pass_time(90);
+    assert_eq!(w.poll(s, rx), Some((pulse::CLOSED, 0, 34)));
+}
+
+#[test]
+fn flags_of_a_message_take_rights_away() {
+    let Scene {
+        mut w,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    w.rest();
+    w.receive(s, rx);
+    let a = t[0];
+    let rights_of = |w: &mut World| {
+        let slot = w.k.threads[s].registers.r13;
+        (slot, w.ok(s, 0, current::PORTAL_INFO, &[slot])[1] as u16)
+    };
+    let words = [0, 0, 0, 0, 0, 0, 0, tx[0] as u64];
+    w.go(a, tx[0], 0, flag::portals(1) | flag::NOT_FURTHER, &words);
+    let (slot, got) = rights_of(&mut w);
+    assert_eq!(got, rights::DEFAULT & !rights::PASS);
+    // And so it cannot come back.
+    let back = [0, 0, 0, 0, 0, 0, 0, slot];
+    w.go(s, rx, receive::REPLY, flag::portals(1), &back);
+    assert_eq!(w.result(s), Err(Error::NoRight));
+    w.reply_receive(s, rx, &[]);
+    w.go(a, tx[0], 0, flag::portals(1) | flag::PASS_ONCE, &words);
+    let (slot, got) = rights_of(&mut w);
+    assert_eq!(got, rights::DEFAULT | rights::ONCE);
+    // A single use that is passed leaves whoever passes it.
+    let back = [0, 0, 0, 0, 0, 0, 0, slot];
+    w.go(s, rx, receive::REPLY_RECEIVE, flag::portals(1), &back);
+    assert_eq!(w.current(), Some(a));
+    let came = w.k.threads[a].registers.r13;
+    assert!(w.k.domains[w.k.threads[s].domain]
+        .table
+        .target(slot)
+        .is_none());
+    // It cannot be passed in the call that is its use.
+    let words = [0, 0, 0, 0, 0, 0, 0, came];
+    w.go(a, came as u32, 0, flag::portals(1), &words);
+    assert_eq!(w.result(a), Err(Error::BadPortal));
+    w.go(a, came as u32, 0, 0, &[]);
+    assert_eq!(w.current(), Some(s));
+    assert!(w.k.domains[w.k.threads[a].domain]
+        .table
+        .target(came)
+        .is_none());
+}
+
+#[test]
+fn other_portals_are_derived_and_revoked_as_well() {
+    use cairn_abi::service::semaphore as sem;
+    let mut w = World::new();
+    let dom = w.domain();
+    let (a, b) = (w.thread(dom, 40), w.thread(dom, 30));
+    w.rest();
+    let own = w.ok(a, 0, current::SEMAPHORE_CREATE, &[1, sem::PLAIN, AUTO])[0] as u32;
+    let none = w.err(a, 0, current::PORTAL_REVOKE, &[own as u64]);
+    assert_eq!(
+        none,
+        Error::BadArgument,
+        "nothing was derived by an object of its"
+    );
+    let kept = w.derive(a, own);
+    let given = w.derive(a, kept);
+    let info = w.ok(a, 0, current::PORTAL_INFO, &[given as u64]);
+    assert_eq!(info[0], cairn_abi::PortalKind::Semaphore as u64);
+    w.ok(a, given, sem::P, &[]);
+    // The first portal is closed; the others keep the semaphore.
+    w.ok(a, 0, current::PORTAL_CLOSE, &[own as u64]);
+    w.go(a, given, sem::P, 0, &[]);
+    w.ok(b, kept, sem::V, &[]);
+    assert_eq!(w.current(), Some(a));
+    w.revoke(a, kept);
+    assert_eq!(w.err(a, given, sem::V, &[]), Error::Revoked);
+    assert_eq!(
+        w.err(a, kept, sem::V_THEN_P, &[given as u64]),
+        Error::Revoked
+    );
+    // Who waits through a portal that is the last one, and is revoked, waits no longer.
+    let given = w.derive(a, kept);
+    w.go(a, given, sem::P, 0, &[]);
+    w.ok(b, kept, sem::INFO, &[]);
+    w.ok(b, 0, current::PORTAL_CLOSE, &[kept as u64]);
+    assert_eq!(w.state(a), State::Waiting);
+    w.ok(b, 0, current::PORTAL_CLOSE, &[given as u64]);
+    assert_eq!(w.current(), Some(a));
+    assert_eq!(w.result(a), Err(Error::Dead));
+    assert_eq!(w.k.semaphores.live_objects(), 0);
+}
+
+#[test]
+fn a_line_of_descent_ends_somewhere() {
+    let Scene { mut w, t, tx, .. } = scene(1);
+    w.rest();
+    let a = w.current().expect("a server");
+    w.go(a, 0, current::PARK, 0, &[]);
+    let mut slot = tx[0];
+    for _ in 0..crate::revoke::DEPTH {
+        let next = w.derive(t[0], slot);
+        if slot != tx[0] {
+            w.ok(t[0], 0, current::PORTAL_CLOSE, &[slot as u64]);
+        }
+        slot = next;
+    }
+    let words = [slot as u64, AUTO, 31];
+    assert_eq!(w.err(t[0], 0, current::PORTAL_DERIVE, &words), Error::Busy);
+    assert_eq!(w.k.portals.live_objects(), crate::revoke::DEPTH as u32 + 1);
+    w.ok(t[0], 0, current::PORTAL_CLOSE, &[slot as u64]);
+    assert_eq!(w.k.portals.live_objects(), 1);
+}
+
+#[test]
+fn the_number_of_a_dead_channel_is_not_given_to_another() {
+    let Scene {
+        mut w,
+        server,
+        own,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    let init = w.init;
+    w.destroy(server);
+    w.close_own(own);
+    w.checked = false;
+    for _ in 0..4200 {
+        let slot = w.ok(init, 0, current::CHANNEL_CREATE, &[])[0];
+        let d = w.k.threads[t[0]].domain;
+        let target = w.k.domains[d].table.target(tx[0] as u64).expect("kept");
+        let channel = w.k.portals.at(target.object).channel;
+        assert_eq!(w.k.channels.lookup(channel), None);
+        w.ok(init, 0, current::PORTAL_CLOSE, &[slot]);
+    }
+    w.checked = true;
+    w.check();
+    w.rest();
+    assert_eq!(w.err(t[0], tx[0], 0, &[]), Error::Dead);
+    w.ok(t[0], 0, current::PORTAL_CLOSE, &[tx[0] as u64]);
+    assert_eq!(w.k.channels.live_objects(), 0);
+}
+
+/// The model: portals with what they were derived from, and tables of them.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    /// Parent, revoked.
+    portals: Vec<(Option<usize>, bool)>,
+    /// Portal and rights, of two tables.
+    tables: [std::collections::BTreeMap<u64, (usize, u16)>; 2],
+}
+
+impl Model {
+    fn depth(&self, mut of: usize) -> usize {
+        let mut depth = 0;
+        while let Some(parent) = self.portals[of].0 {
+            of = parent;
+            depth += 1;
+        }
+        depth
+    }
+
+    fn descends(&self, mut of: usize, from: usize) -> bool {
+        while let Some(parent) = self.portals[of].0 {
+            of = parent;
+            if of == from {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Copy(u64, u64, u16),
+    Derive(u64, u64, u16),
+    Put(u64, u64, u16),
+    Revoke(u64),
+    Close(u64),
+    Notify(u64),
+    Die,
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let slot = || 100u64..112;
+    let mask = || {
+        prop_oneof![
+            3 => Just(15u16),
+            1 => 0u16..128,
+            1 => Just(rights::ONCE | 15),
+        ]
+    };
+    prop_oneof![
+        4 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Copy(a, b, m)),
+        6 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Derive(a, b, m)),
+        3 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Put(a, b, m)),
+        2 => slot().prop_map(Move::Revoke),
+        3 => slot().prop_map(Move::Close),
+        4 => slot().prop_map(Move::Notify),
+        1 => Just(Move::Die),
+    ]
+}
+
+const ADDED: u16 = rights::CLOEXEC | rights::ONCE;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn rights_are_as_in_the_model(steps in prop::collection::vec(moves(), 1..80)) {
+        let mut w = World::new();
+        let (server, client) = (w.domain(), w.domain());
+        let (rx, own) = w.channel(server);
+        let init = w.init;
+        w.ok(init, own, receive::MAKE_PORTAL, &[7, 15, 100]);
+        w.close_own(own);
+        let mut model = Model::default();
+        model.portals.push((None, false));
+        model.tables[0].insert(100, (0, 15));
+        let mut dead = false;
+        for step in steps {
+            let before = model.clone();
+            let entry = |slot: u64| before.tables[0].get(&slot).copied();
+            let expected = match step {
+                Move::Copy(from, to, mask) => match entry(from) {
+                    None => Err(Error::BadPortal),
+                    Some((p, r)) => {
+                        let once = r & rights::ONCE;
+                        let kept = r & mask | mask & ADDED | once;
+                        if once != 0 && from != to {
+                            model.tables[0].remove(&from);
+                        }
+                        model.tables[0].insert(to, (p, kept));
+                        Ok(())
+                    }
+                },
+                Move::Derive(from, to, mask) => match entry(from) {
+                    None => Err(Error::BadPortal),
+                    Some((_, r)) if r & rights::ONCE != 0 || from == to => Err(Error::NoRight),
+                    Some((p, _)) if before.portals[p].1 => Err(Error::Revoked),
+                    Some((p, _)) if before.depth(p) >= crate::revoke::DEPTH as usize => Err(Error::Busy),
+                    Some(_) if dead => Err(Error::Dead),
+                    Some((p, r)) => {
+                        model.portals.push((Some(p), false));
+                        let kept = r & mask | mask & ADDED;
+                        model.tables[0].insert(to, (model.portals.len() - 1, kept));
+                        Ok(())
+                    }
+                },
+                Move::Put(from, to, mask) => match entry(from) {
+                    None => Err(Error::BadPortal),
+                    Some((_, r)) if r & rights::PASS == 0 => Err(Error::NoRight),
+                    Some((p, r)) => {
+                        let once = r & rights::ONCE;
+                        if once != 0 {
+                            model.tables[0].remove(&from);
+                        }
+                        model.tables[1].insert(to, (p, r & mask | once));
+                        Ok(())
+                    }
+                },
+                Move::Revoke(slot) => match entry(slot) {
+                    None => Err(Error::BadPortal),
+                    Some((p, _)) => {
+                        for i in 0..model.portals.len() {
+                            if model.descends(i, p) {
+                                model.portals[i].1 = true;
+                            }
+                        }
+                        Ok(())
+                    }
+                },
+                Move::Close(slot) => match model.tables[0].remove(&slot) {
+                    None => Err(Error::BadPortal),
+                    Some(_) => Ok(()),
+                },
+                Move::Notify(slot) => match entry(slot) {
+                    None => Err(Error::BadPortal),
+                    Some((_, r)) if r & rights::NOTIFY == 0 => Err(Error::NoRight),
+                    Some((p, _)) if before.portals[p].1 => Err(Error::Revoked),
+                    Some(_) if dead => Err(Error::Dead),
+                    Some((_, r)) => {
+                        if r & rights::ONCE != 0 {
+                            model.tables[0].remove(&slot);
+                        }
+                        Ok(())
+                    }
+                },
+                Move::Die => Ok(()),
+            };
+            match step {
+                Move::Copy(from, to, mask) => w.go(init, 0, current::PORTAL_COPY, 0, &[from, to, mask as u64]),
+                Move::Derive(from, to, mask) => w.go(init, 0, current::PORTAL_DERIVE, 0, &[from, to, mask as u64]),
+                Move::Put(from, to, mask) => {
+                    w.go(init, client.slot, domain::PORTAL_PUT, 0, &[from, to, mask as u64]);
+                }
+                Move::Revoke(slot) => w.go(init, 0, current::PORTAL_REVOKE, 0, &[slot]),
+                Move::Close(slot) => w.go(init, 0, current::PORTAL_CLOSE, 0, &[slot]),
+                Move::Notify(slot) => w.go(init, slot as u32, 1, 0, &[1]),
+                Move::Die if dead => {}
+                Move::Die => {
+                    dead = true;
+                    w.ok(init, server.slot, domain::PORTAL_REMOVE, &[rx as u64]);
+                }
+            }
+            if !matches!(step, Move::Die) {
+                prop_assert_eq!(w.result(init).map(|_| ()), expected, "{:?}", step);
+            }
+            // Both tables are as the model says: same rights, same portals, the same ones revoked.
+            let mut objects = std::collections::BTreeMap::new();
+            for (table, d) in [w.k.threads[init].domain, client.d].into_iter().enumerate() {
+                for slot in 100..112u64 {
+                    let found = w.k.domains[d].table.target(slot)
+                        .filter(|t| t.kind == cairn_abi::PortalKind::Channel);
+                    let wanted = model.tables[table].get(&slot);
+                    prop_assert_eq!(found.map(|t| t.rights), wanted.map(|w| w.1));
+                    if let (Some(found), Some(&(p, _))) = (found, wanted) {
+                        prop_assert_eq!(w.k.portals.at(found.object).revoked, model.portals[p].1);
+                        let before = objects.insert(p, found.object);
+                        prop_assert!(before.is_none_or(|object| object == found.object));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Rights between components: what is lent and taken back, also in flight and after it was derived from; single uses that two threads go for at once; slots
+//! that nobody gave; turns that go round by semaphores; a mutex whose owner dies. Says `rights: done` in the log when all was right, and panics where not.
+#![no_std]
+#![no_main]
+
+mod ask;
+
+use cairn_abi::service::{current, domain, thread, AUTO};
+use cairn_abi::{flag, layout::native_slot, rights, Error, PortalKind};
+use cairn_rt::semaphore::Semaphore;
+use cairn_rt::{log, memory, startup, time, Message, Portal, Receiver};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+cairn_rt::entry!(main);
+
+/// The thread beside the first: what it shall notify through, its successes, and semaphores for its turns.
+static SLOT: AtomicU64 = AtomicU64::new(0);
+static USED: AtomicU32 = AtomicU32::new(0);
+static GO: AtomicU32 = AtomicU32::new(0);
+static DONE: AtomicU32 = AtomicU32::new(0);
+
+fn main() -> ! {
+    let peer = startup::portal("peer").expect("the manifest names it");
+    let channel = Receiver::create().expect("channel");
+    let file = channel.make_portal(5).expect("portal");
+    lend(peer, file);
+    flags(peer, file, channel);
+    once(file, channel);
+    log!("rights: lent, taken back, used once");
+    slots(peer);
+    turns(peer);
+    owner_dies(peer);
+    log!("rights: done");
+    cairn_rt::start::exit(0)
+}
+
+fn ask(peer: Portal, words: &[u64]) -> [u64; 8] {
+    peer.call(Message::new(words)).expect("answered")
+}
+
+/// Pass a portal for keeping; → its rights there.
+fn give(peer: Portal, portal: Portal, flags: u64) -> u64 {
+    let mut message = Message::new(&[ask::KEEP]).portal(portal);
+    message.flags = flags;
+    peer.call(message).expect("kept")[1]
+}
+
+fn lend(peer: Portal, file: Portal) {
+    const REVOKED: u64 = Error::Revoked as u64;
+    for round in 0..50 {
+        let kept = file.derive(rights::ALL).expect("derived");
+        let lent = kept.derive(rights::ALL).expect("derived");
+        if round % 3 == 2 {
+            // Taken back in flight: before the peer has it, though it was passed.
+            kept.revoke().expect("revoked");
+        }
+        give(peer, lent, 0);
+        if round % 3 == 0 {
+            assert_eq!(ask(peer, &[ask::USE])[0], 0);
+            assert_eq!(ask(peer, &[ask::DERIVE])[0], 0);
+            assert_eq!(ask(peer, &[ask::USE])[0], 0);
+        }
+        kept.revoke().expect("revoked");
+        assert_eq!(ask(peer, &[ask::USE])[0], REVOKED);
+        assert_eq!(ask(peer, &[ask::DERIVE])[0], REVOKED);
+        // What comes back is what it was: nothing.
+        let back = ask(peer, &[ask::RETURN]);
+        assert_eq!(back[0], 0);
+        assert_eq!(Portal(back[7] as u32).notify(1), Err(Error::Revoked));
+        assert_eq!(lent.notify(1), Err(Error::Revoked));
+        assert_eq!(kept.notify(1), Ok(()));
+        ask(peer, &[ask::CLOSE]);
+        [Portal(back[7] as u32), lent, kept]
+            .iter()
+            .for_each(|p| p.close());
+    }
+}
+
+fn flags(peer: Portal, file: Portal, channel: Receiver) {
+    let plain = give(peer, file, 0) as u16;
+    ask(peer, &[ask::CLOSE]);
+    assert_eq!(plain, rights::DEFAULT);
+    let got = give(peer, file, flag::NOT_FURTHER) as u16;
+    assert_eq!(got, rights::DEFAULT & !rights::PASS);
+    assert_eq!(ask(peer, &[ask::RETURN])[0], Error::NoRight as u64);
+    ask(peer, &[ask::CLOSE]);
+    let got = give(peer, file, flag::PASS_ONCE) as u16;
+    assert_eq!(got, rights::DEFAULT | rights::ONCE);
+    assert_eq!(ask(peer, &[ask::DERIVE])[0], Error::NoRight as u64);
+    assert_eq!(ask(peer, &[ask::USE])[0], 0);
+    assert_eq!(ask(peer, &[ask::USE])[0], Error::BadPortal as u64);
+    while channel.poll().is_ok() {}
+}
+
+extern "C" fn second(_: u64) -> ! {
+    loop {
+        let _ = Semaphore(Portal(GO.load(Relaxed))).p();
+        if Portal(SLOT.load(Relaxed) as u32).notify(2).is_ok() {
+            USED.fetch_add(1, Relaxed);
+        }
+        let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    }
+}
+
+/// Two threads go for the same single use: one has it.
+fn once(file: Portal, channel: Receiver) {
+    let (go, done) = (
+        Semaphore::new(0).expect("semaphore"),
+        Semaphore::new(0).expect("semaphore"),
+    );
+    GO.store(go.0 .0, Relaxed);
+    DONE.store(done.0 .0, Relaxed);
+    let stack = memory::map(64 << 10).expect("memory");
+    let top = stack.as_mut_ptr() as u64 + stack.len() as u64 - 8;
+    let words = [second as *const () as u64, top, 0, 0, 0, 59, AUTO];
+    let made = Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
+    let other = Portal(made.expect("thread")[0] as u32);
+    other.service(thread::START, &[]).expect("started");
+    for round in 0..500u64 {
+        let words = [file.0 as u64, AUTO, (rights::DEFAULT | rights::ONCE) as u64];
+        let single = Portal::CURRENT.service(current::PORTAL_COPY, &words);
+        let single = Portal(single.expect("copied")[0] as u32);
+        SLOT.store(single.0 as u64, Relaxed);
+        USED.store(0, Relaxed);
+        go.v().expect("given");
+        if round % 2 == 0 {
+            // The other one first.
+            let later = time::monotonic() + 50_000;
+            let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+        }
+        let own = single.notify(1);
+        done.p().expect("taken");
+        assert_eq!(own.is_ok() as u32 + USED.load(Relaxed), 1);
+        assert_eq!(single.notify(1), Err(Error::BadPortal));
+    }
+    other.service(thread::KILL, &[]).expect("killed");
+    while channel.poll().is_ok() {}
+}
+
+/// No number leads to anything that was not given.
+fn slots(peer: Portal) {
+    let mut found = 0;
+    for slot in (0..10_000).chain([u32::MAX as u64, 1 << 31, 0x8000_0004, 1 << 32 | 4]) {
+        let Ok(info) = Portal::CURRENT.service(current::PORTAL_INFO, &[slot]) else {
+            continue;
+        };
+        found += 1;
+        let powerful = [
+            PortalKind::Memory,
+            PortalKind::Machine,
+            PortalKind::Interrupt,
+            PortalKind::Ports,
+            PortalKind::Space,
+        ];
+        assert!(powerful.iter().all(|&kind| info[0] != kind as u64));
+        assert!(info[0] != PortalKind::Domain as u64 || info[1] as u16 & rights::CONTROL == 0);
+    }
+    assert!(found < 40, "{found} portals");
+    assert_eq!(ask(peer, &[99])[0], u64::MAX);
+}
+
+/// Turns go round between two domains.
+fn turns(peer: Portal) {
+    const TURNS: u64 = 2000;
+    let made = [0, 0, 0].map(|count| Semaphore::new(count).expect("semaphore"));
+    let [end, theirs, ours] = made;
+    let words = [
+        ask::RING,
+        TURNS,
+        0,
+        0,
+        0,
+        end.0 .0 as u64,
+        theirs.0 .0 as u64,
+        ours.0 .0 as u64,
+    ];
+    let mut message = Message::new(&words);
+    message.portals = 3;
+    peer.call(message).expect("begun");
+    for turn in 0..TURNS {
+        if turn % 2 == 0 {
+            theirs.v_then_p(ours).expect("a turn");
+        } else {
+            theirs.v().and(ours.p()).expect("a turn");
+        }
+    }
+    end.p().expect("the end");
+    made.iter().for_each(|s| s.0.close());
+}
+
+/// The owner of a mutex dies: the next one hears of it, and the one after that does not.
+fn owner_dies(peer: Portal) {
+    let mutex = Semaphore::mutex().expect("mutex");
+    let message = Message::new(&[ask::TAKE]).portal(mutex.0);
+    assert_eq!(peer.call(message).expect("answered")[0], 0);
+    assert!(peer.call(Message::new(&[ask::DIE])).is_err());
+    assert_eq!(mutex.p(), Err(Error::OwnerDead));
+    assert_eq!(mutex.p(), Err(Error::Cycle));
+    assert_eq!(mutex.v(), Ok(()));
+    assert_eq!(mutex.v(), Err(Error::Busy));
+    assert_eq!(mutex.p(), Ok(()));
+}
