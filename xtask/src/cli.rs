@@ -37,6 +37,9 @@ pub enum Command {
     Debug(Debug),
     /// Show the nucleus's portal code, disassembled, and check it
     Portals(Portals),
+    /// Check interface definitions and show their operations
+    #[command(after_help = IDL_HELP)]
+    Idl(Idl),
     /// Remove what was built
     Clean(Clean),
 }
@@ -65,6 +68,14 @@ Examples:
 
 const BENCH_HELP: &str = "\
 Both systems run the same static program in the same virtual machine in deterministic mode (one instruction is one nanosecond), so a figure is a count of guest instructions and does not depend on this computer.";
+
+const IDL_HELP: &str = "\
+docs/guide/interfaces.md describes the language.
+
+Examples:
+  ./cairn idl                        the operations of all interfaces of the project
+  ./cairn idl sdk/examples/board.idl
+  ./cairn idl idl/uart.idl --c       the C header";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -212,6 +223,18 @@ pub struct Debug {
     /// Further arguments for GDB
     #[arg(last = true, value_name = "ARG")]
     pub gdb: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub struct Idl {
+    /// The definition file (all of the project without one)
+    pub file: Option<PathBuf>,
+    /// Show the Rust module that is made of it
+    #[arg(long, conflicts_with = "c")]
+    pub rust: bool,
+    /// Show the C header that is made of it
+    #[arg(long)]
+    pub c: bool,
 }
 
 #[derive(Args)]

@@ -4,7 +4,7 @@
 //!
 //! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked;
 //! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
-//! [`portal_code`] the nucleus's shortest ways, decoded and checked.
+//! [`interfaces`] interface definitions; [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -15,6 +15,7 @@ mod debug;
 mod exec;
 mod guest;
 mod image;
+mod interfaces;
 mod log;
 mod machine;
 mod packages;
@@ -49,6 +50,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Bench(arguments) => bench::bench(&arguments),
         cli::Command::Debug(arguments) => debug::debug(&arguments),
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
+        cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }
 }

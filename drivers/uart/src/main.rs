@@ -11,8 +11,10 @@ use cairn_abi::hasty::reason;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::{interrupt, ports};
 use cairn_abi::{pulse, received, Token};
-use cairn_idl::errno::{EFAULT, EINVAL, ENOSYS, ENXIO};
-use cairn_idl::uart;
+use cairn_idl::errno::{EINTR, ENXIO};
+use cairn_idl::uart::{self, Parity};
+use cairn_idl::wire::{self, Caller, Errno, Out, Outcome};
+use cairn_rt::serve::{self, Blocked};
 use cairn_rt::startup;
 use cairn_rt::{log, Portal, Received, Receiver, Reply};
 use cairn_uart::driver::Driver;
@@ -23,8 +25,6 @@ cairn_rt::entry!(main);
 
 /// Badge of the interrupt's pulses.
 const INTERRUPT_BADGE: u64 = u64::MAX;
-/// Most bytes moved by one READ or WRITE.
-const CHUNK: usize = 4096;
 /// How often a line that sends is looked at, should an interrupt get lost.
 const TICK: u64 = 50_000_000;
 /// How often a line that somebody waits to be drained is looked at: the last byte's end makes no interrupt.
@@ -152,7 +152,7 @@ fn main() -> ! {
         irq,
         client: None,
         draining: Vec::new(),
-        buffer: vec![0; CHUNK],
+        buffer: vec![0; uart::CHUNK],
     }
     .run()
 }
@@ -168,7 +168,10 @@ impl Program {
             let deadline = wait.map(|ns| cairn_rt::time::monotonic() + ns);
             match self.receiver.receive(deadline) {
                 Ok(received) if received.kind == received::kind::PULSE => self.pulse(&received),
-                Ok(received) => self.request(&received),
+                Ok(received) => self.request(&Blocked {
+                    receiver: self.receiver,
+                    received,
+                }),
                 Err(_) => {
                     let events = self.driver.tick();
                     self.tell(events);
@@ -201,7 +204,7 @@ impl Program {
                 let held = self.draining.len();
                 self.draining.retain(|&waiting| waiting != token);
                 if held != self.draining.len() && received.words[0] == pulse::UNBLOCK {
-                    self.reply(token, Reply::result(-cairn_idl::errno::EINTR));
+                    self.reply(token, Reply::result(-EINTR));
                 }
             }
             _ => {}
@@ -256,81 +259,76 @@ impl Program {
         let _ = self.receiver.reply(token, reply);
     }
 
-    fn request(&mut self, received: &Received) {
-        let words = &received.words;
-        if words[0] != uart::ATTACH {
-            // Portals that nobody asked for.
-            for word in &words[8 - received.portals.min(8)..] {
-                Portal(*word as u32).close();
-            }
+    fn request(&mut self, blocked: &Blocked) {
+        let receiver = self.receiver;
+        let outcome = match self.driver.present() {
+            true => uart::dispatch(self, blocked),
+            false => wire::finish(blocked, Err(ENXIO), 0),
+        };
+        let Outcome::Reply(reply) = outcome else {
+            return;
+        };
+        if serve::answer(receiver, blocked.received.token, &reply).is_err()
+            && !reply.data.is_empty()
+        {
+            log!("{} received bytes lost with their reader", reply.data.len());
         }
-        if !self.driver.present() {
-            return self.reply(received.token, Reply::result(-ENXIO));
+    }
+}
+
+impl uart::Server for Program {
+    fn attach<C: Caller>(&mut self, _: &C, client: u32) -> Result<(), Errno> {
+        if let Some(old) = self.client.replace(Portal(client)) {
+            old.close();
         }
-        match words[0] {
-            uart::ATTACH if received.portals == 1 => {
-                if let Some(old) = self.client.replace(Portal(words[7] as u32)) {
-                    old.close();
-                }
-                self.reply(received.token, Reply::result(0));
-                if self.driver.has_input() {
-                    self.tell(uart::INPUT);
-                }
-            }
-            uart::READ => {
-                let length = received.in_len.min(self.buffer.len());
-                let (count, bits) = self.driver.read(&mut self.buffer[..length]);
-                let reply = Reply::new(&[count as u64, bits]).data(&self.buffer[..count]);
-                if self.receiver.reply(received.token, reply).is_err() {
-                    log!("{count} received bytes lost with their reader");
-                    // If its memory was at fault it still waits.
-                    self.reply(received.token, Reply::result(-EFAULT));
-                }
-            }
-            uart::WRITE => {
-                let offered = received.out_len;
-                let length = offered.min(self.buffer.len()).min(self.driver.room());
-                let result = match self
-                    .receiver
-                    .read(received.token, 0, &mut self.buffer[..length])
-                {
-                    Ok(count) => self.driver.write(&self.buffer[..count]) as i64,
-                    Err(_) => -EFAULT,
-                };
-                if result >= 0 && (result as usize) < offered && self.driver.room() == 0 {
-                    self.driver.note_refused();
-                }
-                self.reply(received.token, Reply::result(result));
-            }
-            uart::CONFIGURE => {
-                let result = self
-                    .driver
-                    .configure(words[1], words[2], words[3] == 1, words[4]);
-                self.reply(
-                    received.token,
-                    Reply::result(result.map_or_else(|e| -e, |()| 0)),
-                );
-            }
-            uart::DRAIN => self.draining.push(received.token),
-            uart::UNSENT => {
-                let unsent = self.driver.unsent();
-                self.reply(received.token, Reply::result(unsent as i64));
-            }
-            uart::FLUSH => {
-                // What the handler holds is part of what has been received.
-                let input = self.take();
-                let events = self.driver.flush(words[1]);
-                self.reply(received.token, Reply::result(0));
-                let kept = input && words[1] & 1 == 0;
-                self.tell(events | if kept { uart::INPUT } else { 0 });
-            }
-            uart::ATTACH => {
-                for word in &words[8 - received.portals.min(8)..] {
-                    Portal(*word as u32).close();
-                }
-                self.reply(received.token, Reply::result(-EINVAL));
-            }
-            _ => self.reply(received.token, Reply::result(-ENOSYS)),
+        if self.driver.has_input() {
+            self.tell(uart::INPUT);
         }
+        Ok(())
+    }
+
+    fn read<C: Caller>(&mut self, _: &C, room: usize) -> Result<(u64, &[u8]), Errno> {
+        let length = room.min(self.buffer.len());
+        let (count, seen) = self.driver.read(&mut self.buffer[..length]);
+        Ok((seen, &self.buffer[..count]))
+    }
+
+    fn write<C: Caller>(&mut self, caller: &C, data: Out<'_, C>) -> Result<u32, Errno> {
+        let length = data.len().min(self.driver.room());
+        let count = data.read(0, &mut self.buffer[..length])?;
+        let taken = self.driver.write(&self.buffer[..count]);
+        if taken < caller.out_len() && self.driver.room() == 0 {
+            self.driver.note_refused();
+        }
+        Ok(taken as u32)
+    }
+
+    fn configure<C: Caller>(
+        &mut self,
+        _: &C,
+        baud: u64,
+        bits: u64,
+        two_stop: bool,
+        parity: Parity,
+    ) -> Result<(), Errno> {
+        self.driver.configure(baud, bits, two_stop, parity.word())
+    }
+
+    fn drain<C: Caller>(&mut self, caller: &C) -> Result<Option<()>, Errno> {
+        self.draining.push(caller.token());
+        Ok(None)
+    }
+
+    fn flush<C: Caller>(&mut self, _: &C, which: u64) -> Result<(), Errno> {
+        // What the handler holds is part of what has been received.
+        let input = self.take();
+        let events = self.driver.flush(which);
+        let kept = input && which & uart::flush::RECEIVED == 0;
+        self.tell(events | if kept { uart::INPUT } else { 0 });
+        Ok(())
+    }
+
+    fn unsent<C: Caller>(&mut self, _: &C) -> Result<u32, Errno> {
+        Ok(self.driver.unsent() as u32)
     }
 }

@@ -1,6 +1,6 @@
 //! The heap: the crate `talc` over memory from `vm`. The first bytes come from an arena in the program's own image, so that nothing is asked of `vm` before it is there.
 
-use crate::portal::{Message, Portal};
+use crate::portal::Portal;
 use cairn_abi::layout::native_slot;
 use cairn_idl::vm;
 use core::alloc::Layout;
@@ -26,16 +26,10 @@ pub fn set_grow(grow: Grow) {
 fn from_vm(bytes: usize) -> Option<(usize, usize)> {
     let len = bytes.max(STEP).checked_next_multiple_of(layout_page())?;
     let prot = vm::prot::READ | vm::prot::WRITE;
-    let words = Portal(native_slot::VM)
-        .call(Message::new(&[
-            vm::MAP,
-            0,
-            len as u64,
-            prot,
-            vm::flags::NO_RESERVE,
-        ]))
+    let start = vm::Client(&Portal(native_slot::VM))
+        .map(0, len as u64, prot, vm::flags::NO_RESERVE)
         .ok()?;
-    ((words[0] as i64) > 0).then_some((words[0] as usize, len))
+    (start > 0).then_some((start as usize, len))
 }
 
 const fn layout_page() -> usize {

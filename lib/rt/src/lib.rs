@@ -1,4 +1,4 @@
-//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), the start-up block ([`startup`]),
+//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
 //! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
@@ -12,7 +12,11 @@ pub mod log;
 pub mod memory;
 pub mod parts;
 pub mod portal;
+<<<<<<< HEAD
 pub mod semaphore;
+=======
+pub mod serve;
+>>>>>>> 6bc67df (idl: interfaces are definition files; stubs, traits and headers come from them)
 #[cfg(target_os = "none")]
 pub mod start;
 pub mod startup;

@@ -1,9 +1,10 @@
 //! Memory from `vm` as slices, for components that manage large amounts of it themselves (a file server's pages).
 
-use crate::portal::{Message, Portal};
+use crate::portal::Portal;
 use crate::startup;
 use cairn_abi::{layout, Error};
 use cairn_idl::vm;
+use cairn_idl::wire::Failure;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,20 +12,15 @@ const VM: Portal = Portal(layout::native_slot::VM);
 
 /// Fresh zero-filled memory, kept for ever. It takes frames only as it is used, and is not counted against what may be promised: [`populate`] what is about to be used.
 pub fn map(length: usize) -> Option<&'static mut [u8]> {
-    let words = VM
-        .call(Message::new(&[
-            vm::MAP,
-            0,
-            length as u64,
-            vm::prot::READ | vm::prot::WRITE,
-            vm::flags::NO_RESERVE,
-        ]))
+    let read_write = vm::prot::READ | vm::prot::WRITE;
+    let start = vm::Client(&VM)
+        .map(0, length as u64, read_write, vm::flags::NO_RESERVE)
         .ok()?;
-    if words[0] as i64 <= 0 || length == 0 {
+    if start == 0 || length == 0 {
         return None;
     }
     // SAFETY: `vm` says that these addresses are mapped for this domain from now on, and they were given to nobody else; nothing here unmaps them.
-    Some(unsafe { core::slice::from_raw_parts_mut(words[0] as *mut u8, length) })
+    Some(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, length) })
 }
 
 /// The boot archive in the component that may write to it; `None` without one and from the second time on.
@@ -64,7 +60,7 @@ impl Deref for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let length = self.0.len() as u64 * 8;
-        let _ = VM.call(Message::new(&[vm::UNMAP, self.0.as_ptr() as u64, length]));
+        let _ = vm::Client(&VM).unmap(self.0.as_ptr() as u64, length);
     }
 }
 
@@ -82,11 +78,10 @@ impl Shared {
         }
         let bytes = pages * layout::PAGE as usize;
         let prot = vm::prot::READ | vm::prot::WRITE;
-        let request = [vm::MAP, 0, bytes as u64, prot, vm::flags::POPULATE];
-        let address = VM.call(Message::new(&request)).ok()?[0];
-        if address as i64 <= 0 {
-            return None;
-        }
+        let address = vm::Client(&VM)
+            .map(0, bytes as u64, prot, vm::flags::POPULATE)
+            .ok()
+            .filter(|address| *address > 0)?;
         let shared = Shared::new(address, bytes);
         let mut list = [0; SHARED_PAGES * 8];
         let (addresses, _) = list.as_chunks_mut();
@@ -101,9 +96,10 @@ impl Shared {
     pub fn map(object: Portal, words: usize) -> Option<Shared> {
         let bytes = (words * 8).next_multiple_of(layout::PAGE as usize);
         let prot = vm::prot::READ | vm::prot::WRITE;
-        let request = [vm::OBJECT_MAP, 0, bytes as u64, prot, vm::flags::SHARED, 0];
-        let address = object.call(Message::new(&request)).ok()?[0];
-        (bytes != 0 && address as i64 > 0).then(|| Shared::new(address, bytes))
+        let address = vm::Client(&object)
+            .object_map(0, bytes as u64, prot, vm::flags::SHARED, 0)
+            .ok()?;
+        (bytes != 0 && address > 0).then(|| Shared::new(address, bytes))
     }
 }
 
@@ -112,36 +108,31 @@ fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
         return Ok(());
     }
     let address = pages.as_mut_ptr() as u64;
-    let words = VM.call(Message::new(&[
-        vm::ADVISE,
-        address,
-        pages.len() as u64,
-        advice,
-    ]))?;
-    if words[0] == 0 {
-        Ok(())
-    } else {
-        Err(Error::NoMemory)
-    }
+    vm::Client(&VM)
+        .advise(address, pages.len() as u64, advice)
+        .map_err(gate)
 }
 
 /// A memory object of these pages (addresses in this domain, 0 = a hole).
 pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> {
-    let words = [
-        vm::OBJECT_CREATE,
-        (addresses.len() / 8) as u64,
-        shared_writable as u64,
-    ];
-    let words = VM.call(Message::new(&words).out(addresses))?;
-    if words[0] as i64 >= 0 {
-        Ok(Portal(words[7] as u32))
-    } else {
-        Err(Error::NoMemory)
+    let pages = (addresses.len() / 8) as u64;
+    vm::Client(&VM)
+        .object_create(pages, shared_writable as u64, addresses)
+        .map(|object| Portal(object.slot()))
+        .map_err(gate)
+}
+
+/// Whatever `vm` refuses, it comes to there being no memory.
+fn gate(failure: Failure) -> Error {
+    match failure {
+        Failure::Gate(error) => error,
+        Failure::Refused(_) | Failure::Nonsense => Error::NoMemory,
     }
 }
 
 /// → total frames, free frames.
 pub fn frames() -> (u64, u64) {
-    VM.call(Message::new(&[vm::MEMORY_STAT]))
-        .map_or((0, 0), |words| (words[1], words[2]))
+    vm::Client(&VM)
+        .memory_stat()
+        .map_or((0, 0), |frames| (frames.total, frames.free))
 }

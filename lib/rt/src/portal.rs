@@ -3,6 +3,7 @@
 use crate::gate::{selector, traverse_words, Gate};
 use cairn_abi::service::{current, AUTO};
 use cairn_abi::{flag, layout, op, rights, Error};
+use cairn_idl::wire;
 
 /// A slot of this domain's portal table. Dropping does not close it; [`Portal::close`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +148,22 @@ impl Portal {
             &[self.0 as u64, AUTO, rights::ALL as u64],
         )?;
         Ok(Portal(words[0] as u32))
+    }
+}
+
+impl wire::Transport for Portal {
+    #[inline]
+    fn call(&self, message: wire::Message) -> Result<[u64; 8], Error> {
+        Portal::call(
+            *self,
+            Message {
+                words: message.words,
+                out: message.out,
+                input: message.input,
+                portals: message.portals,
+                flags: message.flags,
+            },
+        )
     }
 }
 

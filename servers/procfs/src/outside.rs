@@ -6,12 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
-use cairn_idl::errno::EIO;
-use cairn_idl::proc::{Credentials, Status};
+use cairn_idl::fs::{Prefix, PrefixTable};
+use cairn_idl::proc::Status;
 use cairn_idl::vm::MapEntry;
+use cairn_idl::wire::Failure;
 use cairn_idl::{proc, vm};
-use cairn_rt::{entropy, time, Message, Portal};
-use core::mem::{offset_of, size_of};
+use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
     pub proc: Portal,
@@ -21,159 +21,77 @@ pub struct Outside {
     pub boot_id: [u8; 16],
 }
 
-/// A structure's bytes, read field by field: what another server wrote is data, not a structure.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn u32(&self, at: usize) -> u32 {
-        self.0.get(at..at + 4).map_or(0, |bytes| {
-            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-        })
-    }
-
-    fn u64(&self, at: usize) -> u64 {
-        self.u32(at) as u64 | (self.u32(at + 4) as u64) << 32
-    }
-}
-
 fn text(padded: &[u8]) -> String {
     let end = padded.iter().position(|&b| b == 0).unwrap_or(padded.len());
     String::from_utf8_lossy(&padded[..end]).into_owned()
 }
 
-/// A [`Status`] from its bytes.
-pub fn decode_status(bytes: &[u8]) -> Status {
-    let from = Fields(bytes);
-    let creds = offset_of!(Status, creds);
-    let cred = |at: usize| from.u32(creds + at);
-    let mut comm = [0; 16];
-    let at = offset_of!(Status, comm);
-    if let Some(name) = bytes.get(at..at + 16) {
-        comm.copy_from_slice(name);
-    }
-    Status {
-        pid: from.u32(offset_of!(Status, pid)),
-        ppid: from.u32(offset_of!(Status, ppid)),
-        pgid: from.u32(offset_of!(Status, pgid)),
-        sid: from.u32(offset_of!(Status, sid)),
-        terminal: from.u32(offset_of!(Status, terminal)),
-        foreground: from.u32(offset_of!(Status, foreground)),
-        state: from.u32(offset_of!(Status, state)),
-        threads: from.u32(offset_of!(Status, threads)),
-        comm,
-        creds: Credentials {
-            ruid: cred(offset_of!(Credentials, ruid)),
-            euid: cred(offset_of!(Credentials, euid)),
-            suid: cred(offset_of!(Credentials, suid)),
-            rgid: cred(offset_of!(Credentials, rgid)),
-            egid: cred(offset_of!(Credentials, egid)),
-            sgid: cred(offset_of!(Credentials, sgid)),
-            group_count: cred(offset_of!(Credentials, group_count)),
-            groups: core::array::from_fn(|i| cred(offset_of!(Credentials, groups) + 4 * i)),
-        },
-        nice: from.u32(offset_of!(Status, nice)) as i32,
-        cpu: from.u64(offset_of!(Status, cpu)),
-        child_cpu: from.u64(offset_of!(Status, child_cpu)),
-        start: from.u64(offset_of!(Status, start)),
-        resident_pages: from.u64(offset_of!(Status, resident_pages)),
-        virtual_pages: from.u64(offset_of!(Status, virtual_pages)),
-        shared_pages: from.u64(offset_of!(Status, shared_pages)),
-        ignored: from.u64(offset_of!(Status, ignored)),
-        caught: from.u64(offset_of!(Status, caught)),
-        pending: from.u64(offset_of!(Status, pending)),
-        domain: from.u32(offset_of!(Status, domain)),
-        exit_signal: from.u32(offset_of!(Status, exit_signal)),
-    }
-}
-
 /// Mounts and host name from the bytes of a prefix table.
 pub fn decode_prefixes(bytes: &[u8]) -> (Vec<Mount>, Vec<u8>) {
-    use cairn_idl::fs::{Prefix, PrefixTable};
-    let at = offset_of!(PrefixTable, hostname);
-    let name = text(bytes.get(at..at + 64).unwrap_or(&[])).into_bytes();
-    let mounts = bytes
-        .get(size_of::<PrefixTable>()..)
-        .unwrap_or(&[])
-        .chunks_exact(size_of::<Prefix>())
-        .filter(|entry| Fields(entry).u32(offset_of!(Prefix, used)) == 1)
-        .map(|entry| {
-            let fstype = offset_of!(Prefix, fstype);
-            Mount {
-                prefix: text(&entry[..64]),
-                fstype: text(&entry[fstype..fstype + 16]),
-            }
+    let Some((head, entries)) = bytes.split_first_chunk() else {
+        return (Vec::new(), Vec::new());
+    };
+    let name = text(&PrefixTable::from_bytes(head).hostname).into_bytes();
+    let mounts = structures(entries, Prefix::from_bytes)
+        .filter(|entry| entry.used == 1)
+        .map(|entry| Mount {
+            prefix: text(&entry.name),
+            fstype: text(&entry.fstype),
         })
         .collect();
     (mounts, name)
 }
 
-pub fn decode_maps(bytes: &[u8]) -> Vec<MapEntry> {
+/// One structure after the other.
+fn structures<const N: usize, T: 'static>(
+    bytes: &[u8],
+    from_bytes: fn(&[u8; N]) -> T,
+) -> impl Iterator<Item = T> + '_ {
     bytes
-        .chunks_exact(size_of::<MapEntry>())
-        .map(|entry| {
-            let from = Fields(entry);
-            MapEntry {
-                start: from.u64(offset_of!(MapEntry, start)),
-                end: from.u64(offset_of!(MapEntry, end)),
-                prot: from.u32(offset_of!(MapEntry, prot)),
-                flags: from.u32(offset_of!(MapEntry, flags)),
-                offset: from.u64(offset_of!(MapEntry, offset)),
-                resident: from.u64(offset_of!(MapEntry, resident)),
-            }
-        })
-        .collect()
-}
-
-fn call(portal: Portal, message: Message) -> Result<[u64; 8], i64> {
-    let words = portal.call(message).map_err(|_| EIO)?;
-    match words[0] as i64 {
-        error if error < 0 => Err(-error),
-        _ => Ok(words),
-    }
+        .chunks_exact(N)
+        .filter_map(|chunk| chunk.first_chunk())
+        .map(from_bytes)
 }
 
 impl Outside {
-    fn numbers(&self, words: &[u64], most: usize) -> Vec<u32> {
-        let mut bytes = vec![0; 4 * most];
-        let count = call(self.proc, Message::new(words).input(&mut bytes))
-            .map_or(0, |words| (words[0] as usize).min(most));
-        let from = Fields(&bytes);
-        (0..count).map(|i| from.u32(4 * i)).collect()
+    fn proc(&self) -> proc::Client<'_, Portal> {
+        proc::Client(&self.proc)
     }
 
     fn text(&self, pid: u32, which: u64) -> Vec<u8> {
         let mut bytes = vec![0; 4096];
-        let message = Message::new(&[proc::TEXT, pid as u64, which]).input(&mut bytes);
-        let length = call(self.proc, message).map_or(0, |words| words[0] as usize);
-        bytes.truncate(length);
+        let length = self.proc().text(pid as u64, which, &mut bytes).unwrap_or(0);
+        bytes.truncate(length as usize);
         bytes
     }
 }
 
+/// Up to `most` numbers from who says how many there are.
+fn numbers(most: usize, ask: impl FnOnce(&mut [u8]) -> Result<u64, Failure>) -> Vec<u32> {
+    let mut bytes = vec![0; 4 * most];
+    let count = ask(&mut bytes).map_or(0, |count| (count as usize).min(most));
+    structures(&bytes[..4 * count], |number| u32::from_le_bytes(*number)).collect()
+}
+
 impl System for Outside {
     fn pids(&mut self, first: u32) -> Vec<u32> {
-        self.numbers(&[proc::PIDS, first as u64], 256)
+        numbers(256, |into| self.proc().pids(first as u64, into))
     }
 
     fn status(&mut self, pid: u32) -> Option<Status> {
-        let mut bytes = [0; size_of::<Status>()];
-        let message = Message::new(&[proc::STATUS, pid as u64]).input(&mut bytes);
         // Process 0 would mean ourselves.
         if pid == 0 {
             return None;
         }
-        call(self.proc, message).ok()?;
-        Some(decode_status(&bytes))
+        self.proc().status(pid as u64).ok()
     }
 
     fn tids(&mut self, pid: u32) -> Vec<u32> {
-        self.numbers(&[proc::TIDS, pid as u64], 1024)
+        numbers(1024, |into| self.proc().tids(pid as u64, into))
     }
 
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
-        call(self.proc, Message::new(&[proc::IDS_OF, domain as u64]))
-            .ok()
-            .map(|words| words[0] as u32)
+        self.proc().ids_of(domain).ok().map(|ids| ids.pid as u32)
     }
 
     fn command_line(&mut self, pid: u32) -> Vec<u8> {
@@ -186,10 +104,11 @@ impl System for Outside {
 
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]> {
         let mut bytes = [0; 16];
-        let words = [proc::PRLIMIT, resource, pid as u64, 0];
-        call(self.proc, Message::new(&words).input(&mut bytes)).ok()?;
-        let from = Fields(&bytes);
-        Some([from.u64(0), from.u64(8)])
+        self.proc()
+            .prlimit(resource, pid as u64, 0, &[], &mut bytes)
+            .ok()?;
+        let mut limits = structures(&bytes, |limit| u64::from_le_bytes(*limit));
+        Some([limits.next()?, limits.next()?])
     }
 
     fn maps(&mut self, domain: u32) -> Vec<MapEntry> {
@@ -197,10 +116,12 @@ impl System for Outside {
         let mut maps: Vec<MapEntry> = Vec::new();
         loop {
             let first = maps.last().map_or(0, |map| map.end);
-            let mut bytes = [0; SHARE * size_of::<MapEntry>()];
-            let message = Message::new(&[vm::MAPS, domain as u64, first]).input(&mut bytes);
-            let count = call(self.vm, message).map_or(0, |words| (words[0] as usize).min(SHARE));
-            let more = decode_maps(&bytes[..count * size_of::<MapEntry>()]);
+            let mut bytes = [0; SHARE * MapEntry::BYTES];
+            let count = vm::Client(&self.vm)
+                .maps(domain, first, &mut bytes)
+                .map_or(0, |count| (count as usize).min(SHARE));
+            let more: Vec<MapEntry> =
+                structures(&bytes[..count * MapEntry::BYTES], MapEntry::from_bytes).collect();
             // Each share must lead on, or an odd answer would keep us here.
             let leads_on = more.last().is_some_and(|map| map.end > first);
             maps.extend(more);
@@ -211,38 +132,37 @@ impl System for Outside {
     }
 
     fn load(&mut self) -> Load {
-        let words = call(self.proc, Message::new(&[proc::LOAD])).unwrap_or([0; 8]);
-        Load {
-            processes: words[0],
-            forks: words[1],
-            running: words[2],
-            averages: [words[3], words[4], words[5]],
-            last_pid: words[6],
-            idle: words[7],
-        }
+        self.proc().load().map_or(Load::default(), |load| Load {
+            processes: load.processes,
+            forks: load.forks,
+            running: load.running,
+            averages: [load.load1, load.load5, load.load15],
+            last_pid: load.last_pid,
+            idle: load.idle,
+        })
     }
 
     fn memory(&mut self) -> Memory {
-        let words = call(self.vm, Message::new(&[vm::MEMORY_STAT])).unwrap_or([0; 8]);
-        Memory {
-            total: words[1],
-            free: words[2],
-            nucleus: words[3],
-            native: words[4],
-            programs: words[5],
-            archive: words[6],
-        }
+        vm::Client(&self.vm)
+            .memory_stat()
+            .map_or(Memory::default(), |frames| Memory {
+                total: frames.total,
+                free: frames.free,
+                nucleus: frames.nucleus,
+                native: frames.native,
+                programs: frames.linux,
+                archive: frames.archive,
+            })
     }
 
     fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>) {
         let mut bytes = vec![0; 4096];
-        let message = Message::new(&[proc::PREFIXES]).input(&mut bytes);
-        let length = call(self.proc, message).map_or(0, |words| words[0] as usize);
-        decode_prefixes(&bytes[..length.min(4096)])
+        let length = self.proc().prefixes(&mut bytes).unwrap_or(0);
+        decode_prefixes(&bytes[..length])
     }
 
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
-        call(self.proc, Message::new(&[proc::SETHOSTNAME]).out(name)).map(|_| ())
+        self.proc().sethostname(name).map_err(Failure::errno)
     }
 
     fn processor(&mut self) -> Processor {
@@ -291,27 +211,6 @@ pub fn random() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_status_is_read_by_its_fields() {
-        let mut bytes = vec![0u8; size_of::<Status>()];
-        bytes[0..4].copy_from_slice(&42u32.to_le_bytes());
-        let at = offset_of!(Status, comm);
-        bytes[at..at + 2].copy_from_slice(b"sh");
-        let at = offset_of!(Status, creds) + offset_of!(Credentials, groups) + 4;
-        bytes[at..at + 4].copy_from_slice(&7u32.to_le_bytes());
-        let at = offset_of!(Status, nice);
-        bytes[at..at + 4].copy_from_slice(&(-5i32).to_le_bytes());
-        let at = offset_of!(Status, start);
-        bytes[at..at + 8].copy_from_slice(&0x1_0000_0002u64.to_le_bytes());
-        let status = decode_status(&bytes);
-        assert_eq!((status.pid, status.nice), (42, -5));
-        assert_eq!(&status.comm[..3], b"sh\0");
-        assert_eq!(status.creds.groups[1], 7);
-        assert_eq!(status.start, 0x1_0000_0002);
-        // A short answer is no reason to fall over.
-        assert_eq!(decode_status(&bytes[..10]).pid, 42);
-    }
 
     #[test]
     fn a_prefix_table_is_read_by_its_fields() {

@@ -6,8 +6,10 @@ use crate::world::{Arrived, Attached, Ids, LineGone, World};
 use alloc::vec::Vec;
 use cairn_abi::service::current;
 use cairn_idl::errno::{EIO, ENXIO};
-use cairn_idl::{proc, uart};
-use cairn_rt::{time, Message, Portal, Receiver};
+use cairn_idl::proc;
+use cairn_idl::uart::{self, Parity};
+use cairn_idl::wire::{Errno, Failure};
+use cairn_rt::{time, Portal, Receiver};
 
 /// How long a driver may take to answer to ATTACH (ns).
 const ATTACH_TIME: u64 = 500_000_000;
@@ -30,21 +32,12 @@ impl Outside {
         }
     }
 
-    fn line(&self, line: usize, message: Message) -> Result<[u64; 8], LineGone> {
-        let portal = self.lines.get(line).ok_or(LineGone)?;
-        match portal.call(message) {
-            Ok(words) if (words[0] as i64) >= 0 => Ok(words),
-            _ => Err(LineGone),
-        }
+    fn line(&self, line: usize) -> Result<uart::Client<'_, Portal>, LineGone> {
+        self.lines.get(line).map(uart::Client).ok_or(LineGone)
     }
 
-    /// Answer of the process manager: the result word or an error number.
-    fn proc(&self, message: Message) -> Result<[u64; 8], i64> {
-        let words = self.proc.ok_or(EIO)?.call(message).map_err(|_| EIO)?;
-        match words[0] as i64 {
-            error if error < 0 => Err(-error),
-            _ => Ok(words),
-        }
+    fn proc(&self) -> Result<proc::Client<'_, Portal>, Errno> {
+        self.proc.as_ref().map(proc::Client).ok_or(EIO)
     }
 
     fn leader_portal(&mut self, index: usize) -> Option<Portal> {
@@ -69,101 +62,96 @@ impl World for Outside {
         // A driver that is being started again answers soon or is tried again; the other terminals must not wait for it.
         let deadline = time::monotonic() + ATTACH_TIME;
         let _ = Portal::CURRENT.service(current::DEADLINE, &[deadline]);
-        let answer = driver.call(Message::new(&[uart::ATTACH]).portal(portal));
+        let answer = uart::Client(driver).attach(portal.0);
         // The driver has its own slot for it now.
         portal.close();
-        match answer.map(|words| words[0] as i64) {
-            Ok(0) => Attached::Done,
-            Ok(error) if error == -ENXIO => Attached::Absent,
-            _ => Attached::Gone,
+        match answer {
+            Ok(()) => Attached::Done,
+            Err(Failure::Refused(ENXIO)) => Attached::Absent,
+            Err(_) => Attached::Gone,
         }
     }
 
     fn receive(&mut self, line: usize, into: &mut [u8]) -> Result<Arrived, LineGone> {
-        let words = self.line(line, Message::new(&[uart::READ]).input(into))?;
+        let (seen, count) = self.line(line)?.read(into).map_err(|_| LineGone)?;
         Ok(Arrived {
-            count: (words[0] as usize).min(into.len()),
-            saw_break: words[1] & 2 != 0,
+            count,
+            saw_break: seen & uart::seen::BREAK != 0,
         })
     }
 
     fn send(&mut self, line: usize, bytes: &[u8]) -> Result<usize, LineGone> {
-        let words = self.line(line, Message::new(&[uart::WRITE]).out(bytes))?;
-        Ok((words[0] as usize).min(bytes.len()))
+        let taken = self.line(line)?.write(bytes).map_err(|_| LineGone)?;
+        Ok((taken as usize).min(bytes.len()))
     }
 
     fn unsent(&mut self, line: usize) -> usize {
-        self.line(line, Message::new(&[uart::UNSENT]))
-            .map_or(0, |words| words[0] as usize)
+        self.line(line)
+            .ok()
+            .and_then(|line| line.unsent().ok())
+            .map_or(0, |unsent| unsent as usize)
     }
 
     fn flush(&mut self, line: usize, which: u64) {
-        let _ = self.line(line, Message::new(&[uart::FLUSH, which]));
+        if let Ok(line) = self.line(line) {
+            let _ = line.flush(which);
+        }
     }
 
     fn configure(&mut self, line: usize, termios: &Termios) -> bool {
         let bits = 5 + ((termios.cflag & c::CSIZE) >> 4) as u64;
-        let two_stop = (termios.cflag & c::CSTOPB != 0) as u64;
+        let two_stop = termios.cflag & c::CSTOPB != 0;
         let parity = match (
             termios.cflag & c::PARENB != 0,
             termios.cflag & c::PARODD != 0,
         ) {
-            (false, _) => 0,
-            (true, true) => 1,
-            (true, false) => 2,
+            (false, _) => Parity::None,
+            (true, true) => Parity::Odd,
+            (true, false) => Parity::Even,
         };
-        let words = [
-            uart::CONFIGURE,
-            termios.speed as u64,
-            bits,
-            two_stop,
-            parity,
-        ];
-        self.line(line, Message::new(&words)).is_ok()
+        self.line(line).is_ok_and(|line| {
+            line.configure(termios.speed as u64, bits, two_stop, parity)
+                .is_ok()
+        })
     }
 
     fn ids(&mut self, domain: u32) -> Option<Ids> {
-        let words = self
-            .proc(Message::new(&[proc::IDS_OF, domain as u64]))
-            .ok()?;
-        let bits = words[4];
+        let ids = self.proc().ok()?.ids_of(domain).ok()?;
         Some(Ids {
-            pid: words[0] as u32,
-            group: words[1] as u32,
-            session: words[2] as u32,
-            terminal: words[3],
-            ignores_ttin: bits & 1 != 0,
-            ignores_ttou: bits & 2 != 0,
-            orphaned: bits & 4 != 0,
-            leader: bits & 8 != 0,
+            pid: ids.pid as u32,
+            group: ids.pgid as u32,
+            session: ids.sid as u32,
+            terminal: ids.terminal,
+            ignores_ttin: ids.bits & 1 != 0,
+            ignores_ttou: ids.bits & 2 != 0,
+            orphaned: ids.bits & 4 != 0,
+            leader: ids.bits & 8 != 0,
         })
     }
 
     fn session_of(&mut self, pid: u32) -> Option<u32> {
-        self.proc(Message::new(&[proc::IDS, pid as u64]))
-            .ok()
-            .map(|words| words[3] as u32)
+        let ids = self.proc().ok()?.ids(pid as u64).ok()?;
+        Some(ids.sid as u32)
     }
 
     fn signal(&mut self, group: u32, signal: u8) -> bool {
-        self.proc(Message::new(&[
-            proc::SIGNAL_GROUP,
-            group as u64,
-            signal as u64,
-        ]))
-        .is_ok()
+        self.proc()
+            .is_ok_and(|proc| proc.signal_group(group as u64, signal as u64).is_ok())
     }
 
-    fn set_terminal(&mut self, session: u32, device: u64, index: usize) -> Result<(), i64> {
-        let mut message = Message::new(&[proc::SET_TERMINAL, session as u64, device]);
-        if device != 0 {
-            message = message.portal(self.leader_portal(index).ok_or(EIO)?);
-        }
-        self.proc(message).map(|_| ())
+    fn set_terminal(&mut self, session: u32, device: u64, index: usize) -> Result<(), Errno> {
+        let watcher = match device {
+            0 => None,
+            _ => Some(self.leader_portal(index).ok_or(EIO)?.0),
+        };
+        self.proc()?
+            .set_terminal(session as u64, device, watcher)
+            .map_err(Failure::errno)
     }
 
     fn note_foreground(&mut self, session: u32, group: u32) {
-        let words = [proc::NOTE_FOREGROUND, session as u64, group as u64];
-        let _ = self.proc(Message::new(&words));
+        if let Ok(proc) = self.proc() {
+            let _ = proc.note_foreground(session as u64, group as u64);
+        }
     }
 }

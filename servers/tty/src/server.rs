@@ -9,8 +9,9 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::Token;
+use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{device, kind, o, poll, Stat};
+use cairn_idl::fs::{kind, o, poll, Stat};
 use cairn_idl::uart;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{

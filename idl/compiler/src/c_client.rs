@@ -1,0 +1,125 @@
+//! The client's side in C: `static inline` functions that make the message, call, and check what came back.
+
+use crate::c::*;
+use crate::model::*;
+
+pub fn stub(text: &mut Text, names: &Names, operation: &Operation) {
+    let mut parameters = vec!["cairn_portal to".to_string()];
+    for word in &operation.request {
+        parameters.push(format!("{} {}", word_type(names, &word.of), word.name));
+    }
+    for portal in &operation.request_portals {
+        parameters.push(format!("cairn_portal {}", portal.name));
+    }
+    if let Some((name, ..)) = is_bytes(&operation.out) {
+        parameters.push(format!("const void *{name}, size_t {name}_length"));
+    }
+    if let Some((name, of)) = is_structure(&operation.out) {
+        parameters.push(format!("const {} *{name}", names.structure(of)));
+    }
+    for word in &operation.answer {
+        parameters.push(format!("{} *{}", word_type(names, &word.of), word.name));
+    }
+    for portal in &operation.answer_portals {
+        parameters.push(format!("cairn_portal *{}", portal.name));
+    }
+    if let Some((name, ..)) = is_bytes(&operation.input) {
+        let length = match operation.length {
+            Some(_) => format!(", size_t *{name}_length"),
+            None => String::new(),
+        };
+        parameters.push(format!("void *{name}, size_t {name}_room{length}"));
+    }
+    if let Some((name, of)) = is_structure(&operation.input) {
+        parameters.push(format!("{} *{name}", names.structure(of)));
+    }
+    text.line(0, "");
+    text.doc(0, &operation.doc);
+    let name = names.small(&snake(&operation.name));
+    text.line(
+        0,
+        &format!("static inline int64_t {name}({})", parameters.join(", ")),
+    );
+    text.line(0, "{");
+    message(text, names, operation);
+    answer(text, names, operation);
+    text.line(1, "return 0;");
+    text.line(0, "}");
+}
+
+fn message(text: &mut Text, names: &Names, operation: &Operation) {
+    let mut words = vec!["0".to_string(); WORDS];
+    words[0] = names.macro_(&operation.name);
+    for word in &operation.request {
+        words[word.word as usize] = to_word(&word.of, &word.name);
+    }
+    for portal in &operation.request_portals {
+        words[portal.word as usize] = portal.name.clone();
+    }
+    text.line(1, "struct cairn_message message = {");
+    text.line(2, &format!(".words = {{ {} }},", words.join(", ")));
+    if let Some((name, ..)) = is_bytes(&operation.out) {
+        text.line(2, &format!(".out = {name}, .out_length = {name}_length,"));
+    }
+    if let Some((name, _)) = is_structure(&operation.out) {
+        text.line(2, &format!(".out = {name}, .out_length = sizeof *{name},"));
+    }
+    if let Some((name, ..)) = is_bytes(&operation.input) {
+        text.line(2, &format!(".in = {name}, .in_length = {name}_room,"));
+    }
+    if let Some((name, _)) = is_structure(&operation.input) {
+        text.line(2, &format!(".in = {name}, .in_length = sizeof *{name},"));
+    }
+    match operation.request_portals.first() {
+        None => {}
+        Some(portal) if operation.request_portals_optional => {
+            text.line(
+                2,
+                &format!(".portals = {} != CAIRN_NO_PORTAL,", portal.name),
+            );
+        }
+        Some(_) => text.line(
+            2,
+            &format!(".portals = {},", operation.request_portals.len()),
+        ),
+    }
+    let mut flags = Vec::new();
+    if operation.request_passing == Passing::Moved {
+        flags.push("CAIRN_FLAG_MOVE");
+    }
+    if operation.interruptible {
+        flags.push("CAIRN_FLAG_INTERRUPTIBLE");
+    }
+    if !flags.is_empty() {
+        text.line(2, &format!(".flags = {},", flags.join(" | ")));
+    }
+    text.line(1, "};");
+    text.line(1, "int64_t result = cairn_call(to, &message);");
+    text.line(1, "if (result < 0)");
+    text.line(2, "return result;");
+}
+
+fn answer(text: &mut Text, names: &Names, operation: &Operation) {
+    let word = |n: u8| format!("message.words[{n}]");
+    for result in &operation.answer {
+        if let Some(bad) = bad(names.0, &result.of, &word(result.word), false) {
+            text.line(1, &format!("if ({bad})"));
+            text.line(2, "return CAIRN_NONSENSE;");
+        }
+    }
+    if let (Some(n), Some((name, ..))) = (operation.length, is_bytes(&operation.input)) {
+        text.line(1, &format!("if ({} > {name}_room)", word(n)));
+        text.line(2, "return CAIRN_NONSENSE;");
+        text.line(1, &format!("*{name}_length = {};", word(n)));
+    }
+    for result in &operation.answer {
+        let value = from_word(names, &result.of, &word(result.word));
+        text.line(1, &format!("*{} = {value};", result.name));
+    }
+    for portal in &operation.answer_portals {
+        text.line(
+            1,
+            &format!("*{} = (cairn_portal){};", portal.name, word(portal.word)),
+        );
+    }
+}

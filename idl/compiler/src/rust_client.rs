@@ -1,0 +1,191 @@
+//! The client's side in Rust: a method for each operation that makes the message, calls, and checks what came back.
+
+use crate::model::*;
+use crate::rust::{bytes_in, from_word, result_type, results, to_word, word_type, Text};
+
+const WIRE: &str = "::cairn_idl::wire";
+
+pub fn client(text: &mut Text, interface: &Interface) {
+    text.line(0, "");
+    text.line(
+        1,
+        "/// The client's side: calls through the portal that it holds.",
+    );
+    text.line(1, "#[derive(Clone, Copy, Debug)]");
+    text.line(1, "pub struct Client<'t, T: ?Sized>(pub &'t T);");
+    text.line(0, "");
+    text.line(
+        1,
+        &format!("impl<T: {WIRE}::Transport + ?Sized> Client<'_, T> {{"),
+    );
+    for (i, operation) in interface.operations.iter().enumerate() {
+        if i > 0 {
+            text.line(0, "");
+        }
+        stub(text, operation);
+    }
+    text.line(1, "}");
+}
+
+/// What the caller gets: the results, and how much of the in part is filled.
+fn returned(operation: &Operation) -> String {
+    let result = result_type(operation);
+    match (operation.length.is_some(), result.as_str()) {
+        (false, _) => result,
+        (true, "()") => "usize".to_string(),
+        (true, _) => format!("({result}, usize)"),
+    }
+}
+
+fn stub(text: &mut Text, operation: &Operation) {
+    text.doc(2, &operation.doc);
+    text.line(2, "#[inline]");
+    let mut parameters = vec!["&self".to_string()];
+    for word in &operation.request {
+        parameters.push(format!("{}: {}", word.name, word_type(&word.of)));
+    }
+    let portal = match operation.request_portals_optional {
+        true => "Option<u32>",
+        false => "u32",
+    };
+    for passed in &operation.request_portals {
+        parameters.push(format!("{}: {portal}", passed.name));
+    }
+    if let Some(part) = &operation.out {
+        parameters.push(match &part.of {
+            PartType::Bytes { .. } => format!("{}: &[u8]", part.name),
+            PartType::Structure { name, .. } => format!("{}: &{name}", part.name),
+        });
+    }
+    if let Some((part, _)) = bytes_in(operation) {
+        parameters.push(format!("{}: &mut [u8]", part.name));
+    }
+    text.line(
+        2,
+        &format!(
+            "pub fn {}({}) -> Result<{}, {WIRE}::Failure> {{",
+            snake(&operation.name),
+            parameters.join(", "),
+            returned(operation)
+        ),
+    );
+    message(text, operation);
+    answer(text, operation);
+    text.line(2, "}");
+}
+
+fn message(text: &mut Text, operation: &Operation) {
+    if let (Some(part), Some(_)) = (bytes_in(operation), operation.length) {
+        text.line(3, &format!("let room = {}.len();", part.0.name));
+    }
+    if let Some(Part {
+        of: PartType::Structure { name, .. },
+        ..
+    }) = &operation.input
+    {
+        text.line(3, &format!("let mut bytes = [0; {name}::BYTES];"));
+    }
+    let mut words = vec!["0".to_string(); WORDS];
+    words[0] = operation.name.clone();
+    for word in &operation.request {
+        words[word.word as usize] = to_word(&word.of, &word.name);
+    }
+    for passed in &operation.request_portals {
+        words[passed.word as usize] = match operation.request_portals_optional {
+            true => format!("{}.map_or(0, u64::from)", passed.name),
+            false => format!("u64::from({})", passed.name),
+        };
+    }
+    let out = match &operation.out {
+        None => "&[]".to_string(),
+        Some(part) => match &part.of {
+            PartType::Bytes { .. } => part.name.clone(),
+            PartType::Structure { .. } => format!("&{}.to_bytes()", part.name),
+        },
+    };
+    let input = match (&operation.input, bytes_in(operation)) {
+        (None, _) => "&mut []".to_string(),
+        (Some(_), Some((part, _))) => part.name.clone(),
+        (Some(_), None) => "&mut bytes".to_string(),
+    };
+    let portals = match operation.request_portals.first() {
+        Some(passed) if operation.request_portals_optional => {
+            format!("u64::from({}.is_some())", passed.name)
+        }
+        _ => operation.request_portals.len().to_string(),
+    };
+    let mut flags = Vec::new();
+    if operation.request_passing == Passing::Moved {
+        flags.push(format!("{WIRE}::MOVE"));
+    }
+    if operation.interruptible {
+        flags.push(format!("{WIRE}::INTERRUPTIBLE"));
+    }
+    let flags = match flags.is_empty() {
+        true => "0".to_string(),
+        false => flags.join(" | "),
+    };
+    // Without anything to look at in the answer its words have no name.
+    let used = operation.results() > 0 || operation.length.is_some();
+    let name = if used { "words" } else { "_" };
+    text.line(
+        3,
+        &format!("let {name} = {WIRE}::call(self.0, {WIRE}::Message {{"),
+    );
+    text.line(4, &format!("words: [{}],", words.join(", ")));
+    text.line(4, &format!("out: {out},"));
+    text.line(4, &format!("input: {input},"));
+    text.line(4, &format!("portals: {portals},"));
+    text.line(4, &format!("flags: {flags},"));
+    text.line(3, "})?;");
+}
+
+fn answer(text: &mut Text, operation: &Operation) {
+    let mut values = Vec::new();
+    for word in &operation.answer {
+        let value = match from_word(&word.of, &format!("words[{}]", word.word)) {
+            Ok(value) => value,
+            Err(option) => format!("{option}.ok_or({WIRE}::Failure::Nonsense)?"),
+        };
+        values.push((word.name.clone(), value));
+    }
+    for portal in &operation.answer_portals {
+        values.push((
+            portal.name.clone(),
+            format!("{WIRE}::Given(words[{}])", portal.word),
+        ));
+    }
+    if let Some(Part {
+        name,
+        of: PartType::Structure { name: of, .. },
+    }) = &operation.input
+    {
+        values.push((name.clone(), format!("{of}::from_bytes(&bytes)")));
+    }
+    debug_assert_eq!(values.len(), results(operation).len());
+    let result = match values.as_slice() {
+        [] => "()".to_string(),
+        [(_, value)] => value.clone(),
+        _ => {
+            let fields: Vec<String> = values.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+            format!(
+                "{}Answer {{ {} }}",
+                camel(&operation.name),
+                fields.join(", ")
+            )
+        }
+    };
+    let length = operation
+        .length
+        .map(|word| format!("{WIRE}::length(words[{word}], room)?"));
+    let all = match (length, values.is_empty()) {
+        (None, _) => result,
+        (Some(length), true) => length,
+        (Some(length), false) => format!("({result}, {length})"),
+    };
+    // A single value that may fail is the result itself.
+    match all.strip_suffix('?') {
+        Some(fallible) => text.line(3, fallible),
+        None => text.line(3, &format!("Ok({all})")),
+    }
+}

@@ -1,0 +1,165 @@
+//! An interface as a table, for people: `./cairn idl FILE`.
+
+use crate::model::*;
+use std::fmt::Write;
+
+/// Registers of the words, as the gate has them.
+const REGISTERS: [&str; WORDS] = ["rdi", "rsi", "rdx", "r10", "r8", "r9", "r12", "r13"];
+
+/// The words of a mask by their registers.
+fn registers(mask: u8) -> String {
+    let used: Vec<&str> = (0..WORDS)
+        .filter(|i| mask & 1 << i != 0)
+        .map(|i| REGISTERS[i])
+        .collect();
+    used.join(" ")
+}
+
+fn part(part: &Option<Part>) -> String {
+    match part {
+        None => String::new(),
+        Some(part) => match &part.of {
+            PartType::Bytes { most, cut: false } => format!("{} ≤ {most}", part.name),
+            PartType::Bytes { most, cut: true } => format!("{} (first {most})", part.name),
+            PartType::Structure { name, bytes } => format!("{name} ({bytes})"),
+        },
+    }
+}
+
+fn word_type(of: &WordType) -> String {
+    match of {
+        WordType::Integer(integer) => integer.rust().to_string(),
+        WordType::Bool => "bool".to_string(),
+        WordType::Flags(name, _) | WordType::Enum(name) => name.clone(),
+    }
+}
+
+fn words(words: &[Word]) -> impl Iterator<Item = String> + '_ {
+    words
+        .iter()
+        .map(|w| format!("w{} {}: {}", w.word, w.name, word_type(&w.of)))
+}
+
+fn portals<'a>(
+    portals: &'a [Portal],
+    how: Passing,
+    optional: bool,
+) -> impl Iterator<Item = String> + 'a {
+    let how = match how {
+        Passing::Copied => "",
+        Passing::Moved => " moved",
+        Passing::Minted => " minted",
+    };
+    let optional = if optional { " optional" } else { "" };
+    portals
+        .iter()
+        .map(move |p| format!("w{} {}: portal{how}{optional}", p.word, p.name))
+}
+
+/// What an operation's messages carry, in one line as the definition has it.
+pub fn signature(operation: &Operation) -> String {
+    let mut request: Vec<String> = words(&operation.request).collect();
+    request.extend(portals(
+        &operation.request_portals,
+        operation.request_passing,
+        operation.request_portals_optional,
+    ));
+    for (direction, is) in [("out", &operation.out), ("in", &operation.input)] {
+        if is.is_some() {
+            request.push(format!("{direction} {}", part(is)));
+        }
+    }
+    let mut answer: Vec<String> = words(&operation.answer).collect();
+    if let (Some(word), Some(part)) = (operation.length, &operation.input) {
+        answer.insert(0, format!("w{word} length of {}", part.name));
+    }
+    answer.extend(portals(
+        &operation.answer_portals,
+        operation.answer_passing,
+        false,
+    ));
+    let mut text = format!("({})", request.join(", "));
+    if !answer.is_empty() {
+        text += &format!(" -> ({})", answer.join(", "));
+    }
+    text
+}
+
+/// One line per operation: number, name, registers of request and answer, parts, portals, policies.
+pub fn table(interface: &Interface) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "interface {}: {} operations, {} constants, {} groups, {} structures{}",
+        interface.name,
+        interface.operations.len(),
+        interface.constants.len(),
+        interface.groups.len(),
+        interface.structures.len(),
+        match interface.by_hand {
+            true => ", served by hand",
+            false => "",
+        }
+    );
+    let mut rows = vec![[
+        "",
+        "operation",
+        "request",
+        "answer",
+        "out part",
+        "in part",
+        "portals",
+        "else",
+    ]
+    .map(str::to_string)];
+    for operation in &interface.operations {
+        let mut more = Vec::new();
+        if let Some(badge) = operation.badge {
+            more.push(format!("badge {badge}"));
+        }
+        for (set, word) in [
+            (operation.deferred, "deferred"),
+            (operation.interruptible, "interruptible"),
+        ] {
+            if set {
+                more.push(word.to_string());
+            }
+        }
+        more.push(format!("float {:?}", operation.float).to_lowercase());
+        more.push(format!("trust {:?}", operation.trust).to_lowercase());
+        rows.push([
+            operation.number.to_string(),
+            operation.name.clone(),
+            registers(operation.words_in()),
+            registers(operation.words_out()),
+            part(&operation.out),
+            part(&operation.input),
+            match (
+                operation.request_portals.len(),
+                operation.answer_portals.len(),
+            ) {
+                (0, 0) => String::new(),
+                (request, answer) => format!("{request} → {answer}"),
+            },
+            more.join(", "),
+        ]);
+    }
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| {
+            rows.iter()
+                .map(|r| r[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            if *width > 0 {
+                let _ = write!(line, "{cell:<width$}  ");
+            }
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}

@@ -1,0 +1,354 @@
+//! What generated stubs and dispatchers stand on: a message as the stubs make it, what a server may do with a blocked caller, and checks that every request goes through.
+//!
+//! No way through the gate is here: [`Transport`] is implemented for portals by `cairn-rt`, [`Caller`] for received messages, and both by fakes in tests.
+
+use crate::errno;
+use cairn_abi::{flag, Error, Id, Token};
+
+/// A positive error number of [`errno`].
+pub type Errno = i64;
+
+pub const EINVAL: Errno = errno::EINVAL;
+pub const ENOSYS: Errno = errno::ENOSYS;
+pub const MOVE: u64 = flag::MOVE;
+pub const MINT: u64 = flag::MINT;
+pub const INTERRUPTIBLE: u64 = flag::INTERRUPTIBLE;
+
+/// A message to send, as [`Transport::call`] takes it.
+#[derive(Debug, Default)]
+pub struct Message<'a> {
+    pub words: [u64; 8],
+    pub out: &'a [u8],
+    pub input: &'a mut [u8],
+    /// How many of the last words are portals to pass.
+    pub portals: u64,
+    pub flags: u64,
+}
+
+/// Something that a message can be sent through.
+pub trait Transport {
+    /// Send and wait for the reply's words.
+    fn call(&self, message: Message) -> Result<[u64; 8], Error>;
+}
+
+/// Why a stub has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The message did not get there, or no answer came back.
+    Gate(Error),
+    /// The server refused.
+    Refused(Errno),
+    /// The answer does not keep to the interface.
+    Nonsense,
+}
+
+impl Failure {
+    /// As an error number for those who have nothing better to say: EINTR, ETIMEDOUT, EFAULT, else EIO.
+    pub fn errno(self) -> Errno {
+        match self {
+            Failure::Refused(errno) => errno,
+            Failure::Gate(Error::Interrupted) => errno::EINTR,
+            Failure::Gate(Error::TimedOut) => errno::ETIMEDOUT,
+            Failure::Gate(Error::BadAddress) => errno::EFAULT,
+            Failure::Gate(_) | Failure::Nonsense => errno::EIO,
+        }
+    }
+}
+
+/// Call, and look whether w0 is an error.
+#[inline]
+pub fn call<T: Transport + ?Sized>(to: &T, message: Message) -> Result<[u64; 8], Failure> {
+    let words = to.call(message).map_err(Failure::Gate)?;
+    match words[0] as i64 {
+        result if result < 0 => Err(Failure::Refused(result.checked_neg().unwrap_or(errno::EIO))),
+        _ => Ok(words),
+    }
+}
+
+/// How much of a part the server says that it has filled; it cannot be more than there is.
+#[inline]
+pub fn length(word: u64, room: usize) -> Result<usize, Failure> {
+    match usize::try_from(word) {
+        Ok(length) if length <= room => Ok(length),
+        _ => Err(Failure::Nonsense),
+    }
+}
+
+/// 0 or 1.
+#[inline]
+pub fn truth(word: u64) -> Option<bool> {
+    match word {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+/// A word that stands for a portal in an answer: the server gives a slot of its table, or a badge where the portal is minted; the client gets a slot of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given(pub u64);
+
+impl Given {
+    /// The client's side: where the portal is now.
+    pub fn slot(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// A caller that waits for its answer, and its request. What it may see and change of the caller's memory are the two parts of the message.
+pub trait Caller {
+    fn words(&self) -> &[u64; 8];
+    /// Badge of the portal that the request came through.
+    fn badge(&self) -> u64;
+    /// The caller's domain.
+    fn sender(&self) -> Id;
+    fn label(&self) -> u64;
+    /// For answering later.
+    fn token(&self) -> Token;
+    fn out_len(&self) -> usize;
+    fn in_len(&self) -> usize;
+    /// How many of the last words are portals that arrived.
+    fn portals(&self) -> usize;
+    /// Copy from the out part; short only at its end.
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<usize, Error>;
+    /// Copy into the in part; short only at its end.
+    fn write(&self, offset: usize, from: &[u8]) -> Result<usize, Error>;
+    /// Close a portal of the server's own table.
+    fn close(&self, slot: u32);
+}
+
+/// The bytes that a caller sends along, as far as the interface allows.
+#[derive(Debug)]
+pub struct Out<'c, C> {
+    caller: &'c C,
+    len: usize,
+}
+
+impl<'c, C: Caller> Out<'c, C> {
+    /// A longer part is EMSGSIZE.
+    pub fn whole(caller: &'c C, most: usize) -> Result<Out<'c, C>, Errno> {
+        let len = caller.out_len();
+        match len <= most {
+            true => Ok(Out { caller, len }),
+            false => Err(errno::EMSGSIZE),
+        }
+    }
+
+    /// Of a longer part the beginning counts.
+    pub fn first(caller: &'c C, most: usize) -> Result<Out<'c, C>, Errno> {
+        let len = caller.out_len().min(most);
+        Ok(Out { caller, len })
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copy from `offset` on, as much as there is and fits; how much. EFAULT if the caller's memory is not there.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<usize, Errno> {
+        let rest = self.len.saturating_sub(offset).min(into.len());
+        match into.get_mut(..rest) {
+            None | Some([]) => Ok(0),
+            Some(into) => self
+                .caller
+                .read(offset, into)
+                .map(|count| count.min(rest))
+                .map_err(|_| errno::EFAULT),
+        }
+    }
+
+    /// All of it into a buffer, which is EMSGSIZE if it has too little room.
+    pub fn all<'b>(&self, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+        let into = into.get_mut(..self.len).ok_or(errno::EMSGSIZE)?;
+        match self.read(0, into)? {
+            count if count == into.len() => Ok(into),
+            _ => Err(errno::EFAULT),
+        }
+    }
+}
+
+/// An answer as it travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reply<'s> {
+    pub words: [u64; 8],
+    /// For the beginning of the caller's in part.
+    pub data: &'s [u8],
+    pub portals: u64,
+    pub flags: u64,
+}
+
+impl Reply<'_> {
+    pub fn error(errno: Errno) -> Reply<'static> {
+        Reply {
+            words: [errno.wrapping_neg() as u64, 0, 0, 0, 0, 0, 0, 0],
+            ..Reply::default()
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'s> {
+    Reply(Reply<'s>),
+    /// The caller goes on waiting; its token is with the server.
+    Later,
+}
+
+/// A result word: what would look like an error is one.
+#[inline]
+pub fn result(value: u64) -> u64 {
+    match value as i64 {
+        0.. => value,
+        _ => errno::EOVERFLOW.wrapping_neg() as u64,
+    }
+}
+
+/// Refuse who came through another portal.
+#[inline]
+pub fn needs_badge(caller: &impl Caller, badge: u64) -> Result<(), Errno> {
+    match caller.badge() == badge {
+        true => Ok(()),
+        false => Err(errno::EPERM),
+    }
+}
+
+/// Refuse a request without the portals that belong to it.
+#[inline]
+pub fn needs_portals(caller: &impl Caller, count: usize) -> Result<(), Errno> {
+    match caller.portals() >= count {
+        true => Ok(()),
+        false => Err(EINVAL),
+    }
+}
+
+/// Refuse bits that mean nothing.
+#[inline]
+pub fn only(word: u64, bits: u64) -> Result<(), Errno> {
+    match word & !bits {
+        0 => Ok(()),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Refuse a caller without room for a structure.
+pub fn needs_room(caller: &impl Caller, bytes: usize) -> Result<(), Errno> {
+    match caller.in_len() >= bytes {
+        true => Ok(()),
+        false => Err(EINVAL),
+    }
+}
+
+/// A structure that the caller sends along; a part of another length is none.
+pub fn structure<const N: usize>(caller: &impl Caller) -> Result<[u8; N], Errno> {
+    if caller.out_len() != N {
+        return Err(EINVAL);
+    }
+    let mut bytes = [0; N];
+    match caller.read(0, &mut bytes) {
+        Ok(count) if count == N => Ok(bytes),
+        _ => Err(errno::EFAULT),
+    }
+}
+
+/// A structure into the caller's in part.
+pub fn deliver(caller: &impl Caller, bytes: &[u8]) -> Result<(), Errno> {
+    match caller.write(0, bytes) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        _ => Err(errno::EFAULT),
+    }
+}
+
+/// No more than the caller has room for.
+#[inline]
+pub fn within(bytes: &[u8], room: usize) -> &[u8] {
+    &bytes[..bytes.len().min(room)]
+}
+
+/// The end of every dispatch: portals that nobody took are closed. `asked` of them belong to the operation.
+#[inline]
+pub fn finish<'s, C: Caller>(
+    caller: &C,
+    done: Result<Outcome<'s>, Errno>,
+    asked: usize,
+) -> Outcome<'s> {
+    let arrived = caller.portals().min(cairn_abi::MAX_PORTALS);
+    let kept = match done {
+        Ok(_) => asked.min(arrived),
+        Err(_) => 0,
+    };
+    if arrived > kept {
+        for word in &caller.words()[8 - arrived..8 - kept] {
+            caller.close(*word as u32);
+        }
+    }
+    done.unwrap_or_else(|errno| Outcome::Reply(Reply::error(errno)))
+}
+
+/// Store a field of a structure.
+#[inline]
+pub fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+/// Load a field of a structure.
+#[inline]
+pub fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    core::array::from_fn(|i| bytes[at + i])
+}
+
+/// Who relies on whom. What one side trusts the other with: to keep what it does not save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    None,
+    /// The client trusts the server.
+    Server,
+    /// The server trusts the client.
+    Client,
+    Both,
+}
+
+/// What happens to floating-point state on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float {
+    /// It stays in the registers: both sides leave it alone.
+    Kept,
+    /// Each side has its own.
+    Switched,
+    /// The other side finds zeroes.
+    Cleared,
+}
+
+/// How portals travel in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    Copied,
+    Moved,
+    Minted,
+}
+
+/// What an operation's messages look like: what a compiled portal needs to know of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature {
+    pub name: &'static str,
+    pub number: u64,
+    /// Bit n: word n is used in the request, in the answer. w0 always is.
+    pub words_in: u8,
+    pub words_out: u8,
+    /// Most bytes of the parts, 0 without one.
+    pub out_most: u64,
+    pub in_most: u64,
+    pub portals_in: u8,
+    pub portals_out: u8,
+    /// The request's portals leave the client's table.
+    pub moved_in: bool,
+    pub answer: Passing,
+    /// The answer may come after other requests were served.
+    pub deferred: bool,
+    pub interruptible: bool,
+    pub trust: Trust,
+    pub float: Float,
+}

@@ -1,0 +1,116 @@
+//! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, and the loop for servers that need nothing else.
+
+use crate::{Portal, Received, Receiver, Reply};
+use cairn_abi::{received, Error, Id, Token};
+use cairn_idl::errno::{EFAULT, EIO, EMFILE};
+use cairn_idl::wire::{self, Caller, Outcome};
+
+/// What a receive delivered, with the channel that it came through.
+#[derive(Debug)]
+pub struct Blocked {
+    pub receiver: Receiver,
+    pub received: Received,
+}
+
+impl Caller for Blocked {
+    fn words(&self) -> &[u64; 8] {
+        &self.received.words
+    }
+    fn badge(&self) -> u64 {
+        self.received.badge
+    }
+    fn sender(&self) -> Id {
+        self.received.sender
+    }
+    fn label(&self) -> u64 {
+        self.received.label
+    }
+    fn token(&self) -> Token {
+        self.received.token
+    }
+    fn out_len(&self) -> usize {
+        self.received.out_len
+    }
+    fn in_len(&self) -> usize {
+        self.received.in_len
+    }
+    fn portals(&self) -> usize {
+        self.received.portals
+    }
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<usize, Error> {
+        self.receiver.read(self.received.token, offset as u64, into)
+    }
+    fn write(&self, offset: usize, from: &[u8]) -> Result<usize, Error> {
+        self.receiver
+            .write(self.received.token, offset as u64, from)
+    }
+    fn close(&self, slot: u32) {
+        Portal(slot).close();
+    }
+}
+
+fn reply<'a>(from: &wire::Reply<'a>) -> Reply<'a> {
+    Reply {
+        words: from.words,
+        data: from.data,
+        offset: 0,
+        portals: from.portals,
+        flags: from.flags,
+    }
+}
+
+/// The caller whose answer could not be delivered still waits, unless it is gone: tell it why.
+fn apologise(receiver: Receiver, token: Token, error: Error) {
+    let errno = match error {
+        Error::BadToken => return,
+        Error::BadAddress => EFAULT,
+        Error::NoSlot => EMFILE,
+        _ => EIO,
+    };
+    // It may have gone meanwhile, which is nobody's loss.
+    let _ = receiver.reply(token, Reply::result(-errno));
+}
+
+/// Answer a caller, now or some time after its request. An answer that it cannot take (its memory is not there, its portal table is full) becomes an error
+/// for it, which is returned here as well.
+pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<(), Error> {
+    let result = receiver.reply_with(token, &reply(from));
+    if let Err(error) = result {
+        apologise(receiver, token, error);
+    }
+    result
+}
+
+/// Receive and answer for ever. `dispatch` is the interface's; `pulse` gets everything that is no request.
+pub fn serve<S>(
+    receiver: Receiver,
+    server: &mut S,
+    mut dispatch: impl for<'s> FnMut(&'s mut S, &Blocked) -> Outcome<'s>,
+    mut pulse: impl FnMut(&mut S, &Received),
+) -> ! {
+    let mut blocked = Blocked {
+        receiver,
+        received: Received::default(),
+    };
+    loop {
+        if receiver.receive_into(None, &mut blocked.received).is_err() {
+            continue;
+        }
+        while blocked.received.kind == received::kind::MESSAGE {
+            let token = blocked.received.token;
+            let Outcome::Reply(from) = dispatch(server, &blocked) else {
+                break;
+            };
+            let next =
+                receiver.reply_receive_into(token, &reply(&from), None, &mut blocked.received);
+            if let Err(error) = next {
+                apologise(receiver, token, error);
+                // What was received before is answered: nothing of it is to be looked at again.
+                blocked.received.kind = received::kind::FAULT;
+            }
+        }
+        if blocked.received.kind == received::kind::PULSE {
+            pulse(server, &blocked.received);
+        }
+    }
+}
