@@ -12,11 +12,8 @@ pub mod log;
 pub mod memory;
 pub mod parts;
 pub mod portal;
-<<<<<<< HEAD
 pub mod semaphore;
-=======
 pub mod serve;
->>>>>>> 6bc67df (idl: interfaces are definition files; stubs, traits and headers come from them)
 #[cfg(target_os = "none")]
 pub mod start;
 pub mod startup;
