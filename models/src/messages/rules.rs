@@ -25,7 +25,7 @@ impl Setup {
         }
         // With no ring of waiting the priorities can be said from scratch.
         for t in self.numbers() {
-            let deserved = self.from_scratch(s, t);
+            let deserved = self.deserved_anew(s, t);
             demand(
                 s[t].place == Place::Dead || s[t].effective == deserved,
                 || {
@@ -150,9 +150,9 @@ impl Setup {
 
     /// The priority that a thread deserves: its own, or that of the caller that it works for; at least that of everybody who queues where it serves; at
     /// least its own while a pulse waits there.
-    fn from_scratch(&self, s: &State, t: T) -> u8 {
+    fn deserved_anew(&self, s: &State, t: T) -> u8 {
         let mut priority = match s[t].client {
-            Some(client) => self.from_scratch(s, client),
+            Some(client) => self.deserved_anew(s, client),
             None => self.base(t),
         };
         if let Some(c) = s[t].serving {
@@ -161,7 +161,7 @@ impl Setup {
                 priority = priority.max(self.base(t));
             }
             for &sender in channel.senders.as_slice() {
-                priority = priority.max(self.from_scratch(s, sender));
+                priority = priority.max(self.deserved_anew(s, sender));
             }
         }
         priority
