@@ -16,7 +16,7 @@ const PLACES: [&str; 9] = [
     "cairn-uart",
 ];
 
-fn main() {
+pub fn main() {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lib/rt/native.ld");
     println!("cargo:rerun-if-changed={script}");

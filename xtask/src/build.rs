@@ -1,6 +1,6 @@
 //! From source to programs: one cargo call for each kind of program, then the copies without symbols that go into the boot archive.
 
-use crate::{cli, image, places, progress};
+use crate::{cli, image, interfaces, places, progress};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,32 @@ use std::process::Command;
 const BARE: &str = "x86_64-unknown-none";
 /// Target of programs that run on the guest's Linux interface (and, static, on any Linux).
 const LINUX: &str = "x86_64-unknown-linux-gnu";
+
+/// How components in C are compiled: as the Rust ones, without vector registers, which belong to whoever called, at a fixed address, with frame pointers.
+const C_FLAGS: [&str; 21] = [
+    "-std=c11",
+    "-O2",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffreestanding",
+    "-mgeneral-regs-only",
+    "-fno-pie",
+    "-fno-stack-protector",
+    "-fno-omit-frame-pointer",
+    "-fno-asynchronous-unwind-tables",
+    // The runtime's memory functions are loops that must not become calls of themselves.
+    "-fno-tree-loop-distribute-patterns",
+    "-fcf-protection=none",
+    "-nostdlib",
+    "-static",
+    "-no-pie",
+    "-Wl,-z,max-page-size=4096",
+    "-Wl,--build-id=none",
+    "-Wl,-z,noexecstack",
+    "-Wl,--fatal-warnings",
+];
 
 /// Packages and binaries of the nucleus and the standard components.
 const NATIVE: [(&str, &str); 10] = [
@@ -111,6 +137,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-native-tests",
         "cairn-hello",
         "cairn-bench-ipc",
+        "cairn-examples",
     ];
     NATIVE
         .iter()
@@ -119,20 +146,54 @@ pub fn bare_packages() -> Vec<&'static str> {
         .collect()
 }
 
-/// The programs of further components, which some package of the workspace has as a binary of that name.
-pub fn further(names: &[String]) -> Result<Vec<(String, PathBuf)>> {
-    if names.is_empty() {
-        return Ok(Vec::new());
+/// The programs of further components: a C source of that name beside the manifest (`beside`), or else a binary of that name of some package of the workspace.
+pub fn further(names: &[String], beside: Option<&Path>) -> Result<Vec<(String, PathBuf)>> {
+    let mut programs = Vec::new();
+    let mut in_rust = Vec::new();
+    for name in names {
+        let source = beside.map(|folder| folder.join(format!("{name}.c")));
+        match source.filter(|source| source.exists()) {
+            Some(source) => programs.push((name.clone(), c_program(name, &source)?)),
+            None => in_rust.push(name.clone()),
+        }
     }
-    let packages = packages_of(names)?;
+    if in_rust.is_empty() {
+        return Ok(programs);
+    }
+    let packages = packages_of(&in_rust)?;
     let folder = native(
         "building further components",
         &packages.iter().map(String::as_str).collect::<Vec<_>>(),
     )?;
-    names
-        .iter()
-        .map(|name| Ok((name.clone(), publish(&folder.join(name), name)?)))
-        .collect()
+    for name in in_rust {
+        let program = publish(&folder.join(&name), &name)?;
+        programs.push((name, program));
+    }
+    Ok(programs)
+}
+
+/// A native component in C, with the headers of all interfaces of the project and of the source's folder.
+fn c_program(name: &str, source: &Path) -> Result<PathBuf> {
+    let folder = places::build().join("sdk");
+    let generated = folder.join("include").join(name);
+    interfaces::headers(source.parent().unwrap_or(Path::new(".")), &generated)?;
+    let sdk = places::root().join("sdk");
+    let built = folder.join(name);
+    let mut command = Command::new("gcc");
+    command
+        .args(C_FLAGS)
+        .arg("-I")
+        .arg(&generated)
+        .arg("-I")
+        .arg(sdk.join("include"))
+        .arg("-o")
+        .arg(&built)
+        .arg(source)
+        .arg(sdk.join("c/runtime.c"))
+        .arg("-T")
+        .arg(places::root().join("lib/rt/native.ld"));
+    progress::run(&format!("compiling {}", source.display()), &mut command)?;
+    publish(&built, name)
 }
 
 /// Which packages have binaries of these names.

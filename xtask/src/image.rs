@@ -87,7 +87,11 @@ pub fn cairn(system: &System, add: &[Pair], with: Option<&Path>) -> Result<Archi
             further.push(name.to_string());
         }
     }
-    for (name, file) in system.components.iter().chain(&build::further(&further)?) {
+    for (name, file) in system
+        .components
+        .iter()
+        .chain(&build::further(&further, with.and_then(Path::parent))?)
+    {
         let data = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         archive.file(&format!("cairn/{name}"), 0o755, data);
     }

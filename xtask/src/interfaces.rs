@@ -1,9 +1,9 @@
-//! `./cairn idl`: interface definitions, checked and shown.
+//! `./cairn idl`: interface definitions, checked and shown; and all headers for programs in C.
 
 use crate::{cli, places};
 use anyhow::{Context, Result};
 use cairn_idl_compiler::model::Interface;
-use cairn_idl_compiler::{c, compile, rust, show};
+use cairn_idl_compiler::{abi_header, c, compile, rust, show};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,4 +52,34 @@ fn definitions(folder: &Path) -> Result<Vec<PathBuf>> {
     files.retain(|f| f.extension().is_some_and(|e| e == "idl"));
     files.sort();
     Ok(files)
+}
+
+/// Headers of the project's interfaces and of those in `folder` (a C component's own) below `into`. Files that stay the same keep their time.
+pub fn headers(folder: &Path, into: &Path) -> Result<()> {
+    let place = into.join("cairn");
+    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    write(&place.join("abi.h"), &abi_header::header())?;
+    let mut files = definitions(&places::root().join("idl"))?;
+    files.extend(definitions(folder)?);
+    for file in files {
+        match read(&file)? {
+            Ok(interface) => {
+                let name = format!("{}.h", interface.name);
+                write(&place.join(name), &c::header(&interface))?;
+            }
+            Err(refused) => anyhow::bail!("{refused}"),
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    // Another `./cairn` may be at it, too: each writes its own file and renames it.
+    let own = file.with_extension(format!("new-{}", std::process::id()));
+    fs::write(&own, text)
+        .and_then(|()| fs::rename(&own, file))
+        .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -338,6 +338,7 @@ mod tests {
         let system = include_str!("../../../system/system.toml");
         parse(system).unwrap();
         for more in [
+            include_str!("../../../sdk/examples/board.toml"),
             include_str!("../../../tests/native/hello.toml"),
             include_str!("../../../tests/native/hostile.toml"),
             include_str!("../../../tests/native/flood.toml"),

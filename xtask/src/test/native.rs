@@ -1,4 +1,4 @@
-//! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml). While they do their worst
+//! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log, the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies. A file with a `# seeds: …` line is
 //! for [`ways`] instead.
@@ -25,7 +25,9 @@ const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);
 
 pub fn run(report: &mut Report) -> Result<()> {
-    for file in files("tests/native", "toml")? {
+    let mut manifests = files("tests/native", "toml")?;
+    manifests.extend(files("sdk/examples", "toml")?);
+    for file in manifests {
         let name = file
             .file_stem()
             .unwrap_or_default()

@@ -1,0 +1,68 @@
+// A client of the notice board in C: does what can be done with a board, checks every answer, and says in the log how it went.
+
+#include <cairn/board.h>
+#include <cairn/runtime.h>
+
+static int failures;
+
+static void check(_Bool right, const char *what)
+{
+    if (right)
+        return;
+    failures++;
+    cairn_log(what);
+}
+
+int main(void)
+{
+    cairn_portal board = cairn_portal_named("board");
+    uint32_t notes;
+    board_colour colour;
+    char note[BOARD_NOTE_MAX];
+    size_t length;
+
+    check(board_pin(board, 2, BOARD_COLOUR_RED, "milk", 4, &notes) == 0 && notes == 1, "pin");
+    check(board_pin(board, 5, BOARD_COLOUR_WHITE, "", 0, &notes) == 0 && notes == 2, "pin nothing");
+    check(board_read(board, 2, &colour, note, sizeof note, &length) == 0, "read");
+    check(length == 4 && memcmp(note, "milk", 4) == 0 && colour == BOARD_COLOUR_RED, "what was read");
+    check(board_read(board, 2, &colour, note, 2, &length) == 0 && length == 2, "read a part");
+    check(board_read(board, 3, &colour, note, sizeof note, &length) == -CAIRN_ENOENT, "read an empty place");
+
+    // What the dispatcher refuses before the server sees it.
+    char much[BOARD_NOTE_MAX + 1] = { 0 };
+    check(board_pin(board, 0, BOARD_COLOUR_RED, much, sizeof much, &notes) == -CAIRN_EMSGSIZE, "too long a note");
+    check(board_pin(board, 0, 3, "x", 1, &notes) == -CAIRN_EINVAL, "no such colour");
+    check(board_pin(board, BOARD_PLACES, BOARD_COLOUR_RED, "x", 1, &notes) == -CAIRN_EINVAL, "no such place");
+    struct cairn_message unknown = { .words = { 99 } };
+    check(cairn_call(board, &unknown) == -CAIRN_ENOSYS, "no such operation");
+    check(board_pin(CAIRN_NO_PORTAL, 0, BOARD_COLOUR_RED, "x", 1, &notes) == CAIRN_GATE_FAILED(CAIRN_ERROR_BAD_PORTAL), "no such portal");
+
+    struct board_summary summary;
+    check(board_summary(board, &summary) == 0, "summary");
+    check(summary.notes == 2 && summary.longest == 4 && summary.pinned == 2, "what is in the summary");
+
+    // Changes come as pulses to our own channel.
+    cairn_portal watcher = cairn_make_portal(7);
+    check(board_watch(board, watcher) == 0, "watch");
+    cairn_close(watcher);
+    check(board_clear(board) == 0, "clear");
+    struct cairn_caller pulse;
+    check(cairn_receive(&pulse, cairn_clock() + UINT64_C(5000000000)) == 0, "a pulse");
+    check(pulse.kind == CAIRN_KIND_PULSE && pulse.words[0] == CAIRN_PULSE_NOTIFY && pulse.badge == 7 && pulse.words[1] == BOARD_CHANGE_CLEARED, "which pulse");
+
+    // An answer at once, because there is a note again.
+    check(board_pin(board, 1, BOARD_COLOUR_YELLOW, "bread", 5, &notes) == 0 && notes == 1, "pin again");
+    check(board_wait(board, 1, note, sizeof note, &length) == 0 && length == 5, "wait for what is there");
+
+    // Answers that come later: each client says at place 6 of its own board that it has done the above, waits for the other to say so,
+    // pins something at place 7 of the other's board, and waits for that at its own.
+    cairn_portal other = cairn_portal_named("other");
+    check(board_pin(board, 6, BOARD_COLOUR_WHITE, "ready", 5, &notes) == 0, "say ready");
+    check(board_wait(other, 6, note, sizeof note, &length) == 0 && length == 5, "wait for the other");
+    check(board_pin(other, 7, BOARD_COLOUR_RED, "good news", 9, &notes) == 0, "pin at the other's");
+    check(board_wait(board, 7, note, sizeof note, &length) == 0 && length == 9, "wait for what comes");
+    check(memcmp(note, "good news", 9) == 0, "what came");
+
+    cairn_log_number("client in C, failures:", failures);
+    return failures;
+}

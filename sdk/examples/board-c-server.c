@@ -1,0 +1,152 @@
+// The notice board's server in C; ../../docs/guide/interfaces.md goes through it.
+
+#include <cairn/board.h>
+#include <cairn/runtime.h>
+
+struct note {
+    _Bool there;
+    board_colour colour;
+    size_t length;
+    char text[BOARD_NOTE_MAX];
+    // Who waits for this place to be filled; 0: nobody.
+    uint64_t waiting;
+};
+
+struct board {
+    struct note places[BOARD_PLACES];
+    uint64_t pinned;
+    cairn_portal watcher;
+};
+
+static uint32_t notes(const struct board *board)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < BOARD_PLACES; i++)
+        count += board->places[i].there;
+    return count;
+}
+
+static void tell(const struct board *board, uint64_t change)
+{
+    if (board->watcher != CAIRN_NO_PORTAL)
+        cairn_notify(board->watcher, change);
+}
+
+static int64_t pin(void *self, const struct cairn_caller *caller, uint32_t place, board_colour colour, size_t note_length, uint32_t *count)
+{
+    struct board *board = self;
+    if (place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    // Read it beside the place first: what is there stays if the caller's memory is not.
+    char text[BOARD_NOTE_MAX];
+    if (cairn_read(caller, 0, text, note_length) != (int64_t)note_length)
+        return -CAIRN_EFAULT;
+    struct note *note = &board->places[place];
+    memcpy(note->text, text, note_length);
+    note->length = note_length;
+    note->colour = colour;
+    note->there = 1;
+    board->pinned++;
+    *count = notes(board);
+    if (note->waiting) {
+        struct cairn_reply reply;
+        board_wait_reply(&reply, (struct cairn_bytes){ note->text, note->length });
+        cairn_answer(note->waiting, &reply);
+        note->waiting = 0;
+    }
+    tell(board, BOARD_CHANGE_PINNED);
+    return 0;
+}
+
+static int64_t read_note(void *self, const struct cairn_caller *caller, uint32_t place, board_colour *colour, size_t note_room, struct cairn_bytes *text)
+{
+    (void)caller, (void)note_room;
+    struct board *board = self;
+    if (place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    const struct note *note = &board->places[place];
+    if (!note->there)
+        return -CAIRN_ENOENT;
+    *colour = note->colour;
+    *text = (struct cairn_bytes){ note->text, note->length };
+    return 0;
+}
+
+static int64_t clear(void *self, const struct cairn_caller *caller)
+{
+    (void)caller;
+    struct board *board = self;
+    for (uint32_t i = 0; i < BOARD_PLACES; i++)
+        board->places[i].there = 0;
+    tell(board, BOARD_CHANGE_CLEARED);
+    return 0;
+}
+
+static int64_t summary(void *self, const struct cairn_caller *caller, struct board_summary *all)
+{
+    (void)caller;
+    const struct board *board = self;
+    all->notes = notes(board);
+    all->pinned = board->pinned;
+    for (uint32_t i = 0; i < BOARD_PLACES; i++)
+        if (board->places[i].there && board->places[i].length > all->longest)
+            all->longest = (uint32_t)board->places[i].length;
+    return 0;
+}
+
+static int64_t watch(void *self, const struct cairn_caller *caller, cairn_portal watcher)
+{
+    (void)caller;
+    struct board *board = self;
+    if (board->watcher != CAIRN_NO_PORTAL)
+        cairn_close(board->watcher);
+    board->watcher = watcher;
+    return 0;
+}
+
+static int64_t wait_for(void *self, const struct cairn_caller *caller, uint32_t place, size_t note_room, struct cairn_bytes *text)
+{
+    struct board *board = self;
+    if (place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    struct note *note = &board->places[place];
+    if (note->there) {
+        *text = (struct cairn_bytes){ note->text, note->length };
+        return 0;
+    }
+    // A later answer must fit whatever is pinned; and one may wait at a place.
+    if (note_room < BOARD_NOTE_MAX)
+        return -CAIRN_EINVAL;
+    if (note->waiting)
+        return -CAIRN_EBUSY;
+    note->waiting = caller->token;
+    return CAIRN_LATER;
+}
+
+// A caller that waits may be interrupted or go away.
+static void pulse(void *self, const struct cairn_caller *pulse)
+{
+    struct board *board = self;
+    if (pulse->words[0] != CAIRN_PULSE_UNBLOCK && pulse->words[0] != CAIRN_PULSE_GONE)
+        return;
+    for (uint32_t i = 0; i < BOARD_PLACES; i++) {
+        if (board->places[i].waiting != pulse->words[1])
+            continue;
+        board->places[i].waiting = 0;
+        if (pulse->words[0] == CAIRN_PULSE_UNBLOCK) {
+            struct cairn_reply reply = { .words = { (uint64_t)-CAIRN_EINTR } };
+            cairn_answer(pulse->words[1], &reply);
+        }
+    }
+}
+
+static const struct board_server server = {
+    .pin = pin, .read = read_note, .clear = clear, .summary = summary, .watch = watch, .wait = wait_for,
+};
+
+static struct board board = { .watcher = CAIRN_NO_PORTAL };
+
+int main(void)
+{
+    cairn_serve(board_dispatch, &server, &board, pulse);
+}
