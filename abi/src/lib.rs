@@ -22,6 +22,7 @@ pub mod layout;
 pub mod machine;
 pub mod service;
 pub mod state;
+pub mod trace;
 
 pub use error::Error;
 
@@ -194,6 +195,8 @@ pub enum PortalKind {
     Semaphore = 12,
     /// A derived portal that leads to something other than a channel; shown only when it was revoked, before that it looks like what it leads to.
     Derived = 15,
+    /// The trace of the nucleus, and failures on request. Held by nobody in the standard system.
+    Trace = 14,
 }
 
 /// Domain and thread ids: bits 0..20 index, 20..32 generation. 0 is never a valid id.

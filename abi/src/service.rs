@@ -254,6 +254,8 @@ pub mod machine {
     pub const POWER: u8 = 4;
     /// w0 slot or AUTO → w0 slot of an interrupt portal of a new message-signalled vector (MSI, MSI-X); see [`super::interrupt::INFO`]. `NoMemory`: all are taken. `BadOperation`: the machine has none.
     pub const MESSAGE: u8 = 5;
+    /// w0 slot or AUTO → w0 slot of the trace portal.
+    pub const TRACE: u8 = 6;
 }
 
 /// [`crate::PortalKind::Semaphore`]. P needs CALL, V needs NOTIFY.
@@ -271,6 +273,19 @@ pub mod semaphore {
     /// Kinds.
     pub const PLAIN: u64 = 0;
     pub const MUTEX: u64 = 1;
+}
+
+/// [`crate::PortalKind::Trace`]. Needs CONTROL.
+pub mod trace {
+    /// Throw away what is there and record every entry from now on. `NoMemory`: no memory was set aside at boot (`nucleus.trace=KIB`).
+    pub const START: u8 = 1;
+    pub const STOP: u8 = 2;
+    /// w0 address, w1 bytes, w2 number of the first record wanted (from 0 at START) → w0 how many [`crate::trace::Record`]s were written there (at most 64), w1 number of the first of them (the oldest, if that is newer).
+    pub const READ: u8 = 3;
+    /// → w0 1 while on, w1 records since START, w2 how many of them are kept at most, w3 fitting entries until the failure that was asked for (0: none is to come), w4 failures made since boot.
+    pub const STATUS: u8 = 4;
+    /// At the n-th entry that fits, something fails: w0 [`crate::trace::inject`], w1 n (from 1), w2 detail, w3 domain id (without generation), w4 kind of portal, w5 operation (ANY: all). In the place of the one before.
+    pub const INJECT: u8 = 5;
 }
 
 /// [`crate::PortalKind::Interrupt`].

@@ -60,6 +60,10 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
         PortalKind::Ports => k.ports_service(t, target.object, operation),
         PortalKind::Log => k.log_service(t, operation),
         PortalKind::Semaphore => k.semaphore_service(t, target, operation),
+        PortalKind::Trace => {
+            controls()?;
+            k.trace_service(t, operation)
+        }
         PortalKind::Space => Err(Error::BadOperation.into()),
         PortalKind::Derived => {
             let under = k.resolve(target)?;

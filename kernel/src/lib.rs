@@ -40,6 +40,7 @@ pub mod short;
 pub mod space;
 pub mod thread;
 pub mod timer;
+pub mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +85,8 @@ pub struct Storage {
     pub log: &'static mut [u8],
     /// Hasty handlers, none in use.
     pub handlers: &'static mut [hasty::Handler],
+    /// The trace's ring; empty: there will be no trace.
+    pub trace: &'static mut [trace::Slot],
     /// For the ready queue of the first core: empty.
     pub ready: &'static mut Lists,
 }
@@ -109,6 +112,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) handlers: &'static mut [hasty::Handler],
     /// When the first of them wants to be woken for a pause.
     pub(crate) pause_next: u64,
+    pub(crate) trace: trace::Trace,
     pub(crate) frames: FrameTable,
     pub(crate) ranges: [FrameRange; MAX_RANGES],
     pub(crate) range_count: usize,
@@ -143,6 +147,7 @@ impl<A: Arch> Kernel<A> {
             interrupts: Interrupts::new(),
             handlers: storage.handlers,
             pause_next: u64::MAX,
+            trace: trace::Trace::new(storage.trace),
             frames: FrameTable::new(storage.frames),
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],
             range_count: 0,

@@ -17,6 +17,7 @@ impl<A: Arch> Kernel<A> {
         let d = self.threads[t].domain;
         match operation {
             machine::INTERRUPT => return self.line_portal(t, w[0], w[1], w[2]),
+            machine::TRACE => return self.trace_portal(t, w[0]),
             machine::MESSAGE => return self.message_portal(t, w[0]),
             machine::PORTS => {
                 if w[0] >= PORT_SPACE || w[1] == 0 || w[1] > 0xffff || w[0] + w[1] > PORT_SPACE {

@@ -249,6 +249,8 @@ pub trait Arch {
     /// Add the counters that the machine layer keeps (turned, space_switches, invalidations).
     fn counters(&self, counters: &mut Counters);
 
+    /// From now on enter through [`crate::Kernel::traced_syscall`] and [`crate::Kernel::traced`], or as usual.
+    fn enter_through_twins(&mut self, on: bool);
     /// Mask or unmask an interrupt source ([`crate::interrupt`]).
     fn interrupt_mask(&mut self, source: u32, masked: bool);
     /// How many lines there are (at most [`crate::interrupt::LINES`]).

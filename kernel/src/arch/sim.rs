@@ -61,6 +61,8 @@ pub struct Sim {
     /// Accesses to ports so far.
     pub port_accesses: usize,
     pub power: Option<(u64, u64)>,
+    /// Entries are to be made through the twins.
+    pub twins: bool,
 }
 
 impl Sim {
@@ -87,6 +89,7 @@ impl Sim {
             port_writes: Vec::new(),
             port_accesses: 0,
             power: None,
+            twins: false,
         }
     }
 
@@ -340,6 +343,9 @@ impl Arch for Sim {
         } else {
             self.unmasked.insert(line);
         }
+    }
+    fn enter_through_twins(&mut self, on: bool) {
+        self.twins = on;
     }
     fn interrupt_lines(&self) -> u32 {
         24

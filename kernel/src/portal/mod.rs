@@ -88,6 +88,7 @@ impl<A: Arch> Kernel<A> {
             | PortalKind::Current
             | PortalKind::Memory
             | PortalKind::Machine
+            | PortalKind::Trace
             | PortalKind::Ports
             | PortalKind::Log => {}
         }
@@ -148,6 +149,7 @@ impl<A: Arch> Kernel<A> {
             | PortalKind::Current
             | PortalKind::Memory
             | PortalKind::Machine
+            | PortalKind::Trace
             | PortalKind::Ports
             | PortalKind::Log => {}
         }

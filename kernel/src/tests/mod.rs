@@ -17,6 +17,7 @@ mod random;
 mod replay;
 mod rights_model;
 mod semaphores;
+mod tracing;
 
 use crate::arch::sim::Sim;
 use crate::arch::Frame;
@@ -68,6 +69,7 @@ impl World {
         let storage = Storage {
             frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
             log: Box::leak(vec![0; 4096].into_boxed_slice()),
+            trace: Box::leak(vec![[0; 5]; 100].into_boxed_slice()),
             handlers: Box::leak(Box::new([const { Handler::new() }; HANDLERS])),
             ready: Box::leak(Box::new(LISTS)),
         };
@@ -165,7 +167,11 @@ impl World {
     /// A function of its own, so that an instruction counter can find it.
     #[inline(never)]
     fn traverse(&mut self) {
-        self.k.syscall();
+        if self.k.arch.twins {
+            self.k.traced_syscall();
+        } else {
+            self.k.syscall();
+        }
     }
 
     /// One syscall of `t`, which must be current.

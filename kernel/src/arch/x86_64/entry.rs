@@ -319,7 +319,7 @@ unsafe extern "C" fn trap() {
         "mov [rax + {rsp}], rcx",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
-        "call {on_trap}",
+        "call [rip + {on_trap}]",
         "jmp {leave}",
         // From the nucleus.
         "3:",
@@ -333,7 +333,7 @@ unsafe extern "C" fn trap() {
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "xor esi, esi",
-        "call {on_trap}",
+        "call [rip + {on_trap}]",
         "jmp {leave}",
         "4:",
         "add rsp, 16",
@@ -379,7 +379,7 @@ unsafe extern "C" fn trap() {
         rip = const offset_of!(Registers, rip),
         rflags = const offset_of!(Registers, rflags),
         rsp = const offset_of!(Registers, rsp),
-        on_trap = sym super::glue::on_trap,
+        on_trap = sym super::traced::ON_TRAP,
         leave = sym leave,
         trapped = sym super::panic::trapped,
     )

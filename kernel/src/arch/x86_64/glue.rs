@@ -8,6 +8,7 @@ use super::Machine;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
+use cairn_abi::trace::kind;
 use core::mem::MaybeUninit;
 
 pub(super) static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
@@ -82,7 +83,11 @@ pub unsafe extern "C" fn reply_extras(server: u32, caller: u32, channel: u32) ->
 /// Called by the entry code.
 pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
     // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
+    trap(unsafe { kernel() }, vector, error)
+}
+
+#[inline(always)]
+fn trap(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
     if vector >= EXCEPTIONS {
         return on_interrupt(kernel, vector as u8);
     }
@@ -115,6 +120,38 @@ pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
         }
         _ => kernel.exception(vector, error, 0),
     }
+}
+
+/// [`on_syscall`] while tracing or failures on request are on.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_traced_syscall() -> Resume {
+    // SAFETY: by the contract.
+    unsafe { kernel() }.traced_syscall()
+}
+
+/// [`on_trap`] while they are on.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    let source = source_of(vector as u8).filter(|_| vector >= EXCEPTIONS);
+    let (kind, detail) = match (source, vector) {
+        (Some(source), _) => (kind::INTERRUPT, source as u64),
+        (None, EXCEPTIONS..) => (kind::TIMER, vector),
+        (None, PAGE_FAULT) => (kind::PAGE_FAULT, cpu::fault_address()),
+        (None, _) => (kind::EXCEPTION, vector),
+    };
+    if let Some(source) = source {
+        if kernel.loses_interrupt(source) {
+            kernel.arch.apic.end_of_interrupt();
+            return same();
+        }
+    }
+    kernel.traced(kind, detail, |kernel| trap(kernel, vector, error))
 }
 
 fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {

@@ -12,6 +12,7 @@ use super::portal_code;
 use super::ports;
 use super::power::{self, Power};
 use super::tables;
+use super::traced;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
 use crate::cores;
@@ -371,6 +372,10 @@ impl Arch for Machine {
 
     fn interrupt_mask(&mut self, source: u32, masked: bool) {
         self.lines.mask(source, masked, &mut self.apic);
+    }
+
+    fn enter_through_twins(&mut self, on: bool) {
+        traced::enter_through_twins(on);
     }
 
     fn interrupt_lines(&self) -> u32 {

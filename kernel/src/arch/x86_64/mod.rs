@@ -50,6 +50,8 @@ mod power;
 mod start;
 #[cfg(target_os = "none")]
 mod tables;
+#[cfg(target_os = "none")]
+mod traced;
 
 #[cfg(target_os = "none")]
 pub use machine::Machine;

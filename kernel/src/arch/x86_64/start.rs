@@ -25,6 +25,7 @@ use crate::hasty::{self, Handler};
 use crate::queue::{Lists, LISTS};
 use crate::{Kernel, Storage};
 use cairn_abi::state::SystemPage;
+use cairn_abi::trace::SIZE;
 use core::fmt::Write;
 
 /// Below this lies what the firmware may still use.
@@ -194,6 +195,17 @@ fn take_zeroed(free: &mut FreeMemory, count: u32) -> (Frame, *mut u8) {
     (first, frame_pointer(first))
 }
 
+/// Bytes that `nucleus.trace=KIB` asks for (at most 256 MiB).
+fn trace_size(info: &BootInfo) -> usize {
+    let word = info
+        .words()
+        .find_map(|word| word.strip_prefix(b"nucleus.trace="));
+    let kib = word
+        .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
+        .unwrap_or(0);
+    usize::min(kib, 256 << 10) << 10
+}
+
 /// Memory of the hasty handlers.
 static HANDLERS: Single<[Handler; hasty::HANDLERS]> =
     Single::new([const { Handler::new() }; hasty::HANDLERS]);
@@ -210,6 +222,8 @@ fn run(
     let bytes = highest as u64 * 4;
     let (_, table) = take_zeroed(&mut free, bytes.div_ceil(PAGE) as u32);
     let (_, log) = take_zeroed(&mut free, LOG_FRAMES);
+    let trace_bytes = trace_size(&info);
+    let (_, trace) = take_zeroed(&mut free, (trace_bytes as u64).div_ceil(PAGE) as u32);
     let (system_frame, system_page) = take_zeroed(&mut free, 1);
     // SAFETY: the three runs were just taken out of free memory, zeroed and aligned to pages; nobody else will ever have them.
     let storage = unsafe {
@@ -218,6 +232,7 @@ fn run(
             frames: core::slice::from_raw_parts_mut(table.cast(), highest),
             log: core::slice::from_raw_parts_mut(log, (LOG_FRAMES as u64 * PAGE) as usize),
             handlers: &mut *HANDLERS.get(),
+            trace: core::slice::from_raw_parts_mut(trace.cast(), trace_bytes / SIZE),
             ready: &mut *READY[0].get(),
         }
     };

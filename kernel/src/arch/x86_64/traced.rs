@@ -1,0 +1,81 @@
+//! The entries' twins while tracing or failures on request are on ([`crate::trace`]). `syscall` then arrives at [`traced_entry`], which stores all registers and takes the general path, past all
+//! machine code behind portals; the vectors call what [`ON_TRAP`] says. Both are switched by [`enter_through_twins`]; the ordinary entries are the same instructions as without all this.
+
+use super::cpu;
+use super::descriptors::{PerCpu, Single};
+use super::entry::{leave, store_used, store_words, syscall_entry};
+use super::glue;
+use crate::Resume;
+use cairn_abi::state::Registers;
+use core::arch::naked_asm;
+use core::mem::offset_of;
+
+/// What the vector stubs call.
+pub static ON_TRAP: Single<unsafe extern "C" fn(u64, u64) -> Resume> = Single::new(glue::on_trap);
+
+/// Switch this processor's `syscall` entry, and the vectors of all.
+pub fn enter_through_twins(on: bool) {
+    let (entry, trap) = if on {
+        (traced_entry as *const (), glue::on_traced_trap as _)
+    } else {
+        (syscall_entry as *const (), glue::on_trap as _)
+    };
+    // SAFETY: the nucleus is not interrupted here, and both are entries.
+    unsafe {
+        *ON_TRAP.get() = trap;
+        cpu::write_msr(cpu::LSTAR, entry as u64);
+    }
+}
+
+/// As [`syscall_entry`], to the traced general path.
+///
+/// # Safety
+/// Reached by the processor only.
+#[unsafe(naked)]
+unsafe extern "C" fn traced_entry() {
+    naked_asm!(
+        "swapgs",
+        "cmp rcx, gs:[{turn_base}]",
+        "jae 2f",
+        // Turned round: no entry of the nucleus.
+        "swapgs",
+        "jmp {syscall_entry}",
+        "2:",
+        "mov gs:[{scratch}], rsp",
+        "mov rsp, gs:[{registers}]",
+        "mov [rsp + {rip}], rcx",
+        "mov [rsp + {rflags}], r11",
+        "mov rcx, gs:[{scratch}]",
+        "mov [rsp + {rsp}], rcx",
+        "mov [rsp + {rax}], rax",
+        store_used!(),
+        store_words!(),
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "call {on_syscall}",
+        "jmp {leave}",
+        syscall_entry = sym syscall_entry,
+        on_syscall = sym glue::on_traced_syscall,
+        leave = sym leave,
+        turn_base = const offset_of!(PerCpu, turn_base),
+        scratch = const offset_of!(PerCpu, scratch),
+        registers = const offset_of!(PerCpu, registers),
+        stack = const offset_of!(PerCpu, stack),
+        rax = const offset_of!(Registers, rax),
+        rip = const offset_of!(Registers, rip),
+        rflags = const offset_of!(Registers, rflags),
+        rsp = const offset_of!(Registers, rsp),
+        rbx = const offset_of!(Registers, rbx),
+        rbp = const offset_of!(Registers, rbp),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+    )
+}

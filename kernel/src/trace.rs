@@ -1,0 +1,340 @@
+//! Tracing, and failures on request, at the border of the nucleus.
+//!
+//! While either is on, the machine layer enters through the twins here ([`Kernel::traced_syscall`], [`Kernel::traced`]) instead of the ordinary
+//! entries, and no machine code behind portals is used: so every entry passes, and nothing else in the nucleus knows of tracing. While both are off the twins are not reached from anywhere,
+//! and no path asks whether they are on.
+//!
+//! The ring lies in memory that was set aside at boot (`nucleus.trace=KIB` on the command line); the newest records stay.
+
+use crate::arch::Arch;
+use crate::machine::RIGHTS;
+use crate::pool::ThreadRef;
+use crate::portal::table::Target;
+use crate::{Answer, Kernel, Resume};
+use cairn_abi::service::{current, domain, memory, receive, trace};
+use cairn_abi::trace::{inject, kind, Record, SIZE};
+use cairn_abi::{death, flag, rights, Error, PortalKind};
+
+/// Words of a record in the ring.
+pub type Slot = [u64; SIZE / 8];
+/// Records that one READ gives.
+const SHARE: usize = 64;
+
+pub struct Trace {
+    ring: &'static mut [Slot],
+    /// Records since START.
+    written: u64,
+    on: bool,
+    plan: Plan,
+    /// Failures that were made since boot.
+    made: u64,
+}
+
+/// A failure that is to come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plan {
+    action: u64,
+    /// Fitting entries until then.
+    left: u64,
+    detail: u64,
+    domain: u64,
+    portal: u64,
+    operation: u64,
+}
+
+impl Trace {
+    pub fn new(ring: &'static mut [Slot]) -> Trace {
+        Trace {
+            ring,
+            written: 0,
+            on: false,
+            plan: Plan::default(),
+            made: 0,
+        }
+    }
+
+    fn write(&mut self, record: Record) {
+        let capacity = self.ring.len() as u64;
+        if self.on && capacity != 0 {
+            self.ring[(self.written % capacity) as usize] = record.to_words();
+            self.written += 1;
+        }
+    }
+
+    /// The oldest record that is still there.
+    fn oldest(&self) -> u64 {
+        self.written.saturating_sub(self.ring.len() as u64)
+    }
+}
+
+/// May this service end with this error before it has changed anything? (What a caller has to expect, by the pages in docs/services.)
+fn may_fail(portal: PortalKind, operation: u8, selector: u64, error: Error) -> bool {
+    let passes = selector & (flag::PORTALS_MASK | flag::MINT) != 0;
+    match (portal, error) {
+        (PortalKind::Memory, Error::NoTable) => matches!(
+            operation,
+            memory::MAP
+                | memory::MAP_LIST
+                | memory::SHARE
+                | memory::FILL
+                | memory::DOMAIN_CREATE
+                | memory::GROW_TABLE
+        ),
+        (PortalKind::Memory, Error::NoMemory) => {
+            matches!(operation, memory::SPACE_CREATE | memory::DOMAIN_CREATE)
+        }
+        (PortalKind::Domain, Error::NoMemory) => operation == domain::THREAD_CREATE,
+        (PortalKind::Domain, Error::NoSlot) => {
+            matches!(operation, domain::PORTAL_PUT | domain::TABLE_COPY)
+        }
+        (PortalKind::Receive, Error::NoMemory) => {
+            operation == receive::MAKE_PORTAL
+                || operation == receive::REPLY && selector & flag::MINT != 0
+        }
+        (PortalKind::Receive, Error::NoSlot) => {
+            operation == receive::MAKE_PORTAL || operation == receive::REPLY && passes
+        }
+        (PortalKind::Current, Error::NoMemory) => operation == current::CHANNEL_CREATE,
+        (PortalKind::Current, Error::NoSlot) => {
+            matches!(operation, current::CHANNEL_CREATE | current::PORTAL_COPY)
+        }
+        _ => false,
+    }
+}
+
+impl<A: Arch> Kernel<A> {
+    /// `machine::TRACE`.
+    pub(crate) fn trace_portal(&mut self, t: ThreadRef, slot: u64) -> Answer {
+        let d = self.threads[t].domain;
+        let slot = self.make_place(d, slot)?;
+        let target = Target::new(PortalKind::Trace, 0, RIGHTS | rights::CONTROL);
+        self.place(d, slot, target);
+        self.answer(t, 0, slot as u64);
+        Ok(())
+    }
+
+    pub(crate) fn trace_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
+        let w = self.threads[t].registers.words();
+        match operation {
+            trace::START => {
+                if self.trace.ring.is_empty() {
+                    return Err(Error::NoMemory.into());
+                }
+                self.trace.written = 0;
+                self.trace.on = true;
+                self.twins();
+            }
+            trace::STOP => {
+                self.trace.on = false;
+                self.twins();
+            }
+            trace::READ => return self.trace_read(t, w),
+            trace::STATUS => {
+                let told = [
+                    self.trace.on as u64,
+                    self.trace.written,
+                    self.trace.ring.len() as u64,
+                    self.trace.plan.left,
+                    self.trace.made,
+                ];
+                for (i, word) in told.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+            }
+            trace::INJECT => {
+                let known = match w[0] {
+                    inject::NOTHING | inject::KILL | inject::DROP => true,
+                    inject::FAIL => [Error::NoMemory, Error::NoTable, Error::NoSlot]
+                        .iter()
+                        .any(|&error| error as u64 == w[2]),
+                    _ => false,
+                };
+                if !known || w[0] != inject::NOTHING && w[1] == 0 {
+                    return Err(Error::BadArgument.into());
+                }
+                self.trace.plan = Plan {
+                    action: w[0],
+                    left: w[1],
+                    detail: w[2],
+                    domain: w[3],
+                    portal: w[4],
+                    operation: w[5],
+                };
+                self.twins();
+            }
+            _ => return Err(Error::BadOperation.into()),
+        }
+        Ok(())
+    }
+
+    /// The machine layer enters through the twins exactly while somebody needs them.
+    fn twins(&mut self) {
+        let wanted = self.trace.on || self.trace.plan.action != inject::NOTHING;
+        self.arch.enter_through_twins(wanted);
+    }
+
+    /// w0 address, w1 bytes, w2 first record.
+    fn trace_read(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let first = w[2].max(self.trace.oldest()).min(self.trace.written);
+        let count = (w[1] / SIZE as u64)
+            .min(SHARE as u64)
+            .min(self.trace.written - first);
+        let mut bytes = [[0; 8]; SHARE * SIZE / 8];
+        let capacity = self.trace.ring.len() as u64;
+        let wanted =
+            (first..first + count).flat_map(|number| self.trace.ring[(number % capacity) as usize]);
+        for (to, word) in bytes.iter_mut().zip(wanted) {
+            *to = word.to_le_bytes();
+        }
+        if count != 0 {
+            let len = count as usize * SIZE / 8;
+            self.write_own(t, w[0], bytes[..len].as_flattened())?;
+        }
+        self.answer(t, 0, count);
+        self.answer(t, 1, first);
+        Ok(())
+    }
+
+    /// Who runs: thread and domain by their ids.
+    fn running(&self) -> (u32, u32) {
+        self.dispatch.current.map_or((0, 0), |t| {
+            let domain = self.threads[t].domain;
+            (self.threads.id(t), self.domains[domain].id)
+        })
+    }
+
+    /// [`Kernel::syscall`] while tracing or failures are on.
+    pub fn traced_syscall(&mut self) -> Resume {
+        let Some(t) = self.dispatch.current else {
+            return self.syscall();
+        };
+        let selector = self.threads[t].registers.rax;
+        let table = &self.domains[self.threads[t].domain].table;
+        let target = table.target(selector & u32::MAX as u64);
+        let target = target.unwrap_or(Target::EMPTY);
+        let detail = match target.kind {
+            PortalKind::Channel => {
+                let portal = self.portals.at(target.object);
+                portal.channel as u64 | portal.badge << 32
+            }
+            PortalKind::Receive => self.channels.id(self.channels.handle(target.object)) as u64,
+            _ => 0,
+        };
+        let operation = (selector >> 32) as u8;
+        let (time, (thread, domain)) = (self.arch.now(), self.running());
+        let resume = match self.failure(t, target.kind, operation, selector) {
+            None => self.syscall(),
+            Some(Failing::Service(error)) => {
+                self.threads[t].full = false;
+                if target.kind == PortalKind::Memory {
+                    // Nothing was done: the count of what was.
+                    self.answer(t, 0, 0);
+                }
+                self.complete(t, Err(error.into()))
+            }
+            Some(Failing::Domain) => {
+                let d = self.threads[t].domain;
+                self.die(d, death::KILLED, 0);
+                self.resume()
+            }
+        };
+        let (next_thread, next_domain) = self.running();
+        let error = if next_thread == thread {
+            self.threads[t].registers.rax as u8
+        } else {
+            0
+        };
+        self.trace.write(Record {
+            time,
+            length: self.arch.now().saturating_sub(time) as u32,
+            kind: kind::SYSCALL,
+            operation,
+            portal: target.kind as u8,
+            error,
+            thread,
+            domain,
+            next_thread,
+            next_domain,
+            detail,
+        });
+        resume
+    }
+
+    /// Any other entry while tracing or failures are on; `kind` is one of [`kind`].
+    pub fn traced(
+        &mut self,
+        kind: u8,
+        detail: u64,
+        entry: impl FnOnce(&mut Kernel<A>) -> Resume,
+    ) -> Resume {
+        let (time, (thread, domain)) = (self.arch.now(), self.running());
+        let resume = entry(self);
+        let (next_thread, next_domain) = self.running();
+        self.trace.write(Record {
+            time,
+            length: self.arch.now().saturating_sub(time) as u32,
+            kind,
+            thread,
+            domain,
+            next_thread,
+            next_domain,
+            detail,
+            ..Record::default()
+        });
+        resume
+    }
+
+    /// Whether the interrupt of this source is to be lost.
+    pub fn loses_interrupt(&mut self, source: u32) -> bool {
+        let plan = self.trace.plan;
+        plan.action == inject::DROP && plan.detail == source as u64 && self.comes_now()
+    }
+
+    /// The failure that this service is to have.
+    fn failure(
+        &mut self,
+        t: ThreadRef,
+        portal: PortalKind,
+        operation: u8,
+        selector: u64,
+    ) -> Option<Failing> {
+        let plan = self.trace.plan;
+        let fits = |wanted: u64, is: u64| wanted == inject::ANY || wanted == is;
+        let id = self.domains[self.threads[t].domain].id;
+        if !fits(plan.domain, id as u64 & 0xf_ffff)
+            || !fits(plan.portal, portal as u64)
+            || !fits(plan.operation, operation as u64)
+        {
+            return None;
+        }
+        let failing = match plan.action {
+            inject::FAIL => {
+                let error = Error::from_code(plan.detail as u8)?;
+                if !may_fail(portal, operation, selector, error) {
+                    return None;
+                }
+                Failing::Service(error)
+            }
+            inject::KILL => Failing::Domain,
+            _ => return None,
+        };
+        self.comes_now().then_some(failing)
+    }
+
+    /// One fitting entry more; true if it was the one.
+    fn comes_now(&mut self) -> bool {
+        self.trace.plan.left -= 1;
+        if self.trace.plan.left != 0 {
+            return false;
+        }
+        self.trace.plan = Plan::default();
+        self.trace.made += 1;
+        self.twins();
+        true
+    }
+}
+
+enum Failing {
+    Service(Error),
+    Domain,
+}
