@@ -35,6 +35,9 @@ pub enum Command {
     /// Start a machine that waits, and GDB with symbols on it
     #[command(after_help = DEBUG_HELP)]
     Debug(Debug),
+    /// Run one command with every entry of the nucleus recorded, into a file that ui.perfetto.dev opens
+    #[command(after_help = TRACE_HELP)]
+    Trace(Trace),
     /// Show the nucleus's portal code, disassembled, and check it
     Portals(Portals),
     /// Check interface definitions and show their operations
@@ -76,6 +79,13 @@ Examples:
   ./cairn idl                        the operations of all interfaces of the project
   ./cairn idl sdk/examples/board.idl
   ./cairn idl idl/uart.idl --c       the C header";
+
+const TRACE_HELP: &str = "\
+The trace has who ran when, every call and its reply, page faults and interrupts, with times. Tracing slows the guest down, since every message takes the general path; with --icount the times are instruction counts.
+
+Examples:
+  ./cairn trace -- ls -l /
+  ./cairn trace --icount --output pipe.json -- sh -c 'echo hello | cat'";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -162,6 +172,29 @@ pub struct Exec {
     /// Set an environment variable (repeatable)
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub env: Vec<String>,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub struct Trace {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Deterministic mode: one guest instruction takes one nanosecond of guest time
+    #[arg(long)]
+    pub icount: bool,
+    /// Where the trace goes
+    #[arg(short, long, value_name = "FILE", default_value = "trace.json")]
+    pub output: PathBuf,
+    /// KiB of guest memory for records of 40 bytes; when it is full the oldest are overwritten
+    #[arg(long, value_name = "KIB", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(4..=262_144))]
+    pub size: u32,
     /// The command and its arguments
     #[arg(
         required = true,

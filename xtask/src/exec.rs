@@ -89,7 +89,7 @@ fn environment(wanted: &[String]) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Say on standard error why there is no result; the exit status that says it, too.
-fn report(failure: &Failure, logs: &std::path::Path, guest: Option<&mut Guest>) -> u8 {
+pub fn report(failure: &Failure, logs: &std::path::Path, guest: Option<&mut Guest>) -> u8 {
     if let Some(guest) = guest {
         guest.log.look();
         guest.log.show_failure();

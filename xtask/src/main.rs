@@ -25,6 +25,7 @@ mod progress;
 mod run;
 mod symbols;
 mod test;
+mod trace;
 mod verdict;
 
 use clap::Parser;
@@ -49,6 +50,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Build(arguments) => build::command(&arguments),
         cli::Command::Bench(arguments) => bench::bench(&arguments),
         cli::Command::Debug(arguments) => debug::debug(&arguments),
+        cli::Command::Trace(arguments) => trace::command(&arguments),
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),

@@ -124,6 +124,8 @@ pub enum Service {
     Memory,
     /// Power and counters; new interrupt and port portals.
     Machine,
+    /// The nucleus's trace, and failures on request.
+    Trace,
 }
 
 /// How an interrupt line shows an interrupt.
@@ -342,6 +344,7 @@ mod tests {
             include_str!("../../../tests/native/hello.toml"),
             include_str!("../../../tests/native/hostile.toml"),
             include_str!("../../../tests/native/flood.toml"),
+            include_str!("../../../system/trace.toml"),
         ] {
             parse(&[system, more].join("\n")).unwrap();
         }

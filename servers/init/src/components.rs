@@ -110,6 +110,7 @@ impl Components {
             .map_err(|why| format!("new domain: {why}"))?;
         let (portal, id) = (Portal(words[7] as u32), words[1]);
         self.running[index].domain = Some((portal, id));
+        log!("`{}` is domain {id}", component.name);
 
         for segment in image.segments() {
             self.load(id, file, segment)?;
@@ -296,6 +297,14 @@ impl Components {
                 Grant::Service {
                     service: Service::Machine,
                 } => put(target, MACHINE, slot)?,
+                Grant::Service {
+                    service: Service::Trace,
+                } => {
+                    let made = fault("trace", MACHINE.service(machine::TRACE, &[AUTO]))?;
+                    let portal = Portal(made[0] as u32);
+                    put(target, portal, slot)?;
+                    portal.close();
+                }
                 Grant::Ports { .. } | Grant::Interrupt { .. } | Grant::Message { .. } => {
                     let device = running
                         .devices
@@ -400,6 +409,7 @@ impl Components {
         )?;
         let (target, id) = (Portal(made[0] as u32), made[1]);
         self.running[0].domain = Some((target, id));
+        log!("`{}` is domain {id}", component.name);
 
         let map = |address: u64, frame: u64, prot: u64| {
             fault(

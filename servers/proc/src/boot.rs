@@ -29,6 +29,11 @@ impl<S: System> Manager<S> {
         self.exit_with_code = with_code;
     }
 
+    /// Say in the log which program each domain executes (for readers of a trace).
+    pub fn set_log_names(&mut self, log_names: bool) {
+        self.log_names = log_names;
+    }
+
     /// START
     pub(crate) fn start(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let [_, path_len, argc, envc, ..] = message.words;

@@ -19,6 +19,8 @@ use cairn_rt::Received;
 
 /// Processes and threads in all.
 pub const TASKS_MOST: u32 = 6000;
+/// Longest name of a program in the log.
+const LOGGED_NAME: usize = 40;
 /// What is kept of a command line, for /proc.
 const COMMAND_LINE_MOST: usize = 4096;
 
@@ -174,6 +176,13 @@ impl<S: System> Manager<S> {
         self.cancel_posix_timers(slot);
         let process = &mut self.processes[slot];
         process.set_comm(if name.is_empty() { &path } else { &name });
+        if self.log_names {
+            // What the program was called by: busybox's applets are all one file.
+            let name = command_line.split(|&byte| byte == 0).next().unwrap_or(&[]);
+            let name = &name[..name.len().min(LOGGED_NAME)];
+            let line = format!("`{}` is domain {}", name.escape_ascii(), domain.id);
+            self.system.log(&line);
+        }
         process.text = Rc::new(Text { path, command_line });
         process.executed = true;
         process.dumpable = 1;

@@ -37,6 +37,7 @@ fn main() -> ! {
     let mut manager = Manager::new(system, gifts, startup::archive(), PrefixPage::leak());
     let command_line = startup::argument("cmdline").unwrap_or("");
     manager.set_exit_with_code(command_line.split(' ').any(|word| word == "mode=exec"));
+    manager.set_log_names(command_line.contains("nucleus.trace="));
     serve(receiver, &mut manager)
 }
 

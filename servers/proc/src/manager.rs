@@ -55,6 +55,8 @@ pub struct Manager<S: System> {
     pub(crate) first: Slot,
     /// Its exit code is the machine's.
     pub(crate) exit_with_code: bool,
+    /// Tell the log what is executed.
+    pub(crate) log_names: bool,
     /// How many processes asked to be the parent of orphans.
     pub(crate) subreapers: u32,
     pub(crate) forks: u64,
@@ -88,6 +90,7 @@ impl<S: System> Manager<S> {
             tasks: 0,
             first: NONE,
             exit_with_code: false,
+            log_names: false,
             subreapers: 0,
             forks: 0,
             load: Load::default(),

@@ -1,6 +1,6 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
-//! in the log, the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies. A file with a `# seeds: …` line is
+//! in the log (`# append: WORDS` go to the nucleus), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies. A file with a `# seeds: …` line is
 //! for [`ways`] instead.
 
 use super::programs::files;
@@ -52,6 +52,7 @@ fn one(file: &Path, name: &str) -> Result<Verdict> {
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
     machine.with = Some(file.to_path_buf());
+    machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
     let mut guest = match Guest::start(boot, &machine, false)? {
