@@ -22,6 +22,9 @@ pub const RESTART: Errno = Errno(512);
 /// Interrupted: made again only if no handler ran (poll, sleeps, sigsuspend).
 pub const RESTART_NO_HANDLER: Errno = Errno(514);
 
+/// Interrupted: made again whatever ran meanwhile.
+pub const RESTART_ALWAYS: Errno = Errno(513);
+
 impl Errno {
     /// As `rax` carries it.
     pub const fn value(self) -> u64 {

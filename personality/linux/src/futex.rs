@@ -11,11 +11,21 @@ pub struct Waiter {
     pub bits: u32,
 }
 
+/// A word with priority inheritance for which somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Contended {
+    address: u64,
+    /// Slot of its mutex.
+    slot: u32,
+    users: u32,
+}
+
 #[derive(Debug, Default)]
 pub struct Futexes {
     /// In order of arrival.
     waiters: Vec<Waiter>,
     next_ticket: u64,
+    contended: Vec<Contended>,
 }
 
 impl Futexes {
@@ -70,8 +80,41 @@ impl Futexes {
         moved
     }
 
-    pub fn clear(&mut self) {
+    /// The mutex of a contended word with priority inheritance.
+    pub fn contended(&self, address: u64) -> Option<u32> {
+        let found = self.contended.iter().find(|c| c.address == address)?;
+        Some(found.slot)
+    }
+
+    /// One user more of a word's mutex.
+    pub fn join(&mut self, address: u64, slot: u32) {
+        match self.contended.iter_mut().find(|c| c.address == address) {
+            Some(contended) => contended.users += 1,
+            None => self.contended.push(Contended {
+                address,
+                slot,
+                users: 1,
+            }),
+        }
+    }
+
+    /// One less. How many are left; with none the mutex is the caller's to close.
+    pub fn leave(&mut self, address: u64) -> u32 {
+        let Some(at) = self.contended.iter().position(|c| c.address == address) else {
+            return 0;
+        };
+        self.contended[at].users -= 1;
+        let left = self.contended[at].users;
+        if left == 0 {
+            self.contended.swap_remove(at);
+        }
+        left
+    }
+
+    /// Forget everything: the threads that waited are not in this process any more. The mutexes' slots are the caller's to close, if they are in its table.
+    pub fn clear(&mut self) -> Vec<u32> {
         self.waiters.clear();
+        self.contended.drain(..).map(|c| c.slot).collect()
     }
 }
 
@@ -138,6 +181,22 @@ mod tests {
         assert_eq!(f.requeue(8, 64, 2), 2);
         assert_eq!(f.wake(8, 9, !0), [4]);
         assert_eq!(f.wake(64, 9, !0), [2, 3]);
+    }
+
+    #[test]
+    fn a_mutex_goes_with_its_last_user() {
+        let mut f = Futexes::default();
+        assert_eq!(f.contended(8), None);
+        f.join(8, 70);
+        f.join(16, 71);
+        f.join(8, 70);
+        assert_eq!(f.contended(8), Some(70));
+        assert_eq!(f.leave(8), 1);
+        assert_eq!(f.contended(8), Some(70));
+        assert_eq!(f.leave(8), 0);
+        assert_eq!(f.contended(8), None);
+        assert_eq!(f.clear(), [71]);
+        assert_eq!(f.contended(16), None);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl<S: System> Manager<S> {
             self.processes.give(child);
             return Err(EAGAIN);
         };
-        let inheritance = self.processes[slot].bequeath();
+        let inheritance = self.processes[slot].bequeath(message.token as u32);
         let exit_parent = if flags & fork::PARENT == 0 {
             exit_signal as u32
         } else {
@@ -137,6 +137,7 @@ impl<S: System> Manager<S> {
         process.threads.push(Thread {
             id,
             tid: process.pid,
+            scheduling: process.scheduling,
             held: Held::Nothing,
             token: 0,
             queue: Queue::default(),
@@ -146,6 +147,7 @@ impl<S: System> Manager<S> {
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;
+        self.apply_policy(slot, id);
     }
 
     /// EXEC

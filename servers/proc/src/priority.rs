@@ -3,13 +3,14 @@
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::Scheduling;
+use crate::process::{Scheduling, Thread};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
 use cairn_abi::service::thread;
-use cairn_abi::{policy, priority};
+use cairn_abi::{policy, priority, Id};
 use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
+use cairn_rt::Received;
 
 const SCHED_FIFO: u32 = 1;
 const SCHED_RR: u32 = 2;
@@ -35,21 +36,56 @@ pub fn of(scheduling: &Scheduling) -> u8 {
 }
 
 impl<S: System> Manager<S> {
+    /// Tell the nucleus how the threads of a process are scheduled.
     fn apply(&mut self, slot: Slot) {
+        for at in 0..self.processes[slot].threads.len() {
+            self.apply_thread(slot, at);
+        }
+    }
+
+    fn apply_thread(&mut self, slot: Slot, at: usize) {
         let process = &self.processes[slot];
         let domain = process.domain;
-        let level = of(&process.scheduling) as u64;
-        let kind = if process.scheduling.policy == SCHED_FIFO {
+        let Some(thread) = process.threads.get(at) else {
+            return;
+        };
+        let level = of(&thread.scheduling) as u64;
+        let kind = if thread.scheduling.policy == SCHED_FIFO {
             policy::FIFO
         } else {
             policy::ROUND_ROBIN
         };
-        for at in 0..process.threads.len() {
-            let id = self.processes[slot].threads[at].id;
-            let _ = self
-                .system
-                .control(domain, id, thread::SET_PRIORITY, [level, kind, 0]);
+        let id = thread.id;
+        let _ = self
+            .system
+            .control(domain, id, thread::SET_PRIORITY, [level, kind, 0]);
+    }
+
+    /// A new thread has its priority from the start, and takes turns unless it is told not to.
+    pub(crate) fn apply_policy(&mut self, slot: Slot, id: Id) {
+        let threads = &self.processes[slot].threads;
+        let fifo = |t: &Thread| t.id == id && t.scheduling.policy == SCHED_FIFO;
+        if let Some(at) = threads.iter().position(fifo) {
+            self.apply_thread(slot, at);
         }
+    }
+
+    /// The thread that a call by `caller` means with `number`: 0 is the caller itself, a process's number its first thread.
+    fn thread_meant(&self, slot: Slot, caller: Id, number: u64) -> Result<(Slot, usize), Errno> {
+        let owner = match number {
+            0 => slot,
+            _ => self.numbers.get(number).owner,
+        };
+        if owner == NONE || !self.processes[owner].alive() {
+            return Err(ESRCH);
+        }
+        let threads = &self.processes[owner].threads;
+        let is_meant = |t: &Thread| match number {
+            0 => t.id == caller,
+            _ => t.tid as u64 == number,
+        };
+        let at = threads.iter().position(is_meant).ok_or(ESRCH)?;
+        Ok((owner, at))
     }
 
     /// The live processes that `which` and `who` of getpriority(2) mean.
@@ -119,7 +155,11 @@ impl<S: System> Manager<S> {
             {
                 result = Err(EACCES);
             } else {
-                self.processes[target].scheduling.nice = nice;
+                let process = &mut self.processes[target];
+                process.scheduling.nice = nice;
+                for thread in &mut process.threads {
+                    thread.scheduling.nice = nice;
+                }
                 self.apply(target);
             }
         }
@@ -137,12 +177,13 @@ impl<S: System> Manager<S> {
     }
 
     /// SETSCHEDULER
-    pub(crate) fn setscheduler(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
-        let [_, wish, level, pid, ..] = *words;
-        let target = self.named(slot, pid)?;
-        if !self.processes[target].alive() {
-            return Err(ESRCH);
-        }
+    pub(crate) fn setscheduler(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+    ) -> Result<Outcome, Errno> {
+        let [_, wish, level, pid, ..] = message.words;
+        let (target, at) = self.thread_meant(slot, message.token as u32, pid)?;
         let realtime = match (wish as u32, level) {
             (SCHED_FIFO | SCHED_RR, 1..=99) => level as u32,
             (0 | SCHED_BATCH | SCHED_IDLE, 0) => 0,
@@ -152,17 +193,21 @@ impl<S: System> Manager<S> {
         if realtime != 0 && self.processes[slot].creds.euid != 0 {
             return Err(EPERM);
         }
-        let scheduling = &mut self.processes[target].scheduling;
+        let scheduling = &mut self.processes[target].threads[at].scheduling;
         scheduling.policy = wish as u32;
         scheduling.realtime = realtime;
-        self.apply(target);
+        self.apply_thread(target, at);
         done(0)
     }
 
     /// GETSCHEDULER: policy and real-time priority.
-    pub(crate) fn getscheduler(&mut self, slot: Slot, pid: u64) -> Result<Outcome, Errno> {
-        let target = self.named(slot, pid)?;
-        let scheduling = self.processes[target].scheduling;
+    pub(crate) fn getscheduler(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+    ) -> Result<Outcome, Errno> {
+        let (target, at) = self.thread_meant(slot, message.token as u32, message.words[1])?;
+        let scheduling = self.processes[target].threads[at].scheduling;
         Ok(Outcome::words(&[
             scheduling.policy as u64,
             scheduling.realtime as u64,

@@ -31,6 +31,7 @@ pub struct Thread {
     /// The nucleus's name for it.
     pub id: Id,
     pub tid: u32,
+    pub scheduling: Scheduling,
     pub held: Held,
     /// The call that is held.
     pub token: Token,
@@ -131,6 +132,7 @@ pub struct Process {
     /// The parent waits in vfork.
     pub vfork_parent: bool,
 
+    /// What its first thread starts with; `nice` is that of all.
     pub scheduling: Scheduling,
     pub limits: Rc<Limits>,
     pub text: Rc<Text>,
@@ -172,11 +174,12 @@ impl Process {
         slot as u64 | (self.generation as u64) << 32
     }
 
-    pub fn bequeath(&self) -> Inheritance {
+    /// For a child that the thread `by` makes.
+    pub fn bequeath(&self, by: Id) -> Inheritance {
         Inheritance {
             creds: self.creds,
             dispositions: self.dispositions,
-            scheduling: self.scheduling,
+            scheduling: self.scheduling_of(by),
             limits: self.limits.clone(),
             text: self.text.clone(),
             comm: self.comm,
@@ -225,6 +228,12 @@ impl Process {
         self.child_cpu = 0;
         self.peak_pages = 0;
         self.child_peak_pages = 0;
+    }
+
+    /// How the thread that the nucleus calls `id` is scheduled.
+    pub fn scheduling_of(&self, id: Id) -> Scheduling {
+        let thread = self.threads.iter().find(|t| t.id == id);
+        thread.map_or(self.scheduling, |t| t.scheduling)
     }
 
     /// The thread that the nucleus calls `id`.

@@ -23,13 +23,14 @@ impl<S: System> Manager<S> {
         let tid = self.numbers.allocate(slot, true).ok_or(EAGAIN)?;
         let process = &self.processes[slot];
         let domain = process.domain;
+        let scheduling = process.scheduling_of(message.token as u32);
         let start = Start {
             rip,
             rsp,
             rdi,
             fs_base,
             gs_base,
-            priority: crate::priority::of(&process.scheduling),
+            priority: crate::priority::of(&scheduling),
         };
         let id = match self.system.thread(domain, &start) {
             Ok(id) => id,
@@ -42,6 +43,7 @@ impl<S: System> Manager<S> {
         self.processes[slot].threads.push(Thread {
             id,
             tid,
+            scheduling,
             held: Held::Nothing,
             token: 0,
             queue: Queue::default(),
@@ -49,6 +51,7 @@ impl<S: System> Manager<S> {
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;
+        self.apply_policy(slot, id);
         let _ = self.system.control(domain, id, thread::START, [0; 3]);
         Ok(Outcome::words(&[tid as u64, id as u64]))
     }

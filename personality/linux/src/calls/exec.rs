@@ -13,7 +13,7 @@ use crate::loader::{self, Program};
 use crate::machine::area::{self, area, process, Frame, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::machine::{fpu, vdso};
+use crate::machine::{fpu, gate, vdso};
 use crate::memory::{self, flags, prot};
 use crate::path::{self, AT_FDCWD};
 use crate::process::Process;
@@ -406,7 +406,8 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     // The thread that calls exec becomes the first one.
     area.set_tid(process.pid());
     process.trace.store(traced as u32, Ordering::Relaxed);
-    process.futexes.lock().clear();
+    let mutexes = process.futexes.lock().clear();
+    mutexes.into_iter().for_each(gate::close);
     let mut state = process.state();
     rules::reset_for_exec(&mut state.actions);
     state.wanted = 0;

@@ -3,6 +3,7 @@
 //! A forked child has a copy of all memory, the personality's with it, and starts at the entry code's `child` label on the copy of this thread's area. A child that shares memory (vfork,
 //! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
+use super::futex::own_id;
 use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
 use crate::machine::arena::{self, Arena};
@@ -263,6 +264,8 @@ fn new_thread(f: &mut Frame, wish: &Wish) -> Result<u64> {
     child.set_frame(&child_frame(f, wish));
     child.save_fpu();
     child.peer.mask.store(parent.mask(), Ordering::Relaxed);
+    // From the second thread on every thread's name in the nucleus is known to the others.
+    own_id(parent);
     let words = [
         proc::THREAD_CREATE,
         label::child(),
@@ -378,7 +381,8 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.queue = Queue::default();
     drop(state);
     if !shared {
-        process.futexes.lock().clear();
+        // Mutexes of the nucleus are not inherited.
+        let _ = process.futexes.lock().clear();
         let (receive, portal) = area.poll_channel.replace((0, 0));
         if receive != 0 {
             gate::close(receive);

@@ -1,6 +1,7 @@
 //! futex(2). Waiters of one process meet in a table of its own; words in memory that is shared with other processes have a key from `vm`, and their waiters meet in `proc`.
 //! Requeueing and FUTEX_WAKE_OP know the process's own table only.
 
+use super::pi_futex;
 use crate::errno::{
     Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
@@ -24,8 +25,12 @@ const WAKE: u64 = 1;
 const REQUEUE: u64 = 3;
 const CMP_REQUEUE: u64 = 4;
 const WAKE_OP: u64 = 5;
+const LOCK_PI: u64 = 6;
+const UNLOCK_PI: u64 = 7;
+const TRYLOCK_PI: u64 = 8;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
+const LOCK_PI2: u64 = 13;
 
 pub fn futex(f: &mut Frame) -> Result<u64> {
     let (address, operation, value) = (f.arg(0), f.arg(1), f.arg(2) as u32);
@@ -65,6 +70,18 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
         WAKE_BITSET => Ok(wake(address, value, third) as u64),
         REQUEUE => requeue(address, second, value, timeout as u32, None),
         CMP_REQUEUE => requeue(address, second, value, timeout as u32, Some(third)),
+        LOCK_PI | LOCK_PI2 => {
+            // LOCK_PI's clock is the wall's in any case.
+            let real_time = operation & !(PRIVATE | CLOCK_REALTIME) == LOCK_PI
+                || operation & CLOCK_REALTIME != 0;
+            let deadline = match timeout {
+                0 => None,
+                _ => Some(absolute(timeout, real_time)?),
+            };
+            pi_futex::lock(address, deadline, true)
+        }
+        TRYLOCK_PI => pi_futex::lock(address, None, false),
+        UNLOCK_PI => pi_futex::unlock(address),
         WAKE_OP => wake_with_operation(address, second, value, timeout as u32, third),
         _ => Err(ENOSYS),
     }
@@ -137,7 +154,7 @@ fn absolute(address: u64, real_time: bool) -> Result<u64> {
     })
 }
 
-fn own_id(area: &ThreadArea) -> u32 {
+pub(super) fn own_id(area: &ThreadArea) -> u32 {
     match area.peer.nucleus.load(Ordering::Relaxed) {
         0 => {
             let id = gate::thread_id();

@@ -18,6 +18,7 @@ pub mod mapping;
 pub mod mounts;
 pub mod names;
 pub mod open;
+pub mod pi_futex;
 pub mod pipes;
 pub mod poll;
 pub mod prctl;

@@ -67,6 +67,12 @@ pub fn yield_core() {
     let _ = service(linux_slot::CURRENT, current::YIELD, &[]);
 }
 
+/// Sleep for so many ns.
+pub fn nap(ns: u64) {
+    let at = crate::time::now() + ns;
+    let _ = service(linux_slot::CURRENT, current::SLEEP, &[at]);
+}
+
 pub fn close(slot: u32) {
     let _ = service(linux_slot::CURRENT, current::PORTAL_CLOSE, &[slot as u64]);
 }

@@ -6,6 +6,9 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+/// How long a thread that met a held lock again and again sleeps, in ns.
+const NAP: u64 = 20_000;
+
 pub struct Lock<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
@@ -41,7 +44,10 @@ impl<T> Lock<T> {
         let mut tries = 0u32;
         while self.held.swap(true, Ordering::Acquire) {
             tries += 1;
-            if tries.is_multiple_of(16) {
+            if tries.is_multiple_of(256) {
+                // Who holds it may be less important and ready: it must get the processor.
+                gate::nap(NAP);
+            } else if tries.is_multiple_of(16) {
                 gate::yield_core();
             }
             core::hint::spin_loop();

@@ -4,7 +4,7 @@ use super::{
     bit, sa, Action, Info, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGNALS, SIGSEGV, SIGSTOP,
     SIGTRAP, SIG_DFL, SIG_IGN,
 };
-use crate::errno::{Errno, EINTR, RESTART, RESTART_NO_HANDLER};
+use crate::errno::{Errno, EINTR, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::machine::area::Exception;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ pub fn matters(before: &Action, after: &Action) -> bool {
 /// How a call that ended with `error` goes on when a handler with these flags runs first: `None` = it is made again.
 pub fn after_handler(error: Errno, flags: u64) -> Option<Errno> {
     match error {
+        RESTART_ALWAYS => None,
         RESTART if flags & sa::RESTART != 0 => None,
         RESTART | RESTART_NO_HANDLER => Some(EINTR),
         other => Some(other),
@@ -69,7 +70,7 @@ pub fn after_handler(error: Errno, flags: u64) -> Option<Errno> {
 
 /// True for the errors that ask for the call to be made again.
 pub fn is_restart(rax: u64) -> Option<Errno> {
-    [RESTART, RESTART_NO_HANDLER]
+    [RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER]
         .into_iter()
         .find(|e| e.value() == rax)
 }
@@ -154,6 +155,7 @@ mod tests {
     fn restarts() {
         assert_eq!(after_handler(RESTART, sa::RESTART), None);
         assert_eq!(after_handler(RESTART, 0), Some(EINTR));
+        assert_eq!(after_handler(RESTART_ALWAYS, 0), None);
         assert_eq!(after_handler(RESTART_NO_HANDLER, sa::RESTART), Some(EINTR));
         assert_eq!(is_restart(RESTART.value()), Some(RESTART));
         assert_eq!(is_restart(EINTR.value()), None);

@@ -1,0 +1,191 @@
+//! Futexes with priority inheritance (Documentation/locking/pi-futex, futex(2)): FUTEX_LOCK_PI, LOCK_PI2, TRYLOCK_PI, UNLOCK_PI on words of one process.
+//!
+//! The word holds the owner's thread id, and a bit when others wait. As long as nobody waits programs do everything with the word alone. The first
+//! who waits makes a mutex of the nucleus that belongs to the owner and waits for that: the nucleus lifts the owner, through chains, wakes by priority, and
+//! passes the mutex on when the owner dies. The mutex goes when the last *user* (who waits, who has just got it, who is giving it back) is done.
+//!
+//! While a mutex is being given back the word names [`NOBODY`], so that whoever comes meanwhile waits in the nucleus's queue; who gets it writes its own id.
+
+use super::futex::own_id;
+use crate::errno::{Result, EAGAIN, EDEADLK, ENOMEM, EPERM, ESRCH, ETIMEDOUT, RESTART_ALWAYS};
+use crate::machine::area::{area, process};
+use crate::machine::{gate, user};
+use crate::signal::deliver;
+use cairn_abi::layout::linux_slot;
+use cairn_abi::service::{current, semaphore, AUTO};
+use cairn_abi::Error;
+use core::sync::atomic::Ordering;
+
+const WAITERS: u32 = 0x8000_0000;
+const OWNER_DIED: u32 = 0x4000_0000;
+const TID: u32 = 0x3fff_ffff;
+/// No thread has this id. (All ones is a C library's sign of a mutex that cannot be recovered.)
+const NOBODY: u32 = TID - 1;
+
+/// FUTEX_LOCK_PI, FUTEX_LOCK_PI2; `wait` is false for FUTEX_TRYLOCK_PI.
+pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
+    let tid = area().tid();
+    own_id(area());
+    let mut owner = None;
+    let slot = loop {
+        let mut futexes = process().futexes.lock();
+        let word = user::word(address)?;
+        if word & TID == tid {
+            return Err(EDEADLK);
+        }
+        let contended = futexes.contended(address);
+        if word & TID == 0 && contended.is_none() {
+            let new = word & OWNER_DIED | tid;
+            if user::compare_exchange(address, word, new)? == word {
+                return Ok(0);
+            }
+            continue;
+        }
+        if !wait {
+            return Err(EAGAIN);
+        }
+        if let Some(slot) = contended {
+            futexes.join(address, slot);
+            break slot;
+        }
+        match owner {
+            Some((of, thread)) if of == word & TID => {
+                if user::compare_exchange(address, word, word | WAITERS)? == word {
+                    let slot = make_mutex(thread)?;
+                    futexes.join(address, slot);
+                    break slot;
+                }
+            }
+            // Threads come before futexes in the order of locks.
+            _ => {
+                drop(futexes);
+                owner = Some((word & TID, nucleus_thread(word & TID)?));
+            }
+        }
+    };
+    let waited = take(slot, deadline);
+    let mut futexes = process().futexes.lock();
+    let left = futexes.leave(address);
+    let result = match waited {
+        Ok(died) => own(address, tid, left != 0, died),
+        Err(error) => {
+            // Given back to nobody, and the last who could have had it does not want it.
+            if left == 0 {
+                let _ = replace(address, |word| (word & TID == NOBODY).then_some(0));
+            }
+            Err(error)
+        }
+    };
+    if left == 0 {
+        gate::close(slot);
+    }
+    result
+}
+
+/// P of the nucleus's mutex → whether the owner before died.
+fn take(slot: u32, deadline: Option<u64>) -> Result<bool> {
+    loop {
+        if let Some(at) = deadline {
+            gate::deadline(at);
+        }
+        return match gate::service_interruptible(slot, semaphore::P, &[]) {
+            Ok(_) => Ok(false),
+            Err(Error::OwnerDead) => Ok(true),
+            Err(Error::TimedOut) => Err(ETIMEDOUT),
+            Err(Error::Interrupted) if deliver::pending() => Err(RESTART_ALWAYS),
+            Err(Error::Interrupted) => continue,
+            Err(Error::Cycle) => Err(EDEADLK),
+            Err(_) => Err(EAGAIN),
+        };
+    }
+}
+
+/// This thread has the mutex: the word says so.
+fn own(address: u64, tid: u32, others: bool, died: bool) -> Result<u64> {
+    replace(address, |word| {
+        let waiters = if others { WAITERS } else { 0 };
+        let died = if died { OWNER_DIED } else { word & OWNER_DIED };
+        Some(tid | waiters | died)
+    })?;
+    Ok(0)
+}
+
+/// Change the word, unless it is to stay.
+fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
+    let mut word = user::word(address)?;
+    while let Some(new) = new(word) {
+        let found = user::compare_exchange(address, word, new)?;
+        if found == word {
+            break;
+        }
+        word = found;
+    }
+    Ok(())
+}
+
+/// A mutex of the nucleus that this thread of the process owns.
+fn make_mutex(thread: u32) -> Result<u32> {
+    let words = [0, semaphore::MUTEX, AUTO, thread as u64];
+    match gate::service(linux_slot::CURRENT, current::SEMAPHORE_CREATE, &words) {
+        Ok(words) => Ok(words[0] as u32),
+        // It ended a moment ago.
+        Err(Error::BadArgument) => Err(ESRCH),
+        Err(_) => Err(ENOMEM),
+    }
+}
+
+/// The nucleus's name for a thread of this process.
+fn nucleus_thread(tid: u32) -> Result<u32> {
+    let find = || {
+        let state = process().state();
+        let peer = state
+            .threads
+            .iter()
+            .find(|p| p.tid.load(Ordering::Relaxed) == tid)?;
+        Some(peer.nucleus.load(Ordering::Relaxed))
+    };
+    // One that was made a moment ago has its name noted by who made it.
+    for _ in 0..1000 {
+        match find() {
+            Some(0) => gate::yield_core(),
+            Some(thread) => return Ok(thread),
+            None => return Err(ESRCH),
+        }
+    }
+    Err(EAGAIN)
+}
+
+/// FUTEX_UNLOCK_PI
+pub fn unlock(address: u64) -> Result<u64> {
+    let tid = area().tid();
+    let mut futexes = process().futexes.lock();
+    let word = user::word(address)?;
+    if word & TID != tid {
+        return Err(EPERM);
+    }
+    let Some(slot) = futexes.contended(address) else {
+        replace(address, |word| (word & TID == tid).then_some(0))?;
+        return Ok(0);
+    };
+    let given = WAITERS | NOBODY;
+    replace(address, |word| (word & TID == tid).then_some(given))?;
+    futexes.join(address, slot);
+    // Whoever gets it may be more important and wants the table at once.
+    drop(futexes);
+    let result = gate::service(slot, semaphore::V, &[]);
+    let mut futexes = process().futexes.lock();
+    let left = futexes.leave(address);
+    if result.is_err() {
+        // The word lied: the nucleus knows another owner.
+        replace(address, |word| (word == given).then_some(tid | WAITERS))?;
+    } else if left == 0 {
+        replace(address, |word| (word == given).then_some(0))?;
+    }
+    if left == 0 {
+        gate::close(slot);
+    }
+    match result {
+        Ok(_) => Ok(0),
+        Err(_) => Err(EPERM),
+    }
+}
