@@ -300,10 +300,12 @@ pub mod interrupt {
     /// A hasty handler in the place of the one before: w0 address of [`crate::hasty::Step`]s, w1 how many, w2 rounds, w3 threshold in bytes, w4 address of 32 bytes, a bit for each significant byte value,
     /// w5 pause in ns (0: none), w6 slot of a ports portal that all its ports belong to. `BadArgument` if the list is not right or may cost too much in one interrupt, `NoMemory` if there are too many handlers.
     pub const INSTALL: u8 = 5;
-    /// w0 address, w1 length: bytes out of the handler's ring → w0 how many, w1 how many are left (bytes can come in two pieces). `Busy` without a handler.
+    /// w0 address, w1 length: bytes out of the handler's ring → w0 how many, w1 how many are left (bytes can come in two pieces); w2, w3 see BIND_SEMAPHORE. `Busy` without a handler.
     pub const TAKE: u8 = 6;
     /// No hasty handler any more; what is in its ring is gone.
     pub const REMOVE: u8 = 7;
+    /// w0 slot of a plain semaphore of the caller: each interrupt is a V on it, and no pulse; unmasks as BIND. `BadArgument`: a mutex. (With a hasty handler TAKE tells in w2 and w3 what the pulse would.)
+    pub const BIND_SEMAPHORE: u8 = 8;
 }
 
 /// [`crate::PortalKind::Ports`]. Ports are absolute numbers; outside the range is `BadArgument`.

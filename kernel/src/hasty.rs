@@ -228,8 +228,16 @@ impl<A: Arch> Kernel<A> {
         if left == 0 {
             handler.pause_at = 0;
         }
-        self.answer(t, 0, length as u64);
-        self.answer(t, 1, left as u64);
+        // A driver that waits at a semaphore gets no pulse that would say it.
+        let told = if self.interrupts.bindings[binding as usize].by_semaphore() {
+            (core::mem::take(&mut handler.reasons), handler.last as u64)
+        } else {
+            (0, 0)
+        };
+        let words = [length as u64, left as u64, told.0, told.1];
+        for (i, word) in words.into_iter().enumerate() {
+            self.answer(t, i, word);
+        }
         Ok(())
     }
 

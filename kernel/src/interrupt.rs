@@ -11,7 +11,7 @@
 use crate::arch::Arch;
 use crate::hasty::Outcome;
 use crate::machine::RIGHTS;
-use crate::pool::{ChannelRef, ThreadRef};
+use crate::pool::{ChannelRef, SemaphoreRef, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::{Node, PulseLink};
 use crate::{Answer, Kernel, Resume};
@@ -50,6 +50,9 @@ pub struct Binding {
     pub(crate) owes: bool,
     /// Id of the channel that gets its pulses, 0 if none.
     pub channel: u32,
+    /// Or of the semaphore that gets a V, and of the domain that bound it.
+    semaphore: u32,
+    binder: u32,
     pub badge: u64,
     /// Interrupts since the last receive, since the binding was made, and how many pulses were made of them.
     pub count: u64,
@@ -68,12 +71,24 @@ impl Binding {
             handler: 0,
             owes: false,
             channel: 0,
+            semaphore: 0,
+            binder: 0,
             badge: 0,
             count: 0,
             arrived: 0,
             pulses: 0,
             pulse: PulseLink::new(),
         }
+    }
+
+    /// Somebody hears of it.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.channel != 0 || self.semaphore != 0
+    }
+
+    /// Its driver gets a V and no pulse.
+    pub(crate) fn by_semaphore(&self) -> bool {
+        self.semaphore != 0
     }
 }
 
@@ -186,7 +201,7 @@ impl<A: Arch> Kernel<A> {
     #[inline]
     fn tell_driver(&mut self, index: u32) {
         let binding = &mut self.interrupts.bindings[index as usize];
-        if binding.channel == 0 {
+        if !binding.is_bound() {
             return;
         }
         binding.count += 1;
@@ -199,7 +214,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Its hasty handler serves the device, if there is a driver at all.
     fn serve_hastily(&mut self, index: u32, handler: usize) {
-        if self.interrupts.bindings[index as usize].channel == 0 {
+        if !self.interrupts.bindings[index as usize].is_bound() {
             return;
         }
         match self.hasty_run(handler) {
@@ -214,9 +229,15 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Make the pulse of one binding.
+    /// Make the pulse of one binding, or its V.
     pub(crate) fn wake_driver(&mut self, index: u32) {
         let binding = &mut self.interrupts.bindings[index as usize];
+        if let Some(s) = self.semaphores.lookup(binding.semaphore) {
+            binding.pulses += 1;
+            // A semaphore that counts as far as it can has enough of them.
+            let _ = self.semaphore_give(s);
+            return;
+        }
         let Some(c) = self.channels.lookup(binding.channel) else {
             return;
         };
@@ -276,11 +297,27 @@ impl<A: Arch> Kernel<A> {
                 self.forget_interrupts(index);
                 let binding = &mut self.interrupts.bindings[index as usize];
                 binding.channel = channel;
+                binding.semaphore = 0;
                 binding.badge = w[1];
                 self.hear_again(index);
             }
+            interrupt::BIND_SEMAPHORE => {
+                let target = self.own_target_of(t, w[0], PortalKind::Semaphore)?;
+                let s = self.semaphores.handle(target.object);
+                if self.semaphores[s].mutex || self.semaphores[s].dying {
+                    return Err(Error::BadArgument.into());
+                }
+                let semaphore = self.semaphores.id(s);
+                let binder = self.domains[self.threads[t].domain].id;
+                self.forget_interrupts(index);
+                let binding = &mut self.interrupts.bindings[index as usize];
+                binding.channel = 0;
+                binding.semaphore = semaphore;
+                binding.binder = binder;
+                self.hear_again(index);
+            }
             interrupt::ACKNOWLEDGE => {
-                if self.interrupts.bindings[index as usize].channel == 0 {
+                if !self.interrupts.bindings[index as usize].is_bound() {
                     return Err(Error::Busy.into());
                 }
                 self.acknowledged(index);
@@ -329,7 +366,7 @@ impl<A: Arch> Kernel<A> {
         let bound = self
             .interrupts
             .of(source)
-            .any(|other| self.interrupts.bindings[other as usize].channel != 0);
+            .any(|other| self.interrupts.bindings[other as usize].is_bound());
         self.arch.interrupt_mask(source as u32, !bound);
     }
 
@@ -342,7 +379,9 @@ impl<A: Arch> Kernel<A> {
 
     fn unbind(&mut self, index: u32) {
         self.hasty_remove(index);
-        self.interrupts.bindings[index as usize].channel = 0;
+        let binding = &mut self.interrupts.bindings[index as usize];
+        binding.channel = 0;
+        binding.semaphore = 0;
         self.forget_interrupts(index);
         self.hear_again(index);
     }
@@ -354,6 +393,24 @@ impl<A: Arch> Kernel<A> {
             if self.interrupts.bindings[index as usize].channel == channel {
                 self.unbind(index);
             }
+        }
+    }
+
+    /// The semaphore's last portal goes.
+    pub(crate) fn unbind_semaphore(&mut self, s: SemaphoreRef) {
+        let semaphore = self.semaphores.id(s);
+        for index in 0..BINDINGS as u32 {
+            if self.interrupts.bindings[index as usize].semaphore == semaphore {
+                self.unbind(index);
+            }
+        }
+    }
+
+    /// A dead domain's portal to the binding is closed: if it had bound a semaphore it will not acknowledge.
+    pub(crate) fn unbind_dead(&mut self, index: u32, domain: u32) {
+        let binding = &self.interrupts.bindings[index as usize];
+        if binding.semaphore != 0 && binding.binder == domain {
+            self.unbind(index);
         }
     }
 

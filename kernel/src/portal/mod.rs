@@ -180,8 +180,18 @@ impl<A: Arch> Kernel<A> {
             }
             _ => target,
         };
-        if last.kind == PortalKind::Semaphore && !self.semaphore_close(last) {
-            return Err(Stop::Restart);
+        if last.kind == PortalKind::Interrupt && self.domains[d].dead {
+            let id = self.domains[d].id;
+            self.unbind_dead(last.object, id);
+        }
+        if last.kind == PortalKind::Semaphore {
+            let s = self.semaphores.handle(last.object);
+            if self.semaphores[s].holders == 1 {
+                self.unbind_semaphore(s);
+            }
+            if !self.semaphore_close(last) {
+                return Err(Stop::Restart);
+            }
         }
         self.domains[d].table.clear(slot);
         self.release(target);

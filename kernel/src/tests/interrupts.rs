@@ -304,3 +304,67 @@ fn the_line_is_unmasked_exactly_when_nobody_owes() {
     }
     assert!(seen.iter().all(|&count| count > 100), "{seen:?}");
 }
+
+#[test]
+fn an_interrupt_can_be_a_v_on_a_semaphore() {
+    use cairn_abi::service::semaphore;
+    let mut w = World::new();
+    let made = w.ok(w.init, MACHINE, machine::INTERRUPT, &[LINE as u64, AUTO])[0] as u32;
+    let dom = w.domain();
+    let put = [made as u64, AUTO, 0xffff];
+    let irq = w.ok(w.init, dom.slot, domain::PORTAL_PUT, &put)[0] as u32;
+    let (t, other) = (w.thread(dom, 200), w.thread(dom, 100));
+    w.rest();
+    let new = |kind| [0, kind, AUTO];
+    let s = w.ok(t, 0, current::SEMAPHORE_CREATE, &new(semaphore::PLAIN))[0];
+    let mutex = w.ok(t, 0, current::SEMAPHORE_CREATE, &new(semaphore::MUTEX))[0];
+    assert_eq!(
+        w.err(t, irq, interrupt::BIND_SEMAPHORE, &[mutex]),
+        Error::BadArgument
+    );
+    w.ok(t, irq, interrupt::BIND_SEMAPHORE, &[s]);
+    assert!(unmasked(&w));
+    w.go(t, s as u32, semaphore::P, 0, &[]);
+    assert_eq!(w.current(), Some(other));
+    interrupt(&mut w, LINE);
+    assert_eq!(w.current(), Some(t));
+    assert_eq!(w.result(t).map(|_| ()), Ok(()));
+    assert!(!unmasked(&w));
+    w.ok(t, irq, interrupt::ACKNOWLEDGE, &[]);
+    assert!(unmasked(&w));
+    // Nobody waits: it counts.
+    interrupt(&mut w, LINE);
+    assert_eq!(w.ok(t, s as u32, semaphore::INFO, &[])[0], 1);
+    w.ok(t, s as u32, semaphore::P, &[]);
+    w.ok(t, irq, interrupt::ACKNOWLEDGE, &[]);
+    // Its last portal goes: nobody hears the line any more.
+    w.ok(t, 0, current::PORTAL_CLOSE, &[s]);
+    assert!(!unmasked(&w));
+    assert_eq!(w.err(t, irq, interrupt::ACKNOWLEDGE, &[]), Error::Busy);
+}
+
+#[test]
+fn a_sharer_with_a_semaphore_that_dies_owing_holds_nobody_up() {
+    use cairn_abi::service::semaphore;
+    let mut w = World::new();
+    let b = shared(&mut w, 190, 2);
+    let words = [LINE as u64, AUTO, machine::SHARED];
+    let made = w.ok(w.init, MACHINE, machine::INTERRUPT, &words)[0];
+    let dom = w.domain();
+    let irq = w.ok(w.init, dom.slot, domain::PORTAL_PUT, &[made, AUTO, 0xffff])[0] as u32;
+    // init holds the semaphore, too, so it outlives the driver.
+    let new = [0, semaphore::PLAIN, AUTO];
+    let own = w.ok(w.init, 0, current::SEMAPHORE_CREATE, &new)[0];
+    let s = w.ok(w.init, dom.slot, domain::PORTAL_PUT, &[own, AUTO, 0xffff])[0];
+    let t = w.thread(dom, 200);
+    w.rest();
+    w.ok(t, irq, interrupt::BIND_SEMAPHORE, &[s]);
+    w.go(t, s as u32, semaphore::P, 0, &[]);
+    interrupt(&mut w, LINE);
+    assert_eq!(w.current(), Some(t));
+    w.recall();
+    w.destroy(dom);
+    w.rest();
+    w.ok(b.t, b.irq, interrupt::ACKNOWLEDGE, &[]);
+    assert!(unmasked(&w));
+}

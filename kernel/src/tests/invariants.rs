@@ -60,10 +60,10 @@ fn interrupts(k: &Kernel<Sim>) {
         assert!(bindings
             .iter()
             .all(|b| b.holders != 0 && b.source as usize == source));
-        assert!(bindings.iter().all(|b| !b.owes || b.channel != 0));
+        assert!(bindings.iter().all(|b| !b.owes || b.is_bound()));
         let owed = bindings.iter().filter(|b| b.owes).count();
         assert_eq!(object.owed as usize, owed, "source {source}");
-        let bound = bindings.iter().any(|b| b.channel != 0);
+        let bound = bindings.iter().any(|b| b.is_bound());
         let open = k.arch.unmasked.contains(&(source as u32));
         assert_eq!(open, bound && owed == 0, "source {source}");
     }
