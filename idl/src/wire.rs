@@ -4,6 +4,7 @@
 
 use crate::errno;
 use cairn_abi::{flag, Error, Id, Token};
+use core::fmt;
 
 /// A positive error number of [`errno`].
 pub type Errno = i64;
@@ -12,6 +13,8 @@ pub const EINVAL: Errno = errno::EINVAL;
 pub const ENOSYS: Errno = errno::ENOSYS;
 pub const MOVE: u64 = flag::MOVE;
 pub const MINT: u64 = flag::MINT;
+pub const PASS_ONCE: u64 = flag::PASS_ONCE;
+pub const NOT_FURTHER: u64 = flag::NOT_FURTHER;
 pub const INTERRUPTIBLE: u64 = flag::INTERRUPTIBLE;
 
 /// A message to send, as [`Transport::call`] takes it.
@@ -51,6 +54,16 @@ impl Failure {
             Failure::Gate(Error::TimedOut) => errno::ETIMEDOUT,
             Failure::Gate(Error::BadAddress) => errno::EFAULT,
             Failure::Gate(_) | Failure::Nonsense => errno::EIO,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failure::Gate(error) => write!(f, "{error:?}"),
+            Failure::Refused(errno) => write!(f, "error {errno}"),
+            Failure::Nonsense => f.write_str("an answer that means nothing"),
         }
     }
 }
@@ -322,12 +335,24 @@ pub enum Float {
     Cleared,
 }
 
-/// How portals travel in an answer.
+/// How portals travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
     Copied,
+    /// They leave the sender's table.
     Moved,
+    /// New ones, to the answering channel.
     Minted,
+}
+
+/// How the portals of a message travel, all alike, and what the receiver may do with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub passing: Passing,
+    /// A single use.
+    pub once: bool,
+    /// They cannot be passed on.
+    pub not_further: bool,
 }
 
 /// What an operation's messages look like: what a compiled portal needs to know of them.
@@ -343,9 +368,8 @@ pub struct Signature {
     pub in_most: u64,
     pub portals_in: u8,
     pub portals_out: u8,
-    /// The request's portals leave the client's table.
-    pub moved_in: bool,
-    pub answer: Passing,
+    pub request: Terms,
+    pub answer: Terms,
     /// The answer may come after other requests were served.
     pub deferred: bool,
     pub interruptible: bool,

@@ -37,6 +37,8 @@ pub fn header() -> String {
         ("FLAG_MOVE", flag::MOVE),
         ("FLAG_INTERRUPTIBLE", flag::INTERRUPTIBLE),
         ("FLAG_MINT", flag::MINT),
+        ("FLAG_PASS_ONCE", flag::PASS_ONCE),
+        ("FLAG_NOT_FURTHER", flag::NOT_FURTHER),
         ("PORTALS_SHIFT", u64::from(flag::PORTALS_SHIFT)),
         ("MAX_PORTALS", cairn_abi::MAX_PORTALS as u64),
         ("RECEIVED_KIND_SHIFT", u64::from(received::KIND_SHIFT)),

@@ -223,6 +223,15 @@ pub fn from_word(names: &Names, of: &WordType, word: &str) -> String {
     }
 }
 
+/// The gate's flags of these names together.
+pub fn c_flags(names: &[&str]) -> String {
+    let flags: Vec<String> = names
+        .iter()
+        .map(|name| format!("CAIRN_FLAG_{name}"))
+        .collect();
+    flags.join(" | ")
+}
+
 /// The one part's bytes or structure.
 pub fn is_structure(part: &Option<Part>) -> Option<(&str, &str)> {
     match part {

@@ -83,15 +83,12 @@ fn message(text: &mut Text, names: &Names, operation: &Operation) {
             &format!(".portals = {},", operation.request_portals.len()),
         ),
     }
-    let mut flags = Vec::new();
-    if operation.request_passing == Passing::Moved {
-        flags.push("CAIRN_FLAG_MOVE");
-    }
+    let mut flags = operation.request_terms.flags();
     if operation.interruptible {
-        flags.push("CAIRN_FLAG_INTERRUPTIBLE");
+        flags.push("INTERRUPTIBLE");
     }
     if !flags.is_empty() {
-        text.line(2, &format!(".flags = {},", flags.join(" | ")));
+        text.line(2, &format!(".flags = {},", c_flags(&flags)));
     }
     text.line(1, "};");
     text.line(1, "int64_t result = cairn_call(to, &message);");

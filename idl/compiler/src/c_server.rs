@@ -112,10 +112,9 @@ fn reply(text: &mut Text, names: &Names, operation: &Operation) {
             &format!(".portals = {},", operation.answer_portals.len()),
         );
     }
-    match operation.answer_passing {
-        Passing::Copied => {}
-        Passing::Moved => text.line(2, ".flags = CAIRN_FLAG_MOVE,"),
-        Passing::Minted => text.line(2, ".flags = CAIRN_FLAG_MINT,"),
+    let flags = operation.answer_terms.flags();
+    if !flags.is_empty() {
+        text.line(2, &format!(".flags = {},", c_flags(&flags)));
     }
     text.line(1, "};");
     text.line(0, "}");

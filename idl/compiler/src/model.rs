@@ -181,6 +181,37 @@ pub enum Passing {
     Minted,
 }
 
+/// How the portals of a message travel, all alike, and what the receiver may do with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub passing: Passing,
+    /// A single use.
+    pub once: bool,
+    /// They cannot be passed on.
+    pub not_further: bool,
+}
+
+impl Terms {
+    pub const PLAIN: Terms = Terms {
+        passing: Passing::Copied,
+        once: false,
+        not_further: false,
+    };
+
+    /// Names of the gate's flags for them.
+    pub fn flags(self) -> Vec<&'static str> {
+        [
+            (self.passing == Passing::Moved, "MOVE"),
+            (self.passing == Passing::Minted, "MINT"),
+            (self.once, "PASS_ONCE"),
+            (self.not_further, "NOT_FURTHER"),
+        ]
+        .into_iter()
+        .filter_map(|(set, name)| set.then_some(name))
+        .collect()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portal {
     pub word: u8,
@@ -233,10 +264,10 @@ pub struct Operation {
     /// From w0 on, by word.
     pub answer: Vec<Word>,
     pub request_portals: Vec<Portal>,
-    pub request_passing: Passing,
+    pub request_terms: Terms,
     pub request_portals_optional: bool,
     pub answer_portals: Vec<Portal>,
-    pub answer_passing: Passing,
+    pub answer_terms: Terms,
     /// Bytes from the caller.
     pub out: Option<Part>,
     /// Bytes to the caller.

@@ -314,6 +314,7 @@ impl Parser {
             return Ok(Argument::Word { word, name, of });
         }
         let (mut moved, mut minted, mut optional) = (false, false, false);
+        let (mut once, mut not_further) = (false, false);
         loop {
             if self.take_word("moved") {
                 moved = true;
@@ -321,6 +322,13 @@ impl Parser {
                 minted = true;
             } else if self.take_word("optional") {
                 optional = true;
+            } else if self.take_word("once") {
+                once = true;
+            } else if self.take_word("not") {
+                if !self.take_word("further") {
+                    return self.wanted("`further`");
+                }
+                not_further = true;
             } else {
                 break;
             }
@@ -331,6 +339,8 @@ impl Parser {
             moved,
             minted,
             optional,
+            once,
+            not_further,
         })
     }
 

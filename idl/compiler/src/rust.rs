@@ -351,6 +351,13 @@ fn answer_structure(text: &mut Text, operation: &Operation) {
     text.line(1, "}");
 }
 
+fn terms(terms: Terms) -> String {
+    format!(
+        "::cairn_idl::wire::Terms {{ passing: ::cairn_idl::wire::Passing::{:?}, once: {}, not_further: {} }}",
+        terms.passing, terms.once, terms.not_further
+    )
+}
+
 fn signatures(text: &mut Text, interface: &Interface) {
     let count = interface.operations.len();
     text.line(0, "");
@@ -380,11 +387,8 @@ fn signatures(text: &mut Text, interface: &Interface) {
             format!("in_most: {}", most(&operation.input)),
             format!("portals_in: {}", operation.request_portals.len()),
             format!("portals_out: {}", operation.answer_portals.len()),
-            format!("moved_in: {}", operation.request_passing == Passing::Moved),
-            format!(
-                "answer: ::cairn_idl::wire::Passing::{:?}",
-                operation.answer_passing
-            ),
+            format!("request: {}", terms(operation.request_terms)),
+            format!("answer: {}", terms(operation.answer_terms)),
             format!("deferred: {}", operation.deferred),
             format!("interruptible: {}", operation.interruptible),
             format!("trust: ::cairn_idl::wire::Trust::{:?}", operation.trust),

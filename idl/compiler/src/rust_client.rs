@@ -114,13 +114,11 @@ fn message(text: &mut Text, operation: &Operation) {
         }
         _ => operation.request_portals.len().to_string(),
     };
-    let mut flags = Vec::new();
-    if operation.request_passing == Passing::Moved {
-        flags.push(format!("{WIRE}::MOVE"));
-    }
+    let mut flags = operation.request_terms.flags();
     if operation.interruptible {
-        flags.push(format!("{WIRE}::INTERRUPTIBLE"));
+        flags.push("INTERRUPTIBLE");
     }
+    let flags: Vec<String> = flags.iter().map(|f| format!("{WIRE}::{f}")).collect();
     let flags = match flags.is_empty() {
         true => "0".to_string(),
         false => flags.join(" | "),

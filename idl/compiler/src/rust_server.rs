@@ -125,10 +125,12 @@ fn reply(text: &mut Text, operation: &Operation) {
     if let Some(word) = operation.length {
         words[word as usize] = "bytes.len() as u64".to_string();
     }
-    let flags = match operation.answer_passing {
-        Passing::Copied => "0".to_string(),
-        Passing::Moved => format!("{WIRE}::MOVE"),
-        Passing::Minted => format!("{WIRE}::MINT"),
+    let flags: Vec<String> = (operation.answer_terms.flags().iter())
+        .map(|flag| format!("{WIRE}::{flag}"))
+        .collect();
+    let flags = match flags.is_empty() {
+        true => "0".to_string(),
+        false => flags.join(" | "),
     };
     text.line(2, "match answer {");
     text.line(3, &format!("Ok({pattern}) => {WIRE}::Reply {{"));

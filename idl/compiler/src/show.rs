@@ -40,20 +40,22 @@ fn words(words: &[Word]) -> impl Iterator<Item = String> + '_ {
         .map(|w| format!("w{} {}: {}", w.word, w.name, word_type(&w.of)))
 }
 
-fn portals<'a>(
-    portals: &'a [Portal],
-    how: Passing,
-    optional: bool,
-) -> impl Iterator<Item = String> + 'a {
-    let how = match how {
+fn portals(portals: &[Portal], terms: Terms, optional: bool) -> impl Iterator<Item = String> + '_ {
+    let mut words = String::from(match terms.passing {
         Passing::Copied => "",
         Passing::Moved => " moved",
         Passing::Minted => " minted",
-    };
-    let optional = if optional { " optional" } else { "" };
+    });
+    for (set, word) in [
+        (optional, " optional"),
+        (terms.once, " once"),
+        (terms.not_further, " not further"),
+    ] {
+        words += if set { word } else { "" };
+    }
     portals
         .iter()
-        .map(move |p| format!("w{} {}: portal{how}{optional}", p.word, p.name))
+        .map(move |p| format!("w{} {}: portal{words}", p.word, p.name))
 }
 
 /// What an operation's messages carry, in one line as the definition has it.
@@ -61,7 +63,7 @@ pub fn signature(operation: &Operation) -> String {
     let mut request: Vec<String> = words(&operation.request).collect();
     request.extend(portals(
         &operation.request_portals,
-        operation.request_passing,
+        operation.request_terms,
         operation.request_portals_optional,
     ));
     for (direction, is) in [("out", &operation.out), ("in", &operation.input)] {
@@ -75,7 +77,7 @@ pub fn signature(operation: &Operation) -> String {
     }
     answer.extend(portals(
         &operation.answer_portals,
-        operation.answer_passing,
+        operation.answer_terms,
         false,
     ));
     let mut text = format!("({})", request.join(", "));

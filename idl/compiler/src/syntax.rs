@@ -79,13 +79,15 @@ pub enum Argument {
         name: Name,
         of: Name,
     },
-    /// `w7 name: portal [moved | minted] [optional]`
+    /// `w7 name: portal [moved | minted] [optional] [once] [not further]`
     Portal {
         word: Placed<u8>,
         name: Name,
         moved: bool,
         minted: bool,
         optional: bool,
+        once: bool,
+        not_further: bool,
     },
     /// `w0 length of name`
     Length { word: Placed<u8>, part: Name },

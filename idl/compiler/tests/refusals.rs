@@ -110,6 +110,12 @@ fn portals_and_parts() {
         "same way",
     );
     refused(&op("(w7 p: portal minted)"), "2:14", "only an answer");
+    refused(
+        &op("() -> (w7 p: portal minted once)"),
+        "2:20",
+        "rights of every new one",
+    );
+    refused(&op("(w7 p: portal not so)"), "2:28", "expected `further`");
     refused(&op("() -> (w7 p: portal optional)"), "2:20", "optional");
     refused(
         &op("(out x: bytes <= 4, out y: bytes <= 4)"),

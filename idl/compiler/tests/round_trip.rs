@@ -187,6 +187,7 @@ struct Way {
     badge: u64,
     closed: RefCell<Vec<u32>>,
     minted: Cell<u64>,
+    flags: Cell<u64>,
 }
 
 impl Transport for Way {
@@ -196,6 +197,7 @@ impl Transport for Way {
         for word in &mut words[8 - portals..] {
             *word += OTHER_TABLE;
         }
+        self.flags.set(message.flags);
         let mut server = self.server.borrow_mut();
         let arrived = Arrived {
             words,
@@ -302,6 +304,7 @@ proptest! {
         }
         let way = Way::default();
         prop_assert_eq!(Client(&way).lend(Some(slot)).unwrap().other.slot(), arrived);
+        prop_assert_eq!(way.flags.get(), cairn_abi::flag::PASS_ONCE | cairn_abi::flag::NOT_FURTHER);
         prop_assert_eq!(Client(&way).lend(None).unwrap().other.slot(), 0);
         prop_assert!(way.closed.take().is_empty());
     }
@@ -403,8 +406,12 @@ fn signatures_say_what_is_used() {
     );
     let trade = of(sample::TRADE);
     assert_eq!(
-        (trade.portals_in, trade.moved_in, trade.answer),
-        (1, true, Passing::Minted)
+        (
+            trade.portals_in,
+            trade.request.passing,
+            trade.answer.passing
+        ),
+        (1, Passing::Moved, Passing::Minted)
     );
     assert_eq!(trade.words_out, 0b1000_0001);
     let nothing = of(sample::NOTHING);

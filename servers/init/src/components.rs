@@ -1,6 +1,5 @@
 //! Building components: channels for all first, then one domain each, loaded and given exactly what its manifest line names.
 
-use crate::answer;
 use crate::first_memory::{archive_address, Boot, Page};
 use alloc::boxed::Box;
 use alloc::format;
@@ -9,13 +8,13 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{self, init_slot, native_slot, PAGE};
 use cairn_abi::service::memory::{map, pool, prot};
 use cairn_abi::service::{domain, machine, memory, thread, AUTO};
-use cairn_abi::{rights, Error};
+use cairn_abi::{rights, Error, Id};
 use cairn_elf::{Image, Segment};
 use cairn_idl::vm;
 use cairn_init::image::{acceptable, plan, Run};
 use cairn_init::startup;
 use cairn_manifest::{Archive, Component, Grant, Manifest, Service, Trigger};
-use cairn_rt::{log, Message, Portal, Receiver};
+use cairn_rt::{log, Portal, Receiver};
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
 const MACHINE: Portal = Portal(init_slot::MACHINE);
@@ -30,7 +29,7 @@ const FIRST_OBJECTS: u64 = 2;
 struct Running {
     receiver: Receiver,
     /// Its domain and the domain's id, while it lives.
-    domain: Option<(Portal, u64)>,
+    domain: Option<(Portal, Id)>,
     /// Device portals, made once and given again after a restart.
     devices: Vec<(String, Portal)>,
 }
@@ -106,9 +105,11 @@ impl Components {
             .and_then(cairn_manifest::size)
             .unwrap_or(0)
             / PAGE;
-        let words = answer(self.vm.call(Message::new(&[vm::CREATE, limit])))
+        let made = self
+            .vm()
+            .create(limit, 0)
             .map_err(|why| format!("new domain: {why}"))?;
-        let (portal, id) = (Portal(words[7] as u32), words[1]);
+        let (portal, id) = (Portal(made.control.slot()), made.domain);
         self.running[index].domain = Some((portal, id));
         log!("`{}` is domain {id}", component.name);
 
@@ -127,17 +128,8 @@ impl Components {
                     Archive::Read => (vm::prot::READ, vm::flags::FIXED | vm::flags::SHARED),
                     Archive::Write => (read_write, vm::flags::FIXED | vm::flags::SHARED),
                 };
-                let message = Message::new(&[
-                    vm::OBJECT_MAP_INTO,
-                    id,
-                    layout::ARCHIVE,
-                    len,
-                    prot,
-                    flags,
-                    0,
-                ])
-                .portal(object);
-                answer(self.vm.call(message))
+                self.vm()
+                    .object_map_into(id, layout::ARCHIVE, len, prot, flags, 0, object.0)
                     .map_err(|why| format!("mapping the archive: {why}"))?;
                 self.archive.len() as u64
             }
@@ -154,10 +146,14 @@ impl Components {
     pub fn forget(&mut self, index: usize) {
         if let Some((portal, id)) = self.running[index].domain.take() {
             portal.close();
-            if let Err(why) = answer(self.vm.call(Message::new(&[vm::DESTROY, id]))) {
+            if let Err(why) = self.vm().destroy(id) {
                 log!("memory of a dead component: {why}");
             }
         }
+    }
+
+    fn vm(&self) -> vm::Client<'_, Portal> {
+        vm::Client(&self.vm)
     }
 
     fn image(
@@ -178,7 +174,7 @@ impl Components {
     }
 
     /// One segment into a domain that `vm` manages: the archive's own frames, copy-on-write where they are written.
-    fn load(&self, id: u64, file: cairn_archive::Entry, segment: &Segment) -> Result<(), String> {
+    fn load(&self, id: Id, file: cairn_archive::Entry, segment: &Segment) -> Result<(), String> {
         let plan = plan(segment);
         let mut prot = 0;
         for (set, bit) in [
@@ -201,17 +197,9 @@ impl Components {
                         .flat_map(|page| (first + page * PAGE).to_le_bytes())
                         .collect();
                     let object = self.object(&list, pages, 0)?;
-                    let message = Message::new(&[
-                        vm::OBJECT_MAP_INTO,
-                        id,
-                        address,
-                        pages * PAGE,
-                        prot,
-                        vm::flags::FIXED,
-                        0,
-                    ])
-                    .portal(object);
-                    answer(self.vm.call(message))
+                    let len = pages * PAGE;
+                    self.vm()
+                        .object_map_into(id, address, len, prot, vm::flags::FIXED, 0, object.0)
                         .map_err(|why| format!("mapping {address:#x}: {why}"))?;
                     object.close();
                 }
@@ -224,12 +212,10 @@ impl Components {
     }
 
     fn object(&self, pages: &[u8], count: u64, shared_writable: u64) -> Result<Portal, String> {
-        let words = answer(
-            self.vm
-                .call(Message::new(&[vm::OBJECT_CREATE, count, shared_writable]).out(pages)),
-        )
-        .map_err(|why| format!("memory object: {why}"))?;
-        Ok(Portal(words[7] as u32))
+        self.vm()
+            .object_create(count, shared_writable, pages)
+            .map(|object| Portal(object.slot()))
+            .map_err(|why| format!("memory object: {why}"))
     }
 
     fn archive_object(&mut self) -> Result<Portal, String> {
@@ -245,19 +231,17 @@ impl Components {
         Ok(object)
     }
 
-    fn map_into(&self, id: u64, address: u64, len: u64, prot: u64) -> Result<(), String> {
-        let words = [vm::MAP_INTO, id, address, len, prot, vm::flags::FIXED];
-        answer(self.vm.call(Message::new(&words)))
+    fn map_into(&self, id: Id, address: u64, len: u64, prot: u64) -> Result<(), String> {
+        self.vm()
+            .map_into(id, address, len, prot, vm::flags::FIXED)
             .map_err(|why| format!("mapping {address:#x}: {why}"))?;
         Ok(())
     }
 
-    fn write_into(&self, id: u64, address: u64, bytes: &[u8]) -> Result<(), String> {
-        answer(
-            self.vm
-                .call(Message::new(&[vm::WRITE_INTO, id, address]).out(bytes)),
-        )
-        .map_err(|why| format!("writing {address:#x}: {why}"))?;
+    fn write_into(&self, id: Id, address: u64, bytes: &[u8]) -> Result<(), String> {
+        self.vm()
+            .write_into(id, address, bytes)
+            .map_err(|why| format!("writing {address:#x}: {why}"))?;
         Ok(())
     }
 
@@ -320,12 +304,12 @@ impl Components {
     }
 
     /// The device memory of the manifest line, and the arguments that say where it is.
-    fn show_devices(&self, component: &Component, id: u64) -> Result<Vec<String>, String> {
+    fn show_devices(&self, component: &Component, id: Id) -> Result<Vec<String>, String> {
         let mut arguments = Vec::new();
         for (i, (name, &(physical, len))) in (0..).zip(&component.device_memory) {
             let address = layout::DEVICES + i * layout::DEVICE_RANGE;
-            let words = [vm::DEVICE_INTO, id, address, physical, len];
-            answer(self.vm.call(Message::new(&words)))
+            self.vm()
+                .device_into(id, address, physical, len)
                 .map_err(|why| format!("device memory `{name}`: {why}"))?;
             arguments.push(format!("{name}={address:#x}:{len:#x}"));
         }
@@ -407,7 +391,7 @@ impl Components {
             "domain",
             MEMORY.service(memory::DOMAIN_CREATE, &[space.0 as u64, AUTO]),
         )?;
-        let (target, id) = (Portal(made[0] as u32), made[1]);
+        let (target, id) = (Portal(made[0] as u32), made[1] as Id);
         self.running[0].domain = Some((target, id));
         log!("`{}` is domain {id}", component.name);
 

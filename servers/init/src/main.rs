@@ -16,7 +16,7 @@ use cairn_abi::service::{current, machine};
 use cairn_abi::{death, pulse, received, rights};
 use cairn_idl::{fs, proc};
 use cairn_manifest::{Manifest, Restart};
-use cairn_rt::{log, Message, Portal, Receiver};
+use cairn_rt::{log, Portal, Receiver};
 use components::Components;
 
 cairn_rt::entry!(main, registers);
@@ -90,10 +90,9 @@ fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String>
         };
         let mut bytes = Vec::from(prefix.as_bytes());
         bytes.extend(mount.fstype.as_bytes());
-        let message = Message::new(&[proc::MOUNT, prefix.len() as u64, mount.fstype.len() as u64])
-            .out(&bytes)
-            .portal(portal);
-        answer(proc.call(message))
+        let lengths = (prefix.len() as u64, mount.fstype.len() as u64);
+        proc::Client(&proc)
+            .mount(lengths.0, lengths.1, portal.0, &bytes)
             .map_err(|why| alloc::format!("mounting {}: {why}", mount.prefix))?;
         portal.close();
     }
@@ -114,15 +113,9 @@ fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String>
         let path = mount.prefix.as_bytes();
         let mut redirect = [0; fs::PATH_MAX];
         // It is there already as a rule; if it cannot be made MOUNT_POINT says why.
-        let _ = root.call(
-            Message::new(&[fs::MKDIR, 0o755])
-                .out(path)
-                .input(&mut redirect),
-        );
-        let message = Message::new(&[fs::MOUNT_POINT, 1])
-            .out(path)
-            .input(&mut redirect);
-        answer(root.call(message))
+        let root = fs::Client(&root);
+        let _ = root.mkdir(0o755, path, &mut redirect);
+        root.mount_point(1, path, &mut redirect)
             .map_err(|why| alloc::format!("mount point {}: {why}", mount.prefix))?;
     }
     root.close();
@@ -140,26 +133,15 @@ fn first_process(manifest: &Manifest, components: &Components) -> Result<(), Str
         strings.extend(string.as_bytes());
         strings.push(0);
     }
-    let words = [
-        proc::START,
-        first.path.len() as u64,
-        1 + first.arguments.len() as u64,
-        first.environment.len() as u64,
-    ];
+    let path = first.path.len() as u64;
+    let arguments = 1 + first.arguments.len() as u64;
+    let environment = first.environment.len() as u64;
     let proc = components.portal(manifest, "proc", proc::BADGE_SYSTEM)?;
-    answer(proc.call(Message::new(&words).out(&strings)))
+    proc::Client(&proc)
+        .start(path, arguments, environment, &strings)
         .map_err(|why| alloc::format!("{}: {why}", first.path))?;
     proc.close();
     Ok(())
-}
-
-/// The words of a reply that says success.
-fn answer(reply: Result<[u64; 8], cairn_abi::Error>) -> Result<[u64; 8], String> {
-    match reply {
-        Ok(words) if (words[0] as i64) < 0 => Err(alloc::format!("error {}", -(words[0] as i64))),
-        Ok(words) => Ok(words),
-        Err(error) => Err(alloc::format!("{error:?}")),
-    }
 }
 
 /// Wait for deaths and act by policy, for ever.

@@ -75,10 +75,10 @@ impl Checker<'_> {
             request: Vec::new(),
             answer: Vec::new(),
             request_portals: Vec::new(),
-            request_passing: Passing::Copied,
+            request_terms: Terms::PLAIN,
             request_portals_optional: false,
             answer_portals: Vec::new(),
-            answer_passing: Passing::Copied,
+            answer_terms: Terms::PLAIN,
             out: None,
             input: None,
             length: None,
@@ -158,7 +158,7 @@ impl Checker<'_> {
         into: &mut Operation,
     ) {
         let mut used = [false; WORDS];
-        let mut passing: Option<Passing> = None;
+        let mut terms: Option<Terms> = None;
         let arguments = if request {
             &source.request
         } else {
@@ -204,6 +204,8 @@ impl Checker<'_> {
                     moved,
                     minted,
                     optional,
+                    once,
+                    not_further,
                 } => {
                     self.argument_name(name, request, names);
                     let how = match (moved, minted) {
@@ -215,6 +217,17 @@ impl Checker<'_> {
                         (false, true) => Passing::Minted,
                         (false, false) => Passing::Copied,
                     };
+                    let how = Terms {
+                        passing: how,
+                        once: *once,
+                        not_further: *not_further,
+                    };
+                    if *minted && (*once || *not_further) {
+                        self.complain(
+                            name.at,
+                            "a portal that is minted has the rights of every new one",
+                        );
+                    }
                     if request && *minted {
                         self.complain(name.at, "only an answer can mint portals");
                     }
@@ -224,7 +237,7 @@ impl Checker<'_> {
                             "a caller cannot tell whether an answer's optional portal came",
                         );
                     }
-                    if passing.replace(how).is_some_and(|other| other != how) {
+                    if terms.replace(how).is_some_and(|other| other != how) {
                         self.complain(name.at, "all portals of one message travel in the same way");
                     }
                     let portal = Portal {
@@ -233,11 +246,11 @@ impl Checker<'_> {
                     };
                     if request {
                         into.request_portals.push(portal);
-                        into.request_passing = how;
+                        into.request_terms = how;
                         into.request_portals_optional |= optional;
                     } else {
                         into.answer_portals.push(portal);
-                        into.answer_passing = how;
+                        into.answer_terms = how;
                     }
                 }
                 Argument::Length { word, part } => {

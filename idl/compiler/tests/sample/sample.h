@@ -153,6 +153,7 @@ static inline int64_t sample_lend(cairn_portal to, cairn_portal lent, cairn_port
     struct cairn_message message = {
         .words = { SAMPLE_LEND, 0, 0, 0, 0, 0, 0, lent },
         .portals = lent != CAIRN_NO_PORTAL,
+        .flags = CAIRN_FLAG_PASS_ONCE | CAIRN_FLAG_NOT_FURTHER,
     };
     int64_t result = cairn_call(to, &message);
     if (result < 0)

@@ -138,7 +138,7 @@ pub mod sample {
     /// `(w1 note: u64, w7 given: portal moved) -> (w7 got: portal minted)`
     pub const TRADE: u64 = 5;
     ///
-    /// `(w7 lent: portal optional) -> (w6 one: portal, w7 other: portal)`
+    /// `(w7 lent: portal optional once not further) -> (w6 one: portal, w7 other: portal)`
     pub const LEND: u64 = 6;
     ///
     /// `(w1 tint: colour, in text ≤ 16) -> (w0 length of text)`
@@ -250,7 +250,7 @@ pub mod sample {
                 out: &[],
                 input: &mut [],
                 portals: u64::from(lent.is_some()),
-                flags: 0,
+                flags: ::cairn_idl::wire::PASS_ONCE | ::cairn_idl::wire::NOT_FURTHER,
             })?;
             Ok(LendAnswer { one: ::cairn_idl::wire::Given(words[6]), other: ::cairn_idl::wire::Given(words[7]) })
         }
@@ -517,8 +517,8 @@ pub mod sample {
             in_most: 0,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -533,8 +533,8 @@ pub mod sample {
             in_most: 400,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -549,8 +549,8 @@ pub mod sample {
             in_most: 104,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -565,8 +565,8 @@ pub mod sample {
             in_most: 0,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -581,8 +581,8 @@ pub mod sample {
             in_most: 0,
             portals_in: 1,
             portals_out: 1,
-            moved_in: true,
-            answer: ::cairn_idl::wire::Passing::Minted,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Moved, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Minted, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -597,8 +597,8 @@ pub mod sample {
             in_most: 0,
             portals_in: 1,
             portals_out: 2,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: true, not_further: true },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -613,8 +613,8 @@ pub mod sample {
             in_most: 16,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: true,
             interruptible: true,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -629,8 +629,8 @@ pub mod sample {
             in_most: 0,
             portals_in: 0,
             portals_out: 0,
-            moved_in: false,
-            answer: ::cairn_idl::wire::Passing::Copied,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Both,
