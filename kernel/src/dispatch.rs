@@ -36,6 +36,11 @@ pub struct Dispatch {
     pub armed: u64,
     /// When nothing was left to run, 0 if something runs.
     pub idle_since: u64,
+    /// Who was preempted in the middle of a quantum, and when that ends: it gets no other one for having been preempted.
+    pub cut: Option<ThreadRef>,
+    pub cut_end: u64,
+    /// When the timer last ended a quantum.
+    pub turned: u64,
 }
 
 impl Dispatch {
@@ -53,6 +58,9 @@ impl Dispatch {
             horizon: 0,
             armed: u64::MAX,
             idle_since: 0,
+            cut: None,
+            cut_end: 0,
+            turned: 0,
         }
     }
 }
@@ -89,7 +97,7 @@ impl<A: Arch> Kernel<A> {
     #[inline]
     pub(crate) fn contend(&mut self) {
         if self.dispatch.slice_end == 0 {
-            if self.dispatch.armed <= self.dispatch.horizon {
+            if self.dispatch.armed <= self.dispatch.horizon && self.dispatch.cut.is_none() {
                 self.dispatch.slice_end = self.dispatch.armed;
             } else {
                 self.dispatch.preempt = true;
@@ -128,6 +136,10 @@ impl<A: Arch> Kernel<A> {
     /// The current thread is preempted, not used up: it goes on first when its turn comes.
     #[inline]
     pub(crate) fn set_back(&mut self, t: ThreadRef) {
+        if self.dispatch.slice_end != 0 {
+            self.dispatch.cut = Some(t);
+            self.dispatch.cut_end = self.dispatch.slice_end;
+        }
         let thread = &mut self.threads[t];
         thread.state = State::Ready;
         let priority = thread.effective;
@@ -212,7 +224,11 @@ impl<A: Arch> Kernel<A> {
                 && thread.round_robin
                 && self.dispatch.ready.occupied(thread.effective)
             {
-                if self.dispatch.armed <= self.dispatch.horizon {
+                if self.dispatch.cut.take() == Some(current) {
+                    // The timer may have come while somebody else ran: then this quantum is over already, and the next one shows it.
+                    self.dispatch.slice_end = self.dispatch.cut_end;
+                    self.program_timer();
+                } else if self.dispatch.armed <= self.dispatch.horizon {
                     self.dispatch.slice_end = self.dispatch.armed;
                 } else {
                     let now = self.arch.now();

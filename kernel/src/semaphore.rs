@@ -339,19 +339,27 @@ impl<A: Arch> Kernel<A> {
         self.semaphores[s].waiters.first().is_none()
     }
 
-    /// Does `from` wait, over any number of others, for `t`?
+    /// Does `from` wait, over any number of others, for `t`? Where more than [`CHAIN`] wait in a row nobody looks further, and the answer is yes: a longer ring would never be
+    /// found, and a longer chain would not be lifted. A ring without `t` is none of its business (somebody may yet answer one that was put off).
     pub(crate) fn leads_to(&self, from: Option<ThreadRef>, t: ThreadRef) -> bool {
         let mut next = from;
-        for _ in 0..CHAIN {
+        let mut passed = None;
+        for step in 0..CHAIN {
             let Some(at) = next else {
                 return false;
             };
             if at == t {
                 return true;
             }
+            if passed == Some(at) {
+                return false;
+            }
+            if step.is_power_of_two() {
+                passed = Some(at);
+            }
             next = self.waits_for(at);
         }
-        false
+        next.is_some()
     }
 
     /// Whose work the thread waits for.

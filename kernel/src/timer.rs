@@ -3,7 +3,7 @@
 
 use crate::arch::Arch;
 use crate::pool::{Handle, ThreadRef};
-use crate::thread::State;
+use crate::thread::{State, QUANTUM};
 use crate::Resume;
 use crate::{Error, Kernel};
 
@@ -131,17 +131,33 @@ impl<A: Arch> Kernel<A> {
         self.bury();
         let slice_end = self.dispatch.slice_end;
         if slice_end != 0 && now >= slice_end {
-            self.dispatch.slice_end = 0;
-            let round_robin = self
-                .dispatch
-                .current
-                .is_some_and(|t| self.threads[t].round_robin);
-            if round_robin {
-                self.give_way();
-            }
+            self.end_quantum(now);
         }
         self.program_timer();
         self.leave()
+    }
+
+    /// The timer that ends a quantum may have been set for something else and come early. Whoever sets timers all the time shall not so cut short what others get, so
+    /// turns are at least half a quantum apart.
+    fn end_quantum(&mut self, now: u64) {
+        self.dispatch.slice_end = 0;
+        let Some(t) = self.dispatch.current else {
+            return;
+        };
+        let thread = &self.threads[t];
+        if !thread.round_robin {
+            return;
+        }
+        let due = self
+            .dispatch
+            .turned
+            .saturating_add(thread.quantum.min(QUANTUM) / 2);
+        if now < due {
+            self.dispatch.slice_end = due;
+        } else {
+            self.dispatch.turned = now;
+            self.give_way();
+        }
     }
 
     fn expire(&mut self, t: ThreadRef) {

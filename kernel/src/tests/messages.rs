@@ -446,3 +446,32 @@ impl World {
         self.poke_memory(dom, BUFFER, bytes);
     }
 }
+
+/// Threads that call each other in a ring of `of`, each with a channel of its own: how the call ends that would close it.
+fn close_ring(of: usize) -> Result<[u64; 8], Error> {
+    let mut w = World::with_pools(30);
+    let dom = w.domain();
+    let ends: Vec<_> = (0..of).map(|_| w.channel(dom)).collect();
+    let calls: Vec<_> = ends.iter().map(|&(_, own)| w.portal(own, dom, 1)).collect();
+    let threads: Vec<_> = (0..of).map(|_| w.thread(dom, 50)).collect();
+    w.rest();
+    // The first is known as the server of its channel, the others wait at theirs.
+    assert_eq!(w.poll(threads[0], ends[0].0), None);
+    w.go(threads[0], 0, current::YIELD, 0, &[]);
+    for (&t, &(receive, _)) in threads.iter().zip(&ends).skip(1) {
+        w.receive(t, receive);
+    }
+    for n in 0..of {
+        w.call(threads[n], calls[(n + 1) % of], &[]);
+    }
+    let last = threads[of - 1];
+    assert_eq!(w.current(), Some(last));
+    w.result(last)
+}
+
+#[test]
+fn a_ring_of_calls_is_not_closed_however_long_it_is() {
+    for of in [2, 5, crate::dispatch::CHAIN, crate::dispatch::CHAIN + 8] {
+        assert_eq!(close_ring(of), Err(Error::Cycle), "a ring of {of}");
+    }
+}

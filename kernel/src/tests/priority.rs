@@ -354,3 +354,64 @@ fn a_notice_that_is_withdrawn_lifts_no_longer() {
     w.pass_time(100);
     assert_eq!(w.effective(s), 30);
 }
+
+#[test]
+fn waking_a_server_gives_nobody_a_longer_quantum() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    w.close_own(own);
+    let s = w.thread(server, 60);
+    let greedy = w.thread(client, 40);
+    let other = w.thread(client, 40);
+    w.rest();
+    w.receive(s, rx);
+    assert_eq!(w.current(), Some(greedy));
+    for _ in 0..3 {
+        // The quantum ends while the server does what it was woken for.
+        w.pass_time(9_000_000);
+        assert_eq!(w.current(), Some(greedy));
+        w.go(greedy, tx, 1, 0, &[1]);
+        assert_eq!(w.current(), Some(s));
+        w.pass_time(2_000_000);
+        w.receive(s, rx);
+        w.pass_time(0);
+        assert_eq!(w.current(), Some(other), "its turn");
+        w.pass_time(11_000_000);
+    }
+}
+
+#[test]
+fn timers_of_others_do_not_cut_a_quantum_short() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let worker = w.thread(dom, 40);
+    let dozing: Vec<_> = (0..5).map(|_| w.thread(dom, 40)).collect();
+    w.rest();
+    // All others sleep for ten microseconds and work for four, so one of them is always about to wake; the worker works for 100 milliseconds.
+    let mut worked = 0;
+    for _ in 0..200_000 {
+        let t = w.current().expect("somebody");
+        if dozing.contains(&t) {
+            w.pass_time(4_000);
+            if w.current() != Some(t) {
+                continue;
+            }
+            let until = w.k.arch.time + 10_000;
+            w.go(t, 0, current::SLEEP, 0, &[until]);
+        } else {
+            assert_eq!(t, worker);
+            w.checked = worked == 0;
+            w.pass_time(2_000);
+            worked += 1;
+            if worked == 50_000 {
+                break;
+            }
+        }
+    }
+    assert_eq!(worked, 50_000);
+    // It was made to wait now and then, not at each of their 10,000 timers.
+    let switches = w.k.counters.thread_switches;
+    assert!(switches < 1500, "{switches} switches");
+}
