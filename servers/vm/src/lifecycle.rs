@@ -68,6 +68,20 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// The same for a component, which pays for it out of its own limit: nobody can take what all others need.
+    pub(crate) fn more_objects_for(&mut self, id: Id, kind: u64) -> Result<u64, Errno> {
+        let index = self.domain(id).ok_or(ESRCH)?.space;
+        let before = self.pool_frames;
+        if !self.spaces.get(index).is_some_and(|s| s.within_limit(1)) {
+            return Err(ENOMEM);
+        }
+        let result = self.more_objects(kind);
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.objects += u64::from(self.pool_frames - before);
+        }
+        result
+    }
+
     fn look_at_pools(&mut self) {
         self.since_pools = self.since_pools.saturating_add(1);
         if self.since_pools >= POOL_PERIOD {
@@ -112,6 +126,7 @@ impl<N: Nucleus> Vm<N> {
             domains: 0,
             limit,
             mapped: 0,
+            objects: 0,
             parent: NOBODY,
             forks: 0,
             block: None,

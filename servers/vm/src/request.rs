@@ -59,7 +59,9 @@ impl<N: Nucleus> Vm<N> {
                 Err(errno) => Err(errno),
             },
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
-            vm::MORE_OBJECTS if self.is_native(r.sender) => self.more_objects(w[1]),
+            vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
+                self.more_objects_for(r.sender, w[1])
+            }
             vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO if r.badge != BADGE_CONTROL => Err(EPERM),
             vm::CREATE => match self.create(r.token, w[1], w[2] & 1 != 0) {
                 Ok(()) => return None,

@@ -55,9 +55,11 @@ pub struct Space {
     pub pages: Pages,
     /// Domains that use it.
     pub domains: u32,
-    /// Most mapped pages, 0 = no limit.
+    /// Most mapped pages and frames for the nucleus's objects, 0 = no limit.
     pub limit: u64,
     pub mapped: u64,
+    /// Frames that the nucleus got because this component asked for more objects.
+    pub objects: u64,
     /// The space that it was copied from, as long as it runs the same program.
     pub parent: Handle,
     /// How often it was copied.
@@ -160,7 +162,12 @@ impl Space {
 
     /// Whether `pages` more may be mapped.
     pub fn within_limit(&self, pages: u64) -> bool {
-        self.limit == 0 || self.mapped.saturating_add(pages) <= self.limit
+        self.limit == 0
+            || self
+                .mapped
+                .saturating_add(self.objects)
+                .saturating_add(pages)
+                <= self.limit
     }
 }
 
@@ -280,6 +287,7 @@ impl<N: Nucleus> Vm<N> {
             pages: Pages::default(),
             domains: 1,
             limit: 0,
+            objects: 0,
             mapped: 0,
             parent: NOBODY,
             forks: 0,

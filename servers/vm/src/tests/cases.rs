@@ -911,6 +911,31 @@ fn population_takes_few_operations_and_leaves_the_reserve() {
 }
 
 #[test]
+fn objects_are_paid_for_by_the_component_that_asks() {
+    let mut w = World::new(4096);
+    let native = w.made(&[vm::CREATE, 64, 0]).unwrap();
+    let other = w.made(&[vm::CREATE, 64, 0]).unwrap();
+    // It takes all that it gets, so each time more must be given.
+    let mut got = 0;
+    loop {
+        let (used, capacity) = &mut w.vm.nucleus.pools[4];
+        *used = *capacity;
+        match w.call(native, &[vm::MORE_OBJECTS, 4]) {
+            0 => got += 1,
+            error => break assert_eq!(error, -ENOMEM),
+        }
+        assert!(got < 1000);
+    }
+    assert!(got > 0);
+    assert_eq!(w.call(native, &[vm::MAP, 0, 2 * PAGE, 3, 0]), -ENOMEM);
+    assert_eq!(w.call(other, &[vm::MORE_OBJECTS, 4]), 0);
+    assert_eq!(w.call(native, &[vm::MORE_OBJECTS, 4]), -ENOMEM);
+    w.destroy(native);
+    w.destroy(other);
+    w.audit();
+}
+
+#[test]
 fn portal_tables_grow_for_everybody() {
     let mut w = World::new(1024);
     let a = w.create();
