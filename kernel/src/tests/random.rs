@@ -1,5 +1,7 @@
 //! Random sequences of operations by several domains: all invariants hold after each step, and nothing panics.
 
+mod system;
+
 use super::*;
 use cairn_abi::fault;
 use proptest::prelude::*;
@@ -80,6 +82,7 @@ enum Step {
         which: u8,
         flags: u64,
     },
+    System(system::System),
 }
 
 fn flags() -> impl Strategy<Value = u64> {
@@ -150,6 +153,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u8>().prop_map(|which| Step::Revoke { which }),
         8 => (0u8..4, any::<u8>(), flags())
             .prop_map(|(op, which, flags)| Step::Semaphore { op, which, flags }),
+        8 => system::step().prop_map(Step::System),
     ]
 }
 
@@ -195,6 +199,7 @@ impl Play {
             }
             w.close_own(slot as u32);
         }
+        system::furnish(&mut w, &doms);
         let mut threads = Vec::new();
         for (i, &dom) in doms.iter().enumerate() {
             for priority in [30, 30 + i as u8 * 10] {
@@ -329,7 +334,7 @@ impl Play {
         let parts = [BUFFER, 9000, HOLE, 5000];
         let outside = matches!(
             step,
-            Step::Time { .. } | Step::Init { .. } | Step::Wake { .. }
+            Step::Time { .. } | Step::Init { .. } | Step::Wake { .. } | Step::System(_)
         );
         if !outside && self.w.current().is_none() {
             return;
@@ -443,6 +448,7 @@ impl Play {
                 let other = self.slot_of(K::Semaphore, which / 16) as u64;
                 self.raw(slot, op, flags, [other, 0, 0, 0, 0, 0, 0, 0], parts);
             }
+            Step::System(step) => self.perform_system(step),
             Step::Time { ns } => self.w.pass_time(ns),
             Step::Init { act, who, value } => self.init_acts(act, who, value),
             Step::Wake { who } => {
