@@ -39,4 +39,7 @@ pub struct Counters {
     pub nucleus_frames: u64,
     /// Calls and replies that the code behind the portal took straight to the other side.
     pub direct: u64,
+    /// With `nucleus.stretch` on the command line: ticks of the longest stretch with interrupts off, and in which entry (portal kind << 8 | operation, or 1 << 16 | vector).
+    pub longest: u64,
+    pub longest_in: u64,
 }

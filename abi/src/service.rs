@@ -150,13 +150,13 @@ pub mod memory {
     pub const GIVE: u8 = 4;
     /// w0 space slot, w1 first frame, w2 count: the frames join the space's reserve for page tables and portal tables.
     pub const GIVE_TABLES: u8 = 5;
-    /// w0 space slot, w1 virtual address, w2 first frame, w3 pages, w4 [`prot`] bits and [`map`] flags, w5 source frame for `COPY` → w0 pages mapped. An existing mapping is replaced. At most 512 pages. `NoTable` (w0 = pages mapped so far).
+    /// w0 space slot, w1 virtual address, w2 first frame, w3 pages, w4 [`prot`] bits and [`map`] flags, w5 source frame for `COPY`, w6 0 (where it counts) → w0 pages mapped. An existing mapping is replaced. At most 512 pages. `NoTable` (w0 = pages mapped so far).
     pub const MAP: u8 = 6;
-    /// w0 space slot, w1 address, w2 array of u32 frame numbers in own memory, w3 pages (at most 512), w4 prot and flags (not `COPY`). 0 in the array leaves a page as it is.
+    /// w0 space slot, w1 address, w2 array of u32 frame numbers in own memory, w3 pages (at most 512), w4 prot and flags (not `COPY`), w5 0 (where it counts). 0 in the array leaves a page as it is.
     pub const MAP_LIST: u8 = 7;
-    /// w0 space slot, w1 address, w2 pages (at most 512) → w0 how many were mapped.
+    /// w0 space slot, w1 address, w2 pages (at most 512), w3 0 (where it counts) → w0 how many were mapped.
     pub const UNMAP: u8 = 8;
-    /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot: for those that are mapped → w0 how many.
+    /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot, w4 0 (where it counts): for those that are mapped → w0 how many.
     pub const PROTECT: u8 = 9;
     /// w0 source space slot, w1 target space slot, w2 array of [`Row`] in own memory, w3 how many (at most [`ROWS`], 512 pages together), w4 0 (where a long one goes on). Copies the mappings to the same addresses
     /// → w0 rows done (also with `NoTable`).

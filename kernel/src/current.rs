@@ -125,6 +125,13 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// What the current thread's slot leads to, for whoever looks on.
+    pub fn kind_of(&self, slot: u32) -> PortalKind {
+        let current = self.dispatch.current;
+        let target = current.and_then(|t| self.own_target(t, slot as u64).ok());
+        target.map_or(PortalKind::Empty, |target| target.kind)
+    }
+
     /// The current thread waits for nobody in particular.
     fn block(&mut self, t: ThreadRef, state: State) {
         self.threads[t].state = state;

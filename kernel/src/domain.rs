@@ -56,6 +56,11 @@ pub struct Domain<A: Arch> {
 
 /// Threads that one entry kills or continues.
 const THREAD_SHARE: usize = 16;
+/// Portals that a dead domain closes before an interrupt that waits is let in; a thread's end counts as several.
+const CLOSE_WORK: u32 = 14;
+const THREAD_WORK: u32 = 3;
+/// Portals that TABLE_COPY copies before an interrupt that waits is let in.
+const COPY_SHARE: u32 = 12;
 
 impl<A: Arch> Kernel<A> {
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
@@ -125,16 +130,23 @@ impl<A: Arch> Kernel<A> {
         if self.domains[d].empty {
             return Ok(true);
         }
+        let (mut looked, mut closed, mut work) = (0, 0, 0);
         for _ in 0..THREAD_SHARE {
             let Some(t) = self.domains[d].first_thread else {
                 break;
             };
             self.kill(t, death::KILLED, 0);
+            work += THREAD_WORK;
+            if work >= CLOSE_WORK {
+                if self.arch.interrupt_waits() {
+                    return Ok(false);
+                }
+                work = 0;
+            }
         }
         if self.domains[d].first_thread.is_some() {
             return Ok(false);
         }
-        let (mut looked, mut closed) = (0, 0);
         let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
             let cursor = self.domains[d].cursor;
@@ -153,6 +165,13 @@ impl<A: Arch> Kernel<A> {
             closed += 1;
             looked += slot + 1 - cursor;
             self.domains[d].cursor = slot + 1;
+            work += 1;
+            if work >= CLOSE_WORK {
+                if self.arch.interrupt_waits() {
+                    return Ok(false);
+                }
+                work = 0;
+            }
         }
         if self.domains[d].cursor < high {
             return Ok(false);
@@ -434,8 +453,16 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let mut next = first.max(1);
+        let (mut next, mut share) = (first.max(1), COPY_SHARE);
         while let Some(slot) = self.domains[source].table.next_used(next, end) {
+            if share == 0 {
+                if self.arch.interrupt_waits() {
+                    self.answer(t, 0, slot as u64);
+                    return Ok(());
+                }
+                share = COPY_SHARE;
+            }
+            share -= 1;
             let from = self.domains[source].table.target(slot as u64);
             let inherits = |target: &Target| {
                 target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT

@@ -276,7 +276,7 @@ impl<A: Arch> Kernel<A> {
             handler.pause_at = 0;
             handler.reasons |= reason::PAUSE;
             let binding = handler.binding - 1;
-            self.wake_driver(binding);
+            self.wake_driver(binding, false);
         }
         self.pause_next = next;
     }

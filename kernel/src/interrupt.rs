@@ -190,16 +190,16 @@ impl<A: Arch> Kernel<A> {
             at = binding.next;
             binding.arrived += 1;
             match binding.handler.checked_sub(1) {
-                None => self.tell_driver(index as u32),
+                None => self.tell_driver(index as u32, at == 0),
                 Some(handler) => self.serve_hastily(index as u32, handler as usize),
             }
         }
         self.leave()
     }
 
-    /// The driver owes an acknowledgement, and is woken.
+    /// The driver owes an acknowledgement, and is woken. `last`: the entry does nothing more.
     #[inline]
-    fn tell_driver(&mut self, index: u32) {
+    fn tell_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if !binding.is_bound() {
             return;
@@ -209,7 +209,7 @@ impl<A: Arch> Kernel<A> {
             binding.owes = true;
             self.interrupts.sources[binding.source as usize].owed += 1;
         }
-        self.wake_driver(index);
+        self.wake_driver(index, last);
     }
 
     /// Its hasty handler serves the device, if there is a driver at all.
@@ -218,11 +218,11 @@ impl<A: Arch> Kernel<A> {
             return;
         }
         match self.hasty_run(handler) {
-            Outcome::HandedOver => self.tell_driver(index),
+            Outcome::HandedOver => self.tell_driver(index, false),
             Outcome::Done => {
                 self.interrupts.bindings[index as usize].count += 1;
                 if self.handlers[handler].reasons != 0 {
-                    self.wake_driver(index);
+                    self.wake_driver(index, false);
                 }
                 self.hear_again(index);
             }
@@ -230,7 +230,8 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Make the pulse of one binding, or its V.
-    pub(crate) fn wake_driver(&mut self, index: u32) {
+    #[inline]
+    pub(crate) fn wake_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if let Some(s) = self.semaphores.lookup(binding.semaphore) {
             binding.pulses += 1;
@@ -243,7 +244,11 @@ impl<A: Arch> Kernel<A> {
         };
         if !binding.pulse.is_queued() {
             binding.pulses += 1;
-            self.pulse_post(c, Node::binding(index));
+            if last {
+                self.pulse_post_last(c, Node::binding(index));
+            } else {
+                self.pulse_post(c, Node::binding(index));
+            }
         }
     }
 

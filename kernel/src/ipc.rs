@@ -49,8 +49,9 @@ impl<A: Arch> Kernel<A> {
                 }
                 let value = self.threads[t].registers.rdi;
                 let slot = self.threads[t].registers.rax as u32;
-                self.notify(self.portals.handle(target.object), value)?;
-                if target.may(rights::ONCE) {
+                let once = target.may(rights::ONCE);
+                self.notify(self.portals.handle(target.object), value, !once)?;
+                if once {
                     self.use_up(t, slot, target, false);
                 }
                 Ok(())

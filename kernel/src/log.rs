@@ -24,23 +24,29 @@ impl Log {
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        let len = self.ring.len() as u64;
+        let len = self.ring.len();
         if len == 0 {
             return;
         }
-        for &byte in bytes {
-            self.ring[(self.written % len) as usize] = byte;
-            self.written += 1;
-        }
+        // Lines are shorter than the ring.
+        let bytes = &bytes[bytes.len().saturating_sub(len)..];
+        let at = (self.written % len as u64) as usize;
+        let (first, second) = bytes.split_at(bytes.len().min(len - at));
+        self.ring[at..at + first.len()].copy_from_slice(first);
+        self.ring[..second.len()].copy_from_slice(second);
+        self.written += bytes.len() as u64;
     }
 
     /// Copy from the ring; `offset` is moved to the oldest byte that is still there. Returns the new start and the count.
     fn read(&self, offset: u64, into: &mut [u8]) -> (u64, usize) {
-        let len = self.ring.len() as u64;
-        let start = offset.clamp(self.written.saturating_sub(len), self.written);
+        let len = self.ring.len();
+        let start = offset.clamp(self.written.saturating_sub(len as u64), self.written);
         let n = (self.written - start).min(into.len() as u64) as usize;
-        for (i, byte) in into[..n].iter_mut().enumerate() {
-            *byte = self.ring[((start + i as u64) % len) as usize];
+        if n != 0 {
+            let at = (start % len as u64) as usize;
+            let (first, second) = into[..n].split_at_mut(n.min(len - at));
+            first.copy_from_slice(&self.ring[at..at + first.len()]);
+            second.copy_from_slice(&self.ring[..second.len()]);
         }
         (start, n)
     }

@@ -56,6 +56,8 @@ impl<A: Arch> Kernel<A> {
             c.idle,
             c.nucleus_frames,
             c.direct,
+            c.longest,
+            c.longest_in,
         ];
         let mut bytes = [0; core::mem::size_of::<Counters>()];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {

@@ -2,7 +2,7 @@
 //!
 //! The nucleus keeps two promises about frames here: no program ever maps one that the nucleus uses, and none that is mapped becomes the nucleus's.
 
-use crate::arch::{Arch, Frame, MapError};
+use crate::arch::{Arch, Frame, MapError, Taken};
 use crate::frames::FrameKind;
 use crate::pool::{SpaceRef, ThreadRef};
 use crate::{Answer, Kernel, Stop};
@@ -13,15 +13,19 @@ use cairn_abi::{rights, Error, PortalKind};
 
 /// Most pages of one operation.
 pub(crate) const PAGES: u64 = 512;
+/// Pages that are mapped, and that are unmapped or protected, before an interrupt that waits is let in.
+const MAP_SHARE: u64 = 40;
+const CHANGE_SHARE: u64 = 112;
 /// Most entries of a short list of frames.
-const SHORT_LIST: usize = 64;
+const SHORT_LIST: usize = 16;
 /// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
-const GIVE_SHARE: u64 = 16;
+const GIVE_SHARE: u64 = 10;
 const TABLE_SHARE: u64 = 128;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
-/// Page tables that one REAP takes apart, and frames of the reserve that it returns.
-const REAP_TABLES: usize = 16;
+/// What REAP does before an interrupt that waits is let in: pages that it unmaps, where a table counts as several; and frames that it returns at most.
+const REAP_WORK: u64 = 50;
+const TABLE_WORK: u64 = 25;
 const REAP_FRAMES: usize = 64;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
@@ -329,20 +333,37 @@ impl<A: Arch> Kernel<A> {
         mapped
     }
 
-    /// w0: how many of `pages` pages were done.
+    /// An operation on a row of pages goes on in the next entry: word 1 is its address, `[pages, done]` are the words with how many pages are left and how many were
+    /// counted; this entry did `share` and counted `count`.
+    fn more_pages(
+        &mut self,
+        t: ThreadRef,
+        w: [u64; 8],
+        [pages, done]: [usize; 2],
+        share: u64,
+        count: u64,
+    ) -> Answer {
+        self.answer(t, 1, w[1] + share * PAGE);
+        self.answer(t, pages, w[pages] - share);
+        self.answer(t, done, w[done].wrapping_add(count));
+        Err(Stop::Restart)
+    }
+
+    /// w0: how many pages were done, `before` of them by earlier entries.
     fn answer_mapped(
         &mut self,
         t: ThreadRef,
+        before: u64,
         pages: u64,
         mapped: Result<(), (u64, MapError)>,
     ) -> Answer {
         match mapped {
             Ok(()) => {
-                self.answer(t, 0, pages);
+                self.answer(t, 0, before.wrapping_add(pages));
                 Ok(())
             }
             Err((done, error)) => {
-                self.answer(t, 0, done);
+                self.answer(t, 0, before.wrapping_add(done));
                 Err(Self::map_error(error))
             }
         }
@@ -361,10 +382,6 @@ impl<A: Arch> Kernel<A> {
         let root = self.space_root(s)?;
         range(address, pages)?;
         Self::check_prot(flags)?;
-        for i in 0..pages {
-            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
-            self.check_frame(frame, flags)?;
-        }
         let fill = flags & (map::ZERO | map::COPY);
         if fill != 0 {
             let source = frame(w[5])?;
@@ -384,21 +401,29 @@ impl<A: Arch> Kernel<A> {
                 }
             }
         }
-        let row = (first..first + pages as u32).map(Some);
-        let mapped = self.map_row(s, root, address, row, flags & PROT);
-        self.answer_mapped(t, pages, mapped)
-    }
-
-    fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        // Most lists are short, and the space for them is cleared each time.
-        if w[3] <= SHORT_LIST as u64 {
-            self.map_list_within::<{ SHORT_LIST * 4 }>(t, w)
-        } else {
-            self.map_list_within::<{ PAGES as usize * 4 }>(t, w)
+        let mut done = 0;
+        loop {
+            let share = (pages - done).min(MAP_SHARE);
+            let start = first.checked_add(done as u32);
+            let start = start.ok_or(Error::BadArgument)?;
+            for i in 0..share {
+                let frame = start.checked_add(i as u32).ok_or(Error::BadArgument)?;
+                self.check_frame(frame, flags)?;
+            }
+            let row = (start..start + share as u32).map(Some);
+            let mapped = self.map_row(s, root, address + done * PAGE, row, flags & PROT);
+            if mapped.is_err() || done + share == pages {
+                return self.answer_mapped(t, w[6].wrapping_add(done), share, mapped);
+            }
+            done += share;
+            if self.arch.interrupt_waits() {
+                self.answer(t, 2, w[2] + done);
+                return self.more_pages(t, w, [3, 6], done, done);
+            }
         }
     }
 
-    fn map_list_within<const BYTES: usize>(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+    fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let (address, list, pages, flags) = (w[1], w[2], w[3], w[4]);
         let root = self.space_root(s)?;
@@ -407,9 +432,45 @@ impl<A: Arch> Kernel<A> {
         if flags & (map::ZERO | map::COPY) != 0 {
             return Err(Error::BadArgument.into());
         }
+        let mut done = 0;
+        loop {
+            let share = (pages - done).min(MAP_SHARE);
+            let list = list.checked_add(done * 4).ok_or(Error::BadAddress)?;
+            let address = address + done * PAGE;
+            // Most lists are short, and the space for them is cleared each time.
+            let mapped = if share <= SHORT_LIST as u64 {
+                self.map_share::<{ SHORT_LIST * 4 }>(t, s, root, address, list, share, flags)?
+            } else {
+                self.map_share::<{ MAP_SHARE as usize * 4 }>(
+                    t, s, root, address, list, share, flags,
+                )?
+            };
+            if mapped.is_err() || done + share == pages {
+                return self.answer_mapped(t, w[5].wrapping_add(done), share, mapped);
+            }
+            done += share;
+            if self.arch.interrupt_waits() {
+                self.answer(t, 2, w[2] + done * 4);
+                return self.more_pages(t, w, [3, 5], done, done);
+            }
+        }
+    }
+
+    /// One share of MAP_LIST.
+    #[allow(clippy::too_many_arguments)] // where, what and how
+    fn map_share<const BYTES: usize>(
+        &mut self,
+        t: ThreadRef,
+        s: SpaceRef,
+        root: A::Root,
+        address: u64,
+        list: u64,
+        share: u64,
+        flags: u64,
+    ) -> Result<Result<(), (u64, MapError)>, Stop> {
         let mut bytes = [0; BYTES];
         let bytes = bytes
-            .get_mut(..pages as usize * 4)
+            .get_mut(..share as usize * 4)
             .ok_or(Error::BadArgument)?;
         self.read_own(t, list, bytes)?;
         let frames = || {
@@ -422,20 +483,31 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let row = frames().map(|frame| (frame != 0).then_some(frame));
-        let mapped = self.map_row(s, root, address, row, flags & PROT);
-        self.answer_mapped(t, pages, mapped)
+        Ok(self.map_row(s, root, address, row, flags & PROT))
     }
 
     fn unmap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let root = self.space_root(s)?;
         range(w[1], w[2])?;
-        let (frames, mut count) = (&mut self.frames, 0);
-        self.arch.unmap_row(root, w[1], w[2], |frame| {
-            frames.unmapped(frame);
-            count += 1;
-        });
-        self.answer(t, 0, count);
+        let (mut done, mut count) = (0, 0);
+        loop {
+            let share = (w[2] - done).min(CHANGE_SHARE);
+            let frames = &mut self.frames;
+            self.arch
+                .unmap_row(root, w[1] + done * PAGE, share, |frame| {
+                    frames.unmapped(frame);
+                    count += 1;
+                });
+            done += share;
+            if done == w[2] {
+                break;
+            }
+            if self.arch.interrupt_waits() {
+                return self.more_pages(t, w, [2, 3], done, count);
+            }
+        }
+        self.answer(t, 0, w[3].wrapping_add(count));
         Ok(())
     }
 
@@ -447,14 +519,26 @@ impl<A: Arch> Kernel<A> {
         if w[3] & !PROT != 0 {
             return Err(Error::BadArgument.into());
         }
-        let (frames, mut count) = (&self.frames, 0);
-        self.arch.protect_row(root, w[1], w[2], w[3], |frame| {
-            // The system page stays as it is, whatever is asked.
-            let wanted = frames.kind(frame) != FrameKind::System;
-            count += wanted as u64;
-            wanted
-        });
-        self.answer(t, 0, count);
+        let (mut done, mut count) = (0, 0);
+        loop {
+            let share = (w[2] - done).min(CHANGE_SHARE);
+            let frames = &self.frames;
+            self.arch
+                .protect_row(root, w[1] + done * PAGE, share, w[3], |frame| {
+                    // The system page stays as it is, whatever is asked.
+                    let wanted = frames.kind(frame) != FrameKind::System;
+                    count += wanted as u64;
+                    wanted
+                });
+            done += share;
+            if done == w[2] {
+                break;
+            }
+            if self.arch.interrupt_waits() {
+                return self.more_pages(t, w, [2, 4], done, count);
+            }
+        }
+        self.answer(t, 0, w[4].wrapping_add(count));
         Ok(())
     }
 
@@ -470,7 +554,7 @@ impl<A: Arch> Kernel<A> {
         // What is written below must not be lost to a fault.
         self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
         let mut bytes = [0; REAP_FRAMES * 4];
-        let (mut n, mut tables) = (0, 0);
+        let (mut n, mut work) = (0, 0);
         while n < room {
             let next = match self.spaces[s].root {
                 None => None,
@@ -478,17 +562,28 @@ impl<A: Arch> Kernel<A> {
                     self.arch.list_take(&mut self.spaces[s].tables)
                 }
                 Some(root) => {
-                    if tables == REAP_TABLES {
-                        break;
+                    if work >= REAP_WORK {
+                        if self.arch.interrupt_waits() {
+                            break;
+                        }
+                        work = 0;
                     }
-                    tables += 1;
+                    work += TABLE_WORK;
                     let frames = &mut self.frames;
-                    let table = self.arch.take_table(root, |frame| frames.unmapped(frame));
+                    let taken = self.arch.take_table(root, |frame| {
+                        frames.unmapped(frame);
+                        work += 1;
+                    });
+                    let frame = match taken {
+                        Taken::Some => continue,
+                        Taken::Table(frame) => frame,
+                        Taken::Root => {
+                            self.spaces[s].root = None;
+                            self.arch.root_frame(root)
+                        }
+                    };
                     self.spaces[s].table_frames -= 1;
-                    table.or_else(|| {
-                        self.spaces[s].root = None;
-                        Some(self.arch.root_frame(root))
-                    })
+                    Some(frame)
                 }
             };
             let Some(frame) = next else {

@@ -195,6 +195,50 @@ impl<A: Arch> Kernel<A> {
         self.wake(receiver);
     }
 
+    /// [`Kernel::pulse_post`] as the last thing that an entry does: a waiting receiver that is more important than all others runs at once, without a turn in the ready queue. The
+    /// thread that was current need not be any more.
+    pub(crate) fn pulse_post_last(&mut self, c: ChannelRef, node: Node) {
+        if !self.pulse_short(c, node) {
+            self.pulse_post(c, node);
+        }
+    }
+
+    /// False: nothing was done.
+    #[inline]
+    fn pulse_short(&mut self, c: ChannelRef, node: Node) -> bool {
+        let (Some(receiver), Some(current)) =
+            (self.channels[c].receivers.first(), self.dispatch.current)
+        else {
+            return false;
+        };
+        let (to, from) = (&self.threads[receiver], &self.threads[current]);
+        let most = self.dispatch.ready.top().max(from.effective as i16);
+        if to.effective as i16 <= most
+            || to.poked
+            || self.dispatch.preempt
+            || self.cores.count != 1
+            || !self.short_way
+            || self.is_stopped(receiver)
+            || self.is_stopped(current)
+            || self.pulse_link(node).is_queued()
+        {
+            return false;
+        }
+        self.channels[c]
+            .receivers
+            .remove(&mut self.threads, receiver);
+        self.deliver_pulse(receiver, node);
+        self.disarm(receiver);
+        self.charge();
+        self.set_back(current);
+        let to = &mut self.threads[receiver];
+        to.channel = None;
+        to.state = State::Running;
+        self.dispatch.current = Some(receiver);
+        self.dispatch.slice_end = 0;
+        true
+    }
+
     /// Deliver the oldest pulse of the channel into the receiver's registers. False if there is none.
     pub(crate) fn take_pulse(&mut self, receiver: ThreadRef, c: ChannelRef) -> bool {
         let node = self.channels[c].pulses.head;

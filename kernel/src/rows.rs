@@ -9,9 +9,12 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
-/// Pages that one entry of SHARE goes over, and what one entry of FILL may do (4 copies, or more pages of zeroes, which cost a third): interrupts wait no longer.
-const SHARE_PAGES: u64 = 128;
-const FILL_WORK: u64 = 12;
+/// Pages that SHARE goes over before an interrupt that waits is let in, where a row's begin and each table that it needs count as several; and what FILL does (2 copies, or more pages of zeroes,
+/// which cost less than half).
+const SHARE_PAGES: u64 = 22;
+const ROW_PAGES: u64 = 2;
+const TABLE_PAGES: u64 = 6;
+const FILL_WORK: u64 = 6;
 const COPY_WORK: u64 = 3;
 const ZERO_WORK: u64 = 1;
 
@@ -60,44 +63,52 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
-        let mut result = Ok(());
         let mut done = 0;
-        // Pages that earlier entries did, and how many this one may do.
-        let (mut skip, mut share) = (w[4], SHARE_PAGES);
+        // Pages that earlier entries did, how many may be done before interrupts are thought of, and how many this entry did.
+        let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES, 0);
         for (address, pages, read_only) in rows.iter().map(entry) {
             let first = skip.min(pages as u64);
             skip -= first;
-            let rest = pages as u64 - first;
-            if rest == 0 {
+            if first == pages as u64 {
                 done += 1;
                 continue;
             }
-            let piece = rest.min(share);
-            share -= piece;
-            let space = &mut self.spaces[target];
-            let (frames, before) = (&mut self.frames, space.tables.count);
-            let shared = self.arch.share_row(
-                from,
-                to,
-                address + first * PAGE,
-                piece,
-                read_only == 1,
-                &mut space.tables,
-                |frame, old| frames.replaced(frame, old),
-            );
-            space.table_frames += before - space.tables.count;
-            if let Err((_, error)) = shared {
-                result = Err(Self::map_error(error));
-                break;
-            }
-            if piece < rest {
-                self.answer(t, 4, w[4] + SHARE_PAGES);
-                return Err(Stop::Restart);
+            share = share.saturating_sub(ROW_PAGES);
+            let mut at = first;
+            while at < pages as u64 {
+                if share == 0 {
+                    if self.arch.interrupt_waits() {
+                        self.answer(t, 4, w[4] + over);
+                        return Err(Stop::Restart);
+                    }
+                    share = SHARE_PAGES;
+                }
+                let piece = (pages as u64 - at).min(share);
+                let space = &mut self.spaces[target];
+                let (frames, before) = (&mut self.frames, space.tables.count);
+                let shared = self.arch.share_row(
+                    from,
+                    to,
+                    address + at * PAGE,
+                    piece,
+                    read_only == 1,
+                    &mut space.tables,
+                    |frame, old| frames.replaced(frame, old),
+                );
+                let tables = before - space.tables.count;
+                space.table_frames += tables;
+                if let Err((_, error)) = shared {
+                    self.answer(t, 0, done);
+                    return Err(Self::map_error(error));
+                }
+                share = share.saturating_sub(piece + tables as u64 * TABLE_PAGES);
+                at += piece;
+                over += piece;
             }
             done += 1;
         }
         self.answer(t, 0, done);
-        result
+        Ok(())
     }
 
     /// FILL.
@@ -120,16 +131,19 @@ impl<A: Arch> Kernel<A> {
         }
         let mut work = 0;
         for (i, (_, frame, source)) in (0..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
-            if work >= FILL_WORK {
-                self.answer(t, 4, i);
-                return Err(Stop::Restart);
+            let cost = if source == 0 { ZERO_WORK } else { COPY_WORK };
+            work += cost;
+            if work > FILL_WORK {
+                if self.arch.interrupt_waits() {
+                    self.answer(t, 4, i);
+                    return Err(Stop::Restart);
+                }
+                work = cost;
             }
             if source == 0 {
                 self.arch.zero_frame(frame);
-                work += ZERO_WORK;
             } else {
                 self.arch.copy_frame(frame, source);
-                work += COPY_WORK;
             }
         }
         let mut result = Ok(());

@@ -56,6 +56,17 @@ pub struct FrameList {
     pub count: u32,
 }
 
+/// What taking a space apart came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A table's page, which nothing leads to any more.
+    Table(Frame),
+    /// Some pages of a table that has more.
+    Some,
+    /// Only the root is left.
+    Root,
+}
+
 /// The machine. One value exists; the nucleus owns it.
 pub trait Arch {
     /// Root of an address space.
@@ -123,8 +134,10 @@ pub trait Arch {
     fn query(&self, root: Self::Root, address: u64) -> Option<Mapping>;
     /// For the pages from `address` on, up to `pages`: the next mapped page at or after it, skipping empty tables quickly. None if there is none in that range.
     fn next_mapped(&self, root: Self::Root, address: u64, pages: u64) -> Option<(u64, Mapping)>;
-    /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. None when only the root is left.
-    fn take_table(&mut self, root: Self::Root, emptied: impl FnMut(Frame)) -> Option<Frame>;
+    /// An interrupt waits to be let in (or nobody knows): work that goes on in shares ends its entry here.
+    fn interrupt_waits(&self) -> bool;
+    /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it.
+    fn take_table(&mut self, root: Self::Root, emptied: impl FnMut(Frame)) -> Taken;
 
     // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
 

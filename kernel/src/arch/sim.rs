@@ -2,7 +2,7 @@
 
 use crate::interrupt::LINES;
 
-use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
@@ -36,6 +36,8 @@ struct Away {
 }
 
 pub struct Sim {
+    /// No interrupt waits, ever.
+    pub patient: bool,
     memory: Vec<Page>,
     pools: Vec<Vec<Page>>,
     pool_used: [usize; pool::COUNT],
@@ -68,6 +70,7 @@ pub struct Sim {
 impl Sim {
     pub fn new(frames: usize) -> Sim {
         Sim {
+            patient: false,
             memory: std::vec![Page([0; 4096]); frames],
             pools: (0..pool::COUNT)
                 .map(|_| std::vec![Page([0; 4096]); POOL_PAGES])
@@ -271,21 +274,33 @@ impl Arch for Sim {
             },
         ))
     }
-    fn take_table(&mut self, root: Frame, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
-        let space = self.spaces.get_mut(&root)?;
-        let Some((table, frame)) = space.tables.pop_first() else {
+    fn interrupt_waits(&self) -> bool {
+        !self.patient
+    }
+    fn take_table(&mut self, root: Frame, mut emptied: impl FnMut(Frame)) -> Taken {
+        const SHARE: usize = 8;
+        let Some(space) = self.spaces.get_mut(&root) else {
+            return Taken::Root;
+        };
+        let Some((&table, &frame)) = space.tables.first_key_value() else {
             self.spaces.remove(&root);
-            return None;
+            return Taken::Root;
         };
         let shift = TABLE_SHIFT - 12;
+        let mut share = SHARE;
         space.pages.retain(|&page, &mut (mapped, _)| {
-            let inside = page >> shift == table;
-            if inside {
+            let taken = page >> shift == table && share != 0;
+            if taken {
                 emptied(mapped);
+                share -= 1;
             }
-            !inside
+            !taken
         });
-        Some(frame)
+        if space.pages.keys().any(|page| page >> shift == table) {
+            return Taken::Some;
+        }
+        space.tables.remove(&table);
+        Taken::Table(frame)
     }
     fn copy(
         &mut self,

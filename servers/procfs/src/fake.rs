@@ -209,6 +209,8 @@ impl System for Fake {
             idle: 20,
             nucleus_frames: 10,
             direct: 11,
+            longest: 12,
+            longest_in: 13,
         }
     }
 

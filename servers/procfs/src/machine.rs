@@ -197,6 +197,8 @@ pub fn nucleus<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()
         ("interrupts", c.interrupts),
         ("idle_ns", c.idle),
         ("frames", c.nucleus_frames),
+        ("longest_stretch", c.longest),
+        ("longest_stretch_in", c.longest_in),
     ] {
         let _ = writeln!(out, "{name} {value}");
     }

@@ -202,7 +202,7 @@ fn the_machine_tells_of_itself() {
         ("cmdline", "console=ttyS0\n"),
         (
             "nucleus",
-            "entries 100\nturned_calls 90\nspace_switches 80\nthread_switches 70\ninvalidations 60\nbytes_copied 50\nfaults 40\ninterrupts 30\nidle_ns 20\nframes 10\n",
+            "entries 100\nturned_calls 90\nspace_switches 80\nthread_switches 70\ninvalidations 60\nbytes_copied 50\nfaults 40\ninterrupts 30\nidle_ns 20\nframes 10\nlongest_stretch 12\nlongest_stretch_in 13\n",
         ),
         (
             "self/mounts",

@@ -7,6 +7,8 @@ use crate::cores;
 
 const ID: u32 = 0x20;
 const TASK_PRIORITY: u32 = 0x80;
+/// Which of vectors 32 to 159 are asked for: all that the nucleus takes and more.
+const ASKED: [u32; 4] = [0x210, 0x220, 0x230, 0x240];
 const END_OF_INTERRUPT: u32 = 0xb0;
 const SPURIOUS: u32 = 0xf0;
 const COMMAND: u32 = 0x300;
@@ -163,6 +165,12 @@ impl LocalApic {
 
     pub fn end_of_interrupt(&mut self) {
         self.write(END_OF_INTERRUPT, 0);
+    }
+
+    /// Some vector is asked for and not taken yet.
+    #[inline(always)]
+    pub fn asked(&self) -> bool {
+        ASKED.iter().fold(0, |all, &word| all | self.read(word)) != 0
     }
 
     /// Send a vector to this processor itself.

@@ -178,6 +178,24 @@ pub unsafe fn write_msr(register: u32, value: u64) {
     }
 }
 
+/// Whether the nucleus must not write to its own read-only pages.
+///
+/// # Safety
+/// Without it nothing but what is meant may be written; it must be put back.
+pub unsafe fn write_protection(on: bool) {
+    // SAFETY: by the contract.
+    unsafe {
+        let mut cr0: u64;
+        asm!("mov {}, cr0", out(reg) cr0, options(nomem, nostack, preserves_flags));
+        if on {
+            cr0 |= CR0_WRITE_PROTECT;
+        } else {
+            cr0 &= !CR0_WRITE_PROTECT;
+        }
+        asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags));
+    }
+}
+
 #[inline(always)]
 pub fn read_tsc() -> u64 {
     let (low, high): (u32, u32);

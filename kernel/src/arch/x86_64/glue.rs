@@ -36,7 +36,7 @@ pub unsafe fn install(kernel: Kernel<Machine>) -> &'static mut Kernel<Machine> {
 ///
 /// # Safety
 /// Only from the entry functions below: they run one at a time, each to its end, after `install`.
-unsafe fn kernel() -> &'static mut Kernel<Machine> {
+pub(super) unsafe fn kernel() -> &'static mut Kernel<Machine> {
     // SAFETY: by the contract.
     unsafe { (*KERNEL.get()).assume_init_mut() }
 }
@@ -165,6 +165,17 @@ fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
         }
     }
     same()
+}
+
+/// An interrupt waits to be let in, or the 8259s are in use, which would have to be asked slowly. A function of its own: [`super::stretch`] has a twin.
+///
+/// # Safety
+/// Called within an entry.
+#[inline(never)]
+pub unsafe extern "C" fn interrupt_waits() -> bool {
+    // SAFETY: by the contract; nothing is changed.
+    let machine = unsafe { &kernel().arch };
+    machine.lines.by_pic() || machine.apic.asked()
 }
 
 /// Go on with whoever was running.

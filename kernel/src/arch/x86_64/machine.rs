@@ -11,10 +11,11 @@ use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
 use super::power::{self, Power};
+use super::stretch;
 use super::tables;
 use super::traced;
 use super::user_copy;
-use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping};
+use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::cores;
 use crate::portal::table::Target;
 use cairn_abi::layout::USER_TOP;
@@ -30,7 +31,7 @@ const FIXED_FLAGS: u64 = 0x202;
 
 pub struct Machine {
     pub(super) apic: LocalApic,
-    lines: Lines,
+    pub(super) lines: Lines,
     clock: Clock,
     power: Power,
     features: Features,
@@ -235,7 +236,12 @@ impl Arch for Machine {
         self.with_source(|source| paging::next_mapped(root, address, pages, source))
     }
 
-    fn take_table(&mut self, root: Root, emptied: impl FnMut(Frame)) -> Option<Frame> {
+    fn interrupt_waits(&self) -> bool {
+        // SAFETY: called in an entry.
+        unsafe { super::glue::interrupt_waits() }
+    }
+
+    fn take_table(&mut self, root: Root, emptied: impl FnMut(Frame)) -> Taken {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
             let template = Root(self.template);
@@ -355,6 +361,7 @@ impl Arch for Machine {
     }
 
     fn counters(&self, counters: &mut Counters) {
+        (counters.longest, counters.longest_in) = stretch::longest();
         let mut direct = 0;
         for cpu in &PER_CPU {
             // SAFETY: single words that their cores count up; the other fields are not looked at.

@@ -49,6 +49,8 @@ mod power;
 #[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]
+mod stretch;
+#[cfg(target_os = "none")]
 mod tables;
 #[cfg(target_os = "none")]
 mod traced;

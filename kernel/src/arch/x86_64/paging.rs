@@ -9,7 +9,7 @@
 //! both writable and executable (the portable part refuses to ask for it, [`leaf`] does not produce it).
 
 use super::memory::{frame_pointer, table_pointer, PAGE};
-use crate::arch::{Frame, FrameList, MapError, Mapping};
+use crate::arch::{Frame, FrameList, MapError, Mapping, Taken};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::memory::prot;
 
@@ -694,14 +694,17 @@ pub fn share_row(
     Ok(())
 }
 
+/// Entries of a table that are looked at at a time while it is taken away: a multiple of what spans are told in.
+const TAKE_SHARE: usize = 64;
+
 /// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
-pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
+pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
     let Some(mut found) = next_used(table, span, 0) else {
         // SAFETY: a root table has 512 entries.
         unsafe { *table.add(ROOT_SPAN) = ROOT_SPAN_EMPTY }
-        return None;
+        return Taken::Root;
     };
     Span {
         first: found,
@@ -715,17 +718,23 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
         let span = Span::of_entry(*parent);
         table = table_pointer(child);
         if level == 0 {
+            let all = span.last + 1 - span.first;
+            let share = all.min(TAKE_SHARE);
             // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
-            let entries = unsafe {
-                core::slice::from_raw_parts(table.add(span.first), span.last + 1 - span.first)
-            };
-            for &entry in entries {
-                if entry != 0 {
-                    emptied(frame_of(entry));
+            let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
+            for entry in entries {
+                if *entry != 0 {
+                    emptied(frame_of(*entry));
+                    *entry = 0;
                 }
             }
+            if share < all {
+                let first = span.first + share;
+                *parent = *parent & !Span::BITS | Span { first, ..span }.bits();
+                return Taken::Some;
+            }
             *parent = 0;
-            return Some(child);
+            return Taken::Table(child);
         }
         match next_used(table, span, 0) {
             Some(next) => {
@@ -739,11 +748,11 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Option<Frame> {
             }
             None => {
                 *parent = 0;
-                return Some(child);
+                return Taken::Table(child);
             }
         }
     }
-    None
+    Taken::Root
 }
 
 #[cfg(test)]
@@ -777,7 +786,7 @@ mod tests {
         recent(|recent| super::next_mapped(root, address, pages, recent))
     }
 
-    fn take_table(root: Root, emptied: impl FnMut(Frame)) -> Option<Frame> {
+    fn take_table(root: Root, emptied: impl FnMut(Frame)) -> Taken {
         RECENT.set(Recent::NONE);
         super::take_table(root, emptied)
     }
@@ -908,10 +917,18 @@ mod tests {
         }
         let used = 40 - list.count;
         let (mut tables, mut frames) = (0, 0);
-        while let Some(frame) = take_table(root, |_| frames += 1) {
-            assert!((2..42).contains(&frame));
-            list_push(&mut list, frame);
-            tables += 1;
+        loop {
+            let before = frames;
+            match take_table(root, |_| frames += 1) {
+                Taken::Root => break,
+                Taken::Some => {}
+                Taken::Table(frame) => {
+                    assert!((2..42).contains(&frame));
+                    list_push(&mut list, frame);
+                    tables += 1;
+                }
+            }
+            assert!(frames - before <= TAKE_SHARE);
         }
         assert_eq!((tables, frames), (used, given.len()));
         assert_eq!(list.count, 40);

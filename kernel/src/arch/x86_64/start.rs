@@ -16,6 +16,7 @@ use super::portal_code;
 use super::ports::{self, Console};
 use super::power::{self, Power};
 use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
+use super::stretch;
 use super::tables::{Builder, Image, NoMemory, EARLY_LIMIT};
 use crate::arch::Frame;
 use crate::boot::first_domain::{self, Archive};
@@ -241,6 +242,11 @@ fn run(
     if info.words().any(|word| word == b"nucleus.portals=general") {
         portal_code::general_only();
         kernel.general_way_only();
+    }
+
+    if info.words().any(|word| word == b"nucleus.stretch") {
+        // SAFETY: one processor runs.
+        unsafe { stretch::begin() };
     }
 
     let length = info.archive.map_or(0, |range| range.end - range.start) as usize;
