@@ -126,8 +126,12 @@ impl<A: Arch> Kernel<A> {
                 if !next.may(rights::CALL) {
                     return Err(Error::NoRight.into());
                 }
+                let other = self.semaphores.handle(next.object);
+                if self.hand_on(t, s, other) {
+                    return Err(Stop::Left);
+                }
                 self.semaphore_v(t, s)?;
-                let answer = self.semaphore_p(t, self.semaphores.handle(next.object));
+                let answer = self.semaphore_p(t, other);
                 self.disarm_on_error(t, answer)
             }
             semaphore::INFO => {
@@ -142,6 +146,46 @@ impl<A: Arch> Kernel<A> {
             }
             _ => Err(Error::BadOperation.into()),
         }
+    }
+
+    /// V_THEN_P where one waits for the first and the second is not to be had: the one goes on in the other's place. False: nothing has changed, take the general way.
+    #[inline]
+    fn hand_on(&mut self, t: ThreadRef, s: SemaphoreRef, other: SemaphoreRef) -> bool {
+        let (from, to) = (&self.semaphores[s], &self.semaphores[other]);
+        let thread = &self.threads[t];
+        let Some(next) = from.waiters.first() else {
+            return false;
+        };
+        if from.mutex
+            || to.mutex
+            || to.dying
+            || to.count != 0
+            || s == other
+            || thread.poked
+            || thread.registers.rax & flag::POLL != 0
+        {
+            return false;
+        }
+        self.semaphore_leave(s, next);
+        self.threads[next].registers.rax = 0;
+        self.disarm(next);
+        self.charge();
+        self.semaphore_wait(t, other);
+        self.dispatch.slice_end = 0;
+        self.hand_over(next);
+        true
+    }
+
+    /// The current thread is in the queue from now on.
+    #[inline]
+    fn semaphore_wait(&mut self, t: ThreadRef, s: SemaphoreRef) {
+        let thread = &mut self.threads[t];
+        thread.state = State::Waiting;
+        thread.waits = Some(s);
+        let priority = thread.effective;
+        let waiters = &mut self.semaphores[s].waiters;
+        waiters.push(&mut self.threads, t, priority);
+        self.arm(t);
     }
 
     /// P of the current thread.
@@ -175,13 +219,7 @@ impl<A: Arch> Kernel<A> {
         if mutex && self.leads_to(self.living_owner(s), t) {
             return Err(Error::Cycle.into());
         }
-        let thread = &mut self.threads[t];
-        thread.state = State::Waiting;
-        thread.waits = Some(s);
-        let priority = thread.effective;
-        let waiters = &mut self.semaphores[s].waiters;
-        waiters.push(&mut self.threads, t, priority);
-        self.arm(t);
+        self.semaphore_wait(t, s);
         self.current_blocks();
         if mutex {
             self.contention_changed(s);

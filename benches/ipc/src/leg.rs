@@ -8,7 +8,7 @@ use cairn_abi::service::thread as operation;
 use cairn_rt::{Message, Portal, Receiver, Reply};
 
 /// Kinds of threads: the first word of a message. A second one of 1: a portal for it to call comes along.
-const KINDS: [(Entry, u64); 7] = [
+const KINDS: [(Entry, u64); 8] = [
     (stubs::echo, HIGH),
     (stubs::stamp, HIGH),
     (stubs::forward, HIGH),
@@ -16,6 +16,7 @@ const KINDS: [(Entry, u64); 7] = [
     (stubs::answer_data, HIGH),
     (stubs::waiter, HIGH),
     (stubs::yielder, LOW),
+    (stubs::ringer, LOW),
 ];
 pub const ECHO: u64 = 0;
 pub const STAMP: u64 = 1;
@@ -24,6 +25,8 @@ pub const READ_DATA: u64 = 3;
 pub const ANSWER_DATA: u64 = 4;
 pub const WAITER: u64 = 5;
 pub const YIELDER: u64 = 6;
+/// Two portals come along: the semaphore that it waits for, and the next one's.
+pub const RINGER: u64 = 7;
 
 pub fn run() -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
@@ -48,7 +51,10 @@ pub fn run() -> ! {
             "a portal",
             with_room(pool::PORTAL, || channel.make_portal(1)),
         );
-        let argument = channel.0 .0 as u64 | next << 32;
+        let argument = match message.portals {
+            2 => message.words[6] | message.words[7] << 32,
+            _ => channel.0 .0 as u64 | next << 32,
+        };
         let made = thread(Portal(native_slot::DOMAIN), entry, argument, priority);
         need("a start", made.service(operation::START, &[]));
         let _ = receiver.reply(message.token, Reply::default().portal(portal, true));

@@ -7,9 +7,12 @@ use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
 use crate::{need, thread, with_room, HIGH};
 use cairn_abi::layout::native_slot;
 use cairn_abi::op;
+use cairn_abi::service::memory::pool;
+use cairn_abi::service::semaphore as operations;
 use cairn_abi::service::{current, domain, memory, thread as operation, AUTO};
 use cairn_idl::vm;
 use cairn_rt::gate::selector;
+use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{log, startup, Message, Portal};
 
 /// Domains to talk to.
@@ -28,6 +31,7 @@ pub fn all() {
         NAMES.map(|name| startup::portal(name).unwrap_or_else(|| panic!("no {name}")));
     messages(&mut samples, &legs);
     yields(&mut samples, &legs);
+    semaphores(&mut samples, &legs);
     exception(&mut samples);
     pulse(&mut samples, legs[0]);
     pages(&mut samples);
@@ -102,6 +106,45 @@ fn yields(samples: &mut Samples, legs: &[Portal; LEGS]) {
             own();
         }
     }
+}
+
+/// P and V of a semaphore for which nobody waits; a turn handed round a ring of domains, each of which waits for its own semaphore, per hand-over.
+fn semaphores(samples: &mut Samples, legs: &[Portal; LEGS]) {
+    let free = semaphore(1);
+    samples.row("semaphore-p-v", || {
+        let taken = traverse(free.0, operations::P, &[]).cost();
+        taken + traverse(free.0, operations::V, &[]).cost()
+    });
+    for (name, domains) in [
+        ("semaphore-ring-2", 2),
+        ("semaphore-ring-4", 4),
+        ("semaphore-ring-8", 8),
+    ] {
+        if !wanted(name) {
+            continue;
+        }
+        // This domain's is the first.
+        let ring: [Semaphore; LEGS + 1] = core::array::from_fn(|_| semaphore(0));
+        for (i, leg) in legs[..domains - 1].iter().enumerate() {
+            let (own, next) = (ring[i + 1], ring[(i + 2) % domains]);
+            let mut message = Message::new(&[leg::RINGER]);
+            message.words[6..].copy_from_slice(&[own.0 .0 as u64, next.0 .0 as u64]);
+            message.portals = 2;
+            need("a ringer", leg.call(message));
+        }
+        // All come to wait.
+        let later = cairn_rt::time::monotonic() + 10_000_000;
+        let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+        let own = [ring[0].0 .0 as u64];
+        samples.row_of(name, domains as u64, || {
+            traverse(ring[1].0, operations::V_THEN_P, &own).cost() / domains as u32
+        });
+    }
+}
+
+fn semaphore(count: u32) -> Semaphore {
+    let made = with_room(pool::SEMAPHORE, || Semaphore::new(count));
+    need("a semaphore", made)
 }
 
 /// From a breakpoint through the domain's upcall entry and back, by a domain that shares this one's space.

@@ -2,7 +2,7 @@
 //!
 //! Receiving threads begin with what they need in `rdi` (see [`Entry`]) and keep their selectors on the stack, because a receive leaves them no other register.
 
-use cairn_abi::service::{current, receive};
+use cairn_abi::service::{current, receive, semaphore};
 use cairn_abi::{flag, op};
 use core::arch::{asm, naked_asm};
 
@@ -392,3 +392,26 @@ pub unsafe extern "C" fn resume(_: u64) -> ! {
 }
 
 const _: () = assert!(op::CALL == 0);
+
+/// A thread that hands on what it waits for: its argument is the slot of the semaphore that it waits for, and in the upper half that of the next one's.
+///
+/// # Safety
+/// Only as a thread's first instruction.
+#[unsafe(naked)]
+pub unsafe extern "C" fn ringer(_: u64) -> ! {
+    naked_asm!(
+        "mov ebx, edi",
+        "mov rbp, rdi",
+        "shr rbp, 32",
+        "mov eax, ebx",
+        "syscall",
+        "2:",
+        "mov rdi, rbx",
+        "mov rax, {hand_on}",
+        "or rax, rbp",
+        "syscall",
+        "jmp 2b",
+        hand_on = const (semaphore::V_THEN_P as u64) << 32,
+    )
+}
+const _: () = assert!(semaphore::P == 0);
