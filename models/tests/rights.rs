@@ -1,0 +1,35 @@
+//! All states of the model of derivation and revocation, and the proof that its rules can be broken.
+
+use cairn_models::explore::explore;
+use cairn_models::rights::{Fault, Setup};
+
+#[test]
+fn what_came_from_a_revoked_portal_is_gone() {
+    let setup = Setup {
+        objects: 4,
+        slots: 4,
+        fault: None,
+    };
+    match explore(&setup, 3_000_000) {
+        Ok(seen) => println!("4 objects, 2 domains of 2 entries: {seen:?}"),
+        Err(broken) => panic!("{}\n{:#?}", broken.rule, broken.way),
+    }
+}
+
+#[test]
+fn every_fault_is_found() {
+    for fault in Fault::ALL {
+        let setup = Setup {
+            objects: 4,
+            slots: 4,
+            fault: Some(fault),
+        };
+        match explore(&setup, 3_000_000) {
+            Ok(_) => panic!("{fault:?} breaks no rule"),
+            Err(broken) => {
+                assert!(!broken.way.is_empty(), "{fault:?}: {}", broken.rule);
+                println!("{fault:?}: {} after {:?}", broken.rule, broken.way);
+            }
+        }
+    }
+}
