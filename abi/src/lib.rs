@@ -61,6 +61,11 @@ pub mod flag {
     /// The portals passed arrive with [`crate::rights::ONCE`] (`BadArgument` unless they lead to channels).
     pub const PASS_ONCE: u64 = 1 << 60;
 
+    /// In a call: the server may have whole pages of the out and in part (single ranges, no vectors) shown in windows of its own ([`crate::service::window`]) until it replies.
+    pub const WINDOWS: u64 = 1 << 51;
+    /// With WINDOWS: and keep them after the reply, until the pages are unmapped or changed, or [`crate::service::current::WINDOW_REVOKE`].
+    pub const KEEP: u64 = 1 << 52;
+
     /// The flag bits for passing `n` portals.
     pub const fn portals(n: u64) -> u64 {
         n << PORTALS_SHIFT
@@ -193,6 +198,8 @@ pub enum PortalKind {
     /// The nucleus log.
     Log = 11,
     Semaphore = 12,
+    /// A place where a server sees pages of its callers.
+    Window = 13,
     /// A derived portal that leads to something other than a channel; shown only when it was revoked, before that it looks like what it leads to.
     Derived = 15,
     /// The trace of the nucleus, and failures on request. Held by nobody in the standard system.

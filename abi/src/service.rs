@@ -50,6 +50,11 @@ pub mod current {
     pub const PORTAL_DERIVE: u8 = 19;
     /// w0 slot: everything that was derived from that portal, and from what was derived, in whatever tables, leads nowhere from now on (`Revoked`). In shares, by itself.
     pub const PORTAL_REVOKE: u8 = 20;
+    /// w0 page-aligned own address, w1 pages (1 to [`super::window::MAX_PAGES`]), w2 slot or AUTO → w0 slot of a window there. The pages should be resident memory of the caller's. `Busy`: another window of its space is there.
+    /// `NoMemory`, `NoSlot`.
+    pub const WINDOW_CREATE: u8 = 30;
+    /// w0 page-aligned own address, w1 pages: windows of others that show any of these pages close, kept ones too. One per entry.
+    pub const WINDOW_REVOKE: u8 = 31;
 }
 
 /// [`crate::PortalKind::Receive`]: the right to receive from a channel.
@@ -76,6 +81,27 @@ pub mod receive {
     /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with
     /// `BadAddress`; it makes the pages present itself and tries again.)
     pub const CALLER: u8 = 7;
+}
+
+/// [`crate::PortalKind::Window`]: a server's view of its callers' pages.
+pub mod window {
+    /// Most pages of a window.
+    pub const MAX_PAGES: u64 = 16;
+
+    /// w0 receive slot, w1 token, w2 offset in the caller's part, w3 pages, w4 flags below → w0 pages, w1 their address. The pages appear in the place of the server's own until CLOSE, the reply, the end of the call for any other reason,
+    /// or until the caller's mapping changes; the server's own are back then. Address and length of what is shown are whole pages of the part. A page that is not there is brought by its pager.
+    /// `NoRight`: the caller has not agreed. `Busy`: open already; or two windows show this call's, or 16 this caller's pages; or they are a window's themselves. `BadAddress`: not memory that could be shown. Copying is always possible instead.
+    pub const OPEN: u8 = 1;
+    pub const CLOSE: u8 = 2;
+    /// → w0 1 if open, w1 bits of the pages that are shown, w2 1 if it is kept.
+    pub const INFO: u8 = 3;
+
+    /// OPEN: the in part, for writing. Without it: the out part, for reading.
+    pub const IN: u64 = 1;
+    /// OPEN: stays open after the reply.
+    pub const KEEP: u64 = 2;
+    /// OPEN, out part: a page that the server writes becomes a copy in the server's own page, which stays.
+    pub const COPY: u64 = 4;
 }
 
 /// [`crate::PortalKind::Domain`].
@@ -212,9 +238,10 @@ pub mod memory {
         pub const CHANNEL: u64 = 3;
         pub const PORTAL: u64 = 4;
         pub const SEMAPHORE: u64 = 6;
+        pub const WINDOW: u64 = 7;
         /// All pools; numbers below COUNT that are not among them are of none.
-        pub const ALL: [u64; 6] = [DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, SEMAPHORE];
-        pub const COUNT: usize = 7;
+        pub const ALL: [u64; 7] = [DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, SEMAPHORE, WINDOW];
+        pub const COUNT: usize = 8;
     }
     /// Protection. WRITE with EXECUTE is refused.
     pub mod prot {

@@ -209,7 +209,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Where `t`'s out (or in) part is described: address, count, and whether that is a vector.
-    fn described(&self, t: ThreadRef, out: bool) -> (u64, u64, bool) {
+    pub(crate) fn described(&self, t: ThreadRef, out: bool) -> (u64, u64, bool) {
         let r = &self.threads[t].registers;
         if out {
             (r.r14, r.r15, r.rax & flag::OUT_VECTOR != 0)

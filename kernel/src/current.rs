@@ -115,6 +115,8 @@ impl<A: Arch> Kernel<A> {
             current::PORTAL_DERIVE => self.portal_derive(t, w),
             current::PORTAL_REVOKE => self.portal_revoke(t, w[0]),
             current::SEMAPHORE_CREATE => self.semaphore_create(t, w),
+            current::WINDOW_CREATE => self.window_create(t, w),
+            current::WINDOW_REVOKE => self.window_revoke(t, w[0], w[1]),
             current::COUNTERS => self.write_counters(t, w[0]),
             current::THREAD_ALIVE => {
                 let alive = self.thread_in(d, w[0]).is_ok();

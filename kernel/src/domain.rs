@@ -135,9 +135,11 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.domains[d].first_thread else {
                 break;
             };
+            let windows = self.threads[t].windows != 0;
             self.kill(t, death::KILLED, 0);
             work += THREAD_WORK;
-            if work >= CLOSE_WORK {
+            if windows || work >= CLOSE_WORK {
+                // Closing windows was work enough for one share.
                 if self.arch.interrupt_waits() {
                     return Ok(false);
                 }
@@ -349,6 +351,8 @@ impl<A: Arch> Kernel<A> {
                 let space = self.own_target_of(t, w[0], PortalKind::Space)?;
                 let space = self.spaces.handle(space.object);
                 let root = self.spaces[space].root.ok_or(Error::NoTable)?;
+                // What others see of its callers, and it of others, belongs to the old space.
+                self.tear_all(self.domains[d].space)?;
                 let old = core::mem::replace(&mut self.domains[d].space, space);
                 self.domains[d].root = root;
                 self.spaces[space].domains += 1;

@@ -33,6 +33,9 @@ impl<A: Arch> Kernel<A> {
             domain: id,
             label,
         };
+        if bits & fault::WRITE != 0 && self.copy_shown_page(space, address) {
+            return self.leave();
+        }
         if address >= USER_TOP || !self.ask_pager(t, space, Sending::Fault) {
             self.page_exception(t, 0);
         }

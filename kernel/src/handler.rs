@@ -64,6 +64,7 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
             controls()?;
             k.trace_service(t, operation)
         }
+        PortalKind::Window => k.window_service(t, k.windows.handle(target.object), operation),
         PortalKind::Space => Err(Error::BadOperation.into()),
         PortalKind::Derived => {
             let under = k.resolve(target)?;

@@ -417,6 +417,9 @@ impl<A: Arch> Kernel<A> {
         if self.threads[caller].sending != Sending::Message {
             return Ok(self.answer_fault(t, caller));
         }
+        if self.threads[caller].windows != 0 && !self.close_window_of(caller) {
+            return Err(Stop::Restart);
+        }
         let mut n = 0;
         let mut slots = [0; MAX_PORTALS];
         const RARE: u64 = flag::PARTS | flag::PORTALS_MASK;

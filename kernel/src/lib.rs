@@ -4,7 +4,7 @@
 //! The nucleus never waits and has no stack per thread: an entry changes objects and returns. Work that could be long is done in
 //! shares; the thread then finds itself before its `syscall` instruction again.
 //!
-//! One file per object: [`domain`], [`space`], [`thread`], [`channel`], [`portal`], [`semaphore`], [`interrupt`]; what they do together is in [`ipc`], [`copy`], [`fault`],
+//! One file per object: [`domain`], [`space`], [`thread`], [`channel`], [`portal`], [`semaphore`], [`windows`], [`interrupt`]; what they do together is in [`ipc`], [`copy`], [`fault`],
 //! [`dispatch`], [`timer`], [`pulse`]. Memory for objects lies in [`pool`]s of frames that were given.
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![deny(unsafe_code)]
@@ -41,6 +41,7 @@ pub mod space;
 pub mod thread;
 pub mod timer;
 pub mod trace;
+pub mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -59,12 +60,13 @@ use frames::FrameTable;
 pub use handler::{Answer, Stop};
 use interrupt::Interrupts;
 use log::Log;
-use pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef};
+use pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef, WindowRef};
 use portal::Portal;
 use queue::Lists;
 use semaphore::Semaphore;
 use space::Space;
 use thread::Thread;
+use windows::Window;
 
 /// What the entry code does when the nucleus is done.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +105,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) channels: Pool<ChannelRef, Channel>,
     pub(crate) portals: Pool<PortalRef, Portal>,
     pub(crate) semaphores: Pool<SemaphoreRef, Semaphore>,
+    pub(crate) windows: Pool<WindowRef, Window>,
     /// Of the core that is in the nucleus.
     pub(crate) dispatch: Dispatch,
     pub(crate) cores: Cores,
@@ -141,6 +144,7 @@ impl<A: Arch> Kernel<A> {
             channels: Pool::new(base(pool_kind::CHANNEL)),
             portals: Pool::new(base(pool_kind::PORTAL)),
             semaphores: Pool::new(base(pool_kind::SEMAPHORE)),
+            windows: Pool::new(base(pool_kind::WINDOW)),
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
             timers: 0,

@@ -141,6 +141,7 @@ impl<A: Arch> Kernel<A> {
                     pool::CHANNEL => pool_info(&self.channels),
                     pool::PORTAL => pool_info(&self.portals),
                     pool::SEMAPHORE => pool_info(&self.semaphores),
+                    pool::WINDOW => pool_info(&self.windows),
                     _ => return Err(Error::BadArgument.into()),
                 };
                 for (i, word) in info.into_iter().enumerate() {
@@ -226,7 +227,8 @@ impl<A: Arch> Kernel<A> {
             pool::THREAD => self.threads.grown(),
             pool::CHANNEL => self.channels.grown(),
             pool::PORTAL => self.portals.grown(),
-            _ => self.semaphores.grown(),
+            pool::SEMAPHORE => self.semaphores.grown(),
+            _ => self.windows.grown(),
         }
         true
     }
@@ -382,6 +384,7 @@ impl<A: Arch> Kernel<A> {
         let root = self.space_root(s)?;
         range(address, pages)?;
         Self::check_prot(flags)?;
+        self.tear(s, address, pages)?;
         let fill = flags & (map::ZERO | map::COPY);
         if fill != 0 {
             let source = frame(w[5])?;
@@ -432,6 +435,7 @@ impl<A: Arch> Kernel<A> {
         if flags & (map::ZERO | map::COPY) != 0 {
             return Err(Error::BadArgument.into());
         }
+        self.tear(s, address, pages)?;
         let mut done = 0;
         loop {
             let share = (pages - done).min(MAP_SHARE);
@@ -490,6 +494,7 @@ impl<A: Arch> Kernel<A> {
         let s = self.space_at(t, w[0])?;
         let root = self.space_root(s)?;
         range(w[1], w[2])?;
+        self.tear(s, w[1], w[2])?;
         let (mut done, mut count) = (0, 0);
         loop {
             let share = (w[2] - done).min(CHANGE_SHARE);
@@ -519,6 +524,7 @@ impl<A: Arch> Kernel<A> {
         if w[3] & !PROT != 0 {
             return Err(Error::BadArgument.into());
         }
+        self.tear(s, w[1], w[2])?;
         let (mut done, mut count) = (0, 0);
         loop {
             let share = (w[2] - done).min(CHANGE_SHARE);
@@ -551,6 +557,7 @@ impl<A: Arch> Kernel<A> {
         if room == 0 {
             return Err(Error::BadArgument.into());
         }
+        self.tear_all(s)?;
         // What is written below must not be lost to a fault.
         self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
         let mut bytes = [0; REAP_FRAMES * 4];

@@ -53,7 +53,8 @@ handles!(
     SpaceRef,
     ChannelRef,
     PortalRef,
-    SemaphoreRef
+    SemaphoreRef,
+    WindowRef
 );
 
 /// Ids carry 20 bits of index.

@@ -63,6 +63,12 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
+        if self.spaces[source].open_windows | self.spaces[target].open_windows != 0 {
+            for (address, pages, _) in rows.iter().map(entry) {
+                self.tear(source, address, pages as u64)?;
+                self.tear(target, address, pages as u64)?;
+            }
+        }
         let mut done = 0;
         // Pages that earlier entries did, how many may be done before interrupts are thought of, and how many this entry did.
         let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES, 0);
@@ -127,6 +133,11 @@ impl<A: Arch> Kernel<A> {
             let user = |frame: Frame| self.frames.kind(frame) == FrameKind::User;
             if !user(frame) || source != 0 && !user(source) {
                 return Err(Error::BadArgument.into());
+            }
+        }
+        if self.spaces[s].open_windows != 0 {
+            for (address, ..) in fills.iter().map(entry) {
+                self.tear(s, address, 1)?;
             }
         }
         let mut work = 0;

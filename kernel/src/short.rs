@@ -96,6 +96,7 @@ impl<A: Arch> Kernel<A> {
         let rare = from.deadline
             | to.deadline
             | (from.poked | from.lifted | to.poked | to.pulse.is_queued()) as u64
+            | to.windows as u64
             | (to.stops | self.domains[to.domain].stops) as u64;
         if rare != 0
             || channel.pulses.is_waiting()
@@ -173,7 +174,7 @@ impl<A: Arch> Kernel<A> {
             return false;
         }
         let (from, to) = self.threads.pair(t, caller);
-        if to.deadline != 0 || to.pulse.is_queued() {
+        if to.deadline | to.windows as u64 != 0 || to.pulse.is_queued() {
             return false;
         }
         copy_words(&from.registers, &mut to.registers);

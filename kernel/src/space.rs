@@ -4,7 +4,7 @@
 //! the last portal to it.
 
 use crate::arch::{Arch, FrameList};
-use crate::pool::SpaceRef;
+use crate::pool::{SpaceRef, WindowRef};
 use crate::Kernel;
 use cairn_abi::Error;
 
@@ -20,6 +20,11 @@ pub struct Space<R> {
     /// Id of the pager's channel, 0 if there is none, and the badge that it wants to see.
     pub pager: u32,
     pub badge: u64,
+    /// Windows that lie in it, windows that show its pages and how many these are, and how many open ones touch it on either side.
+    pub windows: Option<WindowRef>,
+    pub shown: Option<WindowRef>,
+    pub shown_count: u8,
+    pub open_windows: u32,
 }
 
 impl<A: Arch> Kernel<A> {
@@ -33,6 +38,10 @@ impl<A: Arch> Kernel<A> {
                 holders: 0,
                 pager,
                 badge,
+                windows: None,
+                shown: None,
+                shown_count: 0,
+                open_windows: 0,
             })
             .ok_or(Error::NoMemory)
     }
@@ -52,7 +61,11 @@ impl<A: Arch> Kernel<A> {
     /// Free the object of a space that nobody holds and nobody uses. Frames that were not reaped before stay lost with it: its holders had the chance.
     pub(crate) fn release_space_object(&mut self, s: SpaceRef) {
         let space = &self.spaces[s];
-        if space.holders == 0 && space.domains == 0 {
+        if space.holders == 0
+            && space.domains == 0
+            && space.windows.is_none()
+            && space.shown.is_none()
+        {
             self.channel_forget(space.pager);
             self.spaces.remove(s);
         }

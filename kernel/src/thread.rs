@@ -82,8 +82,8 @@ pub struct Thread<F> {
     pub full: bool,
     /// Owns a mutex for which another waits.
     pub lifted: bool,
-    /// Zero: these eight bytes are looked at together.
-    pub reserved: u8,
+    /// Windows that show its parts until the reply. (These eight bytes are looked at together: all are zero in plain cases.)
+    pub windows: u8,
     pub stops: u32,
     /// Deadline of the blocking operation, 0 if there is none.
     pub deadline: u64,
@@ -157,7 +157,7 @@ impl<A: Arch> Kernel<A> {
             poked: false,
             full: true,
             lifted: false,
-            reserved: 0,
+            windows: 0,
             effective: priority,
             base: priority,
             round_robin: true,
@@ -237,6 +237,9 @@ impl<A: Arch> Kernel<A> {
                 self.used_up(t);
             }
             (State::Held, Some(c)) => {
+                if self.threads[t].windows != 0 {
+                    self.close_windows_of(t);
+                }
                 self.unhold(t, c);
                 self.charge();
                 if let Some(server) = self.threads[t].server.take() {

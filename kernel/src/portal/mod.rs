@@ -87,6 +87,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
             PortalKind::Thread => self.threads.at_mut(target.object).holders += 1,
             PortalKind::Semaphore => self.semaphores.at_mut(target.object).holders += 1,
+            PortalKind::Window => self.windows.at_mut(target.object).holders += 1,
             PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders += 1,
             PortalKind::Empty
             | PortalKind::Current
@@ -148,6 +149,13 @@ impl<A: Arch> Kernel<A> {
                     self.semaphores.remove(s);
                 }
             }
+            PortalKind::Window => {
+                let w = self.windows.handle(target.object);
+                self.windows[w].holders -= 1;
+                if self.windows[w].holders == 0 {
+                    self.window_remove(w);
+                }
+            }
             PortalKind::Interrupt => self.release_binding(target.object),
             PortalKind::Empty
             | PortalKind::Current
@@ -194,6 +202,13 @@ impl<A: Arch> Kernel<A> {
                 self.unbind_semaphore(s);
             }
             if !self.semaphore_close(last) {
+                return Err(Stop::Restart);
+            }
+        }
+        if target.kind == PortalKind::Window {
+            let w = self.windows.handle(target.object);
+            if self.windows[w].holders == 1 && self.windows[w].view.is_some() {
+                self.window_close(w);
                 return Err(Stop::Restart);
             }
         }
@@ -287,6 +302,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Space => self.spaces.id(self.spaces.handle(target.object)),
             PortalKind::Thread => self.threads.id(self.threads.handle(target.object)),
             PortalKind::Semaphore => self.semaphores.id(self.semaphores.handle(target.object)),
+            PortalKind::Window => self.windows.id(self.windows.handle(target.object)),
             _ => target.object,
         };
         (target.kind as u64) << 32 | object as u64
@@ -301,6 +317,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Space => self.spaces.at(target.object).holders,
             PortalKind::Thread => self.threads.at(target.object).holders,
             PortalKind::Semaphore => self.semaphores.at(target.object).holders,
+            PortalKind::Window => self.windows.at(target.object).holders,
             PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders,
             _ => 0,
         }

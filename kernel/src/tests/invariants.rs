@@ -45,6 +45,7 @@ pub fn check(k: &Kernel<Sim>) {
     timers(k);
     holders(k);
     frames(k);
+    windows(k);
     dispatch(k);
     interrupts(k);
 }
@@ -388,6 +389,11 @@ fn holders(k: &Kernel<Sim>) {
                 + once(r)
         );
     }
+    for r in k.windows.all() {
+        let expected = counted(PortalKind::Window, r.index());
+        assert_eq!(k.windows[r].holders, expected);
+        assert!(expected != 0);
+    }
     for r in k.channels.all() {
         assert_eq!(
             k.channels[r].holders,
@@ -418,6 +424,96 @@ fn holders(k: &Kernel<Sim>) {
     }
 }
 
+/// Frames that windows hide.
+fn hidden(k: &Kernel<Sim>) -> Vec<u32> {
+    let mut hidden = Vec::new();
+    for w in k.windows.all() {
+        if let Some(view) = &k.windows[w].view {
+            hidden.extend(
+                (0..view.pages)
+                    .filter(|i| view.shown >> i & 1 != 0)
+                    .map(|i| view.hidden[i as usize]),
+            );
+        }
+    }
+    hidden
+}
+
+/// What is shown is mapped by its owner, with at least the same rights; the lists and counts are right.
+fn windows(k: &Kernel<Sim>) {
+    let mut open: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut shown: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut made: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut of_calls: BTreeMap<u32, u8> = BTreeMap::new();
+    for w in k.windows.all() {
+        let window = &k.windows[w];
+        made.entry(window.space.index())
+            .or_default()
+            .push(w.index());
+        let Some(view) = &window.view else {
+            continue;
+        };
+        assert_ne!(view.space, window.space);
+        assert!(view.pages <= window.pages);
+        *open.entry(window.space.index()).or_default() += 1;
+        *open.entry(view.space.index()).or_default() += 1;
+        shown.entry(view.space.index()).or_default().push(w.index());
+        if let Some(caller) = view.caller {
+            let thread = &k.threads[caller];
+            assert_eq!(thread.state, State::Held);
+            assert_eq!(k.domains[thread.domain].space, view.space);
+            *of_calls.entry(caller.index()).or_default() += 1;
+        }
+        let root = |s| k.spaces[s].root.expect("a root");
+        for i in (0..view.pages).filter(|i| view.shown >> i & 1 != 0) {
+            let at = i as u64 * 4096;
+            let page =
+                |root, address: u64| k.arch.spaces[&root].pages.get(&(address >> 12)).copied();
+            let (ours, bits) = page(root(window.space), window.address + at).expect("shown");
+            let (theirs, most) = page(root(view.space), view.address + at).expect("theirs");
+            assert_eq!(ours, theirs);
+            assert_eq!(bits & !most, 0, "more than its owner may");
+            assert_eq!(k.frames.kind(view.hidden[i as usize]), FrameKind::User);
+            // Nobody sees it through this page at second hand.
+            for other in k.windows.all().filter(|&other| other != w) {
+                if let Some(second) = &k.windows[other].view {
+                    let inside = (second.address..second.address + second.pages as u64 * 4096)
+                        .contains(&(window.address + at));
+                    assert!(second.space != window.space || !inside);
+                }
+            }
+        }
+    }
+    for s in k.spaces.all() {
+        let space = &k.spaces[s];
+        let count = |map: &BTreeMap<u32, u32>| map.get(&s.index()).copied().unwrap_or(0);
+        assert_eq!(space.open_windows, count(&open));
+        let walk =
+            |first, next: &dyn Fn(crate::pool::WindowRef) -> Option<crate::pool::WindowRef>| {
+                let mut found = Vec::new();
+                let mut at: Option<crate::pool::WindowRef> = first;
+                while let Some(w) = at {
+                    assert!(found.len() < 100);
+                    found.push(w.index());
+                    at = next(w);
+                }
+                found.sort_unstable();
+                found
+            };
+        let of = |map: &BTreeMap<u32, Vec<u32>>| map.get(&s.index()).cloned().unwrap_or_default();
+        assert_eq!(walk(space.windows, &|w| k.windows[w].next), of(&made));
+        let views = walk(space.shown, &|w| {
+            k.windows[w].view.as_ref().expect("open").next
+        });
+        assert_eq!(views, of(&shown));
+        assert_eq!(space.shown_count as usize, views.len());
+    }
+    for t in k.threads.all() {
+        let expected = of_calls.get(&t.index()).copied().unwrap_or(0);
+        assert_eq!(k.threads[t].windows, expected);
+    }
+}
+
 fn frames(k: &Kernel<Sim>) {
     let mut mapped: BTreeMap<u32, u32> = BTreeMap::new();
     for space in k.arch.spaces.values() {
@@ -433,6 +529,9 @@ fn frames(k: &Kernel<Sim>) {
         for &table in space.tables.values() {
             assert_eq!(k.frames.kind(table), FrameKind::Nucleus);
         }
+    }
+    for frame in hidden(k) {
+        *mapped.entry(frame).or_default() += 1;
     }
     for frame in 0..super::FRAMES {
         if k.frames.kind(frame) == FrameKind::User {

@@ -3,6 +3,7 @@
 
 mod cost;
 mod deaths;
+mod endings;
 mod faults;
 mod frames_and_devices;
 mod hasty;
@@ -18,6 +19,7 @@ mod replay;
 mod rights_model;
 mod semaphores;
 mod tracing;
+mod windows;
 
 use crate::arch::sim::Sim;
 use crate::arch::Frame;

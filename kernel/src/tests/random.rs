@@ -95,6 +95,7 @@ fn flags() -> impl Strategy<Value = u64> {
         1 => Just(flag::POLL),
         1 => Just(flag::MOVE),
         1 => Just(flag::MINT),
+        1 => Just(flag::PARTS | flag::WINDOWS | flag::KEEP),
         1 => Just(flag::NOT_FURTHER),
         1 => Just(flag::PASS_ONCE),
         1 => Just(flag::PASS_ONCE | flag::MOVE),
@@ -115,7 +116,7 @@ fn word() -> impl Strategy<Value = u64> {
 fn step() -> impl Strategy<Value = Step> {
     let raw = (
         prop_oneof![0u32..8, 60u32..80, any::<u32>()],
-        0u8..20,
+        prop_oneof![8 => 0u8..20, 1 => 30u8..32],
         flags(),
         prop::array::uniform8(word()),
         prop::array::uniform4(word()),

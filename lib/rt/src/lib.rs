@@ -1,4 +1,4 @@
-//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
+//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
 //! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
@@ -18,6 +18,7 @@ pub mod serve;
 pub mod start;
 pub mod startup;
 pub mod time;
+pub mod window;
 
 pub use cairn_abi as abi;
 pub use channel::{Received, Receiver, Reply};

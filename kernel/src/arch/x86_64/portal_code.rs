@@ -75,7 +75,7 @@ const _: () = assert!(offset_of!(MachineThread, sending) == offset_of!(MachineTh
 const _: () = assert!(
     offset_of!(MachineThread, full) == offset_of!(MachineThread, poked) + 1
         && offset_of!(MachineThread, lifted) == offset_of!(MachineThread, poked) + 2
-        && offset_of!(MachineThread, reserved) == offset_of!(MachineThread, poked) + 3
+        && offset_of!(MachineThread, windows) == offset_of!(MachineThread, poked) + 3
         && offset_of!(MachineThread, stops) == offset_of!(MachineThread, poked) + 4
         && offset_of!(MachineThread, server) == offset_of!(MachineThread, channel) + 4
         && offset_of!(MachineThread, registers) == 0

@@ -8,7 +8,22 @@ pub mod ask {
     pub const SUM_AND_FILL: u64 = 2;
     /// Exit without an answer when half of the out part was read.
     pub const DIE: u64 = 3;
+    /// Whole pages, in windows: w0 the sum of the out part, and the in part gets its words, every bit inverted.
+    pub const WINDOWS: u64 = 4;
+    /// Keep a window on the out part's first page, for writing if w1 is 1.
+    pub const KEEP: u64 = 5;
+    /// → w0 the first word seen in the kept window, w1 whether it is open, w2 what it showed first.
+    pub const PEEK: u64 = 6;
+    /// Write w1 there.
+    pub const POKE: u64 = 7;
+    /// Exit without an answer with a window open on each part.
+    pub const DIE_LOOKING: u64 = 8;
+    /// Answer when the kept window has closed.
+    pub const AWAIT_CLOSE: u64 = 9;
 }
+
+/// What the peer's own page says where nothing is shown.
+pub const OWN: u64 = 0x1234_5678;
 
 /// Bytes of a message that the peer keeps.
 pub const KEPT: usize = 1 << 20;

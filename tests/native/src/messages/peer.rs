@@ -9,16 +9,25 @@ mod common;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_abi::service::{current, window};
 use cairn_abi::{layout, received, MAX_VECTOR};
 use cairn_rt::parts::{In, Out};
-use cairn_rt::{Portal, Received, Receiver, Reply};
-use common::{ask, cut, sum, Random, KEPT};
+use cairn_rt::window::Window;
+use cairn_rt::{time, Portal, Received, Receiver, Reply};
+use common::{ask, cut, sum, Random, KEPT, OWN};
+use core::sync::atomic::Ordering::Relaxed;
 
 cairn_rt::entry!(main);
 
 fn main() -> ! {
     let channel = Receiver(Portal(layout::native_slot::RECEIVE));
     let mut buffer = vec![0; KEPT];
+    let windows = [(); 3].map(|()| Window::make(window::MAX_PAGES).expect("a window"));
+    let [look, fill, kept] = &windows;
+    let mut last = 0;
+    for window in &windows {
+        window.words()[0].store(OWN, Relaxed);
+    }
     loop {
         let Ok(message) = channel.receive(None) else {
             continue;
@@ -28,6 +37,37 @@ fn main() -> ! {
         }
         match message.words[0] {
             ask::ECHO if message.out_len <= KEPT => echo(channel, &message, &mut buffer),
+            ask::WINDOWS => through_windows(channel, &message, look, fill),
+            ask::KEEP => {
+                let flags = window::KEEP | message.words[1];
+                let opened = kept.open(channel, message.token, 0, 1, flags).is_ok();
+                last = kept.words()[0].load(Relaxed);
+                let _ = channel.reply(message.token, Reply::new(&[opened as u64]));
+            }
+            ask::PEEK => {
+                let seen = kept.words()[0].load(Relaxed);
+                let words = [seen, kept.is_open() as u64, last];
+                let _ = channel.reply(message.token, Reply::new(&words));
+            }
+            ask::POKE => {
+                kept.words()[0].store(message.words[1], Relaxed);
+                let _ = channel.reply(message.token, Reply::new(&[]));
+            }
+            ask::DIE_LOOKING => {
+                let (token, pages) = (message.token, window::MAX_PAGES);
+                assert!(look.open(channel, token, 0, pages, 0).is_ok());
+                assert!(fill.open(channel, token, 0, pages, window::IN).is_ok());
+                fill.words()[0].store(1, Relaxed);
+                cairn_rt::start::exit(0)
+            }
+            ask::AWAIT_CLOSE => {
+                while kept.is_open() {
+                    let soon = time::monotonic() + 1_000_000;
+                    let _ = Portal::CURRENT.service(current::SLEEP, &[soon]);
+                }
+                let seen = kept.words()[0].load(Relaxed);
+                let _ = channel.reply(message.token, Reply::new(&[seen]));
+            }
             ask::SUM_AND_FILL => sum_and_fill(channel, &message, &mut buffer),
             ask::DIE => {
                 let half = &mut buffer[..(message.out_len / 2).min(KEPT)];
@@ -104,4 +144,31 @@ fn sum_and_fill(channel: Receiver, message: &Received, buffer: &mut [u8]) {
         at += put.expect("written");
     }
     let _ = channel.reply(message.token, Reply::new(&[total]));
+}
+
+/// A run of whole pages through two windows, as many at a time as they have.
+fn through_windows(channel: Receiver, message: &Received, look: &Window, fill: &Window) {
+    let (mut total, mut at) = (0, 0);
+    while at < message.out_len {
+        let pages = ((message.out_len - at) as u64 / layout::PAGE).min(window::MAX_PAGES);
+        let offset = at as u64;
+        let from = look.open(channel, message.token, offset, pages, 0);
+        let to = fill.open(channel, message.token, offset, pages, window::IN);
+        let (from, to) = (from.expect("shown"), to.expect("shown"));
+        for (from, to) in from.iter().zip(to) {
+            let word = from.load(Relaxed);
+            total = sum(total, &word.to_le_bytes());
+            to.store(!word, Relaxed);
+        }
+        at += from.len() * 8;
+        if at < message.out_len {
+            look.close();
+            fill.close();
+        }
+    }
+    // The last two close by the reply.
+    let _ = channel.reply(message.token, Reply::new(&[total]));
+    assert!(!look.is_open() && !fill.is_open());
+    assert_eq!(look.words()[0].load(Relaxed), OWN);
+    assert_eq!(fill.words()[0].load(Relaxed), OWN);
 }
