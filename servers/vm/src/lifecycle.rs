@@ -77,7 +77,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let result = self.more_objects(kind);
         if let Some(space) = self.spaces.get_mut(index) {
-            space.objects += u64::from(self.pool_frames - before);
+            space.objects += self.pool_frames - before;
         }
         result
     }

@@ -1,7 +1,7 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
-//! in the log (`# append: WORDS` go to the nucleus), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, and no other component dies. A file with a `# seeds: …` line is
-//! for [`ways`] instead.
+//! in the log (`# append: WORDS` go to the nucleus), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
+//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. A file with a `# seeds: …` line is for [`ways`] instead.
 
 use super::programs::files;
 use super::{batch, ways, Report, Verdict};
@@ -55,11 +55,16 @@ fn one(file: &Path, name: &str) -> Result<Verdict> {
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
-    let mut guest = match Guest::start(boot, &machine, false)? {
+    let deterministic = manifest.lines().any(|line| line == "# deterministic");
+    let mut guest = match Guest::start(boot, &machine, deterministic)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
-    let mut verdict = bystander(&mut guest);
+    let refused = lines(&manifest, "# refuse-log: ");
+    let mut verdict = Ok(());
+    if !deterministic {
+        verdict = bystander(&mut guest);
+    }
     for command in lines(&manifest, "# run: ") {
         let prints: String = lines(&manifest, "# prints: ")
             .iter()
@@ -72,15 +77,25 @@ fn one(file: &Path, name: &str) -> Result<Verdict> {
         let text = read(&log);
         let missing = expected.iter().find(|e| !text.contains(e.as_str()));
         verdict = match missing {
+            _ if said(&text, &refused).is_some() => break,
             None => break,
             Some(missing) if Instant::now() > deadline => {
                 Err(format!("the log never said {missing:?}"))
             }
             Some(_) => {
                 std::thread::sleep(Duration::from_millis(200));
-                bystander(&mut guest)
+                match deterministic {
+                    true => Ok(()),
+                    false => bystander(&mut guest),
+                }
             }
         };
+    }
+    if let Some(line) = said(&read(&log), &refused) {
+        verdict = verdict.and(Err(line));
+    }
+    if deterministic {
+        verdict = verdict.and_then(|()| bystander(&mut guest));
     }
     guest.log.look();
     if verdict.is_err() {
@@ -122,6 +137,13 @@ fn shell(guest: &mut Guest, command: &str, prints: &str) -> Verdict {
     Ok(())
 }
 
+/// The first line of the log that says what none may say.
+fn said(log: &str, refused: &[String]) -> Option<String> {
+    log.lines()
+        .find(|line| refused.iter().any(|text| line.contains(text.as_str())))
+        .map(String::from)
+}
+
 /// What follows `mark` at the beginning of lines.
 pub fn lines(text: &str, mark: &str) -> Vec<String> {
     text.lines()
@@ -151,6 +173,17 @@ pub fn read(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_none_may_say_is_found() {
+        let refused = ["x: WRONG".to_string()];
+        assert_eq!(
+            said("x: right\nx: WRONG: y\n", &refused).as_deref(),
+            Some("x: WRONG: y")
+        );
+        assert_eq!(said("x: right\n", &refused), None);
+        assert_eq!(said("x: WRONG\n", &[]), None);
+    }
 
     #[test]
     fn only_the_culprit_may_die() {
