@@ -13,6 +13,8 @@ pub const RECEIVE_RING: usize = 64 * 1024;
 pub const SEND_RING: usize = 16 * 1024;
 /// Chunks of FIFO size that one call may send before it waits for the interrupt; more only helps on a chip that empties at once.
 const BURST: usize = 16;
+/// The interrupts that the driver wants.
+const ENABLED: u8 = enable::RECEIVED | enable::SENT | enable::LINE;
 /// Rounds of one interrupt: a chip that never calms down must not hold the driver.
 const ROUNDS: usize = 64;
 
@@ -100,10 +102,7 @@ impl<C: Chip> Driver<C> {
         self.chip.input_ready(&mut rest);
         let _ = self.chip.input(LINE_STATUS);
         let _ = self.chip.input(MODEM_STATUS);
-        self.chip.output(
-            INTERRUPT_ENABLE,
-            enable::RECEIVED | enable::SENT | enable::LINE,
-        );
+        self.chip.output(INTERRUPT_ENABLE, ENABLED);
     }
 
     fn set_line(&mut self, divisor: u16, control: u8) {
@@ -310,7 +309,10 @@ impl<C: Chip> Driver<C> {
             2 => line::PARITY | line::EVEN,
             _ => 0,
         };
+        // While the divisor shows, the nucleus's part of the driver must not be called: it would take the divisor for received bytes.
+        self.chip.output(INTERRUPT_ENABLE, 0);
         self.set_line(divisor, control);
+        self.chip.output(INTERRUPT_ENABLE, ENABLED);
         Ok(())
     }
 }
