@@ -55,6 +55,9 @@ pub mod current {
     pub const WINDOW_CREATE: u8 = 30;
     /// w0 page-aligned own address, w1 pages: windows of others that show any of these pages close, kept ones too. One per entry.
     pub const WINDOW_REVOKE: u8 = 31;
+    /// w0 thread id of the same domain (0: the caller), w1 a bit for each core that it may run on from now on (0: as before; those that are not there are ignored; `BadArgument` if none is left)
+    /// → w0 the core that it runs on or ran on last, w1 those that it may run on, w2 those that are there.
+    pub const AFFINITY: u8 = 40;
 }
 
 /// [`crate::PortalKind::Receive`]: the right to receive from a channel.
@@ -157,10 +160,12 @@ pub mod thread {
     pub const READ_STATE: u8 = 5;
     /// w0 address of Registers; only for a stopped or not yet started thread.
     pub const WRITE_STATE: u8 = 6;
-    /// → w0 CPU ns, w1 state (0 running/ready, 1 blocked, 2 stopped), w2 priority, w3 effective priority, w4 policy.
+    /// → w0 CPU ns, w1 state (0 running/ready, 1 blocked, 2 stopped), w2 priority, w3 effective priority, w4 policy, w5 the core that it runs on or ran on last, w6 a bit for each core that it may run on.
     pub const INFO: u8 = 7;
     pub const STOP: u8 = 8;
     pub const CONTINUE: u8 = 9;
+    /// w0 a bit for each core that the thread may run on (others are ignored; `BadArgument` if none is left).
+    pub const SET_AFFINITY: u8 = 10;
 }
 
 /// [`crate::PortalKind::Memory`]. Frames are physical addresses / 4096. The nucleus refuses (`BadArgument`) frames that do not exist, and to map frames that it owns;

@@ -1,10 +1,19 @@
 //! The cores of the machine. One at a time is in the nucleus; what belongs to it ([`Dispatch`]) is then in `Kernel::dispatch`, so that everything addresses it as if
 //! there were one core only, and what belongs to the others lies here. It is exchanged when another core than the last one comes in.
+//!
+//! A thread that becomes ready goes to the core that it ran on last, if it would run there at once; else to the least important one; a core takes over what waits
+//! at another and is more important than what it has itself. A call stays on its core: the server is taken there.
+//!
+//! What always holds: a ready thread is in the queue of its `core`; a running one is `current` of its `core`, and its registers are in the processor: whoever wants to do
+//! something to it has that core come in first ([`Arch::bring_in`]), and it then waits for its turn while its thread is in its object. Floating-point
+//! registers may be left in a core after their thread; that core gives them up when another one asks ([`Arch::fetch`]).
 
 use crate::arch::Arch;
 use crate::dispatch::Dispatch;
+use crate::pool::{DomainRef, ThreadRef};
 use crate::queue::Lists;
-use crate::Kernel;
+use crate::{Kernel, Resume};
+use cairn_abi::Error;
 
 /// Most cores that are used.
 pub const MOST: usize = 8;
@@ -27,6 +36,25 @@ impl Cores {
             away: [const { None }; MOST],
         }
     }
+
+    /// The state of a core, of which `here` is that of the present one.
+    #[inline]
+    pub(crate) fn of<'a>(&'a mut self, here: &'a mut Dispatch, core: u8) -> &'a mut Dispatch {
+        match self.away.get_mut(core as usize) {
+            Some(Some(away)) => away,
+            _ => here,
+        }
+    }
+
+    pub(crate) fn all(&self) -> u64 {
+        (1 << self.count) - 1
+    }
+}
+
+/// How important the thread is that runs there, or would run next; −1 for an idle core.
+fn load(core: &Dispatch, running: impl Fn(ThreadRef) -> u8) -> i16 {
+    let current = core.current.map_or(-1, |t| running(t) as i16);
+    current.max(core.ready.top())
 }
 
 impl Default for Cores {
@@ -52,6 +80,8 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn exchange(&mut self, core: usize) {
         let Some(mine) = self.cores.away.get_mut(core).and_then(Option::take) else {
             return;
@@ -59,6 +89,323 @@ impl<A: Arch> Kernel<A> {
         let last = core::mem::replace(&mut self.dispatch, mine);
         let from = core::mem::replace(&mut self.cores.here, core);
         self.cores.away[from] = Some(last);
+        self.dispatch.called = false;
         self.arch.exchange(from, core);
+    }
+
+    /// Is there more than one core?
+    #[inline]
+    pub(crate) fn several(&self) -> bool {
+        self.cores.count > 1
+    }
+
+    /// This core was told to come in: another one has left something for it.
+    pub fn called(&mut self) -> Resume {
+        self.entered_by_interrupt();
+        if let Some(t) = self.dispatch.current {
+            self.upcall_if_poked(t);
+        }
+        self.leave()
+    }
+
+    /// Have a core come in, soon.
+    #[cold]
+    #[inline(never)]
+    fn call_core(&mut self, core: usize) {
+        if let Some(away) = self.cores.away.get_mut(core).and_then(Option::as_mut) {
+            if !away.called {
+                away.called = true;
+                self.arch.kick(core);
+            }
+        }
+    }
+
+    /// The core that runs `t`, if it is not this one.
+    pub(crate) fn runs_elsewhere(&self, t: ThreadRef) -> Option<usize> {
+        let core = self.threads[t].core as usize;
+        let away = self.cores.away.get(core)?.as_ref()?;
+        (away.current == Some(t)).then_some(core)
+    }
+
+    /// `t`'s core has to choose anew.
+    #[inline]
+    pub(crate) fn reconsider(&mut self, t: ThreadRef) {
+        let core = self.threads[t].core;
+        self.cores.of(&mut self.dispatch, core).preempt = true;
+        if self.several() {
+            self.call_core(core as usize);
+        }
+    }
+
+    /// A running thread was poked: its core must see to it.
+    pub(crate) fn poked_elsewhere(&mut self, t: ThreadRef) {
+        if let Some(core) = self.runs_elsewhere(t) {
+            self.call_core(core);
+        }
+    }
+
+    /// `t` shall not go on, or not as it was: if another core runs it, that core is in the nucleus from now on, and looks at what became of it before it goes on.
+    pub(crate) fn interrupt_running(&mut self, t: ThreadRef) {
+        if let Some(core) = self.runs_elsewhere(t) {
+            self.arch.bring_in(core);
+            self.reconsider(t);
+        }
+    }
+
+    /// The same for all threads of a domain.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn interrupt_domain(&mut self, d: DomainRef) {
+        for core in 0..self.cores.count {
+            let away = self.cores.away.get(core).and_then(Option::as_ref);
+            if let Some(t) = away.and_then(|away| away.current) {
+                if self.threads[t].domain == d {
+                    self.interrupt_running(t);
+                }
+            }
+        }
+    }
+
+    /// `t`, which another core runs, is not current any more.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_off(&mut self, t: ThreadRef) {
+        if let Some(core) = self.runs_elsewhere(t) {
+            self.interrupt_running(t);
+            self.charge();
+            self.cores.of(&mut self.dispatch, core as u8).current = None;
+        }
+    }
+
+    /// What other cores have loaded of `d` is out of date.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn reload_elsewhere(&mut self, d: DomainRef) {
+        self.interrupt_domain(d);
+        self.charge();
+        for away in self.cores.away.iter_mut().flatten() {
+            if away.loaded_domain == Some(d) {
+                away.loaded_domain = None;
+                away.loaded = None;
+            }
+        }
+    }
+
+    /// [`Kernel::unload`] for the other cores.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unload_elsewhere(&mut self, t: ThreadRef) {
+        self.charge();
+        for away in self.cores.away.iter_mut().flatten() {
+            if away.loaded == Some(t) {
+                away.loaded = None;
+            }
+            if away.owner == Some(t) {
+                away.owner = None;
+            }
+        }
+    }
+
+    /// Does the timer of another core come before this deadline?
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_armed_elsewhere(&self, deadline: u64) -> bool {
+        let armed = |away: &Dispatch| away.armed <= deadline;
+        self.cores.away.iter().flatten().any(armed)
+    }
+
+    /// [`Kernel::charge`] for the other cores.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn charge_others(&mut self) {
+        let now = self.arch.ticks();
+        for core in 0..self.cores.count {
+            let Some(away) = self.cores.away[core].as_mut() else {
+                continue;
+            };
+            if let Some(loaded) = away.loaded {
+                let spent = now.saturating_sub(away.since);
+                away.since = away.since.max(now);
+                self.book(loaded, spent);
+            }
+        }
+    }
+
+    /// Floating-point registers and bases of `t` that another core still has come to its object.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn bring_registers(&mut self, t: ThreadRef) {
+        for core in 0..self.cores.count {
+            let Some(away) = self.cores.away[core].as_mut() else {
+                continue;
+            };
+            if away.owner == Some(t) {
+                // One that runs keeps them.
+                if away.current != Some(t) {
+                    away.owner = None;
+                }
+                let thread = &mut self.threads[t];
+                self.arch
+                    .fetch(core, &mut thread.registers, &mut thread.float);
+            }
+        }
+    }
+
+    /// The same for those that this core has: `t` goes elsewhere.
+    fn give_registers(&mut self, t: ThreadRef) {
+        if self.dispatch.owner == Some(t) {
+            self.dispatch.owner = None;
+            let here = self.cores.here;
+            let thread = &mut self.threads[t];
+            self.arch
+                .fetch(here, &mut thread.registers, &mut thread.float);
+        }
+    }
+
+    /// May `t` run on this core, and does it not cost more than to wake it where it was? Then it is here from now on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_here(&mut self, t: ThreadRef) -> bool {
+        let here = self.cores.here;
+        let thread = &self.threads[t];
+        let stays = thread.core as usize == here || !self.domains[thread.domain].float;
+        if !stays || thread.affinity & 1 << here == 0 {
+            return false;
+        }
+        self.threads[t].core = here as u8;
+        true
+    }
+
+    /// The core that a thread of this priority goes to when it becomes ready.
+    fn core_for(&self, t: ThreadRef, priority: u8) -> usize {
+        let thread = &self.threads[t];
+        let load = |core: usize| {
+            let core = self.cores.away[core].as_ref().unwrap_or(&self.dispatch);
+            load(core, |t| self.threads[t].effective)
+        };
+        let last = thread.core as usize;
+        let mut best = None;
+        for core in core::iter::once(last).chain(0..self.cores.count) {
+            if thread.affinity & 1 << core == 0 {
+                continue;
+            }
+            let load = load(core);
+            if best.is_none_or(|(_, least)| load < least) {
+                best = Some((core, load));
+            }
+            if core == last && load < priority as i16 {
+                break;
+            }
+        }
+        match best {
+            Some((core, load)) if load < priority as i16 => core,
+            Some(_) if thread.affinity & 1 << last != 0 => last,
+            Some((core, _)) => core,
+            None => last,
+        }
+    }
+
+    /// `t` is ready. If that is at another core: queue it there, and tell that core if it has to know.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake_elsewhere(&mut self, t: ThreadRef, priority: u8) -> bool {
+        let core = self.core_for(t, priority);
+        self.threads[t].core = core as u8;
+        if core == self.cores.here {
+            return false;
+        }
+        self.give_registers(t);
+        let Some(away) = self.cores.away[core].as_mut() else {
+            return false;
+        };
+        away.ready.push_back(&mut self.threads, t, priority);
+        let running = away
+            .current
+            .map_or(-1, |current| self.threads[current].effective as i16);
+        if running < priority as i16 || running == priority as i16 && away.slice_end == 0 {
+            away.preempt = true;
+            self.call_core(core);
+        }
+        true
+    }
+
+    /// Before this core chooses: send away whom it may not run, and take over somebody more important that waits at another core (true).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn balance(&mut self) -> bool {
+        let here = self.cores.here;
+        if let Some(current) = self.dispatch.current {
+            if self.threads[current].affinity & 1 << here == 0 {
+                self.charge();
+                self.dispatch.current = None;
+                self.wake(current);
+            }
+        }
+        let mut best = load(&self.dispatch, |t| self.threads[t].effective);
+        let mut from = None;
+        for core in 0..self.cores.count {
+            let Some(away) = self.cores.away[core].as_ref() else {
+                continue;
+            };
+            let top = away.ready.top();
+            let running = away.current.map(|t| self.threads[t].effective as i16);
+            // One that is idle, or runs somebody less important, has been told and will see to it itself.
+            if top > best && running.is_some_and(|running| running >= top) {
+                let first = away.ready.first();
+                if first.is_some_and(|t| self.threads[t].affinity & 1 << here != 0) {
+                    best = top;
+                    from = Some(core);
+                }
+            }
+        }
+        let away = from.and_then(|core| self.cores.away[core].as_mut());
+        let Some((away, t)) = away.and_then(|away| away.ready.first().map(|t| (away, t))) else {
+            return false;
+        };
+        away.ready.remove(&mut self.threads, t, best as u8);
+        self.threads[t].core = here as u8;
+        self.dispatch
+            .ready
+            .push_back(&mut self.threads, t, best as u8);
+        true
+    }
+
+    /// This core has chosen. If somebody waits here, idle cores may have him and others.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn share_out(&mut self) {
+        let Some(t) = self.dispatch.ready.first() else {
+            return;
+        };
+        let affinity = self.threads[t].affinity;
+        for core in 0..self.cores.count {
+            let away = self.cores.away[core].as_ref();
+            let idle = |away: &Dispatch| away.current.is_none() && away.ready.is_empty();
+            if affinity & 1 << core != 0 && away.is_some_and(idle) {
+                self.call_core(core);
+            }
+        }
+    }
+
+    /// SET_AFFINITY.
+    pub(crate) fn set_affinity(&mut self, t: ThreadRef, mask: u64) -> Result<(), Error> {
+        let mask = mask & self.cores.all();
+        if mask == 0 {
+            return Err(Error::BadArgument);
+        }
+        self.threads[t].affinity = mask;
+        if mask & 1 << self.threads[t].core != 0 {
+            return Ok(());
+        }
+        match self.threads[t].state {
+            crate::thread::State::Ready => {
+                self.detach(t);
+                self.wake(t);
+            }
+            crate::thread::State::Running => self.reconsider(t),
+            // Whoever wakes it sees to it.
+            _ => {}
+        }
+        Ok(())
     }
 }

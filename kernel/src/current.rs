@@ -123,6 +123,22 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 0, alive as u64);
                 Ok(())
             }
+            current::AFFINITY => {
+                let target = if w[0] == 0 {
+                    t
+                } else {
+                    self.thread_in(d, w[0])?
+                };
+                if w[1] != 0 {
+                    self.set_affinity(target, w[1])?;
+                }
+                let (thread, all) = (&self.threads[target], self.cores.all());
+                let answer = [thread.core as u64, thread.affinity & all, all];
+                for (i, word) in answer.into_iter().enumerate() {
+                    self.answer(t, i, word);
+                }
+                Ok(())
+            }
             _ => Err(Error::BadOperation.into()),
         }
     }

@@ -4,6 +4,8 @@
 //! caller that queues at the channel it serves, to its own priority while pulses wait there, and to the most important thread that waits for a mutex of
 //! its. A change travels along the chain of servers and owners.
 //!
+//! Each core has a ready queue; [`crate::cores`] says which core a thread goes to.
+//!
 //! What always holds: `current` is in no queue and its state is `Running`; when an entry returns, no ready thread that may run is more important than it.
 
 use crate::arch::Arch;
@@ -41,6 +43,8 @@ pub struct Dispatch {
     pub cut_end: u64,
     /// When the timer last ended a quantum.
     pub turned: u64,
+    /// It has been told to come in since it was here last.
+    pub called: bool,
 }
 
 impl Dispatch {
@@ -61,6 +65,7 @@ impl Dispatch {
             cut: None,
             cut_end: 0,
             turned: 0,
+            called: false,
         }
     }
 }
@@ -77,6 +82,9 @@ impl<A: Arch> Kernel<A> {
             return;
         }
         let effective = self.threads[t].effective;
+        if self.several() && self.wake_elsewhere(t, effective) {
+            return;
+        }
         self.dispatch
             .ready
             .push_back(&mut self.threads, t, effective);
@@ -119,7 +127,9 @@ impl<A: Arch> Kernel<A> {
         if thread.effective as i16 >= self.dispatch.ready.top()
             && !thread.poked
             && !self.is_stopped(t)
+            && (!self.several() || self.take_here(t))
         {
+            let thread = &self.threads[t];
             let equal = thread.effective as i16 == self.dispatch.ready.top();
             self.threads[t].state = State::Running;
             self.dispatch.current = Some(t);
@@ -184,8 +194,31 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Pick the most important thread. Stopped threads are taken out of the queue when they are met: each once per stop.
+    /// Pick the most important thread.
+    #[inline]
     fn choose(&mut self) {
+        if self.several() {
+            return self.choose_among_several();
+        }
+        self.choose_here()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn choose_among_several(&mut self) {
+        loop {
+            let took = self.balance();
+            self.choose_here();
+            // Again if the one that was taken over turned out to be stopped.
+            if !took || self.dispatch.current.is_some() {
+                return self.share_out();
+            }
+        }
+    }
+
+    /// Pick it from this core's queue. Stopped threads are taken out of the queue when they are met: each once per stop.
+    #[inline(always)]
+    fn choose_here(&mut self) {
         self.dispatch.preempt = false;
         if let Some(current) = self.dispatch.current {
             if self.is_stopped(current) {
@@ -205,7 +238,7 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.dispatch.ready.first() else {
                 break;
             };
-            self.charge();
+            self.charge_here();
             self.dispatch.ready.remove(&mut self.threads, t, best as u8);
             if self.is_stopped(t) {
                 self.set_aside(t);
@@ -272,6 +305,9 @@ impl<A: Arch> Kernel<A> {
                 .enter_domain(domain.turn_base, (&raw const *domain).cast());
         }
         if domain.float && self.dispatch.owner != Some(t) {
+            if self.several() {
+                self.bring_registers(t);
+            }
             match self.dispatch.owner.replace(t) {
                 Some(owner) => {
                     let (from, to) = self.threads.pair(owner, t);
@@ -287,6 +323,15 @@ impl<A: Arch> Kernel<A> {
     /// Charge the processor time since the last charge. It is the time of the program at whose wish it was spent: of the first in the chain of callers.
     /// To be called before a link of such a chain is cut and before another thread is chosen; a call or reply that leads straight to the other side costs both the same.
     pub(crate) fn charge(&mut self) {
+        self.charge_here();
+        if self.several() {
+            self.charge_others();
+        }
+    }
+
+    /// The same where no link is cut.
+    #[inline]
+    fn charge_here(&mut self) {
         if let Some(loaded) = self.dispatch.loaded {
             self.charge_to(loaded);
         }
@@ -295,8 +340,14 @@ impl<A: Arch> Kernel<A> {
     /// Charge it to the first of the chain that leads to `t`.
     pub(crate) fn charge_to(&mut self, t: ThreadRef) {
         let now = self.arch.ticks();
-        let spent = now.wrapping_sub(self.dispatch.since);
+        let spent = now.saturating_sub(self.dispatch.since);
         self.dispatch.since = now;
+        self.book(t, spent);
+    }
+
+    /// Who pays for what `t` does has spent so many ticks.
+    #[inline]
+    pub(crate) fn book(&mut self, t: ThreadRef, spent: u64) {
         let payer = self.payer(t);
         let thread = &mut self.threads[payer];
         thread.ticks += spent;
@@ -319,6 +370,11 @@ impl<A: Arch> Kernel<A> {
     fn idle(&mut self) -> Resume {
         self.charge();
         self.dispatch.loaded = None;
+        if self.several() {
+            // Nobody need wait for an idle core when a space changes.
+            self.dispatch.loaded_domain = None;
+            self.arch.rest();
+        }
         if self.dispatch.idle_since == 0 {
             self.dispatch.idle_since = self.arch.now().max(1);
         }
@@ -349,12 +405,17 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.owner == Some(t) {
             self.dispatch.owner = None;
         }
+        if self.several() {
+            self.unload_elsewhere(t);
+        }
     }
 
     /// Bring the bases in the thread's registers up to date.
     pub(crate) fn sync_bases(&mut self, t: ThreadRef) {
         if self.dispatch.owner == Some(t) {
             self.arch.save_bases(&mut self.threads[t].registers);
+        } else if self.several() {
+            self.bring_registers(t);
         }
     }
 
@@ -397,19 +458,19 @@ impl<A: Arch> Kernel<A> {
             thread.effective = priority;
             let next = match (thread.state, thread.channel) {
                 (State::Ready, _) => {
-                    let ready = &mut self.dispatch.ready;
-                    ready.remove(&mut self.threads, t, old);
+                    let core = self.cores.of(&mut self.dispatch, self.threads[t].core);
+                    core.ready.remove(&mut self.threads, t, old);
                     if priority > old {
-                        ready.push_back(&mut self.threads, t, priority);
+                        core.ready.push_back(&mut self.threads, t, priority);
                     } else {
-                        ready.push_front(&mut self.threads, t, priority);
+                        core.ready.push_front(&mut self.threads, t, priority);
                     }
-                    self.dispatch.preempt = true;
+                    self.reconsider(t);
                     None
                 }
                 (State::Running, _) => {
                     if priority < old {
-                        self.dispatch.preempt = true;
+                        self.reconsider(t);
                     }
                     None
                 }

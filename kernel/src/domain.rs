@@ -123,6 +123,9 @@ impl<A: Arch> Kernel<A> {
             self.charge();
             self.dispatch.loaded = None;
         }
+        if self.several() {
+            self.reload_elsewhere(d);
+        }
     }
 
     /// One share of taking a dead domain apart. True when it is empty.
@@ -186,6 +189,11 @@ impl<A: Arch> Kernel<A> {
         self.spaces[space].domains -= 1;
         if self.dispatch.loaded_domain == Some(d) {
             self.dispatch.loaded_domain = None;
+        }
+        for away in self.cores.away.iter_mut().flatten() {
+            if away.loaded_domain == Some(d) {
+                away.loaded_domain = None;
+            }
         }
         self.release_space_object(space);
         Ok(true)
@@ -365,6 +373,7 @@ impl<A: Arch> Kernel<A> {
                 let stops = self.domains[d].stops.checked_add(1);
                 self.domains[d].stops = stops.ok_or(Error::BadArgument)?;
                 self.dispatch.preempt = true;
+                self.interrupt_domain(d);
                 Ok(())
             }
             domain::CONTINUE => self.domain_continue(t, d, w[7]),
@@ -431,6 +440,9 @@ impl<A: Arch> Kernel<A> {
             ..Registers::default()
         };
         let thread = self.thread_create(d, registers, w[5] as u8)?;
+        if d == own {
+            self.threads[thread].affinity = self.threads[t].affinity;
+        }
         if let Some(slot) = slot {
             let all = rights::CALL | rights::PASS | rights::CONTROL;
             self.place(own, slot, Self::target_of(PortalKind::Thread, thread, all));

@@ -461,7 +461,8 @@ impl<A: Arch> Kernel<A> {
         let unread = thread.pulse.is_queued() && !thread.pulse_gone;
         if let Some(server) = thread.server.take() {
             self.threads[server].client = None;
-            if self.threads[server].state != State::Running {
+            if self.threads[server].state != State::Running || self.runs_elsewhere(server).is_some()
+            {
                 self.refresh(server);
             }
         }

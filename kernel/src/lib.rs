@@ -25,6 +25,7 @@ pub mod handler;
 pub mod hasty;
 pub mod interrupt;
 pub mod ipc;
+pub mod lock;
 pub mod log;
 pub mod machine;
 pub mod memory;

@@ -131,6 +131,9 @@ pub struct Thread<F> {
     pub quantum: u64,
     /// Processor time in ticks.
     pub ticks: u64,
+    /// The core that it runs or is queued on, or was last; and a bit for each that it may run on.
+    pub core: u8,
+    pub affinity: u64,
     pub saved: Registers,
     pub float: F,
 }
@@ -193,6 +196,8 @@ impl<A: Arch> Kernel<A> {
             siblings: Link::default(),
             quantum: QUANTUM,
             ticks: 0,
+            core: self.cores.here as u8,
+            affinity: u64::MAX,
             saved: Registers::default(),
             float: self.arch.new_float_state(),
         };
@@ -226,7 +231,10 @@ impl<A: Arch> Kernel<A> {
         // Before anybody's priority is changed: the change must not come round to this thread.
         self.threads[t].channel = None;
         match (state, channel) {
-            (State::Ready, _) => self.dispatch.ready.remove(&mut self.threads, t, effective),
+            (State::Ready, _) => {
+                let core = self.cores.of(&mut self.dispatch, self.threads[t].core);
+                core.ready.remove(&mut self.threads, t, effective);
+            }
             (State::Stopped, _) => self.domains[domain].stopped.remove(&mut self.threads, t),
             (State::Sending, Some(c)) => {
                 let channel = &mut self.channels[c];
@@ -263,6 +271,8 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.current == Some(t) {
             self.dispatch.current = None;
             self.dispatch.preempt = true;
+        } else if state == State::Running {
+            self.take_off(t);
         }
         self.detach(t);
         self.disarm(t);
@@ -364,6 +374,7 @@ impl<A: Arch> Kernel<A> {
         let state = self.threads[t].state;
         match state {
             State::Ready | State::Stopped => self.upcall_if_poked(t),
+            State::Running => self.poked_elsewhere(t),
             State::Held if self.interruptible(t) => self.caller_interrupted(t),
             _ if self.interruptible(t) => {
                 self.threads[t].poked = false;
@@ -460,6 +471,9 @@ impl<A: Arch> Kernel<A> {
                 self.refresh(target);
             }
             thread::READ_STATE => {
+                if let Some(core) = self.runs_elsewhere(target) {
+                    self.arch.bring_in(core);
+                }
                 self.sync_bases(target);
                 let registers = self.threads[target].registers;
                 self.write_own_registers(t, w[0], &registers)?;
@@ -470,6 +484,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 let mut registers = self.read_own_registers(t, w[0])?;
                 self.arch.sanitize(&mut registers);
+                self.bring_registers(target);
                 if self.dispatch.owner == Some(target) {
                     // Nobody of its kind ran since it stopped.
                     self.arch.load_bases(&registers);
@@ -499,6 +514,8 @@ impl<A: Arch> Kernel<A> {
                     base as u64,
                     effective as u64,
                     policy,
+                    thread.core as u64,
+                    thread.affinity & self.cores.all(),
                 ];
                 for (i, word) in answer.into_iter().enumerate() {
                     self.answer(t, i, word);
@@ -508,12 +525,14 @@ impl<A: Arch> Kernel<A> {
                 let thread = &mut self.threads[target];
                 thread.stops = thread.stops.checked_add(1).ok_or(Error::BadArgument)?;
                 self.dispatch.preempt |= target == t;
+                self.interrupt_running(target);
             }
             thread::CONTINUE => {
                 let thread = &mut self.threads[target];
                 thread.stops = thread.stops.checked_sub(1).ok_or(Error::BadArgument)?;
                 self.unstop(target);
             }
+            thread::SET_AFFINITY => self.set_affinity(target, w[0])?,
             _ => return Err(Error::BadOperation.into()),
         }
         Ok(())

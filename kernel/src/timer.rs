@@ -101,6 +101,9 @@ impl<A: Arch> Kernel<A> {
         if self.timers != 0 {
             next = next.min(self.deadline_at(1));
         }
+        if self.several() && self.is_armed_elsewhere(next) {
+            next = u64::MAX;
+        }
         if self.dispatch.slice_end != 0 {
             next = next.min(self.dispatch.slice_end);
         }

@@ -1,4 +1,4 @@
-/* Small messages between processes and threads: pipes with several at each end, what ends a wait, semaphores in memory that is mapped anew, signals that one thread waits for. */
+/* Small messages between processes and threads: pipes with several at each end, what ends a wait, semaphores in memory that is mapped anew, signals that one thread waits for. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Many processes: a thousand one after the other, five hundred at once, a deep chain, orphans. */
+/* Many processes: a thousand one after the other, five hundred at once, a deep chain, orphans. cairn-test: cores=4 */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

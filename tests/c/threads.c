@@ -1,4 +1,4 @@
-/* Threads of a static C library: create, join, mutex, condition, thread-local storage, signals to threads, cancellation by exit. */
+/* Threads of a static C library: create, join, mutex, condition, thread-local storage, signals to threads, cancellation by exit. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

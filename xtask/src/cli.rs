@@ -27,6 +27,8 @@ pub enum Command {
     /// Run all tests, or those whose name contains FILTER
     #[command(after_help = TEST_HELP)]
     Test(Test),
+    /// Run many programs at once on several cores for a long time, and compare each result with Linux's
+    Stress(Stress),
     /// Build everything that a machine needs, without starting one
     Build(Build),
     /// Count guest instructions of system operations, side by side with Linux
@@ -218,6 +220,22 @@ pub struct Test {
     /// Do not use results of Linux that were kept from an earlier run
     #[arg(long)]
     pub fresh: bool,
+    /// Number of processors of Cairn's machines (those in which the nucleus is one of a kind, as in `image` and `entrance`, have one)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub smp: u32,
+}
+
+#[derive(Args)]
+pub struct Stress {
+    /// How long
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub minutes: u64,
+    /// Number of processors
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub smp: u32,
+    /// Programs at the same time
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub workers: u64,
 }
 
 #[derive(Args)]

@@ -47,6 +47,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Run(arguments) => run::run(&arguments),
         cli::Command::Exec(arguments) => exec::exec(&arguments),
         cli::Command::Test(arguments) => test::test(&arguments),
+        cli::Command::Stress(arguments) => test::stress(&arguments),
         cli::Command::Build(arguments) => build::command(&arguments),
         cli::Command::Bench(arguments) => bench::bench(&arguments),
         cli::Command::Debug(arguments) => debug::debug(&arguments),

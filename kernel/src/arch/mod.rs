@@ -74,6 +74,14 @@ pub trait Arch {
     /// Floating-point and vector state of a thread, kept in the thread object.
     type FloatState;
 
+    /// Have another core come in (by [`crate::Kernel::called`] if nothing else brings it).
+    fn kick(&mut self, core: usize);
+    /// The same, and wait until it has stored the registers of its thread and waits for its turn.
+    fn bring_in(&mut self, core: usize);
+    /// Have a core store FS and GS base and the float registers of the thread that it has them of; it may be the present one.
+    fn fetch(&mut self, core: usize, registers: &mut Registers, float: &mut Self::FloatState);
+    /// Use no space: this core has nothing to run.
+    fn rest(&mut self);
     /// Core `to` came in, and `from` was in last: what is kept of a core as a copy is exchanged.
     fn exchange(&mut self, from: usize, to: usize);
 

@@ -48,6 +48,9 @@ pub struct Sim {
     pub turn: u64,
     /// What the cores that are not in the nucleus have.
     away: BTreeMap<usize, Away>,
+    here: usize,
+    /// Cores that were told to come in.
+    pub kicked: BTreeSet<usize>,
     /// The live FS and GS base.
     pub bases: (u64, u64),
     /// The live float registers.
@@ -82,6 +85,8 @@ impl Sim {
             active: None,
             turn: 0,
             away: BTreeMap::new(),
+            here: 0,
+            kicked: BTreeSet::new(),
             bases: (0, 0),
             float: 0,
             lines: Vec::new(),
@@ -99,6 +104,14 @@ impl Sim {
     /// The bytes of a frame.
     pub fn frame(&mut self, frame: Frame) -> &mut [u8] {
         &mut self.memory[frame as usize].0
+    }
+
+    /// Space and turn base that a core has loaded.
+    pub fn loaded(&self, core: usize) -> (Option<Frame>, u64) {
+        match self.away.get(&core) {
+            Some(away) if core != self.here => (away.active, away.turn),
+            _ => (self.active, self.turn),
+        }
     }
 
     fn translate(
@@ -138,6 +151,22 @@ impl Arch for Sim {
             float: core::mem::replace(&mut self.float, mine.float),
         };
         self.away.insert(from, last);
+        self.here = to;
+    }
+    fn kick(&mut self, core: usize) {
+        self.kicked.insert(core);
+    }
+    fn bring_in(&mut self, _: usize) {}
+    fn fetch(&mut self, core: usize, registers: &mut Registers, float: &mut u64) {
+        let (bases, live) = match self.away.get(&core) {
+            Some(away) if core != self.here => (away.bases, away.float),
+            _ => (self.bases, self.float),
+        };
+        (registers.fs_base, registers.gs_base) = bases;
+        *float = live;
+    }
+    fn rest(&mut self) {
+        self.active = None;
     }
     fn now(&self) -> u64 {
         self.time

@@ -1,6 +1,7 @@
 //! What must hold after every entry, checked by counting everything again.
 
 use crate::arch::sim::Sim;
+use crate::dispatch::Dispatch;
 use crate::frames::FrameKind;
 use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef, INDEX_MASK};
 use crate::portal::table::Target;
@@ -77,17 +78,20 @@ fn places(k: &Kernel<Sim>) -> BTreeMap<ThreadRef, Place> {
         let before = places.insert(t, place);
         assert_eq!(before, None, "{t:?} is in two queues");
     };
-    let mut top = -1;
-    for p in 0..=255u8 {
-        let list = walk(k, k.dispatch.ready.list(p));
-        assert_eq!(list.is_empty(), !k.dispatch.ready.occupied(p));
-        for t in list {
-            assert_eq!(k.threads[t].effective, p);
-            put(t, Place::Ready);
-            top = p as i16;
+    for (number, core) in cores(k) {
+        let mut top = -1;
+        for p in 0..=255u8 {
+            let list = walk(k, core.ready.list(p));
+            assert_eq!(list.is_empty(), !core.ready.occupied(p));
+            for t in list {
+                assert_eq!(k.threads[t].effective, p);
+                assert_eq!(k.threads[t].core as usize, number, "{t:?} queues elsewhere");
+                put(t, Place::Ready);
+                top = p as i16;
+            }
         }
+        assert_eq!(core.ready.top(), top);
     }
-    assert_eq!(k.dispatch.ready.top(), top);
     for c in k.channels.all() {
         let channel = &k.channels[c];
         let mut top = -1;
@@ -145,7 +149,8 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
         assert!(thread.once.is_none() || thread.state == State::Sending);
         assert_eq!(thread.waits.is_some(), thread.state == State::Waiting);
         if thread.state == State::Running {
-            assert_eq!(k.dispatch.current, Some(t));
+            let core = cores(k).nth(thread.core as usize).expect("a core").1;
+            assert_eq!(core.current, Some(t));
         }
         if thread.state == State::Dead {
             assert!(
@@ -331,7 +336,8 @@ fn timers(k: &Kernel<Sim>) {
                     .expect("parent");
                 assert!(k.threads[parent].deadline <= thread.deadline);
             }
-            assert!(k.dispatch.armed <= thread.deadline.max(k.arch.time));
+            let soonest = cores(k).map(|(_, core)| core.armed).min();
+            assert!(soonest <= Some(thread.deadline.max(k.arch.time)));
         }
         let waits = matches!(
             thread.state,
@@ -541,27 +547,58 @@ fn frames(k: &Kernel<Sim>) {
     }
 }
 
+/// The state of each core.
+fn cores(k: &Kernel<Sim>) -> impl Iterator<Item = (usize, &Dispatch)> {
+    (0..k.cores.count).map(|core| (core, k.cores.away[core].as_ref().unwrap_or(&k.dispatch)))
+}
+
+/// It was told to come in, and has not done so yet.
+fn told(k: &Kernel<Sim>, core: usize) -> bool {
+    k.arch.kicked.contains(&core)
+}
+
 fn dispatch(k: &Kernel<Sim>) {
     let runs = |t: ThreadRef| !k.is_stopped(t);
-    match k.dispatch.current {
-        Some(t) => {
-            assert_eq!(k.threads[t].state, State::Running);
-            assert!(runs(t));
-            assert_eq!(k.dispatch.loaded, Some(t));
-            let domain = &k.domains[k.threads[t].domain];
-            assert_eq!(k.arch.active, k.spaces[domain.space].root);
-            assert_eq!(k.arch.turn, domain.turn_base);
-            for ready in k.threads.all() {
-                if k.threads[ready].state == State::Ready && runs(ready) {
-                    assert!(k.threads[ready].effective <= k.threads[t].effective);
+    for (number, core) in cores(k) {
+        // One that was told to come in has not done yet what it will do then.
+        if told(k, number) {
+            continue;
+        }
+        assert!(!core.called, "core {number} waits for ever");
+        let waits = |t: &ThreadRef| {
+            let thread = &k.threads[*t];
+            thread.state == State::Ready && thread.core as usize == number && runs(*t)
+        };
+        match core.current {
+            Some(t) => {
+                assert_eq!(k.threads[t].state, State::Running);
+                assert_eq!(k.threads[t].core as usize, number);
+                assert!(k.threads[t].affinity & 1 << number != 0);
+                assert!(runs(t));
+                assert_eq!(core.loaded, Some(t));
+                let domain = &k.domains[k.threads[t].domain];
+                if domain.float {
+                    assert_eq!(core.owner, Some(t));
+                }
+                let (active, turn) = k.arch.loaded(number);
+                assert_eq!(active, k.spaces[domain.space].root);
+                assert_eq!(turn, domain.turn_base);
+                for ready in k.threads.all().filter(waits) {
+                    assert!(
+                        k.threads[ready].effective <= k.threads[t].effective,
+                        "core {number} (of {}, here {}) runs {t:?}, {ready:?} waits, preempt {}",
+                        k.cores.count,
+                        k.cores.here,
+                        core.preempt
+                    );
                 }
             }
+            None => assert_eq!(k.threads.all().find(waits), None),
         }
-        None => {
-            for ready in k.threads.all() {
-                assert!(k.threads[ready].state != State::Ready || !runs(ready));
-            }
-        }
+    }
+    for t in k.threads.all() {
+        let owners = cores(k).filter(|(_, core)| core.owner == Some(t)).count();
+        assert!(owners <= 1, "the registers of {t:?} are in two cores");
     }
     // A CONTINUE that has shares left is the one exception.
     if k.dispatch

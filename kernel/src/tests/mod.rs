@@ -1,6 +1,7 @@
 //! Tests of the nucleus on the simulated machine. Threads are played by the test: [`World::go`] performs one `syscall` of the current
 //! thread, and after each entry every invariant is checked ([`invariants`]).
 
+mod cores;
 mod cost;
 mod deaths;
 mod endings;
@@ -118,6 +119,39 @@ impl World {
 
     pub fn new() -> World {
         World::with_pools(16)
+    }
+
+    /// With so many cores; `init` runs on the first.
+    pub fn with_cores(count: usize) -> World {
+        let mut world = World::new();
+        for core in 1..count {
+            assert_eq!(world.k.add_core(Box::leak(Box::new(LISTS))), Some(core));
+            world.on(core);
+            assert!(world.k.resume().registers.is_null());
+        }
+        world.on(0);
+        world.check();
+        world
+    }
+
+    /// From now on this core does what is done.
+    pub fn on(&mut self, core: usize) {
+        self.k.come_in(core);
+    }
+
+    /// All cores that were told to come in do so.
+    pub fn answer_calls(&mut self) {
+        let here = self.k.cores.here;
+        for _ in 0..1000 {
+            let Some(core) = self.k.arch.kicked.pop_first() else {
+                self.on(here);
+                return;
+            };
+            self.on(core);
+            self.k.called();
+            self.check();
+        }
+        panic!("cores call each other for ever");
     }
 
     pub fn check(&self) {
@@ -305,6 +339,7 @@ impl World {
     pub fn recall(&mut self) {
         let init = self.init;
         assert_eq!(self.state(init), State::Parked);
+        self.on(self.k.threads[init].core as usize);
         self.k.finish(init, 0);
         self.k.resume();
         self.check();

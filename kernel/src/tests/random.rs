@@ -173,7 +173,11 @@ struct Play {
 
 impl Play {
     fn new() -> Play {
-        let mut w = World::new();
+        Play::with_cores(1)
+    }
+
+    fn with_cores(cores: usize) -> Play {
+        let mut w = World::with_cores(cores);
         w.checked = false;
         let pager = w.domain();
         let (_, pager_own) = w.channel(pager);
@@ -509,6 +513,46 @@ proptest! {
             play.perform(step);
         }
         // In the end everything can be taken apart, and nothing is left.
+        if play.w.state(play.w.init) == State::Parked {
+            play.w.recall();
+            for dom in play.doms.clone() {
+                play.w.destroy(dom);
+                play.w.close_own(dom.slot);
+            }
+            for own in play.own.clone() {
+                let init = play.w.init;
+                play.w.go(init, 0, current::PORTAL_CLOSE, 0, &[own as u64]);
+            }
+            prop_assert_eq!(play.w.k.threads.live_objects(), 1);
+            prop_assert_eq!(play.w.k.domains.live_objects(), 1);
+            prop_assert_eq!(play.w.living_channels(), 0);
+            prop_assert_eq!(play.w.k.portals.live_objects(), 0);
+            prop_assert_eq!(play.w.k.semaphores.live_objects(), 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn invariants_hold_on_several_cores(steps in prop::collection::vec((step(), 0usize..3, 0u8..4), 1..120)) {
+        let mut play = Play::with_cores(3);
+        play.w.k.short_way = false;
+        for (step, core, called) in steps {
+            play.w.on(core);
+            // One that is idle comes in for nothing else.
+            if play.w.current().is_none() && play.w.k.arch.kicked.remove(&core) {
+                play.w.k.called();
+                play.w.check();
+            }
+            play.w.settle();
+            play.perform(step);
+            // Those who were called come sooner or later.
+            if called == 0 {
+                play.w.answer_calls();
+            }
+        }
+        play.w.answer_calls();
         if play.w.state(play.w.init) == State::Parked {
             play.w.recall();
             for dom in play.doms.clone() {

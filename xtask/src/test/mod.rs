@@ -11,10 +11,12 @@ mod image;
 mod native;
 mod programs;
 mod reference;
+mod stress;
 mod terminal;
 mod ways;
 
 pub use programs::compile;
+pub use stress::stress;
 
 use crate::cli;
 use anyhow::Result;
@@ -80,9 +82,9 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     }
     programs::run(&mut report, arguments)?;
     if arguments.system == cli::System::Cairn {
-        native::run(&mut report)?;
+        native::run(&mut report, arguments.smp)?;
     }
-    terminal::run(&mut report, arguments.system)?;
+    terminal::run(&mut report, arguments.system, arguments.smp)?;
     if report.list {
         return Ok(0);
     }

@@ -24,7 +24,7 @@ const BYSTANDER_SAYS: &str = "50\n50\n";
 const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);
 
-pub fn run(report: &mut Report) -> Result<()> {
+pub fn run(report: &mut Report, smp: u32) -> Result<()> {
     let mut manifests = files("tests/native", "toml")?;
     manifests.extend(files("sdk/examples", "toml")?);
     for file in manifests {
@@ -38,7 +38,7 @@ pub fn run(report: &mut Report) -> Result<()> {
         }
         let begun = Instant::now();
         let verdict = match ways::seeds(&fs::read_to_string(&file)?) {
-            seeds if seeds.is_empty() => one(&file, &name)?,
+            seeds if seeds.is_empty() => one(&file, &name, smp)?,
             seeds => ways::compare(&file, &name, &seeds)?,
         };
         report.result(&format!("native/{name}"), begun.elapsed(), verdict);
@@ -47,10 +47,11 @@ pub fn run(report: &mut Report) -> Result<()> {
 }
 
 /// The outer error is the host's.
-fn one(file: &Path, name: &str) -> Result<Verdict> {
+fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
     let manifest = fs::read_to_string(file)?;
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
+    machine.smp = smp;
     machine.with = Some(file.to_path_buf());
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;

@@ -3,7 +3,7 @@
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
 //! it is time of a host that may be slow), `args=A,B`,
-//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size).
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
@@ -26,6 +26,7 @@ struct Program {
     file: Pair,
     compare: bool,
     memory: String,
+    smp: u32,
 }
 
 /// What a `cairn-test:` line says.
@@ -35,30 +36,32 @@ struct Wishes {
     linux: bool,
     musl: bool,
     memory: String,
+    cores: Option<u32>,
 }
 
 pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
-    let mut programs = scripts(report)?;
+    let smp = arguments.smp;
+    let mut programs = scripts(report, smp)?;
     for (suite, compiler) in [("c-glibc", "gcc"), ("c-musl", "musl-gcc")] {
-        programs.extend(c_programs(report, suite, compiler)?);
+        programs.extend(c_programs(report, smp, suite, compiler)?);
     }
     if report.wants("rust/std") {
-        programs.push(rust_program()?);
+        programs.push(rust_program(smp)?);
     }
     // One batch for each size of machine.
-    let mut sizes: BTreeMap<String, Vec<Program>> = BTreeMap::new();
+    let mut sizes: BTreeMap<(String, u32), Vec<Program>> = BTreeMap::new();
     // What Linux is not asked about proves nothing there.
     for program in programs
         .into_iter()
         .filter(|p| p.compare || arguments.system == cli::System::Cairn)
     {
         sizes
-            .entry(program.memory.clone())
+            .entry((program.memory.clone(), program.smp))
             .or_default()
             .push(program);
     }
-    for (memory, programs) in sizes {
-        compare(report, arguments, &memory, programs)?;
+    for ((memory, smp), programs) in sizes {
+        compare(report, arguments, &memory, smp, programs)?;
     }
     Ok(())
 }
@@ -68,10 +71,11 @@ fn compare(
     report: &mut Report,
     arguments: &cli::Test,
     memory: &str,
+    smp: u32,
     programs: Vec<Program>,
 ) -> Result<()> {
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
-    let machine = batch::machine(arguments.system, memory, add);
+    let mut machine = batch::machine(arguments.system, memory, add);
     let on_linux = programs.iter().any(|p| p.compare);
     let compared: BTreeMap<String, bool> = programs
         .iter()
@@ -88,10 +92,12 @@ fn compare(
                     content: k.content.clone(),
                 })
                 .collect();
+            // Linux is the same with any number.
             reference::results(&machine, &asked, arguments.fresh)?
         }
         false => reference::Results::new(),
     };
+    machine.smp = smp;
     let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
     batch::run(&machine, &jobs, &mut |job, took, result| {
         let verdict = match (result, reference.get(&job.name)) {
@@ -157,29 +163,33 @@ fn difference(what: &str, wanted: &str, done: &str) -> String {
     text
 }
 
-fn scripts(report: &Report) -> Result<Vec<Program>> {
+/// The names under which a program shall run, and with how many cores.
+fn runs(report: &Report, name: &str, wishes: &Wishes, smp: u32) -> Vec<(String, u32)> {
+    // What prints how many there are has the number that Linux had.
+    let smp = if wishes.cores == Some(1) { 1 } else { smp };
+    let plain = (name.to_string(), smp);
+    let more = wishes.cores.filter(|&cores| smp == 1 && cores > 1);
+    let more = more.map(|cores| (format!("{name}@{cores}"), cores));
+    let all = core::iter::once(plain).chain(more);
+    all.filter(|(name, _)| report.wants(name)).collect()
+}
+
+fn scripts(report: &Report, smp: u32) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for path in files("tests/corpus", "sh")? {
         let name = format!("corpus/{}", stem(&path));
-        if !report.wants(&name) {
-            continue;
-        }
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&content, 120);
         let guest = format!("/corpus/{}.sh", stem(&path));
-        programs.push(program(
-            name,
-            vec!["sh".to_string(), guest.clone()],
-            wishes,
-            content,
-            &path,
-            &guest,
-        ));
+        for run in runs(report, &name, &wishes, smp) {
+            let argv = vec!["sh".to_string(), guest.clone()];
+            programs.push(program(run, argv, &wishes, content.clone(), &path, &guest));
+        }
     }
     Ok(programs)
 }
 
-fn c_programs(report: &mut Report, suite: &str, compiler: &str) -> Result<Vec<Program>> {
+fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let folder = places::build().join("tests").join(suite);
     fs::create_dir_all(&folder)?;
@@ -187,7 +197,11 @@ fn c_programs(report: &mut Report, suite: &str, compiler: &str) -> Result<Vec<Pr
         let name = format!("{suite}/{}", stem(&path));
         let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&source, 600);
-        if (suite == "c-musl" && !wishes.musl) || !report.wants(&name) {
+        if suite == "c-musl" && !wishes.musl {
+            continue;
+        }
+        let runs = runs(report, &name, &wishes, smp);
+        if runs.is_empty() {
             continue;
         }
         let binary = folder.join(stem(&path));
@@ -198,14 +212,17 @@ fn c_programs(report: &mut Report, suite: &str, compiler: &str) -> Result<Vec<Pr
         }
         let content = fs::read(&binary)?;
         let guest = format!("/tests/{suite}/{}", stem(&path));
-        programs.push(program(
-            name,
-            vec![guest.clone()],
-            wishes,
-            content,
-            &binary,
-            &guest,
-        ));
+        for run in runs {
+            let argv = vec![guest.clone()];
+            programs.push(program(
+                run,
+                argv,
+                &wishes,
+                content.clone(),
+                &binary,
+                &guest,
+            ));
+        }
     }
     Ok(programs)
 }
@@ -234,16 +251,16 @@ pub fn compile(compiler: &str, source: &Path, binary: &Path) -> Result<()> {
     progress::run(&format!("compiling {}", source.display()), &mut command).map(|_| ())
 }
 
-fn rust_program() -> Result<Program> {
+fn rust_program(smp: u32) -> Result<Program> {
     let binary =
         build::static_program("rust-std-check", &["-p", "rust-std-check"], &places::root())?;
     let content = fs::read(&binary)?;
     let wishes = wishes(b"", 600);
     let guest = "/tests/rust-std-check";
     Ok(program(
-        "rust/std".to_string(),
+        ("rust/std".to_string(), smp),
         vec![guest.to_string()],
-        wishes,
+        &wishes,
         content,
         &binary,
         guest,
@@ -251,14 +268,14 @@ fn rust_program() -> Result<Program> {
 }
 
 fn program(
-    name: String,
+    (name, smp): (String, u32),
     mut argv: Vec<String>,
-    wishes: Wishes,
+    wishes: &Wishes,
     content: Vec<u8>,
     host: &Path,
     guest: &str,
 ) -> Program {
-    argv.extend(wishes.args);
+    argv.extend(wishes.args.iter().cloned());
     Program {
         keyed: Keyed {
             job: Job {
@@ -273,7 +290,8 @@ fn program(
             second: guest.to_string(),
         },
         compare: wishes.linux,
-        memory: wishes.memory,
+        memory: wishes.memory.clone(),
+        smp,
     }
 }
 
@@ -298,6 +316,7 @@ fn wishes(content: &[u8], limit: u64) -> Wishes {
         linux: word("linux") != Some("no"),
         musl: word("musl") != Some("no"),
         memory: word("mem").unwrap_or(MEMORY).to_string(),
+        cores: word("cores").and_then(|cores| cores.parse().ok()),
     }
 }
 
@@ -328,13 +347,14 @@ mod tests {
     #[test]
     fn wishes_are_read() {
         let w = wishes(
-            b"/* x */\n// cairn-test: limit=7 args=a,b linux=no mem=64M\n",
+            b"/* x */\n// cairn-test: limit=7 args=a,b linux=no mem=64M cores=4\n",
             20,
         );
         assert_eq!((w.limit.as_secs(), w.linux, w.musl), (7, false, true));
         assert_eq!(w.args, ["a", "b"]);
-        assert_eq!(w.memory, "64M");
-        assert_eq!(wishes(b"", 20).limit.as_secs(), 20);
+        assert_eq!((w.memory.as_str(), w.cores), ("64M", Some(4)));
+        let plain = wishes(b"", 20);
+        assert_eq!((plain.limit.as_secs(), plain.cores), (20, None));
     }
 
     #[test]

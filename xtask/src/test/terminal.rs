@@ -235,8 +235,9 @@ struct Console {
 }
 
 impl Console {
-    fn start(system: System) -> Result<Console> {
-        let machine = batch::machine(system, "256M", Vec::new());
+    fn start(system: System, smp: u32) -> Result<Console> {
+        let mut machine = batch::machine(system, "256M", Vec::new());
+        machine.smp = smp;
         let boot = Boot::prepare("terminal", &machine)?;
         let socket = std::env::temp_dir().join(format!("cairn-{}.console", std::process::id()));
         let _ = std::fs::remove_file(&socket);
@@ -355,14 +356,14 @@ impl Drop for Console {
     }
 }
 
-pub fn run(report: &mut Report, system: System) -> Result<()> {
+pub fn run(report: &mut Report, system: System, smp: u32) -> Result<()> {
     let mut console: Option<Console> = None;
     for step in &STEPS {
         let name = format!("terminal/{}", step.name);
         if !report.wants(&name) {
             continue;
         }
-        let ready = ready(&mut console, system)?;
+        let ready = ready(&mut console, system, smp)?;
         let begun = Instant::now();
         let verdict = ready.and_then(|()| match &mut console {
             Some(console) => (step.does)(console),
@@ -374,7 +375,7 @@ pub fn run(report: &mut Report, system: System) -> Result<()> {
         report.result(&name, begun.elapsed(), verdict);
     }
     if report.wants("terminal/poweroff") {
-        let ready = ready(&mut console, system)?;
+        let ready = ready(&mut console, system, smp)?;
         let begun = Instant::now();
         let verdict = ready.and_then(|()| match console {
             Some(console) => poweroff(console),
@@ -386,11 +387,11 @@ pub fn run(report: &mut Report, system: System) -> Result<()> {
 }
 
 /// A machine at its prompt, if there is none.
-fn ready(console: &mut Option<Console>, system: System) -> Result<Verdict> {
+fn ready(console: &mut Option<Console>, system: System, smp: u32) -> Result<Verdict> {
     if console.is_some() {
         return Ok(Ok(()));
     }
-    let mut started = Console::start(system)?;
+    let mut started = Console::start(system, smp)?;
     let verdict = started.first_prompt();
     *console = Some(started);
     Ok(verdict)

@@ -2,6 +2,7 @@
 //! registers (FADT), the sleep type of soft-off (the `_S5_` package, found by pattern: there is no interpreter). All optional: what is missing stays None.
 
 use super::pvh::Memory;
+use crate::cores::MOST;
 
 /// Longest table that is read.
 const TABLE_MAX: usize = 1 << 20;
@@ -33,8 +34,9 @@ pub enum Register {
 pub struct Acpi {
     pub io_apic: Option<IoApic>,
     pub lines: [LineRoute; LINES],
-    /// Enabled processors.
-    pub processors: u32,
+    /// Enabled processors: their local APICs, as many as can be used.
+    pub processors: [u32; MOST],
+    pub processor_count: usize,
     /// 3.579545 MHz counter.
     pub pm_timer: Option<u16>,
     /// PM1a (and PM1b) control ports and the SLP_TYP value of soft-off.
@@ -54,13 +56,28 @@ impl Default for Acpi {
                 level: false,
                 low_active: false,
             }),
-            processors: 1,
+            processors: [0; MOST],
+            processor_count: 0,
             pm_timer: None,
             pm1_control: [None; 2],
             sleep_type: 0,
             sleep_control: None,
             reset: None,
         }
+    }
+}
+
+impl Acpi {
+    fn add_processor(&mut self, id: u32) {
+        if let Some(place) = self.processors.get_mut(self.processor_count) {
+            *place = id;
+            self.processor_count += 1;
+        }
+    }
+
+    /// Local APICs of the enabled processors.
+    pub fn processors(&self) -> &[u32] {
+        &self.processors[..self.processor_count]
     }
 }
 
@@ -131,7 +148,6 @@ pub fn read(memory: &impl Memory, root_hint: u64) -> Option<Acpi> {
 /// MADT.
 fn interrupts(table: &[u8], acpi: &mut Acpi) {
     let mut rest = table.get(44..).unwrap_or(&[]);
-    let mut processors = 0;
     while let [kind, length, ..] = *rest {
         if length < 2 || length as usize > rest.len() {
             break;
@@ -139,8 +155,14 @@ fn interrupts(table: &[u8], acpi: &mut Acpi) {
         let (entry, tail) = rest.split_at(length as usize);
         rest = tail;
         match kind {
-            0 if u32_at(entry, 4).is_some_and(|flags| flags & 1 != 0) => processors += 1,
-            9 if u32_at(entry, 8).is_some_and(|flags| flags & 1 != 0) => processors += 1,
+            0 if u32_at(entry, 4).is_some_and(|flags| flags & 1 != 0) => {
+                acpi.add_processor(entry[3] as u32)
+            }
+            9 if u32_at(entry, 8).is_some_and(|flags| flags & 1 != 0) => {
+                if let Some(id) = u32_at(entry, 4) {
+                    acpi.add_processor(id);
+                }
+            }
             1 => {
                 if let (Some(address), Some(first_global)) = (u32_at(entry, 4), u32_at(entry, 8)) {
                     // The one that serves the legacy lines.
@@ -171,7 +193,6 @@ fn interrupts(table: &[u8], acpi: &mut Acpi) {
             _ => {}
         }
     }
-    acpi.processors = processors.max(1);
 }
 
 fn port(table: &[u8], at: usize) -> Option<u16> {
@@ -255,7 +276,7 @@ mod tests {
         table.extend([2, 200, 0, 9]);
         let mut acpi = Acpi::default();
         interrupts(&table, &mut acpi);
-        assert_eq!(acpi.processors, 1);
+        assert_eq!(acpi.processors(), [0]);
         assert_eq!(
             acpi.io_apic,
             Some(IoApic {

@@ -4,6 +4,8 @@
 use super::clock::Clock;
 use super::cpu::{read_msr, read_tsc, write_msr, APIC_BASE, TSC_DEADLINE};
 use crate::cores;
+use core::arch::asm;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 const ID: u32 = 0x20;
 const TASK_PRIORITY: u32 = 0x80;
@@ -12,6 +14,7 @@ const ASKED: [u32; 4] = [0x210, 0x220, 0x230, 0x240];
 const END_OF_INTERRUPT: u32 = 0xb0;
 const SPURIOUS: u32 = 0xf0;
 const COMMAND: u32 = 0x300;
+const DESTINATION: u32 = 0x310;
 const LVT_TIMER: u32 = 0x320;
 const LVT_THERMAL: u32 = 0x330;
 const LVT_PERFORMANCE: u32 = 0x340;
@@ -23,6 +26,11 @@ const CURRENT_COUNT: u32 = 0x390;
 const DIVIDE: u32 = 0x3e0;
 
 const MASKED: u32 = 1 << 16;
+/// In a command: still on its way; asserted; what it is.
+const PENDING: u32 = 1 << 12;
+const ASSERT: u32 = 1 << 14;
+const INIT: u32 = 5 << 8;
+const START: u32 = 6 << 8;
 const EXTERNAL: u32 = 7 << 8;
 const NON_MASKABLE: u32 = 4 << 8;
 const TIMER_DEADLINE: u32 = 2 << 17;
@@ -36,7 +44,87 @@ const MEASURE_NS: u64 = 500_000;
 pub const TIMER_VECTOR: u8 = 0x30;
 pub const SPURIOUS_VECTOR: u8 = 0x3f;
 
-/// The local APIC of this processor.
+/// The mapped registers for those who do not have the nucleus lock; null: model-specific registers.
+static REGISTERS: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The interrupt that this processor is in has been seen to.
+pub fn end_of_interrupt() {
+    let registers = REGISTERS.load(Relaxed);
+    if registers.is_null() {
+        // SAFETY: ends an interrupt.
+        unsafe { write_msr(0x800 + (END_OF_INTERRUPT >> 4), 0) };
+    } else {
+        // SAFETY: `registers` shows the APIC's page, at the same address on each processor.
+        unsafe {
+            registers
+                .add(END_OF_INTERRUPT as usize / 4)
+                .write_volatile(0)
+        };
+    }
+}
+
+/// Send a command to another processor. What was written before is seen by what it brings about. Interrupts must be off.
+fn command(id: u32, command: u32) {
+    let registers = REGISTERS.load(Relaxed);
+    if registers.is_null() {
+        // This register, unlike mapped ones, is written without waiting for stores before it.
+        // SAFETY: fences; sends a message to another processor.
+        unsafe {
+            asm!("mfence", "lfence", options(nostack, preserves_flags));
+            write_msr(0x800 + (COMMAND >> 4), (id as u64) << 32 | command as u64);
+        }
+    } else {
+        // SAFETY: `registers` shows the APIC's page, at the same address on each processor; sends a message to another one.
+        unsafe {
+            let low = registers.add(COMMAND as usize / 4);
+            while low.read_volatile() & PENDING != 0 {
+                core::hint::spin_loop();
+            }
+            registers
+                .add(DESTINATION as usize / 4)
+                .write_volatile(id << 24);
+            low.write_volatile(command);
+        }
+    }
+}
+
+/// Switch on that of another processor, on it, before anything is sent to it.
+pub fn join(deadline_mode: bool) {
+    let registers = REGISTERS.load(Relaxed);
+    let mode = read_msr(APIC_BASE) | ENABLED_IN_MSR;
+    // All in the same mode. INIT leaves an APIC off or as it was; to come from mapped registers to the others is allowed.
+    let x2 = if registers.is_null() { X2_IN_MSR } else { 0 };
+    // SAFETY: switches the APIC on, at the place where it is.
+    unsafe {
+        write_msr(APIC_BASE, mode);
+        write_msr(APIC_BASE, mode | x2);
+    }
+    let mut apic = LocalApic {
+        registers: (!registers.is_null()).then_some(registers),
+        deadline_mode,
+        hz: 0,
+        armed: false,
+        away: [false; cores::MOST],
+    };
+    apic.prepare(false);
+}
+
+/// Interrupt another processor.
+pub fn send(id: u32, vector: u8) {
+    command(id, ASSERT | vector as u32);
+}
+
+/// Have a processor wait for its start.
+pub fn send_init(id: u32) {
+    command(id, ASSERT | INIT);
+}
+
+/// Start it at the beginning of this page.
+pub fn send_start(id: u32, page: u8) {
+    command(id, ASSERT | START | page as u32);
+}
+
+/// The local APIC of the processor that is in the nucleus: its registers are at the same place on each.
 pub struct LocalApic {
     /// Mapped registers; None: model-specific registers.
     registers: Option<*mut u32>,
@@ -67,17 +155,28 @@ impl LocalApic {
             armed: false,
             away: [false; cores::MOST],
         };
-        apic.write(TASK_PRIORITY, 0);
-        apic.write(SPURIOUS, 0x100 | SPURIOUS_VECTOR as u32);
-        apic.write(LVT_LINT0, if external { EXTERNAL } else { MASKED });
-        apic.write(LVT_LINT1, NON_MASKABLE);
-        for unused in [LVT_THERMAL, LVT_PERFORMANCE, LVT_ERROR] {
-            apic.write(unused, MASKED | SPURIOUS_VECTOR as u32);
+        if let Some(registers) = apic.registers {
+            REGISTERS.store(registers, Relaxed);
         }
-        apic.write(DIVIDE, 0xb);
-        let mode = if deadline_mode { TIMER_DEADLINE } else { 0 };
-        apic.write(LVT_TIMER, mode | TIMER_VECTOR as u32);
+        apic.prepare(external);
         apic
+    }
+
+    fn prepare(&mut self, external: bool) {
+        self.write(TASK_PRIORITY, 0);
+        self.write(SPURIOUS, 0x100 | SPURIOUS_VECTOR as u32);
+        self.write(LVT_LINT0, if external { EXTERNAL } else { MASKED });
+        self.write(LVT_LINT1, NON_MASKABLE);
+        for unused in [LVT_THERMAL, LVT_PERFORMANCE, LVT_ERROR] {
+            self.write(unused, MASKED | SPURIOUS_VECTOR as u32);
+        }
+        self.write(DIVIDE, 0xb);
+        let mode = if self.deadline_mode {
+            TIMER_DEADLINE
+        } else {
+            0
+        };
+        self.write(LVT_TIMER, mode | TIMER_VECTOR as u32);
     }
 
     fn read(&self, register: u32) -> u32 {
@@ -98,12 +197,12 @@ impl LocalApic {
     }
 
     /// Destination for I/O APIC entries.
-    pub fn id(&self) -> u8 {
+    pub fn id(&self) -> u32 {
         let value = self.read(ID);
         if self.registers.is_some() {
-            (value >> 24) as u8
+            value >> 24
         } else {
-            value as u8
+            value
         }
     }
 
@@ -164,7 +263,7 @@ impl LocalApic {
     }
 
     pub fn end_of_interrupt(&mut self) {
-        self.write(END_OF_INTERRUPT, 0);
+        end_of_interrupt();
     }
 
     /// Some vector is asked for and not taken yet.

@@ -1,8 +1,23 @@
 //! The first instructions: entered by the PVH protocol in 32-bit mode without paging (Xen's "x86/HVM direct boot ABI"), `ebx` = physical address of the
-//! start information. Builds tables that map the first 4 GiB at 0, at the direct map and (its first GiB) at the top 2 GiB, enters long mode and calls
+//! start information; the other cores come here later, in real mode. Builds tables that map the first 4 GiB at 0, at the direct map and (its first GiB) at the top 2 GiB, enters long mode and calls
 //! [`super::start::start`] on the nucleus stack. These tables are writable and executable; they live until `start` has made the real ones.
 
 use core::arch::global_asm;
+use core::sync::atomic::AtomicU64;
+
+/// Where the stack of the core that is being started ends.
+pub static OTHER_STACK: AtomicU64 = AtomicU64::new(0);
+
+extern "C" {
+    static others_start: u8;
+    static others_end: u8;
+}
+
+/// The first instructions of the other cores, to be put onto a page below 1 MiB: real mode.
+pub fn others() -> (*const u8, usize) {
+    let (start, end) = (&raw const others_start, &raw const others_end);
+    (start, end as usize - start as usize)
+}
 
 global_asm!(
     r#"
@@ -89,6 +104,66 @@ boot_gdt_pointer:
     .word 15
     .long boot_gdt - {base}
 
+    # The other cores, in real mode: cs is this page, what is in it has moved. To flat 32-bit segments, and out of here.
+    .code16
+    .global others_start
+    .global others_end
+others_start:
+    cli
+    cld
+    movw %cs, %ax
+    movw %ax, %ds
+    lgdtl others_gdt_pointer - others_start
+    movl %cr0, %eax
+    orb $1, %al
+    movl %eax, %cr0
+    ljmpl $8, $(others_flat - {base})
+    .balign 4
+others_gdt_pointer:
+    .word 31
+    .long others_gdt - {base}
+others_end:
+
+    .balign 8
+others_gdt:
+    .quad 0
+    .quad 0x00cf9b000000ffff    # 32-bit code
+    .quad 0x00cf93000000ffff    # data
+    .quad 0x00209b0000000000    # 64-bit code
+
+    .code32
+others_flat:
+    movl $16, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %ss
+    movl $(boot_root - {base}), %eax
+    movl %eax, %cr3
+    movl $0x20, %eax            # as above
+    movl %eax, %cr4
+    movl $0xc0000080, %ecx
+    movl $0x900, %eax
+    xorl %edx, %edx
+    wrmsr
+    movl $0x80010033, %eax
+    movl %eax, %cr0
+    ljmp $24, $(5f - {base})
+
+    .code64
+5:  movabsq $6f, %rax
+    jmp *%rax
+6:  xorl %eax, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %fs
+    movl %eax, %gs
+    movl %eax, %ss
+    movq {other_stack}(%rip), %rsp
+    xorl %ebp, %ebp
+    call {start_other}
+7:  hlt
+    jmp 7b
+
     .section .bss.boot, "aw", @nobits
     .balign 4096
 boot_root:
@@ -103,5 +178,7 @@ boot_directories:
     stack = sym super::descriptors::STACKS,
     stack_offset = const super::descriptors::NUCLEUS_STACK_OFFSET,
     start = sym super::start::start,
+    other_stack = sym OTHER_STACK,
+    start_other = sym super::other_cores::start_other,
     options(att_syntax),
 );

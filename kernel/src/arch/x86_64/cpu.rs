@@ -11,6 +11,7 @@ pub const GS_BASE: u32 = 0xc000_0101;
 pub const KERNEL_GS_BASE: u32 = 0xc000_0102;
 pub const SYSENTER_CODE: u32 = 0x174;
 pub const APIC_BASE: u32 = 0x1b;
+pub const TIME_STAMP_COUNTER: u32 = 0x10;
 pub const TSC_DEADLINE: u32 = 0x6e0;
 
 const EFER_SYSCALL: u64 = 1;
@@ -151,6 +152,26 @@ pub fn clear_debug_status() {
 pub unsafe fn load_root(physical: u64) {
     // SAFETY: by the contract.
     unsafe { asm!("mov cr3, {}", in(reg) physical, options(nostack, preserves_flags)) };
+}
+
+/// Interrupts whose vector divided by 16 is not greater wait.
+pub fn set_task_priority(priority: u64) {
+    // SAFETY: the nucleus takes no interrupts but where it waits for them.
+    unsafe { asm!("mov cr8, {}", in(reg) priority, options(nostack, preserves_flags)) };
+}
+
+/// Wait for an interrupt, and take it. One that came before is not lost.
+pub fn sleep() {
+    // SAFETY: the caller has kept all interrupts away whose entries do not come back here.
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// Drop all translations that are not global.
+pub fn forget_translations() {
+    // SAFETY: the tables stay the same.
+    unsafe {
+        asm!("mov {root}, cr3", "mov cr3, {root}", root = out(reg) _, options(nostack, preserves_flags))
+    };
 }
 
 /// Drop the translation of one page.

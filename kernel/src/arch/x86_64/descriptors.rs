@@ -18,7 +18,7 @@ const TASK: u16 = 0x28;
 pub const NUCLEUS_STACK_SIZE: usize = 64 * 1024;
 const TRAP_STACK_SIZE: usize = 8 * 1024;
 
-/// Vectors that the nucleus takes.
+/// Vectors that have stubs.
 pub const VECTORS: usize = super::interrupts::VECTORS_END;
 
 /// Interior data of a static that one processor at a time touches, with interrupts off.
@@ -181,7 +181,7 @@ struct Gate {
     high: u64,
 }
 
-static INTERRUPT_TABLE: Single<[Gate; VECTORS]> = Single::new([Gate { low: 0, high: 0 }; VECTORS]);
+static INTERRUPT_TABLE: Single<[Gate; 256]> = Single::new([Gate { low: 0, high: 0 }; 256]);
 
 #[repr(C, packed)]
 struct TablePointer {
@@ -207,12 +207,17 @@ pub fn on_stack(address: u64) -> bool {
         .any(|(start, size)| within(start, size))
 }
 
-/// The interrupt table, which all processors share. `stubs` is the first entry stub (16 bytes each). To be called once, before [`init`].
-pub fn init_interrupts(stubs: u64) {
+/// The interrupt table, which all processors share. `stubs` is the first entry stub (16 bytes each), `others` vectors that have entries of their own; the rest does not happen. To be called once, before [`init`].
+pub fn init_interrupts(stubs: u64, others: &[(u8, u64)]) {
     // SAFETY: called once, on the boot processor with interrupts off: nothing else touches the table.
     let table = unsafe { &mut *INTERRUPT_TABLE.get() };
     for (vector, gate) in table.iter_mut().enumerate() {
-        let entry = stubs + 16 * vector as u64;
+        let other = others.iter().find(|(v, _)| *v as usize == vector);
+        let entry = match other {
+            Some((_, entry)) => *entry,
+            None if vector < VECTORS => stubs + 16 * vector as u64,
+            None => continue,
+        };
         let own_stack = TRAP_STACK_OF
             .iter()
             .find(|(v, _)| *v == vector)
@@ -226,6 +231,11 @@ pub fn init_interrupts(stubs: u64) {
             | (entry >> 16 & 0xffff) << 48;
         gate.high = entry >> 32;
     }
+}
+
+/// End of a core's nucleus stack.
+pub fn stack_end(core: usize) -> u64 {
+    STACKS[core].get() as u64 + NUCLEUS_STACK_OFFSET as u64
 }
 
 /// Load everything, on the processor that shall be core number `core`. `syscall` is the system-call entry.
@@ -279,7 +289,7 @@ pub fn init(core: usize, syscall: u64) {
             options(preserves_flags),
         );
         let pointer = TablePointer {
-            limit: core::mem::size_of::<[Gate; VECTORS]>() as u16 - 1,
+            limit: core::mem::size_of::<[Gate; 256]>() as u16 - 1,
             base: INTERRUPT_TABLE.get() as u64,
         };
         asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags));

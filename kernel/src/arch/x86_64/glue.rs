@@ -4,12 +4,19 @@ use super::apic::TIMER_VECTOR;
 use super::cpu;
 use super::descriptors::{self, Single};
 use super::interrupts::{source_of, Arrival};
+use super::requests::{self, COME_IN_VECTOR};
 use super::Machine;
+use crate::lock::TicketLock;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::trace::kind;
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whoever is in the nucleus has this lock, if there are several cores.
+static LOCK: TicketLock = TicketLock::new();
+static SEVERAL: AtomicBool = AtomicBool::new(false);
 
 pub(super) static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
 
@@ -41,11 +48,65 @@ pub(super) unsafe fn kernel() -> &'static mut Kernel<Machine> {
     unsafe { (*KERNEL.get()).assume_init_mut() }
 }
 
+/// There are several cores from now on, and this one is in the nucleus until [`out`].
+pub fn several() {
+    LOCK.acquire(|_| {});
+    SEVERAL.store(true, Relaxed);
+}
+
+/// An entry with several cores: this one comes in, the registers of its thread stored, waits for its turn, and lets others in when it is done.
+///
+/// # Safety
+/// As an entry, when everything of this core is loaded.
+#[cold]
+#[inline(never)]
+unsafe fn in_turn(entry: Entry, a: u64, b: u64) -> Resume {
+    // SAFETY: GS leads to this processor's data.
+    let core = unsafe { (*descriptors::own()).core };
+    requests::inside(core, true);
+    let mut times = 0;
+    LOCK.acquire(|ticket| {
+        requests::wait_before(&LOCK, ticket, core, times);
+        times += 1;
+    });
+    // SAFETY: the lock is held.
+    let kernel = unsafe { kernel() };
+    kernel.come_in(core);
+    let resume = entry(kernel, a, b);
+    out(kernel);
+    resume
+}
+
+/// What an entry does, with two words that tell more.
+type Entry = fn(&mut Kernel<Machine>, u64, u64) -> Resume;
+
+/// The entry is over: others may come in. Nothing to do with one core.
+pub fn out(kernel: &mut Kernel<Machine>) {
+    if SEVERAL.load(Relaxed) {
+        kernel.arch.settle();
+        requests::inside(kernel.cores.here, false);
+        requests::wake(LOCK.release());
+    }
+}
+
+/// Another core takes part from now on.
+///
+/// # Safety
+/// Once on each, when everything of it is loaded and [`several`] was said.
+pub unsafe fn join() -> Resume {
+    // SAFETY: by the contract.
+    unsafe { in_turn(|kernel, _, _| kernel.resume(), 0, 0) }
+}
+
 /// `syscall` that was not turned round.
 ///
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_syscall() -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
+    }
     // SAFETY: by the contract.
     unsafe { kernel() }.syscall()
 }
@@ -55,6 +116,11 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
 /// # Safety
 /// Called by the portal code.
 pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
+    if SEVERAL.load(Relaxed) {
+        let entry: Entry = |kernel, channel, _| kernel.receive_right(channel as u32);
+        // SAFETY: by the contract.
+        return unsafe { in_turn(entry, channel as u64, 0) };
+    }
     // SAFETY: by the contract.
     unsafe { kernel() }.receive_right(channel)
 }
@@ -82,12 +148,16 @@ pub unsafe extern "C" fn reply_extras(server: u32, caller: u32, channel: u32) ->
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(trapped, vector, error) };
+    }
     // SAFETY: by the contract.
-    trap(unsafe { kernel() }, vector, error)
+    trapped(unsafe { kernel() }, vector, error)
 }
 
 #[inline(always)]
-fn trap(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
+fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
     if vector >= EXCEPTIONS {
         return on_interrupt(kernel, vector as u8);
     }
@@ -112,7 +182,7 @@ fn trap(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
             }
             kernel.page_fault(address, bits)
         }
-        NON_MASKABLE => same(),
+        NON_MASKABLE => kernel.called(),
         MACHINE_CHECK => panic!("machine check"),
         DEBUG => {
             cpu::clear_debug_status();
@@ -127,6 +197,10 @@ fn trap(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_traced_syscall() -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(|kernel, _, _| kernel.traced_syscall(), 0, 0) };
+    }
     // SAFETY: by the contract.
     unsafe { kernel() }.traced_syscall()
 }
@@ -136,8 +210,15 @@ pub unsafe extern "C" fn on_traced_syscall() -> Resume {
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(traced, vector, error) };
+    }
     // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
+    traced(unsafe { kernel() }, vector, error)
+}
+
+fn traced(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
     let source = source_of(vector as u8).filter(|_| vector >= EXCEPTIONS);
     let (kind, detail) = match (source, vector) {
         (Some(source), _) => (kind::INTERRUPT, source as u64),
@@ -148,10 +229,10 @@ pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
     if let Some(source) = source {
         if kernel.loses_interrupt(source) {
             kernel.arch.apic.end_of_interrupt();
-            return same();
+            return kernel.called();
         }
     }
-    kernel.traced(kind, detail, |kernel| trap(kernel, vector, error))
+    kernel.traced(kind, detail, |kernel| trapped(kernel, vector, error))
 }
 
 fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
@@ -159,12 +240,17 @@ fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
         kernel.arch.apic.end_of_interrupt();
         return kernel.timer();
     }
+    if vector == COME_IN_VECTOR {
+        kernel.arch.apic.end_of_interrupt();
+        return kernel.called();
+    }
     if let Some(source) = source_of(vector) {
         if let Arrival::Deliver(source) = kernel.arch.interrupt_arrived(source) {
             return kernel.interrupt(source);
         }
     }
-    same()
+    // Nothing happened.
+    kernel.called()
 }
 
 /// An interrupt waits to be let in, or the 8259s are in use, which would have to be asked slowly. A function of its own: [`super::stretch`] has a twin.
@@ -176,13 +262,4 @@ pub unsafe extern "C" fn interrupt_waits() -> bool {
     // SAFETY: by the contract; nothing is changed.
     let machine = unsafe { &kernel().arch };
     machine.lines.by_pic() || machine.apic.asked()
-}
-
-/// Go on with whoever was running.
-fn same() -> Resume {
-    Resume {
-        // SAFETY: per-CPU data of this processor, between entries.
-        registers: unsafe { (*descriptors::own()).registers },
-        full: 1,
-    }
 }

@@ -135,7 +135,7 @@ impl Lines {
                 registers,
                 first_global: found.first_global,
                 entries: 0,
-                destination: apic.id(),
+                destination: apic.id() as u8,
             };
             io_apic.entries = (io_apic.read(1) >> 16 & 0xff) + 1;
             for entry in 0..io_apic.entries {

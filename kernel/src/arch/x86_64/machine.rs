@@ -11,6 +11,7 @@ use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
 use super::power::{self, Power};
+use super::requests::{self, Others};
 use super::stretch;
 use super::tables;
 use super::traced;
@@ -41,6 +42,7 @@ pub struct Machine {
     pub(super) active: Frame,
     /// The same of the cores that are not in the nucleus.
     away: [Frame; cores::MOST],
+    others: Others,
     pool_frames: [u64; pool::COUNT],
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
@@ -60,6 +62,9 @@ impl Machine {
         features: Features,
         template: Frame,
     ) -> Machine {
+        requests::init(features.xsave_mask);
+        let mut others = Others::new();
+        others.add(0, apic.id());
         Machine {
             apic,
             lines,
@@ -69,6 +74,7 @@ impl Machine {
             template,
             active: template,
             away: [template; cores::MOST],
+            others,
             pool_frames: [0; pool::COUNT],
             source: Cell::new(Recent::NONE),
             target: Recent::NONE,
@@ -76,6 +82,38 @@ impl Machine {
             space_switches: 0,
             invalidations: 0,
         }
+    }
+
+    /// Core number `core` is the one with this local APIC, and uses the template's root.
+    pub(super) fn add_core(&mut self, core: usize, id: u32) {
+        self.others.add(core, id);
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(super) fn template_root(&self) -> Frame {
+        self.template
+    }
+
+    /// Nobody has a translation any more that is not true.
+    pub(super) fn settle(&mut self) {
+        self.others.settle();
+    }
+
+    /// Other cores (a bit each) that use this space.
+    #[inline(always)]
+    fn users(&self, root: Root) -> u32 {
+        if self.others.count == 1 {
+            return 0;
+        }
+        self.users_among_others(root)
+    }
+
+    fn users_among_others(&self, root: Root) -> u32 {
+        let cores = (0..self.others.count).filter(|&core| self.away[core] == root.0);
+        cores.fold(0, |cores, core| cores | 1 << core)
     }
 
     pub(super) fn interrupt_arrived(&mut self, source: u32) -> Arrival {
@@ -93,6 +131,8 @@ impl Machine {
     fn flush(&mut self, root: Root, address: u64, changed: Changed) {
         if changed.stale {
             forget(root, address, self.active, &mut self.invalidations);
+            let users = self.users(root);
+            self.others.stale(users);
         }
     }
 }
@@ -116,8 +156,31 @@ impl Arch for Machine {
 
     fn exchange(&mut self, from: usize, to: usize) {
         self.away[from] = self.active;
-        self.active = self.away[to];
+        // The present core is not among those that `away` tells of.
+        self.active = core::mem::replace(&mut self.away[to], self.template);
         self.apic.exchange(from, to);
+    }
+
+    fn kick(&mut self, core: usize) {
+        self.others.kick(core);
+    }
+
+    fn bring_in(&mut self, core: usize) {
+        self.others.bring_in(core);
+    }
+
+    fn fetch(&mut self, core: usize, registers: &mut Registers, state: &mut FloatState) {
+        // SAFETY: GS leads to this processor's data.
+        if core == unsafe { (*descriptors::own()).core } {
+            self.save_bases(registers);
+            float::save(state, self.features.xsave_mask);
+        } else {
+            self.others.fetch(core, registers, state);
+        }
+    }
+
+    fn rest(&mut self) {
+        self.activate(Root(self.template));
     }
 
     fn now(&self) -> u64 {
@@ -247,6 +310,12 @@ impl Arch for Machine {
             let template = Root(self.template);
             self.activate(template);
         }
+        for core in 0..self.others.count {
+            if self.away[core] == root.0 {
+                self.others.use_root(core, self.template);
+                self.away[core] = self.template;
+            }
+        }
         self.source.set(Recent::NONE);
         self.target = Recent::NONE;
         self.copies.forget();
@@ -262,19 +331,26 @@ impl Arch for Machine {
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),
     ) -> Result<(), (u64, MapError)> {
+        let (users, mut stale) = (self.users(root), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = &mut self.target;
-        paging::map_row(root, address, frames, prot, tables, recent, changed, |at| {
+        let result = paging::map_row(root, address, frames, prot, tables, recent, changed, |at| {
+            stale = users;
             forget(root, at, active, count)
-        })
+        });
+        self.others.stale(stale);
+        result
     }
 
     fn unmap_row(&mut self, root: Root, address: u64, pages: u64, removed: impl FnMut(Frame)) {
+        let (users, mut stale) = (self.users(root), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = self.source.get_mut();
         paging::unmap_row(root, address, pages, recent, removed, |at| {
+            stale = users;
             forget(root, at, active, count)
-        })
+        });
+        self.others.stale(stale);
     }
 
     fn protect_row(
@@ -285,11 +361,14 @@ impl Arch for Machine {
         prot: u64,
         wanted: impl FnMut(Frame) -> bool,
     ) {
+        let (users, mut stale) = (self.users(root), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = self.source.get_mut();
         paging::protect_row(root, address, pages, prot, recent, wanted, |at| {
+            stale = users;
             forget(root, at, active, count)
-        })
+        });
+        self.others.stale(stale);
     }
 
     fn share_row(
@@ -302,9 +381,10 @@ impl Arch for Machine {
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),
     ) -> Result<(), (u64, MapError)> {
+        let (users, mut stale) = (self.users(source) | self.users(target), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = [self.source.get_mut(), &mut self.target];
-        paging::share_row(
+        let result = paging::share_row(
             source,
             target,
             address,
@@ -313,8 +393,13 @@ impl Arch for Machine {
             tables,
             recent,
             changed,
-            |root, at| forget(root, at, active, count),
-        )
+            |root, at| {
+                stale = users;
+                forget(root, at, active, count)
+            },
+        );
+        self.others.stale(stale);
+        result
     }
 
     fn copy(

@@ -41,11 +41,15 @@ mod interrupts;
 #[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
+mod other_cores;
+#[cfg(target_os = "none")]
 pub mod panic;
 #[cfg(target_os = "none")]
 mod portal_code;
 #[cfg(target_os = "none")]
 mod power;
+#[cfg(target_os = "none")]
+mod requests;
 #[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]

@@ -10,12 +10,14 @@ use super::glue;
 use super::interrupts::{silence_pics, Lines};
 use super::machine::Machine;
 use super::memory::{frame_pointer, DIRECT_MAP, PAGE};
+use super::other_cores;
 use super::paging;
 use super::panic::EXIT_CODE;
 use super::portal_code;
 use super::ports::{self, Console};
 use super::power::{self, Power};
 use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
+use super::requests::{request_entry, spurious_entry, REQUEST_VECTOR};
 use super::stretch;
 use super::tables::{Builder, Image, NoMemory, EARLY_LIMIT};
 use crate::arch::Frame;
@@ -116,8 +118,10 @@ pub extern "C" fn start(start_info: u64) -> ! {
         _ => fail(format_args!("no boot archive")),
     };
     free.remove(archive_frames);
+    let ready = other_cores::prepare(&info);
+    let processors = acpi.filter(|_| ready);
     let machine = machine(&mut free, &usable, &image, features, acpi);
-    run(machine, info, archive_frames, usable, free)
+    run(machine, processors, info, archive_frames, usable, free)
 }
 
 /// What `machine` made.
@@ -155,7 +159,11 @@ fn machine(
     let root = builder.root();
     // SAFETY: the new tables map the image, the stack that is in use and the direct map.
     unsafe { cpu::load_root(root as u64 * PAGE) };
-    descriptors::init_interrupts(&raw const vector_stubs as u64);
+    let others = [
+        (REQUEST_VECTOR, request_entry as *const () as u64),
+        (apic::SPURIOUS_VECTOR, spurious_entry as *const () as u64),
+    ];
+    descriptors::init_interrupts(&raw const vector_stubs as u64, &others);
     descriptors::init(0, syscall_entry as *const () as u64);
 
     let clock = clock::calibrate(acpi.pm_timer);
@@ -214,6 +222,7 @@ static HANDLERS: Single<[Handler; hasty::HANDLERS]> =
 /// Make the nucleus and the first domain, and go.
 fn run(
     built: Built,
+    processors: Option<Acpi>,
     info: BootInfo,
     archive: Frames,
     usable: FreeMemory,
@@ -239,9 +248,23 @@ fn run(
     };
     // SAFETY: the only call, before interrupts or user mode.
     let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
-    if info.words().any(|word| word == b"nucleus.portals=general") {
+    let mut cores = 1;
+    if let Some(acpi) = processors {
+        // SAFETY: the only start, before user mode; each list is used here only, once.
+        cores += unsafe {
+            let lists = READY.iter().skip(1).map(|lists| &mut *lists.get());
+            other_cores::start(kernel, acpi.processors(), lists)
+        };
+        // SAFETY: the page is the nucleus's, and nobody reads it yet.
+        unsafe { (*system_page.cast::<SystemPage>()).cores = cores as u64 };
+    }
+    // The code of portals is for one core: it does without the lock.
+    if cores > 1 || info.words().any(|word| word == b"nucleus.portals=general") {
         portal_code::general_only();
         kernel.general_way_only();
+    }
+    if cores > 1 {
+        glue::several();
     }
 
     if info.words().any(|word| word == b"nucleus.stretch") {
@@ -271,7 +294,9 @@ fn run(
     ) {
         fail(format_args!("no first domain: {error:?}"));
     }
+    other_cores::go();
     let resume = kernel.resume();
+    glue::out(kernel);
     // SAFETY: the nucleus is installed and everything is loaded; this stack is not needed any more.
     unsafe { leave_to(resume.registers, resume.full) }
 }

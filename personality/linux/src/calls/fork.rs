@@ -131,6 +131,7 @@ fn birth(wish: &Wish, thread: bool) -> Birth {
         thread,
         held: false,
         parent: process().pid(),
+        affinity: area().affinity.get(),
     }
 }
 
@@ -341,6 +342,11 @@ pub fn child_main(pid: u32) {
             arena::left_alone();
         }
         new_identity(pid, birth.parent, shared);
+    }
+    area.affinity.set(birth.affinity);
+    if birth.affinity != 0 {
+        // It worked for the maker, so it works.
+        let _ = gate::affinity(0, birth.affinity);
     }
     let tid = area.tid();
     area.clear_tid.set(0);

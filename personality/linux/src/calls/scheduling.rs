@@ -8,6 +8,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::proc;
+use core::sync::atomic::Ordering;
 
 pub fn sched_yield(_: &mut Frame) -> Result<u64> {
     gate::yield_core();
@@ -35,35 +36,62 @@ fn exists(pid: u64) -> Result<()> {
         .map_err(|_| ESRCH)
 }
 
+/// The nucleus's id of a thread of this process (0: this thread), None for one of another process.
+fn own_thread(pid: u64) -> Option<u32> {
+    if pid == 0 || pid == area().tid() as u64 {
+        return Some(0);
+    }
+    let state = process().state();
+    let peer = state
+        .threads
+        .iter()
+        .find(|p| p.tid.load(Ordering::Relaxed) as u64 == pid)?;
+    Some(peer.nucleus.load(Ordering::Relaxed)).filter(|&id| id != 0)
+}
+
+/// The cores that there are, a bit each.
+fn all_cores() -> u64 {
+    let cores = system_page().cores.clamp(1, 64);
+    !0 >> (64 - cores)
+}
+
 pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
     exists(f.arg(0))?;
-    let cores = system_page().cores.clamp(1, 64);
-    let mask = if cores == 64 { !0 } else { (1u64 << cores) - 1 };
     if f.arg(1) < 8 || !f.arg(1).is_multiple_of(8) {
         return Err(EINVAL);
     }
+    let mask = match own_thread(f.arg(0)) {
+        Some(thread) => gate::affinity(thread, 0).map_err(|_| ESRCH)?[1],
+        None => all_cores(),
+    };
     user::write(f.arg(2), &mask)?;
     Ok(8)
 }
 
-/// Threads run on any processor; a wish for fewer is checked and otherwise has no effect.
+/// Threads of other processes run where they please: a wish for them is checked and otherwise has no effect.
 pub fn sched_setaffinity(f: &mut Frame) -> Result<u64> {
     exists(f.arg(0))?;
     let mut bytes = [0; 8];
     let size = f.arg(1).min(8) as usize;
     user::read_bytes(f.arg(2), &mut bytes[..size])?;
-    let cores = system_page().cores.clamp(1, 64);
-    let mask = u64::from_le_bytes(bytes);
-    if mask.trailing_zeros() as u64 >= cores {
+    let mask = u64::from_le_bytes(bytes) & all_cores();
+    if mask == 0 {
         return Err(EINVAL);
+    }
+    if let Some(thread) = own_thread(f.arg(0)) {
+        gate::affinity(thread, mask).map_err(|_| ESRCH)?;
+        if thread == 0 {
+            area().affinity.set(mask);
+        }
     }
     Ok(0)
 }
 
 pub fn getcpu(f: &mut Frame) -> Result<u64> {
-    for address in [f.arg(0), f.arg(1)] {
+    let core = gate::affinity(0, 0).map_or(0, |[core, ..]| core as u32);
+    for (address, value) in [(f.arg(0), core), (f.arg(1), 0)] {
         if address != 0 {
-            user::write(address, &0u32)?;
+            user::write(address, &value)?;
         }
     }
     Ok(0)

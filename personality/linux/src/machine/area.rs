@@ -131,6 +131,8 @@ pub struct ThreadArea {
     pub poll_channel: Cell<(u32, u32)>,
     /// What `vm` said of pages with shared futexes.
     pub identities: [Cell<Identity>; 4],
+    /// The cores that this thread wishes to run on, a bit each; 0: all. Its children inherit the wish.
+    pub affinity: Cell<u64>,
     /// Return address and deadline of a wait that ended without a handler (a stop, an ignored signal): made again, it keeps its deadline.
     pub again: Cell<(u64, u64)>,
     /// What a new process or thread does before it runs the program.
@@ -172,6 +174,8 @@ pub struct Birth {
     pub held: bool,
     /// The maker's pid, the child's parent.
     pub parent: u32,
+    /// The maker's wish for cores; see [`ThreadArea::affinity`].
+    pub affinity: u64,
 }
 
 /// Size of a block.
@@ -303,6 +307,7 @@ impl ThreadArea {
             robust_list: Cell::new((0, 0)),
             poll_channel: Cell::new((0, 0)),
             identities: Default::default(),
+            affinity: Cell::new(0),
             again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),
             arena: Cell::new(arena),

@@ -103,6 +103,16 @@ pub fn thread_id() -> u32 {
     service(linux_slot::CURRENT, current::IDENTITY, &[]).map_or(0, |w| w[0] as u32)
 }
 
+/// A thread of this process (0: this one): the core that it runs on, those that it may run on, and those that there are. With a `mask` it may run on these from now on.
+pub fn affinity(thread: u32, mask: u64) -> Result<[u64; 3], Error> {
+    let words = service(
+        linux_slot::CURRENT,
+        current::AFFINITY,
+        &[thread as u64, mask],
+    )?;
+    Ok([words[0], words[1], words[2]])
+}
+
 /// End the thread without `proc` (when there is nothing else left to try).
 pub fn exit_thread(value: u64) -> ! {
     loop {

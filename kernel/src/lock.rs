@@ -1,0 +1,107 @@
+//! The nucleus lock: a ticket lock, so that cores get it in the order in which they asked. Nothing but atomics, so that it can be modelled.
+//!
+//! Whoever waits has interrupts off; what others may want of him meanwhile he does in the function that he waits with. He may sleep there as well: who lets go
+//! is told whose turn it is, and wakes him. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
+//! his turn ([`TicketLock::is_turn`]); who lets go says whose turn it is and then looks who sleeps.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+pub struct TicketLock {
+    /// The next ticket, and the one that has the lock.
+    next: AtomicU32,
+    serving: AtomicU32,
+}
+
+impl TicketLock {
+    pub const fn new() -> TicketLock {
+        TicketLock {
+            next: AtomicU32::new(0),
+            serving: AtomicU32::new(0),
+        }
+    }
+
+    /// Have the lock, and see everything that its holders before did. `waiting` is called with the own ticket again and again until then.
+    #[inline]
+    pub fn acquire(&self, mut waiting: impl FnMut(u32)) {
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        while self.serving.load(Ordering::Acquire) != ticket {
+            waiting(ticket);
+        }
+    }
+
+    /// Has the lock come to this ticket? For one who has said that he sleeps.
+    pub fn is_turn(&self, ticket: u32) -> bool {
+        self.serving.load(Ordering::SeqCst) == ticket
+    }
+
+    /// Give it to the next, whose ticket is the answer. Only by whoever has it.
+    #[inline]
+    pub fn release(&self) -> u32 {
+        let next = self.serving.load(Ordering::Relaxed).wrapping_add(1);
+        self.serving.store(next, Ordering::SeqCst);
+        next
+    }
+}
+
+impl Default for TicketLock {
+    fn default() -> Self {
+        TicketLock::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    #[test]
+    fn one_at_a_time_and_everybody_gets_it() {
+        const ROUNDS: u64 = 2000;
+        const THREADS: u64 = 4;
+        let shared = Arc::new((TicketLock::new(), AtomicBool::new(false), AtomicU64::new(0)));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let shared = shared.clone();
+                std::thread::spawn(move || {
+                    let (lock, inside, sum) = &*shared;
+                    for _ in 0..ROUNDS {
+                        lock.acquire(|_| std::thread::yield_now());
+                        assert!(!inside.swap(true, Ordering::Relaxed), "two have it");
+                        // Not one operation: an update would be lost without the lock.
+                        let before = sum.load(Ordering::Relaxed);
+                        sum.store(before + 1, Ordering::Relaxed);
+                        inside.store(false, Ordering::Relaxed);
+                        lock.release();
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+        assert_eq!(shared.2.load(Ordering::Relaxed), ROUNDS * THREADS);
+    }
+
+    #[test]
+    fn tickets_are_served_in_order() {
+        let lock = TicketLock::new();
+        lock.acquire(|_| panic!("free"));
+        let mut order = Vec::new();
+        // The second asks while the first has it: it waits until that one lets go.
+        let mut polls = 0;
+        lock.acquire(|ticket| {
+            assert_eq!(ticket, 1);
+            polls += 1;
+            if polls == 3 {
+                order.push(1);
+                assert_eq!(lock.release(), 1);
+            }
+        });
+        order.push(2);
+        lock.release();
+        assert_eq!(order, [1, 2]);
+        assert_eq!(polls, 3);
+    }
+}

@@ -1,0 +1,161 @@
+//! Several cores: where threads go, and what is done to those that run elsewhere.
+
+use super::*;
+use cairn_abi::service::thread as thread_op;
+
+/// Two domains, a channel of the first, and the second's portal to it.
+fn pair(w: &mut World) -> (Dom, Dom, u32, u32) {
+    let (server, client) = (w.domain(), w.domain());
+    let (receive, own) = w.channel(server);
+    let portal = w.portal(own, client, 7);
+    (server, client, receive, portal)
+}
+
+fn current(w: &mut World, core: usize) -> Option<ThreadRef> {
+    w.on(core);
+    w.current()
+}
+
+#[test]
+fn a_ready_thread_goes_to_an_idle_core_and_a_call_stays() {
+    let mut w = World::with_cores(2);
+    let (server, client, receive, portal) = pair(&mut w);
+    let s = w.thread(server, 40);
+    w.answer_calls();
+    // `init` is more important, so the thread runs on the other core.
+    assert_eq!(current(&mut w, 1), Some(s));
+    w.receive(s, receive);
+    w.on(0);
+    let c = w.thread(client, 30);
+    w.rest();
+    w.answer_calls();
+    let core = w.k.threads[c].core as usize;
+    assert_eq!(current(&mut w, core), Some(c));
+    w.call(c, portal, &[1, 2]);
+    assert_eq!(current(&mut w, core), Some(s), "the caller's core");
+    assert_eq!(current(&mut w, 1 - core), None);
+    w.on(core);
+    w.reply_receive(s, receive, &[3]);
+    assert_eq!(w.current(), Some(c));
+    assert_eq!(w.result(c).expect("an answer")[0], 3);
+}
+
+#[test]
+fn as_many_run_as_there_are_cores_and_the_most_important() {
+    let mut w = World::with_cores(3);
+    let dom = w.domain();
+    let threads: Vec<_> = (0..5).map(|i| w.thread(dom, 30 + i)).collect();
+    w.rest();
+    w.answer_calls();
+    let mut run: Vec<_> = (0..3).filter_map(|core| current(&mut w, core)).collect();
+    run.sort_by_key(|&t| w.effective(t));
+    assert_eq!(run, threads[2..]);
+    // One of them ends: the next one takes its place, wherever it waited.
+    let core = w.k.threads[threads[4]].core as usize;
+    w.on(core);
+    w.go(threads[4], 0, current::EXIT, 0, &[]);
+    w.answer_calls();
+    assert_eq!(w.state(threads[1]), State::Running);
+    assert_eq!(w.state(threads[0]), State::Ready);
+}
+
+#[test]
+fn a_thread_that_runs_elsewhere_is_killed_stopped_and_poked() {
+    let mut w = World::with_cores(2);
+    let dom = w.domain();
+    let t = w.thread(dom, 30);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(t));
+    w.on(0);
+    let (init, id) = (w.init, w.id(t));
+    let control = |w: &mut World, op: u8| {
+        w.ok(init, dom.slot, domain::THREAD_CONTROL, &[id, op as u64]);
+        w.answer_calls();
+        w.check();
+    };
+    control(&mut w, thread_op::STOP);
+    assert_eq!(w.state(t), State::Stopped);
+    assert_eq!(current(&mut w, 1), None);
+    w.on(0);
+    control(&mut w, thread_op::CONTINUE);
+    assert_eq!(current(&mut w, 1), Some(t));
+    w.on(0);
+    w.ok(
+        init,
+        dom.slot,
+        domain::SET_TURN,
+        &[0x7000_0000, 0x7000_0100, 0x7000_0200],
+    );
+    w.answer_calls();
+    control(&mut w, thread_op::POKE);
+    assert_eq!(w.k.threads[t].registers.rip, 0x7000_0200, "an upcall");
+    assert!(w.k.threads[t].in_upcall);
+    control(&mut w, thread_op::KILL);
+    assert_eq!(current(&mut w, 1), None);
+}
+
+#[test]
+fn float_registers_follow_their_thread() {
+    let mut w = World::with_cores(2);
+    let dom = w.domain();
+    let t = w.thread(dom, 30);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(t));
+    w.k.arch.float = 4711;
+    w.k.arch.bases = (5, 6);
+    let id = w.id(t);
+    w.on(0);
+    let init = w.init;
+    w.ok(
+        init,
+        dom.slot,
+        domain::THREAD_CONTROL,
+        &[id, thread_op::SET_AFFINITY as u64, 1],
+    );
+    w.answer_calls();
+    assert_eq!(
+        w.state(t),
+        State::Ready,
+        "it waits for the core that it may run on"
+    );
+    w.rest();
+    assert_eq!(w.current(), Some(t));
+    assert_eq!(w.k.arch.float, 4711);
+    assert_eq!(w.k.arch.bases, (5, 6));
+    assert_eq!(current(&mut w, 1), None);
+}
+
+#[test]
+fn affinity_is_told_checked_and_inherited() {
+    let mut w = World::with_cores(2);
+    let init = w.init;
+    assert_eq!(w.ok(init, 0, current::AFFINITY, &[])[..3], [0, 3, 3]);
+    assert_eq!(
+        w.err(init, 0, current::AFFINITY, &[0, 4]),
+        Error::BadArgument
+    );
+    // To the other core, by itself.
+    w.go(init, 0, current::AFFINITY, 0, &[0, 2]);
+    assert_eq!(w.current(), None);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(init));
+    assert_eq!(w.result(init).expect("moved")[..3], [0, 2, 3]);
+    assert_eq!(w.ok(init, 0, current::AFFINITY, &[])[..3], [1, 2, 3]);
+}
+
+#[test]
+fn a_deadline_comes_on_one_core_only() {
+    let mut w = World::with_cores(2);
+    let dom = w.domain();
+    let t = w.thread(dom, 30);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(t));
+    let at = w.k.arch.time + 1000;
+    w.go(t, 0, current::SLEEP, 0, &[at]);
+    assert_eq!(w.k.dispatch.armed, at);
+    w.on(0);
+    assert!(w.k.dispatch.armed > at);
+    w.on(1);
+    w.pass_time(1000);
+    assert_eq!(w.current(), Some(t));
+}
