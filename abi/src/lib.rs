@@ -12,7 +12,8 @@
 //! | `rbx rbp` | in part: address and length of memory that the other side may write (only with [`flag::PARTS`]) |
 //!
 //! On return `rax` holds an [`Error`] code (0 is success) in bits 0..8 and w0..w7 hold the answer. A completed receive sets
-//! more, see [`received`]. `rcx` and `r11` are always lost; every register that is not part of the answer keeps its value.
+//! more, see [`received`]. `rcx` and `r11` are always lost, and so are the flags (the program
+//! goes on with those of a fresh thread: interrupts on, everything else 0); every register that is not part of the answer keeps its value.
 #![no_std]
 #![forbid(unsafe_code)]
 

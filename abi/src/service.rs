@@ -242,10 +242,14 @@ pub mod memory {
         pub const THREAD: u64 = 2;
         pub const CHANNEL: u64 = 3;
         pub const PORTAL: u64 = 4;
+        /// Code of portals that are used much. No operation needs one of these: where there is none left, portals stay with the code that they share.
+        pub const CODE: u64 = 5;
         pub const SEMAPHORE: u64 = 6;
         pub const WINDOW: u64 = 7;
         /// All pools; numbers below COUNT that are not among them are of none.
-        pub const ALL: [u64; 7] = [DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, SEMAPHORE, WINDOW];
+        pub const ALL: [u64; 8] = [
+            DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, CODE, SEMAPHORE, WINDOW,
+        ];
         pub const COUNT: usize = 8;
     }
     /// Protection. WRITE with EXECUTE is refused.

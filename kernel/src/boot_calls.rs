@@ -73,6 +73,7 @@ impl<A: Arch> Kernel<A> {
         };
         // A native component: no floating-point registers.
         self.domains[d].float = false;
+        self.domain_changed(d);
         let all = rights::ALL & !rights::INHERIT;
         for (slot, target) in [
             (

@@ -27,6 +27,8 @@ pub struct Channel {
     pub references: u32,
     /// The last receive right is being closed.
     pub dying: bool,
+    /// Who waits here with nothing unusual about it, as one number ([`crate::quick`]); 0: nobody, or something is unusual.
+    pub plain: u64,
 }
 
 /// How many waiting callers of a dying channel one entry lets go.
@@ -45,6 +47,7 @@ impl<A: Arch> Kernel<A> {
                 holders: 0,
                 references: 0,
                 dying: false,
+                plain: 0,
             })
             .ok_or(Error::NoMemory)
     }

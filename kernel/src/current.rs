@@ -173,6 +173,7 @@ impl<A: Arch> Kernel<A> {
         };
         if w[1] == w[0] {
             // Onto itself: only the rights change.
+            self.uncompile(d, w[0] as u32);
             self.domains[d].table.set_rights(w[0] as u32, kept);
             return Ok(());
         }

@@ -280,8 +280,14 @@ impl<A: Arch> Kernel<A> {
             self.switch(t);
         }
         let thread = &mut self.threads[t];
+        thread.entries = if thread.deadline | (thread.poked | thread.lifted) as u64 == 0 {
+            thread.own_entries
+        } else {
+            A::general_entries()
+        };
         Resume {
-            full: thread.full as u64,
+            // Of a thread that runs it is never true: the entry code tells what it stored.
+            full: core::mem::take(&mut thread.full) as u64,
             registers: &mut thread.registers,
         }
     }

@@ -18,8 +18,9 @@ use cairn_abi::{death, rights, Error, PortalKind};
 pub struct Domain<A: Arch> {
     pub table: Table<A>,
     pub space: SpaceRef,
-    /// Root of the space.
+    /// Root of the space, and as the processor wants it.
     pub root: A::Root,
+    pub table_base: u64,
     /// Id and label as receivers see them.
     pub id: u32,
     pub label: u64,
@@ -37,6 +38,10 @@ pub struct Domain<A: Arch> {
     /// Non-zero: its threads do not run.
     pub stops: u32,
     pub live: u32,
+    /// Entries with code of their own.
+    pub blocks: u32,
+    /// Not 0: its threads are not called without a look at it ([`Kernel::domain_changed`]).
+    pub unusual: u32,
     pub first_thread: Option<ThreadRef>,
     /// Threads that would be ready.
     pub stopped: List,
@@ -86,6 +91,7 @@ impl<A: Arch> Kernel<A> {
                 table,
                 space,
                 root,
+                table_base: A::table_base(root),
                 id: 0,
                 label: 0,
                 turn_base: 0,
@@ -98,6 +104,8 @@ impl<A: Arch> Kernel<A> {
                 buried: false,
                 stops: 0,
                 live: 0,
+                blocks: 0,
+                unusual: 1,
                 first_thread: None,
                 stopped: List::default(),
                 holders: 0,
@@ -114,6 +122,14 @@ impl<A: Arch> Kernel<A> {
         self.domains[d].id = self.domains.id(d);
         self.spaces[space].domains += 1;
         Ok(d)
+    }
+
+    /// May its threads be called without a look at the domain? Not if they are stopped, or do not leave the floating-point registers and bases of their callers alone,
+    /// or if calls of theirs are turned round.
+    pub(crate) fn domain_changed(&mut self, d: DomainRef) {
+        let domain = &mut self.domains[d];
+        let unusual = domain.stops != 0 || domain.float || domain.turn_base != 0;
+        domain.unusual = unusual as u32;
     }
 
     /// What the processor has loaded of this domain is out of date.
@@ -294,10 +310,12 @@ impl<A: Arch> Kernel<A> {
                 if w[1] >= USER_TOP || w[2] >= USER_TOP {
                     return Err(Error::BadArgument.into());
                 }
+                self.uncompile_all(d);
                 let domain = &mut self.domains[d];
                 domain.turn_base = w[0];
                 domain.turn_entry = w[1];
                 domain.upcall_entry = w[2];
+                self.domain_changed(d);
                 self.reload(d);
                 Ok(())
             }
@@ -363,6 +381,7 @@ impl<A: Arch> Kernel<A> {
                 self.tear_all(self.domains[d].space)?;
                 let old = core::mem::replace(&mut self.domains[d].space, space);
                 self.domains[d].root = root;
+                self.domains[d].table_base = A::table_base(root);
                 self.spaces[space].domains += 1;
                 self.spaces[old].domains -= 1;
                 self.reload(d);
@@ -372,6 +391,7 @@ impl<A: Arch> Kernel<A> {
             domain::STOP => {
                 let stops = self.domains[d].stops.checked_add(1);
                 self.domains[d].stops = stops.ok_or(Error::BadArgument)?;
+                self.domain_changed(d);
                 self.dispatch.preempt = true;
                 self.interrupt_domain(d);
                 Ok(())
@@ -385,6 +405,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::BadArgument.into());
                 }
                 self.domains[d].float = w[0] == 1;
+                self.domain_changed(d);
                 self.domains[d].ceiling = w[1] as u8;
                 self.reload(d);
                 Ok(())
@@ -506,6 +527,7 @@ impl<A: Arch> Kernel<A> {
         if going_on != GOING_ON {
             let stops = self.domains[d].stops.checked_sub(1);
             self.domains[d].stops = stops.ok_or(Error::BadArgument)?;
+            self.domain_changed(d);
         }
         let mut share = THREAD_SHARE;
         let mut kept = List::default();

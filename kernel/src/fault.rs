@@ -205,6 +205,7 @@ impl<A: Arch> Kernel<A> {
         domain.death_detail = detail;
         self.dispatch.preempt = true;
         self.interrupt_domain(d);
+        self.domain_changed(d);
         if let Some(c) = self.channels.lookup(self.domains[d].watch_channel) {
             self.pulse_post(c, Node::domain(d));
         }

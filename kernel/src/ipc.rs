@@ -106,7 +106,7 @@ impl<A: Arch> Kernel<A> {
         match self.channels[c].receivers.first() {
             Some(r) => {
                 self.deliver(t, r)?;
-                self.channels[c].receivers.remove(&mut self.threads, r);
+                self.remove_receiver(c, r);
                 self.hold(t, r, c);
                 self.disarm(r);
                 self.serve(r, c);
@@ -265,9 +265,11 @@ impl<A: Arch> Kernel<A> {
         if let Some(other) = self.channels[c].server.replace(t) {
             self.put_off(other);
             self.threads[other].serving = None;
+            self.not_plain(other);
             self.refresh(other);
         }
         self.threads[t].serving = Some(c);
+        self.find_plain(t, c);
         self.channels[c].home = Some(self.threads[t].domain);
     }
 
@@ -360,7 +362,8 @@ impl<A: Arch> Kernel<A> {
         if thread.lifted {
             self.threads[t].effective = self.deserved(t);
         }
-        self.channels[c].receivers.push_front(&mut self.threads, t);
+        self.threads[t].receive_slot = self.threads[t].registers.rax as u32;
+        self.add_receiver(c, t);
         self.arm(t);
     }
 

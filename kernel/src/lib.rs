@@ -33,6 +33,7 @@ pub mod pool;
 pub mod portal;
 pub mod pulse;
 pub mod queue;
+pub mod quick;
 pub mod ranked;
 pub mod revoke;
 pub mod rows;
@@ -50,7 +51,7 @@ mod tests;
 use arch::Arch;
 use cairn_abi::machine::{Counters, FrameRange};
 use cairn_abi::service::memory::pool as pool_kind;
-use cairn_abi::state::{Registers, EXACT_FLAGS};
+use cairn_abi::state::Registers;
 use cairn_abi::Error;
 use channel::Channel;
 use cores::Cores;
@@ -61,7 +62,10 @@ use frames::FrameTable;
 pub use handler::{Answer, Stop};
 use interrupt::Interrupts;
 use log::Log;
-use pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef, WindowRef};
+use pool::{
+    BlockRef, ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef, WindowRef,
+};
+use portal::code::Block;
 use portal::Portal;
 use queue::Lists;
 use semaphore::Semaphore;
@@ -105,6 +109,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) spaces: Pool<SpaceRef, Space<A::Root>>,
     pub(crate) channels: Pool<ChannelRef, Channel>,
     pub(crate) portals: Pool<PortalRef, Portal>,
+    pub(crate) blocks: Pool<BlockRef, Block>,
     pub(crate) semaphores: Pool<SemaphoreRef, Semaphore>,
     pub(crate) windows: Pool<WindowRef, Window>,
     /// Of the core that is in the nucleus.
@@ -127,6 +132,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) first_space: Option<SpaceRef>,
     /// Messages may take the short way (always, but where a test compares).
     pub(crate) short_way: bool,
+    /// Entries that are used much get code of their own (always, but where a test compares).
+    pub(crate) compiles: bool,
     /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
     pub(crate) graveyard: Option<DomainRef>,
     /// Dead threads that own mutexes for which others wait: passed on in shares at the same times.
@@ -144,6 +151,7 @@ impl<A: Arch> Kernel<A> {
             threads: Pool::new(base(pool_kind::THREAD)),
             channels: Pool::new(base(pool_kind::CHANNEL)),
             portals: Pool::new(base(pool_kind::PORTAL)),
+            blocks: Pool::new(base(pool_kind::CODE)),
             semaphores: Pool::new(base(pool_kind::SEMAPHORE)),
             windows: Pool::new(base(pool_kind::WINDOW)),
             dispatch: Dispatch::new(storage.ready),
@@ -161,6 +169,7 @@ impl<A: Arch> Kernel<A> {
             counters: Counters::default(),
             first_space: None,
             short_way: true,
+            compiles: true,
             graveyard: None,
             mourned: None,
             births: 0,
@@ -171,16 +180,22 @@ impl<A: Arch> Kernel<A> {
     /// No message takes the short way from now on.
     pub fn general_way_only(&mut self) {
         self.short_way = false;
+        self.compiles = false;
+    }
+
+    /// No entry gets code of its own from now on.
+    pub fn shared_code_only(&mut self) {
+        self.compiles = false;
     }
 
     /// A `syscall` of the current thread that is a portal traversal.
     pub fn syscall(&mut self) -> Resume {
+        self.settle_entry();
         self.counters.entries += 1;
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
-        let thread = &mut self.threads[t];
-        thread.full = thread.registers.rflags & EXACT_FLAGS != 0;
+        let thread = &self.threads[t];
         let slot = thread.registers.rax as u32;
         let domain = thread.domain;
         let answer = match self.domains[domain].table.entry(slot) {
@@ -196,7 +211,6 @@ impl<A: Arch> Kernel<A> {
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
-        self.threads[t].full = false;
         let answer = self.receive_traversal(self.channels.handle(channel), t);
         self.complete(t, answer)
     }

@@ -140,6 +140,7 @@ impl<A: Arch> Kernel<A> {
                     pool::THREAD => pool_info(&self.threads),
                     pool::CHANNEL => pool_info(&self.channels),
                     pool::PORTAL => pool_info(&self.portals),
+                    pool::CODE => pool_info(&self.blocks),
                     pool::SEMAPHORE => pool_info(&self.semaphores),
                     pool::WINDOW => pool_info(&self.windows),
                     _ => return Err(Error::BadArgument.into()),
@@ -228,6 +229,7 @@ impl<A: Arch> Kernel<A> {
             pool::CHANNEL => self.channels.grown(),
             pool::PORTAL => self.portals.grown(),
             pool::SEMAPHORE => self.semaphores.grown(),
+            pool::CODE => self.blocks.grown(),
             _ => self.windows.grown(),
         }
         true

@@ -53,6 +53,7 @@ handles!(
     SpaceRef,
     ChannelRef,
     PortalRef,
+    BlockRef,
     SemaphoreRef,
     WindowRef
 );
@@ -229,6 +230,21 @@ impl<R: Handle, T> Pool<R, T> {
         (slot.generation == id >> 20 && slot.live).then_some(r)
     }
 
+    /// Where an object lies, for code that has its address as a constant; and the object that lies there.
+    #[inline]
+    pub fn address(&self, r: R) -> usize {
+        self.base as usize + r.index() as usize * Self::object_size()
+    }
+
+    pub fn at_address(&self, address: usize) -> Option<R> {
+        let offset = address.wrapping_sub(self.base as usize);
+        let index = offset / Self::object_size();
+        if !offset.is_multiple_of(Self::object_size()) || index >= self.high as usize {
+            return None;
+        }
+        NonZeroU32::new(index as u32).map(R::make)
+    }
+
     /// Two different objects at once.
     #[inline]
     pub fn pair(&mut self, a: R, b: R) -> (&mut T, &mut T) {
@@ -298,6 +314,10 @@ impl<T: Copy> FrameArray<T> {
             first: NonNull::new(first).unwrap_or(NonNull::dangling()),
             frame,
         }
+    }
+
+    pub fn address(&self) -> usize {
+        self.first.as_ptr() as usize
     }
 
     /// All elements.

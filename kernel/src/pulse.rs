@@ -188,7 +188,7 @@ impl<A: Arch> Kernel<A> {
             return;
         };
         // Where a receiver waits no pulse does, so this one need not queue.
-        channel.receivers.remove(&mut self.threads, receiver);
+        self.remove_receiver(c, receiver);
         self.threads[receiver].channel = None;
         self.deliver_pulse(receiver, node);
         self.disarm(receiver);
@@ -224,9 +224,7 @@ impl<A: Arch> Kernel<A> {
         {
             return false;
         }
-        self.channels[c]
-            .receivers
-            .remove(&mut self.threads, receiver);
+        self.remove_receiver(c, receiver);
         self.deliver_pulse(receiver, node);
         self.disarm(receiver);
         self.charge();

@@ -336,6 +336,7 @@ impl<A: Arch> Kernel<A> {
             let thread = &mut self.threads[owner.thread];
             thread.contended.push(&mut self.semaphores, s, rank);
             thread.lifted = true;
+            self.unusual(owner.thread);
         }
         self.living_owner(s)
     }

@@ -71,8 +71,7 @@ impl<A: Arch> Kernel<A> {
         to.channel = None;
         to.effective = effective;
         to.state = State::Running;
-        let channel = &mut self.channels[c];
-        channel.receivers.remove(&mut self.threads, r);
+        self.remove_receiver(c, r);
         self.dispatch.current = Some(r);
         true
     }
@@ -137,8 +136,7 @@ impl<A: Arch> Kernel<A> {
             // What the server did since it put this caller off and was left alone is taken for work on its answer.
             self.channels[c].held.remove(&mut self.threads, caller);
         }
-        let channel = &mut self.channels[c];
-        channel.receivers.push_front(&mut self.threads, t);
+        self.add_receiver(c, t);
         self.dispatch.current = Some(caller);
         self.compete(caller);
         true
@@ -212,7 +210,7 @@ impl<A: Arch> Kernel<A> {
         thread.effective = thread.base;
         let charged = thread.client.is_some();
         self.end_service(t);
-        self.channels[c].receivers.push_front(&mut self.threads, t);
+        self.add_receiver(c, t);
         self.current_blocks();
         if let Some(next) = self.dispatch.ready.first() {
             if !self.is_stopped(next) {

@@ -87,6 +87,18 @@ pub struct Thread<F> {
     pub stops: u32,
     /// Deadline of the blocking operation, 0 if there is none.
     pub deadline: u64,
+    /// Where its portal table's first entries lie, and where the entry code looks: there, or, while something unusual is pending, at
+    /// entries that all lead to the general path (see [`crate::quick`]).
+    pub own_entries: usize,
+    pub entries: usize,
+    /// Where the code of its receive rights continues: the shared code, or the reply leg of the portal that it was called through (see [`crate::quick`]).
+    pub reply_code: usize,
+    /// Address of the caller's registers, while that is not settled.
+    pub quick_client: usize,
+    /// What its channel's `plain` becomes when it waits there with nothing unusual about it.
+    pub plain: u64,
+    /// The slot that it received through.
+    pub receive_slot: u32,
     pub domain: DomainRef,
     pub link: Link,
     /// The channel it sends to, is held by, or receives from; and who works for it now.
@@ -141,7 +153,7 @@ pub struct Thread<F> {
 /// Default quantum in ns.
 pub const QUANTUM: u64 = 10_000_000;
 /// Interrupts on, the always-one bit.
-const USER_FLAGS: u64 = 0x202;
+pub(crate) const USER_FLAGS: u64 = 0x202;
 
 impl<A: Arch> Kernel<A> {
     /// A new thread of a domain, not started.
@@ -186,6 +198,12 @@ impl<A: Arch> Kernel<A> {
             cursors: [Cursor::default(); 2],
             measuring: false,
             deadline: 0,
+            own_entries: self.domains[domain].table.start(),
+            entries: self.domains[domain].table.start(),
+            reply_code: A::reply_code(),
+            quick_client: 0,
+            plain: 0,
+            receive_slot: 0,
             stops: 0,
             holders: 0,
             fault: FaultReport::default(),
@@ -255,7 +273,7 @@ impl<A: Arch> Kernel<A> {
                     self.refresh(server);
                 }
             }
-            (State::Receiving, Some(c)) => self.channels[c].receivers.remove(&mut self.threads, t),
+            (State::Receiving, Some(c)) => self.remove_receiver(c, t),
             (State::Waiting, _) => self.semaphore_detach(t),
             _ => {}
         }
@@ -371,6 +389,7 @@ impl<A: Arch> Kernel<A> {
     /// Exactly one notice comes of a poke: `Interrupted` from a wait, or an upcall as soon as the thread is in user mode.
     pub(crate) fn poke(&mut self, t: ThreadRef) {
         self.threads[t].poked = true;
+        self.unusual(t);
         let state = self.threads[t].state;
         match state {
             State::Ready | State::Stopped => self.upcall_if_poked(t),
@@ -526,6 +545,7 @@ impl<A: Arch> Kernel<A> {
                 thread.stops = thread.stops.checked_add(1).ok_or(Error::BadArgument)?;
                 self.dispatch.preempt |= target == t;
                 self.interrupt_running(target);
+                self.not_plain(target);
             }
             thread::CONTINUE => {
                 let thread = &mut self.threads[target];

@@ -183,6 +183,7 @@ impl<A: Arch> Kernel<A> {
 
     /// The current thread came in by an interrupt or exception: all its registers count.
     pub(crate) fn entered_by_interrupt(&mut self) {
+        self.settle_entry();
         if let Some(t) = self.dispatch.current {
             self.threads[t].full = true;
         }

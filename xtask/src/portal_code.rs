@@ -11,15 +11,44 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Symbols at the start of each piece of portal code; the code ends at [`END`].
-const STARTS: [&str; 2] = ["portal_call", "portal_receive"];
-const END: &str = "portal_code_end";
+/// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
+/// a call and of its reply, for every sort of caller and call.
+const PIECES: [(&str, &str); 13] = [
+    ("portal_call", "portal_receive_entry"),
+    ("portal_receive_entry", "portal_receive"),
+    ("portal_receive", "portal_current"),
+    ("portal_current", "portal_code_end"),
+    ("template_native", "template_native_reply"),
+    ("template_native_reply", "template_native_end"),
+    ("template_interruptible", "template_interruptible_reply"),
+    ("template_interruptible_reply", "template_interruptible_end"),
+    ("template_turned", "template_turned_reply"),
+    ("template_turned_reply", "template_turned_end"),
+    (
+        "template_turned_interruptible",
+        "template_turned_interruptible_reply",
+    ),
+    (
+        "template_turned_interruptible_reply",
+        "template_turned_interruptible_end",
+    ),
+    ("template_identity", "template_identity_end"),
+];
+/// Where code of a portal's own goes on with what it was not made for.
+const SHARED: [&str; 3] = ["portal_call", "portal_call_stored", "portal_current"];
 /// Functions of the nucleus that portal code may jump to.
-const EXITS: [&str; 3] = ["entry::general", "entry::general_rest", "entry::leave"];
+const EXITS: [&str; 6] = [
+    "entry::general",
+    "entry::general_stored",
+    "entry::general_rest",
+    "entry::leave",
+    "entry::settle_again",
+    "entry::compile_again",
+];
 /// Functions that it may call.
 const CALLS: [&str; 2] = ["glue::reply_extras", "glue::on_receive_right"];
 
-const ALLOWED: [Mnemonic; 22] = [
+const ALLOWED: [Mnemonic; 24] = [
     Mnemonic::Mov,
     Mnemonic::Movzx,
     Mnemonic::Xchg,
@@ -32,6 +61,8 @@ const ALLOWED: [Mnemonic; 22] = [
     Mnemonic::Xor,
     Mnemonic::Add,
     Mnemonic::Inc,
+    Mnemonic::Dec,
+    Mnemonic::Ror,
     Mnemonic::Imul,
     Mnemonic::Shl,
     Mnemonic::Shr,
@@ -111,28 +142,30 @@ fn read(nucleus: &Path) -> Result<Vec<Code>> {
         Ok(found)
     };
     let (exits, calls) = (mangled(&EXITS)?, mangled(&CALLS)?);
-    let mut ends = STARTS.map(plain).into_iter().collect::<Result<Vec<_>>>()?;
-    ends.push(plain(END)?);
-    ends.sort();
-    let section = file
-        .sections()
-        .find(|s| (s.address()..s.address() + s.size()).contains(&ends[0]))
-        .context("portal code is in no section")?;
-    let data = section.data()?;
-    STARTS
+    PIECES
         .iter()
-        .map(|name| {
-            let address = plain(name)?;
-            let end = *ends.iter().find(|&&end| end > address).unwrap_or(&address);
+        .map(|&(name, end)| {
+            let (address, end) = (plain(name)?, plain(end)?);
+            let section = file
+                .sections()
+                .find(|s| (s.address()..s.address() + s.size()).contains(&address))
+                .with_context(|| format!("{name} is in no section"))?;
             let at = (address - section.address()) as usize;
-            let bytes = data
+            let bytes = section
+                .data()?
                 .get(at..at + (end - address) as usize)
                 .with_context(|| format!("{name} is cut off"))?;
+            let mut exits = exits.clone();
+            if name.starts_with("template") {
+                for shared in SHARED {
+                    exits.insert(plain(shared)?, shared.to_string());
+                }
+            }
             Ok(Code {
                 name: name.to_string(),
                 address,
                 bytes: bytes.to_vec(),
-                exits: exits.clone(),
+                exits,
                 calls: calls.clone(),
             })
         })
@@ -209,6 +242,13 @@ impl Code {
                         return wrong("a call of an unknown function");
                     }
                     next.push(instruction.next_ip());
+                }
+                // A receive right's code goes on where the thread says: in the shared code, or in the reply leg that it was called by.
+                FlowControl::IndirectBranch
+                    if instruction.memory_base() == Register::R11
+                        && instruction.memory_index() == Register::None =>
+                {
+                    shortest = Some(shortest.map_or(steps, |s| s.min(steps)));
                 }
                 FlowControl::Return if mnemonic == Mnemonic::Sysretq => {
                     shortest = Some(shortest.map_or(steps, |s| s.min(steps)));

@@ -9,7 +9,10 @@ pub mod x86_64;
 
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim_gate;
 
+use crate::portal::code::{Way, CODE_BYTES};
 use crate::portal::table::Target;
 use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
@@ -104,6 +107,27 @@ pub trait Arch {
     fn portal_code(_target: Target) -> usize {
         0
     }
+
+    /// What a fresh thread's `reply_code` is: the shared code of receive rights.
+    fn reply_code() -> usize {
+        0
+    }
+    /// Entries, as many as a domain's first, that all lead to the general path.
+    fn general_entries() -> usize {
+        0
+    }
+    /// Index of the block of code that this address lies in, if it lies in one.
+    fn block_of(code: usize) -> Option<u32>;
+    /// Write the code of a connection into a block's memory; the block has this index. Returns where it is executed.
+    fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize;
+    /// A root as the processor's register wants it.
+    fn table_base(root: Self::Root) -> u64;
+    /// The registers of the thread that runs, if calls that led to it are not settled and the machine layer leaves that to the nucleus's entries.
+    fn unsettled(&self) -> Option<usize> {
+        None
+    }
+    /// So many calls were settled: this domain, of this root, runs.
+    fn settled(&mut self, links: u32, root: Self::Root, domain: *const u8);
 
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;

@@ -3,6 +3,8 @@
 use crate::interrupt::LINES;
 
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
+use crate::portal::code::{Way, CODE_BYTES};
+use crate::quick::LINKS;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
@@ -68,6 +70,11 @@ pub struct Sim {
     pub power: Option<(u64, u64)>,
     /// Entries are to be made through the twins.
     pub twins: bool,
+    /// Address of the registers of the thread that runs in a quick call that is not settled (0: none), and how many more there may be.
+    pub running: usize,
+    pub links: u32,
+    /// Quick replies so far.
+    pub quick: u64,
 }
 
 impl Sim {
@@ -98,6 +105,9 @@ impl Sim {
             port_accesses: 0,
             power: None,
             twins: false,
+            running: 0,
+            links: LINKS,
+            quick: 0,
         }
     }
 
@@ -188,6 +198,26 @@ impl Arch for Sim {
     }
     fn enter_domain(&mut self, turn_base: u64, _: *const u8) {
         self.turn = turn_base;
+    }
+    fn general_entries() -> usize {
+        1
+    }
+    fn block_of(code: usize) -> Option<u32> {
+        (code != 0).then_some(code as u32)
+    }
+    fn write_code(&mut self, index: u32, _: &mut [u8; CODE_BYTES], _: &Way) -> usize {
+        index as usize
+    }
+    fn table_base(root: Frame) -> u64 {
+        root as u64
+    }
+    fn unsettled(&self) -> Option<usize> {
+        (self.running != 0).then_some(self.running)
+    }
+    fn settled(&mut self, links: u32, root: Frame, _: *const u8) {
+        assert_eq!(links, LINKS - self.links);
+        assert_eq!(self.active, Some(root));
+        (self.running, self.links) = (0, LINKS);
     }
     fn new_float_state(&self) -> u64 {
         0

@@ -1,6 +1,7 @@
 //! Portal objects: a right to call one channel, with the badge that the server chose. Many table entries, of many domains, may hold one object; the
 //! server hears of the last of them going. Entries of the other kinds lead straight to their object.
 
+pub mod code;
 pub mod table;
 
 use crate::arch::Arch;
@@ -212,6 +213,7 @@ impl<A: Arch> Kernel<A> {
                 return Err(Stop::Restart);
             }
         }
+        self.uncompile(d, slot);
         self.domains[d].table.clear(slot);
         self.release(target);
         Ok(())
@@ -257,7 +259,8 @@ impl<A: Arch> Kernel<A> {
         to.state = State::Running;
         from.registers.rax = 0;
         let domain = from.domain;
-        self.channels[c].receivers.remove(&mut self.threads, server);
+        self.remove_receiver(c, server);
+        self.uncompile(domain, slot);
         self.domains[domain].table.clear(slot);
         self.portal_remove(r);
         self.charge();

@@ -22,13 +22,20 @@ pub struct Target {
     pub object: u32,
     pub rights: u16,
     pub kind: PortalKind,
+    /// In an entry: after so many uses by the shared code it shall have code of its own ([`super::code`]).
+    pub uses: u8,
 }
+
+/// Uses until an entry gets code of its own, at first; until that is tried again.
+pub const FIRST_USES: u8 = 32;
+pub const MORE_USES: u8 = 255;
 
 impl Target {
     pub const EMPTY: Target = Target {
         object: 0,
         rights: 0,
         kind: PortalKind::Empty,
+        uses: FIRST_USES,
     };
 
     pub const fn new(kind: PortalKind, object: u32, rights: u16) -> Target {
@@ -36,6 +43,7 @@ impl Target {
             object,
             rights,
             kind,
+            uses: FIRST_USES,
         }
     }
 
@@ -58,7 +66,10 @@ impl Entry {
     fn new<A: Arch>(target: Target) -> Entry {
         Entry {
             code: A::portal_code(target),
-            target,
+            target: Target {
+                uses: FIRST_USES,
+                ..target
+            },
         }
     }
 }
@@ -261,6 +272,26 @@ impl<A: Arch> Table<A> {
                 rights,
                 ..entry.target
             });
+        }
+    }
+
+    /// Address of the first entry.
+    pub fn start(&self) -> usize {
+        self.chunks[0].as_ref().map_or(0, FrameArray::address)
+    }
+
+    /// Give an entry this code; the shared code counts so many uses from now on.
+    pub fn set_code(&mut self, slot: u32, code: usize, uses: u8) {
+        if let Some(entry) = self.target_mut(slot) {
+            entry.code = code;
+            entry.target.uses = uses;
+        }
+    }
+
+    /// Give an entry the shared code of its kind.
+    pub fn share_code(&mut self, slot: u32) {
+        if let Some(entry) = self.target_mut(slot) {
+            *entry = Entry::new::<A>(entry.target);
         }
     }
 

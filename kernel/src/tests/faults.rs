@@ -77,7 +77,7 @@ fn a_fault_is_a_message_and_the_access_is_tried_again() {
     assert_eq!(w.current(), Some(c));
     let r = w.k.threads[c].registers;
     assert_eq!((r.rip, r.rdi), (0x1234, 99), "nothing of it was touched");
-    assert!(w.k.threads[c].full);
+    assert!(w.full);
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn ranges_and_pools_are_told() {
     assert_eq!(threads[0], 1);
     assert_eq!(threads[1], 16 * 4096 / threads[2] - 1);
     assert_eq!(
-        w.err(init, MEMORY, memory::POOL_INFO, &[5]),
+        w.err(init, MEMORY, memory::POOL_INFO, &[pool::COUNT as u64]),
         Error::BadArgument
     );
     let first = w.next_frame as u64;

@@ -44,6 +44,7 @@ pub fn check(k: &Kernel<Sim>) {
     semaphores(k);
     priorities(k);
     timers(k);
+    plain(k);
     holders(k);
     frames(k);
     windows(k);
@@ -518,6 +519,53 @@ fn windows(k: &Kernel<Sim>) {
         let expected = of_calls.get(&t.index()).copied().unwrap_or(0);
         assert_eq!(k.threads[t].windows, expected);
     }
+}
+
+/// What `plain` says of a channel is true, and nothing is left of quick calls.
+fn plain(k: &Kernel<Sim>) {
+    for c in k.channels.all() {
+        let channel = &k.channels[c];
+        if channel.plain == 0 {
+            continue;
+        }
+        let t = k
+            .threads
+            .lookup((channel.plain >> 32) as u32)
+            .expect("a thread");
+        let thread = &k.threads[t];
+        assert_eq!(channel.plain as u32, k.channels.id(c));
+        assert_eq!(walk(k, &channel.receivers), [t]);
+        assert_eq!(
+            (thread.state, thread.serving, channel.server),
+            (State::Receiving, Some(c), Some(t))
+        );
+        assert_eq!(
+            (thread.deadline, thread.poked, thread.full),
+            (0, false, false)
+        );
+        assert_eq!((thread.stops, channel.dying), (0, false));
+        assert_eq!(thread.entries, thread.own_entries);
+    }
+    for t in k.threads.all() {
+        let thread = &k.threads[t];
+        assert_eq!(thread.reply_code, 0, "{t:?}");
+        let unusual = thread.deadline != 0 || thread.poked || thread.lifted;
+        if k.dispatch.current == Some(t) {
+            assert_eq!(thread.entries != thread.own_entries, unusual);
+        }
+    }
+    let mut blocks = 0;
+    for d in k.domains.all() {
+        let domain = &k.domains[d];
+        let unusual = domain.stops != 0 || domain.float || domain.turn_base != 0;
+        assert_eq!(domain.unusual != 0, unusual);
+        let table = &k.domains[d].table;
+        let own = (0..table.entries()).filter(|&s| table.entry(s).is_some_and(|e| e.code != 0));
+        let own = own.count() as u32;
+        assert_eq!(k.domains[d].blocks, own);
+        blocks += own;
+    }
+    assert_eq!(k.blocks.live_objects(), blocks);
 }
 
 fn frames(k: &Kernel<Sim>) {

@@ -74,7 +74,7 @@ fn a_running_program_gets_an_upcall() {
         (r.rip, r.rdi, r.r8, r.rax),
         (UPCALL, upcall::POKE, 0x4444, 99)
     );
-    assert!(w.k.threads[c].full);
+    assert!(w.full);
     // A second one waits until the first is over.
     w.poke_thread(client, c);
     assert!(w.k.threads[c].poked);

@@ -22,6 +22,11 @@ enum Step {
         flags: u64,
         portals: u64,
     },
+    /// Whoever runs does what is most usual, several times: a server answers and receives, others call; now and then a server calls as well.
+    Usual {
+        which: u8,
+        times: u8,
+    },
     Notify {
         which: u8,
     },
@@ -132,6 +137,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => raw,
         6 => (any::<u8>(), flags(), 0u64..3)
             .prop_map(|(which, flags, portals)| Step::Call { which, flags, portals }),
+        12 => (any::<u8>(), 1u8..9).prop_map(|(which, times)| Step::Usual { which, times }),
         2 => any::<u8>().prop_map(|which| Step::Notify { which }),
         6 => flags().prop_map(|flags| Step::Receive { flags }),
         6 => (0u8..3, flags(), any::<bool>())
@@ -207,6 +213,11 @@ impl Play {
         system::furnish(&mut w, &doms);
         let mut threads = Vec::new();
         for (i, &dom) in doms.iter().enumerate() {
+            // Domains whose threads can be called quickly.
+            let plain = i == 1 || i == 2;
+            if plain {
+                w.ok(w.init, dom.slot, domain::CONFIGURE, &[0, 255]);
+            }
             for priority in [30, 30 + i as u8 * 10] {
                 let t = w.thread(dom, priority);
                 threads.push(w.id(t) as u32);
@@ -228,6 +239,13 @@ impl Play {
             threads,
             tokens: Vec::new(),
         }
+    }
+
+    /// A game in which every call that can be is a quick one.
+    fn quick() -> Play {
+        let mut play = Play::new();
+        play.w.quick = true;
+        play
     }
 
     fn pick(&self, who: u8) -> u64 {
@@ -267,6 +285,28 @@ impl Play {
             if r.rax as u8 == 0 && r.rbp != 0 && self.tokens.len() < 1000 {
                 self.tokens.push(r.rbp);
             }
+        }
+    }
+
+    fn usual(&mut self, which: u8, i: u8) {
+        use cairn_abi::PortalKind as K;
+        let Some(t) = self.w.current() else {
+            return;
+        };
+        let words = [i as u64; 8];
+        let serves = self.w.k.threads[t].serving.is_some();
+        if self.w.k.domains[self.w.k.threads[t].domain].float || serves && which & 3 == i & 3 {
+            let slot = self.slot_of(K::Channel, which / 4);
+            self.raw(slot, 0, 0, words, [0; 4]);
+        } else {
+            let slot = self.slot_of(K::Receive, 0);
+            let token = self.w.k.threads[t].registers.rbp as u32 != 0;
+            let op = if serves && token {
+                receive::REPLY_RECEIVE
+            } else {
+                receive::RECEIVE
+            };
+            self.raw(slot, op, 0, words, [0; 4]);
         }
     }
 
@@ -362,6 +402,11 @@ impl Play {
                 let own = self.slot_of(K::Receive, which) as u64;
                 let words = [1, 2, 3, 4, 5, 6, own, passed];
                 self.raw(slot, 0, flags | flag::portals(portals), words, parts);
+            }
+            Step::Usual { which, times } => {
+                for i in 0..times {
+                    self.usual(which, i);
+                }
             }
             Step::Notify { which } => {
                 let slot = self.slot_of(K::Channel, which);
@@ -460,6 +505,7 @@ impl Play {
                 let id = self.pick(who) as u32;
                 if let Some(t) = self.w.k.threads.lookup(id) {
                     if self.w.state(t) == State::Parked {
+                        self.w.k.settle_entry();
                         self.w.k.finish(t, 0);
                         self.w.k.resume();
                         self.w.check();
@@ -504,14 +550,48 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn quick_calls_do_what_the_general_way_does(steps in prop::collection::vec((step(), prop::bool::weighted(0.3)), 1..120)) {
+        let (mut quick, mut general) = (Play::quick(), Play::new());
+        quick.w.checked = false;
+        general.w.checked = false;
+        general.w.k.short_way = false;
+        for which in 0..12 {
+            quick.perform(Step::Usual { which, times: 4 });
+            general.perform(Step::Usual { which, times: 4 });
+        }
+        for (step, settle) in steps {
+            quick.perform(step.clone());
+            general.perform(step);
+            let (running, other) = (quick.w.current(), general.w.current());
+            prop_assert_eq!(running, other);
+            if let Some(t) = running {
+                prop_assert_eq!(quick.w.k.threads[t].registers.words(), general.w.k.threads[t].registers.words());
+            }
+            if settle {
+                quick.w.k.settle_entry();
+            }
+            if quick.w.k.arch.running == 0 {
+                prop_assert_eq!(visible(&quick), visible(&general));
+            }
+        }
+        quick.w.k.settle_entry();
+        prop_assert_eq!(visible(&quick), visible(&general));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn invariants_hold(steps in prop::collection::vec(step(), 1..120), short_way: bool) {
+    fn invariants_hold(steps in prop::collection::vec(step(), 1..120), short_way: bool, quick: bool) {
         let mut play = Play::new();
+        play.w.quick = quick;
         play.w.k.short_way = short_way;
         for step in steps {
             play.perform(step);
         }
+        play.w.k.settle_entry();
         // In the end everything can be taken apart, and nothing is left.
         if play.w.state(play.w.init) == State::Parked {
             play.w.recall();

@@ -18,8 +18,8 @@ use core::mem::size_of;
 
 /// The pools are looked at when this many domains were made.
 const POOL_PERIOD: u32 = 16;
-/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, none, semaphores, windows.
-const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 0, 64, 16];
+/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, portals' code, semaphores, windows.
+const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16];
 
 /// Every so many forks nothing is copied at once, to see anew what is written.
 const RELEARN: u32 = 64;

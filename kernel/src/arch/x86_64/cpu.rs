@@ -217,6 +217,11 @@ pub unsafe fn write_protection(on: bool) {
     }
 }
 
+/// Forget instructions that were fetched already.
+pub fn serialize() {
+    __cpuid(0);
+}
+
 #[inline(always)]
 pub fn read_tsc() -> u64 {
     let (low, high): (u32, u32);

@@ -101,8 +101,8 @@ pub struct PerCpu {
     pub turned: u64,
     /// Messages that the portal code moved.
     pub direct: u64,
-    /// The program's stack pointer, for a moment.
-    pub scratch: u64,
+    /// How many more quick calls may be under way without being settled, and one.
+    pub links: u32,
     /// 1 while the processor waits for an interrupt.
     pub idle: u64,
     /// Where this is, and which core it is.
@@ -118,7 +118,7 @@ pub static PER_CPU: [Single<PerCpu>; MOST] = [const {
         domain: core::ptr::null(),
         turned: 0,
         direct: 0,
-        scratch: 0,
+        links: crate::quick::LINKS,
         idle: 0,
         own: core::ptr::null_mut(),
         core: 0,

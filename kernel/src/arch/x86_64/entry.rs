@@ -2,16 +2,23 @@
 //! for everything else, and the vectors store the thread's registers where `PerCpu::registers` points. The portable part runs on the one nucleus stack, which is
 //! empty whenever a program runs. The way out is [`leave`], always to the thread that the portable part named.
 //!
+//! Where a traversal jumps to, r11 leads to the calling thread, rsp to the table entry that the selector's last byte names, rcx is the return address, rax the selector, and the
+//! caller's stack pointer is stored. Everything else is the program's. Its flags are lost: it goes on with those of a fresh thread. That the entry is really the one that the selector
+//! names, and not one 256 slots away, is for the code to check. A thread with something unusual pending has entries that all lead to [`general`].
+//!
 //! A trap in the nucleus itself is an error ([`super::panic::trapped`]), but for: an interrupt while idle, which drops the idle stack and counts as an entry
 //! without a thread; a non-maskable interrupt, which is ignored.
 
 use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA, VECTORS};
+use super::float::FloatState;
 use super::Machine;
 use crate::domain::Domain;
-use crate::portal::table::CHUNK;
+use crate::thread::{Thread, USER_FLAGS};
 use cairn_abi::state::{Registers, EXACT_FLAGS};
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
+
+type MachineThread = Thread<FloatState>;
 
 extern "C" {
     /// First of the vector stubs, 16 bytes each.
@@ -42,6 +49,54 @@ macro_rules! store_words {
 }
 pub(super) use {store_used, store_words};
 
+/// The body of a function that lets the portable part do something about the running thread, and then traverses the portal from the start.
+macro_rules! again {
+    ($function:path) => {
+        naked_asm!(
+            "mov rsp, gs:[{registers}]",
+            "mov [rsp + {rax}], rax",
+            store_used!(),
+            store_words!(),
+            "mov rsp, gs:[{stack}]",
+            "xor ebp, ebp",
+            "call {function}",
+            "mov r11, gs:[{registers}]",
+            "mov rax, [r11 + {rax}]",
+            "mov rbx, [r11 + {rbx}]",
+            "mov rbp, [r11 + {rbp}]",
+            "mov rdx, [r11 + {rdx}]",
+            "mov rsi, [r11 + {rsi}]",
+            "mov rdi, [r11 + {rdi}]",
+            "mov r8, [r11 + {r8}]",
+            "mov r9, [r11 + {r9}]",
+            "mov r10, [r11 + {r10}]",
+            "mov rcx, [r11 + {rip}]",
+            "movzx esp, al",
+            "shl esp, 4",
+            "add rsp, [r11 + {entries}]",
+            "jmp [rsp]",
+            function = sym $function,
+            registers = const offset_of!(PerCpu, registers),
+            stack = const offset_of!(PerCpu, stack),
+            entries = const offset_of!(MachineThread, entries),
+            rip = const offset_of!(Registers, rip),
+            rax = const offset_of!(Registers, rax),
+            rbx = const offset_of!(Registers, rbx),
+            rbp = const offset_of!(Registers, rbp),
+            rdx = const offset_of!(Registers, rdx),
+            rsi = const offset_of!(Registers, rsi),
+            rdi = const offset_of!(Registers, rdi),
+            r8 = const offset_of!(Registers, r8),
+            r9 = const offset_of!(Registers, r9),
+            r10 = const offset_of!(Registers, r10),
+            r12 = const offset_of!(Registers, r12),
+            r13 = const offset_of!(Registers, r13),
+            r14 = const offset_of!(Registers, r14),
+            r15 = const offset_of!(Registers, r15),
+        )
+    };
+}
+
 /// `syscall` arrives here: rcx = return address, r11 = flags, everything else the program's, interrupts off by SFMASK.
 ///
 /// # Safety
@@ -66,47 +121,45 @@ pub unsafe extern "C" fn syscall_entry() {
         "3:",
         "mov eax, 0xffff",
         "jmp 2b",
-        // A portal traversal: rsp leads to the thread, rcx to the table entry, rax is the selector; r11 is free. The rest is the program's.
+        // A portal traversal. What the registers are then is the head of this file.
         "4:",
-        "mov gs:[{scratch}], rsp",
-        "mov rsp, gs:[{registers}]",
-        "mov [rsp + {rip}], rcx",
-        "mov [rsp + {rflags}], r11",
-        "mov rcx, gs:[{scratch}]",
-        "mov [rsp + {rsp}], rcx",
-        "mov [rsp + {rax}], rax",
-        "test r11d, {exact_flags}",
-        "jnz {general}",
-        "mov ecx, eax",
-        "cmp ecx, {chunk} - 1",
-        "ja {general}",
-        "mov r11, gs:[{domain}]",
-        "shl ecx, 4",
-        "add rcx, [r11 + {entries}]",
-        "jmp [rcx]",
+        "mov r11, gs:[{registers}]",
+        "mov [r11 + {rsp}], rsp",
+        "movzx esp, al",
+        "shl esp, 4",
+        "add rsp, [r11 + {entries}]",
+        "jmp [rsp]",
         turn_base = const offset_of!(PerCpu, turn_base),
         turn_entry = const offset_of!(Domain<Machine>, turn_entry),
         turned = const offset_of!(PerCpu, turned),
-        scratch = const offset_of!(PerCpu, scratch),
         registers = const offset_of!(PerCpu, registers),
         domain = const offset_of!(PerCpu, domain),
-        entries = const offset_of!(Domain<Machine>, table.chunks),
-        chunk = const CHUNK,
-        exact_flags = const EXACT_FLAGS as u32,
-        rax = const offset_of!(Registers, rax),
-        rip = const offset_of!(Registers, rip),
-        rflags = const offset_of!(Registers, rflags),
+        entries = const offset_of!(MachineThread, entries),
         rsp = const offset_of!(Registers, rsp),
-        general = sym general,
     )
 }
 
 /// The general path: store what is still in registers, and let the portable part decide.
 ///
 /// # Safety
-/// Jumped to by the entry and the portal code: rsp leads to the thread, which has rax, rip, rflags and rsp already.
+/// Jumped to by the entry and the portal code, with registers as the head of this file says.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general() {
+    naked_asm!(
+        "mov [r11 + {rip}], rcx",
+        "mov rsp, r11",
+        "jmp {general_stored}",
+        rip = const offset_of!(Registers, rip),
+        general_stored = sym general_stored,
+    )
+}
+
+/// [`general`] for portal code that has stored the return address and has made rsp lead to the thread.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_stored() {
     naked_asm!(
         store_used!(),
         "jmp {rest}",
@@ -118,21 +171,32 @@ pub unsafe extern "C" fn general() {
     )
 }
 
-/// [`general`] for portal code that has stored rbx, rbp, r14 and r15 and used them.
+/// [`general_stored`] for portal code that has stored rbx, rbp, r14 and r15 and used them.
 ///
 /// # Safety
 /// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_rest() {
     naked_asm!(
+        "mov [rsp + {rax}], rax",
+        "mov qword ptr [rsp + {rflags}], {user_flags}",
         store_words!(),
+        "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
+        "mov ebp, 0",
+        "je 2f",
+        "call {settle}",
+        "2:",
         "call {on_syscall}",
         "jmp {leave}",
         stack = const offset_of!(PerCpu, stack),
+        settle = sym super::glue::settle,
         on_syscall = sym super::glue::on_syscall,
         leave = sym leave,
+        user_flags = const USER_FLAGS,
+        reply_code = const offset_of!(MachineThread, reply_code),
+        rax = const offset_of!(Registers, rax),
+        rflags = const offset_of!(Registers, rflags),
         rdx = const offset_of!(Registers, rdx),
         rsi = const offset_of!(Registers, rsi),
         rdi = const offset_of!(Registers, rdi),
@@ -142,6 +206,24 @@ pub unsafe extern "C" fn general_rest() {
         r12 = const offset_of!(Registers, r12),
         r13 = const offset_of!(Registers, r13),
     )
+}
+
+/// For portal code that finds quick calls under way where it cannot go on with them: settle, and traverse the portal again.
+///
+/// # Safety
+/// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's.
+#[unsafe(naked)]
+pub unsafe extern "C" fn settle_again() {
+    again!(super::glue::settle)
+}
+
+/// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
+///
+/// # Safety
+/// As for [`settle_again`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn compile_again() {
+    again!(super::glue::compile)
 }
 
 /// Out of the nucleus: rax and rdx hold a [`crate::Resume`].
@@ -319,8 +401,19 @@ unsafe extern "C" fn trap() {
         "mov [rax + {rsp}], rcx",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
+        "cmp qword ptr [rax + {reply_code}], offset portal_receive",
+        "jne 6f",
+        "7:",
         "call [rip + {on_trap}]",
         "jmp {leave}",
+        // Quick calls are under way.
+        "6:",
+        "mov rbx, rdi",
+        "mov r12, rsi",
+        "call {settle}",
+        "mov rdi, rbx",
+        "mov rsi, r12",
+        "jmp 7b",
         // From the nucleus.
         "3:",
         "cmp dword ptr [rsp], 2",
@@ -379,6 +472,8 @@ unsafe extern "C" fn trap() {
         rip = const offset_of!(Registers, rip),
         rflags = const offset_of!(Registers, rflags),
         rsp = const offset_of!(Registers, rsp),
+        reply_code = const offset_of!(MachineThread, reply_code),
+        settle = sym super::glue::settle,
         on_trap = sym super::traced::ON_TRAP,
         leave = sym leave,
         trapped = sym super::panic::trapped,

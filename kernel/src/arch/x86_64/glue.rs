@@ -125,6 +125,36 @@ pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
     unsafe { kernel() }.receive_right(channel)
 }
 
+/// Somebody comes into the nucleus, or to code that looks at objects, with quick calls under way.
+///
+/// # Safety
+/// Called by the entry code, with all of the running thread's registers stored that the nucleus may look at.
+pub unsafe extern "C" fn settle() {
+    // SAFETY: by the contract, and per-CPU data of this processor.
+    unsafe { kernel().settle((*descriptors::own()).registers as usize) }
+}
+
+/// An entry of the running thread's table was used so often that it shall have code of its own.
+///
+/// # Safety
+/// As for [`settle`].
+pub unsafe extern "C" fn compile() {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    // SAFETY: per-CPU data of this processor.
+    let registers = unsafe { (*descriptors::own()).registers as usize };
+    let settled = kernel
+        .threads
+        .at_address(registers)
+        .is_some_and(|t| kernel.dispatch.current == Some(t));
+    if !settled {
+        kernel.settle(registers);
+    }
+    if let Some(t) = kernel.dispatch.current {
+        kernel.compile(t);
+    }
+}
+
 /// No value of `rax` after a reply.
 const GENERAL: u64 = u64::MAX;
 

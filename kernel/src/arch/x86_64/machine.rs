@@ -6,7 +6,7 @@ use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
 use super::interrupts::{Arrival, Lines};
-use super::memory::{frame_pointer, PAGE, POOLS, POOL_SIZE};
+use super::memory::{frame_pointer, CODE_AREA, PAGE, POOLS, POOL_SIZE};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
@@ -14,11 +14,15 @@ use super::power::{self, Power};
 use super::requests::{self, Others};
 use super::stretch;
 use super::tables;
+use super::templates;
 use super::traced;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::cores;
+use crate::pool::{BlockRef, Pool};
+use crate::portal::code::{Block, Way, CODE_BYTES};
 use crate::portal::table::Target;
+use crate::quick::LINKS;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
@@ -29,6 +33,9 @@ use core::cell::Cell;
 const USER_FLAGS: u64 = 0x25_0dd5;
 /// Flags that are always set in user mode: interrupts on, and the bit that is always one.
 const FIXED_FLAGS: u64 = 0x202;
+
+/// Bytes from one block of code to the next.
+const BLOCK_SIZE: u64 = Pool::<BlockRef, Block>::object_size() as u64;
 
 pub struct Machine {
     pub(super) apic: LocalApic,
@@ -220,6 +227,42 @@ impl Arch for Machine {
 
     fn portal_code(target: Target) -> usize {
         portal_code::code_for(target)
+    }
+
+    fn reply_code() -> usize {
+        portal_code::reply_code()
+    }
+
+    fn general_entries() -> usize {
+        portal_code::general_entries()
+    }
+
+    #[inline]
+    fn block_of(code: usize) -> Option<u32> {
+        let offset = (code as u64).wrapping_sub(CODE_AREA);
+        (offset < POOL_SIZE).then_some((offset / BLOCK_SIZE) as u32)
+    }
+
+    fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize {
+        let at = CODE_AREA + index as u64 * BLOCK_SIZE;
+        templates::write(code, at, way);
+        // What was executed at this address before may be in the processor still.
+        cpu::serialize();
+        at as usize
+    }
+
+    fn table_base(root: Root) -> u64 {
+        root.0 as u64 * PAGE
+    }
+
+    fn settled(&mut self, links: u32, root: Root, domain: *const u8) {
+        self.active = root.0;
+        // SAFETY: per-CPU data of this processor; the entry code is not running.
+        let cpu = unsafe { &mut *descriptors::own() };
+        cpu.domain = domain.cast();
+        cpu.links = LINKS;
+        // A quick call counts itself and its reply.
+        cpu.direct -= links as u64;
     }
 
     fn new_float_state(&self) -> FloatState {
@@ -442,6 +485,10 @@ impl Arch for Machine {
         let address = POOLS + pool as u64 * POOL_SIZE + *used * PAGE;
         *used += 1;
         tables::map_pool_page(self.template, address, frame);
+        if pool as u64 == pool::CODE {
+            let address = address - (POOLS + pool::CODE * POOL_SIZE) + CODE_AREA;
+            tables::map_code_page(self.template, address, frame);
+        }
         true
     }
 

@@ -9,10 +9,12 @@ pub const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Largest physical memory that the direct map can show: one slot of the root.
 pub const DIRECT_MAP_SIZE: u64 = 512 << 30;
-/// Object pools (slot 384 of the root).
-pub const POOLS: u64 = 0xffff_c000_0000_0000;
+/// Object pools: above the image, where compiled portals reach objects by addresses of 32 bits.
+pub const POOLS: u64 = 0xffff_ffff_9000_0000;
 /// Room of each pool.
 pub const POOL_SIZE: u64 = 16 << 20;
+/// Where the code of compiled portals is executed: the frames of its pool once more, not writable.
+pub const CODE_AREA: u64 = 0xffff_ffff_b000_0000;
 /// Link address of physical address 0 for the image.
 pub const IMAGE_BASE: u64 = 0xffff_ffff_8000_0000;
 /// Registers of devices that the nucleus itself drives (slot 511 of the root, last GiB).

@@ -57,6 +57,8 @@ mod stretch;
 #[cfg(target_os = "none")]
 mod tables;
 #[cfg(target_os = "none")]
+mod templates;
+#[cfg(target_os = "none")]
 mod traced;
 
 #[cfg(target_os = "none")]

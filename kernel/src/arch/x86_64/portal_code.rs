@@ -4,11 +4,16 @@
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
 //! a stop, portals in the call, a more important thread) goes on in [`general`] with nothing changed but, perhaps, data of a reply copied already.
 //!
-//! No loop, no backward jump (`./cairn portals` shows and checks it); calls of the portable part are for what comes with a reply beside words and for what else a receive right can do. On entry rsp leads to the calling thread, rcx to the table entry, rax is the selector; r11 is free, and
-//! rip, rflags, rsp and rax are stored already.
+//! This is the code that all entries of a kind share; those that are used much have code of their own ([`super::templates`]), which comes here with what it was not made for.
+//!
+//! No loop, no backward jump (`./cairn portals` shows and checks it); calls of the portable part are for what comes with a reply beside words and for what else a receive right can do.
+//! What the registers are on entry says [`super::entry`].
 
 use super::descriptors::PerCpu;
-use super::entry::{general, general_rest, leave, store_used, store_words};
+use super::entry::{
+    compile_again, general, general_rest, general_stored, leave, settle_again, store_used,
+    store_words,
+};
 use super::glue::{on_receive_right, reply_extras, KERNEL};
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
@@ -18,11 +23,11 @@ use crate::ipc::NEXT_CALL;
 use crate::pool::{
     ChannelRef, DomainRef, FrameArray, Pool, PortalRef, ThreadRef, INDEX_MASK, MOST,
 };
-use crate::portal::table::{Entry, Target};
+use crate::portal::table::{Entry, Target, CHUNK};
 use crate::portal::Portal;
-use crate::thread::{Sending, State, Thread};
+use crate::thread::{Sending, State, Thread, USER_FLAGS};
 use crate::Kernel;
-use cairn_abi::service::receive;
+use cairn_abi::service::{current, receive};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, op, received, rights, PortalKind};
 use core::arch::global_asm;
@@ -39,11 +44,26 @@ type Portals = Pool<PortalRef, Portal>;
 extern "C" {
     fn portal_call();
     fn portal_receive();
+    fn portal_receive_entry();
+    fn portal_current();
+    static portal_general_entries: u8;
 }
 
 /// What entries of either kind get: the code below, or [`general`].
 static CALL: AtomicPtr<()> = AtomicPtr::new(portal_call as *const () as *mut ());
-static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *mut ());
+static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive_entry as *const () as *mut ());
+
+static CURRENT: AtomicPtr<()> = AtomicPtr::new(portal_current as *const () as *mut ());
+
+/// What a fresh thread's `reply_code` is.
+pub fn reply_code() -> usize {
+    portal_receive as *const () as usize
+}
+
+/// Entries that all lead to [`general`].
+pub fn general_entries() -> usize {
+    &raw const portal_general_entries as usize
+}
 
 /// The code for an entry.
 pub fn code_for(target: Target) -> usize {
@@ -52,6 +72,7 @@ pub fn code_for(target: Target) -> usize {
             CALL.load(Relaxed) as usize
         }
         PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
+        PortalKind::Current => CURRENT.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }
 }
@@ -61,11 +82,14 @@ pub fn general_only() {
     let general = general as *const () as *mut ();
     CALL.store(general, Relaxed);
     RECEIVE.store(general, Relaxed);
+    CURRENT.store(general, Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
 const PLAIN: u64 = flag::PARTS | flag::INTERRUPTIBLE;
 const _: () = assert!(op::CALL == 0);
+/// Bits of a selector that name a slot behind a table's first frame.
+const FAR: u64 = u32::MAX as u64 & !(CHUNK as u64 - 1);
 /// What a plain reply may have, in the selector's upper half: data, and one new portal (one that is passed looks the same and is sorted out later).
 const EXTRAS: u32 = ((flag::PARTS | flag::MINT | flag::portals(1)) >> 32) as u32;
 /// `state` and `sending` of a caller, as one number.
@@ -90,14 +114,20 @@ global_asm!(
     // A call: to the thread that waits at the channel, at once.
     ".text",
     ".balign 16",
+    ".global portal_call",
     "portal_call:",
-    "cmp qword ptr [rsp + {rare}], 0",
-    "jne {general}",
-    "cmp qword ptr [rsp + {deadline}], 0",
-    "jne {general}",
+    "mov [r11 + {rip}], rcx",
+    ".global portal_call_stored",
+    "portal_call_stored:",
+    "dec byte ptr [rsp + {uses}]",
+    "jz {compile_again}",
+    "mov rcx, rsp",
+    "mov rsp, r11",
+    "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
+    "jne {settle_again}",
     "mov r11, {not_plain}",
     "test rax, r11",
-    "jnz {general}",
+    "jnz {general_stored}",
     store_used!(),
     // rbx = badge, r11 = channel.
     "mov ecx, [rcx + {object}]",
@@ -130,9 +160,7 @@ global_asm!(
     "mov r14d, [rbp + {domain}]",
     "imul r14, r14, {domain_size}",
     "add r14, [rip + {kernel} + {domains}]",
-    "cmp dword ptr [r14 + {domain_stops}], 0",
-    "jne {rest}",
-    "cmp byte ptr [r14 + {domain_float}], 0",
+    "cmp dword ptr [r14 + {domain_unusual}], 0",
     "jne {rest}",
     "movzx ecx, byte ptr [rsp + {effective}]",
     "cmp cx, word ptr [rip + {kernel} + {top}]",
@@ -142,6 +170,7 @@ global_asm!(
     "mov byte ptr [rbp + {state}], {running}",
     "mov dword ptr [rbp + {channel}], 0",
     "mov qword ptr [r11 + {receivers}], 0",
+    "mov qword ptr [r11 + {plain}], 0",
     "mov word ptr [rsp + {state}], {held}",
     "mov ecx, [rbp + {serving}]",
     "mov [rsp + {channel}], ecx",
@@ -167,6 +196,8 @@ global_asm!(
     "or r15, rcx",
     "2:",
     "mov [rsp + {parts}], r15",
+    "mov [rsp + {rax}], rax",
+    "mov qword ptr [rsp + {rflags}], {user_flags}",
     // rax = what a receive returns, rcx = label.
     "mov rcx, gs:[{cpu_domain}]",
     "mov r11d, [rcx + {domain_id}]",
@@ -193,22 +224,27 @@ global_asm!(
     "mov [rsp + {token}], r11",
     "mov rcx, [rbp + {rip}]",
     "mov rsp, [rbp + {rsp}]",
-    "xchg r11, rbp",
-    "mov r11, [r11 + {rflags}]",
+    "mov rbp, r11",
+    "mov r11d, {user_flags}",
     "swapgs",
     "sysretq",
     // Words as a reply to the caller that the thread works for, and receive again where nothing waits.
     ".balign 16",
+    "portal_receive_entry:",
+    "jmp [r11 + {reply_code}]",
+    ".balign 16",
+    ".global portal_receive",
     "portal_receive:",
-    "mov r11, rax",
-    "shr r11, 32",
-    "and r11d, {not_extras}",
-    "mov ecx, [rcx + {object}]",
-    "cmp r11d, {operation}",
-    "jne 7f",
-    "cmp qword ptr [rsp + {rare}], 0",
-    "jne 7f",
-    "cmp qword ptr [rsp + {deadline}], 0",
+    "mov [r11 + {rip}], rcx",
+    "mov ecx, [rsp + {object}]",
+    "mov rsp, r11",
+    "mov [rsp + {rax}], rax",
+    "mov qword ptr [rsp + {rflags}], {user_flags}",
+    // Operation and flags are in the upper half; nothing but the slot may be in the lower, and that below 256.
+    "mov r11, {not_extras}",
+    "and r11, rax",
+    "ror r11, 32",
+    "cmp r11, {operation}",
     "jne 7f",
     store_used!(),
     // rcx = number of the channel, r11 = channel: this thread serves it, and nothing waits there.
@@ -305,6 +341,8 @@ global_asm!(
     "mov qword ptr [rsp + {link}], 0",
     "mov [r11 + {receivers}], r14d",
     "mov [r11 + {receivers} + 4], r14d",
+    "mov rax, [rsp + {thread_plain}]",
+    "mov [r11 + {plain}], rax",
     "mov [rip + {kernel} + {current}], ebx",
     "mov [rip + {kernel} + {loaded}], ebx",
     "mov gs:[{registers}], r15",
@@ -320,7 +358,7 @@ global_asm!(
     "mov [rip + {kernel} + {loaded_domain}], eax",
     "inc qword ptr gs:[{direct}]",
     "mov rcx, [r15 + {rip}]",
-    "mov r11, [r15 + {rflags}]",
+    "mov r11d, {user_flags}",
     "mov rsp, [r15 + {rsp}]",
     "mov rbx, [r15 + {rbx}]",
     "mov rbp, [r15 + {rbp}]",
@@ -331,6 +369,8 @@ global_asm!(
     "sysretq",
     // Everything else that is done with a receive right; the number of the channel is in rcx.
     "7:",
+    "test eax, {far}",
+    "jnz {general_stored}",
     store_used!(),
     "8:",
     store_words!(),
@@ -346,7 +386,66 @@ global_asm!(
     "xor ebp, ebp",
     "call {on_receive_right}",
     "jmp {leave}",
+    // What a thread asks of itself.
+    ".balign 16",
+    ".global portal_current",
+    "portal_current:",
+    "test rax, rax",
+    "jnz 11f",
+    // Who am I?
+    "dec byte ptr [rsp + {uses}]",
+    "jnz 12f",
+    "mov [r11 + {rip}], rcx",
+    "jmp {compile_again}",
+    "12:",
+    "mov [r11 + {rip}], rcx",
+    "mov ecx, [r11 + {domain}]",
+    "imul rcx, rcx, {domain_size}",
+    "add rcx, [rip + {kernel} + {domains}]",
+    "mov edi, [r11 + {token}]",
+    "mov esi, [rcx + {domain_id}]",
+    "mov rdx, [rcx + {domain_label}]",
+    "mov rcx, [r11 + {rip}]",
+    "mov rsp, [r11 + {rsp}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
+    // Shall others run? If nobody of the same priority is ready, no.
+    "11:",
+    "mov rsp, {yield}",
+    "cmp rax, rsp",
+    "jne {general}",
+    "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+    "jne {general}",
+    "movzx esp, byte ptr [r11 + {effective}]",
+    "cmp sp, word ptr [rip + {kernel} + {top}]",
+    "jle {general}",
+    "xor eax, eax",
+    "mov rsp, [r11 + {rsp}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
     "portal_code_end:",
+    // Entries for threads with something unusual pending.
+    ".pushsection .rodata.portal_entries, \"a\", @progbits",
+    ".balign 16",
+    ".global portal_general_entries",
+    "portal_general_entries:",
+    ".rept {chunk}",
+    ".quad {general}, 0",
+    ".endr",
+    ".popsection",
+    uses = const offset_of!(Entry, target.uses),
+    compile_again = sym compile_again,
+    settle_again = sym settle_again,
+    general_stored = sym general_stored,
+    reply_code = const offset_of!(MachineThread, reply_code),
+    thread_plain = const offset_of!(MachineThread, plain),
+    plain = const offset_of!(Channel, plain),
+    user_flags = const USER_FLAGS,
+    far = const FAR,
+    chunk = const CHUNK,
+    yield = const (current::YIELD as u64) << 32,
     kernel = sym KERNEL,
     general = sym general,
     rest = sym general_rest,
@@ -354,7 +453,7 @@ global_asm!(
     leave = sym leave,
     reply_extras = sym reply_extras,
     extras = const EXTRAS,
-    not_extras = const !EXTRAS,
+    not_extras = const !((EXTRAS as u64) << 32 | CHUNK as u64 - 1),
     stack = const offset_of!(PerCpu, stack),
     armed = const offset_of!(Nucleus, dispatch.armed),
     horizon = const offset_of!(Nucleus, dispatch.horizon),
@@ -367,7 +466,7 @@ global_asm!(
     r10 = const offset_of!(Registers, r10),
     r12 = const offset_of!(Registers, r12),
     r13 = const offset_of!(Registers, r13),
-    not_plain = const !PLAIN & !(u32::MAX as u64),
+    not_plain = const !PLAIN & !(CHUNK as u64 - 1),
     parts_bit = const flag::PARTS.trailing_zeros(),
     interruptible_shift = const flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros(),
     interruptible = const received::INTERRUPTIBLE,
@@ -403,6 +502,7 @@ global_asm!(
     domain = const offset_of!(MachineThread, domain),
     domain_size = const Domains::object_size(),
     domains = const offset_of!(Nucleus, domains) + Domains::BASE,
+    domain_unusual = const offset_of!(Domain<Machine>, unusual),
     domain_stops = const offset_of!(Domain<Machine>, stops),
     domain_float = const offset_of!(Domain<Machine>, float),
     domain_id = const offset_of!(Domain<Machine>, id),

@@ -263,6 +263,9 @@ fn run(
         portal_code::general_only();
         kernel.general_way_only();
     }
+    if info.words().any(|word| word == b"nucleus.portals=shared") {
+        kernel.shared_code_only();
+    }
     if cores > 1 {
         glue::several();
     }

@@ -2,7 +2,9 @@
 //! not through two addresses: the direct map shows the image's text and constants read-only.
 
 use super::cpu::Features;
-use super::memory::{table_pointer, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE};
+use super::memory::{
+    table_pointer, CODE_AREA, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE,
+};
 use super::paging::{
     zero, ADDRESS, GLOBAL, LARGE, NO_EXECUTE, PRESENT, UNCACHED, WRITABLE, WRITE_THROUGH,
 };
@@ -179,9 +181,13 @@ impl<'a> Builder<'a> {
 
     /// Tables for the pools; their pages come later.
     pub fn pools(&mut self) -> Result<(), NoMemory> {
-        let end = POOLS + pool::COUNT as u64 * POOL_SIZE;
-        for address in (POOLS..end).step_by((PAGE * 512) as usize) {
-            self.table_at(address, 0)?;
+        for (start, size) in [
+            (POOLS, pool::COUNT as u64 * POOL_SIZE),
+            (CODE_AREA, POOL_SIZE),
+        ] {
+            for address in (start..start + size).step_by((PAGE * 512) as usize) {
+                self.table_at(address, 0)?;
+            }
         }
         Ok(())
     }
@@ -210,6 +216,15 @@ fn new_table(free: &mut FreeMemory) -> Result<Frame, NoMemory> {
 
 /// Map a page of a pool; its tables were made by [`Builder::pools`] and are shared by all spaces. The page was not mapped before, so there is nothing to flush.
 pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
+    map_page(root, address, frame, DATA);
+}
+
+/// The same for a page of code, which is not writable there.
+pub fn map_code_page(root: Frame, address: u64, frame: Frame) {
+    map_page(root, address, frame, CODE);
+}
+
+fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {
     let mut table = root;
     for level in (1..4).rev() {
         // SAFETY: the tables of the pools exist from the start and are never taken away.
@@ -217,5 +232,5 @@ pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
         table = ((entry & ADDRESS) / PAGE) as Frame;
     }
     // SAFETY: as above; the nucleus lock is held.
-    unsafe { *table_pointer(table).add(index(address, 0)) = (frame as u64 * PAGE) | DATA };
+    unsafe { *table_pointer(table).add(index(address, 0)) = (frame as u64 * PAGE) | bits };
 }

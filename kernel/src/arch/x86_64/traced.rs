@@ -5,6 +5,7 @@ use super::cpu;
 use super::descriptors::{PerCpu, Single};
 use super::entry::{leave, store_used, store_words, syscall_entry};
 use super::glue;
+use crate::thread::USER_FLAGS;
 use crate::Resume;
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
@@ -41,12 +42,11 @@ unsafe extern "C" fn traced_entry() {
         "swapgs",
         "jmp {syscall_entry}",
         "2:",
-        "mov gs:[{scratch}], rsp",
-        "mov rsp, gs:[{registers}]",
+        "mov r11, gs:[{registers}]",
+        "mov [r11 + {rsp}], rsp",
+        "mov rsp, r11",
         "mov [rsp + {rip}], rcx",
-        "mov [rsp + {rflags}], r11",
-        "mov rcx, gs:[{scratch}]",
-        "mov [rsp + {rsp}], rcx",
+        "mov qword ptr [rsp + {rflags}], {user_flags}",
         "mov [rsp + {rax}], rax",
         store_used!(),
         store_words!(),
@@ -58,7 +58,7 @@ unsafe extern "C" fn traced_entry() {
         on_syscall = sym glue::on_traced_syscall,
         leave = sym leave,
         turn_base = const offset_of!(PerCpu, turn_base),
-        scratch = const offset_of!(PerCpu, scratch),
+        user_flags = const USER_FLAGS,
         registers = const offset_of!(PerCpu, registers),
         stack = const offset_of!(PerCpu, stack),
         rax = const offset_of!(Registers, rax),

@@ -1,0 +1,140 @@
+//! The compiled portals of the simulated machine: what the templates of the real one do, in Rust ([`crate::quick`] says what that is).
+
+use super::sim::Sim;
+use super::Arch;
+use crate::pool::ThreadRef;
+use crate::short::copy_words;
+use crate::Kernel;
+use cairn_abi::{received, PortalKind};
+
+/// What a call adds to its caller's token.
+const NEXT_CALL: u64 = crate::ipc::NEXT_CALL;
+
+impl Kernel<Sim> {
+    /// Who runs.
+    pub fn who_runs(&self) -> Option<ThreadRef> {
+        match self.arch.running {
+            0 => self.dispatch.current,
+            address => self.threads.at_address(address),
+        }
+    }
+
+    /// `syscall` of whoever runs, as far as compiled code does it. False: the shared code's turn. An entry gets code of its own at its first use.
+    pub fn gate(&mut self) -> bool {
+        let Some(t) = self.who_runs() else {
+            return false;
+        };
+        let thread = &self.threads[t];
+        if thread.entries != thread.own_entries {
+            return false;
+        }
+        let d = thread.domain;
+        let slot = (thread.registers.rax & 0xff) as u32;
+        let Some(&entry) = self.domains[d].table.entry(slot) else {
+            return false;
+        };
+        match (entry.target.kind, Sim::block_of(entry.code)) {
+            (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object),
+            (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object),
+            (PortalKind::Current, Some(_)) => self.quick_identity(t),
+            (PortalKind::Channel | PortalKind::Current, None) => {
+                self.settle_entry();
+                self.compile(t);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn quick_identity(&mut self, t: ThreadRef) -> bool {
+        let domain = &self.domains[self.threads[t].domain];
+        let thread = &mut self.threads[t];
+        if thread.registers.rax != 0 {
+            return false;
+        }
+        thread.registers.rdi = thread.token as u32 as u64;
+        thread.registers.rsi = domain.id as u64;
+        thread.registers.rdx = domain.label;
+        true
+    }
+
+    fn quick_call(&mut self, t: ThreadRef, block: u32, portal: u32) -> bool {
+        let block_ref = self.blocks.handle(block);
+        let block = &self.blocks[block_ref];
+        let Some(c) = self.channels.lookup(block.plain as u32) else {
+            return false;
+        };
+        if self.threads[t].registers.rax != block.selector
+            || self.channels[c].plain != block.plain
+            || self.arch.links == 1
+            || self.portals.at(portal).channel != block.plain as u32
+            || self.domains[self.threads[self.channels[c].server.unwrap_or(t)].domain].unusual != 0
+        {
+            return false;
+        }
+        let Some(r) = self.threads.lookup((block.plain >> 32) as u32) else {
+            return false;
+        };
+        self.arch.links -= 1;
+        self.channels[c].plain = 0;
+        let client = self.threads.address(t);
+        let domain = &self.domains[self.threads[t].domain];
+        let interruptible = block.selector & cairn_abi::flag::INTERRUPTIBLE != 0;
+        let answer = (domain.id as u64) << received::SENDER_SHIFT
+            | if interruptible {
+                received::INTERRUPTIBLE
+            } else {
+                0
+            };
+        let (from, to) = self.threads.pair(t, r);
+        copy_words(&from.registers, &mut to.registers);
+        from.token = from.token.wrapping_add(NEXT_CALL);
+        to.quick_client = client;
+        to.reply_code = crate::pool::Handle::index(block_ref) as usize;
+        to.registers.rax = answer;
+        to.registers.rbx = block.badge;
+        to.registers.rbp = from.token;
+        to.registers.r14 = domain.label;
+        to.registers.r15 = 0;
+        let domain = &self.domains[to.domain];
+        self.arch.active = Some(domain.root);
+        self.arch.turn = 0;
+        self.arch.running = self.threads.address(r);
+        true
+    }
+
+    fn quick_reply(&mut self, r: ThreadRef, channel: u32) -> bool {
+        let Some(block) = Sim::block_of(self.threads[r].reply_code) else {
+            return false;
+        };
+        let block = &self.blocks[self.blocks.handle(block)];
+        let Some(t) = self.threads.at_address(self.threads[r].quick_client) else {
+            return false;
+        };
+        let (from, to) = self.threads.pair(r, t);
+        if from.registers.rax != block.reply_selector || from.registers.rbp != to.token {
+            return false;
+        }
+        let Some(c) = self.channels.lookup(block.plain as u32) else {
+            return false;
+        };
+        if crate::pool::Handle::index(c) != channel {
+            return false;
+        }
+        self.arch.links += 1;
+        self.arch.quick += 1;
+        self.channels[c].plain = block.plain;
+        from.reply_code = Sim::reply_code();
+        copy_words(&from.registers, &mut to.registers);
+        to.registers.rax = 0;
+        let domain = &self.domains[to.domain];
+        self.arch.active = Some(domain.root);
+        self.arch.turn = domain.turn_base;
+        self.arch.running = if self.dispatch.current == Some(t) {
+            0
+        } else {
+            self.threads.address(t)
+        };
+        true
+    }
+}

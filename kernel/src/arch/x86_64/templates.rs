@@ -1,0 +1,485 @@
+//! The code of compiled portals: a closed set of templates, and their constants.
+//!
+//! A template is assembled here with placeholders; behind each placeholder stands a line `constant`, which notes where it is and what belongs there. [`write`] copies a
+//! template into a block and fills the constants in. [`crate::quick`] says what the code may leave undone, and why.
+//!
+//! On entry r11 leads to the calling thread, rsp to the table entry, rcx is the return address, rax the selector, and the caller's stack pointer is stored. Whatever is not as the
+//! template wants it goes on in the shared code, with all of that as it was (or, at `portal_call_stored`, the return address stored as well).
+//! The decoder (`./cairn portals`) checks the templates, and what was made of them in a running system.
+
+use super::descriptors::PerCpu;
+use super::entry::settle_again;
+use super::float::FloatState;
+use super::Machine;
+use crate::channel::Channel;
+use crate::domain::Domain;
+use crate::ipc::NEXT_CALL;
+use crate::portal::code::{Connection, Way, CODE_BYTES};
+use crate::portal::table::Entry;
+use crate::portal::Portal;
+use crate::thread::{Thread, USER_FLAGS};
+use cairn_abi::state::Registers;
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+type MachineThread = Thread<FloatState>;
+
+/// What belongs into a placeholder. The first are 8 bytes long, or 4 sign-extended ones where the note says so.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+enum Constant {
+    Selector,
+    ReplySelector,
+    Received,
+    Badge,
+    Plain,
+    /// Addresses.
+    ChannelPlain,
+    Server,
+    ServerClient,
+    ServerReplyCode,
+    ServerRip,
+    ServerRsp,
+    ServerTableBase,
+    ServerUnusual,
+    PortalChannel,
+    ChannelId,
+    ChannelIndex,
+    Label,
+    ClientTableBase,
+    ClientTurnBase,
+    ReplyLeg,
+    SharedReply,
+    Id,
+    /// Where the shared code is; in the code stands how far away.
+    SharedCall,
+    SharedCallStored,
+    SettleAgain,
+    SharedCurrent,
+    Count,
+}
+
+const COUNT: usize = Constant::Count as usize;
+const FIRST_EXIT: usize = Constant::SharedCall as usize;
+
+extern "C" {
+    static template_native: u8;
+    static template_native_reply: u8;
+    static template_native_end: u8;
+    static template_interruptible: u8;
+    static template_interruptible_reply: u8;
+    static template_interruptible_end: u8;
+    static template_turned: u8;
+    static template_turned_reply: u8;
+    static template_turned_end: u8;
+    static template_turned_interruptible: u8;
+    static template_turned_interruptible_reply: u8;
+    static template_turned_interruptible_end: u8;
+    static template_identity: u8;
+    static template_identity_end: u8;
+    static constants_native: u8;
+    static constants_interruptible: u8;
+    static constants_turned: u8;
+    static constants_turned_interruptible: u8;
+    static constants_identity: u8;
+    static constants_end: u8;
+    fn portal_call();
+    fn portal_call_stored();
+    fn portal_receive();
+    fn portal_current();
+}
+
+/// Where one placeholder is: bytes from the template's start, which [`Constant`], how many bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Note {
+    offset: u16,
+    constant: u8,
+    size: u8,
+}
+
+struct Template {
+    code: &'static [u8],
+    reply: usize,
+    notes: &'static [Note],
+}
+
+/// The template between these symbols.
+///
+/// # Safety
+/// The symbols are those of one template: its code, and its notes.
+unsafe fn template(code: [*const u8; 3], notes: [*const u8; 2]) -> Template {
+    let [start, reply, end] = code;
+    // SAFETY: by the contract; text and constants of the image are never written.
+    unsafe {
+        Template {
+            code: core::slice::from_raw_parts(start, end as usize - start as usize),
+            reply: reply as usize - start as usize,
+            notes: core::slice::from_raw_parts(
+                notes[0].cast(),
+                (notes[1] as usize - notes[0] as usize) / size_of::<Note>(),
+            ),
+        }
+    }
+}
+
+fn for_call(connection: &Connection) -> Template {
+    let interruptible = connection.selector > u32::MAX as u64;
+    // SAFETY: the symbols below belong together.
+    unsafe {
+        match (connection.turned, interruptible) {
+            (false, false) => template(
+                [
+                    &raw const template_native,
+                    &raw const template_native_reply,
+                    &raw const template_native_end,
+                ],
+                [
+                    &raw const constants_native,
+                    &raw const constants_interruptible,
+                ],
+            ),
+            (false, true) => template(
+                [
+                    &raw const template_interruptible,
+                    &raw const template_interruptible_reply,
+                    &raw const template_interruptible_end,
+                ],
+                [
+                    &raw const constants_interruptible,
+                    &raw const constants_turned,
+                ],
+            ),
+            (true, false) => template(
+                [
+                    &raw const template_turned,
+                    &raw const template_turned_reply,
+                    &raw const template_turned_end,
+                ],
+                [
+                    &raw const constants_turned,
+                    &raw const constants_turned_interruptible,
+                ],
+            ),
+            (true, true) => template(
+                [
+                    &raw const template_turned_interruptible,
+                    &raw const template_turned_interruptible_reply,
+                    &raw const template_turned_interruptible_end,
+                ],
+                [
+                    &raw const constants_turned_interruptible,
+                    &raw const constants_identity,
+                ],
+            ),
+        }
+    }
+}
+
+/// Make the code for a connection, to be executed at address `at`.
+pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way) {
+    let mut values = [0; COUNT];
+    let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
+    set(Constant::SharedCall, portal_call as *const () as u64);
+    set(
+        Constant::SharedCallStored,
+        portal_call_stored as *const () as u64,
+    );
+    set(Constant::SettleAgain, settle_again as *const () as u64);
+    set(Constant::SharedCurrent, portal_current as *const () as u64);
+    set(Constant::SharedReply, portal_receive as *const () as u64);
+    let template = match way {
+        Way::Identity { domain, id } => {
+            set(Constant::Id, *id as u64);
+            set(
+                Constant::Label,
+                (domain + offset_of!(Domain<Machine>, label)) as u64,
+            );
+            // SAFETY: the symbols belong together.
+            unsafe {
+                template(
+                    [
+                        &raw const template_identity,
+                        &raw const template_identity,
+                        &raw const template_identity_end,
+                    ],
+                    [&raw const constants_identity, &raw const constants_end],
+                )
+            }
+        }
+        Way::Call(c) => {
+            let template = for_call(c);
+            set(Constant::Selector, c.selector);
+            set(Constant::ReplySelector, c.reply_selector);
+            set(Constant::Received, c.received);
+            set(Constant::Badge, c.badge);
+            set(Constant::Plain, c.plain);
+            let plain = offset_of!(Channel, plain);
+            set(Constant::ChannelPlain, (c.channel + plain) as u64);
+            let server = |offset: usize| (c.server + offset) as u64;
+            set(Constant::Server, server(0));
+            set(
+                Constant::ServerClient,
+                server(offset_of!(MachineThread, quick_client)),
+            );
+            set(
+                Constant::ServerReplyCode,
+                server(offset_of!(MachineThread, reply_code)),
+            );
+            set(Constant::ServerRip, server(offset_of!(Registers, rip)));
+            set(Constant::ServerRsp, server(offset_of!(Registers, rsp)));
+            let base = offset_of!(Domain<Machine>, table_base);
+            let unusual = offset_of!(Domain<Machine>, unusual);
+            set(Constant::ServerUnusual, (c.server_domain + unusual) as u64);
+            let channel = offset_of!(Portal, channel);
+            set(Constant::PortalChannel, (c.portal + channel) as u64);
+            set(Constant::ChannelId, c.channel_id as u64);
+            set(Constant::ChannelIndex, c.channel_index as u64);
+            set(Constant::ServerTableBase, (c.server_domain + base) as u64);
+            set(Constant::ClientTableBase, (c.client_domain + base) as u64);
+            let client = |offset: usize| (c.client_domain + offset) as u64;
+            set(Constant::Label, client(offset_of!(Domain<Machine>, label)));
+            set(
+                Constant::ClientTurnBase,
+                client(offset_of!(Domain<Machine>, turn_base)),
+            );
+            set(Constant::ReplyLeg, at + template.reply as u64);
+            template
+        }
+    };
+    code.fill(FILLER);
+    for (to, from) in code.iter_mut().zip(template.code) {
+        *to = *from;
+    }
+    for note in template.notes {
+        let (offset, size) = (note.offset as usize, note.size as usize);
+        let mut value = values.get(note.constant as usize).copied().unwrap_or(0);
+        if note.constant as usize >= FIRST_EXIT {
+            value = value.wrapping_sub(at + (offset + size) as u64);
+        }
+        if let Some(place) = code.get_mut(offset..offset + size) {
+            place.copy_from_slice(&value.to_le_bytes()[..size]);
+        }
+    }
+}
+
+/// `int3`.
+const FILLER: u8 = 0xcc;
+
+global_asm!(
+    // The last SIZE bytes of what was just assembled, but for BACK, are a placeholder.
+    ".macro constant template, what, size, back=0
+    .Lhere_\\@:
+        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
+        .short .Lhere_\\@ - \\size - \\back - template_\\template
+        .byte \\what
+        .byte \\size
+        .popsection
+    .endm
+    // A jump that leaves the template: with four bytes of distance always.
+    .macro leave_if_not_equal template, to, what
+        .byte 0x0f, 0x85
+        .long \\to - . - 4
+        constant \\template, \\what, 4
+    .endm
+    .macro leave_if_zero template, to, what
+        .byte 0x0f, 0x84
+        .long \\to - . - 4
+        constant \\template, \\what, 4
+    .endm
+    .macro notes template
+        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
+        .global constants_\\template
+        .balign 4
+    constants_\\template:
+        .popsection
+    .endm",
+    // A call of eight words and nothing else, and its reply.
+    ".macro portal_template name, turned, interruptible
+        notes \\name
+        .text
+        .balign 16
+        .global template_\\name
+    template_\\name:
+        .if \\interruptible
+        mov [r11 + {rip}], rcx
+        movabs rcx, 0x7fffffffffffffff
+        constant \\name, {selector}, 8
+        cmp rax, rcx
+        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        .else
+        cmp rax, 0x7fffffff
+        constant \\name, {selector}, 4
+        leave_if_not_equal \\name, portal_call, {shared_call}
+        mov [r11 + {rip}], rcx
+        .endif
+        movabs rcx, 0x7fffffffffffffff
+        constant \\name, {plain}, 8
+        cmp rcx, qword ptr [0x7fffffff]
+        constant \\name, {channel_plain}, 4
+        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        cmp dword ptr [0x7fffffff], 0x7fffffff
+        constant \\name, {portal_channel}, 4, 4
+        constant \\name, {channel_id}, 4
+        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        cmp dword ptr [0x7fffffff], 0
+        constant \\name, {server_unusual}, 4, 1
+        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        dec dword ptr gs:[{links}]
+        leave_if_zero \\name, portal_call_stored, {shared_call_stored}
+        mov qword ptr [0x7fffffff], 0
+        constant \\name, {channel_plain}, 4, 4
+        mov [r11 + {rbx}], rbx
+        mov [r11 + {rbp}], rbp
+        mov [r11 + {r14}], r14
+        mov [r11 + {r15}], r15
+        mov qword ptr [0x7fffffff], r11
+        constant \\name, {server_client}, 4
+        mov qword ptr [0x7fffffff], 0x7fffffff
+        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {reply_leg}, 4
+        inc dword ptr [r11 + {token} + 4]
+        mov rbp, [r11 + {token}]
+        movabs rax, 0x7fffffffffffffff
+        constant \\name, {received}, 8
+        movabs rbx, 0x7fffffffffffffff
+        constant \\name, {badge}, 8
+        mov r14, qword ptr [0x7fffffff]
+        constant \\name, {label}, 4
+        xor r15d, r15d
+        mov qword ptr gs:[{registers}], 0x7fffffff
+        constant \\name, {server}, 4
+        .if \\turned
+        mov qword ptr gs:[{turn_base}], 0
+        .endif
+        add qword ptr gs:[{direct}], 2
+        mov rcx, qword ptr [0x7fffffff]
+        constant \\name, {server_table_base}, 4
+        mov cr3, rcx
+        mov rcx, qword ptr [0x7fffffff]
+        constant \\name, {server_rip}, 4
+        mov rsp, qword ptr [0x7fffffff]
+        constant \\name, {server_rsp}, 4
+        mov r11d, {user_flags}
+        swapgs
+        sysretq
+        .balign 8, 0xcc
+        .global template_\\name\\()_reply
+    template_\\name\\()_reply:
+        mov [r11 + {rip}], rcx
+        movabs rcx, 0x7fffffffffffffff
+        constant \\name, {reply_selector}, 8
+        cmp rax, rcx
+        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        cmp dword ptr [rsp + {object}], 0x7fffffff
+        constant \\name, {channel_index}, 4
+        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        // Whoever pokes it while it waits sees by this whether that ends the wait.
+        mov [r11 + {rax}], rax
+        mov r11, qword ptr [0x7fffffff]
+        constant \\name, {server_client}, 4
+        cmp rbp, [r11 + {token}]
+        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        mov qword ptr [0x7fffffff], 0x7fffffff
+        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {shared_reply}, 4
+        movabs rcx, 0x7fffffffffffffff
+        constant \\name, {plain}, 8
+        mov qword ptr [0x7fffffff], rcx
+        constant \\name, {channel_plain}, 4
+        inc dword ptr gs:[{links}]
+        xor eax, eax
+        mov gs:[{registers}], r11
+        .if \\turned
+        mov rcx, qword ptr [0x7fffffff]
+        constant \\name, {client_turn_base}, 4
+        mov gs:[{turn_base}], rcx
+        .endif
+        mov rcx, qword ptr [0x7fffffff]
+        constant \\name, {client_table_base}, 4
+        mov cr3, rcx
+        mov rbx, [r11 + {rbx}]
+        mov rbp, [r11 + {rbp}]
+        mov r14, [r11 + {r14}]
+        mov r15, [r11 + {r15}]
+        mov rcx, [r11 + {rip}]
+        mov rsp, [r11 + {rsp}]
+        mov r11d, {user_flags}
+        swapgs
+        sysretq
+        .global template_\\name\\()_end
+    template_\\name\\()_end:
+        int3
+        // It must fit into a block.
+        .org template_\\name + {code_bytes}, 0xcc
+    .endm
+    portal_template native, 0, 0
+    portal_template interruptible, 0, 1
+    portal_template turned, 1, 0
+    portal_template turned_interruptible, 1, 1",
+    // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address.
+    "notes identity
+    .text
+    .balign 16
+    .global template_identity
+    template_identity:
+    test rax, rax
+    leave_if_not_equal identity, portal_current, {shared_current}
+    mov edi, [r11 + {token}]
+    mov esi, 0x7fffffff
+    constant identity, {id}, 4
+    mov rdx, qword ptr [0x7fffffff]
+    constant identity, {label}, 4
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    .global template_identity_end
+    template_identity_end:
+    int3
+    notes end",
+    selector = const Constant::Selector as usize,
+    reply_selector = const Constant::ReplySelector as usize,
+    received = const Constant::Received as usize,
+    badge = const Constant::Badge as usize,
+    plain = const Constant::Plain as usize,
+    channel_plain = const Constant::ChannelPlain as usize,
+    server = const Constant::Server as usize,
+    server_client = const Constant::ServerClient as usize,
+    server_reply_code = const Constant::ServerReplyCode as usize,
+    server_rip = const Constant::ServerRip as usize,
+    server_rsp = const Constant::ServerRsp as usize,
+    server_unusual = const Constant::ServerUnusual as usize,
+    portal_channel = const Constant::PortalChannel as usize,
+    channel_id = const Constant::ChannelId as usize,
+    channel_index = const Constant::ChannelIndex as usize,
+    object = const offset_of!(Entry, target.object),
+    code_bytes = const CODE_BYTES,
+    server_table_base = const Constant::ServerTableBase as usize,
+    label = const Constant::Label as usize,
+    client_table_base = const Constant::ClientTableBase as usize,
+    client_turn_base = const Constant::ClientTurnBase as usize,
+    reply_leg = const Constant::ReplyLeg as usize,
+    shared_reply = const Constant::SharedReply as usize,
+    id = const Constant::Id as usize,
+    shared_call = const Constant::SharedCall as usize,
+    shared_call_stored = const Constant::SharedCallStored as usize,
+    settle_again_constant = const Constant::SettleAgain as usize,
+    shared_current = const Constant::SharedCurrent as usize,
+    settle_again = sym settle_again,
+    links = const offset_of!(PerCpu, links),
+    direct = const offset_of!(PerCpu, direct),
+    registers = const offset_of!(PerCpu, registers),
+    turn_base = const offset_of!(PerCpu, turn_base),
+    token = const offset_of!(MachineThread, token),
+    rax = const offset_of!(Registers, rax),
+    rbx = const offset_of!(Registers, rbx),
+    rbp = const offset_of!(Registers, rbp),
+    r14 = const offset_of!(Registers, r14),
+    r15 = const offset_of!(Registers, r15),
+    rip = const offset_of!(Registers, rip),
+    rsp = const offset_of!(Registers, rsp),
+    user_flags = const USER_FLAGS,
+);
+
+const _: () = assert!(NEXT_CALL == 1 << 32 && offset_of!(MachineThread, registers) == 0);

@@ -1,0 +1,196 @@
+//! Compiled portals: an entry that is used much gets machine code of its own, in which everything that the connection does not change is a constant.
+//!
+//! The code lies in *blocks* of a pool whose frames the machine layer shows twice: writable here, executable elsewhere. A block belongs to one entry and goes back
+//! when the entry is emptied or loses the right to call. Nobody waits for a block: where none is free the code that all entries of a kind share goes on, and where the
+//! compiled code meets anything but the one case that it was made for, it jumps there with nothing changed.
+//!
+//! Code is not made when a portal is opened but after [`FIRST_USES`](super::table::FIRST_USES) uses, which the shared code counts: fork copies hundreds of entries of which most
+//! are never used, and a block costs about as much as twenty calls save.
+
+use super::table::MORE_USES;
+use crate::arch::Arch;
+use crate::pool::{DomainRef, Handle, ThreadRef};
+use crate::Kernel;
+use cairn_abi::service::receive;
+use cairn_abi::{flag, received, rights, PortalKind};
+
+/// Bytes of code in a block. With what is beside it and the pool's own words a block has 512 bytes.
+pub const CODE_BYTES: usize = 464;
+/// Most blocks of one domain.
+const MOST: u32 = 64;
+/// Slots that can have code of their own: those of a table's first frame.
+const SLOTS: u64 = 256;
+
+/// Everything that the code of an entry has as constants.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// The thread's own identity (slot 0): the domain, and its id.
+    Identity {
+        domain: usize,
+        id: u32,
+    },
+    Call(Connection),
+}
+
+/// A call of one domain to the thread that serves a channel. Addresses are those of objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    /// The whole of `rax`, of the call and of its reply.
+    pub selector: u64,
+    pub reply_selector: u64,
+    /// What the server finds in `rax` and `rbx`.
+    pub received: u64,
+    pub badge: u64,
+    /// The channel's `plain` while the server waits as it should.
+    pub plain: u64,
+    pub portal: usize,
+    pub channel: usize,
+    /// The id that a portal keeps until it is revoked, and the index.
+    pub channel_id: u32,
+    pub channel_index: u32,
+    pub server: usize,
+    pub client_domain: usize,
+    pub server_domain: usize,
+    /// The client's domain has a turn base: it has to be taken away and given back.
+    pub turned: bool,
+}
+
+#[repr(C)]
+pub struct Block {
+    pub code: [u8; CODE_BYTES],
+    /// What a settled caller's registers show, and what the settled reply asks for.
+    pub selector: u64,
+    pub badge: u64,
+    pub reply_selector: u64,
+    pub plain: u64,
+}
+
+const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 512);
+
+impl<A: Arch> Kernel<A> {
+    /// The entry that `t`, the current thread, is using was used so often that it shall have code of its own, if that is possible.
+    pub fn compile(&mut self, t: ThreadRef) {
+        let selector = self.threads[t].registers.rax;
+        let d = self.threads[t].domain;
+        let slot = (selector % SLOTS) as u32;
+        let Some(&entry) = self.domains[d].table.entry(slot) else {
+            return;
+        };
+        self.domains[d].table.set_code(slot, entry.code, MORE_USES);
+        let way = match entry.target.kind {
+            PortalKind::Current => Way::Identity {
+                domain: self.domains.address(d),
+                id: self.domains[d].id,
+            },
+            PortalKind::Channel
+                if entry.target.rights & (rights::CALL | rights::ONCE) == rights::CALL =>
+            {
+                match self.connection(d, entry.target.object, selector) {
+                    Some(connection) => Way::Call(connection),
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+        if !self.compiles {
+            return;
+        }
+        let mut block = Block {
+            code: [0; CODE_BYTES],
+            selector: 0,
+            badge: 0,
+            reply_selector: 0,
+            plain: 0,
+        };
+        if let Way::Call(connection) = &way {
+            block.selector = connection.selector;
+            block.badge = connection.badge;
+            block.reply_selector = connection.reply_selector;
+            block.plain = connection.plain;
+        }
+        let b = match A::block_of(entry.code) {
+            // What it was made for does not come any more: make it anew.
+            Some(index) => {
+                let b = self.blocks.handle(index);
+                self.blocks[b] = block;
+                b
+            }
+            None if self.domains[d].blocks < MOST => match self.blocks.insert(block) {
+                Some(b) => {
+                    self.domains[d].blocks += 1;
+                    b
+                }
+                None => return,
+            },
+            None => return,
+        };
+        let code = self
+            .arch
+            .write_code(b.index(), &mut self.blocks[b].code, &way);
+        self.domains[d].table.set_code(slot, code, MORE_USES);
+    }
+
+    /// The constants of a call from `d` through this portal, if its channel is served by a thread that is plain when it waits, and the call is of the plain sort.
+    fn connection(&self, d: DomainRef, portal: u32, selector: u64) -> Option<Connection> {
+        if selector & !flag::INTERRUPTIBLE >= SLOTS {
+            return None;
+        }
+        let portal_address = self.portals.address(self.portals.handle(portal));
+        let portal = self.portals.at(portal);
+        let c = self.channels.lookup(portal.channel)?;
+        let server = self.channels[c].server?;
+        let plain = self.threads[server].plain;
+        let slot = self.threads[server].receive_slot as u64;
+        let server_domain = self.threads[server].domain;
+        if plain as u32 != portal.channel
+            || slot >= SLOTS
+            || self.domains[server_domain].unusual != 0
+        {
+            return None;
+        }
+        let interruptible = if selector & flag::INTERRUPTIBLE != 0 {
+            received::INTERRUPTIBLE
+        } else {
+            0
+        };
+        Some(Connection {
+            selector,
+            reply_selector: slot | (receive::REPLY_RECEIVE as u64) << 32,
+            received: (self.domains[d].id as u64) << received::SENDER_SHIFT | interruptible,
+            badge: portal.badge,
+            portal: portal_address,
+            channel_id: portal.channel,
+            plain,
+            channel: self.channels.address(c),
+            channel_index: c.index(),
+            server: self.threads.address(server),
+            client_domain: self.domains.address(d),
+            server_domain: self.domains.address(server_domain),
+            turned: self.domains[d].turn_base != 0,
+        })
+    }
+
+    /// An entry goes, or changes: its code goes back.
+    #[inline]
+    pub(crate) fn uncompile(&mut self, d: DomainRef, slot: u32) {
+        let Some(entry) = self.domains[d].table.entry(slot) else {
+            return;
+        };
+        if let Some(index) = A::block_of(entry.code) {
+            self.blocks.remove(self.blocks.handle(index));
+            let domain = &mut self.domains[d];
+            domain.blocks -= 1;
+            domain.table.share_code(slot);
+        }
+    }
+
+    /// Something that the code of a domain's entries has as a constant changes.
+    pub(crate) fn uncompile_all(&mut self, d: DomainRef) {
+        for slot in 0..SLOTS as u32 {
+            if self.domains[d].blocks == 0 {
+                return;
+            }
+            self.uncompile(d, slot);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Quick calls: what the compiled code of a portal does, and what the nucleus does about it afterwards.
+//!
+//! A call to a server that waits with nothing unusual about it changes who runs and nothing else: the caller's registers are kept, the server gets the message, and
+//! that is all. `dispatch.current`, states, queues, priorities and links stay as they were before the call. The reply puts back the little that was changed. Whoever comes into
+//! the nucleus in any other way, with such a call under way, *settles* first: [`Kernel::settle`] goes from the thread that runs back to `dispatch.current`, over at most
+//! [`LINKS`] calls, and does for each what [`Kernel::call_short`] does. So between a quick call and its quick reply nothing else has happened in the nucleus, and the reply
+//! need not check what the call has seen.
+//!
+//! What makes a receiver *plain*, so that one comparison shows that it waits and that nothing about it is unusual: it waits at the channel that it serves, alone, with no deadline,
+//! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's. Whatever changes one
+//! of these conditions makes it 0 ([`Kernel::not_plain`]). What is so of its domain shows `unusual` there ([`Kernel::domain_changed`]).
+//!
+//! What always holds: `reply_code` of a thread is the shared code's but while the thread runs, or waits for a quick reply, inside a quick call that is not settled.
+//! A thread with something unusual pending (a deadline for its next wait, a poke not told yet, a mutex for which others wait) never runs compiled code: its `entries` all lead to the general path.
+
+use crate::arch::Arch;
+use crate::pool::{ChannelRef, ThreadRef};
+use crate::thread::{Sending, State};
+use crate::Kernel;
+
+/// Most calls that are not settled. The code counts them.
+pub const LINKS: u32 = 32;
+
+impl<A: Arch> Kernel<A> {
+    /// `t` waits at `c`.
+    #[inline]
+    pub(crate) fn add_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
+        let thread = &mut self.threads[t];
+        let channel = &mut self.channels[c];
+        let unusual = thread.deadline | (thread.poked | thread.lifted) as u64;
+        if unusual == 0 {
+            thread.entries = thread.own_entries;
+        }
+        channel.plain = if thread.stops == 0
+            && unusual == 0
+            && channel.receivers.first().is_none()
+            && thread.serving == Some(c)
+        {
+            thread.plain
+        } else {
+            0
+        };
+        channel.receivers.push_front(&mut self.threads, t);
+    }
+
+    /// `t` waits at `c` no longer.
+    #[inline]
+    pub(crate) fn remove_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
+        let channel = &mut self.channels[c];
+        channel.plain = 0;
+        channel.receivers.remove(&mut self.threads, t);
+    }
+
+    /// `t` was poked, or lifted by who waits for a mutex of its.
+    pub(crate) fn unusual(&mut self, t: ThreadRef) {
+        self.threads[t].entries = A::general_entries();
+        self.not_plain(t);
+    }
+
+    /// `t` is not to be called without a look at it.
+    pub(crate) fn not_plain(&mut self, t: ThreadRef) {
+        if let (State::Receiving, Some(c)) = (self.threads[t].state, self.threads[t].channel) {
+            self.channels[c].plain = 0;
+        }
+    }
+
+    /// `t` serves `c` from now on: what shows that it waits there plainly?
+    pub(crate) fn find_plain(&mut self, t: ThreadRef, c: ChannelRef) {
+        let id = self.threads.id(t) as u64;
+        let thread = &mut self.threads[t];
+        thread.plain = id << 32 | self.channels.id(c) as u64;
+    }
+
+    /// Start of every entry that the machine layer has not settled.
+    #[inline(always)]
+    pub(crate) fn settle_entry(&mut self) {
+        if let Some(running) = self.arch.unsettled() {
+            self.settle(running);
+        }
+    }
+
+    /// Do for every quick call under way what a call does; the thread with these registers runs.
+    pub fn settle(&mut self, registers: usize) {
+        let (Some(running), Some(first)) =
+            (self.threads.at_address(registers), self.dispatch.current)
+        else {
+            return;
+        };
+        let effective = self.threads[first].effective;
+        let mut server = running;
+        let mut links = 0;
+        while server != first && links < LINKS {
+            let to = &mut self.threads[server];
+            let code = core::mem::replace(&mut to.reply_code, A::reply_code());
+            let (client, serving) = (to.quick_client, to.serving);
+            if server == running {
+                to.channel = None;
+                to.state = State::Running;
+            }
+            let (Some(client), Some(c), Some(block)) =
+                (self.threads.at_address(client), serving, A::block_of(code))
+            else {
+                break;
+            };
+            let block = &self.blocks[self.blocks.handle(block)];
+            let (from, to) = self.threads.pair(client, server);
+            from.badge = block.badge;
+            from.parts = 0;
+            from.sending = Sending::Message;
+            from.state = State::Held;
+            from.channel = Some(c);
+            from.server = Some(server);
+            from.registers.rax = block.selector;
+            from.registers.rflags = crate::thread::USER_FLAGS;
+            to.client = Some(client);
+            to.effective = effective;
+            // The link of a server in the middle is still that of a receiver: who is held and not put off has none.
+            let channel = &mut self.channels[c];
+            channel.receivers.remove(&mut self.threads, server);
+            server = client;
+            links += 1;
+        }
+        self.dispatch.current = Some(running);
+        self.dispatch.loaded = Some(running);
+        let d = self.threads[running].domain;
+        self.dispatch.loaded_domain = Some(d);
+        let domain = &self.domains[d];
+        self.arch
+            .settled(links, domain.root, (&raw const *domain).cast());
+    }
+}

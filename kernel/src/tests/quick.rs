@@ -1,0 +1,263 @@
+//! Quick calls and their settlement.
+
+use super::*;
+use crate::portal::table::MORE_USES;
+use crate::quick::LINKS;
+use cairn_abi::received;
+
+struct Chain {
+    w: World,
+    threads: Vec<ThreadRef>,
+    domains: Vec<Dom>,
+    /// Slot of the portal to the next one, and of the receive right.
+    next: Vec<u32>,
+    receive: Vec<u32>,
+}
+
+/// Thread 0 calls thread 1, which calls thread 2, and so on. All but the first wait; every call was made once before.
+fn chain(len: usize) -> Chain {
+    let mut w = World::with_pools(24);
+    w.quick = true;
+    let domains: Vec<Dom> = (0..len).map(|_| w.domain()).collect();
+    for dom in &domains[1..] {
+        let words = [0, 255];
+        w.ok(w.init, dom.slot, domain::CONFIGURE, &words);
+    }
+    let mut next = Vec::new();
+    let mut receive = vec![0];
+    for i in 1..len {
+        let (slot, own) = w.channel(domains[i]);
+        receive.push(slot);
+        next.push(w.portal(own, domains[i - 1], 1000 + i as u64));
+    }
+    // The first is the least important: it runs when all wait.
+    let threads: Vec<ThreadRef> = domains
+        .iter()
+        .enumerate()
+        .map(|(i, dom)| w.thread(*dom, if i == 0 { 20 } else { 100 }))
+        .collect();
+    w.rest();
+    for i in 1..len {
+        w.receive(threads[i], receive[i]);
+    }
+    let mut chain = Chain {
+        w,
+        threads,
+        domains,
+        next,
+        receive,
+    };
+    chain.down(len - 1);
+    chain.up(len - 1);
+    chain
+}
+
+impl Chain {
+    /// The first `n` calls.
+    fn down(&mut self, n: usize) {
+        for i in 0..n {
+            self.w.call(self.threads[i], self.next[i], &[i as u64; 8]);
+            assert_eq!(self.w.current(), Some(self.threads[i + 1]));
+        }
+    }
+
+    /// Their replies.
+    fn up(&mut self, n: usize) {
+        for i in (1..=n).rev() {
+            let words = [100 + i as u64; 8];
+            self.w
+                .reply_receive(self.threads[i], self.receive[i], &words);
+            assert_eq!(self.w.current(), Some(self.threads[i - 1]));
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.w.k.arch.running == 0
+    }
+}
+
+#[test]
+fn a_quick_call_changes_nothing_but_who_runs() {
+    let mut c = chain(3);
+    let (client, server) = (c.threads[0], c.threads[1]);
+    c.down(1);
+    assert!(!c.is_settled());
+    assert_eq!(c.w.k.dispatch.current, Some(client));
+    assert_eq!(c.w.state(server), State::Receiving);
+    let r = c.w.k.threads[server].registers;
+    assert_eq!(r.words(), [0; 8]);
+    assert_eq!(r.rax, (c.domains[0].id as u64) << received::SENDER_SHIFT);
+    assert_eq!((r.rbx, r.rbp), (1001, c.w.k.threads[client].token));
+    c.up(1);
+    assert!(c.is_settled());
+    assert_eq!(c.w.result(client), Ok([101; 8]));
+    c.w.check();
+}
+
+#[test]
+fn a_chain_is_settled_whole() {
+    let mut c = chain(5);
+    c.down(4);
+    assert!(!c.is_settled());
+    c.w.k.settle_entry();
+    assert!(c.is_settled());
+    c.w.check();
+    let k = &c.w.k;
+    for i in 0..4 {
+        let thread = &k.threads[c.threads[i]];
+        assert_eq!(
+            (thread.state, thread.server),
+            (State::Held, Some(c.threads[i + 1]))
+        );
+        assert_eq!(thread.registers.rax, c.next[i] as u64);
+        assert_eq!(k.threads[c.threads[i + 1]].effective, 20);
+    }
+    assert_eq!(k.dispatch.current, Some(c.threads[4]));
+    // And goes back, the settled way; after that calls are quick again.
+    c.up(4);
+    c.w.check();
+    c.down(2);
+    assert!(!c.is_settled());
+}
+
+#[test]
+fn what_is_unusual_takes_the_other_way() {
+    let mut c = chain(2);
+    let (client, server) = (c.threads[0], c.threads[1]);
+    // A deadline for the call.
+    let at = c.w.k.arch.time + 1_000_000;
+    c.w.ok(client, 0, current::DEADLINE, &[at]);
+    c.down(1);
+    assert!(c.is_settled());
+    c.up(1);
+    c.down(1);
+    assert!(!c.is_settled());
+    // A deadline of the server for what it does next.
+    c.w.ok(server, 0, current::DEADLINE, &[at]);
+    assert!(c.is_settled());
+    c.up(1);
+    c.down(1);
+    assert!(c.is_settled(), "it waited with a deadline");
+    c.up(1);
+    // A flag that the code was not made for.
+    c.w.go(client, c.next[0], 0, flag::PARTS, &[7]);
+    assert!(c.is_settled());
+    c.up(1);
+    // A wrong token: an error for the server, nothing for the client.
+    c.down(1);
+    c.w.k.threads[server].registers.rbp ^= 1 << 40;
+    let slot = c.receive[1];
+    assert_eq!(
+        c.w.err(server, slot, receive::REPLY_RECEIVE, &[]),
+        Error::BadToken
+    );
+    assert_eq!(c.w.state(client), State::Held);
+}
+
+#[test]
+fn so_many_calls_at_most_are_not_settled() {
+    let mut c = chain(LINKS as usize + 3);
+    c.down(LINKS as usize - 1);
+    assert!(!c.is_settled());
+    assert_eq!(c.w.k.arch.links, 1);
+    let (i, slot) = (LINKS as usize - 1, c.next[LINKS as usize - 1]);
+    c.w.call(c.threads[i], slot, &[]);
+    assert!(c.is_settled());
+    c.w.check();
+    c.up(LINKS as usize);
+    c.w.check();
+}
+
+#[test]
+fn a_stopped_server_is_not_plain() {
+    for stop_domain in [false, true] {
+        let mut c = chain(2);
+        let (client, server) = (c.threads[0], c.threads[1]);
+        c.w.recall();
+        let (init, slot, id) = (c.w.init, c.domains[1].slot, c.w.id(server));
+        if stop_domain {
+            c.w.ok(init, slot, domain::STOP, &[]);
+        } else {
+            let words = [id, thread::STOP as u64];
+            c.w.ok(init, slot, domain::THREAD_CONTROL, &words);
+        }
+        c.w.rest();
+        c.w.call(client, c.next[0], &[5]);
+        assert_eq!(c.w.state(server), State::Stopped);
+        assert_eq!(c.w.state(client), State::Held);
+        assert_eq!(c.w.current(), None);
+    }
+}
+
+#[test]
+fn a_block_goes_back_with_its_entry() {
+    let mut c = chain(2);
+    let client = c.threads[0];
+    // Of the call, and of the client's own slot 0.
+    c.w.ok(client, 0, current::IDENTITY, &[]);
+    let before = c.w.k.blocks.live_objects();
+    let slot = c.next[0];
+    let entry = c.w.k.domains[c.domains[0].d].table.entry(slot).copied();
+    assert_eq!(entry.map(|e| e.target.uses), Some(MORE_USES));
+    // Without the right to call there is nothing to run.
+    let mask = (rights::DEFAULT & !rights::CALL) as u64;
+    c.w.ok(
+        client,
+        0,
+        current::PORTAL_COPY,
+        &[slot as u64, slot as u64, mask],
+    );
+    assert_eq!(c.w.k.blocks.live_objects(), before - 1);
+    assert_eq!(c.w.err(client, slot, 0, &[]), Error::NoRight);
+    c.w.recall();
+    let dom = c.domains[0];
+    c.w.destroy(dom);
+    assert_eq!(c.w.k.domains[c.domains[1].d].blocks, 0);
+    assert_eq!(
+        c.w.k.blocks.live_objects(),
+        c.w.k
+            .domains
+            .all()
+            .map(|d| c.w.k.domains[d].blocks)
+            .sum::<u32>()
+    );
+}
+
+#[test]
+fn the_receive_right_of_a_reply_is_looked_at() {
+    let mut c = chain(2);
+    let (client, server) = (c.threads[0], c.threads[1]);
+    let slot = c.receive[1] as u64;
+    // The server puts another channel's receive right into the slot, and waits at the old channel through a copy.
+    c.down(1);
+    let words = [slot, AUTO, u64::MAX];
+    let to = c.w.ok(server, 0, current::PORTAL_COPY, &words)[0] as u32;
+    let other = c.w.ok(server, 0, current::CHANNEL_CREATE, &[])[0];
+    let words = [other, slot, u64::MAX];
+    c.w.ok(server, 0, current::PORTAL_COPY, &words);
+    c.w.reply_receive(server, to, &[1]);
+    c.w.call(client, c.next[0], &[5]);
+    assert!(!c.is_settled());
+    assert_eq!(c.w.current(), Some(server));
+    // The old slot leads elsewhere, so the answer does not go through it.
+    let wrong = c.w.err(server, slot as u32, receive::REPLY_RECEIVE, &[]);
+    assert_eq!(wrong, Error::BadToken);
+    assert_eq!(c.w.state(client), State::Held);
+    c.w.reply_receive(server, to, &[1]);
+    assert_eq!(c.w.result(client), Ok([1, 0, 0, 0, 0, 0, 0, 0]));
+}
+
+#[test]
+fn identity_needs_no_settlement() {
+    let mut c = chain(2);
+    c.down(1);
+    let server = c.threads[1];
+    // The first use makes the code.
+    c.w.ok(server, 0, current::IDENTITY, &[]);
+    c.up(1);
+    c.down(1);
+    assert!(!c.is_settled());
+    let words = c.w.ok(server, 0, current::IDENTITY, &[]);
+    assert!(!c.is_settled());
+    assert_eq!(words[..2], [c.w.id(server), c.domains[1].id as u64]);
+}
