@@ -102,7 +102,9 @@ impl<A: Arch> Kernel<A> {
             else {
                 break;
             };
+            let number = block;
             let block = &self.blocks[self.blocks.handle(block)];
+            let slot = block.selector as u32;
             let (from, to) = self.threads.pair(client, server);
             from.badge = block.badge;
             from.parts = 0;
@@ -117,6 +119,8 @@ impl<A: Arch> Kernel<A> {
             // The link of a server in the middle is still that of a receiver: who is held and not put off has none.
             let channel = &mut self.channels[c];
             channel.receivers.remove(&mut self.threads, server);
+            let d = self.threads[client].domain;
+            self.call_settled(d, number, slot);
             server = client;
             links += 1;
         }

@@ -15,7 +15,7 @@ use cairn_abi::service::receive;
 use cairn_abi::{flag, received, rights, PortalKind};
 
 /// Bytes of code in a block. With what is beside it and the pool's own words a block has 512 bytes.
-pub const CODE_BYTES: usize = 464;
+pub const CODE_BYTES: usize = 456;
 /// Most blocks of one domain.
 const MOST: u32 = 64;
 /// Slots that can have code of their own: those of a table's first frame.
@@ -63,7 +63,12 @@ pub struct Block {
     pub badge: u64,
     pub reply_selector: u64,
     pub plain: u64,
+    /// How many of its calls were settled.
+    pub settled: u64,
 }
+
+/// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
+const SETTLED: u64 = 64;
 
 const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 512);
 
@@ -101,6 +106,7 @@ impl<A: Arch> Kernel<A> {
             badge: 0,
             reply_selector: 0,
             plain: 0,
+            settled: 0,
         };
         if let Way::Call(connection) = &way {
             block.selector = connection.selector;
@@ -168,6 +174,19 @@ impl<A: Arch> Kernel<A> {
             server_domain: self.domains.address(server_domain),
             turned: self.domains[d].turn_base != 0,
         })
+    }
+
+    /// A call by the code of this entry was settled.
+    pub(crate) fn call_settled(&mut self, d: DomainRef, block: u32, slot: u32) {
+        let b = self.blocks.handle(block);
+        self.blocks[b].settled += 1;
+        if self.blocks[b].settled >= SETTLED {
+            self.uncompile(d, slot);
+            let table = &mut self.domains[d].table;
+            if let Some(code) = table.entry(slot).map(|entry| entry.code) {
+                table.set_code(slot, code, MORE_USES);
+            }
+        }
     }
 
     /// An entry goes, or changes: its code goes back.

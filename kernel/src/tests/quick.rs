@@ -261,3 +261,23 @@ fn identity_needs_no_settlement() {
     assert!(!c.is_settled());
     assert_eq!(words[..2], [c.w.id(server), c.domains[1].id as u64]);
 }
+
+#[test]
+fn an_entry_whose_calls_are_settled_goes_back_to_the_shared_code() {
+    let mut c = chain(2);
+    let (d, slot) = (c.domains[0].d, c.next[0]);
+    let compiled = |c: &Chain| {
+        c.w.k.domains[d]
+            .table
+            .entry(slot)
+            .is_some_and(|e| e.code != 0)
+    };
+    for _ in 0..64 {
+        assert!(compiled(&c));
+        c.down(1);
+        c.w.k.settle_entry();
+        c.up(1);
+    }
+    assert!(!compiled(&c));
+    c.w.check();
+}
