@@ -453,7 +453,7 @@ global_asm!(
     leave = sym leave,
     reply_extras = sym reply_extras,
     extras = const EXTRAS,
-    not_extras = const !((EXTRAS as u64) << 32 | CHUNK as u64 - 1),
+    not_extras = const !(((EXTRAS as u64) << 32) | (CHUNK as u64 - 1)),
     stack = const offset_of!(PerCpu, stack),
     armed = const offset_of!(Nucleus, dispatch.armed),
     horizon = const offset_of!(Nucleus, dispatch.horizon),
