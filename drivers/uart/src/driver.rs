@@ -140,8 +140,14 @@ impl<C: Chip> Driver<C> {
     }
 
     /// The hasty handler has read this cause and leaves it and what follows to the driver. Reading made the chip forget some causes, so it must not be read again.
+    /// It may be old news: what was seen empty then can have been filled since.
     pub fn handed_over(&mut self, identity: u8) -> u64 {
-        let input = identity & identity::NONE == 0 && self.cause(identity);
+        let mut input = false;
+        match identity & (identity::CAUSE | identity::NONE) {
+            identity::SENT => self.send(false),
+            told if told & identity::NONE == 0 => input = self.cause(told),
+            _ => {}
+        }
         self.interrupt() | self.events(input)
     }
 

@@ -353,3 +353,22 @@ fn what_the_handler_hands_over_is_served_and_not_read_again() {
     driver.received(b"x");
     assert_eq!(driver.read(&mut out).1, 1, "told that some were lost");
 }
+
+#[test]
+fn a_send_fifo_that_was_filled_since_it_was_seen_empty_is_left_alone() {
+    let mut driver = driver(Fake::default());
+    // The handler reads that everything is sent, in the middle of a write that goes on.
+    driver.write(&[1; 40]);
+    driver.chip.drain();
+    let seen = driver.chip.input(INTERRUPT_IDENTITY);
+    assert_eq!(seen & identity::CAUSE, identity::SENT);
+    driver.send(false);
+    assert_eq!(driver.chip.fifo.len(), fifo::SIZE);
+    driver.handed_over(seen);
+    assert_eq!(driver.chip.fifo.len(), fifo::SIZE);
+    while driver.sending() {
+        driver.chip.drain();
+        driver.interrupt();
+    }
+    assert_eq!(driver.chip.wire.len(), 40);
+}
