@@ -274,7 +274,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Bring the processor to this thread.
-    #[inline]
+    #[inline(always)]
     fn load(&mut self, t: ThreadRef) -> Resume {
         if self.dispatch.loaded != Some(t) {
             self.switch(t);
@@ -336,7 +336,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The same where no link is cut.
-    #[inline]
+    #[inline(always)]
     fn charge_here(&mut self) {
         if let Some(loaded) = self.dispatch.loaded {
             self.charge_to(loaded);
@@ -344,6 +344,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Charge it to the first of the chain that leads to `t`.
+    #[inline(always)]
     pub(crate) fn charge_to(&mut self, t: ThreadRef) {
         let now = self.arch.ticks();
         let spent = now.saturating_sub(self.dispatch.since);
@@ -352,7 +353,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Who pays for what `t` does has spent so many ticks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn book(&mut self, t: ThreadRef, spent: u64) {
         let payer = self.payer(t);
         let thread = &mut self.threads[payer];

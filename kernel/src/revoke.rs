@@ -388,8 +388,7 @@ impl<A: Arch> Kernel<A> {
         if self.domains[d].table.target(slot as u64) != Some(target) {
             return;
         }
-        self.uncompile(d, slot);
-        self.domains[d].table.clear(slot);
+        self.empty(d, slot);
         if queued {
             self.threads[t].once = Some(self.portals.handle(target.object));
         } else {

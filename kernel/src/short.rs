@@ -143,7 +143,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` became current: is another of its priority ready?
-    #[inline]
+    #[inline(always)]
     fn compete(&mut self, t: ThreadRef) {
         if self.threads[t].effective as i16 == self.dispatch.ready.top() {
             self.contend();

@@ -189,17 +189,28 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// An entry goes, or changes: its code goes back.
+    /// Empty an occupied slot; code of its own goes back.
     #[inline]
+    pub(crate) fn empty(&mut self, d: DomainRef, slot: u32) {
+        let code = self.domains[d].table.clear(slot);
+        if let Some(index) = A::block_of(code) {
+            self.give_back(d, index);
+        }
+    }
+
+    fn give_back(&mut self, d: DomainRef, index: u32) {
+        self.blocks.remove(self.blocks.handle(index));
+        self.domains[d].blocks -= 1;
+    }
+
+    /// An entry changes: its code goes back.
     pub(crate) fn uncompile(&mut self, d: DomainRef, slot: u32) {
         let Some(entry) = self.domains[d].table.entry(slot) else {
             return;
         };
         if let Some(index) = A::block_of(entry.code) {
-            self.blocks.remove(self.blocks.handle(index));
-            let domain = &mut self.domains[d];
-            domain.blocks -= 1;
-            domain.table.share_code(slot);
+            self.give_back(d, index);
+            self.domains[d].table.share_code(slot);
         }
     }
 

@@ -51,11 +51,13 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// What slot `slot` of the thread's own table leads to.
+    #[inline(always)]
     pub(crate) fn own_target(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
         self.resolve(self.own_entry(t, slot)?)
     }
 
     /// The entry itself, for what copies, passes or closes it.
+    #[inline(always)]
     pub(crate) fn own_entry(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
         self.domains[self.threads[t].domain]
             .table
@@ -64,13 +66,18 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The same, for one kind of portal.
+    #[inline]
     pub(crate) fn own_target_of(
         &self,
         t: ThreadRef,
         slot: u64,
         kind: PortalKind,
     ) -> Result<Target, Error> {
-        let target = self.own_target(t, slot)?;
+        let entry = self.own_entry(t, slot)?;
+        if entry.kind == kind {
+            return Ok(entry);
+        }
+        let target = self.resolve(entry)?;
         if target.kind != kind {
             return Err(Error::BadPortal);
         }
@@ -213,8 +220,7 @@ impl<A: Arch> Kernel<A> {
                 return Err(Stop::Restart);
             }
         }
-        self.uncompile(d, slot);
-        self.domains[d].table.clear(slot);
+        self.empty(d, slot);
         self.release(target);
         Ok(())
     }
@@ -260,9 +266,10 @@ impl<A: Arch> Kernel<A> {
         from.registers.rax = 0;
         let domain = from.domain;
         self.remove_receiver(c, server);
-        self.uncompile(domain, slot);
-        self.domains[domain].table.clear(slot);
-        self.portal_remove(r);
+        self.empty(domain, slot);
+        // It has no family, and the channel has a receiver, so this reference is not all that keeps it.
+        self.channels[c].references -= 1;
+        self.portals.remove(r);
         self.charge();
         self.set_back(t);
         self.dispatch.current = Some(server);

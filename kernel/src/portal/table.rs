@@ -295,15 +295,18 @@ impl<A: Arch> Table<A> {
         }
     }
 
-    /// Empty an occupied slot. The caller releases what was in it.
-    pub fn clear(&mut self, slot: u32) {
-        if let Some(entry) = self.target_mut(slot) {
-            *entry = Entry::new::<A>(Target::EMPTY);
-            self.used -= 1;
-            if slot >= RESERVED_SLOTS {
-                self.link_free(slot);
-            }
+    /// Empty an occupied slot. The caller releases what was in it, and the code, which is the answer.
+    #[inline]
+    pub fn clear(&mut self, slot: u32) -> usize {
+        let Some(entry) = self.target_mut(slot) else {
+            return 0;
+        };
+        let code = core::mem::replace(entry, Entry::new::<A>(Target::EMPTY)).code;
+        self.used -= 1;
+        if slot >= RESERVED_SLOTS {
+            self.link_free(slot);
         }
+        code
     }
 }
 
