@@ -258,6 +258,18 @@ fn decode(of: &FieldType, offset: &str) -> String {
     }
 }
 
+/// The parameters that client and server have alike: the request's words and portals.
+pub fn request_parameters(operation: &Operation) -> Vec<String> {
+    let word = |word: &Word| format!("{}: {}", word.name, word_type(&word.of));
+    let portal = match operation.request_portals_optional {
+        true => "Option<u32>",
+        false => "u32",
+    };
+    let portals = operation.request_portals.iter();
+    let portals = portals.map(|passed| format!("{}: {portal}", passed.name));
+    operation.request.iter().map(word).chain(portals).collect()
+}
+
 /// The Rust type of a word.
 pub fn word_type(of: &WordType) -> String {
     match of {

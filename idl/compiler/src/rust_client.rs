@@ -1,7 +1,7 @@
 //! The client's side in Rust: a method for each operation that makes the message, calls, and checks what came back.
 
 use crate::model::*;
-use crate::rust::{bytes_in, from_word, result_type, results, to_word, word_type, Text};
+use crate::rust::{bytes_in, from_word, request_parameters, result_type, results, to_word, Text};
 
 const WIRE: &str = "::cairn_idl::wire";
 
@@ -41,16 +41,7 @@ fn stub(text: &mut Text, operation: &Operation) {
     text.doc(2, &operation.doc);
     text.line(2, "#[inline]");
     let mut parameters = vec!["&self".to_string()];
-    for word in &operation.request {
-        parameters.push(format!("{}: {}", word.name, word_type(&word.of)));
-    }
-    let portal = match operation.request_portals_optional {
-        true => "Option<u32>",
-        false => "u32",
-    };
-    for passed in &operation.request_portals {
-        parameters.push(format!("{}: {portal}", passed.name));
-    }
+    parameters.extend(request_parameters(operation));
     if let Some(part) = &operation.out {
         parameters.push(match &part.of {
             PartType::Bytes { .. } => format!("{}: &[u8]", part.name),

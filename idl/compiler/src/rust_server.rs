@@ -1,7 +1,7 @@
 //! The server's side in Rust: a trait with a method for each operation, and a dispatcher that decodes requests, refuses what is out of bounds, and encodes answers.
 
 use crate::model::*;
-use crate::rust::{bytes_in, from_word, result_type, results, to_word, word_type, Text};
+use crate::rust::{bytes_in, from_word, request_parameters, result_type, results, to_word, Text};
 
 const WIRE: &str = "::cairn_idl::wire";
 
@@ -39,16 +39,7 @@ fn given(operation: &Operation, lifetime: &str) -> String {
 fn method(text: &mut Text, operation: &Operation) {
     text.doc(2, &operation.doc);
     let mut parameters = vec!["&mut self".to_string(), "caller: &C".to_string()];
-    for word in &operation.request {
-        parameters.push(format!("{}: {}", word.name, word_type(&word.of)));
-    }
-    let portal = match operation.request_portals_optional {
-        true => "Option<u32>",
-        false => "u32",
-    };
-    for passed in &operation.request_portals {
-        parameters.push(format!("{}: {portal}", passed.name));
-    }
+    parameters.extend(request_parameters(operation));
     if let Some(part) = &operation.out {
         parameters.push(match &part.of {
             PartType::Bytes { .. } => format!("{}: {WIRE}::Out<'_, C>", part.name),

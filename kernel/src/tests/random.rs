@@ -532,6 +532,28 @@ fn visible(play: &Play) -> Vec<(u32, State, u8, cairn_abi::state::Registers)> {
         .collect()
 }
 
+impl Play {
+    /// In the end everything can be taken apart, and nothing is left.
+    fn take_apart(&mut self) {
+        if self.w.state(self.w.init) == State::Parked {
+            self.w.recall();
+            for dom in self.doms.clone() {
+                self.w.destroy(dom);
+                self.w.close_own(dom.slot);
+            }
+            for own in self.own.clone() {
+                let init = self.w.init;
+                self.w.go(init, 0, current::PORTAL_CLOSE, 0, &[own as u64]);
+            }
+            assert_eq!(self.w.k.threads.live_objects(), 1);
+            assert_eq!(self.w.k.domains.live_objects(), 1);
+            assert_eq!(self.w.living_channels(), 0);
+            assert_eq!(self.w.k.portals.live_objects(), 0);
+            assert_eq!(self.w.k.semaphores.live_objects(), 0);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
@@ -592,23 +614,7 @@ proptest! {
             play.perform(step);
         }
         play.w.k.settle_entry();
-        // In the end everything can be taken apart, and nothing is left.
-        if play.w.state(play.w.init) == State::Parked {
-            play.w.recall();
-            for dom in play.doms.clone() {
-                play.w.destroy(dom);
-                play.w.close_own(dom.slot);
-            }
-            for own in play.own.clone() {
-                let init = play.w.init;
-                play.w.go(init, 0, current::PORTAL_CLOSE, 0, &[own as u64]);
-            }
-            prop_assert_eq!(play.w.k.threads.live_objects(), 1);
-            prop_assert_eq!(play.w.k.domains.live_objects(), 1);
-            prop_assert_eq!(play.w.living_channels(), 0);
-            prop_assert_eq!(play.w.k.portals.live_objects(), 0);
-            prop_assert_eq!(play.w.k.semaphores.live_objects(), 0);
-        }
+        play.take_apart();
     }
 }
 
@@ -633,21 +639,6 @@ proptest! {
             }
         }
         play.w.answer_calls();
-        if play.w.state(play.w.init) == State::Parked {
-            play.w.recall();
-            for dom in play.doms.clone() {
-                play.w.destroy(dom);
-                play.w.close_own(dom.slot);
-            }
-            for own in play.own.clone() {
-                let init = play.w.init;
-                play.w.go(init, 0, current::PORTAL_CLOSE, 0, &[own as u64]);
-            }
-            prop_assert_eq!(play.w.k.threads.live_objects(), 1);
-            prop_assert_eq!(play.w.k.domains.live_objects(), 1);
-            prop_assert_eq!(play.w.living_channels(), 0);
-            prop_assert_eq!(play.w.k.portals.live_objects(), 0);
-            prop_assert_eq!(play.w.k.semaphores.live_objects(), 0);
-        }
+        play.take_apart();
     }
 }
