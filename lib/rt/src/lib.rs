@@ -1,4 +1,4 @@
-//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
+//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
 //! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
@@ -10,6 +10,7 @@ pub mod gate;
 pub mod heap;
 pub mod log;
 pub mod memory;
+pub mod pages;
 pub mod parts;
 pub mod portal;
 pub mod semaphore;

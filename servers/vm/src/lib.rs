@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`offer`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`pages`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -20,6 +20,7 @@ pub mod lifecycle;
 pub mod mapping;
 pub mod nucleus;
 pub mod object;
+pub mod offer;
 pub mod pages;
 pub mod region;
 pub mod request;

@@ -127,6 +127,7 @@ impl<N: Nucleus> Vm<N> {
             limit,
             mapped: 0,
             objects: 0,
+            offered: 0,
             parent: NOBODY,
             forks: 0,
             block: None,
@@ -466,6 +467,9 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let space = self.spaces.remove(index)?;
+        if space.offered > 0 {
+            self.drop_offers_of(space.handle);
+        }
         // Its own threads are gone, but a server that copied from or to it may wait as well.
         let (gone, stay) = core::mem::take(&mut self.waiting)
             .into_iter()

@@ -33,7 +33,7 @@ pub(crate) fn pages(bytes: u64) -> Option<u64> {
 }
 
 /// An aligned address and a length as a range of pages within user memory.
-fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64), Errno> {
+pub(crate) fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64), Errno> {
     if !address.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }

@@ -270,6 +270,29 @@ impl Pages {
         new.count_ones()
     }
 
+    /// A row of pages within one chunk: where `list` has a frame (not 0) the slot, in which nothing is, is set, with a reference that the caller has taken.
+    pub fn put_row(&mut self, frames: &mut Frames, first: u64, list: &[Frame], cow: bool) {
+        debug_assert!(list.is_empty() || first / CHUNK == (first + list.len() as u64 - 1) / CHUNK);
+        let at = self.place(first);
+        let chunk = own(&mut self.chunks[at], frames);
+        let base = (first % CHUNK) as usize;
+        let mut new = 0;
+        for (i, (slot, &frame)) in (base..).zip(chunk.frames[base..].iter_mut().zip(list)) {
+            if frame != 0 {
+                *slot = frame;
+                new |= 1 << i;
+            }
+        }
+        debug_assert_eq!(chunk.resident & new, 0);
+        chunk.resident |= new;
+        chunk.file &= !new;
+        chunk.cow &= !new;
+        if cow {
+            chunk.cow |= new;
+        }
+        self.resident += u64::from(new.count_ones());
+    }
+
     /// The frames behind a row of pages, 0 where nothing is resident; or only those of pages in the mask that `which` picks from a chunk.
     pub fn frames_of(&self, start: u64, into: &mut [Frame], which: impl Fn(&Chunk) -> u64) {
         let end = start + into.len() as u64;
@@ -415,6 +438,26 @@ impl Pages {
             .iter()
             .map(|c| &**c)
             .take_while(move |c| c.first < end)
+    }
+
+    /// The chunks that overlap `start..end`, each made one's own.
+    pub fn own_chunks<'a>(
+        &'a mut self,
+        frames: &mut Frames,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = &'a mut Chunk> {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        let to = from
+            + self.keys[from..]
+                .iter()
+                .take_while(|first| **first < end)
+                .count();
+        for chunk in &mut self.chunks[from..to] {
+            own(chunk, frames);
+        }
+        // They are one's own now: none is copied.
+        self.chunks[from..to].iter_mut().map(Rc::make_mut)
     }
 
     /// How many pages of `start..end` are resident.

@@ -5,7 +5,7 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{self, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST};
+use cairn_idl::vm::{self, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST};
 
 /// A message, pulse or fault, as received.
 pub use cairn_rt::Received as Request;
@@ -40,7 +40,9 @@ impl<N: Nucleus> Vm<N> {
     fn pulse(&mut self, r: &Request) {
         match r.words[0] {
             pulse::CLOSED => {
-                if let Some(object) = self.object_by_badge(r.badge) {
+                if r.badge >= BADGE_OFFER_FIRST {
+                    self.close_offer(r.badge);
+                } else if let Some(object) = self.object_by_badge(r.badge) {
                     self.close_object(object);
                 }
             }
@@ -54,7 +56,7 @@ impl<N: Nucleus> Vm<N> {
         let w = &r.words;
         let result = match w[0] {
             _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
-            vm::MAP..=vm::IDENTITY => match self.own(r, w[0]) {
+            vm::MAP..=vm::TAKE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -156,6 +158,11 @@ impl<N: Nucleus> Vm<N> {
             vm::MAPS => self.maps(r, index, w[2])?,
             vm::RESIDENT => self.resident(r, index, w[1], w[2])?,
             vm::IDENTITY => return self.identity(index, w[1]).map(Some),
+            vm::OFFER => {
+                self.offer(r, index)?;
+                return Ok(None);
+            }
+            vm::TAKE => return self.take(r, index).map(Some),
             // OBJECT_MAP through a portal that leads to no object.
             _ => return Err(EBADF),
         };

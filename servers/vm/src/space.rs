@@ -3,6 +3,7 @@
 use crate::forked::Plan;
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
+use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::slab::{Handle, Slab};
@@ -55,11 +56,13 @@ pub struct Space {
     pub pages: Pages,
     /// Domains that use it.
     pub domains: u32,
-    /// Most mapped pages and frames for the nucleus's objects, 0 = no limit.
+    /// Most mapped and offered pages and frames for the nucleus's objects, 0 = no limit.
     pub limit: u64,
     pub mapped: u64,
     /// Frames that the nucleus got because this component asked for more objects.
     pub objects: u64,
+    /// Pages of offers that it made and nobody took.
+    pub offered: u64,
     /// The space that it was copied from, as long as it runs the same program.
     pub parent: Handle,
     /// How often it was copied.
@@ -120,6 +123,7 @@ pub struct Vm<N> {
     pub frames: Frames,
     pub(crate) spaces: Slab<Space>,
     pub(crate) objects: Slab<Object>,
+    pub(crate) offers: Slab<Offer>,
     /// By the index in the domain id.
     pub(crate) domains: Vec<Option<Domain>>,
     /// Spaces without domains that the nucleus would not give up yet.
@@ -166,6 +170,7 @@ impl Space {
             || self
                 .mapped
                 .saturating_add(self.objects)
+                .saturating_add(self.offered)
                 .saturating_add(pages)
                 <= self.limit
     }
@@ -251,6 +256,7 @@ impl<N: Nucleus> Vm<N> {
             frames,
             spaces: Slab::new(),
             objects: Slab::new(),
+            offers: Slab::new(),
             domains: Vec::new(),
             leaving: Vec::new(),
             init: start.init,
@@ -289,6 +295,7 @@ impl<N: Nucleus> Vm<N> {
             limit: 0,
             objects: 0,
             mapped: 0,
+            offered: 0,
             parent: NOBODY,
             forks: 0,
             block: None,

@@ -189,7 +189,10 @@ impl<N: Nucleus> Vm<N> {
     }
 }
 
-/// Frames that a space costs, about: its pages, a page table for each place where some are, and the list of its regions.
+/// Frames that a space costs, about: its pages and those that it offers, a page table for each place where some are, and the list of its regions.
 fn weight(space: &Space) -> u64 {
-    space.pages.resident() + space.pages.chunks() as u64 + space.regions.len() as u64 / 128
+    space.pages.resident()
+        + space.offered
+        + space.pages.chunks() as u64
+        + space.regions.len() as u64 / 128
 }

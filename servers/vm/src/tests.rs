@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod offers;
 
 use crate::fake::Machine;
 use crate::frames::Frames;
@@ -169,6 +170,21 @@ impl World {
         }
     }
 
+    /// TAKE of what has this badge, to an address.
+    pub fn take(&mut self, id: Id, badge: u64, address: u64, most: u64, flags: u64) -> Answer {
+        const PASSED: u32 = 77;
+        self.vm.nucleus.passed.insert(PASSED, badge);
+        let words = [vm::TAKE, address, most, flags, 0, 0, 0, u64::from(PASSED)];
+        let (_, answer) = self.request(Request {
+            words,
+            sender: id,
+            portals: 1,
+            ..Request::default()
+        });
+        assert_eq!(self.vm.nucleus.closed.pop(), Some(PASSED));
+        answer.expect("an answer at once")
+    }
+
     pub fn close_object(&mut self, badge: u64) {
         let closed = Request {
             kind: received::kind::PULSE,
@@ -240,6 +256,19 @@ impl World {
             }
         }
         assert!(mapped.is_empty());
+        let mut offered: HashMap<_, u64> = HashMap::new();
+        for (_, offer) in vm.offers.iter() {
+            *offered.entry(offer.giver).or_default() += offer.count;
+            for chunk in offer.pages.overlapping(0, u64::MAX) {
+                for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
+                    *counts.entry(chunk.frames[bit]).or_default() += 1;
+                }
+            }
+        }
+        for (_, space) in vm.spaces.iter() {
+            assert_eq!(space.offered, offered.remove(&space.handle).unwrap_or(0));
+        }
+        assert!(offered.is_empty(), "offers without a giver");
         let mut used = 0;
         for (frame, count) in &counts {
             assert_eq!(vm.frames.references(*frame), *count, "frame {frame}");

@@ -20,6 +20,14 @@ struct Page {
 
 type Process = BTreeMap<u64, Page>;
 
+/// Pages on their way from one process to another.
+struct Offered {
+    badge: u64,
+    giver: Id,
+    receiver: Id,
+    contents: Vec<Option<u8>>,
+}
+
 struct Random(u64);
 
 impl Random {
@@ -38,6 +46,7 @@ struct Model {
     /// The pages of the object's maker, each with its cell, and the object's badge.
     server: Id,
     object: u64,
+    offers: Vec<Offered>,
 }
 
 const OBJECT_PAGES: u64 = 24;
@@ -61,6 +70,7 @@ impl Model {
                 .collect(),
             server,
             object,
+            offers: Vec::new(),
         }
     }
 
@@ -97,7 +107,7 @@ impl Model {
         let range = start..start + len;
         let bits = [0, 1, RW, RW, RW, 5][random.below(6) as usize];
         let (address, bytes) = (start * PAGE, len * PAGE);
-        match random.below(16) {
+        match random.below(20) {
             0 | 1 => {
                 let shared = random.below(3) == 0;
                 let flag = flags::FIXED
@@ -182,6 +192,7 @@ impl Model {
             9 if self.processes.len() > 2 => {
                 self.world.destroy(id);
                 self.processes.remove(which);
+                self.offers.retain(|offer| offer.giver != id);
             }
             10 => {
                 let cell = random.below(OBJECT_PAGES);
@@ -207,6 +218,8 @@ impl Model {
                     }
                 }
             }
+            12 | 13 => self.offer(which, random, start, len),
+            14 | 15 if !self.offers.is_empty() => self.take(which, random, start),
             _ => {
                 for _ in 0..4 {
                     let page = LOW + random.below(SPAN);
@@ -214,6 +227,92 @@ impl Model {
                 }
             }
         }
+    }
+
+    fn offer(&mut self, which: usize, random: &mut Random, start: u64, len: u64) {
+        let id = self.processes[which].0;
+        let copy = random.below(2);
+        let other = random.below(self.processes.len() as u64) as usize;
+        let receiver = match random.below(2) {
+            0 => 0,
+            _ => self.processes[other].0,
+        };
+        let words = [
+            vm::OFFER,
+            start * PAGE,
+            len * PAGE,
+            copy,
+            u64::from(receiver),
+        ];
+        let answer = self.world.call_badge(id, 0, &words);
+        let process = &mut self.processes[which].1;
+        let needed = if copy == 1 { prot::READ } else { RW };
+        let range = start..start + len;
+        let whole = range.clone().all(|page| process.contains_key(&page));
+        let own = process
+            .range(range.clone())
+            .all(|(_, page)| page.cell.is_none() && page.prot & needed == needed);
+        let result = answer.words[0] as i64;
+        if !own {
+            return assert_eq!(result, -cairn_idl::errno::EACCES);
+        }
+        if !whole {
+            return assert_eq!(result, -cairn_idl::errno::EFAULT);
+        }
+        assert_eq!(result, 0);
+        let Some(Pass::Mint(badge)) = answer.pass else {
+            panic!("an offer without a portal");
+        };
+        let contents = range.clone().map(|page| process[&page].own).collect();
+        if copy == 0 {
+            process
+                .range_mut(range)
+                .for_each(|(_, page)| page.own = None);
+        }
+        self.offers.push(Offered {
+            badge,
+            giver: id,
+            receiver,
+            contents,
+        });
+    }
+
+    /// Somebody takes an offer, or its last portal goes.
+    fn take(&mut self, which: usize, random: &mut Random, start: u64) {
+        let id = self.processes[which].0;
+        let at = random.below(self.offers.len() as u64) as usize;
+        let badge = self.offers[at].badge;
+        if random.below(4) == 0 {
+            self.offers.remove(at);
+            return self.world.close_object(badge);
+        }
+        let offer = &self.offers[at];
+        let bytes = offer.contents.len() as u64 * PAGE;
+        let short = random.below(8) == 0;
+        let most = bytes - u64::from(short);
+        let answer = self.world.take(id, badge, start * PAGE, most, flags::FIXED);
+        let allowed = offer.receiver == 0 || offer.receiver == id || offer.giver == id;
+        let result = answer.words[0] as i64;
+        if !allowed {
+            return assert_eq!(result, -cairn_idl::errno::EPERM);
+        }
+        if short {
+            return assert_eq!(result, -cairn_idl::errno::EFBIG);
+        }
+        assert_eq!((answer.words[0], answer.words[1]), (start * PAGE, bytes));
+        let offer = self.offers.remove(at);
+        for (page, own) in (start..).zip(offer.contents) {
+            let taken = Page {
+                prot: RW,
+                cell: None,
+                shared: false,
+                own,
+            };
+            self.processes[which].1.insert(page, taken);
+        }
+        // It is gone.
+        let again = self.world.take(id, badge, start * PAGE, most, flags::FIXED);
+        assert_eq!(again.words[0] as i64, -cairn_idl::errno::EBADF);
     }
 
     /// Move or resize; whether a range is one region only `vm` knows, so its answer decides.
@@ -311,6 +410,7 @@ fn every_process_sees_what_the_model_says() {
         }
         model.world.close_object(model.object);
         model.world.audit();
+        assert_eq!(model.world.vm.offers.iter().count(), 0);
         assert_eq!(model.world.vm.objects.iter().count(), 0);
         let resident: u64 = OBJECT_PAGES;
         let nucleus = model.world.vm.nucleus.owned.len() as u64;
