@@ -172,6 +172,8 @@ pub mod rights {
     pub const CLOEXEC: u16 = 32;
     /// Of a portal to a channel: the entry is gone after its first CALL or NOTIFY. Passing or copying it moves it, and TABLE_COPY passes over it: it stays a single use.
     pub const ONCE: u16 = 64;
+    /// Of a portal to a channel: its holder may open others to it, with badges of its choice ([`crate::service::current::PORTAL_OPEN`]): it decides in the exporter's place who gets one. Only for badges whose low 32 bits are 0.
+    pub const OPEN: u16 = 128;
     pub const DEFAULT: u16 = CALL | NOTIFY | PASS | INHERIT;
     pub const ALL: u16 = DEFAULT | CONTROL;
 }

@@ -50,6 +50,9 @@ pub mod current {
     pub const PORTAL_DERIVE: u8 = 19;
     /// w0 slot: everything that was derived from that portal, and from what was derived, in whatever tables, leads nowhere from now on (`Revoked`). In shares, by itself.
     pub const PORTAL_REVOKE: u8 = 20;
+    /// w0 slot of a portal with OPEN, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights, w3 number (1 to 2^32 − 1) → w0 slot of a new portal to the same channel whose badge is that of slot w0 plus the number.
+    /// It is derived from that one, and the server hears CLOSED for its badge. It never has OPEN; CLOEXEC and ONCE may be added. `NoRight` without OPEN, `BadArgument` for another number, `Busy` as for PORTAL_DERIVE.
+    pub const PORTAL_OPEN: u8 = 21;
     /// w0 page-aligned own address, w1 pages (1 to [`super::window::MAX_PAGES`]), w2 slot or AUTO → w0 slot of a window there. The pages should be resident memory of the caller's. `Busy`: another window of its space is there.
     /// `NoMemory`, `NoSlot`.
     pub const WINDOW_CREATE: u8 = 30;
@@ -78,7 +81,7 @@ pub mod receive {
     pub const READ: u8 = 4;
     /// w0 token, w1 offset in the caller's in part, w2 own address, w3 length → w0 bytes copied. A vector as in READ, with `OUT_VECTOR`.
     pub const WRITE: u8 = 5;
-    /// w0 badge, w1 rights, w2 slot or AUTO, w3 slot of a portal to this channel that the new one is derived from or 0 → w0 slot of a new portal object on this channel.
+    /// w0 badge, w1 rights, w2 slot or AUTO, w3 slot of a portal to this channel that the new one is derived from or 0 → w0 slot of a new portal object on this channel. OPEN among the rights: `BadArgument` if the badge's low 32 bits are not 0.
     pub const MAKE_PORTAL: u8 = 6;
     /// w0 token → w0 caller's thread id, w1 domain id, w2 effective priority, w3 address of its out part, w4 of its in part (0 if it is a vector or missing). `BadToken`.
     /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with

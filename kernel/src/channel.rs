@@ -150,7 +150,10 @@ impl<A: Arch> Kernel<A> {
         let w = self.threads[t].registers.words();
         let d = self.threads[t].domain;
         let own = self.domains[d].table.target(w[2]);
-        if w[1] & !(rights::DEFAULT | rights::CLOEXEC | rights::ONCE) as u64 != 0
+        let possible = rights::DEFAULT | rights::CLOEXEC | rights::ONCE | rights::OPEN;
+        let opens = w[1] & u64::from(rights::OPEN) != 0;
+        if w[1] & !u64::from(possible) != 0
+            || opens && w[0] as u32 != 0
             || own.is_some_and(|o| o.kind == PortalKind::Receive && o.object == c.index())
         {
             return Err(Error::BadArgument.into());

@@ -112,7 +112,8 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 0, slot as u64);
                 Ok(())
             }
-            current::PORTAL_DERIVE => self.portal_derive(t, w),
+            current::PORTAL_DERIVE => self.portal_derive(t, w, None),
+            current::PORTAL_OPEN => self.portal_open(t, w),
             current::PORTAL_REVOKE => self.portal_revoke(t, w[0]),
             current::SEMAPHORE_CREATE => self.semaphore_create(t, w),
             current::WINDOW_CREATE => self.window_create(t, w),

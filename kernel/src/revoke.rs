@@ -137,8 +137,26 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// `current::PORTAL_DERIVE`: w0 slot, w1 slot or AUTO, w2 rights.
-    pub(crate) fn portal_derive(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+    /// `current::PORTAL_OPEN`: w0 slot, w1 slot or AUTO, w2 rights, w3 number. The exporter's delegate makes a portal with a badge of its own.
+    pub(crate) fn portal_open(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
+        let source = self.own_entry(t, w[0])?;
+        if source.kind != PortalKind::Channel || !source.may(rights::OPEN) {
+            return Err(Error::NoRight.into());
+        }
+        let number = u32::try_from(w[3]).map_err(|_| Error::BadArgument)?;
+        if number == 0 {
+            return Err(Error::BadArgument.into());
+        }
+        self.portal_derive(t, w, Some(number))
+    }
+
+    /// `current::PORTAL_DERIVE`: w0 slot, w1 slot or AUTO, w2 rights. `number`: what is opened adds it to the badge.
+    pub(crate) fn portal_derive(
+        &mut self,
+        t: ThreadRef,
+        w: [u64; 8],
+        number: Option<u32>,
+    ) -> Answer {
         let d = self.threads[t].domain;
         let source = self.own_entry(t, w[0])?;
         if is_bound(source.kind)
@@ -149,7 +167,11 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::NoRight.into());
         }
         let added = rights::CLOEXEC | self.once_for(source.kind);
-        let kept = source.rights & w[2] as u16 | w[2] as u16 & added;
+        let mut kept = source.rights & w[2] as u16 | w[2] as u16 & added;
+        if number.is_some() {
+            // Its badge is one of many: nothing can be added to it.
+            kept &= !rights::OPEN;
+        }
         let parent = match source.kind {
             PortalKind::Channel | PortalKind::Derived => {
                 let parent = self.portals.handle(source.object);
@@ -178,7 +200,7 @@ impl<A: Arch> Kernel<A> {
                 return Err(stop);
             }
         };
-        let made = self.derive(source, parent);
+        let made = self.derive(source, parent, number);
         let placed = made.map(|(kind, r)| {
             self.place(d, slot, Self::target_of(kind, r, kept));
         });
@@ -193,12 +215,13 @@ impl<A: Arch> Kernel<A> {
         &mut self,
         source: Target,
         parent: Option<PortalRef>,
+        number: Option<u32>,
     ) -> Result<(PortalKind, PortalRef), Error> {
         if source.kind == PortalKind::Channel {
             let portal = self.portals.at(source.object);
-            let badge = portal.badge;
+            let badge = portal.badge | u64::from(number.unwrap_or(0));
             let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
-            let r = self.portal_create(c, badge, parent, false)?;
+            let r = self.portal_create(c, badge, parent, number.is_some())?;
             return Ok((PortalKind::Channel, r));
         }
         let under = self.resolve(source)?;

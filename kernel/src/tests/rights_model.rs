@@ -402,6 +402,82 @@ fn other_portals_are_derived_and_revoked_as_well() {
 }
 
 #[test]
+fn a_delegate_opens_in_the_exporters_place() {
+    let mut w = World::new();
+    let (server, guard, client) = (w.domain(), w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let init = w.init;
+    let all = (rights::ALL | rights::OPEN) as u64;
+    // Only a badge with room for numbers can be delegated.
+    let odd = [7 << 32 | 1, (rights::DEFAULT | rights::OPEN) as u64, AUTO];
+    assert_eq!(
+        w.err(init, own, receive::MAKE_PORTAL, &odd),
+        Error::BadArgument
+    );
+    let words = [7 << 32, (rights::DEFAULT | rights::OPEN) as u64, AUTO];
+    let kept = w.ok(init, own, receive::MAKE_PORTAL, &words)[0];
+    let words = [kept, AUTO, all];
+    let lent = w.ok(init, 0, current::PORTAL_DERIVE, &words)[0];
+    let put = |w: &mut World, slot: u64, to: Dom| {
+        w.ok(init, to.slot, domain::PORTAL_PUT, &[slot, AUTO, all])[0] as u32
+    };
+    let right = put(&mut w, lent, guard);
+    // Without the right, which nobody gets who is not given it, nothing can be opened.
+    let plain = [kept, AUTO, rights::ALL as u64];
+    let plain = w.ok(init, 0, current::PORTAL_DERIVE, &plain)[0];
+    let open = |w: &mut World, t: ThreadRef, slot: u32, number: u64| {
+        let words = [slot as u64, AUTO, all, number];
+        w.go(t, 0, current::PORTAL_OPEN, 0, &words);
+        w.result(t)
+    };
+    assert_eq!(open(&mut w, init, plain as u32, 1), Err(Error::NoRight));
+    assert_eq!(open(&mut w, init, own, 1), Err(Error::NoRight));
+    let (s, g, c) = (
+        w.thread(server, 60),
+        w.thread(guard, 50),
+        w.thread(client, 50),
+    );
+    w.rest();
+    w.receive(s, rx);
+    for number in [0, 1 << 32, u64::MAX] {
+        assert_eq!(open(&mut w, g, right, number), Err(Error::BadArgument));
+    }
+    let first = open(&mut w, g, right, 5).expect("opened")[0] as u32;
+    let second = open(&mut w, g, right, u32::MAX as u64).expect("opened")[0] as u32;
+    // What was opened opens nothing.
+    assert_eq!(open(&mut w, g, first, 1), Err(Error::NoRight));
+    for (slot, badge) in [(first, 7 << 32 | 5), (second, 7 << 32 | 0xffff_ffff)] {
+        w.ok(g, slot, 1, &[3]);
+        assert_eq!(w.current(), Some(s));
+        assert_eq!(w.pulse(s), (pulse::NOTIFY, 3, badge));
+        w.receive(s, rx);
+    }
+    // The guard passes one on, then its own goes; the server hears of each by its own badge.
+    w.recall();
+    let d = w.k.threads[g].domain;
+    let target = w.k.domains[d].table.target(first as u64).expect("there");
+    w.k.place(w.k.threads[c].domain, 100, target);
+    w.rest();
+    w.go(g, 0, current::PORTAL_CLOSE, 0, &[first as u64]);
+    assert_eq!(w.current(), Some(g), "the client has it");
+    w.go(g, 0, current::PORTAL_CLOSE, 0, &[second as u64]);
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.pulse(s), (pulse::CLOSED, 0, 7 << 32 | 0xffff_ffff));
+    w.receive(s, rx);
+    // The exporter takes back what the delegate has, and all that it opened.
+    w.recall();
+    w.revoke(init, kept as u32);
+    w.rest();
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.pulse(s), (pulse::CLOSED, 0, 7 << 32 | 5));
+    w.receive(s, rx);
+    assert_eq!(w.err(g, right, 0, &[]), Error::Revoked);
+    assert_eq!(open(&mut w, g, right, 6), Err(Error::Revoked));
+    w.go(g, 0, current::PARK, 0, &[]);
+    assert_eq!(w.err(c, 100, 0, &[]), Error::Revoked);
+}
+
+#[test]
 fn a_line_of_descent_ends_somewhere() {
     let Scene { mut w, t, tx, .. } = scene(1);
     w.rest();
@@ -455,8 +531,8 @@ fn the_number_of_a_dead_channel_is_not_given_to_another() {
 /// The model: portals with what they were derived from, and tables of them.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    /// Parent, revoked.
-    portals: Vec<(Option<usize>, bool)>,
+    /// Parent, revoked, badge.
+    portals: Vec<(Option<usize>, bool, u64)>,
     /// Portal and rights, of two tables.
     tables: [std::collections::BTreeMap<u64, (usize, u16)>; 2],
 }
@@ -486,6 +562,7 @@ impl Model {
 enum Move {
     Copy(u64, u64, u16),
     Derive(u64, u64, u16),
+    Open(u64, u64, u16, u64),
     Put(u64, u64, u16),
     Revoke(u64),
     Close(u64),
@@ -498,13 +575,21 @@ fn moves() -> impl Strategy<Value = Move> {
     let mask = || {
         prop_oneof![
             3 => Just(15u16),
-            1 => 0u16..128,
+            2 => Just(rights::OPEN | 15),
+            1 => 0u16..256,
             1 => Just(rights::ONCE | 15),
         ]
     };
+    let number = prop_oneof![
+        6 => 1u64..1000,
+        1 => Just(u32::MAX as u64),
+        1 => Just(0),
+        1 => Just(1 << 32),
+    ];
     prop_oneof![
         4 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Copy(a, b, m)),
         6 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Derive(a, b, m)),
+        3 => (slot(), slot(), mask(), number).prop_map(|(a, b, m, n)| Move::Open(a, b, m, n)),
         3 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Put(a, b, m)),
         2 => slot().prop_map(Move::Revoke),
         3 => slot().prop_map(Move::Close),
@@ -513,6 +598,7 @@ fn moves() -> impl Strategy<Value = Move> {
     ]
 }
 
+const BADGE: u64 = 7 << 32;
 const ADDED: u16 = rights::CLOEXEC | rights::ONCE;
 
 proptest! {
@@ -523,11 +609,11 @@ proptest! {
         let (server, client) = (w.domain(), w.domain());
         let (rx, own) = w.channel(server);
         let init = w.init;
-        w.ok(init, own, receive::MAKE_PORTAL, &[7, 15, 100]);
+        w.ok(init, own, receive::MAKE_PORTAL, &[BADGE, (rights::OPEN | 15) as u64, 100]);
         w.close_own(own);
         let mut model = Model::default();
-        model.portals.push((None, false));
-        model.tables[0].insert(100, (0, 15));
+        model.portals.push((None, false, BADGE));
+        model.tables[0].insert(100, (0, rights::OPEN | 15));
         let mut dead = false;
         for step in steps {
             let before = model.clone();
@@ -552,8 +638,23 @@ proptest! {
                     Some((p, _)) if before.depth(p) >= crate::revoke::DEPTH as usize => Err(Error::Busy),
                     Some(_) if dead => Err(Error::Dead),
                     Some((p, r)) => {
-                        model.portals.push((Some(p), false));
+                        model.portals.push((Some(p), false, before.portals[p].2));
                         let kept = r & mask | mask & ADDED;
+                        model.tables[0].insert(to, (model.portals.len() - 1, kept));
+                        Ok(())
+                    }
+                },
+                Move::Open(from, to, mask, number) => match entry(from) {
+                    None => Err(Error::BadPortal),
+                    Some((_, r)) if r & rights::OPEN == 0 => Err(Error::NoRight),
+                    Some(_) if !(1..1 << 32).contains(&number) => Err(Error::BadArgument),
+                    Some((_, r)) if r & rights::ONCE != 0 || from == to => Err(Error::NoRight),
+                    Some((p, _)) if before.portals[p].1 => Err(Error::Revoked),
+                    Some((p, _)) if before.depth(p) >= crate::revoke::DEPTH as usize => Err(Error::Busy),
+                    Some(_) if dead => Err(Error::Dead),
+                    Some((p, r)) => {
+                        model.portals.push((Some(p), false, before.portals[p].2 + number));
+                        let kept = (r & mask | mask & ADDED) & !rights::OPEN;
                         model.tables[0].insert(to, (model.portals.len() - 1, kept));
                         Ok(())
                     }
@@ -602,6 +703,9 @@ proptest! {
             match step {
                 Move::Copy(from, to, mask) => w.go(init, 0, current::PORTAL_COPY, 0, &[from, to, mask as u64]),
                 Move::Derive(from, to, mask) => w.go(init, 0, current::PORTAL_DERIVE, 0, &[from, to, mask as u64]),
+                Move::Open(from, to, mask, number) => {
+                    w.go(init, 0, current::PORTAL_OPEN, 0, &[from, to, mask as u64, number]);
+                }
                 Move::Put(from, to, mask) => {
                     w.go(init, client.slot, domain::PORTAL_PUT, 0, &[from, to, mask as u64]);
                 }
@@ -627,6 +731,7 @@ proptest! {
                     prop_assert_eq!(found.map(|t| t.rights), wanted.map(|w| w.1));
                     if let (Some(found), Some(&(p, _))) = (found, wanted) {
                         prop_assert_eq!(w.k.portals.at(found.object).revoked, model.portals[p].1);
+                        prop_assert_eq!(w.k.portals.at(found.object).badge, model.portals[p].2);
                         let before = objects.insert(p, found.object);
                         prop_assert!(before.is_none_or(|object| object == found.object));
                     }

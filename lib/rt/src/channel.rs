@@ -98,6 +98,13 @@ impl Receiver {
         Ok(Portal(words[0] as u32))
     }
 
+    /// A new portal to this channel whose holder opens others to it in this component's place ([`Portal::open`]), with badges of its choice above this one (a multiple of 2^32).
+    pub fn make_delegate(self, badge: u64) -> Result<Portal, Error> {
+        let may = u64::from(rights::DEFAULT | rights::OPEN);
+        let words = self.0.service(receive::MAKE_PORTAL, &[badge, may, AUTO])?;
+        Ok(Portal(words[0] as u32))
+    }
+
     /// Wait for a message or pulse, until `deadline` (absolute ns) if given.
     pub fn receive(self, deadline: Option<u64>) -> Result<Received, Error> {
         let mut received = Received::default();

@@ -134,6 +134,13 @@ impl Portal {
         Ok(Portal(words[0] as u32))
     }
 
+    /// A new portal to the same channel, whose badge is this one's plus the number (1 to 2^32 − 1), with these of its rights. Only through one with [`rights::OPEN`], which it does not get.
+    pub fn open(self, mask: u16, number: u64) -> Result<Portal, Error> {
+        let words = [self.0 as u64, AUTO, mask as u64, number];
+        let words = Portal::CURRENT.service(current::PORTAL_OPEN, &words)?;
+        Ok(Portal(words[0] as u32))
+    }
+
     /// Take back everything that was derived from this portal, and from that.
     pub fn revoke(self) -> Result<(), Error> {
         Portal::CURRENT

@@ -14,5 +14,7 @@ pub const CLOSE: u64 = 5;
 pub const RING: u64 = 6;
 /// w7 a mutex: take it → w0 the error's code.
 pub const TAKE: u64 = 7;
+/// Open one with number w1 through it and pass that in w7 → w0 0; or without it → w0 the error's code.
+pub const OPEN: u64 = 9;
 /// Exit.
 pub const DIE: u64 = 8;

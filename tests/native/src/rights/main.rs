@@ -26,6 +26,7 @@ fn main() -> ! {
     lend(peer, file);
     flags(peer, file, channel);
     once(file, channel);
+    delegate(peer, channel);
     log!("rights: lent, taken back, used once");
     slots(peer);
     turns(peer);
@@ -89,6 +90,36 @@ fn flags(peer: Portal, file: Portal, channel: Receiver) {
     assert_eq!(ask(peer, &[ask::DERIVE])[0], Error::NoRight as u64);
     assert_eq!(ask(peer, &[ask::USE])[0], 0);
     assert_eq!(ask(peer, &[ask::USE])[0], Error::BadPortal as u64);
+    while channel.poll().is_ok() {}
+}
+
+/// The peer decides who may open, in this component's place, until that is taken back.
+fn delegate(peer: Portal, channel: Receiver) {
+    const BADGE: u64 = 9 << 32;
+    assert_eq!(channel.make_delegate(9).err(), Some(Error::BadArgument));
+    let kept = channel.make_delegate(BADGE).expect("portal");
+    let all = rights::ALL | rights::OPEN;
+    let lent = kept.derive(all).expect("derived");
+    assert_eq!(give(peer, lent, 0) as u16, rights::DEFAULT | rights::OPEN);
+    let mut opened = Portal(0);
+    for number in [1, 2, 77, u64::from(u32::MAX)] {
+        let answer = ask(peer, &[ask::OPEN, number]);
+        assert_eq!(answer[0], 0);
+        opened = Portal(answer[7] as u32);
+        assert_eq!(opened.open(all, 1).err(), Some(Error::NoRight));
+        opened.notify(4).expect("notified");
+        let pulse = channel.poll().expect("a pulse");
+        assert_eq!((pulse.badge, pulse.words[1]), (BADGE + number, 4));
+    }
+    for number in [0, 1 << 32] {
+        let answer = ask(peer, &[ask::OPEN, number]);
+        assert_eq!(answer[0], Error::BadArgument as u64);
+    }
+    kept.revoke().expect("revoked");
+    assert_eq!(opened.notify(1), Err(Error::Revoked));
+    assert_eq!(ask(peer, &[ask::OPEN, 3])[0], Error::Revoked as u64);
+    ask(peer, &[ask::CLOSE]);
+    [opened, lent, kept].iter().for_each(|p| p.close());
     while channel.poll().is_ok() {}
 }
 

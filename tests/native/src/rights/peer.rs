@@ -51,6 +51,15 @@ fn serve(channel: Receiver, message: &Received, kept: &mut Portal) {
             Ok(derived) => *kept = derived,
             Err(error) => answer[0] = error as u64,
         },
+        ask::OPEN => match kept.open(rights::ALL | rights::OPEN, w[1]) {
+            Ok(opened) => {
+                let reply = Reply::new(&[0]).portal(opened, true);
+                if channel.reply(message.token, reply).is_ok() {
+                    return;
+                }
+            }
+            Err(error) => answer[0] = error as u64,
+        },
         ask::CLOSE => kept.close(),
         ask::RING if message.portals == 3 => {
             // The caller goes on first, then both take turns.
