@@ -10,6 +10,11 @@ use cairn_hostlink::Spec;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
+/// KiB that a command may leave behind outside its folder (which is removed).
+const LEFT_BEHIND: u64 = 256;
+/// How long counting them may take.
+const COUNTING: Duration = Duration::from_secs(120);
+
 /// One command to run.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -49,9 +54,11 @@ pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
 pub fn run(machine: &Machine, jobs: &[Job], finished: Finished) -> Result<()> {
     let mut guest: Option<Guest> = None;
     let mut boots_failed = 0;
+    let mut in_files = None;
     for job in jobs {
         let begun = Instant::now();
         if guest.is_none() {
+            in_files = None;
             let boot = Boot::prepare("test", machine)?;
             let logs = boot.run.clone();
             match Guest::start(boot, machine, false)? {
@@ -79,7 +86,23 @@ pub fn run(machine: &Machine, jobs: &[Job], finished: Finished) -> Result<()> {
         }
         let Some(running) = &mut guest else { continue };
         let begun = Instant::now();
-        match one(running, job) {
+        let before = in_files;
+        let mut result = one(running, job);
+        if result.is_ok() && machine.system == System::Cairn {
+            match kept_in_files(running) {
+                Ok(now) => {
+                    in_files = Some(now);
+                    if before.is_some_and(|before| now > before + LEFT_BEHIND) {
+                        let more = now - before.unwrap_or(0);
+                        result = Err(format!(
+                            "{more} KiB of file data are left behind in {now}, beside what its folder had"
+                        ));
+                    }
+                }
+                Err(why) => result = Err(why),
+            }
+        }
+        match result {
             Ok(done) => finished(job, begun.elapsed(), Ok(done)),
             Err(why) => {
                 running.log.look();
@@ -140,6 +163,31 @@ fn one(guest: &mut Guest, job: &Job) -> Result<Done, String> {
     })
 }
 
+/// KiB that the root file system has in files. Counted after each command: pages that no file has any more, or that are behind a handle that nobody holds, would be
+/// missed by nobody until there are none left.
+fn kept_in_files(guest: &mut Guest) -> Result<u64, String> {
+    let spec = Spec {
+        argv: [&b"df"[..], b"-Pk", b"/"].map(<[u8]>::to_vec).to_vec(),
+        env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
+        cwd: b"/".to_vec(),
+        no_stdin: true,
+    };
+    let mut table = Vec::new();
+    guest
+        .run(&spec, Input::Empty, Some(COUNTING), &mut |_, bytes| {
+            table.extend_from_slice(bytes)
+        })
+        .map_err(|failure| format!("counting what it left behind: {failure}"))?;
+    let table = readable(&table);
+    used_column(&table).ok_or_else(|| format!("df says: {table}"))
+}
+
+/// The third word of the second line of `df -P`.
+fn used_column(table: &str) -> Option<u64> {
+    let line = table.lines().nth(1)?;
+    line.split_whitespace().nth(2)?.parse().ok()
+}
+
 /// Bytes as text without loss: what is no UTF-8 is escaped, and so is the backslash.
 fn readable(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -164,6 +212,13 @@ fn last(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_df_says_is_read() {
+        let table = "Filesystem           1024-blocks    Used Available Capacity Mounted on\ntmpfs                   130496      3892    126604   3% /\n";
+        assert_eq!(used_column(table), Some(3892));
+        assert_eq!(used_column("df: /: no such file\n"), None);
+    }
 
     #[test]
     fn no_two_outputs_read_alike() {
