@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 pub mod arch;
+pub mod atomic;
 #[allow(unsafe_code)]
 pub mod boot;
 pub mod boot_calls;
@@ -35,6 +36,7 @@ pub mod pulse;
 pub mod queue;
 pub mod quick;
 pub mod ranked;
+pub mod requests;
 pub mod revoke;
 pub mod rows;
 pub mod semaphore;

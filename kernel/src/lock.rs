@@ -1,15 +1,16 @@
-//! The nucleus lock: a ticket lock, so that cores get it in the order in which they asked. Nothing but atomics, so that it can be modelled.
+//! The nucleus lock: a ticket lock, so that cores get it in the order in which they asked. Nothing but atomics:
+//! `models/cores` runs this very code in all orders.
 //!
 //! Whoever waits has interrupts off; what others may want of him meanwhile he does in the function that he waits with. He may sleep there as well: who lets go
 //! is told whose turn it is, and wakes him. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
 //! his turn ([`TicketLock::is_turn`]); who lets go says whose turn it is and then looks who sleeps.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU32, Ordering};
 
 pub struct TicketLock {
     /// The next ticket, and the one that has the lock.
-    next: AtomicU32,
-    serving: AtomicU32,
+    pub(crate) next: AtomicU32,
+    pub(crate) serving: AtomicU32,
 }
 
 impl TicketLock {

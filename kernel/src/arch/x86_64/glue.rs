@@ -63,12 +63,7 @@ pub fn several() {
 unsafe fn in_turn(entry: Entry, a: u64, b: u64) -> Resume {
     // SAFETY: GS leads to this processor's data.
     let core = unsafe { (*descriptors::own()).core };
-    requests::inside(core, true);
-    let mut times = 0;
-    LOCK.acquire(|ticket| {
-        requests::wait_before(&LOCK, ticket, core, times);
-        times += 1;
-    });
+    requests::come_in(&LOCK, core);
     // SAFETY: the lock is held.
     let kernel = unsafe { kernel() };
     kernel.come_in(core);
@@ -84,8 +79,7 @@ type Entry = fn(&mut Kernel<Machine>, u64, u64) -> Resume;
 pub fn out(kernel: &mut Kernel<Machine>) {
     if SEVERAL.load(Relaxed) {
         kernel.arch.settle();
-        requests::inside(kernel.cores.here, false);
-        requests::wake(LOCK.release());
+        requests::go_out(&LOCK, kernel.cores.here);
     }
 }
 

@@ -1,9 +1,4 @@
-//! What cores ask of each other. The one that asks has the nucleus lock, so there is one at a time; the one that is asked answers in an interrupt of its own
-//! vector, without the lock, wherever it is: in a program, idle, or while it waits for the lock itself. Then its interrupts are off, and it looks here again and again; after a while
-//! it sleeps, for this one vector only, until it is its turn or somebody asks. (A core that waits is soon served on a machine of its own, but not on one whose processors are threads of a busy host.)
-//!
-//! Everything that is handed over lies in the asked core's [`Mailbox`], written before the request's bit is set and read after it was seen. A bit is set by the
-//! one that asks and cleared, when all is done, by the one that was asked; who asks waits for that before anything else.
+//! The machine half of [`crate::requests`]: vectors, local APICs, and what goes with a request, which lies in the asked core's [`Parcel`].
 
 use super::apic;
 use super::cpu;
@@ -13,55 +8,36 @@ use super::memory::PAGE;
 use crate::arch::Frame;
 use crate::cores::MOST;
 use crate::lock::TicketLock;
+use crate::requests::{Requests, Wires, FETCH, FLUSH, USE_ROOT};
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Vectors: come in as by any interrupt; look into your mailbox.
 pub const COME_IN_VECTOR: u8 = 0x3d;
 pub const REQUEST_VECTOR: u8 = 0xf0;
 /// Task priority that keeps all others away.
 const REQUESTS_ONLY: u64 = REQUEST_VECTOR as u64 / 16 - 1;
-/// How often a core looks before it sleeps.
-const LOOKS: u32 = 200;
 
-/// Forget the translations of the space in use.
-pub const FLUSH: u32 = 1;
-/// Store the float registers and bases.
-const FETCH: u32 = 2;
-/// Use the tables of `Mailbox::root`.
-const USE_ROOT: u32 = 4;
-
-/// No ticket.
-const AWAKE: u64 = u64::MAX;
-
-struct Mailbox {
-    /// The core is in the nucleus: its thread's registers are stored, and it does nothing before it has the lock.
-    inside: AtomicBool,
-    wanted: AtomicU32,
-    /// The ticket with which it sleeps before the lock.
-    asleep: AtomicU64,
-    /// Its local APIC.
+/// What goes with requests. [`Requests`] orders its writing and reading.
+struct Parcel {
+    /// The core's local APIC.
     id: AtomicU32,
     float: AtomicPtr<FloatState>,
     registers: AtomicPtr<Registers>,
     root: AtomicU32,
 }
 
-static MAILBOXES: [Mailbox; MOST] = [const {
-    Mailbox {
-        inside: AtomicBool::new(false),
-        wanted: AtomicU32::new(0),
-        asleep: AtomicU64::new(AWAKE),
+static PARCELS: [Parcel; MOST] = [const {
+    Parcel {
         id: AtomicU32::new(0),
         float: AtomicPtr::new(core::ptr::null_mut()),
         registers: AtomicPtr::new(core::ptr::null_mut()),
         root: AtomicU32::new(0),
     }
 }; MOST];
+
+static REQUESTS: Requests = Requests::new();
 
 /// XCR0, for those who store float registers without the lock.
 static XSAVE_MASK: AtomicU64 = AtomicU64::new(0);
@@ -70,80 +46,63 @@ pub fn init(xsave_mask: u64) {
     XSAVE_MASK.store(xsave_mask, Relaxed);
 }
 
-/// This core has come into the nucleus, and has left it.
-pub fn inside(core: usize, inside: bool) {
-    MAILBOXES[core].inside.store(inside, SeqCst);
-}
+/// The processors' own.
+struct Apics;
 
-/// How many sleep before the lock.
-static SLEEPERS: AtomicU32 = AtomicU32::new(0);
-
-/// What a core does while it waits for the lock, the `times`-th time.
-pub fn wait_before(lock: &TicketLock, ticket: u32, core: usize, times: u32) {
-    serve(core);
-    if times >= LOOKS {
-        sleep_before(lock, ticket, core);
+impl Wires for Apics {
+    fn looks(&self) -> u32 {
+        200
     }
-}
 
-#[cold]
-fn sleep_before(lock: &TicketLock, ticket: u32, core: usize) {
-    SLEEPERS.fetch_add(1, SeqCst);
-    MAILBOXES[core].asleep.store(ticket as u64, SeqCst);
-    cpu::set_task_priority(REQUESTS_ONLY);
-    while !lock.is_turn(ticket) {
+    fn kick(&self, core: usize) {
+        apic::send(PARCELS[core].id.load(Relaxed), COME_IN_VECTOR);
+    }
+
+    fn alert(&self, core: usize) {
+        apic::send(PARCELS[core].id.load(Relaxed), REQUEST_VECTOR);
+    }
+
+    fn alerts_only(&self, only: bool) {
+        cpu::set_task_priority(if only { REQUESTS_ONLY } else { 0 });
+    }
+
+    fn sleep(&self) {
         cpu::sleep();
     }
-    cpu::set_task_priority(0);
-    MAILBOXES[core].asleep.store(AWAKE, SeqCst);
-    SLEEPERS.fetch_sub(1, SeqCst);
+
+    fn pause(&self) {
+        core::hint::spin_loop();
+    }
+
+    #[cold]
+    fn obey(&self, core: usize, wanted: u32) {
+        let parcel = &PARCELS[core];
+        if wanted & FLUSH != 0 {
+            cpu::forget_translations();
+        }
+        if wanted & USE_ROOT != 0 {
+            // SAFETY: the one that asks has the template's root there, which maps the nucleus like all others.
+            unsafe { cpu::load_root(parcel.root.load(Relaxed) as u64 * PAGE) };
+        }
+        if wanted & FETCH != 0 {
+            let (registers, state) = (parcel.registers.load(Relaxed), parcel.float.load(Relaxed));
+            // SAFETY: both belong to a thread object that the one that asks has borrowed and leaves to this core until the bit is cleared.
+            let (registers, state) = unsafe { (&mut *registers, &mut *state) };
+            registers.fs_base = cpu::fs_base();
+            registers.gs_base = cpu::user_gs_base();
+            float::save(state, XSAVE_MASK.load(Relaxed));
+        }
+    }
 }
 
-/// It is this ticket's turn: wake who sleeps with it. The lock is not held any more; interrupts are off.
-#[inline]
-pub fn wake(ticket: u32) {
-    if SLEEPERS.load(SeqCst) != 0 {
-        wake_sleeper(ticket);
-    }
+/// This core comes into the nucleus, the registers of its thread stored, and has the lock afterwards.
+pub fn come_in(lock: &TicketLock, core: usize) {
+    REQUESTS.come_in(&Apics, lock, core);
 }
 
-#[cold]
-fn wake_sleeper(ticket: u32) {
-    let sleeps = |mailbox: &&Mailbox| mailbox.asleep.load(SeqCst) == ticket as u64;
-    if let Some(mailbox) = MAILBOXES.iter().find(sleeps) {
-        apic::send(mailbox.id.load(Relaxed), REQUEST_VECTOR);
-    }
-}
-
-/// Do what others want of this core.
-#[inline]
-pub fn serve(core: usize) {
-    let mailbox = &MAILBOXES[core];
-    let wanted = mailbox.wanted.load(Acquire);
-    if wanted != 0 {
-        answer(mailbox, wanted);
-    }
-    core::hint::spin_loop();
-}
-
-#[cold]
-fn answer(mailbox: &Mailbox, wanted: u32) {
-    if wanted & FLUSH != 0 {
-        cpu::forget_translations();
-    }
-    if wanted & USE_ROOT != 0 {
-        // SAFETY: the one that asks has the template's root there, which maps the nucleus like all others.
-        unsafe { cpu::load_root(mailbox.root.load(Relaxed) as u64 * PAGE) };
-    }
-    if wanted & FETCH != 0 {
-        let (registers, state) = (mailbox.registers.load(Relaxed), mailbox.float.load(Relaxed));
-        // SAFETY: both belong to a thread object that the one that asks has borrowed and leaves to this core until the bit is cleared.
-        let (registers, state) = unsafe { (&mut *registers, &mut *state) };
-        registers.fs_base = cpu::fs_base();
-        registers.gs_base = cpu::user_gs_base();
-        float::save(state, XSAVE_MASK.load(Relaxed));
-    }
-    mailbox.wanted.fetch_and(!wanted, Release);
+/// It is done, and lets others in. Interrupts are off.
+pub fn go_out(lock: &TicketLock, core: usize) {
+    REQUESTS.go_out(&Apics, lock, core);
 }
 
 /// The way in for a spurious interrupt: nothing happened.
@@ -161,7 +120,7 @@ pub unsafe extern "C" fn spurious_entry() {
 /// Called by [`request_entry`].
 unsafe extern "C" fn on_request() {
     // SAFETY: GS leads to this processor's data.
-    serve(unsafe { (*descriptors::own()).core });
+    REQUESTS.serve(&Apics, unsafe { (*descriptors::own()).core });
     apic::end_of_interrupt();
 }
 
@@ -221,47 +180,28 @@ impl Others {
 
     /// Core number `core` is the one with this local APIC.
     pub fn add(&mut self, core: usize, id: u32) {
-        MAILBOXES[core].id.store(id, Relaxed);
+        PARCELS[core].id.store(id, Relaxed);
         self.count = self.count.max(core + 1);
     }
 
     pub fn kick(&self, core: usize) {
-        apic::send(MAILBOXES[core].id.load(Relaxed), COME_IN_VECTOR);
+        Apics.kick(core);
     }
 
     /// Wait until the core is in the nucleus: from then on it waits for the lock.
     pub fn bring_in(&self, core: usize) {
-        let inside = &MAILBOXES[core].inside;
-        if !inside.load(SeqCst) {
-            self.kick(core);
-            while !inside.load(SeqCst) {
-                core::hint::spin_loop();
-            }
-        }
-    }
-
-    fn ask(&self, core: usize, wanted: u32) {
-        MAILBOXES[core].wanted.fetch_or(wanted, AcqRel);
-        apic::send(MAILBOXES[core].id.load(Relaxed), REQUEST_VECTOR);
-    }
-
-    fn wait_for(&self, core: usize) {
-        while MAILBOXES[core].wanted.load(Acquire) != 0 {
-            core::hint::spin_loop();
-        }
+        REQUESTS.bring_in(&Apics, core);
     }
 
     pub fn fetch(&self, core: usize, registers: &mut Registers, state: &mut FloatState) {
-        MAILBOXES[core].registers.store(registers, Relaxed);
-        MAILBOXES[core].float.store(state, Relaxed);
-        self.ask(core, FETCH);
-        self.wait_for(core);
+        PARCELS[core].registers.store(registers, Relaxed);
+        PARCELS[core].float.store(state, Relaxed);
+        REQUESTS.ask(&Apics, core, FETCH);
     }
 
     pub fn use_root(&self, core: usize, root: Frame) {
-        MAILBOXES[core].root.store(root, Relaxed);
-        self.ask(core, USE_ROOT);
-        self.wait_for(core);
+        PARCELS[core].root.store(root, Relaxed);
+        REQUESTS.ask(&Apics, core, USE_ROOT);
     }
 
     /// These cores (a bit each) may hold translations that are not true any more.
@@ -274,19 +214,7 @@ impl Others {
     #[inline]
     pub fn settle(&mut self) {
         if self.stale != 0 {
-            self.shoot_down();
-        }
-    }
-
-    #[cold]
-    fn shoot_down(&mut self) {
-        let stale = core::mem::take(&mut self.stale);
-        let cores = || (0..self.count).filter(|core| stale & 1 << core != 0);
-        for core in cores() {
-            self.ask(core, FLUSH);
-        }
-        for core in cores() {
-            self.wait_for(core);
+            REQUESTS.shoot_down(&Apics, core::mem::take(&mut self.stale));
         }
     }
 }
