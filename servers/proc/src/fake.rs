@@ -22,6 +22,13 @@ pub struct FakeDomain {
     pub slots: Vec<u32>,
 }
 
+/// What threads notice, in the order in which it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    Poke(Id),
+    Reply(Token),
+}
+
 #[derive(Default)]
 pub struct Fake {
     pub now: u64,
@@ -30,6 +37,7 @@ pub struct Fake {
     pub out: Vec<u8>,
     pub input: Vec<u8>,
     pub replies: HashMap<Token, [u64; 8]>,
+    pub notices: Vec<Notice>,
     pub closed: Vec<Portal>,
     pub notified: Vec<(Portal, u64)>,
     pub powered: Option<(u64, u64)>,
@@ -93,6 +101,7 @@ impl System for Fake {
     }
     fn reply(&mut self, token: Token, words: [u64; 8]) {
         assert!(token != 0);
+        self.notices.push(Notice::Reply(token));
         assert!(self.replies.insert(token, words).is_none(), "replied twice");
     }
     fn close(&mut self, portal: Portal) {
@@ -201,7 +210,10 @@ impl System for Fake {
         }
         match operation {
             thread::START => record.started.push(id),
-            thread::POKE => record.pokes += 1,
+            thread::POKE => {
+                record.pokes += 1;
+                self.notices.push(Notice::Poke(id));
+            }
             thread::KILL => record.threads.retain(|t| *t != id),
             thread::SET_PRIORITY => self.priorities.push(args),
             thread::INFO => return Ok([5, 1, 64, 64, 0, 0, 0, 0]),

@@ -286,11 +286,13 @@ impl<S: System> Manager<S> {
         done(0)
     }
 
-    /// SIGCHLD, or the signal that the child was made with, about a child.
-    pub(crate) fn tell_parent(&mut self, parent: Slot, info: Info) {
+    /// News of a child: SIGCHLD, or the signal that the child was made with (0: none), and the answer for those who wait. The signal is pending first, as on Linux: who was
+    /// answered must not be interrupted by it in a later call.
+    pub(crate) fn tell_news(&mut self, parent: Slot, info: Info) {
         if info.signal != 0 {
             let _ = self.send(parent, None, info);
         }
+        self.wake_waiters(parent);
     }
 
     /// A signal of the system itself.

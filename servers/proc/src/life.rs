@@ -280,8 +280,7 @@ impl<S: System> Manager<S> {
         if process.exit_signal == SIGCHLD && self.wants_no_zombies(parent) {
             self.bury(slot);
         }
-        self.wake_waiters(parent);
-        self.tell_parent(parent, info);
+        self.tell_news(parent, info);
     }
 
     /// The nearest ancestor that takes orphans, or the first process, becomes the children's parent.
@@ -334,8 +333,7 @@ impl<S: System> Manager<S> {
             }
         }
         if let Some(info) = zombie {
-            self.wake_waiters(heir);
-            self.tell_parent(heir, info);
+            self.tell_news(heir, info);
         }
     }
 

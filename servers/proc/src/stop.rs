@@ -50,11 +50,11 @@ impl<S: System> Manager<S> {
         if parent == NONE {
             return;
         }
-        let info = self.processes[slot].child_info(code, status);
-        self.wake_waiters(parent);
-        if !self.processes[parent].dispositions.no_stop_signal {
-            self.tell_parent(parent, info);
+        let mut info = self.processes[slot].child_info(code, status);
+        if self.processes[parent].dispositions.no_stop_signal {
+            info.signal = 0;
         }
+        self.tell_news(parent, info);
     }
 
     /// Change what the parent has yet to be told; its count of such children follows.

@@ -1,7 +1,7 @@
 //! Sending, taking, permission; stop and continue.
 
 use super::invariants::check;
-use crate::fake::World;
+use crate::fake::{Notice, World};
 use crate::signal::*;
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
@@ -202,6 +202,42 @@ fn stop_and_continue_are_told_to_the_parent() {
     assert_eq!(w.take(job), 15);
     assert_eq!(w.poll(shell, EXITED).0, 0);
     assert_eq!(w.poll(shell, EXITED | 8), (job as i64, 0xffff));
+    check(&w);
+}
+
+#[test]
+fn the_signal_about_a_child_is_there_before_the_wait_ends() {
+    let mut w = World::new();
+    let shell = w.fork(1);
+    w.call(shell, &[SIGNAL_STATE, 0, 1 << 16, 0]);
+    let thread = w.m.processes[w.slot(shell)].threads[0].id;
+    let expect = |w: &mut World, token| {
+        let notices = core::mem::take(&mut w.m.system.notices);
+        assert_eq!(notices, [Notice::Poke(thread), Notice::Reply(token)]);
+        assert_eq!(w.take(shell), 17);
+    };
+    let job = w.fork(shell);
+    w.call(shell, &[SETPGID, job, job]);
+    w.m.system.notices.clear();
+    let token = w.call(shell, &[WAIT, 0, 0, EXITED | 2]).token();
+    w.call(job, &[STOP_SELF, 20]).token();
+    expect(&mut w, token);
+    let token = w.call(shell, &[WAIT, 0, 0, EXITED]).token();
+    w.kill(1, job as i64, 9);
+    expect(&mut w, token);
+    // A child that comes as a zombie already.
+    let middle = w.fork(shell);
+    let child = w.fork(middle);
+    w.call(shell, &[PRCTL, 36, 1]);
+    w.exit(child, 3);
+    w.m.system.notices.clear();
+    let token = w.call(shell, &[WAIT, 1, child, EXITED]);
+    assert_eq!(token.result(), -ECHILD);
+    let token = w.call(shell, &[WAIT, 0, 0, EXITED]).token();
+    w.exit(middle, 0);
+    let notices = core::mem::take(&mut w.m.system.notices);
+    assert_eq!(notices[..2], [Notice::Poke(thread), Notice::Reply(token)]);
+    assert_eq!(w.reply(token).unwrap()[0], child);
     check(&w);
 }
 
