@@ -57,6 +57,8 @@ pub mod flag {
     pub const MINT: u64 = 1 << 49;
     /// Poll: the blocking operation ends with [`crate::Error::TimedOut`] instead of waiting. (Receive only.)
     pub const POLL: u64 = 1 << 50;
+    /// In a call: the server gets [`crate::pulse::UNBLOCK`] for it as soon as it has received it. For a caller that may not wait any more, but wants what can be done without.
+    pub const PROMPT: u64 = 1 << 58;
     /// The portals passed arrive without [`crate::rights::PASS`].
     pub const NOT_FURTHER: u64 = 1 << 59;
     /// The portals passed arrive with [`crate::rights::ONCE`] (`BadArgument` unless they lead to channels).

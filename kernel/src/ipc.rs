@@ -117,6 +117,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.threads[r].channel = None;
                 self.arm(t);
+                self.prompt(t);
                 self.hand_over(r);
             }
             None => {
@@ -231,6 +232,15 @@ impl<A: Arch> Kernel<A> {
         self.threads[r].client = Some(t);
     }
 
+    /// `t` is held from now on. If it called with PROMPT its server hears at once that it shall not wait.
+    #[inline(always)]
+    fn prompt(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.registers.rax & flag::PROMPT != 0 && thread.sending == Sending::Message {
+            self.caller_interrupted(t);
+        }
+    }
+
     /// The caller that `server` works for goes to the list of its channel.
     fn put_off(&mut self, server: ThreadRef) {
         if let Some(client) = self.threads[server].client {
@@ -326,6 +336,7 @@ impl<A: Arch> Kernel<A> {
             match self.deliver(s, t) {
                 Ok(()) => {
                     self.hold(s, t, c);
+                    self.prompt(s);
                     self.disarm(t);
                     self.refresh(t);
                     return Err(Stop::Left);

@@ -27,7 +27,7 @@ impl<A: Arch> Kernel<A> {
     /// `t` calls channel `c`. False: take the general way.
     #[inline(always)]
     pub(crate) fn call_short(&mut self, t: ThreadRef, c: ChannelRef, badge: u64) -> bool {
-        const GENERAL: u64 = flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR;
+        const GENERAL: u64 = flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR | flag::PROMPT;
         let Some(r) = self.channels[c].receivers.first() else {
             return false;
         };

@@ -267,6 +267,42 @@ fn a_queued_interruptible_caller_leaves_the_queue() {
 }
 
 #[test]
+fn a_prompt_call_is_answered_or_let_go() {
+    let Scene {
+        mut w,
+        rx,
+        tx,
+        s,
+        c,
+        ..
+    } = scene();
+    // The server waits: it gets the call, and answers at once.
+    w.go(c, tx, 0, flag::PROMPT, &[5]);
+    assert_eq!(w.k.threads[s].registers.rdi, 5);
+    assert_eq!(
+        w.k.threads[s].registers.rax & received::INTERRUPTIBLE,
+        0,
+        "it can not be interrupted more than it is"
+    );
+    w.reply(s, rx, &[6]);
+    assert_eq!(w.result(c).unwrap()[0], 6);
+    assert!(w.poll_none(s, rx), "the answer settles it");
+    // It is busy, and does not answer then: it is told.
+    w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 1000]);
+    w.go(c, tx, 0, flag::PROMPT, &[7]);
+    assert_eq!(w.state(c), State::Sending);
+    w.pass_time(1000);
+    w.receive(s, rx);
+    assert_eq!(w.k.threads[s].registers.rdi, 7);
+    let token = w.token(s);
+    w.receive(s, rx);
+    assert_eq!(w.pulse(s), (pulse::UNBLOCK, token, 7));
+    w.k.threads[s].registers.rbp = token;
+    w.reply(s, rx, &[(-4i64) as u64]);
+    assert_eq!(w.k.threads[c].registers.rdi, (-4i64) as u64);
+}
+
+#[test]
 fn native_threads_are_only_interrupted_in_waits() {
     let mut w = World::new();
     let dom = w.domain();

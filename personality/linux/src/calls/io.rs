@@ -186,8 +186,8 @@ fn undone(outcome: Outcome) -> Option<Result<u64>> {
             let error = Errno(-number as i32);
             Some(written(Err(error)).map(|_| 0))
         }
-        Outcome::Refused(_) | Outcome::Interrupted => deliver::pending().then_some(Err(RESTART)),
-        Outcome::Done(..) | Outcome::Failed => None,
+        Outcome::Refused(_) => deliver::pending().then_some(Err(RESTART)),
+        Outcome::Done(..) | Outcome::Interrupted | Outcome::Failed => None,
     }
 }
 

@@ -240,23 +240,42 @@ impl<'a> Request<'a> {
             }
             // SAFETY: as in `call`.
             let result = unsafe { gate::traverse_interruptible(&mut gate) };
-            let interrupted = match result {
+            let ended = match result {
                 Err(Error::Interrupted) => true,
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
                 Err(error) => return Err(errno_of(error)),
-                Ok(()) => {
-                    let value = gate.words[0] as i64;
-                    value == -(EINTR.0 as i64) || value == -(RESTART.0 as i64)
-                }
+                Ok(()) => interrupted(gate.words[0] as i64),
             };
-            if !interrupted {
+            if !ended {
                 return Ok(gate.words);
             }
             if deliver::pending() {
-                return Err(RESTART);
+                return match result {
+                    Err(_) => self.prompt(slot),
+                    Ok(()) => Err(RESTART),
+                };
             }
         }
     }
+
+    /// A signal came before the server had the request. As on Linux, what can be done without waiting is done before the handler runs: only a wait is interrupted.
+    #[cold]
+    #[inline(never)]
+    fn prompt(self, slot: u32) -> Result<[u64; 8]> {
+        let mut gate = self.gate;
+        gate.rax = selector(slot, op::CALL, self.flags | flag::PROMPT);
+        // SAFETY: as in `call`.
+        unsafe { gate.traverse() }.map_err(errno_of)?;
+        match gate.words[0] as i64 {
+            word if interrupted(word) => Err(RESTART),
+            _ => Ok(gate.words),
+        }
+    }
+}
+
+/// Is this a server's answer to a caller that it was asked to let go?
+fn interrupted(word: i64) -> bool {
+    word == -(EINTR.0 as i64) || word == -(RESTART.0 as i64)
 }
 
 /// Make an interrupted call's error the kind that a handler always turns into EINTR.
