@@ -44,6 +44,28 @@ pub fn release(pages: &mut [u8]) -> Result<(), Error> {
     advise(pages, vm::advice::DONT_NEED)
 }
 
+/// What is in this memory can be had again: it is given back when it is wanted elsewhere (docs/cache.md). `watcher` is notified then, and answers with [`wanted`].
+pub fn lend(arena: &mut [u8], watcher: Portal) -> Result<(), Error> {
+    let (address, length) = (arena.as_mut_ptr() as u64, arena.len() as u64);
+    vm::Client(&VM)
+        .cache(address, length, watcher.0)
+        .map_err(gate)
+}
+
+/// How many pages of what was lent should be [`release`]d now. Asked again until it is 0; with `nothing_left` it is.
+pub fn wanted(nothing_left: bool) -> u64 {
+    vm::Client(&VM).cache_wanted(nothing_left).unwrap_or(0)
+}
+
+/// As [`populate`], for lent memory: either all of it is resident, or there is nothing to be had and none of it is.
+pub fn populate_lent(pages: &mut [u8]) -> bool {
+    let done = populate(pages).is_ok();
+    if !done {
+        let _ = release(pages);
+    }
+    done
+}
+
 /// Most pages of [`Shared`] memory.
 const SHARED_PAGES: usize = 512;
 

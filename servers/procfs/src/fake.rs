@@ -156,6 +156,7 @@ impl System for Fake {
             native: 1000,
             programs: 500,
             archive: 300,
+            cache: 250,
         }
     }
 

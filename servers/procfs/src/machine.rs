@@ -113,9 +113,9 @@ pub fn meminfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()
     for (label, value) in [
         ("MemTotal", kib(memory.total)),
         ("MemFree", kib(memory.free)),
-        ("MemAvailable", kib(memory.free)),
+        ("MemAvailable", kib(memory.free + memory.cache)),
         ("Buffers", 0),
-        ("Cached", 0),
+        ("Cached", kib(memory.cache)),
         ("SwapCached", 0),
         ("Active", kib(memory.programs)),
         ("Inactive", 0),

@@ -152,6 +152,7 @@ impl System for Outside {
                 native: frames.native,
                 programs: frames.linux,
                 archive: frames.archive,
+                cache: frames.cache,
             })
     }
 

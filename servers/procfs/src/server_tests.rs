@@ -227,6 +227,8 @@ fn the_machine_tells_of_itself() {
     }
     let memory = text(&mut bench, "meminfo");
     assert!(memory.starts_with("MemTotal:         262144 kB\nMemFree:          240000 kB\n"));
+    assert!(memory.contains("MemAvailable:     241000 kB\n"));
+    assert!(memory.contains("Cached:             1000 kB\n"));
     let stat = text(&mut bench, "stat");
     assert!(stat.starts_with("cpu  1969 0 0 500 0 0 0 0 0 0\ncpu0 984 0 0 250 "));
     assert!(stat.contains("\nintr 30\nctxt 70\nbtime 1700000000\nprocesses 40\nprocs_running 1\n"));

@@ -28,6 +28,8 @@ pub struct Memory {
     pub native: u64,
     pub programs: u64,
     pub archive: u64,
+    /// In caches; among the native ones.
+    pub cache: u64,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -47,6 +47,8 @@ pub struct Machine {
     pub copy_faults: u32,
     pub refuse_replies: bool,
     pub notified: u32,
+    pub notifications: Vec<u32>,
+    pub time: u64,
     pub closed: Vec<u32>,
     /// Badges behind portals that arrive in these slots.
     pub passed: HashMap<u32, u64>,
@@ -442,8 +444,13 @@ impl Nucleus for Machine {
         self.passed.get(&slot).copied()
     }
 
-    fn notify(&mut self, _: u32) {
+    fn notify(&mut self, slot: u32) {
         self.notified += 1;
+        self.notifications.push(slot);
+    }
+
+    fn now(&mut self) -> u64 {
+        self.time
     }
 
     fn heap_room(&mut self, _: &mut Frames, bytes: usize) -> bool {

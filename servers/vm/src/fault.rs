@@ -57,7 +57,7 @@ impl<N: Nucleus> Vm<N> {
         match self.resolve(index, page, access) {
             Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
             // Copying for a process, or in memory of its own: it gets what is kept for the system itself, or hears that there is nothing.
-            Err(Fault::Exhausted) if waits == self.watching => {
+            Err(Fault::Exhausted) if waits == self.watching || self.lends(waits) => {
                 self.tell_watcher();
                 let kept = core::mem::replace(&mut self.reserve, NATIVE_RESERVE);
                 let urgent = self.resolve(index, page, access);
@@ -306,6 +306,10 @@ impl<N: Nucleus> Vm<N> {
     }
 
     fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {
+        if self.waiting.len() < MAX_WAITING && self.lenders_may_give() {
+            self.waiting.push(fault);
+            return None;
+        }
         self.tell_watcher();
         if self.waiting.len() >= MAX_WAITING || self.watcher.is_none() {
             return Some(refused(Fault::Exhausted));
@@ -319,6 +323,16 @@ impl<N: Nucleus> Vm<N> {
         if let (Some(slot), false) = (self.watcher, self.notified) {
             self.notified = true;
             self.nucleus.notify(slot);
+        }
+    }
+
+    /// Nobody gives anything any more: somebody must end, or those who wait are refused.
+    pub(crate) fn end_somebody(&mut self) {
+        if self.watcher.is_some() {
+            return self.tell_watcher();
+        }
+        for fault in core::mem::take(&mut self.waiting) {
+            let _ = self.nucleus.reply(fault.token, &refused(Fault::Exhausted));
         }
     }
 

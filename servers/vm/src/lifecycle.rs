@@ -467,6 +467,7 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let space = self.spaces.remove(index)?;
+        self.forget_lender(space.handle);
         if space.offered > 0 {
             self.drop_offers_of(space.handle);
         }

@@ -106,6 +106,10 @@ fn main() -> ! {
                 log!("the channel is gone: {error:?}");
                 cairn_rt::start::exit(1)
             }
+            Err(Error::TimedOut) => {
+                vm.late();
+                None
+            }
             // The caller was gone before its reply.
             Err(_) => None,
         };
@@ -118,9 +122,9 @@ fn main() -> ! {
                     words: answer.words,
                     ..Reply::default()
                 };
-                receiver.reply_receive_into(received.token, &reply, None, &mut received)
+                receiver.reply_receive_into(received.token, &reply, vm.deadline(), &mut received)
             }
-            None => receiver.receive_into(None, &mut received),
+            None => receiver.receive_into(vm.deadline(), &mut received),
         };
     }
 }

@@ -564,8 +564,12 @@ impl<N: Nucleus> Vm<N> {
                     return Err(ENOMEM);
                 }
                 let write = what == advice::POPULATE_WRITE;
-                // Who asks beforehand can be told no: file servers never eat into the reserve.
-                self.populate(index, start, end, write, self.reserve)
+                // Who asks beforehand can be told no: file servers never eat into the reserve, and caches not into what was just made free.
+                let keep = match self.is_cache(index, start, end) {
+                    true => self.cache_floor(index),
+                    false => self.reserve,
+                };
+                self.populate(index, start, end, write, keep)
                     .map_err(|fault| match fault {
                         Fault::Exhausted => ENOMEM,
                         Fault::NoMapping | Fault::BeyondEnd => EFAULT,

@@ -115,6 +115,8 @@ pub trait Nucleus {
     /// The badge behind a portal that was passed to `vm`, if it leads to `vm`'s own channel.
     fn portal_badge(&mut self, slot: u32) -> Option<u64>;
     fn notify(&mut self, slot: u32);
+    /// Monotonic nanoseconds.
+    fn now(&mut self) -> u64;
     /// Set frames aside so that `vm`'s own heap can grow by this many bytes during the request at hand.
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool;
 }

@@ -364,6 +364,10 @@ impl Nucleus for Portals {
         let _ = Portal(slot).notify(1);
     }
 
+    fn now(&mut self) -> u64 {
+        cairn_rt::time::monotonic()
+    }
+
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool {
         let wanted = bytes.div_ceil(PAGE as usize) + crate::STASH_LOW;
         while stashed() < wanted {

@@ -5,7 +5,7 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{self, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST};
+use cairn_idl::vm::{self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST};
 
 /// A message, pulse or fault, as received.
 pub use cairn_rt::Received as Request;
@@ -14,25 +14,35 @@ impl<N: Nucleus> Vm<N> {
     /// Deal with one thing received. The answer, if one is due now.
     pub fn handle(&mut self, r: &Request) -> Option<Answer> {
         if r.kind == received::kind::FAULT {
-            return self.fault(r.badge, r.words[0], r.words[1], r.token, r.words[4] as Id);
+            let waits = r.words[4] as Id;
+            let answer = self.fault(r.badge, r.words[0], r.words[1], r.token, waits);
+            self.look_at_caches();
+            return answer;
         }
         let answer = if r.kind == received::kind::PULSE {
             self.pulse(r);
             None
         } else {
-            let mut kept = false;
-            let answer = self.request(r, &mut kept);
-            // What was sent along and not asked for would fill our table.
-            let first = if kept { 9 } else { 8 - r.portals.min(8) };
-            for i in first..8 {
-                self.nucleus.close(r.words[i] as u32);
-            }
-            answer
+            self.handle_again(r)
         };
+        self.resume_deferred();
         if !self.waiting.is_empty() {
             self.wake_waiting();
         } else if self.notified && self.frames.free() > self.reserve {
             self.notified = false;
+        }
+        self.look_at_caches();
+        answer
+    }
+
+    /// A request, new or one that had to wait for memory.
+    pub(crate) fn handle_again(&mut self, r: &Request) -> Option<Answer> {
+        let mut kept = false;
+        let answer = self.request(r, &mut kept);
+        // What was sent along and not asked for would fill our table.
+        let first = if kept { 9 } else { 8 - r.portals.min(8) };
+        for i in first..8 {
+            self.nucleus.close(r.words[i] as u32);
         }
         answer
     }
@@ -46,7 +56,10 @@ impl<N: Nucleus> Vm<N> {
                     self.close_object(object);
                 }
             }
-            pulse::GONE => self.forget_token(r.words[1]),
+            pulse::GONE => {
+                self.forget_token(r.words[1]);
+                self.forget_deferred(r.words[1]);
+            }
             _ => {}
         }
     }
@@ -56,7 +69,8 @@ impl<N: Nucleus> Vm<N> {
         let w = &r.words;
         let result = match w[0] {
             _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
-            vm::MAP..=vm::TAKE => match self.own(r, w[0]) {
+            vm::CACHE => self.cache(r).inspect(|_| *kept = true),
+            vm::MAP..=vm::CACHE_WANTED => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -149,7 +163,12 @@ impl<N: Nucleus> Vm<N> {
             vm::UNMAP => self.unmap(index, w[1], w[2])?,
             vm::PROTECT => self.protect(index, w[1], w[2], w[3])?,
             vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
-            vm::ADVISE => self.advise(index, w[1], w[2], w[3])?,
+            vm::ADVISE => match self.advise(index, w[1], w[2], w[3]) {
+                // Others have memory that they can do without.
+                Err(ENOMEM) if is_populate(w[3]) && self.defer(r) => return Ok(None),
+                other => other?,
+            },
+            vm::CACHE_WANTED => self.cache_wanted(index, w[1] != 0)?,
             vm::OBJECT_CREATE => {
                 self.object_create(r, index)?;
                 return Ok(None);
@@ -195,6 +214,11 @@ impl<N: Nucleus> Vm<N> {
         let backing = backing(object, w[6])?;
         self.map(index, w[2], w[3], w[4], w[5] | flags::FIXED, backing)
     }
+}
+
+/// Whether advice asks for memory.
+fn is_populate(what: u64) -> bool {
+    what == advice::POPULATE_READ || what == advice::POPULATE_WRITE
 }
 
 fn backing(object: u32, offset: u64) -> Result<Backing, Errno> {

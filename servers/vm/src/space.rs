@@ -1,5 +1,6 @@
 //! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
 
+use crate::cache::Lenders;
 use crate::forked::Plan;
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
@@ -135,6 +136,7 @@ pub struct Vm<N> {
     /// Linux processes get a frame only while more than this are free.
     pub(crate) reserve: usize,
     pub(crate) waiting: Vec<Waiting>,
+    pub(crate) lenders: Lenders,
     pub(crate) watcher: Option<u32>,
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
@@ -264,6 +266,7 @@ impl<N: Nucleus> Vm<N> {
             system_page,
             reserve,
             waiting: Vec::new(),
+            lenders: Lenders::default(),
             watcher: None,
             watching: 0,
             notified: false,

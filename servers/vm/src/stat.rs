@@ -63,7 +63,16 @@ impl<N: Nucleus> Vm<N> {
             + self.used
             + self.heap_frames;
         let linux = total.saturating_sub(free + nucleus + native + archive);
-        Answer::new(&[0, total, free, nucleus, native, linux, archive])
+        Answer::new(&[
+            0,
+            total,
+            free,
+            nucleus,
+            native,
+            linux,
+            archive,
+            self.all_lent(),
+        ])
     }
 
     /// MAPS.
