@@ -36,7 +36,7 @@ pub struct Dispatch {
     pub horizon: u64,
     /// When the timer will come, `u64::MAX` if not.
     pub armed: u64,
-    /// When nothing was left to run, 0 if something runs.
+    /// When, in ticks, nothing was left to run; 0 if something runs.
     pub idle_since: u64,
     /// Who was preempted in the middle of a quantum, and when that ends: it gets no other one for having been preempted.
     pub cut: Option<ThreadRef>,
@@ -297,7 +297,8 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.loaded.is_none() {
             self.dispatch.since = self.arch.ticks();
             if self.dispatch.idle_since != 0 {
-                self.counters.idle += self.arch.now().saturating_sub(self.dispatch.idle_since);
+                let idle = self.dispatch.since.saturating_sub(self.dispatch.idle_since);
+                self.counters.idle += idle;
                 self.dispatch.idle_since = 0;
             }
         }
@@ -383,7 +384,7 @@ impl<A: Arch> Kernel<A> {
             self.arch.rest();
         }
         if self.dispatch.idle_since == 0 {
-            self.dispatch.idle_since = self.arch.now().max(1);
+            self.dispatch.idle_since = self.arch.ticks().max(1);
         }
         if self.bury() {
             let soon = self.arch.now();

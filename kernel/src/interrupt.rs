@@ -56,8 +56,8 @@ pub struct Binding {
     pub badge: u64,
     /// Interrupts since the last receive, since the binding was made, and how many pulses were made of them.
     pub count: u64,
-    arrived: u64,
-    pulses: u64,
+    pub(crate) arrived: u64,
+    pub(crate) pulses: u64,
     pub pulse: PulseLink,
 }
 
@@ -113,6 +113,12 @@ impl Interrupts {
             at = self.bindings[index as usize].next;
             Some(index as u32)
         })
+    }
+
+    /// The binding of a source that has no other.
+    pub(crate) fn only_one(&self, source: usize) -> Option<u32> {
+        let index = self.sources.get(source)?.first.checked_sub(1)?;
+        (self.bindings[index as usize].next == 0).then_some(index as u32)
     }
 
     /// Whether one more binding of this source may be made.
@@ -179,6 +185,7 @@ impl<A: Arch> Kernel<A> {
     pub fn interrupt(&mut self, source: u32) -> Resume {
         self.entered_by_interrupt();
         self.counters.interrupts += 1;
+        self.remember_way(source);
         self.arch.interrupt_mask(source, true);
         let mut at = self
             .interrupts
@@ -282,6 +289,7 @@ impl<A: Arch> Kernel<A> {
     fn source_portal(&mut self, t: ThreadRef, source: usize, slot: u64, shared: bool) -> Answer {
         let d = self.threads[t].domain;
         let slot = self.make_place(d, slot)?;
+        self.forget_way(source as u32);
         let index = self.interrupts.make(source, shared)?;
         let target = Target::new(PortalKind::Interrupt, index, RIGHTS);
         self.place(d, slot, target);
@@ -329,7 +337,10 @@ impl<A: Arch> Kernel<A> {
                 self.hear_again(index);
             }
             interrupt::UNBIND => self.unbind(index),
-            interrupt::INSTALL => return self.hasty_install(t, index, w),
+            interrupt::INSTALL => {
+                self.forget_way(self.interrupts.bindings[index as usize].source as u32);
+                return self.hasty_install(t, index, w);
+            }
             interrupt::TAKE => return self.hasty_take(t, index, w),
             interrupt::REMOVE => self.hasty_remove(index),
             interrupt::INFO => {
@@ -378,7 +389,10 @@ impl<A: Arch> Kernel<A> {
     /// What came before is nobody's business any more.
     fn forget_interrupts(&mut self, index: u32) {
         self.pulse_withdraw(Node::binding(index));
-        self.interrupts.bindings[index as usize].count = 0;
+        let binding = &mut self.interrupts.bindings[index as usize];
+        binding.count = 0;
+        let source = binding.source as u32;
+        self.forget_way(source);
         self.acknowledged(index);
     }
 

@@ -35,6 +35,7 @@ pub mod portal;
 pub mod pulse;
 pub mod queue;
 pub mod quick;
+pub mod quick_interrupt;
 pub mod ranked;
 pub mod requests;
 pub mod revoke;

@@ -53,7 +53,7 @@ impl<A: Arch> Kernel<A> {
             c.bytes_copied,
             c.faults,
             c.interrupts,
-            c.idle,
+            self.arch.ticks_to_ns(c.idle),
             c.nucleus_frames,
             c.direct,
             c.longest,

@@ -18,7 +18,7 @@ pub struct Link {
 #[repr(C)]
 pub struct List {
     pub(crate) head: Option<ThreadRef>,
-    tail: Option<ThreadRef>,
+    pub(crate) tail: Option<ThreadRef>,
 }
 
 type Threads<F> = Pool<ThreadRef, Thread<F>>;
@@ -79,8 +79,8 @@ pub const LISTS: Lists = [List {
 
 /// A list per priority, in the queue itself or elsewhere; all operations take constant time.
 pub struct PriorityQueue<L = Lists> {
-    lists: L,
-    occupied: [u64; 4],
+    pub(crate) lists: L,
+    pub(crate) occupied: [u64; 4],
     /// Highest occupied priority, −1 if all lists are empty.
     pub(crate) top: i16,
 }

@@ -14,6 +14,7 @@ pub mod sim_gate;
 
 use crate::portal::code::{Way, CODE_BYTES};
 use crate::portal::table::Target;
+use crate::quick_interrupt::Way as InterruptWay;
 use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::prot;
@@ -298,6 +299,8 @@ pub trait Arch {
     fn enter_through_twins(&mut self, on: bool);
     /// Mask or unmask an interrupt source ([`crate::interrupt`]).
     fn interrupt_mask(&mut self, source: u32, masked: bool);
+    /// The machine layer may serve this source by itself from now on, or no longer ([`crate::quick_interrupt`]).
+    fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>);
     /// How many lines there are (at most [`crate::interrupt::LINES`]).
     fn interrupt_lines(&self) -> u32;
     /// How a line's interrupt shows: level or edge, low or high active.

@@ -5,6 +5,7 @@ use crate::interrupt::LINES;
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::portal::code::{Way, CODE_BYTES};
 use crate::quick::LINKS;
+use crate::quick_interrupt::Way as InterruptWay;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
@@ -59,6 +60,9 @@ pub struct Sim {
     pub float: u64,
     pub lines: Vec<Vec<u8>>,
     pub unmasked: BTreeSet<u32>,
+    /// Sources that the machine layer may serve by itself, and how often it did.
+    pub ways: BTreeMap<u32, InterruptWay>,
+    pub quick_interrupts: u64,
     /// What was said about lines: level, low active.
     pub triggers: BTreeMap<u32, (bool, bool)>,
     pub ports: BTreeMap<u16, u32>,
@@ -98,6 +102,8 @@ impl Sim {
             float: 0,
             lines: Vec::new(),
             unmasked: BTreeSet::new(),
+            ways: BTreeMap::new(),
+            quick_interrupts: 0,
             triggers: BTreeMap::new(),
             ports: BTreeMap::new(),
             port_reads: BTreeMap::new(),
@@ -418,8 +424,17 @@ impl Arch for Sim {
             self.unmasked.insert(line);
         }
     }
+    fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>) {
+        match way {
+            Some(way) if !self.twins => self.ways.insert(source, *way),
+            _ => self.ways.remove(&source),
+        };
+    }
     fn enter_through_twins(&mut self, on: bool) {
         self.twins = on;
+        if on {
+            self.ways.clear();
+        }
     }
     fn interrupt_lines(&self) -> u32 {
         24

@@ -3,9 +3,12 @@
 use super::sim::Sim;
 use super::Arch;
 use crate::pool::ThreadRef;
+use crate::pulse::set_pulse;
+use crate::queue::List;
 use crate::short::copy_words;
+use crate::thread::State;
 use crate::Kernel;
-use cairn_abi::{received, PortalKind};
+use cairn_abi::{pulse, received, PortalKind};
 
 /// What a call adds to its caller's token.
 const NEXT_CALL: u64 = crate::ipc::NEXT_CALL;
@@ -44,6 +47,67 @@ impl Kernel<Sim> {
             }
             _ => false,
         }
+    }
+
+    /// A device interrupts, with whoever runs or idle: as far as the machine layer serves it by itself ([`crate::quick_interrupt`]). False: [`Kernel::interrupt`] must.
+    pub fn quick_interrupt(&mut self, source: u32) -> bool {
+        self.settle_entry();
+        let Some(way) = self.arch.ways.get(&source).copied() else {
+            return false;
+        };
+        let (Some(c), Some(driver)) = (
+            self.channels.at_address(way.channel),
+            self.threads.at_address(way.driver),
+        ) else {
+            return false;
+        };
+        let d = self.domains.handle(way.domain_index);
+        let priority = self.threads[driver].effective;
+        let running = self.dispatch.current.map(|t| self.threads[t].effective);
+        if self.channels[c].plain != way.plain
+            || self.domains[d].unusual != 0
+            || priority as i16 <= self.dispatch.ready.top()
+            || running.is_some_and(|running| priority <= running)
+            || !self.arch.unmasked.remove(&source)
+        {
+            return false;
+        }
+        self.arch.quick_interrupts += 1;
+        self.counters.interrupts += 1;
+        self.interrupts.sources[source as usize].owed = 1;
+        let binding = &mut self.interrupts.bindings[way.binding_index as usize];
+        binding.arrived += 1;
+        binding.pulses += 1;
+        binding.owes = true;
+        let count = core::mem::take(&mut binding.count) + 1;
+        if let Some(t) = self.dispatch.current {
+            self.charge();
+            self.threads[t].full = true;
+            self.set_back(t);
+        } else {
+            self.dispatch.since = self.arch.ticks();
+            self.counters.idle += self.dispatch.since - self.dispatch.idle_since;
+            self.dispatch.idle_since = 0;
+        }
+        let channel = &mut self.channels[c];
+        channel.plain = 0;
+        channel.receivers = List::default();
+        let thread = &mut self.threads[driver];
+        thread.state = State::Running;
+        thread.channel = None;
+        set_pulse(
+            &mut thread.registers,
+            way.badge,
+            [pulse::INTERRUPT, count, 0, 0],
+        );
+        self.dispatch.current = Some(driver);
+        self.dispatch.loaded = Some(driver);
+        self.dispatch.loaded_domain = Some(d);
+        self.dispatch.slice_end = 0;
+        self.counters.thread_switches += 1;
+        self.arch.active = Some(way.root_frame);
+        self.arch.turn = 0;
+        true
     }
 
     fn quick_identity(&mut self, t: ThreadRef) -> bool {

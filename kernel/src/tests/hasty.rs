@@ -95,7 +95,7 @@ impl Driver {
     }
 
     fn interrupt(&mut self) {
-        self.w.k.interrupt(LINE);
+        self.w.interrupt(LINE);
         self.w.check();
     }
 

@@ -51,8 +51,7 @@ fn unmasked(w: &World) -> bool {
 }
 
 fn interrupt(w: &mut World, source: u32) {
-    w.k.interrupt(source);
-    w.check();
+    w.interrupt(source);
 }
 
 #[test]
@@ -367,4 +366,101 @@ fn a_sharer_with_a_semaphore_that_dies_owing_holds_nobody_up() {
     w.rest();
     w.ok(b.t, b.irq, interrupt::ACKNOWLEDGE, &[]);
     assert!(unmasked(&w));
+}
+
+/// A driver without floating-point registers, bound to a line of its own, and a thread to be interrupted. The line interrupted once already.
+fn quick_one(general: bool) -> (World, Driver, ThreadRef) {
+    let mut w = World::new();
+    if general {
+        w.k.general_way_only();
+    }
+    let init = w.init;
+    let made = w.ok(init, MACHINE, machine::INTERRUPT, &[LINE as u64, AUTO, 0])[0] as u32;
+    let busy = w.domain();
+    let a = driver(&mut w, made, 200, 7);
+    w.ok(init, a.dom.slot, domain::CONFIGURE, &[0, 255]);
+    let runs = w.thread(busy, 40);
+    w.rest();
+    interrupt(&mut w, LINE);
+    served(&mut w, &a);
+    assert_eq!(w.current(), Some(runs));
+    (w, a, runs)
+}
+
+/// The driver has its pulse, acknowledges and waits for the next.
+fn served(w: &mut World, a: &Driver) {
+    assert_eq!(w.current(), Some(a.t));
+    assert_eq!(w.pulse(a.t), (pulse::INTERRUPT, 1, 7));
+    w.ok(a.t, a.irq, interrupt::ACKNOWLEDGE, &[]);
+    w.receive(a.t, a.rx);
+}
+
+#[test]
+fn what_is_quick_is_what_would_have_been() {
+    let mut seen = Vec::new();
+    for general in [false, true] {
+        let (mut w, a, runs) = quick_one(general);
+        let quick = |w: &World| w.k.arch.quick_interrupts;
+        assert_eq!(quick(&w), 0);
+        w.k.arch.time += 1000;
+        w.k.threads[runs].registers.r9 = 4711;
+        interrupt(&mut w, LINE);
+        assert_eq!(quick(&w), !general as u64);
+        assert!(!unmasked(&w));
+        assert_eq!(w.state(runs), State::Ready);
+        assert!(w.k.threads[runs].full);
+        let driver = &w.k.threads[a.t];
+        let told = (driver.registers, w.k.threads[runs].ticks, driver.ticks);
+        served(&mut w, &a);
+        assert_eq!(w.current(), Some(runs));
+        seen.push(told);
+        if general {
+            continue;
+        }
+        // Idle.
+        w.go(runs, 0, current::PARK, 0, &[]);
+        assert_eq!(w.current(), None);
+        w.k.arch.time += 500;
+        let idle = w.k.counters.idle;
+        interrupt(&mut w, LINE);
+        assert_eq!((quick(&w), w.k.counters.idle - idle), (2, 500));
+        served(&mut w, &a);
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn a_way_is_forgotten_when_it_is_no_longer_true() {
+    let (mut w, a, runs) = quick_one(false);
+    let known = |w: &World| w.k.arch.ways.contains_key(&LINE);
+    assert!(known(&w));
+    // Bound anew, with another badge.
+    interrupt(&mut w, LINE);
+    assert_eq!(w.k.arch.quick_interrupts, 1);
+    w.ok(a.t, a.irq, interrupt::BIND, &[a.rx as u64, 8]);
+    assert!(!known(&w));
+    w.receive(a.t, a.rx);
+    interrupt(&mut w, LINE);
+    assert_eq!(w.pulse(a.t), (pulse::INTERRUPT, 1, 8));
+    assert!(known(&w));
+    w.ok(a.t, a.irq, interrupt::UNBIND, &[]);
+    assert!(!known(&w));
+    w.ok(a.t, a.irq, interrupt::BIND, &[a.rx as u64, 7]);
+    w.receive(a.t, a.rx);
+    interrupt(&mut w, LINE);
+    served(&mut w, &a);
+    // A more important thread is not interrupted.
+    w.recall();
+    interrupt(&mut w, LINE);
+    assert_eq!(w.k.arch.quick_interrupts, 1);
+    assert_eq!(w.current(), Some(w.init));
+    w.rest();
+    served(&mut w, &a);
+    assert_eq!(w.current(), Some(runs));
+    // The driver ends; its portal is gone with it but for `init`'s.
+    w.recall();
+    assert!(known(&w));
+    w.destroy(a.dom);
+    w.close_own(a.own[0]);
+    assert!(!known(&w));
 }

@@ -50,6 +50,30 @@ pub fn check(k: &Kernel<Sim>) {
     windows(k);
     dispatch(k);
     interrupts(k);
+    ways(k);
+}
+
+/// What the machine layer knows of sources that it may serve by itself is true as long as it knows it.
+fn ways(k: &Kernel<Sim>) {
+    for (&source, way) in &k.arch.ways {
+        assert_eq!(
+            k.interrupts.only_one(source as usize),
+            Some(way.binding_index),
+            "source {source}"
+        );
+        let binding = &k.interrupts.bindings[way.binding_index as usize];
+        assert_eq!(binding.channel, way.plain as u32);
+        assert_eq!((binding.badge, binding.handler), (way.badge, 0));
+        assert!(!binding.by_semaphore());
+        let Some(c) = k.channels.at_address(way.channel) else {
+            panic!("no channel there");
+        };
+        if k.channels[c].plain == way.plain {
+            let driver = k.channels[c].receivers.first();
+            assert_eq!(driver.map(Handle::index), Some(way.driver_index));
+            assert!(driver.is_some_and(|t| k.threads[t].domain.index() == way.domain_index));
+        }
+    }
 }
 
 /// A source knows how many owe it an acknowledgement, only those who are bound do, and it is unmasked exactly when somebody is bound and nobody owes.

@@ -207,6 +207,12 @@ impl World {
         panic!("a syscall that never ends");
     }
 
+    /// A source interrupts whoever runs.
+    pub fn interrupt(&mut self, source: u32) {
+        self.full = !self.k.quick_interrupt(source) && self.k.interrupt(source).full != 0;
+        self.check();
+    }
+
     /// A function of its own, so that an instruction counter can find it.
     #[inline(never)]
     fn traverse(&mut self) {

@@ -11,7 +11,7 @@ const ID: u32 = 0x20;
 const TASK_PRIORITY: u32 = 0x80;
 /// Which of vectors 32 to 159 are asked for: all that the nucleus takes and more.
 const ASKED: [u32; 4] = [0x210, 0x220, 0x230, 0x240];
-const END_OF_INTERRUPT: u32 = 0xb0;
+pub const END_OF_INTERRUPT: u32 = 0xb0;
 const SPURIOUS: u32 = 0xf0;
 const COMMAND: u32 = 0x300;
 const DESTINATION: u32 = 0x310;
@@ -45,7 +45,7 @@ pub const TIMER_VECTOR: u8 = 0x30;
 pub const SPURIOUS_VECTOR: u8 = 0x3f;
 
 /// The mapped registers for those who do not have the nucleus lock; null: model-specific registers.
-static REGISTERS: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
+pub static REGISTERS: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The interrupt that this processor is in has been seen to.
 pub fn end_of_interrupt() {

@@ -11,6 +11,7 @@
 
 use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA, VECTORS};
 use super::float::FloatState;
+use super::interrupts::{FIRST_LINE, FIRST_OTHER, LEGACY};
 use super::Machine;
 use crate::domain::Domain;
 use crate::thread::{Thread, USER_FLAGS};
@@ -348,15 +349,24 @@ vector_stubs:
     .set vector, 0
     .rept {vectors}
     .balign 16
+    .if ((vector >= {first_line}) && (vector < {legacy_end})) || (vector >= {first_other})
+    push vector
+    jmp {interrupted}
+    .else
     .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
     push 0
     .endif
     push vector
     jmp {trap}
+    .endif
     .set vector, vector + 1
     .endr
     "#,
     trap = sym trap,
+    interrupted = sym super::interrupt_code::interrupted,
+    first_line = const FIRST_LINE,
+    legacy_end = const FIRST_LINE as u32 + LEGACY,
+    first_other = const FIRST_OTHER,
     vectors = const VECTORS,
 );
 

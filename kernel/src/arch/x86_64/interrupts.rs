@@ -11,9 +11,9 @@ use super::ports::{in8, out8};
 use crate::interrupt;
 
 /// Vectors of line 0 and of what comes after the legacy lines.
-const FIRST_LINE: u8 = 0x20;
-const FIRST_OTHER: u8 = 0x40;
-const LEGACY: u32 = 16;
+pub const FIRST_LINE: u8 = 0x20;
+pub const FIRST_OTHER: u8 = 0x40;
+pub const LEGACY: u32 = 16;
 /// Lines that the 8259s and the I/O APIC can have.
 const LINES: u32 = interrupt::LINES as u32;
 const SOURCES: u32 = interrupt::SOURCES as u32;
@@ -21,7 +21,7 @@ const SOURCES: u32 = interrupt::SOURCES as u32;
 pub const VECTORS_END: usize = FIRST_OTHER as usize + (SOURCES - LEGACY) as usize;
 
 /// The vector at which a source arrives, and the source of a vector that is one's.
-const fn vector(source: u32) -> u8 {
+pub const fn vector(source: u32) -> u8 {
     if source < LEGACY {
         FIRST_LINE + source as u8
     } else {
@@ -222,6 +222,12 @@ impl Lines {
     fn edge(&self, source: u32) -> bool {
         let level = |route: &LineRoute| route.level;
         self.io_apic.is_some() && !self.routes.get(source as usize).is_some_and(level)
+    }
+
+    /// Where it says whether a source that arrives once is masked.
+    pub fn masked_edge(&mut self, source: u32) -> Option<*mut bool> {
+        let edge = source < SOURCES && self.edge(source);
+        edge.then(|| &raw mut self.sources[source as usize].masked)
     }
 
     /// Mask or unmask; see the head of this file.

@@ -5,7 +5,8 @@ use super::clock::Clock;
 use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
-use super::interrupts::{Arrival, Lines};
+use super::interrupt_code;
+use super::interrupts::{vector, Arrival, Lines};
 use super::memory::{frame_pointer, CODE_AREA, PAGE, POOLS, POOL_SIZE};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
@@ -23,6 +24,7 @@ use crate::pool::{BlockRef, Pool};
 use crate::portal::code::{Block, Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick::LINKS;
+use crate::quick_interrupt::Way as InterruptWay;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
@@ -55,8 +57,10 @@ pub struct Machine {
     source: Cell<Recent>,
     target: Recent,
     copies: Recents,
-    space_switches: u64,
+    pub(super) space_switches: u64,
     invalidations: u64,
+    /// Entries are made through the twins.
+    twins: bool,
 }
 
 impl Machine {
@@ -88,6 +92,7 @@ impl Machine {
             copies: Recents::NONE,
             space_switches: 0,
             invalidations: 0,
+            twins: false,
         }
     }
 
@@ -513,7 +518,16 @@ impl Arch for Machine {
         self.lines.mask(source, masked, &mut self.apic);
     }
 
+    fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>) {
+        let masked = self.lines.masked_edge(source).filter(|_| !self.twins);
+        interrupt_code::set(vector(source), way.zip(masked));
+    }
+
     fn enter_through_twins(&mut self, on: bool) {
+        self.twins = on;
+        if on {
+            interrupt_code::forget_all();
+        }
         traced::enter_through_twins(on);
     }
 

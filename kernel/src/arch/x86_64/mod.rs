@@ -37,6 +37,8 @@ mod entry;
 #[cfg(target_os = "none")]
 mod glue;
 #[cfg(target_os = "none")]
+mod interrupt_code;
+#[cfg(target_os = "none")]
 mod interrupts;
 #[cfg(target_os = "none")]
 mod machine;

@@ -102,8 +102,7 @@ impl Play {
                 self.raw(slot, op, 0, [receive, 77, 0, 0, 0, 0, 0, 0], [0; 4]);
             }
             System::Interrupt { line } => {
-                self.w.k.interrupt(LINE + line as u32);
-                self.w.check();
+                self.w.interrupt(LINE + line as u32);
                 self.w.settle();
             }
             System::Init { who, act, value } => self.init_rules(who, act, value),

@@ -1,0 +1,491 @@
+//! The way in for interrupts of devices: vectors of sources ([`super::interrupts`]) from a program or while idle.
+//!
+//! An interrupt whose driver waits for it with nothing unusual about either is served here, from the first instruction to the driver's: [`crate::quick_interrupt`] says what that
+//! is and when the portable part lets us. Everything else goes on in [`super::glue::on_trap`], with the interrupted thread's registers stored and nothing else changed.
+//!
+//! A way is a line of constants for each vector. It is right as long as it is there; whether the driver waits now shows one comparison, of its channel's `plain`.
+
+use super::apic;
+use super::descriptors::{PerCpu, Single, VECTORS};
+use super::entry::leave;
+use super::float::FloatState;
+use super::glue::{self, KERNEL};
+use super::interrupts::FIRST_LINE;
+use super::Machine;
+use crate::channel::Channel;
+use crate::dispatch::CHAIN;
+use crate::domain::Domain;
+use crate::interrupt::Binding;
+use crate::pool::{DomainRef, Pool, ThreadRef};
+use crate::queue::{Link, List};
+use crate::quick_interrupt::Way;
+use crate::thread::{State, Thread, USER_FLAGS};
+use crate::Kernel;
+use cairn_abi::state::Registers;
+use cairn_abi::{pulse, received};
+use core::arch::naked_asm;
+use core::mem::{offset_of, size_of};
+
+type Nucleus = Kernel<Machine>;
+type MachineThread = Thread<FloatState>;
+type Threads = Pool<ThreadRef, MachineThread>;
+type Domains = Pool<DomainRef, Domain<Machine>>;
+
+/// What the code below wants to know of a source. Addresses, but for what is said.
+#[repr(C)]
+struct Line {
+    /// `plain` of the driver's channel, and what is there while the driver waits (no channel's: nobody waits).
+    place: *const u64,
+    plain: u64,
+    driver: usize,
+    domain: usize,
+    binding: usize,
+    owed: usize,
+    /// Its state here: not masked, the byte is zero.
+    masked: *mut bool,
+    badge: u64,
+    /// Numbers.
+    driver_index: u32,
+    domain_index: u32,
+    root: u32,
+}
+
+static NOBODY: Single<u64> = Single::new(0);
+
+impl Line {
+    const NONE: Line = Line {
+        place: NOBODY.get(),
+        plain: u64::MAX,
+        driver: 0,
+        domain: 0,
+        binding: 0,
+        owed: 0,
+        masked: core::ptr::null_mut(),
+        badge: 0,
+        driver_index: 0,
+        domain_index: 0,
+        root: 0,
+    };
+}
+
+/// Of the vectors from [`FIRST_LINE`] on.
+static LINES: Single<[Line; VECTORS - FIRST_LINE as usize]> =
+    Single::new([Line::NONE; VECTORS - FIRST_LINE as usize]);
+
+/// Serve this vector here from now on (`masked` is where its source's state is), or no longer.
+pub fn set(vector: u8, way: Option<(&Way, *mut bool)>) {
+    // SAFETY: the nucleus does one thing at a time, and the code below does not run now.
+    let lines = unsafe { &mut *LINES.get() };
+    if let Some(line) = lines.get_mut(vector.wrapping_sub(FIRST_LINE) as usize) {
+        *line = match way {
+            None => Line::NONE,
+            Some((way, masked)) => Line {
+                place: (way.channel + offset_of!(Channel, plain)) as *const u64,
+                plain: way.plain,
+                driver: way.driver,
+                domain: way.domain,
+                binding: way.binding,
+                owed: way.owed,
+                masked,
+                badge: way.badge,
+                driver_index: way.driver_index,
+                domain_index: way.domain_index,
+                root: way.root_frame,
+            },
+        };
+    }
+}
+
+/// Serve no vector here until [`set`] says so.
+pub fn forget_all() {
+    for vector in FIRST_LINE as usize..VECTORS {
+        set(vector as u8, None);
+    }
+}
+
+/// Lines of code for both ways in. rdi: the vector. Leaves rdi = distance of its line, rbp = driver, r8 = its domain, esi = its priority, or goes to 5f if the driver does not wait plainly.
+macro_rules! find_driver {
+    () => {
+        "imul edi, edi, {line_size}
+         mov rcx, [rdi + {lines} + {place}]
+         mov rdx, [rdi + {lines} + {plain}]
+         cmp rdx, [rcx]
+         jne 5f
+         mov r8, [rdi + {lines} + {driver_domain}]
+         cmp dword ptr [r8 + {domain_unusual}], 0
+         jne 5f
+         mov rbp, [rdi + {lines} + {driver}]
+         movzx esi, byte ptr [rbp + {effective}]
+         cmp si, word ptr [rip + {kernel} + {top}]
+         jle 5f
+         mov rdx, [rdi + {lines} + {masked}]
+         cmp byte ptr [rdx], 0
+         jne 5f"
+    };
+}
+
+/// Decided: the source is masked and acknowledged, the driver owes. Leaves rsi = how many interrupts it is told.
+macro_rules! mask_and_count {
+    () => {
+        "mov byte ptr [rdx], 1
+         mov rdx, [rip + {apic}]
+         test rdx, rdx
+         jz 21f
+         mov dword ptr [rdx + {end_of_interrupt}], 0
+         12:
+         inc qword ptr [rip + {kernel} + {interrupts}]
+         mov rdx, [rdi + {lines} + {binding}]
+         inc qword ptr [rdx + {arrived}]
+         inc qword ptr [rdx + {made}]
+         mov rsi, [rdx + {count}]
+         inc rsi
+         mov qword ptr [rdx + {count}], 0
+         mov byte ptr [rdx + {owes}], 1
+         mov rdx, [rdi + {lines} + {owed}]
+         mov byte ptr [rdx], 1"
+    };
+}
+
+/// The driver waits no longer: it runs, with the pulse in its registers.
+macro_rules! run_driver {
+    () => {
+        "mov qword ptr [rcx], 0
+         mov qword ptr [rcx + {receivers} - {channel_plain}], 0
+         mov ecx, [rdi + {lines} + {driver_index}]
+         mov [rip + {kernel} + {current}], ecx
+         mov [rip + {kernel} + {loaded}], ecx
+         mov qword ptr [rip + {kernel} + {slice_end}], 0
+         mov byte ptr [rbp + {state}], {running}
+         mov dword ptr [rbp + {channel}], 0
+         mov gs:[{registers}], rbp
+         inc qword ptr [rip + {kernel} + {thread_switches}]
+         mov gs:[{cpu_domain}], r8
+         mov qword ptr gs:[{turn_base}], 0
+         mov ecx, [rdi + {lines} + {domain_index}]
+         mov [rip + {kernel} + {loaded_domain}], ecx
+         mov ecx, [rdi + {lines} + {root}]
+         cmp ecx, [rip + {kernel} + {active}]
+         je 13f
+         mov [rip + {kernel} + {active}], ecx
+         shl rcx, 12
+         mov cr3, rcx
+         inc qword ptr [rip + {kernel} + {space_switches}]
+         13:
+         mov rcx, [rbp + {rip}]
+         mov rsp, [rbp + {rsp}]
+         mov rbx, [rdi + {lines} + {badge}]
+         mov r11d, {user_flags}
+         mov edi, {interrupt_pulse}
+         movabs rax, {received_pulse}
+         xor edx, edx
+         xor ebp, ebp
+         xor r8d, r8d
+         xor r9d, r9d
+         xor r10d, r10d
+         xor r12d, r12d
+         xor r13d, r13d
+         xor r14d, r14d
+         xor r15d, r15d
+         swapgs
+         sysretq"
+    };
+}
+
+/// The end of an interrupt where the local APIC has no registers in memory.
+macro_rules! end_by_msr {
+    () => {
+        "21:
+         mov r9, rcx
+         mov ecx, {end_msr}
+         xor eax, eax
+         xor edx, edx
+         wrmsr
+         mov rcx, r9
+         jmp 12b"
+    };
+}
+
+/// Code of both ways in, with the operands of the lines above, and of these.
+macro_rules! way_in {
+    ([$($line:expr),* $(,)?] $($more:tt)*) => {
+        naked_asm!(
+            $($line,)*
+            line_size = const size_of::<Line>(),
+            lines = sym LINES,
+            place = const offset_of!(Line, place) as i64 - BEFORE,
+            plain = const offset_of!(Line, plain) as i64 - BEFORE,
+            driver = const offset_of!(Line, driver) as i64 - BEFORE,
+            driver_domain = const offset_of!(Line, domain) as i64 - BEFORE,
+            binding = const offset_of!(Line, binding) as i64 - BEFORE,
+            owed = const offset_of!(Line, owed) as i64 - BEFORE,
+            masked = const offset_of!(Line, masked) as i64 - BEFORE,
+            badge = const offset_of!(Line, badge) as i64 - BEFORE,
+            driver_index = const offset_of!(Line, driver_index) as i64 - BEFORE,
+            domain_index = const offset_of!(Line, domain_index) as i64 - BEFORE,
+            root = const offset_of!(Line, root) as i64 - BEFORE,
+            kernel = sym KERNEL,
+            apic = sym apic::REGISTERS,
+            end_of_interrupt = const apic::END_OF_INTERRUPT,
+            end_msr = const 0x800 + (apic::END_OF_INTERRUPT >> 4),
+            interrupts = const offset_of!(Nucleus, counters.interrupts),
+            thread_switches = const offset_of!(Nucleus, counters.thread_switches),
+            space_switches = const offset_of!(Nucleus, arch.space_switches),
+            arrived = const offset_of!(Binding, arrived),
+            made = const offset_of!(Binding, pulses),
+            count = const offset_of!(Binding, count),
+            owes = const offset_of!(Binding, owes),
+            channel_plain = const offset_of!(Channel, plain),
+            receivers = const offset_of!(Channel, receivers),
+            since = const offset_of!(Nucleus, dispatch.since),
+            current = const offset_of!(Nucleus, dispatch.current),
+            loaded = const offset_of!(Nucleus, dispatch.loaded),
+            loaded_domain = const offset_of!(Nucleus, dispatch.loaded_domain),
+            slice_end = const offset_of!(Nucleus, dispatch.slice_end),
+            top = const offset_of!(Nucleus, dispatch.ready.top),
+            active = const offset_of!(Nucleus, arch.active),
+            domain_unusual = const offset_of!(Domain<Machine>, unusual),
+            effective = const offset_of!(MachineThread, effective),
+            state = const offset_of!(MachineThread, state),
+            channel = const offset_of!(MachineThread, channel),
+            running = const State::Running as u8,
+            user_flags = const USER_FLAGS,
+            interrupt_pulse = const pulse::INTERRUPT,
+            received_pulse = const (received::kind::PULSE as u64) << received::KIND_SHIFT,
+            registers = const offset_of!(PerCpu, registers),
+            stack = const offset_of!(PerCpu, stack),
+            cpu_domain = const offset_of!(PerCpu, domain),
+            turn_base = const offset_of!(PerCpu, turn_base),
+            on_trap = sym super::traced::ON_TRAP,
+            leave = sym leave,
+            rip = const offset_of!(Registers, rip),
+            rsp = const offset_of!(Registers, rsp),
+            $($more)*
+        )
+    };
+}
+
+/// Behind the stubs of sources' vectors: vector, no error code and the processor's frame are on the stack.
+///
+/// # Safety
+/// Reached from the stubs only.
+#[unsafe(naked)]
+pub unsafe extern "C" fn interrupted() {
+    way_in!(
+        [
+        "test byte ptr [rsp + 16], 3",
+        "jz {while_idle}",
+        "swapgs",
+        "push r15",
+        "mov r15, gs:[{registers}]",
+        "mov [r15 + {rax}], rax",
+        "mov [r15 + {rbx}], rbx",
+        "mov [r15 + {rcx}], rcx",
+        "mov [r15 + {rdx}], rdx",
+        "mov [r15 + {rsi}], rsi",
+        "mov [r15 + {rdi}], rdi",
+        "mov [r15 + {rbp}], rbp",
+        "mov [r15 + {r8}], r8",
+        "mov [r15 + {r9}], r9",
+        "mov [r15 + {r10}], r10",
+        "mov [r15 + {r11}], r11",
+        "mov [r15 + {r12}], r12",
+        "mov [r15 + {r13}], r13",
+        "mov [r15 + {r14}], r14",
+        "pop rcx",
+        "mov [r15 + {r15}], rcx",
+        "pop rdi",
+        "mov rcx, [rsp]",
+        "mov [r15 + {rip}], rcx",
+        "mov rcx, [rsp + 16]",
+        "mov [r15 + {rflags}], rcx",
+        "mov rcx, [rsp + 24]",
+        "mov [r15 + {rsp}], rcx",
+        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
+        "jne 6f",
+        "7:",
+        "mov ebx, edi",
+        find_driver!(),
+        "cmp sil, [r15 + {effective}]",
+        "jbe 5f",
+        mask_and_count!(),
+        // The time so far is the interrupted thread's, or that of the program for which it works.
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov r9, rax",
+        "sub rax, [rip + {kernel} + {since}]",
+        "jb 8f",
+        "mov [rip + {kernel} + {since}], r9",
+        "cmp dword ptr [r15 + {client}], 0",
+        "jne 9f",
+        "add [r15 + {ticks}], rax",
+        "mov rdx, gs:[{cpu_domain}]",
+        "14:",
+        "add [rdx + {domain_ticks}], rax",
+        "15:",
+        // It is the first of its priority.
+        "mov r9d, [rip + {kernel} + {current}]",
+        "mov rdx, [rip + {kernel} + {slice_end}]",
+        "test rdx, rdx",
+        "jz 16f",
+        "mov [rip + {kernel} + {cut_end}], rdx",
+        "mov [rip + {kernel} + {cut}], r9d",
+        "16:",
+        "mov byte ptr [r15 + {full}], 1",
+        "mov byte ptr [r15 + {state}], {ready}",
+        "movzx edx, byte ptr [r15 + {effective}]",
+        "mov [rip + {kernel} + {top}], dx",
+        "bts qword ptr [rip + {kernel} + {occupied}], rdx",
+        "shl edx, {list_shift}",
+        "add rdx, [rip + {kernel} + {lists}]",
+        "mov eax, [rdx]",
+        "mov [rdx], r9d",
+        "mov dword ptr [r15 + {link}], 0",
+        "mov [r15 + {link} + 4], eax",
+        "test eax, eax",
+        "jnz 17f",
+        "mov [rdx + 4], r9d",
+        "18:",
+        run_driver!(),
+        // Somebody else was the first.
+        "17:",
+        "imul rax, rax, {thread_size}",
+        "add rax, [rip + {kernel} + {threads}]",
+        "mov [rax + {link}], r9d",
+        "jmp 18b",
+        // The counter went back: no time has passed.
+        "8:",
+        "mov [rip + {kernel} + {since}], r9",
+        "jmp 15b",
+        // Who pays is the first in the chain of callers.
+        "9:",
+        "mov r10, r15",
+        "mov r11d, {chain}",
+        "20:",
+        "mov edx, [r10 + {client}]",
+        "test edx, edx",
+        "jz 19f",
+        "imul rdx, rdx, {thread_size}",
+        "add rdx, [rip + {kernel} + {threads}]",
+        "mov r10, rdx",
+        "dec r11d",
+        "jnz 20b",
+        "19:",
+        "add [r10 + {ticks}], rax",
+        "mov edx, [r10 + {domain}]",
+        "imul rdx, rdx, {domain_size}",
+        "add rdx, [rip + {kernel} + {domains}]",
+        "jmp 14b",
+        end_by_msr!(),
+        // Not here.
+        "5:",
+        "mov edi, ebx",
+        "xor esi, esi",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "cld",
+        "clac",
+        "call [rip + {on_trap}]",
+        "jmp {leave}",
+        // Quick calls are under way.
+        "6:",
+        "mov ebx, edi",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "cld",
+        "clac",
+        "call {settle}",
+        "mov edi, ebx",
+        "jmp 7b",
+        ]
+        while_idle = sym while_idle,
+        cut = const offset_of!(Nucleus, dispatch.cut),
+        cut_end = const offset_of!(Nucleus, dispatch.cut_end),
+        occupied = const offset_of!(Nucleus, dispatch.ready.occupied),
+        lists = const offset_of!(Nucleus, dispatch.ready.lists),
+        list_shift = const size_of::<List>().trailing_zeros(),
+        threads = const offset_of!(Nucleus, threads) + Threads::BASE,
+        thread_size = const Threads::object_size(),
+        domains = const offset_of!(Nucleus, domains) + Domains::BASE,
+        domain_size = const Domains::object_size(),
+        domain_ticks = const offset_of!(Domain<Machine>, ticks),
+        chain = const CHAIN,
+        full = const offset_of!(MachineThread, full),
+        client = const offset_of!(MachineThread, client),
+        domain = const offset_of!(MachineThread, domain),
+        ticks = const offset_of!(MachineThread, ticks),
+        link = const offset_of!(MachineThread, link),
+        reply_code = const offset_of!(MachineThread, reply_code),
+        ready = const State::Ready as u8,
+        settle = sym glue::settle,
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rcx = const offset_of!(Registers, rcx),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        rbp = const offset_of!(Registers, rbp),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r11 = const offset_of!(Registers, r11),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rflags = const offset_of!(Registers, rflags),
+    )
+}
+
+/// The first vector with a line, in bytes of lines.
+const BEFORE: i64 = FIRST_LINE as i64 * size_of::<Line>() as i64;
+// What the code takes for granted.
+const _: () = assert!(
+    size_of::<List>() == 8
+        && offset_of!(Link, previous) == 0
+        && offset_of!(Link, next) == 4
+        && size_of::<Option<ThreadRef>>() == 4
+);
+
+/// An interrupt while idle: nobody's registers are worth anything, and GS is the nucleus's.
+///
+/// # Safety
+/// Jumped to by [`interrupted`].
+#[unsafe(naked)]
+unsafe extern "C" fn while_idle() {
+    way_in!(
+        [
+        "mov edi, [rsp]",
+        "mov ebx, edi",
+        "mov qword ptr gs:[{idle}], 0",
+        find_driver!(),
+        "cmp dword ptr [rip + {kernel} + {current}], 0",
+        "jne 5f",
+        mask_and_count!(),
+        // The idle time ends, the driver's begins.
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov [rip + {kernel} + {since}], rax",
+        "sub rax, [rip + {kernel} + {idle_since}]",
+        "jb 8f",
+        "add [rip + {kernel} + {idle_ticks}], rax",
+        "8:",
+        "mov qword ptr [rip + {kernel} + {idle_since}], 0",
+        run_driver!(),
+        end_by_msr!(),
+        "5:",
+        "mov edi, ebx",
+        "xor esi, esi",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "cld",
+        "clac",
+        "call [rip + {on_trap}]",
+        "jmp {leave}",
+        ]
+        idle = const offset_of!(PerCpu, idle),
+        idle_since = const offset_of!(Nucleus, dispatch.idle_since),
+        idle_ticks = const offset_of!(Nucleus, counters.idle),
+    )
+}
