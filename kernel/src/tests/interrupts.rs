@@ -371,9 +371,7 @@ fn a_sharer_with_a_semaphore_that_dies_owing_holds_nobody_up() {
 /// A driver without floating-point registers, bound to a line of its own, and a thread to be interrupted. The line interrupted once already.
 fn quick_one(general: bool) -> (World, Driver, ThreadRef) {
     let mut w = World::new();
-    if general {
-        w.k.general_way_only();
-    }
+    w.quick = !general;
     let init = w.init;
     let made = w.ok(init, MACHINE, machine::INTERRUPT, &[LINE as u64, AUTO, 0])[0] as u32;
     let busy = w.domain();

@@ -209,7 +209,8 @@ impl World {
 
     /// A source interrupts whoever runs.
     pub fn interrupt(&mut self, source: u32) {
-        self.full = !self.k.quick_interrupt(source) && self.k.interrupt(source).full != 0;
+        let quick = self.quick && self.k.quick_interrupt(source);
+        self.full = !quick && self.k.interrupt(source).full != 0;
         self.check();
     }
 
