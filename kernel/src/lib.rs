@@ -30,6 +30,7 @@ pub mod lock;
 pub mod log;
 pub mod machine;
 pub mod memory;
+pub mod one_page;
 pub mod pool;
 pub mod portal;
 pub mod pulse;

@@ -13,11 +13,12 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 13] = [
+const PIECES: [(&str, &str); 14] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_current"),
     ("portal_current", "portal_code_end"),
+    ("portal_memory", "portal_memory_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
     ("template_interruptible", "template_interruptible_reply"),
@@ -46,7 +47,12 @@ const EXITS: [&str; 6] = [
     "entry::compile_again",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 2] = ["glue::reply_extras", "glue::on_receive_right"];
+const CALLS: [&str; 4] = [
+    "glue::reply_extras",
+    "glue::on_receive_right",
+    "glue::map_one",
+    "glue::unmap_one",
+];
 
 const ALLOWED: [Mnemonic; 24] = [
     Mnemonic::Mov,

@@ -11,6 +11,7 @@ mod hasty;
 mod interrupts;
 mod invariants;
 mod messages;
+mod one_page;
 mod parts;
 mod pokes;
 mod portals;

@@ -167,6 +167,34 @@ pub unsafe extern "C" fn reply_extras(server: u32, caller: u32, channel: u32) ->
         .unwrap_or(GENERAL)
 }
 
+/// MAP of one page with these words of the running thread, as far as it goes the straight way.
+///
+/// # Safety
+/// Called by the portal code, with nothing unsettled.
+pub unsafe extern "C" fn map_one(
+    slot: u64,
+    address: u64,
+    frame: u64,
+    flags: u64,
+    source: u64,
+) -> bool {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    kernel
+        .map_one(slot, address, frame, flags, source)
+        .is_some()
+}
+
+/// The same for UNMAP: how many pages were mapped there; all ones: not the straight way.
+///
+/// # Safety
+/// As for [`map_one`].
+pub unsafe extern "C" fn unmap_one(slot: u64, address: u64) -> u64 {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    kernel.unmap_one(slot, address).unwrap_or(GENERAL)
+}
+
 /// A vector from user mode, or an interrupt while idle.
 ///
 /// # Safety

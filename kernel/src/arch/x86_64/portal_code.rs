@@ -15,6 +15,7 @@ use super::entry::{
     store_words,
 };
 use super::glue::{on_receive_right, reply_extras, KERNEL};
+use super::memory_code::portal_memory;
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
@@ -55,6 +56,8 @@ static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive_entry as *const ()
 
 static CURRENT: AtomicPtr<()> = AtomicPtr::new(portal_current as *const () as *mut ());
 
+static MEMORY: AtomicPtr<()> = AtomicPtr::new(portal_memory as *const () as *mut ());
+
 /// What a fresh thread's `reply_code` is.
 pub fn reply_code() -> usize {
     portal_receive as *const () as usize
@@ -72,6 +75,7 @@ pub fn code_for(target: Target) -> usize {
             CALL.load(Relaxed) as usize
         }
         PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
+        PortalKind::Memory if target.may(rights::CONTROL) => MEMORY.load(Relaxed) as usize,
         PortalKind::Current => CURRENT.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }
@@ -83,6 +87,7 @@ pub fn general_only() {
     CALL.store(general, Relaxed);
     RECEIVE.store(general, Relaxed);
     CURRENT.store(general, Relaxed);
+    MEMORY.store(general, Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
