@@ -1,0 +1,122 @@
+//! The file system as one object: its shape, its metadata, its journal, and the frame of every operation that changes something.
+//!
+//! An operation runs at once or not at all: if a block is missing or something is wrong, all that it did is taken back ([`Fs::change`]) and the caller may begin it again.
+//! So a server that waits for the disk keeps nothing but the request, and other requests go on in between.
+
+use crate::allocate::Busy;
+use crate::cache::{Cache, Kind};
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::shape::Shape;
+use crate::transaction::{Op, Running};
+use crate::verify;
+use crate::zones::Zones;
+use alloc::collections::BTreeSet;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+/// Seconds since 1970 and nanoseconds; times are always the caller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    pub sec: i64,
+    pub nsec: u32,
+}
+
+/// Blocks beside each other on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    pub start: u64,
+    pub len: u32,
+}
+
+/// What the device shall do next: all writes, in any order, and when they are done the flush, if it is asked for. Then [`Fs::stepped`].
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub writes: Vec<(u64, Rc<[u8]>)>,
+    pub flush: bool,
+    /// For tests that leave a flush out on purpose: which one this is.
+    pub name: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub block_size: u32,
+    pub blocks: u64,
+    pub free: u64,
+    /// Without what is reserved for the superuser and what delayed allocation was promised.
+    pub available: u64,
+    pub inodes: u32,
+    pub free_inodes: u32,
+}
+
+/// How far a long look through a directory got, so that beginning again does not mean from the start.
+pub(crate) struct Memo {
+    pub dir: u32,
+    pub name: Vec<u8>,
+    pub upto: u32,
+}
+
+pub struct Fs {
+    pub(crate) shape: Shape,
+    pub(crate) cache: Cache,
+    pub(crate) zones: Zones,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) running: Running,
+    pub(crate) op: Op,
+    pub(crate) busy: Busy,
+    pub(crate) free_blocks: u64,
+    pub(crate) free_inodes: u32,
+    pub(crate) promised: u64,
+    /// Inodes without names or with too many blocks, the one that the superblock names last.
+    pub(crate) orphans: Vec<u32>,
+    /// Files of which blocks behind the new end are still to be freed.
+    pub(crate) cutting: BTreeSet<u32>,
+    pub(crate) writable: bool,
+    pub(crate) memo: RefCell<Option<Memo>>,
+}
+
+impl Fs {
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// A metadata block that [`Error::Need`] asked for. Hand reads in before the next [`Step`] that writes the block is begun.
+    pub fn supply(&mut self, block: u64, data: &[u8]) {
+        self.cache.supply(block, data);
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// From now on nothing is changed any more (the caller's answer to [`Error::Damaged`], if it likes).
+    pub fn stop_writing(&mut self) {
+        self.writable = false;
+    }
+
+    pub fn space(&self) -> Space {
+        let free = self.free_blocks.saturating_sub(self.promised);
+        Space {
+            block_size: self.shape.block_size as u32,
+            blocks: self.shape.blocks,
+            free,
+            available: free.saturating_sub(self.shape.reserved_blocks),
+            inodes: self.shape.inodes,
+            free_inodes: self.free_inodes,
+        }
+    }
+
+    /// A block as what it should be; it is checked when it is seen for the first time.
+    pub(crate) fn checked(&self, block: u64, kind: Kind) -> Result<&[u8], Error> {
+        let slot = self.cache.slot(block)?;
+        if slot.kind.get() != kind {
+            if slot.kind.get() != Kind::Raw {
+                return Err(Error::Damaged("block with two uses", block));
+            }
+            verify::check(self, block, kind, &slot.data)?;
+            slot.kind.set(kind);
+        }
+        Ok(&slot.data)
+    }
+}

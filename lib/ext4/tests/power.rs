@@ -1,0 +1,180 @@
+//! Cuts of power. A game is played on a disk that remembers its writes and flushes. Then, for every flush and for samples in between, the disk is made as it may be found after
+//! the cut: everything before the last flush is there, and of what came after it any part. It must open, hold exactly what the last or the next sync held, and be clean for e2fsck.
+//! `CAIRN_EXT4_GAMES` says how many games; `CAIRN_EXT4_SAMPLES` how many disks are tried between two flushes.
+
+mod common;
+
+use common::world::World;
+use common::{cases, make, with_tool, Caller, Disk, Event, Random};
+use std::collections::BTreeSet;
+
+struct Recording {
+    base: Vec<u8>,
+    events: Vec<Event>,
+    /// What every mark stands for, and whose bytes changed in place between it and the next.
+    states: Vec<World>,
+}
+
+fn play(block_size: u32, seed: u64, steps: u32, without: Option<&'static str>) -> Recording {
+    let base = make(
+        block_size,
+        if block_size == 1024 { 6 } else { 20 },
+        &["-N", "200"],
+        None,
+    );
+    let mut disk = Disk::new(base.clone());
+    disk.events = Some(Vec::new());
+    disk.without = without;
+    let mut caller = Caller::open(disk, true).unwrap();
+    let mut world = World::new();
+    let mut random = Random(seed);
+    let mut states: Vec<World> = Vec::new();
+    let mut mark = |world: &mut World, caller: &mut Caller| {
+        if let Some(events) = &mut caller.disk.events {
+            events.push(Event::Mark(states.len()));
+        }
+        if let Some(last) = states.last_mut() {
+            last.in_place = std::mem::take(&mut world.in_place);
+        }
+        states.push(world.clone());
+    };
+    mark(&mut world, &mut caller);
+    for _ in 0..steps {
+        for _ in 0..1 + random.below(8) {
+            // Only our own syncs: so the states between two of them are one transaction.
+            let before = caller.fs.durable();
+            world.step(&mut caller, &mut random);
+            if caller.fs.durable() != before {
+                mark(&mut world, &mut caller);
+            }
+        }
+        caller.sync().unwrap();
+        mark(&mut world, &mut caller);
+        if random.below(8) == 0 {
+            caller.fs.checkpoint();
+            caller.steps().unwrap();
+        }
+    }
+    caller.fs.close();
+    caller.steps().unwrap();
+    if let Some(last) = states.last_mut() {
+        last.in_place = BTreeSet::new();
+    }
+    Recording {
+        base,
+        events: caller.disk.events.take().unwrap(),
+        states,
+    }
+}
+
+/// One disk as it was found.
+fn judge(
+    image: Vec<u8>,
+    recording: &Recording,
+    mark: usize,
+    other_replay: bool,
+) -> Result<(), String> {
+    let image = if other_replay {
+        // e2fsck replays; whatever else it would mend is wrong (orphans it frees without a word of error).
+        let (image, text) = with_tool(&image, "e2fsck", &["-fp"], &[0, 1, 4, 8, 12]);
+        if text.contains("UNEXPECTED INCONSISTENCY") || text.contains("FIXED") {
+            return Err(text);
+        }
+        image
+    } else {
+        image
+    };
+    let mut caller = Caller::open(Disk::new(image), !other_replay)
+        .map_err(|error| format!("does not open: {error:?}"))?;
+    let found = World::read(&mut caller).map_err(|error| format!("cannot be read: {error:?}"))?;
+    let state = &recording.states[mark];
+    let first = state.difference(&found, &state.in_place);
+    let second = recording
+        .states
+        .get(mark + 1)
+        .map(|next| next.difference(&found, &state.in_place));
+    if let (Some(first), None | Some(Some(_))) = (&first, &second) {
+        return Err(format!(
+            "neither what was synced ({first}) nor the next ({second:?})"
+        ));
+    }
+    if !other_replay {
+        let disk = caller.close();
+        let (_, text) = with_tool(&disk.bytes, "e2fsck", &["-fn"], &[0, 1, 4, 8, 12]);
+        if text.contains("No") && text.contains("? no") || text.contains("WARNING") {
+            return Err(text);
+        }
+    }
+    Ok(())
+}
+
+/// Number of disks tried, or what was wrong with one.
+fn campaign(recording: &Recording, seed: u64, samples: u64) -> Result<u32, String> {
+    let mut random = Random(seed);
+    let mut disk = Disk::new(recording.base.clone());
+    let mut mark = None;
+    let mut tried = 0;
+    let mut since: Vec<(u64, std::rc::Rc<[u8]>)> = Vec::new();
+    for (number, event) in recording.events.iter().enumerate() {
+        match event {
+            Event::Write(at, data) => since.push((*at, data.clone())),
+            Event::Mark(state) => {
+                mark = Some(*state);
+            }
+            Event::Flush => {}
+        }
+        let Some(mark) = mark else {
+            if matches!(event, Event::Flush) {
+                since.drain(..).for_each(|(at, data)| disk.write(at, &data));
+            }
+            continue;
+        };
+        // Before a flush any part of what came since the last one may be there; behind a mark nothing else need be.
+        let told = |what: &str, error| format!("event {number} ({what}), state {mark}: {error}");
+        if matches!(event, Event::Flush | Event::Mark(_)) {
+            for sample in 0..samples {
+                let mut image = disk.bytes.clone();
+                let end = random.below(since.len() as u64 + 1) as usize;
+                let (keep, of) = [(1, 2), (9, 10), (1, 10)][sample as usize % 3];
+                for (at, data) in &since[..end] {
+                    if random.below(of) < keep {
+                        image[*at as usize..*at as usize + data.len()].copy_from_slice(data);
+                    }
+                }
+                tried += 1;
+                let other = random.below(4) == 0;
+                judge(image, recording, mark, other).map_err(|error| told("sample", error))?;
+            }
+        }
+        if matches!(event, Event::Flush) {
+            since.drain(..).for_each(|(at, data)| disk.write(at, &data));
+            tried += 1;
+            judge(disk.bytes.clone(), recording, mark, tried % 4 == 0)
+                .map_err(|error| told("flush", error))?;
+        }
+    }
+    Ok(tried)
+}
+
+#[test]
+fn nothing_is_lost() {
+    for seed in 0..cases("CAIRN_EXT4_GAMES", 2) {
+        let recording = play([1024, 4096][seed as usize % 2], seed, 10, None);
+        let tried = campaign(&recording, seed, cases("CAIRN_EXT4_SAMPLES", 2));
+        println!("seed {seed}: {tried:?} disks");
+        assert!(tried.unwrap() > 40, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_missing_flush_is_found() {
+    for without in ["log", "commit block", "home"] {
+        let caught = (0..4).any(|seed| {
+            let recording = play(1024, seed, 10, Some(without));
+            let found = campaign(&recording, seed, 3);
+            println!("without the flush of '{without}', seed {seed}: {found:?}");
+            found.is_err()
+        });
+        assert!(caught, "the flush of '{without}' is not missed");
+    }
+}
