@@ -22,6 +22,14 @@ pub struct Place<R> {
 }
 
 impl<R> Place<R> {
+    /// Where portal code finds these. Of one that waits alone `previous` is itself and `below` nothing.
+    #[cfg(target_os = "none")]
+    pub(crate) const PREVIOUS: usize = core::mem::offset_of!(Self, previous);
+    #[cfg(target_os = "none")]
+    pub(crate) const BELOW: usize = core::mem::offset_of!(Self, below);
+    #[cfg(target_os = "none")]
+    pub(crate) const RANK: usize = core::mem::offset_of!(Self, rank);
+
     pub const fn new() -> Place<R> {
         Place {
             previous: None,

@@ -13,11 +13,12 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 14] = [
+const PIECES: [(&str, &str); 16] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_current"),
-    ("portal_current", "portal_code_end"),
+    ("portal_current", "portal_semaphore"),
+    ("portal_semaphore", "portal_code_end"),
     ("portal_memory", "portal_memory_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
@@ -33,10 +34,18 @@ const PIECES: [(&str, &str); 14] = [
         "template_turned_interruptible_reply",
         "template_turned_interruptible_end",
     ),
-    ("template_identity", "template_identity_end"),
+    ("template_current", "template_current_end"),
+    ("template_semaphore", "template_semaphore_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 3] = ["portal_call", "portal_call_stored", "portal_current"];
+const SHARED: [&str; 4] = [
+    "portal_call",
+    "portal_call_stored",
+    "portal_current_rest",
+    "portal_semaphore_rest",
+];
+/// Where shared code goes on that has stored everything.
+const ALL_STORED: &str = "portal_all_stored";
 /// Functions of the nucleus that portal code may jump to.
 const EXITS: [&str; 6] = [
     "entry::general",
@@ -47,14 +56,15 @@ const EXITS: [&str; 6] = [
     "entry::compile_again",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 4] = [
+const CALLS: [&str; 5] = [
     "glue::reply_extras",
     "glue::on_receive_right",
+    "glue::on_syscall",
     "glue::map_one",
     "glue::unmap_one",
 ];
 
-const ALLOWED: [Mnemonic; 24] = [
+const ALLOWED: [Mnemonic; 28] = [
     Mnemonic::Mov,
     Mnemonic::Movzx,
     Mnemonic::Xchg,
@@ -66,12 +76,16 @@ const ALLOWED: [Mnemonic; 24] = [
     Mnemonic::Or,
     Mnemonic::Xor,
     Mnemonic::Add,
+    Mnemonic::Sub,
+    Mnemonic::Mul,
     Mnemonic::Inc,
     Mnemonic::Dec,
     Mnemonic::Ror,
     Mnemonic::Imul,
     Mnemonic::Shl,
     Mnemonic::Shr,
+    Mnemonic::Shrd,
+    Mnemonic::Rdtsc,
     Mnemonic::Jmp,
     Mnemonic::Call,
     Mnemonic::Nop,
@@ -166,6 +180,8 @@ fn read(nucleus: &Path) -> Result<Vec<Code>> {
                 for shared in SHARED {
                     exits.insert(plain(shared)?, shared.to_string());
                 }
+            } else {
+                exits.insert(plain(ALL_STORED)?, ALL_STORED.to_string());
             }
             Ok(Code {
                 name: name.to_string(),

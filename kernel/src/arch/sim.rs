@@ -77,8 +77,9 @@ pub struct Sim {
     /// Address of the registers of the thread that runs in a quick call that is not settled (0: none), and how many more there may be.
     pub running: usize,
     pub links: u32,
-    /// Quick replies so far.
+    /// Quick replies so far, and turns that were handed on.
     pub quick: u64,
+    pub switched: u64,
 }
 
 impl Sim {
@@ -114,6 +115,7 @@ impl Sim {
             running: 0,
             links: LINKS,
             quick: 0,
+            switched: 0,
         }
     }
 

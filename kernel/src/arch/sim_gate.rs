@@ -1,14 +1,17 @@
-//! The compiled portals of the simulated machine: what the templates of the real one do, in Rust ([`crate::quick`] says what that is).
+//! The compiled portals of the simulated machine: what the templates of the real one do, in Rust ([`crate::quick`] says what that is). And what its shared code does for semaphores and
+//! yields, under the same conditions, because there no short way in the portable part does the same.
 
 use super::sim::Sim;
 use super::Arch;
 use crate::pool::ThreadRef;
+use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
 use crate::short::copy_words;
 use crate::thread::State;
 use crate::Kernel;
-use cairn_abi::{pulse, received, PortalKind};
+use cairn_abi::service::{current, semaphore};
+use cairn_abi::{pulse, received, rights, PortalKind};
 
 /// What a call adds to its caller's token.
 const NEXT_CALL: u64 = crate::ipc::NEXT_CALL;
@@ -39,10 +42,14 @@ impl Kernel<Sim> {
         match (entry.target.kind, Sim::block_of(entry.code)) {
             (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object),
             (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object),
-            (PortalKind::Current, Some(_)) => self.quick_identity(t),
-            (PortalKind::Channel | PortalKind::Current, None) => {
+            (PortalKind::Current, Some(_)) => self.quick_current(t) || self.quick_yield(t),
+            (PortalKind::Semaphore, Some(_)) => {
+                self.quick_semaphore(t, slot, entry.target) || self.quick_hand_on(t, entry.target)
+            }
+            (PortalKind::Channel | PortalKind::Current | PortalKind::Semaphore, None) => {
                 self.settle_entry();
                 self.compile(t);
+                // A mutex never has code of its own.
                 false
             }
             _ => false,
@@ -110,15 +117,166 @@ impl Kernel<Sim> {
         true
     }
 
-    fn quick_identity(&mut self, t: ThreadRef) -> bool {
+    fn quick_current(&mut self, t: ThreadRef) -> bool {
         let domain = &self.domains[self.threads[t].domain];
         let thread = &mut self.threads[t];
+        if thread.registers.rax == (current::CLOCK as u64) << 32 {
+            thread.registers.rdi = self.arch.time;
+            thread.registers.rax = 0;
+            return true;
+        }
         if thread.registers.rax != 0 {
             return false;
         }
         thread.registers.rdi = thread.token as u32 as u64;
         thread.registers.rsi = domain.id as u64;
         thread.registers.rdx = domain.label;
+        true
+    }
+
+    /// P and V without contention.
+    fn quick_semaphore(&mut self, t: ThreadRef, slot: u32, target: Target) -> bool {
+        let s = self.semaphores.handle(target.object);
+        let semaphore = &mut self.semaphores[s];
+        let registers = &mut self.threads[t].registers;
+        let is = |operation: u8| registers.rax == (operation as u64) << 32 | slot as u64;
+        let count = if is(semaphore::P) && target.may(rights::CALL) {
+            semaphore.count - 1
+        } else if is(semaphore::V)
+            && target.may(rights::NOTIFY)
+            && semaphore.waiters.first().is_none()
+            && !(semaphore.mutex || semaphore.dying)
+        {
+            semaphore.count.checked_add(1).unwrap_or(-1)
+        } else {
+            -1
+        };
+        if count < 0 {
+            return false;
+        }
+        semaphore.count = count;
+        registers.rax = 0;
+        true
+    }
+
+    /// May `next` go on where `t` was, by a switch of registers and space alone?
+    fn takes_over(&self, t: ThreadRef, next: ThreadRef) -> bool {
+        let thread = &self.threads[next];
+        self.arch.running == 0
+            && self.cores.count == 1
+            && self.threads[t].client.is_none()
+            && self.domains[thread.domain].unusual == 0
+            && !(thread.poked || thread.full || thread.lifted)
+            && thread.windows as u32 | thread.stops == 0
+            && thread.deadline == 0
+    }
+
+    fn switch_over(&mut self, t: ThreadRef, next: ThreadRef) {
+        let now = self.arch.ticks();
+        let spent = now - self.dispatch.since;
+        self.dispatch.since = now;
+        self.threads[t].ticks += spent;
+        self.domains[self.threads[t].domain].ticks += spent;
+        self.dispatch.current = Some(next);
+        self.dispatch.loaded = Some(next);
+        let thread = &mut self.threads[next];
+        thread.entries = thread.own_entries;
+        thread.state = State::Running;
+        if self.dispatch.loaded_domain != Some(thread.domain) {
+            self.dispatch.loaded_domain = Some(thread.domain);
+            self.arch.active = Some(self.domains[thread.domain].root);
+            self.arch.turn = 0;
+        }
+        self.arch.switched += 1;
+    }
+
+    /// The end of a quantum that begins now, if a timer that comes anyway can be it.
+    fn quantum(&self) -> Option<u64> {
+        let dispatch = &self.dispatch;
+        (dispatch.cut.is_none() && dispatch.armed <= dispatch.horizon).then_some(dispatch.armed)
+    }
+
+    fn quick_yield(&mut self, t: ThreadRef) -> bool {
+        let thread = &self.threads[t];
+        if thread.registers.rax != (current::YIELD as u64) << 32
+            || thread.effective as i16 != self.dispatch.ready.top()
+        {
+            return false;
+        }
+        let Some(next) = self.dispatch.ready.first() else {
+            return false;
+        };
+        let Some(end) = self.quantum() else {
+            return false;
+        };
+        if !self.takes_over(t, next) || !self.threads[next].round_robin {
+            return false;
+        }
+        let priority = self.threads[t].effective;
+        let ready = &mut self.dispatch.ready;
+        ready.push_back(&mut self.threads, t, priority);
+        ready.remove(&mut self.threads, next, priority);
+        self.threads[t].state = State::Ready;
+        self.threads[t].registers.rax = 0;
+        self.dispatch.slice_end = end;
+        self.switch_over(t, next);
+        true
+    }
+
+    /// V_THEN_P where one thread waits for the first semaphore and nobody for the second, which counts nothing.
+    fn quick_hand_on(&mut self, t: ThreadRef, target: Target) -> bool {
+        let registers = &self.threads[t].registers;
+        if registers.rax >> 8 != (semaphore::V_THEN_P as u64) << 24 || registers.rdi >= 256 {
+            return false;
+        }
+        let table = &self.domains[self.threads[t].domain].table;
+        let Some(other) = table.entry(registers.rdi as u32).map(|entry| entry.target) else {
+            return false;
+        };
+        if other.kind != PortalKind::Semaphore
+            || !other.may(rights::CALL)
+            || !target.may(rights::NOTIFY)
+        {
+            return false;
+        }
+        let s = self.semaphores.handle(target.object);
+        let other = self.semaphores.handle(other.object);
+        let (from, to) = (&self.semaphores[s], &self.semaphores[other]);
+        let Some(next) = from.waiters.first() else {
+            return false;
+        };
+        let blocked = to.count == 0 && to.waiters.first().is_none();
+        if !blocked
+            || from.mutex
+            || from.dying
+            || to.mutex
+            || to.dying
+            || from.waiters.members(&self.threads).len() != 1
+            || !self.takes_over(t, next)
+        {
+            return false;
+        }
+        let top = self.dispatch.ready.top();
+        let end = match (self.threads[next].effective as i16).cmp(&top) {
+            core::cmp::Ordering::Less => return false,
+            core::cmp::Ordering::Greater => 0,
+            core::cmp::Ordering::Equal => match self.quantum() {
+                Some(end) => end,
+                None => return false,
+            },
+        };
+        self.semaphores[s].waiters.remove(&mut self.threads, next);
+        let rank = self.threads[t].effective;
+        self.semaphores[other]
+            .waiters
+            .push(&mut self.threads, t, rank);
+        self.threads[t].waits = Some(other);
+        self.threads[t].state = State::Waiting;
+        let thread = &mut self.threads[next];
+        thread.waits = None;
+        thread.registers.rax = 0;
+        self.dispatch.slice_end = end;
+        self.switch_over(t, next);
         true
     }
 

@@ -7,11 +7,11 @@
 //! Code is not made when a portal is opened but after [`FIRST_USES`](super::table::FIRST_USES) uses, which the shared code counts: fork copies hundreds of entries of which most
 //! are never used, and a block costs about as much as twenty calls save.
 
-use super::table::MORE_USES;
+use super::table::{Target, MORE_USES};
 use crate::arch::Arch;
 use crate::pool::{DomainRef, Handle, ThreadRef};
 use crate::Kernel;
-use cairn_abi::service::receive;
+use cairn_abi::service::{receive, semaphore};
 use cairn_abi::{flag, received, rights, PortalKind};
 
 /// Bytes of code in a block. With what is beside it and the pool's own words a block has 512 bytes.
@@ -24,12 +24,23 @@ const SLOTS: u64 = 256;
 /// Everything that the code of an entry has as constants.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// The thread's own identity (slot 0): the domain, and its id.
-    Identity {
+    /// What a thread asks of itself without changing anything (slot 0), its identity and the time: the domain, and its id.
+    Current {
         domain: usize,
         id: u32,
     },
     Call(Connection),
+    Semaphore(Taking),
+}
+
+/// P and V of a plain semaphore without contention.
+#[derive(Clone, Copy, Debug)]
+pub struct Taking {
+    /// The whole of `rax`; a value that never comes here, where the right is missing.
+    pub p: u64,
+    pub v: u64,
+    /// Address of the object.
+    pub semaphore: usize,
 }
 
 /// A call of one domain to the thread that serves a channel. Addresses are those of objects.
@@ -83,9 +94,13 @@ impl<A: Arch> Kernel<A> {
         };
         self.domains[d].table.set_code(slot, entry.code, MORE_USES);
         let way = match entry.target.kind {
-            PortalKind::Current => Way::Identity {
+            PortalKind::Current => Way::Current {
                 domain: self.domains.address(d),
                 id: self.domains[d].id,
+            },
+            PortalKind::Semaphore => match self.taking(entry.target, slot) {
+                Some(taking) => Way::Semaphore(taking),
+                None => return,
             },
             PortalKind::Channel
                 if entry.target.rights & (rights::CALL | rights::ONCE) == rights::CALL =>
@@ -173,6 +188,24 @@ impl<A: Arch> Kernel<A> {
             client_domain: self.domains.address(d),
             server_domain: self.domains.address(server_domain),
             turned: self.domains[d].turn_base != 0,
+        })
+    }
+
+    /// A mutex has an owner, which is more than one instruction's work.
+    fn taking(&self, target: Target, slot: u32) -> Option<Taking> {
+        let s = self.semaphores.handle(target.object);
+        if self.semaphores[s].mutex {
+            return None;
+        }
+        let selector = |operation: u8, right: u16| {
+            // A selector that names another slot comes to that one's code.
+            let slot = if target.may(right) { slot } else { slot ^ 1 };
+            slot as u64 | (operation as u64) << 32
+        };
+        Some(Taking {
+            p: selector(semaphore::P, rights::CALL),
+            v: selector(semaphore::V, rights::NOTIFY),
+            semaphore: self.semaphores.address(s),
         })
     }
 

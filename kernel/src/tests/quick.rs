@@ -4,6 +4,7 @@ use super::*;
 use crate::portal::table::MORE_USES;
 use crate::quick::LINKS;
 use cairn_abi::received;
+use cairn_abi::service::semaphore;
 
 struct Chain {
     w: World,
@@ -280,4 +281,177 @@ fn an_entry_whose_calls_are_settled_goes_back_to_the_shared_code() {
     }
     assert!(!compiled(&c));
     c.w.check();
+}
+
+/// Two domains whose threads leave others' float registers alone, with a thread each of this priority, and plain semaphores in both tables.
+struct Ring {
+    w: World,
+    threads: Vec<ThreadRef>,
+    doms: Vec<Dom>,
+    slots: Vec<u32>,
+}
+
+fn ring(domains: usize, counts: &[u64]) -> Ring {
+    let mut w = World::with_pools(24);
+    w.quick = true;
+    let doms: Vec<Dom> = (0..domains).map(|_| w.domain()).collect();
+    let init = w.init;
+    for dom in &doms {
+        w.ok(init, dom.slot, domain::CONFIGURE, &[0, 255]);
+    }
+    let mut slots = Vec::new();
+    for &count in counts {
+        let own = w.ok(init, 0, current::SEMAPHORE_CREATE, &[count, 0, AUTO])[0];
+        for dom in &doms {
+            let put = [own, AUTO, rights::ALL as u64];
+            let at = w.ok(init, dom.slot, domain::PORTAL_PUT, &put)[0] as u32;
+            slots.push(at);
+        }
+        w.close_own(own as u32);
+    }
+    // The same slot in every table.
+    slots.dedup();
+    assert_eq!(slots.len(), counts.len());
+    let threads = doms.iter().map(|dom| w.thread(*dom, 40)).collect();
+    w.rest();
+    Ring {
+        w,
+        threads,
+        doms,
+        slots,
+    }
+}
+
+#[test]
+fn p_and_v_without_contention_need_no_entry() {
+    let mut r = ring(1, &[0]);
+    let (t, slot) = (r.threads[0], r.slots[0]);
+    // The first use makes the code.
+    r.w.ok(t, slot, semaphore::V, &[]);
+    let entries = r.w.k.counters.entries;
+    r.w.ok(t, slot, semaphore::P, &[]);
+    for _ in 0..3 {
+        r.w.ok(t, slot, semaphore::V, &[]);
+    }
+    assert_eq!(r.w.k.counters.entries, entries);
+    assert_eq!(r.w.ok(t, slot, semaphore::INFO, &[])[0], 3);
+    // It counts no further, and says so.
+    let s = r.w.k.semaphores.all().next().expect("one");
+    r.w.k.semaphores[s].count = i32::MAX;
+    assert_eq!(r.w.err(t, slot, semaphore::V, &[]), Error::Busy);
+    assert_eq!(r.w.k.semaphores[s].count, i32::MAX);
+    // And no further down.
+    r.w.k.semaphores[s].count = 0;
+    r.w.go(t, slot, semaphore::P, flag::POLL, &[]);
+    assert_eq!(r.w.result(t), Err(Error::TimedOut));
+    r.w.go(t, slot, semaphore::P, 0, &[]);
+    assert_eq!(r.w.state(t), State::Waiting);
+    r.w.recall();
+    let (init, dom) = (r.w.init, r.doms[0]);
+    r.w.ok(init, dom.slot, domain::DESTROY, &[]);
+    assert_eq!(r.w.k.semaphores.live_objects(), 0);
+}
+
+#[test]
+fn rights_hold_for_the_code_of_a_semaphore() {
+    let mut r = ring(1, &[5]);
+    let (t, slot) = (r.threads[0], r.slots[0] as u64);
+    for (right, may, may_not) in [
+        (rights::CALL, semaphore::P, semaphore::V),
+        (rights::NOTIFY, semaphore::V, semaphore::P),
+    ] {
+        let words = [slot, AUTO, right as u64];
+        let copy = r.w.ok(t, 0, current::PORTAL_COPY, &words)[0] as u32;
+        for _ in 0..3 {
+            r.w.ok(t, copy, may, &[]);
+            assert_eq!(r.w.err(t, copy, may_not, &[]), Error::NoRight);
+        }
+    }
+}
+
+#[test]
+fn a_turn_is_handed_round() {
+    const DOMAINS: usize = 3;
+    let mut r = ring(DOMAINS, &[0; DOMAINS]);
+    // Each waits for its own.
+    for i in 1..DOMAINS {
+        let t = r.threads[i];
+        r.w.recall();
+        r.w.rest();
+        while r.w.current() != Some(t) {
+            let other = r.w.current().expect("somebody");
+            r.w.go(other, 0, current::YIELD, 0, &[]);
+        }
+        r.w.go(t, r.slots[i], semaphore::P, 0, &[]);
+        assert_eq!(r.w.state(t), State::Waiting);
+    }
+    assert_eq!(r.w.current(), Some(r.threads[0]));
+    for turn in 0..4 * DOMAINS {
+        let (i, next) = (turn % DOMAINS, (turn + 1) % DOMAINS);
+        let switched = r.w.k.arch.switched;
+        let own = [r.slots[i] as u64];
+        let t = r.threads[i];
+        r.w.go(t, r.slots[next], semaphore::V_THEN_P, 0, &own);
+        assert_eq!(r.w.current(), Some(r.threads[next]));
+        assert_eq!(r.w.k.threads[r.threads[next]].registers.rax, 0);
+        // The first time everybody's entry had no code.
+        assert_eq!(r.w.k.arch.switched - switched, u64::from(turn >= DOMAINS));
+        r.w.check();
+    }
+    // Two that wait, and one that is not to run.
+    let (init, dom) = (r.w.init, r.doms[1]);
+    r.w.recall();
+    r.w.ok(init, dom.slot, domain::STOP, &[]);
+    r.w.rest();
+    let switched = r.w.k.arch.switched;
+    let (t, own) = (r.threads[0], [r.slots[0] as u64]);
+    r.w.go(t, r.slots[1], semaphore::V_THEN_P, 0, &own);
+    assert_eq!(r.w.current(), None);
+    assert_eq!(r.w.state(r.threads[1]), State::Stopped);
+    assert_eq!(r.w.k.arch.switched, switched);
+}
+
+#[test]
+fn yields_go_round_in_order_of_arrival() {
+    let mut r = ring(3, &[]);
+    let order = |r: &mut Ring, turns: usize| -> Vec<ThreadRef> {
+        let mut seen = Vec::new();
+        for _ in 0..turns {
+            let t = r.w.current().expect("somebody");
+            seen.push(t);
+            r.w.go(t, 0, current::YIELD, 0, &[]);
+            r.w.check();
+        }
+        seen
+    };
+    // The first round gives each its code, and loads registers that no system call left.
+    let first = order(&mut r, 6);
+    assert_eq!(first[..3], first[3..]);
+    let switched = r.w.k.arch.switched;
+    assert_eq!(order(&mut r, 6), first);
+    assert_eq!(r.w.k.arch.switched, switched + 6);
+    // Time is charged to who used it.
+    r.w.k.arch.time += 100;
+    let t = r.w.current().expect("somebody");
+    let before = r.w.k.threads[t].ticks;
+    order(&mut r, 1);
+    assert!(r.w.k.threads[t].ticks >= before + 100);
+    // After the end of a quantum the timer is set again, by the general way.
+    r.w.pass_time(crate::thread::QUANTUM * 3);
+    let switched = r.w.k.arch.switched;
+    order(&mut r, 2);
+    assert!(r.w.k.arch.switched < switched + 2);
+    assert!(r.w.k.arch.timer.is_some());
+}
+
+#[test]
+fn the_time_needs_no_entry() {
+    let mut r = ring(1, &[]);
+    let t = r.threads[0];
+    r.w.ok(t, 0, current::CLOCK, &[]);
+    let entries = r.w.k.counters.entries;
+    r.w.k.arch.time += 17;
+    let now = r.w.k.arch.time;
+    assert_eq!(r.w.ok(t, 0, current::CLOCK, &[])[0], now);
+    assert_eq!(r.w.k.counters.entries, entries);
 }

@@ -46,6 +46,10 @@ enum Step {
     Deadline {
         ns: u64,
     },
+    /// Who am I, yield, what time is it.
+    Own {
+        op: u8,
+    },
     Park {
         flags: u64,
     },
@@ -145,6 +149,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<bool>(), 0u64..20_000, any::<bool>())
             .prop_map(|(read, len, hole)| Step::Transfer { read, len, hole }),
         2 => (0u64..500).prop_map(|ns| Step::Deadline { ns }),
+        4 => prop_oneof![Just(current::IDENTITY), Just(current::YIELD), Just(current::CLOCK)]
+            .prop_map(|op| Step::Own { op }),
         1 => flags().prop_map(|flags| Step::Park { flags }),
         1 => any::<u8>().prop_map(|who| Step::Unpark { who }),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(from, to)| Step::Copy { from, to }),
@@ -200,10 +206,10 @@ impl Play {
                 w.portal(channel, client, channel as u64);
             }
         }
-        // Semaphores in everybody's table, mutexes most of them.
-        for kind in [0, 1, 1, 1] {
+        // Semaphores in everybody's table, half of them mutexes.
+        for (count, kind) in [(1, 0), (0, 0), (1, 1), (1, 1)] {
             let init = w.init;
-            let slot = w.ok(init, 0, current::SEMAPHORE_CREATE, &[1, kind, AUTO])[0];
+            let slot = w.ok(init, 0, current::SEMAPHORE_CREATE, &[count, kind, AUTO])[0];
             for dom in &doms {
                 let words = [slot, AUTO, rights::ALL as u64];
                 w.ok(init, dom.slot, domain::PORTAL_PUT, &words);
@@ -450,6 +456,7 @@ impl Play {
                 let at = self.w.k.arch.time + ns;
                 self.raw(0, current::DEADLINE, 0, [at, 0, 0, 0, 0, 0, 0, 0], parts);
             }
+            Step::Own { op } => self.raw(0, op, 0, w, parts),
             Step::Park { flags } => self.raw(0, current::PARK, flags, w, parts),
             Step::Unpark { who } => {
                 let id = self.pick(who);

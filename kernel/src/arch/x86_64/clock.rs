@@ -11,7 +11,7 @@ const PIT_HZ: u64 = 1_193_182;
 const MEASURE_NS: u64 = 5_000_000;
 /// How long it takes to recognise a machine that counts nanoseconds.
 const GLANCE_NS: u64 = 300_000;
-const SHIFT: u64 = 32;
+pub const SHIFT: u64 = 32;
 
 /// Monotonic nanoseconds = ((tsc - base) * mult) >> shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -250,7 +250,7 @@ impl Arch for Machine {
 
     fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize {
         let at = CODE_AREA + index as u64 * BLOCK_SIZE;
-        templates::write(code, at, way);
+        templates::write(code, at, way, self.clock);
         // What was executed at this address before may be in the processor still.
         cpu::serialize();
         at as usize

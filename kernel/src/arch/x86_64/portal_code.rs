@@ -1,4 +1,5 @@
-//! The code behind table entries that lead to a channel or to a receive right: a message that finds its receiver waiting, and its reply.
+//! The code behind table entries that lead to a channel or to a receive right: a message that finds its receiver waiting, and its reply. Behind those that lead to a semaphore
+//! or to the thread itself: a turn that is handed on.
 //!
 //! The eight words stay in the processor's registers, which is why this is written in machine language: sender and receiver are the same instruction stream. It
 //! does what `call_short` and `reply_short` of the portable part do and nothing else; whatever is not plain (a receiver that does not wait, a deadline, a poke,
@@ -14,7 +15,7 @@ use super::entry::{
     compile_again, general, general_rest, general_stored, leave, settle_again, store_used,
     store_words,
 };
-use super::glue::{on_receive_right, reply_extras, KERNEL};
+use super::glue::{on_receive_right, on_syscall, reply_extras, KERNEL};
 use super::memory_code::portal_memory;
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
@@ -22,13 +23,16 @@ use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
 use crate::pool::{
-    ChannelRef, DomainRef, FrameArray, Pool, PortalRef, ThreadRef, INDEX_MASK, MOST,
+    ChannelRef, DomainRef, FrameArray, Pool, PortalRef, SemaphoreRef, ThreadRef, INDEX_MASK, MOST,
 };
 use crate::portal::table::{Entry, Target, CHUNK};
 use crate::portal::Portal;
+use crate::queue::List;
+use crate::ranked::Place;
+use crate::semaphore::Semaphore;
 use crate::thread::{Sending, State, Thread, USER_FLAGS};
 use crate::Kernel;
-use cairn_abi::service::{current, receive};
+use cairn_abi::service::{current, receive, semaphore};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, op, received, rights, PortalKind};
 use core::arch::global_asm;
@@ -41,12 +45,14 @@ type Threads = Pool<ThreadRef, MachineThread>;
 type Domains = Pool<DomainRef, Domain<Machine>>;
 type Channels = Pool<ChannelRef, Channel>;
 type Portals = Pool<PortalRef, Portal>;
+type Semaphores = Pool<SemaphoreRef, Semaphore>;
 
 extern "C" {
     fn portal_call();
     fn portal_receive();
     fn portal_receive_entry();
     fn portal_current();
+    fn portal_semaphore();
     static portal_general_entries: u8;
 }
 
@@ -55,6 +61,7 @@ static CALL: AtomicPtr<()> = AtomicPtr::new(portal_call as *const () as *mut ())
 static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive_entry as *const () as *mut ());
 
 static CURRENT: AtomicPtr<()> = AtomicPtr::new(portal_current as *const () as *mut ());
+static SEMAPHORE: AtomicPtr<()> = AtomicPtr::new(portal_semaphore as *const () as *mut ());
 
 static MEMORY: AtomicPtr<()> = AtomicPtr::new(portal_memory as *const () as *mut ());
 
@@ -77,6 +84,7 @@ pub fn code_for(target: Target) -> usize {
         PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
         PortalKind::Memory if target.may(rights::CONTROL) => MEMORY.load(Relaxed) as usize,
         PortalKind::Current => CURRENT.load(Relaxed) as usize,
+        PortalKind::Semaphore => SEMAPHORE.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }
 }
@@ -88,6 +96,7 @@ pub fn general_only() {
     RECEIVE.store(general, Relaxed);
     CURRENT.store(general, Relaxed);
     MEMORY.store(general, Relaxed);
+    SEMAPHORE.store(general, Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
@@ -114,6 +123,90 @@ const _: () = assert!(
     core::mem::size_of::<Option<FrameArray<Entry>>>() == core::mem::size_of::<FrameArray<Entry>>()
 );
 const _: () = assert!(core::mem::size_of::<Option<ThreadRef>>() == 4 && MOST == 1 << 20);
+
+// What a semaphore must have as zero besides its count, in two words; the rights that are asked for lie in the lower byte.
+const _: () = assert!(
+    offset_of!(Semaphore, waiters) == offset_of!(Semaphore, count) + 4
+        && offset_of!(Semaphore, mutex) == offset_of!(Semaphore, waiters) + 4
+        && offset_of!(Semaphore, dying) == offset_of!(Semaphore, mutex) + 1
+        && rights::NOTIFY < 1 << 8
+        && rights::CALL < 1 << 8
+        && CHUNK * 16 == 4096
+        && core::mem::size_of::<List>() == 8
+);
+
+/// Lines that store everything of a thread (r11 leads to it) that a system call must keep, but for rax, rip and rsp.
+macro_rules! store_rest {
+    () => {
+        "mov [r11 + {rbx}], rbx
+         mov [r11 + {rbp}], rbp
+         mov [r11 + {r14}], r14
+         mov [r11 + {r15}], r15
+         mov [r11 + {rdx}], rdx
+         mov [r11 + {rsi}], rsi
+         mov [r11 + {rdi}], rdi
+         mov [r11 + {r8}], r8
+         mov [r11 + {r9}], r9
+         mov [r11 + {r10}], r10
+         mov [r11 + {r12}], r12
+         mov [r11 + {r13}], r13
+         mov qword ptr [r11 + {rflags}], {user_flags}"
+    };
+}
+/// Lines that end a traversal in another thread: r11 leads to the one that ran, ecx and r8 are number and address of the one that goes on where a system call of its ended, r9 leads to its
+/// domain, rdi is the end of its quantum. What was spent is charged to the one that ran, which works for nobody.
+macro_rules! switch_over {
+    () => {
+        "rdtsc
+         shl rdx, 32
+         or rdx, rax
+         sub rdx, [rip + {kernel} + {since}]
+         add [rip + {kernel} + {since}], rdx
+         add [r11 + {ticks}], rdx
+         mov rax, gs:[{cpu_domain}]
+         add [rax + {domain_ticks}], rdx
+         mov [rip + {kernel} + {slice_end}], rdi
+         mov [rip + {kernel} + {current}], ecx
+         mov [rip + {kernel} + {loaded}], ecx
+         mov gs:[{registers}], r8
+         mov rax, [r8 + {own_entries}]
+         mov [r8 + {entries}], rax
+         mov eax, [r8 + {domain}]
+         cmp eax, [rip + {kernel} + {loaded_domain}]
+         jne 2f
+         inc qword ptr [rip + {kernel} + {entered}]
+         inc qword ptr [rip + {kernel} + {switched}]
+         jmp 3f
+         2:
+         mov [rip + {kernel} + {loaded_domain}], eax
+         mov gs:[{cpu_domain}], r9
+         mov eax, [r9 + {domain_root}]
+         mov [rip + {kernel} + {active}], eax
+         shl rax, 12
+         mov cr3, rax
+         mov qword ptr gs:[{turn_base}], 0
+         inc qword ptr gs:[{direct}]
+         3:
+         mov rax, [r8 + {rax}]
+         mov rbx, [r8 + {rbx}]
+         mov rcx, [r8 + {rip}]
+         mov rdx, [r8 + {rdx}]
+         mov rsi, [r8 + {rsi}]
+         mov rdi, [r8 + {rdi}]
+         mov rbp, [r8 + {rbp}]
+         mov rsp, [r8 + {rsp}]
+         mov r9, [r8 + {r9}]
+         mov r10, [r8 + {r10}]
+         mov r12, [r8 + {r12}]
+         mov r13, [r8 + {r13}]
+         mov r14, [r8 + {r14}]
+         mov r15, [r8 + {r15}]
+         mov r8, [r8 + {r8}]
+         mov r11d, {user_flags}
+         swapgs
+         sysretq"
+    };
+}
 
 global_asm!(
     // A call: to the thread that waits at the channel, at once.
@@ -396,8 +489,19 @@ global_asm!(
     ".global portal_current",
     "portal_current:",
     "test rax, rax",
-    "jnz 11f",
+    "jz 13f",
+    "mov rsp, {clock}",
+    "cmp rax, rsp",
+    "ja {general}",
+    "jne 11f",
+    // The time: only a template knows it.
+    "mov rsp, [r11 + {entries}]",
+    "dec byte ptr [rsp + {uses}]",
+    "jnz {general}",
+    "mov [r11 + {rip}], rcx",
+    "jmp {compile_again}",
     // Who am I?
+    "13:",
     "dec byte ptr [rsp + {uses}]",
     "jnz 12f",
     "mov [r11 + {rip}], rcx",
@@ -416,6 +520,8 @@ global_asm!(
     "swapgs",
     "sysretq",
     // Shall others run? If nobody of the same priority is ready, no.
+    ".global portal_current_rest",
+    "portal_current_rest:",
     "11:",
     "mov rsp, {yield}",
     "cmp rax, rsp",
@@ -424,12 +530,154 @@ global_asm!(
     "jne {general}",
     "movzx esp, byte ptr [r11 + {effective}]",
     "cmp sp, word ptr [rip + {kernel} + {top}]",
-    "jle {general}",
+    "je 14f",
+    "jl {general}",
     "xor eax, eax",
     "mov rsp, [r11 + {rsp}]",
     "mov r11d, {user_flags}",
     "swapgs",
     "sysretq",
+    // The first of them runs, and this one is the last. esi = number of this thread, rsp = the list, ecx and r8 = number and thread of the first, edx = number of the last.
+    "14:",
+    "mov [r11 + {rip}], rcx",
+    store_rest!(),
+    "mov esi, [rip + {kernel} + {current}]",
+    "shl esp, 3",
+    "add rsp, [rip + {kernel} + {lists}]",
+    "mov ecx, [rsp + {head}]",
+    "mov edx, [rsp + {tail}]",
+    "imul r8, rcx, {thread_size}",
+    "add r8, [rip + {kernel} + {threads}]",
+    "mov r9d, [r8 + {domain}]",
+    "imul r9, r9, {domain_size}",
+    "add r9, [rip + {kernel} + {domains}]",
+    // Nothing unusual about it: its registers are those of a system call, and no float registers have to be changed. This thread works for nobody who pays.
+    "mov eax, [rip + {kernel} + {cut}]",
+    "or eax, [r11 + {client}]",
+    "or eax, [r9 + {domain_unusual}]",
+    "or rax, [r8 + {rare}]",
+    "or rax, [r8 + {deadline}]",
+    "jnz 16f",
+    "cmp byte ptr [r8 + {round_robin}], 0",
+    "je 16f",
+    // Its quantum begins; a timer that comes soon in any case will do as its end.
+    "mov rdi, [rip + {kernel} + {armed}]",
+    "cmp rdi, [rip + {kernel} + {horizon}]",
+    "ja 16f",
+    // Decided.
+    "mov qword ptr [r11 + {rax}], 0",
+    "mov byte ptr [r11 + {state}], {ready}",
+    "mov byte ptr [r8 + {state}], {running}",
+    "mov [r11 + {link}], rdx",
+    "mov [rsp + {tail}], esi",
+    "imul rdx, rdx, {thread_size}",
+    "add rdx, [rip + {kernel} + {threads}]",
+    "mov [rdx + {link} + 4], esi",
+    "mov edx, [r8 + {link} + 4]",
+    "mov [rsp + {head}], edx",
+    "imul rdx, rdx, {thread_size}",
+    "add rdx, [rip + {kernel} + {threads}]",
+    "mov dword ptr [rdx + {link}], 0",
+    switch_over!(),
+    // It cannot be done here: all registers but rax are stored.
+    "16:",
+    "mov rax, {yield}",
+    "mov [r11 + {rax}], rax",
+    "jmp portal_all_stored",
+    // A semaphore. P and V without contention are in its template.
+    ".balign 16",
+    ".global portal_semaphore",
+    "portal_semaphore:",
+    "dec byte ptr [rsp + {uses}]",
+    "jnz 17f",
+    "mov [r11 + {rip}], rcx",
+    "jmp {compile_again}",
+    // Here rsp may be anything.
+    ".global portal_semaphore_rest",
+    "portal_semaphore_rest:",
+    "17:",
+    "mov rsp, rax",
+    "shr rsp, 8",
+    "cmp rsp, {v_then_p}",
+    "jne {general}",
+    "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+    "jne {general}",
+    // Hand the turn to who waits for this one, and wait for the other one. rsp = entry, rdi = entry of the other one.
+    "mov [r11 + {rip}], rcx",
+    store_rest!(),
+    "mov [r11 + {rax}], rax",
+    "movzx esp, al",
+    "shl esp, 4",
+    "add rsp, [r11 + {entries}]",
+    "test byte ptr [rsp + {rights}], {may_give}",
+    "jz portal_all_stored",
+    "cmp rdi, {chunk}",
+    "jae portal_all_stored",
+    "shl edi, 4",
+    "add rdi, [r11 + {entries}]",
+    "cmp byte ptr [rdi + {kind}], {kind_semaphore}",
+    "jne portal_all_stored",
+    "test byte ptr [rdi + {rights}], {may_take}",
+    "jz portal_all_stored",
+    // rbx = this one, rsi = number of the other one, rdx = the other one, ecx and r8 = who waits, r9 = its domain.
+    "mov ebx, [rsp + {object}]",
+    "imul rbx, rbx, {semaphore_size}",
+    "add rbx, [rip + {kernel} + {semaphores}]",
+    "mov esi, [rdi + {object}]",
+    "imul rdx, rsi, {semaphore_size}",
+    "add rdx, [rip + {kernel} + {semaphores}]",
+    "mov ecx, [rbx + {waiters}]",
+    "test ecx, ecx",
+    "jz portal_all_stored",
+    "imul r8, rcx, {thread_size}",
+    "add r8, [rip + {kernel} + {threads}]",
+    "mov r9d, [r8 + {domain}]",
+    "imul r9, r9, {domain_size}",
+    "add r9, [rip + {kernel} + {domains}]",
+    // It waits there alone, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
+    "cmp ecx, [r8 + {place_previous}]",
+    "jne portal_all_stored",
+    "mov eax, [r8 + {place_below}]",
+    "or eax, [rbx + {waiters} + 4]",
+    "or eax, [rdx + {waiters} + 4]",
+    "or eax, [r11 + {client}]",
+    "or eax, [r9 + {domain_unusual}]",
+    "or rax, [rdx + {count}]",
+    "or rax, [r8 + {rare}]",
+    "or rax, [r8 + {deadline}]",
+    "jnz portal_all_stored",
+    "xor edi, edi",
+    "movzx eax, byte ptr [r8 + {effective}]",
+    "cmp ax, word ptr [rip + {kernel} + {top}]",
+    "jg 18f",
+    "jl portal_all_stored",
+    "cmp dword ptr [rip + {kernel} + {cut}], 0",
+    "jne portal_all_stored",
+    "mov rdi, [rip + {kernel} + {armed}]",
+    "cmp rdi, [rip + {kernel} + {horizon}]",
+    "ja portal_all_stored",
+    "18:",
+    // Decided.
+    "mov r10d, [rip + {kernel} + {current}]",
+    "mov dword ptr [rbx + {waiters}], 0",
+    "mov dword ptr [r8 + {place_previous}], 0",
+    "mov dword ptr [r8 + {waits}], 0",
+    "mov qword ptr [r8 + {rax}], 0",
+    "mov byte ptr [r8 + {state}], {running}",
+    "mov [rdx + {waiters}], r10d",
+    "mov [r11 + {place_previous}], r10d",
+    "mov al, [r11 + {effective}]",
+    "mov [r11 + {place_rank}], al",
+    "mov [r11 + {waits}], esi",
+    "mov byte ptr [r11 + {state}], {waiting}",
+    switch_over!(),
+    // The general path with everything stored.
+    ".global portal_all_stored",
+    "portal_all_stored:",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "call {on_syscall}",
+    "jmp {leave}",
     "portal_code_end:",
     // Entries for threads with something unusual pending.
     ".pushsection .rodata.portal_entries, \"a\", @progbits",
@@ -451,6 +699,36 @@ global_asm!(
     far = const FAR,
     chunk = const CHUNK,
     yield = const (current::YIELD as u64) << 32,
+    clock = const (current::CLOCK as u64) << 32,
+    v_then_p = const (semaphore::V_THEN_P as u64) << 24,
+    may_give = const rights::NOTIFY,
+    may_take = const rights::CALL,
+    rights = const offset_of!(Entry, target.rights),
+    kind = const offset_of!(Entry, target.kind),
+    kind_semaphore = const PortalKind::Semaphore as u8,
+    entries = const offset_of!(MachineThread, entries),
+    own_entries = const offset_of!(MachineThread, own_entries),
+    semaphore_size = const Semaphores::object_size(),
+    semaphores = const offset_of!(Nucleus, semaphores) + Semaphores::BASE,
+    count = const offset_of!(Semaphore, count),
+    waiters = const offset_of!(Semaphore, waiters),
+    place_previous = const offset_of!(MachineThread, place) + Place::<ThreadRef>::PREVIOUS,
+    place_below = const offset_of!(MachineThread, place) + Place::<ThreadRef>::BELOW,
+    place_rank = const offset_of!(MachineThread, place) + Place::<ThreadRef>::RANK,
+    waits = const offset_of!(MachineThread, waits),
+    waiting = const State::Waiting as u8,
+    ready = const State::Ready as u8,
+    round_robin = const offset_of!(MachineThread, round_robin),
+    lists = const offset_of!(Nucleus, dispatch.ready.lists),
+    head = const offset_of!(List, head),
+    tail = const offset_of!(List, tail),
+    cut = const offset_of!(Nucleus, dispatch.cut),
+    since = const offset_of!(Nucleus, dispatch.since),
+    ticks = const offset_of!(MachineThread, ticks),
+    domain_ticks = const offset_of!(Domain<Machine>, ticks),
+    entered = const offset_of!(Nucleus, counters.entries),
+    switched = const offset_of!(Nucleus, counters.thread_switches),
+    on_syscall = sym on_syscall,
     kernel = sym KERNEL,
     general = sym general,
     rest = sym general_rest,

@@ -7,8 +7,9 @@
 //! template wants it goes on in the shared code, with all of that as it was (or, at `portal_call_stored`, the return address stored as well).
 //! The decoder (`./cairn portals`) checks the templates, and what was made of them in a running system.
 
+use super::clock::{self, Clock};
 use super::descriptors::PerCpu;
-use super::entry::settle_again;
+use super::entry::{general, settle_again};
 use super::float::FloatState;
 use super::Machine;
 use crate::channel::Channel;
@@ -17,7 +18,9 @@ use crate::ipc::NEXT_CALL;
 use crate::portal::code::{Connection, Way, CODE_BYTES};
 use crate::portal::table::Entry;
 use crate::portal::Portal;
+use crate::semaphore::Semaphore;
 use crate::thread::{Thread, USER_FLAGS};
+use cairn_abi::service::current;
 use cairn_abi::state::Registers;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -51,11 +54,19 @@ enum Constant {
     ReplyLeg,
     SharedReply,
     Id,
+    ClockBase,
+    ClockRate,
+    SelectorP,
+    SelectorV,
+    SemaphoreCount,
+    SemaphoreWaiters,
     /// Where the shared code is; in the code stands how far away.
     SharedCall,
     SharedCallStored,
     SettleAgain,
     SharedCurrent,
+    SharedSemaphore,
+    General,
     Count,
 }
 
@@ -75,18 +86,22 @@ extern "C" {
     static template_turned_interruptible: u8;
     static template_turned_interruptible_reply: u8;
     static template_turned_interruptible_end: u8;
-    static template_identity: u8;
-    static template_identity_end: u8;
+    static template_current: u8;
+    static template_current_end: u8;
+    static template_semaphore: u8;
+    static template_semaphore_end: u8;
     static constants_native: u8;
     static constants_interruptible: u8;
     static constants_turned: u8;
     static constants_turned_interruptible: u8;
-    static constants_identity: u8;
+    static constants_current: u8;
+    static constants_semaphore: u8;
     static constants_end: u8;
     fn portal_call();
     fn portal_call_stored();
     fn portal_receive();
-    fn portal_current();
+    fn portal_current_rest();
+    fn portal_semaphore_rest();
 }
 
 /// Where one placeholder is: bytes from the template's start, which [`Constant`], how many bytes.
@@ -169,15 +184,15 @@ fn for_call(connection: &Connection) -> Template {
                 ],
                 [
                     &raw const constants_turned_interruptible,
-                    &raw const constants_identity,
+                    &raw const constants_current,
                 ],
             ),
         }
     }
 }
 
-/// Make the code for a connection, to be executed at address `at`.
-pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way) {
+/// Make the code of an entry, to be executed at address `at`.
+pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) {
     let mut values = [0; COUNT];
     let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
     set(Constant::SharedCall, portal_call as *const () as u64);
@@ -186,24 +201,55 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way) {
         portal_call_stored as *const () as u64,
     );
     set(Constant::SettleAgain, settle_again as *const () as u64);
-    set(Constant::SharedCurrent, portal_current as *const () as u64);
+    set(
+        Constant::SharedCurrent,
+        portal_current_rest as *const () as u64,
+    );
+    set(Constant::General, general as *const () as u64);
+    set(
+        Constant::SharedSemaphore,
+        portal_semaphore_rest as *const () as u64,
+    );
     set(Constant::SharedReply, portal_receive as *const () as u64);
     let template = match way {
-        Way::Identity { domain, id } => {
+        Way::Current { domain, id } => {
             set(Constant::Id, *id as u64);
             set(
                 Constant::Label,
                 (domain + offset_of!(Domain<Machine>, label)) as u64,
             );
+            set(Constant::ClockBase, clock.base);
+            set(Constant::ClockRate, clock.mult);
             // SAFETY: the symbols belong together.
             unsafe {
                 template(
                     [
-                        &raw const template_identity,
-                        &raw const template_identity,
-                        &raw const template_identity_end,
+                        &raw const template_current,
+                        &raw const template_current,
+                        &raw const template_current_end,
                     ],
-                    [&raw const constants_identity, &raw const constants_end],
+                    [&raw const constants_current, &raw const constants_semaphore],
+                )
+            }
+        }
+        Way::Semaphore(taking) => {
+            set(Constant::SelectorP, taking.p);
+            set(Constant::SelectorV, taking.v);
+            let part = |offset: usize| (taking.semaphore + offset) as u64;
+            set(Constant::SemaphoreCount, part(offset_of!(Semaphore, count)));
+            set(
+                Constant::SemaphoreWaiters,
+                part(offset_of!(Semaphore, waiters)),
+            );
+            // SAFETY: the symbols belong together.
+            unsafe {
+                template(
+                    [
+                        &raw const template_semaphore,
+                        &raw const template_semaphore,
+                        &raw const template_semaphore_end,
+                    ],
+                    [&raw const constants_semaphore, &raw const constants_end],
                 )
             }
         }
@@ -284,6 +330,16 @@ global_asm!(
     .endm
     .macro leave_if_zero template, to, what
         .byte 0x0f, 0x84
+        .long \\to - . - 4
+        constant \\template, \\what, 4
+    .endm
+    .macro leave_if_above template, to, what
+        .byte 0x0f, 0x87
+        .long \\to - . - 4
+        constant \\template, \\what, 4
+    .endm
+    .macro leave template, to, what
+        .byte 0xe9
         .long \\to - . - 4
         constant \\template, \\what, 4
     .endm
@@ -417,26 +473,94 @@ global_asm!(
     portal_template interruptible, 0, 1
     portal_template turned, 1, 0
     portal_template turned_interruptible, 1, 1",
-    // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address.
-    "notes identity
+    // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
+    "notes current
     .text
     .balign 16
-    .global template_identity
-    template_identity:
+    .global template_current
+    template_current:
     test rax, rax
-    leave_if_not_equal identity, portal_current, {shared_current}
+    jnz 2f
     mov edi, [r11 + {token}]
     mov esi, 0x7fffffff
-    constant identity, {id}, 4
+    constant current, {id}, 4
     mov rdx, qword ptr [0x7fffffff]
-    constant identity, {label}, 4
+    constant current, {label}, 4
     mov rsp, [r11 + {rsp}]
     mov r11d, {user_flags}
     swapgs
     sysretq
-    .global template_identity_end
-    template_identity_end:
+    2:
+    mov rsp, {clock}
+    cmp rax, rsp
+    leave_if_above current, {general}, {general_constant}
+    leave_if_not_equal current, portal_current_rest, {shared_current}
+    mov rdi, rdx
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    movabs rdx, 0x7fffffffffffffff
+    constant current, {clock_base}, 8
+    sub rax, rdx
+    movabs rdx, 0x7fffffffffffffff
+    constant current, {clock_rate}, 8
+    mul rdx
+    shrd rax, rdx, {clock_shift}
+    mov rdx, rdi
+    mov rdi, rax
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    .global template_current_end
+    template_current_end:
     int3
+    .org template_current + {code_bytes}, 0xcc",
+    // P where the semaphore counts something, V where nobody waits and it is an ordinary one.
+    "notes semaphore
+    .text
+    .balign 16
+    .global template_semaphore
+    template_semaphore:
+    cmp rax, 0x7fffffff
+    constant semaphore, {selector_p}, 4
+    jne 2f
+    cmp dword ptr [0x7fffffff], 0
+    constant semaphore, {semaphore_count}, 4, 1
+    leave_if_zero semaphore, portal_semaphore_rest, {shared_semaphore}
+    dec dword ptr [0x7fffffff]
+    constant semaphore, {semaphore_count}, 4
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    2:
+    movabs rsp, 0x7fffffffffffffff
+    constant semaphore, {selector_v}, 8
+    cmp rax, rsp
+    leave_if_not_equal semaphore, portal_semaphore_rest, {shared_semaphore}
+    cmp qword ptr [0x7fffffff], 0
+    constant semaphore, {semaphore_waiters}, 4, 1
+    leave_if_not_equal semaphore, portal_semaphore_rest, {shared_semaphore}
+    inc dword ptr [0x7fffffff]
+    constant semaphore, {semaphore_count}, 4
+    jo 3f
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    // It counts as far as it can already.
+    3:
+    dec dword ptr [0x7fffffff]
+    constant semaphore, {semaphore_count}, 4
+    leave semaphore, portal_semaphore_rest, {shared_semaphore}
+    .global template_semaphore_end
+    template_semaphore_end:
+    int3
+    .org template_semaphore + {code_bytes}, 0xcc
     notes end",
     selector = const Constant::Selector as usize,
     reply_selector = const Constant::ReplySelector as usize,
@@ -466,6 +590,17 @@ global_asm!(
     shared_call_stored = const Constant::SharedCallStored as usize,
     settle_again_constant = const Constant::SettleAgain as usize,
     shared_current = const Constant::SharedCurrent as usize,
+    shared_semaphore = const Constant::SharedSemaphore as usize,
+    clock = const (current::CLOCK as u64) << 32,
+    clock_base = const Constant::ClockBase as usize,
+    clock_rate = const Constant::ClockRate as usize,
+    clock_shift = const clock::SHIFT,
+    selector_p = const Constant::SelectorP as usize,
+    selector_v = const Constant::SelectorV as usize,
+    semaphore_count = const Constant::SemaphoreCount as usize,
+    semaphore_waiters = const Constant::SemaphoreWaiters as usize,
+    general_constant = const Constant::General as usize,
+    general = sym general,
     settle_again = sym settle_again,
     links = const offset_of!(PerCpu, links),
     direct = const offset_of!(PerCpu, direct),
