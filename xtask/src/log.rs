@@ -3,6 +3,7 @@
 //! Lines with a meaning (all others are for people): `nucleus panic: …` and `nucleus exception …` come from a nucleus that cannot go on,
 //! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where. Linux says `Kernel panic`.
 
+use crate::compiled;
 use crate::symbols::Symbols;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -58,7 +59,7 @@ impl Log {
     }
 
     fn line(&mut self, line: &str) {
-        if line.is_empty() {
+        if line.is_empty() || line.starts_with(compiled::MARK) {
             return;
         }
         if self.panic.is_none() {

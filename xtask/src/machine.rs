@@ -3,6 +3,7 @@
 use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
+use crate::compiled;
 use crate::{image, packages, places};
 use anyhow::{bail, Context, Result};
 use std::fs;
@@ -85,6 +86,9 @@ impl Boot {
 
 impl Drop for Boot {
     fn drop(&mut self) {
+        if self.system == System::Cairn {
+            compiled::collect(&self.nucleus_log());
+        }
         // Several MiB that can be made again in no time; the logs stay.
         let _ = fs::remove_file(&self.archive);
     }
@@ -133,6 +137,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     }
     if let Some(append) = &machine.append {
         line = format!("{line} {append}");
+    }
+    if boot.system == System::Cairn && machine.smp == 1 && !deterministic {
+        line.push_str(compiled::words());
     }
     command
         .arg("-kernel")

@@ -11,6 +11,7 @@ mod archive;
 mod bench;
 mod build;
 mod cli;
+mod compiled;
 mod debug;
 mod exec;
 mod guest;

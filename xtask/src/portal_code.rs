@@ -127,22 +127,108 @@ pub fn built() -> Result<Vec<Code>> {
     read(&places::symbols().join("cairn-nucleus"))
 }
 
-/// The pieces in a nucleus with symbols.
-fn read(nucleus: &Path) -> Result<Vec<Code>> {
-    let bytes =
-        std::fs::read(nucleus).with_context(|| format!("cannot read {}", nucleus.display()))?;
-    let file = object::File::parse(&*bytes)?;
-    let symbols: Vec<(String, u64)> = file
-        .symbols()
-        .filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())))
-        .collect();
-    let plain = |wanted: &str| {
-        let found = symbols.iter().find(|(name, _)| name == wanted);
+/// What portal code may reach: addresses and names, from the nucleus's symbols.
+pub struct Reach {
+    exits: BTreeMap<u64, String>,
+    calls: BTreeMap<u64, String>,
+    /// Only for code of a portal's own: the shared code.
+    shared: BTreeMap<u64, String>,
+    /// Only for shared code.
+    stored: BTreeMap<u64, String>,
+}
+
+impl Reach {
+    /// Of the nucleus that was built last.
+    pub fn of_built() -> Result<Reach> {
+        let path = places::symbols().join("cairn-nucleus");
+        let bytes =
+            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Reach::read(&Symbols::read(&object::File::parse(&*bytes)?))
+    }
+
+    fn read(symbols: &Symbols) -> Result<Reach> {
+        Ok(Reach {
+            exits: symbols.mangled(&EXITS)?,
+            calls: symbols.mangled(&CALLS)?,
+            shared: symbols.plainly(&SHARED)?,
+            stored: symbols.plainly(&[ALL_STORED])?,
+        })
+    }
+
+    fn code(&self, name: String, address: u64, bytes: Vec<u8>, own: bool) -> Code {
+        let mut exits = self.exits.clone();
+        let more = if own { &self.shared } else { &self.stored };
+        exits.extend(more.clone());
+        Code {
+            name,
+            address,
+            bytes,
+            exits,
+            calls: self.calls.clone(),
+        }
+    }
+
+    /// The code that one line of a machine's log tells of (`nucleus.code=log`; the part behind the mark): from each of its one or two entrances on.
+    pub fn told(&self, line: &str) -> Result<Vec<Code>, String> {
+        let malformed = || format!("not a line about code: {line}");
+        let [address, second, bytes] = *line.split(' ').collect::<Vec<_>>() else {
+            return Err(malformed());
+        };
+        let number = |text| u64::from_str_radix(text, 16).map_err(|_| malformed());
+        let (address, second) = (number(address)?, number(second)? as usize);
+        let digits = bytes.as_bytes().chunks(2);
+        let bytes: Option<Vec<u8>> = digits
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+            .collect();
+        // Filler at the end is left out, and might look like the end of the code.
+        let mut bytes = bytes.ok_or_else(malformed)?;
+        bytes.extend([0xcc; 8]);
+        if second >= bytes.len() {
+            return Err(malformed());
+        }
+        if second == 0 {
+            return Ok(vec![self.code("code".to_string(), address, bytes, true)]);
+        }
+        // The second entrance is where the first part says that a reply goes on.
+        let reply = bytes.split_off(second);
+        let entrance = (address + second as u64) as u32;
+        if !bytes.windows(4).any(|word| word == entrance.to_le_bytes()) {
+            return Err(format!("nothing leads to the second entrance: {line}"));
+        }
+        let at = address + second as u64;
+        Ok(vec![
+            self.code("call".to_string(), address, bytes, true),
+            self.code("reply".to_string(), at, reply, true),
+        ])
+    }
+}
+
+/// Names and addresses of the nucleus.
+struct Symbols(Vec<(String, u64)>);
+
+impl Symbols {
+    fn read(file: &object::File) -> Symbols {
+        let named = file
+            .symbols()
+            .filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())));
+        Symbols(named.collect())
+    }
+
+    fn plain(&self, wanted: &str) -> Result<u64> {
+        let found = self.0.iter().find(|(name, _)| name == wanted);
         found
             .map(|(_, address)| *address)
             .with_context(|| format!("the nucleus has no symbol {wanted}"))
-    };
-    let mangled = |wanted: &[&str]| {
+    }
+
+    fn plainly(&self, wanted: &[&str]) -> Result<BTreeMap<u64, String>> {
+        wanted
+            .iter()
+            .map(|name| Ok((self.plain(name)?, name.to_string())))
+            .collect()
+    }
+
+    fn mangled(&self, wanted: &[&str]) -> Result<BTreeMap<u64, String>> {
         let mut found = BTreeMap::new();
         for path in wanted {
             // `a::b` is `1a1b` within a mangled name.
@@ -154,18 +240,26 @@ fn read(nucleus: &Path) -> Result<Vec<Code>> {
                 name.split_once(&part)
                     .is_some_and(|(_, rest)| rest.starts_with("17h") || rest.starts_with('E'))
             };
-            match symbols.iter().find(|(name, _)| matches(name)) {
+            match self.0.iter().find(|(name, _)| matches(name)) {
                 Some((_, address)) => found.insert(*address, path.to_string()),
                 None => bail!("the nucleus has no symbol for {path}"),
             };
         }
         Ok(found)
-    };
-    let (exits, calls) = (mangled(&EXITS)?, mangled(&CALLS)?);
+    }
+}
+
+/// The pieces in a nucleus with symbols.
+fn read(nucleus: &Path) -> Result<Vec<Code>> {
+    let bytes =
+        std::fs::read(nucleus).with_context(|| format!("cannot read {}", nucleus.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let symbols = Symbols::read(&file);
+    let reach = Reach::read(&symbols)?;
     PIECES
         .iter()
         .map(|&(name, end)| {
-            let (address, end) = (plain(name)?, plain(end)?);
+            let (address, end) = (symbols.plain(name)?, symbols.plain(end)?);
             let section = file
                 .sections()
                 .find(|s| (s.address()..s.address() + s.size()).contains(&address))
@@ -175,21 +269,8 @@ fn read(nucleus: &Path) -> Result<Vec<Code>> {
                 .data()?
                 .get(at..at + (end - address) as usize)
                 .with_context(|| format!("{name} is cut off"))?;
-            let mut exits = exits.clone();
-            if name.starts_with("template") {
-                for shared in SHARED {
-                    exits.insert(plain(shared)?, shared.to_string());
-                }
-            } else {
-                exits.insert(plain(ALL_STORED)?, ALL_STORED.to_string());
-            }
-            Ok(Code {
-                name: name.to_string(),
-                address,
-                bytes: bytes.to_vec(),
-                exits,
-                calls: calls.clone(),
-            })
+            let own = name.starts_with("template");
+            Ok(reach.code(name.to_string(), address, bytes.to_vec(), own))
         })
         .collect()
 }
@@ -321,6 +402,50 @@ mod tests {
             calls: BTreeMap::from([(0x3000, "function".to_string())]),
         }
         .check()
+    }
+
+    /// Code that a machine tells of at 0x1000; it may go on in shared code at 0x2000.
+    fn told(second: usize, bytes: &[u8]) -> Result<usize, String> {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let reach = Reach {
+            exits: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            shared: BTreeMap::from([(0x2000, "shared".to_string())]),
+            stored: BTreeMap::new(),
+        };
+        let codes = reach.told(&format!("{:016x} {second:04x} {digits}", 0x1000))?;
+        codes.iter().map(Code::check).sum()
+    }
+
+    #[test]
+    fn code_that_a_machine_made_is_checked() {
+        // jnz 0x2000
+        let good = with_sysret(&[0x0f, 0x85, 0xfa, 0x0f, 0, 0]);
+        assert_eq!(told(0, &good), Ok(2));
+        // The same with a planted fault: another exit, a jump to itself, a write to a control register, half an instruction.
+        for bad in [
+            &[0x0f, 0x85, 0xfb, 0x0f, 0, 0][..],
+            &[0x75, 0xfe],
+            &[0x0f, 0x22, 0xe0],
+        ] {
+            assert!(told(0, &with_sysret(bad)).is_err(), "{bad:x?}");
+        }
+        assert!(told(0, &good[..5]).is_err());
+    }
+
+    #[test]
+    fn a_reply_is_entered_where_the_call_says() {
+        // mov eax, 0x1008; sysretq
+        let call = with_sysret(&[0xb8, 0x08, 0x10, 0, 0]);
+        let reply = with_sysret(&[0xff, 0xc1]);
+        let both = [&call[..], &reply[..]].concat();
+        assert_eq!(told(8, &both), Ok(4));
+        // Somewhere else, or beyond the end.
+        assert!(told(7, &both).is_err());
+        assert!(told(500, &both).is_err());
+        // And what lies there is looked at.
+        let halts = [&call[..], &[0xf4], &reply[..]].concat();
+        assert!(told(8, &halts).is_err());
     }
 
     const SYSRET: [u8; 3] = [0x48, 0x0f, 0x07];

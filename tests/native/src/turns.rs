@@ -18,7 +18,7 @@ cairn_rt::entry!(main);
 /// Domains beside this one; players: one in each of them, two here.
 const LEGS: [&str; 3] = ["leg1", "leg2", "leg3"];
 const PLAYERS: usize = 5;
-const ROUNDS: u64 = 20_000;
+const ROUNDS: u64 = 5_000;
 const PRIORITY: u64 = 20;
 const STACK: usize = 16 * 1024;
 

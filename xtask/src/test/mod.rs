@@ -18,7 +18,7 @@ mod ways;
 pub use programs::compile;
 pub use stress::stress;
 
-use crate::cli;
+use crate::{cli, compiled};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -80,6 +80,8 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
         image::run(&mut report)?;
         entrance::run(&mut report)?;
     }
+    // From here on what machines do is looked at afterwards.
+    compiled::watch();
     programs::run(&mut report, arguments)?;
     if arguments.system == cli::System::Cairn {
         native::run(&mut report, arguments.smp)?;
@@ -87,6 +89,13 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     terminal::run(&mut report, arguments.system, arguments.smp)?;
     if report.list {
         return Ok(0);
+    }
+    if let Some(verdict) = compiled::verdict() {
+        let name = match &verdict {
+            Ok(blocks) => format!("image/compiled-portals, {blocks} of them"),
+            Err(_) => "image/compiled-portals".to_string(),
+        };
+        report.result(&name, Duration::ZERO, verdict.map(|_| ()));
     }
     let (passed, failed) = (report.passed, report.failures.len());
     if failed > 0 {

@@ -2,6 +2,7 @@
 
 use super::apic::LocalApic;
 use super::clock::Clock;
+use super::code_log;
 use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
@@ -250,7 +251,8 @@ impl Arch for Machine {
 
     fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize {
         let at = CODE_AREA + index as u64 * BLOCK_SIZE;
-        templates::write(code, at, way, self.clock);
+        let reply = templates::write(code, at, way, self.clock);
+        code_log::made(at, reply, code);
         // What was executed at this address before may be in the processor still.
         cpu::serialize();
         at as usize

@@ -31,6 +31,8 @@ mod apic;
 #[cfg(target_os = "none")]
 mod boot32;
 #[cfg(target_os = "none")]
+mod code_log;
+#[cfg(target_os = "none")]
 mod descriptors;
 #[cfg(target_os = "none")]
 mod entry;

@@ -3,6 +3,7 @@
 use super::acpi::{self, Acpi};
 use super::apic::{self, LocalApic};
 use super::clock;
+use super::code_log;
 use super::cpu::{self, Features};
 use super::descriptors::{self, guard_pages, Single};
 use super::entry::{leave_to, syscall_entry, vector_stubs};
@@ -270,6 +271,9 @@ fn run(
         glue::several();
     }
 
+    if info.words().any(|word| word == b"nucleus.code=log") {
+        code_log::begin();
+    }
     if info.words().any(|word| word == b"nucleus.stretch") {
         // SAFETY: one processor runs.
         unsafe { stretch::begin() };

@@ -191,8 +191,8 @@ fn for_call(connection: &Connection) -> Template {
     }
 }
 
-/// Make the code of an entry, to be executed at address `at`.
-pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) {
+/// Make the code of an entry, to be executed at address `at`. The offset at which it is entered as well, or 0.
+pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> usize {
     let mut values = [0; COUNT];
     let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
     set(Constant::SharedCall, portal_call as *const () as u64);
@@ -307,10 +307,11 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) {
             place.copy_from_slice(&value.to_le_bytes()[..size]);
         }
     }
+    template.reply
 }
 
 /// `int3`.
-const FILLER: u8 = 0xcc;
+pub const FILLER: u8 = 0xcc;
 
 global_asm!(
     // The last SIZE bytes of what was just assembled, but for BACK, are a placeholder.

@@ -1,0 +1,48 @@
+//! `nucleus.code=log` on the command line: the console hears of all code that is made for portals, so that the host can look at every instruction that was ever there to be executed.
+//!
+//! A line: `nucleus: code ADDRESS OFFSET BYTES`, in hexadecimal. The code is entered at the address, and at the offset from there if it is not 0; filler at the end is left out.
+
+use super::ports::console_write;
+use super::templates::FILLER;
+use crate::log::Line;
+use crate::portal::code::CODE_BYTES;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+pub fn begin() {
+    ON.store(true, Relaxed);
+}
+
+/// Code was made that is executed at `at`.
+#[inline]
+pub fn made(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
+    if ON.load(Relaxed) {
+        tell(at, second, code);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
+    let last = code.iter().rposition(|&byte| byte != FILLER).unwrap_or(0);
+    let mut line = Line::new();
+    line.push(b"nucleus: code ");
+    hexadecimal(&mut line, &at.to_be_bytes());
+    line.push(b" ");
+    hexadecimal(&mut line, &(second as u16).to_be_bytes());
+    line.push(b" ");
+    hexadecimal(&mut line, &code[..=last]);
+    line.push(b"\n");
+    console_write(line.as_bytes());
+}
+
+fn hexadecimal(line: &mut Line, bytes: &[u8]) {
+    let digit = |value: u8| b"0123456789abcdef"[value as usize & 15];
+    for &byte in bytes {
+        line.push(&[digit(byte >> 4), digit(byte)]);
+    }
+}
+
+// A line holds a whole block.
+const _: () = assert!(2 * CODE_BYTES < 1000);
