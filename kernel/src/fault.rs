@@ -16,6 +16,8 @@ const PAGE_FAULT: u64 = 14;
 /// Error-code bit of a page fault that user code caused.
 const FROM_USER: u64 = 4;
 /// Deepest backtrace.
+/// Status of a machine whose first domain ended (init itself uses 90 and 91).
+pub(crate) const FIRST_DOMAIN_ENDED: u64 = 92;
 const FRAMES: usize = 24;
 
 impl<A: Arch> Kernel<A> {
@@ -209,6 +211,12 @@ impl<A: Arch> Kernel<A> {
         if let Some(c) = self.channels.lookup(self.domains[d].watch_channel) {
             self.pulse_post(c, Node::domain(d));
         }
+        let first = Some(self.domains[d].space) == self.first_space;
         self.release_domain_object(d);
+        if first {
+            // Who watches the others is gone: a machine without it would only wait for ever.
+            self.log(b"nucleus: the first domain has ended, and the machine with it");
+            self.arch.power(2, FIRST_DOMAIN_ENDED);
+        }
     }
 }

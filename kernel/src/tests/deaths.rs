@@ -466,3 +466,15 @@ fn a_thread_id_is_not_reused_at_once() {
     let alive = w.ok(keeper, 0, current::THREAD_ALIVE, &[id])[0];
     assert_eq!(alive, 0);
 }
+
+/// Nobody could restart anything, or end the machine, after init.
+#[test]
+fn the_machine_ends_with_its_first_domain() {
+    let mut w = World::new();
+    let init = w.init;
+    let other = w.domain();
+    w.destroy(other);
+    assert_eq!(w.k.arch.power, None);
+    w.go(init, 0, current::EXIT, 0, &[0]);
+    assert_eq!(w.k.arch.power, Some((2, crate::fault::FIRST_DOMAIN_ENDED)));
+}

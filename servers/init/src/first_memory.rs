@@ -7,7 +7,7 @@ use cairn_abi::machine::FrameRange;
 use cairn_abi::service::memory::{self, map, prot};
 use cairn_rt::Portal;
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What the nucleus handed to the first domain.
 pub struct Boot {
@@ -22,11 +22,13 @@ const MEMORY: Portal = Portal(init_slot::MEMORY);
 /// init's heap beyond rt's arena.
 const HEAP: u64 = layout::NATIVE_HEAP;
 const HEAP_SIZE: u64 = 256 * 1024;
-static HEAP_READY: AtomicBool = AtomicBool::new(false);
+/// Bytes that the prepared piece has, until somebody takes it: more with a large archive, the addresses of whose pages stand in one list.
+static HEAP_READY: AtomicU64 = AtomicU64::new(0);
 
 impl Boot {
     pub fn new(archive_len: u64, archive_frame: u64, command_line_len: u64) -> Boot {
-        let heap = prepare_heap().unwrap_or_default();
+        let list = archive_len.div_ceil(PAGE) * size_of::<u64>() as u64;
+        let heap = prepare_heap(HEAP_SIZE + list.next_multiple_of(PAGE)).unwrap_or_default();
         let mut free: Vec<FrameRange> = ranges().collect();
         if let Some(range) = free.iter_mut().find(|r| r.first == heap.first) {
             *range = FrameRange {
@@ -86,8 +88,10 @@ fn ranges() -> impl Iterator<Item = FrameRange> {
 }
 
 /// Maps the heap's one piece from the front of the first range that is large enough; returns the frames that it took.
-fn prepare_heap() -> Option<FrameRange> {
-    let (pages, tables) = (HEAP_SIZE / PAGE, 6);
+fn prepare_heap(size: u64) -> Option<FrameRange> {
+    let pages = size / PAGE;
+    // Three levels for its first page and for its last, and one table for each 2 MiB between.
+    let tables = 6 + pages / 512;
     let first = ranges().find(|r| r.count >= pages + tables)?.first;
     let space = init_slot::SPACE as u64;
     MEMORY
@@ -103,17 +107,21 @@ fn prepare_heap() -> Option<FrameRange> {
         ];
         MEMORY.service(memory::MAP, &words).ok()?;
     }
-    HEAP_READY.store(true, Ordering::Relaxed);
+    HEAP_READY.store(size, Ordering::Relaxed);
     Some(FrameRange {
         first,
         count: pages + tables,
     })
 }
 
-/// The heap's source: the prepared piece, once. It is sized for any sane manifest; beyond it init runs out of memory and says so.
+/// The heap's source: the prepared piece, once. It is sized for any sane manifest and this archive; beyond it init runs out of memory and says so.
 pub fn grow(bytes: usize) -> Option<(usize, usize)> {
-    let fits = bytes as u64 <= HEAP_SIZE && HEAP_READY.swap(false, Ordering::Relaxed);
-    fits.then_some((HEAP as usize, HEAP_SIZE as usize))
+    let size = HEAP_READY.load(Ordering::Relaxed) as usize;
+    if size == 0 || bytes > size {
+        return None;
+    }
+    HEAP_READY.store(0, Ordering::Relaxed);
+    Some((HEAP as usize, size))
 }
 
 /// A page-aligned buffer whose frame can be copied to another one.
