@@ -19,6 +19,7 @@ const NAME_MAX: usize = 4096;
 /// Time stamp of what has none of its own (2026-01-01): the archive depends on nothing but its contents.
 const TIME: u32 = 1_767_225_600;
 
+const KIND: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
@@ -44,7 +45,7 @@ pub struct Archive {
 
 impl Archive {
     fn put(&mut self, path: &str, mode: u32, data: Vec<u8>) -> &mut Entry {
-        let path = normal(path);
+        let path = self.followed(&normal(path));
         let parents: Vec<String> = path
             .match_indices('/')
             .map(|(at, _)| path[..at].to_string())
@@ -70,6 +71,28 @@ impl Archive {
         self.entries.get_mut(&path).expect("entry was inserted")
     }
 
+    /// The path with the symbolic links of its folders followed: what is put into one lands where it leads, whatever the order of the entries.
+    fn followed(&self, path: &str) -> String {
+        const LINKS: usize = 40;
+        let mut path = path.to_string();
+        for _ in 0..LINKS {
+            let link = path.match_indices('/').find_map(|(at, _)| {
+                let entry = self.entries.get(&path[..at])?;
+                (entry.mode & KIND == SYMLINK).then_some((at, &entry.data))
+            });
+            let Some((at, target)) = link else {
+                break;
+            };
+            let target = String::from_utf8_lossy(target);
+            let folder = match target.starts_with('/') {
+                true => "",
+                false => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
+            };
+            path = normal(&format!("{folder}/{target}/{}", &path[at + 1..]));
+        }
+        path
+    }
+
     pub fn directory(&mut self, path: &str, mode: u32) {
         if !normal(path).is_empty() {
             self.put(path, DIRECTORY | mode, Vec::new());
@@ -89,7 +112,7 @@ impl Archive {
     }
 
     pub fn contains(&self, path: &str) -> bool {
-        self.entries.contains_key(&normal(path))
+        self.entries.contains_key(&self.followed(&normal(path)))
     }
 
     /// Everything at `host` (a file, a symbolic link, a folder with all that is in it) under the name `guest`.
@@ -113,7 +136,8 @@ impl Archive {
                 };
                 self.host(&host.join(&name), &format!("{guest}/{text}"))?;
             }
-            if normal(guest).is_empty() {
+            let link = |entry: &Entry| entry.mode & KIND == SYMLINK;
+            if normal(guest).is_empty() || self.entries.get(&normal(guest)).is_some_and(link) {
                 return Ok(());
             }
             self.put(guest, DIRECTORY | mode, Vec::new())
@@ -166,7 +190,7 @@ impl Archive {
                 }
             }
             let mut name_field = path.len() + 1;
-            let file = entry.mode & 0o170_000 == REGULAR;
+            let file = entry.mode & KIND == REGULAR;
             if file && !data.is_empty() {
                 name_field = aligned_name(&mut out, path.len() + 1);
             }
@@ -264,15 +288,39 @@ fn pad(out: &mut Vec<u8>, to: usize) {
 
 /// Without slashes at either end or doubled.
 fn normal(path: &str) -> String {
-    path.split('/')
-        .filter(|p| !p.is_empty() && *p != ".")
-        .collect::<Vec<_>>()
-        .join("/")
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            name => names.push(name),
+        }
+    }
+    names.join("/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_put_into_a_link_to_a_folder_lands_in_the_folder() {
+        let mut archive = Archive::default();
+        archive.symlink("sbin", "usr/sbin");
+        archive.symlink("usr/lib", "../usr/lib64");
+        archive.file("sbin/init", 0o755, b"x".to_vec());
+        archive.file("usr/lib/y", 0o644, b"y".to_vec());
+        assert!(archive.entries.contains_key("usr/sbin/init"));
+        assert!(archive.entries.contains_key("usr/lib64/y"));
+        assert!(archive.contains("sbin/init"));
+        assert!(!archive.contains("lib/y"));
+        // A ring of links is a name that leads nowhere, not an endless search.
+        archive.symlink("a", "b");
+        archive.symlink("b", "a");
+        archive.file("a/x", 0o644, Vec::new());
+    }
 
     /// Name, mode, links, size, offset of the data.
     fn read(bytes: &[u8]) -> Vec<(String, u32, u32, usize, usize)> {
@@ -315,7 +363,7 @@ mod tests {
         let entries = read(&bytes);
         let mut files = 0;
         for (name, mode, _, size, data) in entries {
-            if mode & 0o170_000 == REGULAR {
+            if mode & KIND == REGULAR {
                 files += 1;
                 assert_eq!(data % PAGE, 0, "{name}");
                 assert!(bytes[data..data + size]

@@ -6,7 +6,7 @@
 
 mod nucleus;
 
-use crate::cli::{self, Accel, Machine, Pair, System};
+use crate::cli::{self, Accel, Machine, Pair, Root, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
@@ -130,7 +130,8 @@ fn budgets() -> Result<BTreeMap<String, u64>> {
 fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figures> {
     let machine = Machine {
         smp: 1,
-        mem: format!("{MEMORY_MIB}M"),
+        mem: Some(format!("{MEMORY_MIB}M")),
+        root: Root::Small,
         system,
         lean: true,
         accel: Accel::Tcg,

@@ -105,6 +105,25 @@ pub enum System {
     Linux,
 }
 
+/// What the guest's root file system has. It is in memory: what a program changes is gone when the machine ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Root {
+    /// Debian's busybox, and little else
+    Small,
+    /// Debian packages: bash, coreutils, util-linux, procps, python3, perl, sqlite3, lua, tcc, make, vim … (the first use downloads some 40 MB)
+    Debian,
+}
+
+impl Root {
+    /// Memory that is enough for it, in QEMU's notation.
+    pub fn memory(self) -> &'static str {
+        match self {
+            Root::Small => "256M",
+            Root::Debian => "1G",
+        }
+    }
+}
+
 /// How QEMU executes the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Accel {
@@ -120,9 +139,12 @@ pub struct Machine {
     /// Number of processors
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smp: u32,
-    /// Memory, in QEMU's notation
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
-    pub mem: String,
+    /// Memory, in QEMU's notation [default: 256M, or 1G with a Debian root]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub mem: Option<String>,
+    /// The root file system
+    #[arg(long, value_enum, default_value_t = Root::Small)]
+    pub root: Root,
     /// Which system to boot
     #[arg(long, value_enum, default_value_t = System::Cairn)]
     pub system: System,
@@ -144,6 +166,12 @@ pub struct Machine {
     /// Show the nucleus's log (Linux: the kernel's) on standard error
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+impl Machine {
+    pub fn memory(&self) -> &str {
+        self.mem.as_deref().unwrap_or(self.root.memory())
+    }
 }
 
 #[derive(Args)]

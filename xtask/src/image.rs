@@ -2,8 +2,8 @@
 
 use crate::archive::Archive;
 use crate::build::{self, System};
-use crate::cli::Pair;
-use crate::{packages, places};
+use crate::cli::{Pair, Root};
+use crate::{debian, packages, places};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -35,15 +35,28 @@ const FOLDERS: [(&str, u32); 22] = [
     ("var/tmp", 0o1777),
 ];
 
-/// The root file system that Cairn and Linux share: Debian's busybox with its applets, `guest-init`, a few files in `/etc`, and what was added.
-pub fn root(guest_init: &Path, add: &[Pair]) -> Result<Archive> {
+/// The root file system that Cairn and Linux share: what `root` names, `guest-init`, and what was added.
+pub fn root(guest_init: &Path, root: Root, add: &[Pair]) -> Result<Archive> {
+    let mut archive = match root {
+        Root::Small => small()?,
+        Root::Debian => debian()?,
+    };
+    archive.file("sbin/init", 0o755, read(guest_init)?);
+    // Linux opens it before the first process could make it.
+    archive.character_device("dev/console", 0o600, 5, 1);
+    for pair in add {
+        archive.host(Path::new(&pair.first), &pair.second)?;
+    }
+    Ok(archive)
+}
+
+/// Debian's busybox with its applets, and a few files in `/etc`.
+fn small() -> Result<Archive> {
     let mut archive = Archive::default();
     for (path, mode) in FOLDERS {
         archive.directory(path, mode);
     }
     let busybox = packages::busybox()?;
-    let read =
-        |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     archive.file("bin/busybox", 0o755, read(&busybox)?);
     for applet in packages::applets(&busybox)? {
         // The first process is our own.
@@ -51,26 +64,40 @@ pub fn root(guest_init: &Path, add: &[Pair]) -> Result<Archive> {
             archive.symlink(&applet, "/bin/busybox");
         }
     }
-    archive.file("sbin/init", 0o755, read(guest_init)?);
-    // Linux opens it before the first process could make it.
-    archive.character_device("dev/console", 0o600, 5, 1);
     archive.host(&places::root().join("system/root"), "/")?;
-    for pair in add {
-        archive.host(Path::new(&pair.first), &pair.second)?;
+    Ok(archive)
+}
+
+/// Debian's packages as they are, with the folders that they leave to an installer.
+fn debian() -> Result<Archive> {
+    let mut archive = Archive::default();
+    archive.host(&debian::root()?, "/")?;
+    for (path, mode) in FOLDERS {
+        if !archive.contains(path) {
+            archive.directory(path, mode);
+        }
+    }
+    for name in ["hostname", "hosts"] {
+        let path = format!("etc/{name}");
+        archive.host(&places::root().join("system/root").join(&path), &path)?;
     }
     Ok(archive)
 }
 
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
 /// The whole boot archive of Cairn, of the standard components and those that `with`, a file with further lines for the manifest, names.
-pub fn cairn(system: &System, add: &[Pair], with: Option<&Path>) -> Result<Archive> {
-    let mut archive = root(&system.guest_init, add)?;
-    let read = |path: &Path| {
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+pub fn cairn(system: &System, root: Root, add: &[Pair], with: Option<&Path>) -> Result<Archive> {
+    let mut archive = self::root(&system.guest_init, root, add)?;
+    let text = |path: &Path| {
+        String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
     };
-    let mut manifest = read(&places::root().join("system/system.toml"))?;
+    let mut manifest = text(&places::root().join("system/system.toml"))?;
     if let Some(with) = with {
         manifest.push('\n');
-        manifest.push_str(&read(with)?);
+        manifest.push_str(&text(with)?);
     }
     let parsed = match cairn_manifest::parse(&manifest) {
         Ok(parsed) => parsed,
@@ -92,8 +119,7 @@ pub fn cairn(system: &System, add: &[Pair], with: Option<&Path>) -> Result<Archi
         .iter()
         .chain(&build::further(&further, with.and_then(Path::parent))?)
     {
-        let data = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        archive.file(&format!("cairn/{name}"), 0o755, data);
+        archive.file(&format!("cairn/{name}"), 0o755, read(file)?);
     }
     archive.file("cairn/system.toml", 0o644, manifest.into_bytes());
     Ok(archive)

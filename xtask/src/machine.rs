@@ -38,14 +38,15 @@ impl Boot {
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;
-                let archive = image::cairn(&system, &machine.add, machine.with.as_deref())?;
+                let archive =
+                    image::cairn(&system, machine.root, &machine.add, machine.with.as_deref())?;
                 (system.nucleus, archive)
             }
             System::Linux if machine.with.is_some() => {
                 bail!("--with changes Cairn's manifest; Linux has none")
             }
             System::Linux => {
-                let archive = image::root(&build::guest_init()?, &machine.add)?;
+                let archive = image::root(&build::guest_init()?, machine.root, &machine.add)?;
                 (packages::linux()?, archive)
             }
         };
@@ -109,7 +110,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
             "none",
             "-no-reboot",
         ])
-        .args(["-m", &machine.mem, "-smp", &machine.smp.to_string()])
+        .args(["-m", machine.memory(), "-smp", &machine.smp.to_string()])
         // The guest's own way to end the machine with a verdict.
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
     match machine.accel {

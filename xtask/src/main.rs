@@ -12,6 +12,7 @@ mod bench;
 mod build;
 mod cli;
 mod compiled;
+mod debian;
 mod debug;
 mod exec;
 mod guest;

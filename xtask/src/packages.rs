@@ -114,7 +114,7 @@ fn unpacked(name: &str, package: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn update_lists() -> Result<()> {
+pub fn update_lists() -> Result<()> {
     let root = rustix::process::geteuid().is_root();
     let mut command = Command::new(if root { "apt-get" } else { "sudo" });
     if !root {

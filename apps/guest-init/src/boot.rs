@@ -16,6 +16,7 @@ pub struct Words {
 pub fn prepare() -> Words {
     if std::process::id() == 1 {
         mount_missing();
+        name_host();
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let environment: HashMap<String, String> = std::env::vars_os()
@@ -50,6 +51,13 @@ fn mount_missing() {
             // On a /dev that cannot hold links this fails, and programs do without.
             let _ = std::os::unix::fs::symlink(target, link);
         }
+    }
+}
+
+/// As any first process does: the host's name is what `/etc/hostname` says.
+fn name_host() {
+    if let Ok(name) = std::fs::read_to_string("/etc/hostname") {
+        let _ = std::fs::write("/proc/sys/kernel/hostname", name.trim());
     }
 }
 

@@ -7,25 +7,40 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::Duration;
 
-const SHELL: &str = "/bin/sh";
-const GREETING: &str =
-    "\nWelcome. This is a shell with Debian's busybox: `help` and `busybox` list what there is.\n\
-    `poweroff` ends the machine, and so does Ctrl-A X.\n\n";
+/// The shells that are looked for, and what is said of them.
+const SHELLS: [(&str, &str); 2] = [
+    (
+        "/bin/bash",
+        "This is a shell with Debian's programs: those of their packages, unmodified.\n\
+         Ctrl-A X ends the machine, and so does `kill -USR2 1`.",
+    ),
+    (
+        "/bin/sh",
+        "This is a shell with Debian's busybox: `help` and `busybox` list what there is.\n\
+         `poweroff` ends the machine, and so does Ctrl-A X.",
+    ),
+];
 /// When a shell has ended.
-const AGAIN: &str = "\n(The shell ended; here is a new one. `poweroff` ends the machine.)\n";
+const AGAIN: &str = "\n(The shell ended; here is a new one.)\n";
 
 pub fn serve(words: &Words) {
+    let there = SHELLS.iter().find(|(path, _)| Path::new(path).exists());
+    let (shell, about) = there.unwrap_or(&SHELLS[SHELLS.len() - 1]);
+    // A leading dash asks for a login shell, which reads /etc/profile.
+    let name = shell.replace("/bin/", "-");
     let environment = [
         "HOME=/root".to_string(),
         "USER=root".to_string(),
         "LOGNAME=root".to_string(),
-        "SHELL=/bin/sh".to_string(),
+        format!("SHELL={shell}"),
         "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_string(),
         format!("TERM={}", words.term),
     ];
-    let mut greeting = GREETING;
+    let greeting = format!("\nWelcome. {about}\n\n");
+    let mut greeting = greeting.as_str();
     loop {
         // Anew for each shell: when the leader of a session ends, its terminal is hung up for everybody who has it open.
         let Some(console) = open_console() else {
@@ -39,9 +54,8 @@ pub fn serve(words: &Words) {
         say(fd, greeting);
         greeting = AGAIN;
         let program = Program {
-            path: string(SHELL),
-            // A leading dash asks for a login shell, which reads /etc/profile.
-            argv: vec![string("-sh")],
+            path: string(shell),
+            argv: vec![string(&name)],
             env: environment.iter().map(|v| string(v)).collect(),
             cwd: string("/root"),
             stdio: [fd; 3],

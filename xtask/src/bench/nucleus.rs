@@ -5,7 +5,7 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
 
 use super::{grouped, hundredths, is_wanted, spec, WORK};
-use crate::cli::{self, Accel, Machine, Pair, System};
+use crate::cli::{self, Accel, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
 use crate::test::compile;
@@ -230,7 +230,8 @@ fn run(names: &[String], words: &str) -> Result<String> {
     }
     let machine = Machine {
         smp: 1,
-        mem: "256M".to_string(),
+        mem: None,
+        root: Root::Small,
         system: System::Cairn,
         lean: false,
         accel: Accel::Tcg,

@@ -1,7 +1,7 @@
 //! Many commands in few boots: each in a fresh folder of its own, with its status, output and resulting file tree. A machine that fails is
 //! replaced and fails only the command that it was running.
 
-use crate::cli::{Accel, Machine, Pair, System};
+use crate::cli::{Accel, Machine, Pair, Root, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Stream};
 use crate::machine::Boot;
@@ -39,7 +39,8 @@ pub type Finished<'a> = &'a mut dyn FnMut(&Job, Duration, Result<Done, String>);
 pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
     Machine {
         smp: 1,
-        mem: memory.to_string(),
+        mem: Some(memory.to_string()),
+        root: Root::Small,
         system,
         lean: false,
         accel: Accel::Tcg,

@@ -1,4 +1,4 @@
-//! Suites `corpus` (tests/corpus/*.sh), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
+//! Suites `corpus` (tests/corpus/*.sh), `debian` (tests/debian/*.sh, on a root of Debian packages), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
 //! the same standard output, the same exit status, the same file tree left behind.
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
@@ -8,7 +8,7 @@
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
 use super::{Report, Verdict};
-use crate::cli::{self, Pair};
+use crate::cli::{self, Pair, Root};
 use crate::{build, places, progress};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -17,15 +17,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const MEMORY: &str = "256M";
-
 /// A program to be tested.
 struct Program {
     keyed: Keyed,
     /// Its file on the host and its name in the guest.
     file: Pair,
     compare: bool,
+    kind: Kind,
+}
+
+/// What the machine must be like in which a program runs.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
     memory: String,
+    root: Root,
     smp: u32,
 }
 
@@ -35,33 +40,32 @@ struct Wishes {
     args: Vec<String>,
     linux: bool,
     musl: bool,
-    memory: String,
+    memory: Option<String>,
     cores: Option<u32>,
 }
 
 pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     let smp = arguments.smp;
-    let mut programs = scripts(report, smp)?;
+    let mut programs = scripts(report, smp, "corpus", "sh", Root::Small)?;
+    programs.extend(scripts(report, smp, "debian", "bash", Root::Debian)?);
     for (suite, compiler) in [("c-glibc", "gcc"), ("c-musl", "musl-gcc")] {
         programs.extend(c_programs(report, smp, suite, compiler)?);
     }
     if report.wants("rust/std") {
         programs.push(rust_program(smp)?);
     }
-    // One batch for each size of machine.
-    let mut sizes: BTreeMap<(String, u32), Vec<Program>> = BTreeMap::new();
+    // One batch for each kind of machine.
+    let mut kinds: BTreeMap<Kind, Vec<Program>> = BTreeMap::new();
     // What Linux is not asked about proves nothing there.
     for program in programs
         .into_iter()
         .filter(|p| p.compare || arguments.system == cli::System::Cairn)
     {
-        sizes
-            .entry((program.memory.clone(), program.smp))
-            .or_default()
-            .push(program);
+        let batch = kinds.entry(program.kind.clone()).or_default();
+        batch.push(program);
     }
-    for ((memory, smp), programs) in sizes {
-        compare(report, arguments, &memory, smp, programs)?;
+    for (kind, programs) in kinds {
+        compare(report, arguments, &kind, programs)?;
     }
     Ok(())
 }
@@ -70,12 +74,12 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
 fn compare(
     report: &mut Report,
     arguments: &cli::Test,
-    memory: &str,
-    smp: u32,
+    kind: &Kind,
     programs: Vec<Program>,
 ) -> Result<()> {
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
-    let mut machine = batch::machine(arguments.system, memory, add);
+    let mut machine = batch::machine(arguments.system, &kind.memory, add);
+    machine.root = kind.root;
     let on_linux = programs.iter().any(|p| p.compare);
     let compared: BTreeMap<String, bool> = programs
         .iter()
@@ -97,7 +101,7 @@ fn compare(
         }
         false => reference::Results::new(),
     };
-    machine.smp = smp;
+    machine.smp = kind.smp;
     let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
     batch::run(&machine, &jobs, &mut |job, took, result| {
         let verdict = match (result, reference.get(&job.name)) {
@@ -174,16 +178,27 @@ fn runs(report: &Report, name: &str, wishes: &Wishes, smp: u32) -> Vec<(String, 
     all.filter(|(name, _)| report.wants(name)).collect()
 }
 
-fn scripts(report: &Report, smp: u32) -> Result<Vec<Program>> {
+fn scripts(
+    report: &Report,
+    smp: u32,
+    suite: &str,
+    shell: &str,
+    root: Root,
+) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
-    for path in files("tests/corpus", "sh")? {
-        let name = format!("corpus/{}", stem(&path));
+    for path in files(&format!("tests/{suite}"), "sh")? {
+        let name = format!("{suite}/{}", stem(&path));
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&content, 120);
-        let guest = format!("/corpus/{}.sh", stem(&path));
+        let guest = format!("/{suite}/{}.sh", stem(&path));
         for run in runs(report, &name, &wishes, smp) {
-            let argv = vec!["sh".to_string(), guest.clone()];
-            programs.push(program(run, argv, &wishes, content.clone(), &path, &guest));
+            let argv = vec![shell.to_string(), guest.clone()];
+            let mut program = program(run, argv, &wishes, content.clone(), &path, &guest);
+            program.kind.root = root;
+            if wishes.memory.is_none() {
+                program.kind.memory = root.memory().to_string();
+            }
+            programs.push(program);
         }
     }
     Ok(programs)
@@ -290,8 +305,14 @@ fn program(
             second: guest.to_string(),
         },
         compare: wishes.linux,
-        memory: wishes.memory.clone(),
-        smp,
+        kind: Kind {
+            memory: wishes
+                .memory
+                .clone()
+                .unwrap_or(Root::Small.memory().to_string()),
+            root: Root::Small,
+            smp,
+        },
     }
 }
 
@@ -315,7 +336,7 @@ fn wishes(content: &[u8], limit: u64) -> Wishes {
             .unwrap_or_default(),
         linux: word("linux") != Some("no"),
         musl: word("musl") != Some("no"),
-        memory: word("mem").unwrap_or(MEMORY).to_string(),
+        memory: word("mem").map(str::to_string),
         cores: word("cores").and_then(|cores| cores.parse().ok()),
     }
 }
@@ -352,7 +373,7 @@ mod tests {
         );
         assert_eq!((w.limit.as_secs(), w.linux, w.musl), (7, false, true));
         assert_eq!(w.args, ["a", "b"]);
-        assert_eq!((w.memory.as_str(), w.cores), ("64M", Some(4)));
+        assert_eq!((w.memory.as_deref(), w.cores), (Some("64M"), Some(4)));
         let plain = wishes(b"", 20);
         assert_eq!((plain.limit.as_secs(), plain.cores), (20, None));
     }
