@@ -120,7 +120,12 @@ impl<W: World> Tty<W> {
 
     pub(crate) fn ids(&mut self, cx: &Context) -> Ids {
         // A caller that is no process (a native component) is under nobody's job control.
-        self.world.ids(cx.request.sender).unwrap_or_default()
+        let mut ids = self.world.ids(cx.request.sender).unwrap_or_default();
+        let [operation, _, _, flags, ..] = cx.request.words;
+        // A program could as well ignore the signal: what it says of itself is believed.
+        ids.ignores_ttou |=
+            operation == cairn_idl::fs::IOCTL && flags & cairn_idl::fs::BLOCKS_TTOU != 0;
+        ids
     }
 
     pub(crate) fn tell(&mut self, cx: &mut Context, index: usize, happened: u8) {

@@ -155,6 +155,25 @@ fn a_background_reader_is_stopped_and_comes_back() {
     assert_eq!(ioctl(&mut bench, handle, TIOCGPGRP, b"", 4).0, -ENOTTY);
 }
 
+/// As a shell's new child does, before it is in the foreground: it blocks SIGTTOU and takes the terminal.
+#[test]
+fn who_blocks_the_signal_may_take_the_foreground() {
+    let mut bench = bench();
+    let handle = bench.open(b"ttyS0", fs::o::RDWR, 0).unwrap();
+    let terminal = bench.server.terminals[0].as_mut().unwrap();
+    (terminal.session, terminal.foreground) = (10, 10);
+    bench.sender = JOB;
+    for (flags, result, foreground) in [(0, -ERESTARTSYS, 10), (fs::BLOCKS_TTOU, 0, 20)] {
+        let words = [fs::IOCTL, TIOCSPGRP, 0, flags];
+        let answer = bench.call(handle, &words, &20u32.to_le_bytes(), 0);
+        assert_eq!(answer.unwrap().result(), result);
+        assert_eq!(
+            bench.server.terminals[0].as_ref().unwrap().foreground,
+            foreground
+        );
+    }
+}
+
 #[test]
 fn settings_are_read_and_written() {
     let mut bench = bench();

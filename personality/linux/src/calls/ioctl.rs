@@ -4,13 +4,15 @@ use super::descriptors::set_nonblocking;
 use super::io::usable;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, ENOTTY};
-use crate::machine::area::{process, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
 use crate::path::make_room;
+use crate::signal::bit;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o};
 
+const SIGTTOU: u32 = 22;
 const FIONCLEX: u64 = 0x5450;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;
@@ -75,7 +77,9 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
         0 => Ok(UserRange::EMPTY),
         size => user::range(argument, size),
     };
-    let mut message = Request::new(&[fs::IOCTL, request, argument]);
+    let blocked = area().mask() & bit(SIGTTOU) != 0;
+    let flags = u64::from(blocked) * fs::BLOCKS_TTOU;
+    let mut message = Request::new(&[fs::IOCTL, request, argument, flags]);
     if out != 0 {
         message = message.out_user(part(out)?);
     }
