@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     Leaf(u32),
     Index(u32),
     Attributes,
+    Orphans(u32),
 }
 
 pub(crate) struct Slot {

@@ -55,7 +55,7 @@ impl Fs {
         };
         // A node of a tree for every extent would be 1 in 84 with the smallest blocks.
         let slack = self.promised / 64 + 8;
-        if blocks + slack > room {
+        if blocks.saturating_add(slack) > room {
             return Err(Error::NoSpace);
         }
         self.promised += blocks;
@@ -126,6 +126,9 @@ impl Fs {
         now: Time,
     ) -> Result<(), Error> {
         let end = u64::from(at) + u64::from(count);
+        if end > MAX_BLOCKS {
+            return Err(Error::TooLarge);
+        }
         self.blocks_of(size)?;
         let mut from = at;
         // Each turn is an operation of its own; what is done stays done and is found so the next time.
@@ -190,7 +193,7 @@ impl Fs {
                 if piece.place == Place::Hole {
                     break Some(piece);
                 }
-                next = piece.at + piece.len;
+                next = piece.at.saturating_add(piece.len);
             };
             if let Some(hole) = hole {
                 let len = u64::from(hole.len).min(end - u64::from(hole.at)) as u32;

@@ -70,6 +70,8 @@ pub struct Fs {
     pub(crate) promised: u64,
     /// Inodes without names or with too many blocks, the one that the superblock names last.
     pub(crate) orphans: Vec<u32>,
+    /// The orphan file, as long as there may be something in it.
+    pub(crate) orphan_file: Option<u32>,
     /// Files of which blocks behind the new end are still to be freed.
     pub(crate) cutting: BTreeSet<u32>,
     pub(crate) writable: bool,

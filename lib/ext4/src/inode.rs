@@ -126,7 +126,7 @@ fn put_time(raw: &mut [u8], base: usize, extra: Option<usize>, time: Time) {
 }
 
 impl Inode {
-    fn read(shape: &Shape, ino: u32, raw: &[u8]) -> Inode {
+    pub(crate) fn read(shape: &Shape, ino: u32, raw: &[u8]) -> Inode {
         let extra = if raw.len() > 128 { le16(raw, 0x80) } else { 0 };
         let with = |at: usize| (128 + extra as usize >= at + 4).then_some(at);
         let flags = le32(raw, 0x20);

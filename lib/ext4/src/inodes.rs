@@ -93,7 +93,7 @@ impl Fs {
         let behind = per_group - at - 1;
         self.set_group_number(number, UNUSED, group.unused.min(behind))?;
         if directory {
-            self.set_group_number(number, DIRECTORIES, group.directories + 1)?;
+            self.set_group_number(number, DIRECTORIES, group.directories.saturating_add(1))?;
         }
         self.free_inodes = self.free_inodes.saturating_sub(1);
 
@@ -200,11 +200,6 @@ impl Fs {
     fn touch_super(&mut self) -> Result<(), Error> {
         let (block, _) = self.shape.super_at();
         self.checked(block, Kind::Parts).map(|_| ())
-    }
-
-    /// An orphan from before this mount, to be finished with [`Fs::finish`].
-    pub fn leftover(&self) -> Option<u32> {
-        self.orphans.last().copied()
     }
 
     /// One step of freeing a file without names that is no longer open, or of what [`Fs::leftover`] tells. True when nothing is left to do.

@@ -289,6 +289,7 @@ impl Fs {
             free_inodes: 0,
             promised: 0,
             orphans: Vec::new(),
+            orphan_file: shape.orphan_file,
             cutting: BTreeSet::new(),
             writable: false,
             memo: RefCell::new(None),

@@ -83,10 +83,10 @@ impl Fs {
 
     /// One more subdirectory. Beyond what can be counted, 1 says that they are not.
     fn more_links(&self, dir: &mut Inode) -> Result<(), Error> {
-        if dir.links == 1 && dir.ino != 0 {
+        if dir.links == 1 {
             return Ok(());
         }
-        dir.links += 1;
+        dir.links = dir.links.saturating_add(1);
         if dir.links >= MAX_LINKS {
             if !self.is_indexed(dir) {
                 return Err(Error::TooManyLinks);

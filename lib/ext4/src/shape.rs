@@ -48,8 +48,8 @@ const INCOMPAT_NAMES: [(u32, &str); 10] = [
     (0x20000, "casefold"),
 ];
 /// Features that a writer must know.
-const RO_KNOWN: u32 = RO_SPARSE | 0x2 | 0x8 | 0x20 | 0x40 | RO_CHECKSUMS;
-const RO_NAMES: [(u32, &str); 8] = [
+const RO_KNOWN: u32 = RO_SPARSE | 0x2 | 0x8 | 0x20 | 0x40 | RO_CHECKSUMS | RO_ORPHAN_PRESENT;
+const RO_NAMES: [(u32, &str); 7] = [
     (0x10, "uninit_bg"),
     (0x100, "quota"),
     (0x800, "replica"),
@@ -57,7 +57,6 @@ const RO_NAMES: [(u32, &str); 8] = [
     (0x2000, "project"),
     (0x4000, "shared_blocks"),
     (0x8000, "verity"),
-    (RO_ORPHAN_PRESENT, "orphan_present"),
 ];
 /// Older compatible features that change where things are, so that a writer must know them as well.
 const COMPAT_NOT_WRITABLE: [(u32, &str); 2] = [(0x200, "sparse_super2"), (0x400, "fast_commit")];
@@ -91,6 +90,8 @@ pub struct Shape {
     pub(crate) journal: Option<u32>,
     pub(crate) recover: bool,
     pub(crate) last_orphan: u32,
+    /// The orphan file, if there is something in it.
+    pub(crate) orphan_file: Option<u32>,
     /// Why it can only be read, if so.
     pub(crate) not_writable: Option<&'static str>,
 }
@@ -197,6 +198,7 @@ impl Shape {
                 .then(|| le32(raw, 0xE0)),
             recover: incompat & RECOVER != 0,
             last_orphan: le32(raw, at::LAST_ORPHAN),
+            orphan_file: (ro & RO_ORPHAN_PRESENT != 0).then(|| le32(raw, 0x280)),
             not_writable,
         };
         if le32(raw, 0x1C) != block_bits {

@@ -7,9 +7,9 @@ use crate::directory::{index_sum, leaf_sum};
 use crate::error::Error;
 use crate::fs::{Fs, Run};
 use crate::group::{BLOCK_SUM, INODE_SUM};
-use crate::shape::at;
+use crate::shape::{at, RO_ORPHAN_PRESENT};
 use crate::verify::bitmap_sum;
-use crate::{attributes, crc, extent, group, inode};
+use crate::{attributes, crc, extent, group, inode, orphan_file};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -139,6 +139,11 @@ impl Fs {
                         put32(data, tail + 4, index_sum(seed, data, at));
                     }
                 }
+                Kind::Orphans(seed) => {
+                    let sum = orphan_file::sum(seed, block, data);
+                    let tail = data.len() - 4;
+                    put32(data, tail, sum);
+                }
                 Kind::Attributes => {
                     let sum = attributes::block_sum(&shape, block, data);
                     put32(data, 0x10, sum);
@@ -191,6 +196,7 @@ impl Fs {
         let (blocks, inodes) = (self.free_blocks, self.free_inodes);
         let (wide, checksums) = (self.shape.wide, self.shape.checksums);
         let last = self.orphans.last().copied().unwrap_or(0);
+        let in_file = self.orphan_file.is_some();
         self.cache.seal(block, |data| {
             let raw = &mut data[begin..begin + crate::shape::SUPER_BYTES];
             put32(raw, at::FREE_BLOCKS, blocks as u32);
@@ -199,6 +205,10 @@ impl Fs {
             }
             put32(raw, at::FREE_INODES, inodes);
             put32(raw, at::LAST_ORPHAN, last);
+            if !in_file {
+                let features = crate::bytes::le32(raw, at::RO_COMPAT);
+                put32(raw, at::RO_COMPAT, features & !RO_ORPHAN_PRESENT);
+            }
             if checksums {
                 put32(raw, at::CHECKSUM, crc::crc32c(!0, &raw[..at::CHECKSUM]));
             }

@@ -7,7 +7,7 @@ use crate::error::{damaged, Error};
 use crate::fs::Fs;
 use crate::group::{BLOCK_SUM, INODE_SUM};
 use crate::shape::Shape;
-use crate::{attributes, directory, extent};
+use crate::{attributes, directory, extent, orphan_file};
 
 pub(crate) fn check(fs: &Fs, block: u64, kind: Kind, data: &[u8]) -> Result<(), Error> {
     let shape = &fs.shape;
@@ -59,6 +59,7 @@ pub(crate) fn check(fs: &Fs, block: u64, kind: Kind, data: &[u8]) -> Result<(), 
             }
             Ok(())
         }
+        Kind::Orphans(seed) => orphan_file::check(seed, block, data, shape.checksums),
         Kind::Attributes => {
             if shape.checksums && attributes::block_sum(shape, block, data) != le32(data, 0x10) {
                 return damaged("attribute block checksum", block);

@@ -213,8 +213,9 @@ fn with_blocks_of_4_kib() {
 }
 
 #[test]
-fn without_sums_and_with_small_inodes() {
+fn other_shapes() {
     everything(2048, 64, &["-O", "^metadata_csum,^64bit"]);
+    everything(1024, 64, &["-O", "orphan_file,metadata_csum_seed"]);
     everything(
         4096,
         64,

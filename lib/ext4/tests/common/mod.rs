@@ -212,7 +212,7 @@ impl Caller {
 
     fn finish_leftovers(&mut self) -> Result<(), Error> {
         let now = self.now;
-        while let Some(ino) = self.fs.leftover() {
+        while let Some(ino) = self.act(Fs::leftover)? {
             while !self.act(|fs| fs.finish(ino, now))? {}
         }
         Ok(())
