@@ -43,12 +43,16 @@ impl Caller {
         Ok(Caller { fs, image, size })
     }
 
-    fn act<R>(&mut self, mut operation: impl FnMut(&mut Fs) -> Result<R, Error>) -> Result<R, Error> {
+    fn act<R>(
+        &mut self,
+        mut operation: impl FnMut(&mut Fs) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         loop {
             match operation(&mut self.fs) {
                 Err(Error::Need { block, count }) => {
                     for block in block as usize..block as usize + count as usize {
-                        self.fs.supply(block as u64, &self.image[block * self.size..][..self.size]);
+                        self.fs
+                            .supply(block as u64, &self.image[block * self.size..][..self.size]);
                     }
                 }
                 Err(Error::CommitFirst) => {
@@ -67,13 +71,33 @@ impl Caller {
 
 fn main() -> Result<(), Error> {
     let what = std::env::args().nth(1).unwrap_or_default();
-    let count: u32 = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: u32 = std::env::args()
+        .nth(2)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     let mut image = Vec::new();
-    std::io::stdin().read_to_end(&mut image).map_err(|_| Error::Invalid)?;
+    std::io::stdin()
+        .read_to_end(&mut image)
+        .map_err(|_| Error::Invalid)?;
     let mut caller = Caller::open(image)?;
-    let new = New { mode: 0o100_644, uid: 0, gid: 0, device: (0, 0), now: NOW };
+    let new = New {
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        device: (0, 0),
+        now: NOW,
+    };
     let file = caller.act(|fs| fs.create(ROOT, b"file", &new))?;
-    let dir = caller.act(|fs| fs.create(ROOT, b"dir", &New { mode: 0o040_755, ..new }))?;
+    let dir = caller.act(|fs| {
+        fs.create(
+            ROOT,
+            b"dir",
+            &New {
+                mode: 0o040_755,
+                ..new
+            },
+        )
+    })?;
     for number in 0..count {
         match what.as_str() {
             // creat and unlink of the same name, with the inode's end.
@@ -89,14 +113,19 @@ fn main() -> Result<(), Error> {
             // Two new blocks at the end of a file, as write-behind would do with many more at a time.
             "write" => {
                 let run = caller.act(|fs| fs.reserve(file, 2 * number, 2))?;
-                caller.act(|fs| fs.attach(file, 2 * number, run, u64::from(number + 1) * 8192, NOW))?;
+                caller.act(|fs| {
+                    fs.attach(file, 2 * number, run, u64::from(number + 1) * 8192, NOW)
+                })?;
             }
-            "lookup" => drop(caller.act(|fs| fs.lookup(ROOT, b"file"))?),
-            "map" => drop(caller.act(|fs| fs.map(file, 0, 1))?),
-            "inode" => drop(caller.act(|fs| fs.inode(file))?),
+            "lookup" => _ = caller.act(|fs| fs.lookup(ROOT, b"file"))?,
+            "map" => _ = caller.act(|fs| fs.map(file, 0, 1))?,
+            "inode" => _ = caller.act(|fs| fs.inode(file))?,
             // A changed inode and a commit, without the device.
             "commit" => {
-                let now = Time { sec: NOW.sec + i64::from(number), nsec: 0 };
+                let now = Time {
+                    sec: NOW.sec + i64::from(number),
+                    nsec: 0,
+                };
                 caller.act(|fs| fs.extend(file, 0, now))?;
                 caller.fs.commit();
                 while let Some(step) = caller.fs.step(NOW)? {

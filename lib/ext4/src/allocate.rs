@@ -64,13 +64,25 @@ pub(crate) fn next_bit(map: &[u8], from: u32, to: u32, value: bool) -> u32 {
     let skip = if value { 0 } else { 0xFF };
     let mut at = from;
     while at < to {
-        if at.is_multiple_of(8) && map.get(at as usize / 8) == Some(&skip) {
-            at += 8;
-        } else if bit(map, at) == value {
-            return at;
-        } else {
-            at += 1;
+        if at.is_multiple_of(8) {
+            let rest = map.get(at as usize / 8..).unwrap_or(&[]);
+            let words = rest
+                .chunks_exact(8)
+                .take_while(|word| **word == [skip; 8])
+                .count();
+            at += 64 * words as u32;
+            if words == 0 && rest.first() == Some(&skip) {
+                at += 8;
+                continue;
+            }
+            if at >= to {
+                break;
+            }
         }
+        if bit(map, at) == value {
+            return at;
+        }
+        at += 1;
     }
     to
 }

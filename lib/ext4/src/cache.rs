@@ -4,8 +4,9 @@
 //! are shared with the journal by reference count, and copied when they are changed while the journal still holds them. Every change made by an
 //! operation can be taken back until the operation is kept.
 
+use crate::blocks::Blocks;
 use crate::error::Error;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -57,7 +58,7 @@ enum Undo {
 
 pub(crate) struct Cache {
     block_size: usize,
-    slots: BTreeMap<u64, Slot>,
+    slots: Blocks<Slot>,
     limit: usize,
     /// When there are so many, some go if they can.
     full: usize,
@@ -72,7 +73,7 @@ impl Cache {
     pub(crate) fn new(block_size: usize, limit: usize) -> Cache {
         Cache {
             block_size,
-            slots: BTreeMap::new(),
+            slots: Blocks::new(),
             limit: limit.max(64),
             full: limit.max(64),
             clock: Cell::new(0),
@@ -102,19 +103,19 @@ impl Cache {
     pub(crate) fn slot(&self, block: u64) -> Result<&Slot, Error> {
         let slot = self
             .slots
-            .get(&block)
+            .get(block)
             .ok_or(Error::Need { block, count: 1 })?;
         slot.used.set(self.tick());
         Ok(slot)
     }
 
     pub(crate) fn holds(&self, block: u64) -> bool {
-        self.slots.contains_key(&block)
+        self.slots.holds(block)
     }
 
     /// A block from the device. What is there already is at least as new and stays.
     pub(crate) fn supply(&mut self, block: u64, data: &[u8]) {
-        if data.len() != self.block_size || self.slots.contains_key(&block) {
+        if data.len() != self.block_size || self.slots.holds(block) {
             return;
         }
         if self.slots.len() >= self.full {
@@ -132,7 +133,7 @@ impl Cache {
     }
 
     pub(crate) fn pin(&mut self, block: u64) {
-        if let Some(slot) = self.slots.get_mut(&block) {
+        if let Some(slot) = self.slots.get_mut(block) {
             slot.pinned = true;
         }
     }
@@ -143,13 +144,13 @@ impl Cache {
             .slots
             .iter()
             .filter(|(_, slot)| !slot.running && !slot.logged && !slot.pinned)
-            .map(|(block, slot)| (slot.used.get(), *block))
+            .map(|(block, slot)| (slot.used.get(), block))
             .collect();
         let some = self.limit / 8;
         if idle.len() > self.limit / 2 {
             idle.select_nth_unstable(some - 1);
             for (_, block) in &idle[..some] {
-                self.slots.remove(block);
+                self.slots.remove(*block);
             }
         }
         self.full = self.limit.max(self.slots.len() + some);
@@ -161,7 +162,7 @@ impl Cache {
     }
 
     fn join(&mut self, block: u64) {
-        if let Some(slot) = self.slots.get_mut(&block) {
+        if let Some(slot) = self.slots.get_mut(block) {
             if !slot.running {
                 slot.running = true;
                 self.running.insert(block);
@@ -173,7 +174,7 @@ impl Cache {
     pub(crate) fn write(&mut self, block: u64, at: usize, new: &[u8]) -> Result<(), Error> {
         let slot = self
             .slots
-            .get_mut(&block)
+            .get_mut(block)
             .ok_or(Error::Need { block, count: 1 })?;
         let Some(old) = slot.data.get(at..at + new.len()) else {
             return Err(Error::Damaged("write beyond a block", block));
@@ -192,7 +193,7 @@ impl Cache {
     /// A block whose old content does not matter; zeros.
     pub(crate) fn create(&mut self, block: u64, kind: Kind) {
         let zeros: Rc<[u8]> = vec![0; self.block_size].into();
-        match self.slots.get_mut(&block) {
+        match self.slots.get_mut(block) {
             Some(slot) => {
                 self.undo.push(Undo::Content {
                     block,
@@ -223,20 +224,20 @@ impl Cache {
         while let Some(undo) = self.undo.pop() {
             match undo {
                 Undo::Bytes { block, at, from } => {
-                    if let Some(slot) = self.slots.get_mut(&block) {
+                    if let Some(slot) = self.slots.get_mut(block) {
                         let old = &self.bytes[from..];
                         Rc::make_mut(&mut slot.data)[at..at + old.len()].copy_from_slice(old);
                     }
                     self.bytes.truncate(from);
                 }
                 Undo::Content { block, data, kind } => {
-                    if let Some(slot) = self.slots.get_mut(&block) {
+                    if let Some(slot) = self.slots.get_mut(block) {
                         slot.data = data;
                         slot.kind.set(kind);
                     }
                 }
                 Undo::Created { block } => {
-                    self.slots.remove(&block);
+                    self.slots.remove(block);
                     self.running.remove(&block);
                 }
             }
@@ -245,13 +246,13 @@ impl Cache {
 
     /// A block that is metadata no longer: nothing of it need be logged, and what it held is forgotten. To be called when the operation is kept.
     pub(crate) fn forget(&mut self, block: u64) {
-        self.slots.remove(&block);
+        self.slots.remove(block);
         self.running.remove(&block);
     }
 
     /// For checksums, put in when the transaction closes: changes that are not taken back.
     pub(crate) fn seal(&mut self, block: u64, change: impl FnOnce(&mut [u8])) {
-        if let Some(slot) = self.slots.get_mut(&block) {
+        if let Some(slot) = self.slots.get_mut(block) {
             change(Rc::make_mut(&mut slot.data));
         }
         self.join(block);
@@ -265,7 +266,7 @@ impl Cache {
     ) -> Result<Rc<[u8]>, Error> {
         let slot = self
             .slots
-            .get_mut(&block)
+            .get_mut(block)
             .ok_or(Error::Need { block, count: 1 })?;
         change(Rc::make_mut(&mut slot.data));
         Ok(slot.data.clone())
@@ -276,7 +277,7 @@ impl Cache {
         let blocks = core::mem::take(&mut self.running);
         let mut closed = Vec::with_capacity(blocks.len());
         for block in blocks {
-            if let Some(slot) = self.slots.get_mut(&block) {
+            if let Some(slot) = self.slots.get_mut(block) {
                 slot.running = false;
                 slot.logged = true;
                 closed.push((block, slot.data.clone()));
@@ -286,7 +287,7 @@ impl Cache {
     }
 
     pub(crate) fn at_home(&mut self, block: u64) {
-        if let Some(slot) = self.slots.get_mut(&block) {
+        if let Some(slot) = self.slots.get_mut(block) {
             slot.logged = false;
         }
     }

@@ -61,6 +61,8 @@ pub struct Fs {
     pub(crate) shape: Shape,
     pub(crate) cache: Cache,
     pub(crate) zones: Zones,
+    /// Where each group's inodes are.
+    pub(crate) tables: Vec<u64>,
     pub(crate) journal: Option<Journal>,
     pub(crate) running: Running,
     pub(crate) op: Op,

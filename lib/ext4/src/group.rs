@@ -104,6 +104,7 @@ impl Fs {
     pub(crate) fn survey(&mut self) -> Result<(), Error> {
         let shape = self.shape.clone();
         let mut zones = Vec::new();
+        let mut inode_tables = Vec::new();
         let (mut free_blocks, mut free_inodes) = (0u64, 0u64);
         let tables = u64::from(1 + shape.descriptor_blocks() + shape.reserved_descriptors);
         for number in 0..shape.groups {
@@ -125,6 +126,7 @@ impl Fs {
             }
             free_blocks += u64::from(group.free_blocks);
             free_inodes += u64::from(group.free_inodes);
+            inode_tables.push(group.table);
             zones.push((group.block_bitmap, group.block_bitmap + 1));
             zones.push((group.inode_bitmap, group.inode_bitmap + 1));
             zones.push((group.table, group.table + shape.table_blocks()));
@@ -139,6 +141,7 @@ impl Fs {
             return damaged("structures that overlap", 0);
         }
         self.zones = crate::zones::Zones::new(zones, shape.first_data, shape.blocks);
+        self.tables = inode_tables;
         self.free_blocks = free_blocks;
         self.free_inodes = free_inodes as u32;
         Ok(())
@@ -149,11 +152,17 @@ impl Fs {
         if ino == 0 || ino > self.shape.inodes {
             return damaged("inode number", u64::from(ino));
         }
-        let group = self.group((ino - 1) / self.shape.group_inodes)?;
-        let byte = ((ino - 1) % self.shape.group_inodes) as usize * self.shape.inode_size;
+        let (group, number) = (
+            (ino - 1) / self.shape.group_inodes,
+            (ino - 1) % self.shape.group_inodes,
+        );
+        let Some(table) = self.tables.get(group as usize) else {
+            return damaged("inode number", u64::from(ino));
+        };
+        let byte = number as usize * self.shape.inode_size;
         Ok((
-            group.table + (byte >> self.shape.block_bits) as u64,
-            byte % self.shape.block_size,
+            table + (byte >> self.shape.block_bits) as u64,
+            byte & (self.shape.block_size - 1),
         ))
     }
 }

@@ -281,6 +281,7 @@ impl Fs {
         Fs {
             cache: Cache::new(shape.block_size, cache_blocks),
             zones: Zones::default(),
+            tables: Vec::new(),
             journal: None,
             running: Running::default(),
             op: Op::default(),

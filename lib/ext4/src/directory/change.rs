@@ -1,8 +1,8 @@
 //! Putting names into directories and taking them out. A full block gives half of its names to a new one; the first time that happens the directory gets its index.
 
 use super::index::{Frame, ROOT_LEVELS, ROOT_VERSION};
-use super::{entries, entry_at, needs, room, Entry, HEAD, TAIL, TAIL_TYPE};
-use crate::bytes::{le16, put16, put32};
+use super::{entries, entry_at, needs, room, scan, Entry, HEAD, TAIL, TAIL_TYPE};
+use crate::bytes::{le16, le32, put16, put32};
 use crate::cache::Kind;
 use crate::error::{damaged, Error};
 use crate::extent::Extent;
@@ -108,12 +108,13 @@ impl Fs {
     fn put_into(&mut self, block: u64, name: &[u8], ino: u32, kind: u8) -> Result<bool, Error> {
         let data = &self.cache.slot(block)?.data;
         let need = needs(name.len());
-        let Some((at, len, used)) = entries(&self.shape, data)
-            .find(|entry| entry.len - entry.needs() >= need)
-            .map(|entry| (entry.at, entry.len, entry.needs()))
-        else {
+        let used = |ino: u32, name: usize| if ino == 0 { 0 } else { needs(name) };
+        let Some((at, len)) = scan(data, room(&self.shape), |_, ino, len, name| {
+            len >= need + used(ino, name)
+        }) else {
             return Ok(false);
         };
+        let used = used(le32(data, at), usize::from(data[at + 6]));
         if used != 0 {
             self.cache
                 .write(block, at + 4, &(used as u16).to_le_bytes())?;

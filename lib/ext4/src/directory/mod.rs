@@ -34,17 +34,7 @@ pub(crate) struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-impl Entry<'_> {
-    /// What it needs of its length.
-    pub(crate) fn needs(&self) -> usize {
-        if self.ino == 0 {
-            0
-        } else {
-            needs(self.name.len())
-        }
-    }
-}
-
+/// What an entry with such a name needs of its length.
 pub(crate) fn needs(name: usize) -> usize {
     (HEAD + name).next_multiple_of(4)
 }
@@ -76,6 +66,25 @@ pub(crate) fn entries<'a>(shape: &Shape, data: &'a [u8]) -> impl Iterator<Item =
             entry
         })
     })
+}
+
+/// Position and length of the first entry that answers yes to its inode, length and length of its name. (What a listing does per entry is too dear for a look at all of them.)
+pub(crate) fn scan(
+    data: &[u8],
+    end: usize,
+    mut yes: impl FnMut(usize, u32, usize, usize) -> bool,
+) -> Option<(usize, usize)> {
+    let data = data.get(..end)?;
+    let mut at = 0;
+    while let Some(head) = data.get(at..at + HEAD) {
+        let ino = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let len = usize::from(u16::from_le_bytes([head[4], head[5]]));
+        if yes(at, ino, len, usize::from(head[6])) {
+            return Some((at, len));
+        }
+        at += len.max(HEAD);
+    }
+    None
 }
 
 pub(crate) fn check_leaf(shape: &Shape, data: &[u8], block: u64) -> Result<(), Error> {
@@ -223,13 +232,19 @@ impl Fs {
         name: &[u8],
     ) -> Result<Option<Found>, Error> {
         let (block, data) = self.leaf(dir, at)?;
-        Ok(entries(&self.shape, data)
-            .find(|entry| entry.ino != 0 && entry.name == name)
-            .map(|entry| Found {
-                block,
-                at: entry.at,
-                ino: entry.ino,
-            }))
+        let last = name.last().copied();
+        let found = scan(data, room(&self.shape), |at, ino, _, len| {
+            // Names of one directory often begin alike.
+            len == name.len()
+                && ino != 0
+                && data.get(at + HEAD + len - 1).copied() == last
+                && data.get(at + HEAD..at + HEAD + len) == Some(name)
+        });
+        Ok(found.map(|(at, _)| Found {
+            block,
+            at,
+            ino: le32(data, at),
+        }))
     }
 
     /// Where the long look for this name got to before it had to wait for a block.
