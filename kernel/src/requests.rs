@@ -15,10 +15,11 @@ use crate::atomic::{
 use crate::cores::MOST;
 use crate::lock::TicketLock;
 
-/// Requests, a bit each: forget the translations of the space in use; store the float registers and bases; use other tables.
+/// Requests, a bit each: forget the translations of the space in use; store the float registers and bases; use other tables; take `syscall` at another entry.
 pub const FLUSH: u32 = 1;
 pub const FETCH: u32 = 2;
 pub const USE_ROOT: u32 = 4;
+pub const ENTER_AT: u32 = 8;
 
 /// No ticket.
 const AWAKE: u64 = u64::MAX;

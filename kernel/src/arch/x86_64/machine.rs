@@ -530,7 +530,10 @@ impl Arch for Machine {
         if on {
             interrupt_code::forget_all();
         }
-        traced::enter_through_twins(on);
+        let entry = traced::enter_through_twins(on);
+        // SAFETY: GS leads to this processor's data.
+        let here = unsafe { (*descriptors::own()).core };
+        self.others.enter_at(here, entry);
     }
 
     fn interrupt_lines(&self) -> u32 {

@@ -8,7 +8,7 @@ use super::memory::PAGE;
 use crate::arch::Frame;
 use crate::cores::MOST;
 use crate::lock::TicketLock;
-use crate::requests::{Requests, Wires, FETCH, FLUSH, USE_ROOT};
+use crate::requests::{Requests, Wires, ENTER_AT, FETCH, FLUSH, USE_ROOT};
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,6 +26,7 @@ struct Parcel {
     float: AtomicPtr<FloatState>,
     registers: AtomicPtr<Registers>,
     root: AtomicU32,
+    entry: AtomicU64,
 }
 
 static PARCELS: [Parcel; MOST] = [const {
@@ -34,6 +35,7 @@ static PARCELS: [Parcel; MOST] = [const {
         float: AtomicPtr::new(core::ptr::null_mut()),
         registers: AtomicPtr::new(core::ptr::null_mut()),
         root: AtomicU32::new(0),
+        entry: AtomicU64::new(0),
     }
 }; MOST];
 
@@ -83,6 +85,10 @@ impl Wires for Apics {
         if wanted & USE_ROOT != 0 {
             // SAFETY: the one that asks has the template's root there, which maps the nucleus like all others.
             unsafe { cpu::load_root(parcel.root.load(Relaxed) as u64 * PAGE) };
+        }
+        if wanted & ENTER_AT != 0 {
+            // SAFETY: the one that asks has one of the two entries there.
+            unsafe { cpu::write_msr(cpu::LSTAR, parcel.entry.load(Relaxed)) };
         }
         if wanted & FETCH != 0 {
             let (registers, state) = (parcel.registers.load(Relaxed), parcel.float.load(Relaxed));
@@ -202,6 +208,14 @@ impl Others {
     pub fn use_root(&self, core: usize, root: Frame) {
         PARCELS[core].root.store(root, Relaxed);
         REQUESTS.ask(&Apics, core, USE_ROOT);
+    }
+
+    /// All but core `here` take `syscall` at this entry from now on.
+    pub fn enter_at(&self, here: usize, entry: u64) {
+        for core in (0..self.count).filter(|&core| core != here) {
+            PARCELS[core].entry.store(entry, Relaxed);
+            REQUESTS.ask(&Apics, core, ENTER_AT);
+        }
     }
 
     /// These cores (a bit each) may hold translations that are not true any more.

@@ -14,8 +14,8 @@ use core::mem::offset_of;
 /// What the vector stubs call.
 pub static ON_TRAP: Single<unsafe extern "C" fn(u64, u64) -> Resume> = Single::new(glue::on_trap);
 
-/// Switch this processor's `syscall` entry, and the vectors of all.
-pub fn enter_through_twins(on: bool) {
+/// Switch this processor's `syscall` entry, and the vectors of all. The entry that the others shall have.
+pub fn enter_through_twins(on: bool) -> u64 {
     let (entry, trap) = if on {
         (traced_entry as *const (), glue::on_traced_trap as _)
     } else {
@@ -26,6 +26,7 @@ pub fn enter_through_twins(on: bool) {
         *ON_TRAP.get() = trap;
         cpu::write_msr(cpu::LSTAR, entry as u64);
     }
+    entry as u64
 }
 
 /// As [`syscall_entry`], to the traced general path.
