@@ -1,4 +1,4 @@
-/* Waiting for several things at once, and files that are not files: poll, select, epoll, eventfd, timerfd, signalfd, socket pairs, memory files, spawning. */
+/* Waiting for several things at once, and files that are not files: poll, select, epoll, eventfd, timerfd, signalfd, socket pairs, memory files, spawning. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Programs that do what they must not: each harms only itself, and dies of the signal that POSIX names. */
+/* Programs that do what they must not: each harms only itself, and dies of the signal that POSIX names. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Signals: handlers, masks, restart, alternate stack, nested handlers, siginfo, timers, job control, SIGPIPE, ignored children. */
+/* Signals: handlers, masks, restart, alternate stack, nested handlers, siginfo, timers, job control, SIGPIPE, ignored children. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>

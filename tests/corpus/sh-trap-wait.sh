@@ -1,4 +1,4 @@
-# A signal interrupts wait, the trap runs, the child lives on.
+# A signal interrupts wait, the trap runs, the child lives on. cairn-test: cores=4
 trap 'got=it' USR1
 sleep 1000 &
 child=$!

@@ -1,7 +1,7 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log (`# append: WORDS` go to the nucleus), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
-//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. A file with a `# seeds: …` line is for [`ways`] instead.
+//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores. A file with a `# seeds: …` line is for [`ways`] instead.
 
 use super::programs::files;
 use super::{batch, ways, Report, Verdict};
@@ -33,15 +33,30 @@ pub fn run(report: &mut Report, smp: u32) -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name == "Cargo" || !report.wants(&format!("native/{name}")) {
+        if name == "Cargo" {
             continue;
         }
-        let begun = Instant::now();
-        let verdict = match ways::seeds(&fs::read_to_string(&file)?) {
-            seeds if seeds.is_empty() => one(&file, &name, smp)?,
-            seeds => ways::compare(&file, &name, &seeds)?,
-        };
-        report.result(&format!("native/{name}"), begun.elapsed(), verdict);
+        let manifest = fs::read_to_string(&file)?;
+        // Once more with several cores, if the file says so.
+        let more = lines(&manifest, "# cores: ");
+        let more = more.iter().filter_map(|cores| cores.parse().ok());
+        let more = more.filter(|&cores: &u32| cores > smp);
+        for cores in std::iter::once(smp).chain(more) {
+            let full = if cores == smp {
+                format!("native/{name}")
+            } else {
+                format!("native/{name}@{cores}")
+            };
+            if !report.wants(&full) {
+                continue;
+            }
+            let begun = Instant::now();
+            let verdict = match ways::seeds(&manifest) {
+                seeds if seeds.is_empty() => one(&file, &name, cores)?,
+                seeds => ways::compare(&file, &name, &seeds)?,
+            };
+            report.result(&full, begun.elapsed(), verdict);
+        }
     }
     Ok(())
 }
@@ -51,12 +66,13 @@ fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
     let manifest = fs::read_to_string(file)?;
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
-    machine.smp = smp;
+    let deterministic = manifest.lines().any(|line| line == "# deterministic");
+    // Where instructions are counted there is one core: it is what is fought for.
+    machine.smp = if deterministic { 1 } else { smp };
     machine.with = Some(file.to_path_buf());
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
-    let deterministic = manifest.lines().any(|line| line == "# deterministic");
     let mut guest = match Guest::start(boot, &machine, deterministic)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
