@@ -144,6 +144,18 @@ pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> 
         .map_err(gate)
 }
 
+/// An object that this component made has the pages at these addresses (0 = a hole) from page `first` on, in place of what it had, and `pages` in all. Whoever has it mapped sees that.
+pub fn change_object(
+    object: Portal,
+    first: u64,
+    addresses: &[u8],
+    pages: u64,
+) -> Result<(), Error> {
+    vm::Client(&VM)
+        .object_change(first, pages, object.0, addresses)
+        .map_err(gate)
+}
+
 /// Whatever `vm` refuses, it comes to there being no memory.
 fn gate(failure: Failure) -> Error {
     match failure {

@@ -26,6 +26,11 @@ impl Content {
         self.count
     }
 
+    /// All pages have indices below this.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Where the leaf with this number is, or would be. In a file without large holes that is its own number.
     #[inline]
     fn place(&self, number: u64) -> Result<usize, usize> {

@@ -39,22 +39,65 @@ pub(crate) fn touch_accessed(inode: &mut Inode, cx: &mut Context) {
     }
 }
 
-/// The set of pages changes: an object made before is for mappings that exist, not for new ones.
-fn forget_object(file: &mut File, cx: &mut Context) {
-    if let Some((portal, _)) = file.object.take() {
-        cx.transport.close(portal);
+impl File {
+    fn has_objects(&self) -> bool {
+        self.objects.iter().any(Option::is_some)
+    }
+}
+
+/// Its memory objects are for mappings that exist, not for new ones.
+pub(crate) fn forget_objects(file: &mut File, cx: &mut Context) {
+    for place in &mut file.objects {
+        if let Some(portal) = place.take() {
+            cx.transport.close(portal);
+        }
+    }
+}
+
+/// The addresses of pages `first..to` as `vm` wants them, 0 for a hole. None: no memory for so many.
+fn addresses<M: Memory>(file: &File, pool: &Pool<M>, first: u64, to: u64) -> Option<Vec<u8>> {
+    let mut list = Vec::new();
+    let bytes = usize::try_from(to - first).ok()?.checked_mul(8)?;
+    list.try_reserve_exact(bytes).ok()?;
+    for index in first..to {
+        let address = match file.content.get(index) {
+            0 => 0,
+            page => pool.address(page),
+        };
+        list.extend_from_slice(&address.to_le_bytes());
+    }
+    Some(list)
+}
+
+/// Pages `first..to` are others than they were, and the file has `pages`: its memory objects follow, and so does whoever has the file mapped. An object that cannot follow (a program that runs
+/// is not cut; no memory) is for the mappings that exist only: they go on seeing what was there.
+#[cold]
+fn change_objects<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    (first, to): (u64, u64),
+    pages: u64,
+) {
+    // Where the file has no pages an object has none either.
+    let first = first.min(pages);
+    let to = to.min(pages).min(file.content.end()).max(first);
+    let list = addresses(file, pool, first, to);
+    for place in &mut file.objects {
+        let Some(portal) = *place else { continue };
+        let memory = pool.memory();
+        if !list
+            .as_ref()
+            .is_some_and(|list| memory.change(portal, first, list, pages))
+        {
+            *place = None;
+            cx.transport.close(portal);
+        }
     }
 }
 
 /// Drop the pages with indices from `from` up to and without `to`.
-pub(crate) fn drop_pages<M: Memory>(
-    file: &mut File,
-    pool: &mut Pool<M>,
-    cx: &mut Context,
-    from: u64,
-    to: u64,
-) {
-    forget_object(file, cx);
+pub(crate) fn drop_pages<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64) {
     let shared = file.shared;
     file.content.take(from, to, |page| {
         if shared {
@@ -64,7 +107,7 @@ pub(crate) fn drop_pages<M: Memory>(
         }
     });
     if file.content.count() == 0 {
-        file.shared = false;
+        file.shared = file.has_objects();
     }
 }
 
@@ -75,6 +118,31 @@ fn zero_tail<M: Memory>(file: &File, pool: &mut Pool<M>, offset: u64) {
     if from != 0 && page != 0 {
         pool.bytes_mut(page, from, PAGE - from).fill(0);
     }
+}
+
+/// Pages for all holes in a range; on failure those that were made stay (they are zero). Memory objects do not know of them yet.
+fn fill_holes<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64) -> Answer<()> {
+    let mut index = file.content.next_hole(from);
+    while index < to {
+        let page = pool.allocate_zeroed()?;
+        file.content.set(index, page);
+        index = file.content.next_hole(index);
+    }
+    Ok(())
+}
+
+/// A file of `old` bytes is about to be `size` long: where it is mapped shared and writable the new part has no holes.
+fn no_holes_before<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    old: u64,
+    size: u64,
+) -> Answer<()> {
+    if file.objects[1].is_none() || size <= old {
+        return Ok(());
+    }
+    let to = size.div_ceil(PAGE64).min(file.written_to);
+    fill_holes(file, pool, old / PAGE64, to)
 }
 
 impl<M: Memory> Tmpfs<M> {
@@ -148,18 +216,22 @@ impl<M: Memory> Tmpfs<M> {
         length: usize,
     ) -> Answer<usize> {
         let time = now(cx);
+        let end = offset + length as u64;
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
         let Kind::File(file) = &mut inode.kind else {
             return fail(EINVAL);
         };
         let pool = &mut self.pool;
-        let end = offset + length as u64;
+        if offset > inode.size {
+            no_holes_before(file, pool, inode.size, offset)?;
+        }
         if offset > inode.size && file.shared {
             // Programs that have the last page mapped may have written behind the end.
             zero_tail(file, pool, inode.size);
         }
         let mut done = 0;
         let mut problem = None;
+        let mut made = false;
         while done < length {
             let at = offset + done as u64;
             let from = (at % PAGE64) as usize;
@@ -181,7 +253,7 @@ impl<M: Memory> Tmpfs<M> {
                 let (page, zero) = match pool.allocate() {
                     Ok(found) => found,
                     Err(Full) => {
-                        problem = Some(ENOSPC);
+                        problem = Some(Failure::Errno(ENOSPC));
                         break;
                     }
                 };
@@ -197,9 +269,7 @@ impl<M: Memory> Tmpfs<M> {
                         pool.bytes_mut(page, high, PAGE - high).fill(0);
                     }
                 }
-                if file.object.is_some() {
-                    forget_object(file, cx);
-                }
+                made = true;
                 file.content.set(index, page);
                 if pages != 0 && page != first + pages as Page {
                     // Not a neighbour: the next run begins with it. It is not filled yet, so it must be zero if that fails.
@@ -224,9 +294,7 @@ impl<M: Memory> Tmpfs<M> {
                         pool.bytes_mut(first + index as Page, 0, PAGE).fill(0);
                     }
                 }
-                if done == 0 {
-                    return Err(failure);
-                }
+                problem = Some(failure);
                 break;
             }
             done += run;
@@ -234,10 +302,18 @@ impl<M: Memory> Tmpfs<M> {
                 break;
             }
         }
-        if let (0, Some(number)) = (done, problem) {
-            return fail(number);
+        let old = inode.size;
+        if done > 0 {
+            inode.size = old.max(offset + done as u64);
         }
-        inode.size = inode.size.max(offset + done as u64);
+        let pages = inode.size.div_ceil(PAGE64);
+        if (made || pages != old.div_ceil(PAGE64)) && file.has_objects() {
+            let first = (offset / PAGE64).min(old.div_ceil(PAGE64));
+            change_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+        }
+        if let (0, Some(failure)) = (done, problem) {
+            return Err(failure);
+        }
         inode.touch_modified(time);
         Ok(done)
     }
@@ -245,29 +321,22 @@ impl<M: Memory> Tmpfs<M> {
     /// A new length; what is behind it goes.
     pub(crate) fn resize(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
         let (file, pool, old) = self.file(node)?;
+        no_holes_before(file, pool, *old, size)?;
+        let pages = size.div_ceil(PAGE64);
+        let mut changed = (pages, pages);
         if size < *old {
-            drop_pages(file, pool, cx, size.div_ceil(PAGE64), u64::MAX);
+            drop_pages(file, pool, pages, u64::MAX);
             zero_tail(file, pool, size);
         } else if size > *old {
             if file.shared {
                 zero_tail(file, pool, *old);
             }
-            forget_object(file, cx);
+            changed.0 = *old / PAGE64;
+        }
+        if size != *old && file.has_objects() {
+            change_objects(file, pool, cx, changed, pages);
         }
         *old = size;
-        Ok(())
-    }
-
-    /// Pages for all holes in a range; on failure those that were made stay (they are zero).
-    fn fill_holes(&mut self, cx: &mut Context, node: u32, from: u64, to: u64) -> Answer<()> {
-        let (file, pool, _) = self.file(node)?;
-        let mut index = file.content.next_hole(from);
-        while index < to {
-            let page = pool.allocate_zeroed()?;
-            forget_object(file, cx);
-            file.content.set(index, page);
-            index = file.content.next_hole(index);
-        }
         Ok(())
     }
 
@@ -290,21 +359,46 @@ impl<M: Memory> Tmpfs<M> {
                 {
                     return fail(ENOSPC);
                 }
-                self.fill_holes(cx, node, offset / PAGE64, end.div_ceil(PAGE64))?;
-                let (_, _, size) = self.file(node)?;
-                if mode == 0 && end > *size {
+                let (file, pool, size) = self.file(node)?;
+                let old = *size;
+                let before = match mode {
+                    0 => no_holes_before(file, pool, old, end),
+                    _ => Ok(()),
+                };
+                let (first, last) = (offset / PAGE64, end.div_ceil(PAGE64));
+                let filled = before.and_then(|()| fill_holes(file, pool, first, last));
+                if filled.is_ok() && mode == 0 && end > old {
                     *size = end;
                 }
+                let pages = size.div_ceil(PAGE64);
+                if file.has_objects() {
+                    let first = (offset.min(old) / PAGE64).min(pages);
+                    change_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+                }
+                filled?;
             }
             mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => {
-                let (file, pool, _) = self.file(node)?;
+                let (file, pool, size) = self.file(node)?;
+                let pages = size.div_ceil(PAGE64);
                 let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
                 let page_end = first * PAGE64;
                 zero_range(file, pool, offset, end.min(page_end));
                 if last * PAGE64 >= page_end {
                     zero_range(file, pool, last * PAGE64, end);
                 }
-                drop_pages(file, pool, cx, first, last);
+                if file.objects[1].is_some() {
+                    // Programs may write there: zeroes of the file's own in place of holes.
+                    let mut at = first;
+                    while let Some(index) = file.content.next_page(at).filter(|&i| i < last) {
+                        pool.bytes_mut(file.content.get(index), 0, PAGE).fill(0);
+                        at = index + 1;
+                    }
+                } else {
+                    drop_pages(file, pool, first, last);
+                    if file.has_objects() && first < pages {
+                        change_objects(file, pool, cx, (first, last), pages);
+                    }
+                }
             }
             _ => return fail(EOPNOTSUPP),
         }
@@ -322,40 +416,34 @@ impl<M: Memory> Tmpfs<M> {
         length: u64,
         shared_writable: bool,
     ) -> Answer<(Portal, u64)> {
-        let (_, _, size) = self.file(node)?;
-        // Pages past the end fault; an object has at least one page.
-        let pages = size.div_ceil(PAGE64).max(1);
+        let (file, pool, size) = self.file(node)?;
+        // Pages past the end fault; an object is made with one page at least.
+        let pages = size.div_ceil(PAGE64);
         if shared_writable {
-            let to = offset.saturating_add(length).div_ceil(PAGE64).min(pages);
-            if *size != 0 {
-                self.fill_holes(cx, node, offset / PAGE64, to)?;
-            }
+            let end = offset.saturating_add(length).div_ceil(PAGE64);
+            file.written_to = file.written_to.max(end);
+            fill_holes(file, pool, offset / PAGE64, end.min(pages))?;
         }
-        let (file, pool, _) = self.file(node)?;
-        if let Some((portal, writable)) = file.object {
-            if writable || !shared_writable {
-                return Ok((portal, pages));
-            }
+        let place = usize::from(shared_writable);
+        if shared_writable && file.has_objects() {
+            // What was a hole is none any more.
+            let first = (offset / PAGE64).min(pages);
+            change_objects(file, pool, cx, (first, pages), pages);
         }
-        let mut addresses = Vec::new();
-        if addresses.try_reserve_exact(pages as usize * 8).is_err() {
-            return fail(ENOMEM);
+        if let Some(portal) = file.objects[place] {
+            return Ok((portal, pages.max(1)));
         }
-        for index in 0..pages {
-            let address = match file.content.get(index) {
-                0 => 0,
-                page => pool.address(page),
-            };
-            addresses.extend_from_slice(&address.to_le_bytes());
-        }
+        let list = addresses(file, pool, 0, pages.max(1)).ok_or(Failure::Errno(ENOMEM))?;
         let portal = pool
             .memory()
-            .object(&addresses, shared_writable)
+            .object(&list, shared_writable)
             .map_err(|_| Failure::Errno(ENOMEM))?;
-        forget_object(file, cx);
-        file.object = Some((portal, shared_writable));
+        file.objects[place] = Some(portal);
         file.shared = true;
-        Ok((portal, pages))
+        if pages == 0 {
+            change_objects(file, pool, cx, (0, 0), 0);
+        }
+        Ok((portal, pages.max(1)))
     }
 
     /// Fill a new file with bytes that are in memory (at start-up).

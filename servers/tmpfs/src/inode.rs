@@ -29,8 +29,10 @@ impl Time {
 #[derive(Default)]
 pub struct File {
     pub content: Content,
-    /// The memory object of its pages as they are now, if one was asked for, and whether that may be mapped shared and writable.
-    pub object: Option<(Portal, bool)>,
+    /// The memory objects of its pages as they are now, if they were asked for: for all other mappings, and for such as are shared and writable.
+    pub objects: [Option<Portal>; 2],
+    /// Pages below this may be mapped shared and writable: below the file's end they are never holes, because programs would write where the file has no page.
+    pub written_to: u64,
     /// Some of its pages may be mapped by programs: they must not be used for anything else when the file drops them.
     pub shared: bool,
 }

@@ -29,6 +29,10 @@ impl Memory for Vm {
     fn object(&mut self, addresses: &[u8], shared: bool) -> Result<Portal, cairn_rt::abi::Error> {
         memory::object(addresses, shared)
     }
+
+    fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
+        memory::change_object(object, first, addresses, pages).is_ok()
+    }
 }
 
 fn main() -> ! {

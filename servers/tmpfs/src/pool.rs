@@ -25,6 +25,8 @@ pub trait Memory {
     fn release(&mut self, pages: &mut [u8]);
     /// A memory object of pages at these addresses (as little-endian words; 0 = a hole).
     fn object(&mut self, addresses: &[u8], shared_writable: bool) -> Result<Portal, Error>;
+    /// A memory object made before has these pages from page `first` on, and `pages` in all; all mappings follow. False: it is as it was.
+    fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool;
 }
 
 /// No memory, or the limit is reached.

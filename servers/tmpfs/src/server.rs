@@ -143,7 +143,8 @@ impl<M: Memory> Tmpfs<M> {
             return;
         }
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
-            data::drop_pages(&mut file, &mut self.pool, cx, 0, u64::MAX);
+            data::forget_objects(&mut file, cx);
+            data::drop_pages(&mut file, &mut self.pool, 0, u64::MAX);
         }
     }
 

@@ -16,6 +16,8 @@ struct FakeMemory {
     populated: usize,
     exhausted: bool,
     objects: Vec<(Vec<u64>, bool)>,
+    /// Changes are refused: a program runs.
+    busy: bool,
 }
 
 impl Memory for FakeMemory {
@@ -39,6 +41,19 @@ impl Memory for FakeMemory {
             .collect();
         self.objects.push((addresses, shared));
         Ok(Portal(500 + self.objects.len() as u32))
+    }
+
+    fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
+        let (list, _) = &mut self.objects[object.0 as usize - 501];
+        if self.busy {
+            return false;
+        }
+        assert!(first + addresses.len() as u64 / 8 <= pages);
+        list.resize(pages as usize, 0);
+        for (place, word) in list[first as usize..].iter_mut().zip(addresses.chunks(8)) {
+            *place = u64::from_le_bytes(word.try_into().unwrap());
+        }
+        true
     }
 }
 
@@ -750,18 +765,18 @@ fn memory_objects() {
     assert!(!shared && addresses[0] == 0 && addresses[1] == 0 && addresses[2] != 0);
     // The same pages: the same object.
     assert_eq!(map(&mut b, 0).words[7], 501);
-    // Shared and writable: no holes, a new object.
+    // Shared and writable: an object of its own, and no holes from now on, in both.
     assert_eq!(map(&mut b, 1).words[7], 502);
     let (addresses, shared) = b.server.pool.memory().objects[1].clone();
     assert!(shared && addresses.iter().all(|&address| address != 0));
-    assert_eq!(map(&mut b, 0).words[7], 502);
-    assert_eq!(b.fake.closed, [Portal(501)]);
-    // Writing over changes nothing, new pages do.
+    assert_eq!(b.server.pool.memory().objects[0].0, addresses);
+    assert_eq!(map(&mut b, 0).words[7], 501);
+    // They follow what becomes of the file.
     assert_eq!(write_at(&mut b, f, 0, &[2; PAGE]), PAGE as i64);
-    assert_eq!(map(&mut b, 0).words[7], 502);
     assert_eq!(write_at(&mut b, f, 3 * PAGE as u64, b"x"), 1);
-    assert_eq!(b.fake.closed.len(), 2);
+    same_pages(&mut b, &[1, 1, 1, 1]);
     assert_eq!(map(&mut b, 0).words[0], 4);
+    assert!(b.fake.closed.is_empty());
     // Pages that may be mapped are not used for other files.
     let warm = b.server.pool.warm_pages();
     b.close(f);
@@ -774,6 +789,64 @@ fn memory_objects() {
     assert_eq!(b.result(r, &[fs::MMAP, 0, 1, 1], b""), -EACCES);
     let w = b.open(b"g", o::WRONLY, 0).unwrap();
     assert_eq!(b.result(w, &[fs::MMAP, 0, 1, 0], b""), -EACCES);
+}
+
+/// Every memory object has the file's pages, and which of them are none (0).
+fn same_pages(b: &mut Fs, there: &[u64]) {
+    let objects = b.server.pool.memory().objects.clone();
+    for (addresses, _) in &objects {
+        let found: Vec<u64> = addresses.iter().map(|&a| (a != 0) as u64).collect();
+        assert_eq!(found, there);
+        assert_eq!(addresses, &objects[0].0);
+    }
+}
+
+#[test]
+fn memory_objects_follow_the_files_length_and_holes() {
+    const P: u64 = PAGE as u64;
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    let map = |b: &mut Fs, length: u64, shared: u64| {
+        let answer = b.call(f, &[fs::MMAP, 0, length, shared], b"", 0).unwrap();
+        answer.words[7]
+    };
+    // Of an empty file: nothing can be seen, until there is something.
+    assert_eq!((map(&mut b, 8 * P, 0), map(&mut b, 6 * P, 1)), (501, 502));
+    same_pages(&mut b, &[]);
+    assert_eq!(write_at(&mut b, f, 10, b"x"), 1);
+    same_pages(&mut b, &[1]);
+    // Longer: no holes as far as programs may write, holes behind.
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 8 * P], b""), 0);
+    same_pages(&mut b, &[1, 1, 1, 1, 1, 1, 0, 0]);
+    assert_eq!(write_at(&mut b, f, 7 * P, b"y"), 1);
+    same_pages(&mut b, &[1, 1, 1, 1, 1, 1, 0, 1]);
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 2 * P + 1], b""), 0);
+    same_pages(&mut b, &[1, 1, 1]);
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 0], b""), 0);
+    same_pages(&mut b, &[]);
+    // Written far behind the end: what programs may write is no hole.
+    assert_eq!(write_at(&mut b, f, 9 * P + 5, b"z"), 1);
+    same_pages(&mut b, &[1, 1, 1, 1, 1, 1, 0, 0, 0, 1]);
+    // A hole is zeroes where programs may write.
+    let before = b.server.pool.memory().objects[0].0.clone();
+    assert_eq!(write_at(&mut b, f, 2 * P, &[9; PAGE]), P as i64);
+    assert_eq!(b.result(f, &[fs::ALLOCATE, 3, P, 3 * P], b""), 0);
+    assert_eq!(b.server.pool.memory().objects[0].0, before);
+    assert_eq!(read_at(&mut b, f, 2 * P, PAGE), [0; PAGE]);
+    assert_eq!(b.result(f, &[fs::ALLOCATE, 0, 5 * P, 6 * P], b""), 0);
+    same_pages(&mut b, &[1; 11]);
+    assert!(b.fake.closed.is_empty());
+    // A program that runs is not cut: it keeps what it has, and others get a new one.
+    b.server.pool.memory().busy = true;
+    assert_eq!(b.result(f, &[fs::TRUNCATE, P], b""), 0);
+    assert_eq!(b.fake.closed, [Portal(501), Portal(502)]);
+    b.server.pool.memory().busy = false;
+    assert_eq!(map(&mut b, P, 0), 503);
+    assert_eq!(b.server.pool.memory().objects[2].0.len(), 1);
+    b.close(f);
+    assert_eq!(unlink(&mut b, b"f"), 0);
+    assert_eq!(b.fake.closed.len(), 3);
+    assert_eq!(b.server.pool.usage().0, 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
 use crate::region::{Region, ANONYMOUS};
-use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS};
+use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
 use cairn_abi::layout;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{advice, flags, prot};
@@ -15,6 +15,8 @@ const TOP: u64 = layout::USER_TOP / PAGE;
 const SYSTEM: u64 = layout::SYSTEM_PAGE / PAGE;
 /// Pages of a new stack that are resident from the start.
 const STACK_AT_ONCE: u64 = 2;
+/// Flags that stay with a region.
+const KEPT_FLAGS: u64 = flags::SHARED | flags::STACK | flags::NO_RESERVE | flags::PROGRAM;
 /// `REMAP` flags.
 const MAY_MOVE: u64 = 1;
 const REMAP_FIXED: u64 = 2;
@@ -167,6 +169,7 @@ impl<N: Nucleus> Vm<N> {
         if anonymous_shared {
             object = self.objects.insert(Object {
                 pages: Default::default(),
+                maker: NOBODY,
                 len: count,
                 writable: true,
                 open: false,
@@ -189,7 +192,7 @@ impl<N: Nucleus> Vm<N> {
             end,
             prot: bits as u8,
             most,
-            flags: (flag & (flags::SHARED | flags::STACK | flags::NO_RESERVE)) as u8,
+            flags: (flag & KEPT_FLAGS) as u8,
             object,
             offset,
         });
@@ -598,12 +601,22 @@ impl<N: Nucleus> Vm<N> {
         }
         self.drop_pages(index, start, end);
         let (spaces, objects, frames) = (&self.spaces, &mut self.objects, &mut self.frames);
+        let nucleus = &mut self.nucleus;
         let space = spaces.get(index).ok_or(ESRCH)?;
         for piece in space.regions.pieces(start, end) {
-            if let Some(object) = objects.get_mut(piece.object as usize) {
-                object
-                    .pages
-                    .drain(frames, piece.offset, piece.offset + piece.pages());
+            let Some(object) = objects.get_mut(piece.object as usize) else {
+                continue;
+            };
+            let (from, to) = (piece.offset, piece.offset + piece.pages());
+            if object.maker == NOBODY {
+                object.pages.drain(frames, from, to);
+                continue;
+            }
+            // Somebody's own pages: they stay where they are, and are zero.
+            for chunk in object.pages.overlapping(from, to) {
+                chunk.each(chunk.resident & mask(chunk.first, from, to), |frame| {
+                    let _ = nucleus.zero_frame(frame);
+                });
             }
         }
         Ok(0)

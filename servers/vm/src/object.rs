@@ -6,7 +6,7 @@ use crate::pages::Pages;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{drop_if_unused, Errno, Object, Vm};
+use crate::space::{drop_if_unused, Errno, Object, Vm, NOBODY};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
@@ -14,7 +14,7 @@ use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
 /// Addresses read at a time.
 const ADDRESSES: usize = 256;
 /// Most pages of an object (16 GiB).
-const MAX_PAGES: u64 = 1 << 22;
+pub(crate) const MAX_PAGES: u64 = 1 << 22;
 
 impl<N: Nucleus> Vm<N> {
     /// The object behind a badge.
@@ -35,6 +35,7 @@ impl<N: Nucleus> Vm<N> {
         if !recorded || !self.heap_room(room) {
             return Err(ENOMEM);
         }
+        let maker = self.spaces.get(index).ok_or(ESRCH)?.handle;
         let mut pages = Pages::default();
         if let Err(errno) = self.collect(r, index, count, writable, &mut pages) {
             pages.drain(&mut self.frames, 0, u64::MAX);
@@ -43,6 +44,7 @@ impl<N: Nucleus> Vm<N> {
         let handle = self.objects.next_handle();
         let number = self.objects.insert(Object {
             pages,
+            maker,
             len: count,
             writable,
             open: true,
@@ -62,7 +64,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Take a reference to each page that the caller named.
-    fn collect(
+    pub(crate) fn collect(
         &mut self,
         r: &Request,
         index: usize,
@@ -152,6 +154,7 @@ impl<N: Nucleus> Vm<N> {
             if region.shared() {
                 let frame = match source {
                     Some(frame) => frame,
+                    None if object.is_closed_to(&region) => return Err(Fault::BeyondEnd),
                     None => {
                         let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
                         let _ = nucleus.zero_frame(frame);
@@ -203,6 +206,8 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn close_object(&mut self, number: u32) {
         if let Some(object) = self.objects.get_mut(number as usize) {
             object.open = false;
+            // From now on nobody changes it.
+            object.maker = NOBODY;
         }
         drop_if_unused(&mut self.objects, &mut self.frames, number);
     }

@@ -392,6 +392,20 @@ impl Pages {
             .is_ok_and(|i| self.chunks[i].file >> (page % CHUNK) & 1 != 0)
     }
 
+    /// The next pages in a row of `from..to`, within a chunk, that show what their object has.
+    pub fn next_file(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        self.overlapping(from, to).find_map(|chunk| {
+            let left = chunk.resident & chunk.file & mask(chunk.first, from, to);
+            if left == 0 {
+                return None;
+            }
+            let bit = left.trailing_zeros();
+            let len = (!(left >> bit)).trailing_zeros().min(CHUNK as u32 - bit);
+            let first = chunk.first + u64::from(bit);
+            Some((first, first + u64::from(len)))
+        })
+    }
+
     /// Have the chunk of a page for oneself, so that its frames' references count nobody else's slots.
     #[inline]
     pub fn own_page(&mut self, frames: &mut Frames, page: u64) {

@@ -16,7 +16,7 @@ pub struct Region {
     pub prot: u8,
     /// The most that `prot` may become.
     pub most: u8,
-    /// `cairn_idl::vm::flags` that stay: SHARED, STACK, NO_RESERVE.
+    /// `cairn_idl::vm::flags` that stay: SHARED, STACK, NO_RESERVE, PROGRAM.
     pub flags: u8,
     /// Index of the memory object, or [`ANONYMOUS`].
     pub object: u32,

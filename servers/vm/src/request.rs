@@ -70,7 +70,7 @@ impl<N: Nucleus> Vm<N> {
         let result = match w[0] {
             _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
-            vm::MAP..=vm::CACHE_WANTED => match self.own(r, w[0]) {
+            vm::MAP..=vm::OBJECT_CHANGE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -168,6 +168,7 @@ impl<N: Nucleus> Vm<N> {
                 Err(ENOMEM) if is_populate(w[3]) && self.defer(r) => return Ok(None),
                 other => other?,
             },
+            vm::OBJECT_CHANGE => self.object_change(r, index)?,
             vm::CACHE_WANTED => self.cache_wanted(index, w[1] != 0)?,
             vm::OBJECT_CREATE => {
                 self.object_create(r, index)?;

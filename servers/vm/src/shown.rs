@@ -95,6 +95,9 @@ impl<N: Nucleus> Vm<N> {
             return Ok(());
         }
         let cow = !region.shared();
+        if source.is_none() && object.is_closed_to(&region) {
+            return Err(Fault::BeyondEnd);
+        }
         if source.is_none() {
             // A hole: zeroes, the common frame of them if it is only read.
             let bits = hardware(region.prot, cow);

@@ -76,6 +76,8 @@ pub struct Space {
 /// Memory that several regions show: adopted from pages of its maker, or anonymous.
 pub struct Object {
     pub pages: Pages,
+    /// The space of who may change it.
+    pub maker: Handle,
     pub len: u64,
     pub writable: bool,
     /// A portal leads to it.
@@ -156,6 +158,11 @@ pub struct Vm<N> {
 }
 
 impl Object {
+    /// What is written to a hole of somebody's object would not be its maker's: no page is made there.
+    pub(crate) fn is_closed_to(&self, region: &Region) -> bool {
+        self.maker != NOBODY && region.shared() && u64::from(region.most) & prot::WRITE != 0
+    }
+
     pub(crate) fn unused(&self) -> bool {
         !self.open && self.mapped == 0
     }

@@ -1,6 +1,7 @@
 //! The whole manager on the simulated nucleus: what programs see in their memory, and that no frame is lost or freed too early.
 
 mod cases;
+mod changes;
 mod lending;
 mod model;
 mod offers;
