@@ -13,6 +13,13 @@ fn game(block_size: u32, seed: u64, steps: u32, mib: u64, cache: usize) {
     let mut random = Random(seed);
     for step in 0..steps {
         world.step(&mut caller, &mut random);
+        // The journal works while operations go on.
+        match random.below(6) {
+            0 => caller.fs.commit(),
+            1 => caller.fs.checkpoint(),
+            2 | 3 => drop(caller.one_step().unwrap()),
+            _ => {}
+        }
         if step % 150 == 149 {
             let read = World::read(&mut caller).unwrap();
             assert_eq!(

@@ -99,7 +99,7 @@ pub fn must_be_clean(image: &[u8]) {
 pub enum Event {
     Write(u64, Rc<[u8]>),
     Flush,
-    /// Something for the test: a state that was synced here.
+    /// So many transactions are durable.
     Mark(usize),
 }
 
@@ -157,6 +157,10 @@ pub struct Caller {
     pub now: Time,
     pub size: usize,
     pub cache: usize,
+    /// Commits that an operation asked for.
+    pub forced: u32,
+    /// The first transaction.
+    pub first: u32,
 }
 
 pub const CACHE: usize = 2048;
@@ -192,7 +196,10 @@ impl Caller {
                         now,
                         size,
                         cache,
+                        forced: 0,
+                        first: 0,
                     };
+                    caller.first = caller.fs.transaction();
                     if write {
                         caller.finish_leftovers()?;
                     }
@@ -234,6 +241,7 @@ impl Caller {
                 }
                 Err(Error::CommitFirst) => {
                     commits += 1;
+                    self.forced += 1;
                     assert!(commits < 10, "commits do not help");
                     self.sync()?;
                 }
@@ -246,13 +254,31 @@ impl Caller {
     /// Steps until there are none.
     pub fn steps(&mut self) -> Result<(), Error> {
         for _ in 0..100_000 {
-            let now = self.now;
+            if !self.one_step()? {
+                return Ok(());
+            }
+        }
+        panic!("steps do not end");
+    }
+
+    /// One step of the device, if there is one to do.
+    pub fn one_step(&mut self) -> Result<bool, Error> {
+        let now = self.now;
+        for _ in 0..100_000 {
             match self.fs.step(now) {
                 Ok(Some(step)) => {
                     self.disk.do_step(&step, self.size);
+                    let before = self.fs.durable();
                     self.fs.stepped(true);
+                    if self.fs.durable() != before {
+                        let mark = self.fs.durable().wrapping_sub(self.first) as usize + 1;
+                        if let Some(events) = &mut self.disk.events {
+                            events.push(Event::Mark(mark));
+                        }
+                    }
+                    return Ok(true);
                 }
-                Ok(None) => return Ok(()),
+                Ok(None) => return Ok(false),
                 Err(Error::Need { block, count }) => {
                     for block in block..block + u64::from(count) {
                         let data = self.disk.read(block, self.size);
@@ -262,7 +288,7 @@ impl Caller {
                 Err(error) => return Err(error),
             }
         }
-        panic!("steps do not end");
+        panic!("a step does not come");
     }
 
     pub fn sync(&mut self) -> Result<(), Error> {
