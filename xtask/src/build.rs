@@ -136,6 +136,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-linux",
         "cairn-native-tests",
         "cairn-hello",
+        "cairn-pci",
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",

@@ -1,6 +1,7 @@
 //! Device registers that the manifest gave (`device-memory = { NAME = [address, length] }`).
 
 use crate::startup;
+use cairn_abi::layout;
 
 /// A range of registers. What a device returns is not to be trusted: it may change at any time and need not be what was written.
 #[derive(Debug)]
@@ -28,6 +29,21 @@ impl Registers {
         })
     }
 
+    /// A range that another component (the bus's) had shown at this address; None where no device registers can be.
+    pub fn shown(address: u64, len: u64) -> Option<Registers> {
+        let end = address.checked_add(len)?;
+        let devices = layout::DEVICES..layout::NATIVE_STACK_TOP - layout::NATIVE_STACK_SIZE;
+        (devices.contains(&address) && end <= devices.end).then(|| Registers {
+            base: address as *mut u8,
+            len: len as usize,
+        })
+    }
+
+    /// Where they begin, for the nucleus ([`cairn_abi::hasty::More`]).
+    pub fn address(&self) -> u64 {
+        self.base as u64
+    }
+
     /// The register at byte `offset`; `None` outside of the range or if it is not aligned.
     fn at(&self, offset: usize) -> Option<*mut u32> {
         let inside = offset.is_multiple_of(4) && offset.checked_add(4)? <= self.len;
@@ -38,7 +54,7 @@ impl Registers {
     /// All ones outside of the range, as where no device answers.
     pub fn read32(&self, offset: usize) -> u32 {
         match self.at(offset) {
-            // SAFETY: within the range that `init` had mapped as device memory for as long as this domain lives, and aligned.
+            // SAFETY: within the part of the layout where nothing but device memory is ever mapped, for as long as this domain lives, and aligned; where none is, the domain ends.
             Some(register) => unsafe { register.read_volatile() },
             None => u32::MAX,
         }
