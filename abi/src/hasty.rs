@@ -5,19 +5,44 @@ pub const STEPS: usize = 32;
 pub const ROUNDS: u64 = 16;
 pub const RING: usize = 2048;
 
+/// What INSTALL's w7 may lead to: more than ports and a ring in the nucleus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct More {
+    /// A page of device memory as the driver sees it, or 0: steps marked [`REGISTERS`] reach it.
+    pub registers: u64,
+    /// A page of the driver's own memory, or 0: the ring lies there ([`shared`]) and not in the nucleus.
+    pub ring: u64,
+    /// The handler's place on the threads' scale: while a more important thread runs, it waits. Without `More` it is 255: nothing puts it off.
+    pub priority: u64,
+}
+
+/// A step with this bit in its operation means bytes of the page of registers where it says ports. They must be aligned.
+pub const REGISTERS: u8 = 0x80;
+
+/// A ring in the driver's memory. Both numbers count modulo 2^32, little-endian; byte n lies at `BYTES + n % RING`.
+pub mod shared {
+    /// Bytes that were appended so far: the nucleus writes it, behind the bytes.
+    pub const HEAD: u64 = 0;
+    /// Bytes that were taken so far: the driver writes it, when it has read them. If there is no sense in it the ring counts as full.
+    pub const TAIL: u64 = 64;
+    pub const BYTES: u64 = 2048;
+}
+
 /// One step. Fields that an operation does not name are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Step {
-    /// One of [`operation`].
+    /// One of [`operation`], with [`REGISTERS`] or without.
     pub operation: u8,
-    /// Bytes of a port access: 1, 2 or 4.
+    /// Bytes of an access: 1, 2 or 4.
     pub width: u8,
     pub count: u8,
     /// Index of a later step; one past the last is the end.
     pub to: u8,
+    /// A port, or where in the page of registers.
     pub port: u16,
-    /// A second port.
+    /// A second one.
     pub status: u16,
     pub mask: u32,
     pub value: u32,

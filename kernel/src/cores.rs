@@ -54,7 +54,7 @@ impl Cores {
 /// How important the thread is that runs there, or would run next; −1 for an idle core.
 fn load(core: &Dispatch, running: impl Fn(ThreadRef) -> u8) -> i16 {
     let current = core.current.map_or(-1, |t| running(t) as i16);
-    current.max(core.ready.top())
+    current.max(core.ready.highest())
 }
 
 impl Default for Cores {
@@ -347,11 +347,11 @@ impl<A: Arch> Kernel<A> {
             let Some(away) = self.cores.away[core].as_ref() else {
                 continue;
             };
-            let top = away.ready.top();
+            let top = away.ready.highest();
             let running = away.current.map(|t| self.threads[t].effective as i16);
             // One that is idle, or runs somebody less important, has been told and will see to it itself.
             if top > best && running.is_some_and(|running| running >= top) {
-                let first = away.ready.first();
+                let first = away.ready.foremost();
                 if first.is_some_and(|t| self.threads[t].affinity & 1 << here != 0) {
                     best = top;
                     from = Some(core);
@@ -359,7 +359,7 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let away = from.and_then(|core| self.cores.away[core].as_mut());
-        let Some((away, t)) = away.and_then(|away| away.ready.first().map(|t| (away, t))) else {
+        let Some((away, t)) = away.and_then(|away| away.ready.foremost().map(|t| (away, t))) else {
             return false;
         };
         away.ready.remove(&mut self.threads, t, best as u8);
@@ -374,7 +374,7 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     pub(crate) fn share_out(&mut self) {
-        let Some(t) = self.dispatch.ready.first() else {
+        let Some(t) = self.dispatch.ready.foremost() else {
             return;
         };
         let affinity = self.threads[t].affinity;

@@ -236,7 +236,12 @@ impl<A: Arch> Kernel<A> {
                 break;
             }
             let Some(t) = self.dispatch.ready.first() else {
-                break;
+                if best < 0 {
+                    break;
+                }
+                // A hasty handler waited until nothing more important runs.
+                self.hasty_deferred(running);
+                continue;
             };
             self.charge_here();
             self.dispatch.ready.remove(&mut self.threads, t, best as u8);

@@ -1,16 +1,25 @@
 //! Hasty handlers: the urgent part of a driver, executed by the nucleus the moment the interrupt arrives. A handler is a short list of steps
-//! out of a closed set ([`cairn_abi::hasty`]): read and write the driver's own ports, test bits, append bytes to a ring, count, and say when the driver is
-//! to be woken. The driver wakes only then, and takes the ring's bytes with one call.
+//! out of a closed set ([`cairn_abi::hasty`]): read and write the driver's own ports and registers, test bits, append bytes to a ring, count, and say when the driver is
+//! to be woken. The driver wakes only then, and takes the ring's bytes with one call, or without any out of a ring in its own memory. What lists may be and do is in [`list`].
 //!
-//! A list is checked when it is installed: jumps lead forward only, ports lie in a range that the driver holds a portal for, and the most accesses that it can make
-//! in one interrupt ([`COST`]) are counted, repetitions included. The ring lies in the nucleus, so nothing here can fault and the driver cannot
-//! make it lead elsewhere.
+//! Bytes are gathered in the nucleus in any case, so nothing can fault while a list is gone through. A ring of the driver's is looked at before that and gets the bytes behind it,
+//! by the translations of that moment: pages that the driver gave away meanwhile are not written. What it says to have taken is believed only if that can be.
+//!
+//! A handler has a priority. While something more important runs it is *deferred*: its source stays masked, and the ready queue shows as if a thread waited
+//! ([`PriorityQueue::set_floor`](crate::queue::PriorityQueue::set_floor)), so that the dispatcher comes here as soon as it may run.
+
+pub mod list;
 
 use crate::arch::Arch;
-use crate::pool::ThreadRef;
+use crate::pool::{BlockRef, Handle, ThreadRef};
+use crate::portal::code::{Block, CODE_BYTES};
 use crate::{Answer, Kernel};
-use cairn_abi::hasty::{operation, reason, Step, RING, ROUNDS, STEPS};
+use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
+use cairn_abi::layout::PAGE;
+use cairn_abi::service::memory::{map, prot};
+use cairn_abi::service::AUTO;
 use cairn_abi::{Error, PortalKind};
+use list::{Bounds, Round};
 
 /// Handlers of all drivers together.
 pub const HANDLERS: usize = 8;
@@ -18,6 +27,10 @@ pub const HANDLERS: usize = 8;
 const COST: u32 = 256;
 /// Bytes of a [`Step`].
 const STEP: usize = core::mem::size_of::<Step>();
+/// Bytes of [`More`].
+const MORE: usize = core::mem::size_of::<More>();
+/// The priority of what is never deferred.
+const AT_ONCE: u8 = 255;
 
 /// One driver's handler. All zero: not in use.
 pub struct Handler {
@@ -35,13 +48,25 @@ pub struct Handler {
     /// Bytes that wake it at once, a bit for each value.
     significant: [u64; 4],
     /// What COUNT counts.
-    events: u32,
+    pub(crate) events: u32,
     /// Bytes that were appended and taken, modulo 2^32.
     head: u32,
     tail: u32,
     /// Why the driver was woken and what was read last, until it is told.
     pub(crate) reasons: u64,
     pub(crate) last: u32,
+    /// Number of its page of registers.
+    page: u32,
+    /// Where the driver keeps the ring (0: it does not), and the driver's domain.
+    ring_at: u64,
+    domain: u32,
+    priority: u8,
+    /// It has to wait, for what this core runs.
+    deferred: bool,
+    core: u8,
+    /// The list as machine code (0: there is none), and the block that it lies in.
+    code: usize,
+    block: Option<BlockRef>,
     steps: [Step; STEPS],
     ring: [u8; RING],
 }
@@ -61,6 +86,14 @@ impl Handler {
             tail: 0,
             reasons: 0,
             last: 0,
+            page: 0,
+            ring_at: 0,
+            domain: 0,
+            priority: AT_ONCE,
+            deferred: false,
+            core: 0,
+            code: 0,
+            block: None,
             steps: [Step::NONE; STEPS],
             ring: [0; RING],
         }
@@ -70,17 +103,38 @@ impl Handler {
         self.head.wrapping_sub(self.tail)
     }
 
-    fn room(&self) -> u32 {
+    #[inline]
+    pub(crate) fn room(&self) -> u32 {
         RING as u32 - self.len()
     }
 
     /// There is room.
-    fn append(&mut self, byte: u8) {
+    #[inline]
+    pub(crate) fn append(&mut self, byte: u8) {
         self.ring[self.head as usize % RING] = byte;
         self.head = self.head.wrapping_add(1);
         if self.significant[byte as usize / 64] >> (byte % 64) & 1 != 0 {
             self.reasons |= reason::BYTE;
         }
+    }
+
+    /// One with this list and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of(steps: &[Step], page: u32) -> Handler {
+        let mut handler = Handler::new();
+        handler.steps[..steps.len()].copy_from_slice(steps);
+        handler.count = steps.len() as u32;
+        handler.page = page;
+        handler
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_deferred_at(&self, core: usize) -> bool {
+        self.deferred && self.core as usize == core
+    }
+
+    fn list(&self) -> &[Step] {
+        self.steps.get(..self.count as usize).unwrap_or(&[])
     }
 }
 
@@ -99,56 +153,19 @@ pub(crate) enum Outcome {
     HandedOver,
 }
 
-fn step(bytes: &[u8; STEP]) -> Step {
-    let word =
-        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    Step {
-        operation: bytes[0],
-        width: bytes[1],
-        count: bytes[2],
-        to: bytes[3],
-        port: u16::from_le_bytes([bytes[4], bytes[5]]),
-        status: u16::from_le_bytes([bytes[6], bytes[7]]),
-        mask: word(8),
-        value: word(12),
-    }
-}
-
-/// What a step costs at most, if it is step `index` of `count` and right for somebody who holds these ports (first, how many).
-fn check(step: Step, index: usize, count: usize, ports: (u64, u64)) -> Result<u32, Error> {
-    let inside = |port: u16, width: u8| {
-        let port = port as u64;
-        matches!(width, 1 | 2 | 4) && port >= ports.0 && port + width as u64 <= ports.0 + ports.1
-    };
-    let (fine, cost) = match step.operation {
-        operation::READ | operation::WRITE | operation::KEEP => (inside(step.port, step.width), 1),
-        operation::TEST => ((index + 1..=count).contains(&(step.to as usize)), 1),
-        operation::TAKE => (inside(step.port, 1), step.count as u32),
-        operation::TAKE_WHILE => (
-            inside(step.port, 1) && inside(step.status, 1),
-            2 * step.count as u32 + 1,
-        ),
-        operation::COUNT => (step.value != 0, 1),
-        operation::WAKE => (step.value as u64 & !reason::OWN == 0, 1),
-        operation::APPEND | operation::DONE | operation::HAND_OVER | operation::AGAIN => (true, 1),
-        _ => (false, 0),
-    };
-    if fine {
-        Ok(cost)
-    } else {
-        Err(Error::BadArgument)
-    }
-}
-
 impl<A: Arch> Kernel<A> {
     /// `interrupt::INSTALL`.
     pub(crate) fn hasty_install(&mut self, t: ThreadRef, binding: u32, w: [u64; 8]) -> Answer {
-        let [steps, count, rounds, threshold, significant, pause, ports, _] = w;
-        let target = self.own_target_of(t, ports, PortalKind::Ports)?;
-        let ports = (
-            (target.object & 0xffff) as u64,
-            (target.object >> 16) as u64,
-        );
+        let [steps, count, rounds, threshold, significant, pause, ports, more] = w;
+        let ports = if ports == AUTO {
+            (0, 0)
+        } else {
+            let target = self.own_target_of(t, ports, PortalKind::Ports)?;
+            (
+                (target.object & 0xffff) as u64,
+                (target.object >> 16) as u64,
+            )
+        };
         if count == 0
             || count > STEPS as u64
             || rounds == 0
@@ -163,14 +180,36 @@ impl<A: Arch> Kernel<A> {
         self.read_own(t, steps, bytes[..count].as_flattened_mut())?;
         let mut set = [[0; 8]; 4];
         self.read_own(t, significant, set.as_flattened_mut())?;
+        let mut words = [[0; 8]; MORE / 8];
+        if more != 0 {
+            self.read_own(t, more, words.as_flattened_mut())?;
+        } else {
+            words[2] = (AT_ONCE as u64).to_le_bytes();
+        }
+        let [registers, ring, priority] = words.map(u64::from_le_bytes);
+        let priority = u8::try_from(priority).map_err(|_| Error::BadArgument)?;
+        if (registers | ring) % PAGE != 0 {
+            return Err(Error::BadArgument.into());
+        }
+        let bounds = Bounds {
+            ports,
+            registers: registers != 0,
+        };
         let mut list = [Step::NONE; STEPS];
         let mut cost = 0;
         for (index, (to, from)) in list.iter_mut().zip(&bytes[..count]).enumerate() {
-            *to = step(from);
-            cost += check(*to, index, count, ports)?;
+            *to = list::decode(from);
+            cost += list::check(*to, index, count, &bounds)?;
         }
         if cost * rounds as u32 > COST {
             return Err(Error::BadArgument.into());
+        }
+        let domain = self.domains.id(self.threads[t].domain);
+        if ring != 0 {
+            // It begins empty; this also shows that it can be written.
+            for at in [shared::HEAD, shared::TAIL] {
+                self.write_own(t, ring + at, &[0; 4])?;
+            }
         }
         let free = self
             .handlers
@@ -182,29 +221,83 @@ impl<A: Arch> Kernel<A> {
                     .position(|handler| handler.binding == 0)
             })
             .ok_or(Error::NoMemory)?;
+        let page = match registers {
+            0 => 0,
+            _ => self.register_page(t, registers)?,
+        };
+        self.hasty_remove(binding);
         let handler = &mut self.handlers[free];
-        handler.binding = binding + 1;
-        handler.count = count as u32;
-        handler.rounds = rounds as u32;
-        handler.threshold = threshold as u32;
-        handler.pause = pause;
-        handler.pause_at = 0;
-        handler.significant = set.map(u64::from_le_bytes);
-        handler.events = 0;
-        handler.tail = handler.head;
-        handler.reasons = 0;
-        handler.last = 0;
-        handler.steps = list;
+        *handler = Handler {
+            binding: binding + 1,
+            count: count as u32,
+            rounds: rounds as u32,
+            threshold: threshold as u32,
+            pause,
+            significant: set.map(u64::from_le_bytes),
+            page,
+            ring_at: ring,
+            domain,
+            priority,
+            steps: list,
+            ..Handler::new()
+        };
+        self.hasty_compile(free);
         self.interrupts.bindings[binding as usize].handler = free as u8 + 1;
         Ok(())
+    }
+
+    /// The number of the page of device registers that the caller has mapped at this address for writing.
+    fn register_page(&mut self, t: ThreadRef, address: u64) -> Result<u32, Error> {
+        let root = self.domains[self.threads[t].domain].root;
+        let needed = prot::READ | prot::WRITE | prot::DEVICE;
+        let mapping = self
+            .arch
+            .query(root, address)
+            .filter(|mapping| mapping.prot & needed == needed)
+            .ok_or(Error::BadAddress)?;
+        self.check_frame(mapping.frame, needed | map::IO)?;
+        self.arch.device_page(mapping.frame).ok_or(Error::NoMemory)
+    }
+
+    /// Make machine code of a handler's list, if there is room for it; otherwise it is interpreted.
+    fn hasty_compile(&mut self, index: usize) {
+        if !self.compiles {
+            return;
+        }
+        let Some(b) = self.blocks.insert(Block::EMPTY) else {
+            return;
+        };
+        let handler = &mut self.handlers[index];
+        let steps = handler.steps.get(..handler.count as usize).unwrap_or(&[]);
+        let code: &mut [u8; CODE_BYTES] = &mut self.blocks[b].code;
+        match self
+            .arch
+            .write_handler(b.index(), code, steps, handler.page)
+        {
+            Some(at) => {
+                handler.code = at;
+                handler.block = Some(b);
+            }
+            None => self.blocks.remove(b),
+        }
     }
 
     /// The binding has no handler any more.
     pub(crate) fn hasty_remove(&mut self, binding: u32) {
         let handler = core::mem::take(&mut self.interrupts.bindings[binding as usize].handler);
         if let Some(index) = handler.checked_sub(1) {
-            self.handlers[index as usize].binding = 0;
-            self.handlers[index as usize].pause_at = 0;
+            let handler = &mut self.handlers[index as usize];
+            handler.binding = 0;
+            handler.pause_at = 0;
+            handler.code = 0;
+            let deferred = core::mem::take(&mut handler.deferred);
+            if let Some(b) = handler.block.take() {
+                self.blocks.remove(b);
+            }
+            if deferred {
+                // The interrupt that it was to serve is the driver's now.
+                self.tell_driver(binding, false);
+            }
         }
     }
 
@@ -215,8 +308,16 @@ impl<A: Arch> Kernel<A> {
             .checked_sub(1)
             .ok_or(Error::Busy)?;
         let handler = &self.handlers[index as usize];
+        let by_semaphore = self.interrupts.bindings[binding as usize].by_semaphore();
+        if handler.ring_at != 0 && !by_semaphore {
+            return Err(Error::Busy.into());
+        }
         let at = handler.tail as usize % RING;
-        let length = w[1].min(handler.len() as u64).min((RING - at) as u64) as usize;
+        let mut length = w[1].min(handler.len() as u64).min((RING - at) as u64) as usize;
+        if handler.ring_at != 0 {
+            // The driver takes them itself; this only tells it why it was woken.
+            length = 0;
+        }
         let mut bytes = [0; RING];
         bytes[..length].copy_from_slice(&handler.ring[at..at + length]);
         if length != 0 {
@@ -229,7 +330,7 @@ impl<A: Arch> Kernel<A> {
             handler.pause_at = 0;
         }
         // A driver that waits at a semaphore gets no pulse that would say it.
-        let told = if self.interrupts.bindings[binding as usize].by_semaphore() {
+        let told = if by_semaphore {
             (core::mem::take(&mut handler.reasons), handler.last as u64)
         } else {
             (0, 0)
@@ -243,8 +344,17 @@ impl<A: Arch> Kernel<A> {
 
     /// An interrupt of a binding that has handler `index`: go through its list.
     pub(crate) fn hasty_run(&mut self, index: usize) -> Outcome {
-        let (arch, handler) = (&mut self.arch, &mut self.handlers[index]);
-        let outcome = run(arch, handler);
+        let before = self.handlers[index].head;
+        let outcome = if self.handlers[index].ring_at == 0 {
+            self.hasty_rounds(index)
+        } else if self.ring_look(index) {
+            let outcome = self.hasty_rounds(index);
+            self.ring_fill(index, before);
+            outcome
+        } else {
+            Outcome::HandedOver
+        };
+        let handler = &mut self.handlers[index];
         if handler.len() >= handler.threshold {
             handler.reasons |= reason::THRESHOLD;
         }
@@ -261,6 +371,72 @@ impl<A: Arch> Kernel<A> {
         outcome
     }
 
+    /// Through the list, as often as it may be.
+    fn hasty_rounds(&mut self, index: usize) -> Outcome {
+        let (arch, handler) = (&mut self.arch, &mut self.handlers[index]);
+        for _ in 0..handler.rounds {
+            let round = match handler.code {
+                0 => list::interpret(arch, handler),
+                code => arch.run_handler(code, handler),
+            };
+            match round {
+                Round::Again => {}
+                Round::Done => return Outcome::Done,
+                Round::HandOver => return Outcome::HandedOver,
+            }
+        }
+        // The device did not calm down.
+        Outcome::HandedOver
+    }
+
+    /// Where the driver of a ring of its own keeps it, as long as it lives.
+    fn ring_root(&self, index: usize) -> Option<(A::Root, u64)> {
+        let handler = &self.handlers[index];
+        let d = self.domains.lookup(handler.domain)?;
+        (!self.domains[d].dead).then(|| (self.domains[d].root, handler.ring_at))
+    }
+
+    /// What the driver took. False: its ring is not there.
+    fn ring_look(&mut self, index: usize) -> bool {
+        let Some((root, at)) = self.ring_root(index) else {
+            return false;
+        };
+        let mut word = [0; 4];
+        let (arch, handler) = (&mut self.arch, &mut self.handlers[index]);
+        let head = handler.head.to_le_bytes();
+        if arch.read_user(root, at + shared::TAIL, &mut word).is_err()
+            || arch.write_user(root, at + shared::HEAD, &head).is_err()
+        {
+            return false;
+        }
+        let tail = u32::from_le_bytes(word);
+        handler.tail = if handler.head.wrapping_sub(tail) <= RING as u32 {
+            tail
+        } else {
+            // It took what never was there: nothing more until it says something better.
+            handler.head.wrapping_sub(RING as u32)
+        };
+        true
+    }
+
+    /// The bytes from number `from` on go into the driver's ring, and then their number. Within the entry that looked at it, so it is there.
+    fn ring_fill(&mut self, index: usize, from: u32) {
+        let Some((root, at)) = self.ring_root(index) else {
+            return;
+        };
+        let (arch, handler) = (&mut self.arch, &self.handlers[index]);
+        let mut next = from;
+        while next != handler.head {
+            let place = next as usize % RING;
+            let count = (handler.head.wrapping_sub(next) as usize).min(RING - place);
+            let bytes = &handler.ring[place..place + count];
+            let _ = arch.write_user(root, at + shared::BYTES + place as u64, bytes);
+            next = next.wrapping_add(count as u32);
+        }
+        let head = handler.head.to_le_bytes();
+        let _ = arch.write_user(root, at + shared::HEAD, &head);
+    }
+
     /// Wake the drivers whose bytes have waited long enough.
     pub(crate) fn hasty_pauses(&mut self, now: u64) {
         let mut next = u64::MAX;
@@ -274,78 +450,66 @@ impl<A: Arch> Kernel<A> {
                 continue;
             }
             handler.pause_at = 0;
+            if handler.ring_at != 0 && self.ring_look(index) && self.handlers[index].len() == 0 {
+                continue;
+            }
+            let handler = &mut self.handlers[index];
             handler.reasons |= reason::PAUSE;
             let binding = handler.binding - 1;
             self.wake_driver(binding, false);
         }
         self.pause_next = next;
     }
-}
 
-/// Go through a handler's list, at most as often as it may.
-fn run<A: Arch>(arch: &mut A, handler: &mut Handler) -> Outcome {
-    for _ in 0..handler.rounds {
-        let mut at = 0;
-        loop {
-            let Some(&step) = handler.steps[..handler.count as usize].get(at) else {
-                return Outcome::Done;
-            };
-            at += 1;
-            match step.operation {
-                operation::READ => handler.last = arch.port_in(step.port, step.width),
-                operation::WRITE => arch.port_out(step.port, step.width, step.value),
-                operation::KEEP => {
-                    let value = handler.last & step.mask | step.value;
-                    arch.port_out(step.port, step.width, value);
-                }
-                operation::TEST => {
-                    if handler.last & step.mask == step.value {
-                        at = step.to as usize;
-                    }
-                }
-                operation::APPEND => {
-                    if handler.room() == 0 {
-                        return Outcome::HandedOver;
-                    }
-                    let byte = handler.last as u8;
-                    handler.append(byte);
-                }
-                operation::TAKE => {
-                    if handler.room() < step.count as u32 {
-                        return Outcome::HandedOver;
-                    }
-                    for _ in 0..step.count {
-                        let byte = arch.port_in(step.port, 1) as u8;
-                        handler.append(byte);
-                    }
-                }
-                operation::TAKE_WHILE => {
-                    if handler.room() < step.count as u32 {
-                        return Outcome::HandedOver;
-                    }
-                    for _ in 0..step.count {
-                        if arch.port_in(step.status, 1) & step.mask == 0 {
-                            break;
-                        }
-                        let byte = arch.port_in(step.port, 1) as u8;
-                        handler.append(byte);
-                    }
-                }
-                operation::COUNT => {
-                    handler.events += 1;
-                    if handler.events >= step.value {
-                        handler.events = 0;
-                        handler.reasons |= reason::COUNT;
-                    }
-                }
-                operation::WAKE => handler.reasons |= step.value as u64,
-                operation::DONE => return Outcome::Done,
-                operation::AGAIN => break,
-                // HAND_OVER; nothing else is ever installed.
-                _ => return Outcome::HandedOver,
+    /// Does something run here that is more important than this handler?
+    pub(crate) fn must_wait(&self, index: usize) -> bool {
+        let running = self.dispatch.current;
+        running.is_some_and(|t| self.threads[t].effective > self.handlers[index].priority)
+    }
+
+    /// It waits until that gives way; its source is not heard until then.
+    pub(crate) fn defer(&mut self, binding: u32, index: usize) {
+        if !self.interrupts.bindings[binding as usize].is_bound() {
+            return;
+        }
+        self.owes(binding);
+        let handler = &mut self.handlers[index];
+        handler.deferred = true;
+        handler.core = self.cores.here as u8;
+        self.set_hasty_floor();
+    }
+
+    /// The ready queue shows the most important of the deferred handlers of this core: a thread that is more important than it goes first.
+    fn set_hasty_floor(&mut self) {
+        let floor = self
+            .first_deferred()
+            .map_or(-1, |index| self.handlers[index].priority as i16 + 1);
+        self.dispatch.ready.set_floor(floor);
+    }
+
+    fn first_deferred(&self) -> Option<usize> {
+        let here = self.cores.here as u8;
+        self.handlers
+            .iter()
+            .enumerate()
+            .filter(|(_, handler)| handler.deferred && handler.core == here)
+            .max_by_key(|(_, handler)| handler.priority)
+            .map(|(index, _)| index)
+    }
+
+    /// The dispatcher met the floor: a deferred handler may run, if what runs here (-1: nothing) is not more important. One at a time; the floor is what is left.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hasty_deferred(&mut self, running: i16) {
+        if let Some(index) = self.first_deferred() {
+            let handler = &mut self.handlers[index];
+            if handler.priority as i16 >= running {
+                handler.deferred = false;
+                let binding = handler.binding - 1;
+                self.acknowledged(binding);
+                self.serve_hastily(binding, index);
             }
         }
+        self.set_hasty_floor();
     }
-    // The device did not calm down.
-    Outcome::HandedOver
 }

@@ -198,6 +198,9 @@ impl<A: Arch> Kernel<A> {
             binding.arrived += 1;
             match binding.handler.checked_sub(1) {
                 None => self.tell_driver(index as u32, at == 0),
+                Some(handler) if self.must_wait(handler as usize) => {
+                    self.defer(index as u32, handler as usize)
+                }
                 Some(handler) => self.serve_hastily(index as u32, handler as usize),
             }
         }
@@ -206,21 +209,28 @@ impl<A: Arch> Kernel<A> {
 
     /// The driver owes an acknowledgement, and is woken. `last`: the entry does nothing more.
     #[inline]
-    fn tell_driver(&mut self, index: u32, last: bool) {
+    pub(crate) fn tell_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if !binding.is_bound() {
             return;
         }
         binding.count += 1;
+        self.owes(index);
+        self.wake_driver(index, last);
+    }
+
+    /// Not before it has acknowledged the source is heard again.
+    #[inline]
+    pub(crate) fn owes(&mut self, index: u32) {
+        let binding = &mut self.interrupts.bindings[index as usize];
         if !binding.owes {
             binding.owes = true;
             self.interrupts.sources[binding.source as usize].owed += 1;
         }
-        self.wake_driver(index, last);
     }
 
     /// Its hasty handler serves the device, if there is a driver at all.
-    fn serve_hastily(&mut self, index: u32, handler: usize) {
+    pub(crate) fn serve_hastily(&mut self, index: u32, handler: usize) {
         if !self.interrupts.bindings[index as usize].is_bound() {
             return;
         }
@@ -366,7 +376,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The binding owes nothing any more.
-    fn acknowledged(&mut self, index: u32) {
+    pub(crate) fn acknowledged(&mut self, index: u32) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if core::mem::take(&mut binding.owes) {
             self.interrupts.sources[binding.source as usize].owed -= 1;

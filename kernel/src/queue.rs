@@ -81,8 +81,10 @@ pub const LISTS: Lists = [List {
 pub struct PriorityQueue<L = Lists> {
     pub(crate) lists: L,
     pub(crate) occupied: [u64; 4],
-    /// Highest occupied priority, −1 if all lists are empty.
+    /// Highest occupied priority, −1 if all lists are empty; but never below `floor`.
     pub(crate) top: i16,
+    /// Something that is no thread waits here as if one of this priority did (−1: nothing does).
+    floor: i16,
 }
 
 impl PriorityQueue {
@@ -98,12 +100,13 @@ impl<L> PriorityQueue<L> {
             lists,
             occupied: [0; 4],
             top: -1,
+            floor: -1,
         }
     }
 }
 
 impl<L: BorrowMut<Lists>> PriorityQueue<L> {
-    /// Highest priority of a queued thread, −1 when empty.
+    /// Highest priority of a queued thread, −1 when empty; or the floor.
     #[inline]
     pub fn top(&self) -> i16 {
         self.top
@@ -114,6 +117,7 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
         self.top < 0
     }
 
+    /// The first of the most important threads; `None` also if nothing but the floor is at the top.
     #[inline]
     pub fn first(&self) -> Option<ThreadRef> {
         if self.top < 0 {
@@ -150,17 +154,36 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
         if list.head.is_none() {
             self.occupied[priority as usize >> 6] &= !(1 << (priority & 63));
             if self.top == priority as i16 {
-                self.top = self
-                    .occupied
-                    .iter()
-                    .enumerate()
-                    .rev()
-                    .find(|(_, &word)| word != 0)
-                    .map_or(-1, |(i, &word)| {
-                        (i as i16) * 64 + 63 - word.leading_zeros() as i16
-                    });
+                self.top = self.highest().max(self.floor);
             }
         }
+    }
+
+    /// Highest priority of a queued thread whatever the floor, −1 when there is none.
+    #[inline]
+    pub fn highest(&self) -> i16 {
+        self.occupied
+            .iter()
+            .enumerate()
+            .rev()
+            .find(|(_, &word)| word != 0)
+            .map_or(-1, |(i, &word)| {
+                (i as i16) * 64 + 63 - word.leading_zeros() as i16
+            })
+    }
+
+    /// The first of the most important threads whatever the floor.
+    pub fn foremost(&self) -> Option<ThreadRef> {
+        self.lists
+            .borrow()
+            .get(usize::try_from(self.highest()).ok()?)?
+            .head
+    }
+
+    /// From now on `top` is at least this (−1: no such thing).
+    pub fn set_floor(&mut self, floor: i16) {
+        self.floor = floor;
+        self.top = self.highest().max(floor);
     }
 
     #[cfg(any(test, feature = "sim"))]

@@ -3,6 +3,8 @@
 use crate::interrupt::LINES;
 
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
+use crate::hasty::list::Round;
+use crate::hasty::Handler;
 use crate::portal::code::{Way, CODE_BYTES};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
@@ -19,6 +21,8 @@ struct Page([u8; 4096]);
 
 /// Pages of each pool's region.
 const POOL_PAGES: usize = 256;
+/// Device pages that the nucleus can show.
+const DEVICE_PAGES: usize = 4;
 /// One page table serves this many address bits.
 const TABLE_SHIFT: u32 = 21;
 
@@ -69,7 +73,11 @@ pub struct Sim {
     /// What the next reads of a port give, before what `ports` says.
     pub port_reads: BTreeMap<u16, VecDeque<u32>>,
     pub port_writes: Vec<(u16, u32)>,
-    /// Accesses to ports so far.
+    /// Device pages that the nucleus has, what their registers read as, and what was written.
+    pub device_pages: Vec<Frame>,
+    pub device_reads: BTreeMap<(Frame, u16), VecDeque<u32>>,
+    pub device_writes: Vec<(Frame, u16, u32)>,
+    /// Accesses to ports and device registers so far.
     pub port_accesses: usize,
     pub power: Option<(u64, u64)>,
     /// Entries are to be made through the twins.
@@ -109,6 +117,9 @@ impl Sim {
             ports: BTreeMap::new(),
             port_reads: BTreeMap::new(),
             port_writes: Vec::new(),
+            device_pages: Vec::new(),
+            device_reads: BTreeMap::new(),
+            device_writes: Vec::new(),
             port_accesses: 0,
             power: None,
             twins: false,
@@ -148,7 +159,7 @@ impl Sim {
         }
         let space = self.spaces.get(&root).ok_or(fault(false))?;
         let &(frame, bits) = space.pages.get(&(address >> 12)).ok_or(fault(false))?;
-        if write && bits & prot::WRITE == 0 {
+        if write && bits & prot::WRITE == 0 || bits & prot::DEVICE != 0 {
             return Err(fault(true));
         }
         Ok((frame, (address & 4095) as usize))
@@ -447,14 +458,43 @@ impl Arch for Sim {
     fn message(&self, source: u32) -> Option<(u64, u32)> {
         (source as usize >= LINES).then_some((0xfee0_0000, source))
     }
-    fn port_in(&mut self, port: u16, _width: u8) -> u32 {
+    fn port_in(&mut self, port: u16, width: u8) -> u32 {
         self.port_accesses += 1;
         let next = self.port_reads.get_mut(&port).and_then(VecDeque::pop_front);
-        next.or(self.ports.get(&port).copied()).unwrap_or(0)
+        let value = next.or(self.ports.get(&port).copied()).unwrap_or(0);
+        value & u32::MAX >> (32 - 8 * width)
     }
     fn port_out(&mut self, port: u16, _width: u8, value: u32) {
         self.port_accesses += 1;
         self.port_writes.push((port, value));
+    }
+    fn run_handler(&mut self, _: usize, _: &mut Handler) -> Round {
+        Round::HandOver
+    }
+    fn device_page(&mut self, frame: Frame) -> Option<u32> {
+        let known = self.device_pages.iter().position(|&page| page == frame);
+        let index = known.unwrap_or(self.device_pages.len());
+        if index == DEVICE_PAGES {
+            return None;
+        }
+        if known.is_none() {
+            self.device_pages.push(frame);
+        }
+        Some(index as u32)
+    }
+    fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32 {
+        assert!(offset.is_multiple_of(width as u16));
+        self.port_accesses += 1;
+        let frame = self.device_pages[page as usize];
+        let queue = self.device_reads.get_mut(&(frame, offset));
+        let value = queue.and_then(VecDeque::pop_front).unwrap_or(0);
+        value & u32::MAX >> (32 - 8 * width)
+    }
+    fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32) {
+        assert!(offset.is_multiple_of(width as u16));
+        self.port_accesses += 1;
+        let frame = self.device_pages[page as usize];
+        self.device_writes.push((frame, offset, value));
     }
     fn log(&mut self, bytes: &[u8]) {
         self.lines.push(bytes.to_vec());

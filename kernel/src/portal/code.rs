@@ -78,6 +78,17 @@ pub struct Block {
     pub settled: u64,
 }
 
+impl Block {
+    pub const EMPTY: Block = Block {
+        code: [0; CODE_BYTES],
+        selector: 0,
+        badge: 0,
+        reply_selector: 0,
+        plain: 0,
+        settled: 0,
+    };
+}
+
 /// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
 const SETTLED: u64 = 64;
 
@@ -115,14 +126,7 @@ impl<A: Arch> Kernel<A> {
         if !self.compiles {
             return;
         }
-        let mut block = Block {
-            code: [0; CODE_BYTES],
-            selector: 0,
-            badge: 0,
-            reply_selector: 0,
-            plain: 0,
-            settled: 0,
-        };
+        let mut block = Block::EMPTY;
         if let Way::Call(connection) = &way {
             block.selector = connection.selector;
             block.badge = connection.badge;

@@ -5,25 +5,27 @@ use cairn_abi::hasty::{operation as op, reason, Step, RING, STEPS};
 use cairn_abi::pulse;
 use cairn_abi::service::{interrupt, machine};
 
-const LINE: u32 = 4;
-const DATA: u16 = 0x3f8;
-const CAUSE: u16 = 0x3fa;
-const STATUS: u16 = 0x3fd;
+pub(super) const LINE: u32 = 4;
+pub(super) const DATA: u16 = 0x3f8;
+pub(super) const CAUSE: u16 = 0x3fa;
+pub(super) const STATUS: u16 = 0x3fd;
 /// Where the driver keeps its list and its set of bytes, and where it takes bytes to.
-const LIST: u64 = BUFFER;
-const SET: u64 = BUFFER + 0x800;
-const TAKEN: u64 = BUFFER + 0x1000;
+pub(super) const LIST: u64 = BUFFER;
+pub(super) const SET: u64 = BUFFER + 0x800;
+pub(super) const TAKEN: u64 = BUFFER + 0x1000;
 
-struct Driver {
-    w: World,
-    dom: Dom,
-    t: ThreadRef,
-    rx: u32,
-    irq: u32,
-    ports: u32,
+pub(super) struct Driver {
+    pub w: World,
+    pub dom: Dom,
+    pub t: ThreadRef,
+    pub rx: u32,
+    pub irq: u32,
+    pub ports: u32,
+    /// Address of what INSTALL is told more, or 0.
+    pub more: u64,
 }
 
-fn driver() -> Driver {
+pub(super) fn driver() -> Driver {
     let mut w = World::new();
     let init = w.init;
     let dom = w.domain();
@@ -45,6 +47,7 @@ fn driver() -> Driver {
         rx,
         irq,
         ports,
+        more: 0,
     }
 }
 
@@ -62,7 +65,7 @@ fn bytes(steps: &[Step]) -> Vec<u8> {
 
 impl Driver {
     /// Ask for a handler with these rounds, threshold and pause; the end of line is the significant byte.
-    fn try_install(&mut self, steps: &[Step], how: [u64; 3]) -> Result<(), Error> {
+    pub fn try_install(&mut self, steps: &[Step], how: [u64; 3]) -> Result<(), Error> {
         self.w.poke_memory(self.dom, LIST, &bytes(steps));
         let mut set = [0; 32];
         for end in [b'\n', b'\r'] {
@@ -78,37 +81,38 @@ impl Driver {
             SET,
             pause,
             self.ports as u64,
+            self.more,
         ];
         let (t, irq) = (self.t, self.irq);
         self.w.go(t, irq, interrupt::INSTALL, 0, &words);
         self.w.result(t).map(|_| ())
     }
 
-    fn install(&mut self, steps: &[Step], how: [u64; 3]) {
+    pub fn install(&mut self, steps: &[Step], how: [u64; 3]) {
         self.try_install(steps, how).expect("installed");
         self.w.receive(self.t, self.rx);
     }
 
-    fn feed(&mut self, port: u16, values: &[u32]) {
+    pub fn feed(&mut self, port: u16, values: &[u32]) {
         let reads = &mut self.w.k.arch.port_reads;
         reads.entry(port).or_default().extend(values);
     }
 
-    fn interrupt(&mut self) {
+    pub fn interrupt(&mut self) {
         self.w.interrupt(LINE);
         self.w.check();
     }
 
-    fn sleeps(&self) -> bool {
+    pub fn sleeps(&self) -> bool {
         self.w.current() != Some(self.t)
     }
 
-    fn open(&self) -> bool {
+    pub fn open(&self) -> bool {
         self.w.k.arch.unmasked.contains(&LINE)
     }
 
     /// The pulse that woke it: interrupts, reasons, last value.
-    fn woken(&self) -> (u64, u64, u64) {
+    pub fn woken(&self) -> (u64, u64, u64) {
         assert!(!self.sleeps());
         let (code, count, badge) = self.w.pulse(self.t);
         assert_eq!((code, badge), (pulse::INTERRUPT, 7));
@@ -116,7 +120,7 @@ impl Driver {
         (count, r.rdx, r.r10)
     }
 
-    fn take(&mut self) -> Vec<u8> {
+    pub fn take(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
             let told = self.w.ok(self.t, self.irq, interrupt::TAKE, &[TAKEN, 4096]);
@@ -127,14 +131,14 @@ impl Driver {
         }
     }
 
-    fn wait(&mut self) {
+    pub fn wait(&mut self) {
         self.w.receive(self.t, self.rx);
         assert!(self.sleeps());
     }
 }
 
 /// What a serial port's driver would have: bytes while the status says so.
-fn receive() -> Vec<Step> {
+pub(super) fn receive() -> Vec<Step> {
     vec![Step {
         operation: op::TAKE_WHILE,
         count: 16,
@@ -145,7 +149,7 @@ fn receive() -> Vec<Step> {
     }]
 }
 
-fn typed(d: &mut Driver, text: &[u8]) {
+pub(super) fn typed(d: &mut Driver, text: &[u8]) {
     for piece in text.chunks(16) {
         for &byte in piece {
             d.feed(STATUS, &[0x61]);

@@ -94,6 +94,11 @@ fn interrupts(k: &Kernel<Sim>) {
         let open = k.arch.unmasked.contains(&(source as u32));
         assert_eq!(open, bound && owed == 0, "source {source}");
     }
+    for (index, handler) in k.handlers.iter().enumerate() {
+        if handler.is_deferred_at(k.cores.here) {
+            assert!(k.must_wait(index), "handler {index} waits for nothing");
+        }
+    }
 }
 
 /// Where every linked thread is linked.
@@ -115,7 +120,7 @@ fn places(k: &Kernel<Sim>) -> BTreeMap<ThreadRef, Place> {
                 top = p as i16;
             }
         }
-        assert_eq!(core.ready.top(), top);
+        assert_eq!(core.ready.highest(), top);
     }
     for c in k.channels.all() {
         let channel = &k.channels[c];

@@ -8,6 +8,8 @@ mod endings;
 mod faults;
 mod frames_and_devices;
 mod hasty;
+mod hasty_deferred;
+mod hasty_memory;
 mod interrupts;
 mod invariants;
 mod messages;

@@ -6,9 +6,12 @@ use super::code_log;
 use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
+use super::handler_code;
 use super::interrupt_code;
 use super::interrupts::{vector, Arrival, Lines};
-use super::memory::{frame_pointer, CODE_AREA, PAGE, POOLS, POOL_SIZE};
+use super::memory::{
+    frame_pointer, handler_page, CODE_AREA, HANDLER_PAGES, PAGE, POOLS, POOL_SIZE,
+};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
@@ -21,11 +24,14 @@ use super::traced;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::cores;
+use crate::hasty::list::Round;
+use crate::hasty::Handler;
 use crate::pool::{BlockRef, Pool};
 use crate::portal::code::{Block, Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
+use cairn_abi::hasty::Step;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
@@ -58,6 +64,9 @@ pub struct Machine {
     source: Cell<Recent>,
     target: Recent,
     copies: Recents,
+    /// Pages of registers that hasty handlers reach.
+    handler_pages: [Frame; HANDLER_PAGES],
+    handler_page_count: usize,
     pub(super) space_switches: u64,
     invalidations: u64,
     /// Entries are made through the twins.
@@ -91,6 +100,8 @@ impl Machine {
             source: Cell::new(Recent::NONE),
             target: Recent::NONE,
             copies: Recents::NONE,
+            handler_pages: [0; HANDLER_PAGES],
+            handler_page_count: 0,
             space_switches: 0,
             invalidations: 0,
             twins: false,
@@ -131,6 +142,12 @@ impl Machine {
 
     pub(super) fn interrupt_arrived(&mut self, source: u32) -> Arrival {
         self.lines.arrived(source, &mut self.apic)
+    }
+
+    /// A register in a page that hasty handlers reach.
+    fn register(&self, page: u32, offset: u16) -> *mut u8 {
+        debug_assert!((page as usize) < self.handler_page_count && (offset as u64) < PAGE);
+        (handler_page(page) + offset as u64) as *mut u8
     }
 
     #[inline(always)]
@@ -561,6 +578,61 @@ impl Arch for Machine {
             1 => ports::out8(port, value as u8),
             2 => ports::out16(port, value as u16),
             _ => ports::out32(port, value),
+        }
+    }
+
+    fn write_handler(
+        &mut self,
+        index: u32,
+        code: &mut [u8; CODE_BYTES],
+        steps: &[Step],
+        page: u32,
+    ) -> Option<usize> {
+        let at = CODE_AREA + index as u64 * BLOCK_SIZE;
+        let fits = handler_code::write(code, at, steps, page);
+        // As for portals.
+        cpu::serialize();
+        fits.then_some(at as usize)
+    }
+
+    fn run_handler(&mut self, code: usize, handler: &mut Handler) -> Round {
+        // SAFETY: the portable part has it from `write_handler`, and keeps the block for as long as the handler has this list.
+        unsafe { handler_code::run(code, handler) }
+    }
+
+    fn device_page(&mut self, frame: Frame) -> Option<u32> {
+        let known = &self.handler_pages[..self.handler_page_count];
+        if let Some(number) = known.iter().position(|&page| page == frame) {
+            return Some(number as u32);
+        }
+        let number = self.handler_page_count;
+        *self.handler_pages.get_mut(number)? = frame;
+        self.handler_page_count += 1;
+        tables::map_handler_page(self.template, number as u32, frame);
+        Some(number as u32)
+    }
+
+    fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32 {
+        let at = self.register(page, offset);
+        // SAFETY: an aligned register in a page that `device_page` mapped, for good.
+        unsafe {
+            match width {
+                1 => at.read_volatile() as u32,
+                2 => at.cast::<u16>().read_volatile() as u32,
+                _ => at.cast::<u32>().read_volatile(),
+            }
+        }
+    }
+
+    fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32) {
+        let at = self.register(page, offset);
+        // SAFETY: as above; whose registers they are the portable part has seen to.
+        unsafe {
+            match width {
+                1 => at.write_volatile(value as u8),
+                2 => at.cast::<u16>().write_volatile(value as u16),
+                _ => at.cast::<u32>().write_volatile(value),
+            }
         }
     }
 

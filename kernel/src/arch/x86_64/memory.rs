@@ -20,6 +20,14 @@ pub const IMAGE_BASE: u64 = 0xffff_ffff_8000_0000;
 /// Registers of devices that the nucleus itself drives (slot 511 of the root, last GiB).
 pub const DEVICES: u64 = 0xffff_ffff_c000_0000;
 
+/// Most pages of registers that hasty handlers ever reach: the last ones of the table that covers the first 2 MiB there.
+pub const HANDLER_PAGES: usize = 32;
+
+/// Where hasty handlers see the device page of this number.
+pub fn handler_page(number: u32) -> u64 {
+    DEVICES + (512 - HANDLER_PAGES as u64 + number as u64) * PAGE
+}
+
 pub const PAGE: u64 = cairn_abi::layout::PAGE;
 
 /// Where a frame is seen in the direct map.

@@ -24,6 +24,9 @@ mod cpu;
 mod float;
 #[cfg(any(target_os = "none", test))]
 #[cfg_attr(test, allow(dead_code))]
+mod handler_code;
+#[cfg(any(target_os = "none", test))]
+#[cfg_attr(test, allow(dead_code))]
 mod ports;
 
 #[cfg(target_os = "none")]

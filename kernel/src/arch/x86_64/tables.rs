@@ -3,7 +3,8 @@
 
 use super::cpu::Features;
 use super::memory::{
-    table_pointer, CODE_AREA, DEVICES, DIRECT_MAP, IMAGE_BASE, PAGE, POOLS, POOL_SIZE,
+    handler_page, table_pointer, CODE_AREA, DEVICES, DIRECT_MAP, HANDLER_PAGES, IMAGE_BASE, PAGE,
+    POOLS, POOL_SIZE,
 };
 use super::paging::{
     zero, ADDRESS, GLOBAL, LARGE, NO_EXECUTE, PRESENT, UNCACHED, WRITABLE, WRITE_THROUGH,
@@ -22,7 +23,8 @@ const FRAMES_2M: u32 = 512;
 const FRAMES_1G: u32 = 512 * 512;
 /// The tables that the first instructions built show only this much.
 pub const EARLY_LIMIT: Frame = 1 << 20;
-const DEVICE_PAGES: u64 = 512;
+/// Device pages of the nucleus's own; together with those that hasty handlers reach one table's.
+const DEVICE_PAGES: u64 = 512 - HANDLER_PAGES as u64;
 
 extern "C" {
     static image_start: u8;
@@ -222,6 +224,11 @@ pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
 /// The same for a page of code, which is not writable there.
 pub fn map_code_page(root: Frame, address: u64, frame: Frame) {
     map_page(root, address, frame, CODE);
+}
+
+/// Show a page of registers where hasty handlers see it. It was not mapped before, so there is nothing to flush, and the table exists since the interrupt controller's registers were mapped.
+pub fn map_handler_page(root: Frame, number: u32, frame: Frame) {
+    map_page(root, handler_page(number), frame, DEVICE);
 }
 
 fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {

@@ -1,0 +1,180 @@
+//! The lists of hasty handlers: which are right, what they cost at most, and what their steps do. The machine layer may make code of a list, which must do the same;
+//! [`take`] and [`take_while`] serve both.
+//!
+//! Jumps lead forward only, ports lie in a range that the driver holds a portal for and registers in its page, and the repetitions are counted, so the most that a
+//! list can cost is known before it is installed.
+
+use super::{Handler, STEP};
+use crate::arch::Arch;
+use cairn_abi::hasty::{operation, reason, Step, REGISTERS};
+use cairn_abi::layout::PAGE;
+use cairn_abi::Error;
+
+/// What a driver's list may reach.
+pub(crate) struct Bounds {
+    /// First port and how many.
+    pub ports: (u64, u64),
+    /// There is a page of registers.
+    pub registers: bool,
+}
+
+/// What going through a list once came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Round {
+    /// The device is served.
+    Done = 0,
+    /// The driver must go on itself.
+    HandOver = 1,
+    /// Once more.
+    Again = 2,
+}
+
+pub(crate) fn decode(bytes: &[u8; STEP]) -> Step {
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    Step {
+        operation: bytes[0],
+        width: bytes[1],
+        count: bytes[2],
+        to: bytes[3],
+        port: u16::from_le_bytes([bytes[4], bytes[5]]),
+        status: u16::from_le_bytes([bytes[6], bytes[7]]),
+        mask: word(8),
+        value: word(12),
+    }
+}
+
+/// What a step costs at most, if it is step `index` of `count` and right within these bounds.
+pub(crate) fn check(step: Step, index: usize, count: usize, bounds: &Bounds) -> Result<u32, Error> {
+    let registers = step.operation & REGISTERS != 0;
+    let inside = |at: u16, width: u8| {
+        let (at, width) = (at as u64, width as u64);
+        let within = if registers {
+            bounds.registers && at + width <= PAGE && at & (width.wrapping_sub(1)) == 0
+        } else {
+            at >= bounds.ports.0 && at + width <= bounds.ports.0 + bounds.ports.1
+        };
+        matches!(width, 1 | 2 | 4) && within
+    };
+    let (fine, cost) = match step.operation & !REGISTERS {
+        operation::READ | operation::WRITE | operation::KEEP => (inside(step.port, step.width), 1),
+        operation::TAKE => (inside(step.port, 1), step.count as u32),
+        operation::TAKE_WHILE => (
+            inside(step.port, 1) && inside(step.status, 1),
+            2 * step.count as u32 + 1,
+        ),
+        // The others reach nothing.
+        _ if registers => (false, 0),
+        operation::TEST => ((index + 1..=count).contains(&(step.to as usize)), 1),
+        operation::COUNT => (step.value != 0, 1),
+        operation::WAKE => (step.value as u64 & !reason::OWN == 0, 1),
+        operation::APPEND | operation::DONE | operation::HAND_OVER | operation::AGAIN => (true, 1),
+        _ => (false, 0),
+    };
+    if fine {
+        Ok(cost)
+    } else {
+        Err(Error::BadArgument)
+    }
+}
+
+/// `count` bytes that `read` gives go into the ring. False: there is no room, and none was read.
+#[inline(always)]
+pub(crate) fn take(handler: &mut Handler, count: u8, mut read: impl FnMut() -> u8) -> bool {
+    if handler.room() < count as u32 {
+        return false;
+    }
+    for _ in 0..count {
+        handler.append(read());
+    }
+    true
+}
+
+/// The same while `more` says that there are some: it is asked before each.
+#[inline(always)]
+pub(crate) fn take_while(
+    handler: &mut Handler,
+    count: u8,
+    mut next: impl FnMut() -> Option<u8>,
+) -> bool {
+    if handler.room() < count as u32 {
+        return false;
+    }
+    for _ in 0..count {
+        let Some(byte) = next() else {
+            break;
+        };
+        handler.append(byte);
+    }
+    true
+}
+
+/// Once through a list.
+pub(crate) fn interpret<A: Arch>(arch: &mut A, handler: &mut Handler) -> Round {
+    let page = handler.page;
+    let mut at = 0;
+    loop {
+        let Some(&step) = handler.list().get(at) else {
+            return Round::Done;
+        };
+        at += 1;
+        let registers = step.operation & REGISTERS != 0;
+        let input = |arch: &mut A, at: u16, width: u8| match registers {
+            true => arch.device_in(page, at, width),
+            false => arch.port_in(at, width),
+        };
+        let output = |arch: &mut A, value: u32| match registers {
+            true => arch.device_out(page, step.port, step.width, value),
+            false => arch.port_out(step.port, step.width, value),
+        };
+        let done = match step.operation & !REGISTERS {
+            operation::READ => {
+                handler.last = input(arch, step.port, step.width);
+                true
+            }
+            operation::WRITE => {
+                output(arch, step.value);
+                true
+            }
+            operation::KEEP => {
+                output(arch, handler.last & step.mask | step.value);
+                true
+            }
+            operation::TEST => {
+                if handler.last & step.mask == step.value {
+                    at = step.to as usize;
+                }
+                true
+            }
+            operation::APPEND => {
+                let byte = handler.last as u8;
+                take(handler, 1, || byte)
+            }
+            operation::TAKE => take(handler, step.count, || input(arch, step.port, 1) as u8),
+            operation::TAKE_WHILE => take_while(handler, step.count, || {
+                let more = input(arch, step.status, 1) & step.mask != 0;
+                more.then(|| input(arch, step.port, 1) as u8)
+            }),
+            operation::COUNT => {
+                handler.events += 1;
+                if handler.events >= step.value {
+                    handler.events = 0;
+                    handler.reasons |= reason::COUNT;
+                }
+                true
+            }
+            operation::WAKE => {
+                handler.reasons |= step.value as u64;
+                true
+            }
+            operation::DONE => return Round::Done,
+            operation::AGAIN => return Round::Again,
+            // HAND_OVER; nothing else is ever installed.
+            _ => false,
+        };
+        if !done {
+            return Round::HandOver;
+        }
+    }
+}
