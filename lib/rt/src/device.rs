@@ -33,7 +33,7 @@ impl Registers {
     pub fn shown(address: u64, len: u64) -> Option<Registers> {
         let end = address.checked_add(len)?;
         let devices = layout::DEVICES..layout::NATIVE_STACK_TOP - layout::NATIVE_STACK_SIZE;
-        (devices.contains(&address) && end <= devices.end).then(|| Registers {
+        (devices.contains(&address) && end <= devices.end).then_some(Registers {
             base: address as *mut u8,
             len: len as usize,
         })
