@@ -251,8 +251,8 @@ impl<'a> Request<'a> {
             }
             if deliver::pending() {
                 return match result {
-                    Err(_) => self.prompt(slot),
-                    Ok(()) => Err(RESTART),
+                    Err(_) if deliver::only_handlers() => self.prompt(slot),
+                    _ => Err(RESTART),
                 };
             }
         }

@@ -1,7 +1,9 @@
 //! Taking signals from `proc` and acting on them on the way back to the program.
 
 use super::rules::{self, Disposition};
-use super::{bit, frame, sa, Action, AltStack, Info, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE};
+use super::{
+    bit, frame, sa, Action, AltStack, Info, SIGNALS, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
+};
 use crate::calls::exit::die;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
@@ -149,6 +151,23 @@ pub fn acting() -> bool {
         }
         take_queued(bit(signal));
     }
+}
+
+/// Will handlers run on the way out, and nothing else? (A program that ends or stops need not have anything done before.)
+pub fn only_handlers() -> bool {
+    let (area, process) = (area(), process());
+    if area.exception.get().is_some() {
+        return false;
+    }
+    let queued = area.signals.borrow().queue.bits() | process.pending.load(Ordering::Relaxed);
+    let waiting = queued & !area.mask();
+    let state = process.state();
+    (1..=SIGNALS as u32)
+        .filter(|&signal| waiting & bit(signal) != 0)
+        .all(|signal| {
+            let action = &state.actions[signal as usize];
+            ignored(signal, action) || rules::disposition(signal, action) == Disposition::Handle
+        })
 }
 
 fn ignored(signal: u32, action: &Action) -> bool {
