@@ -312,3 +312,47 @@ fn a_full_disk() {
     caller.write(again, 0, &vec![8; 8 << 20]).unwrap();
     must_be_clean(&caller.close().bytes);
 }
+
+/// `cargo test --release -p cairn-ext4 --test writing -- --ignored`: a minute.
+#[test]
+#[ignore = "a minute in a release build"]
+fn a_million_names() {
+    let image = make(4096, 256, &[], None);
+    let mut caller = Caller::open_with(Disk::new(image), true, 4096).unwrap();
+    let now = caller.now;
+    let dir = create(&mut caller, ROOT, b"many", DIR).unwrap();
+    let mut file = 0;
+    for number in 0..1_000_000u32 {
+        let name = format!("name of number {number}");
+        // Names of few files: it is about the directory.
+        if number % 60_000 == 0 {
+            file = create(&mut caller, dir, name.as_bytes(), FILE).unwrap();
+        } else {
+            caller
+                .act(|fs| fs.link(file, dir, name.as_bytes(), now))
+                .unwrap();
+        }
+    }
+    let mut names: Vec<_> = caller
+        .list(dir)
+        .unwrap()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 1_000_002);
+    for number in (0..1_000_000u32).step_by(997) {
+        let name = format!("name of number {number}");
+        caller.act(|fs| fs.lookup(dir, name.as_bytes())).unwrap();
+    }
+    let disk = caller.close();
+    must_be_clean(&disk.bytes);
+    let mut caller = Caller::open_with(disk, true, 1024).unwrap();
+    empty(&mut caller, dir);
+    caller
+        .act(|fs| fs.remove_directory(ROOT, b"many", now))
+        .unwrap();
+    caller.finish(dir).unwrap();
+    must_be_clean(&caller.close().bytes);
+}
