@@ -62,10 +62,15 @@ pub struct Domain<A: Arch> {
 /// Threads that one entry kills or continues.
 const THREAD_SHARE: usize = 16;
 /// Portals that a dead domain closes before an interrupt that waits is let in; a thread's end counts as several.
-const CLOSE_WORK: u32 = 14;
+const CLOSE_WORK: u32 = 6;
+/// Slots that are looked over at a time: it counts like closing one.
+const GLANCE: u32 = 32;
 const THREAD_WORK: u32 = 3;
 /// Portals that TABLE_COPY copies before an interrupt that waits is let in.
-const COPY_SHARE: u32 = 12;
+const COPY_SHARE: u32 = 5;
+/// Slots that CLOSE_ON_EXEC looks at before that; closing one, or looking over many empty ones, counts as several.
+const MARKED_WORK: u32 = 20;
+const MARKED_CLOSE: u32 = 4;
 
 impl<A: Arch> Kernel<A> {
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
@@ -170,11 +175,22 @@ impl<A: Arch> Kernel<A> {
         }
         let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
+            if work >= CLOSE_WORK {
+                if self.arch.interrupt_waits() {
+                    return Ok(false);
+                }
+                work = 0;
+            }
             let cursor = self.domains[d].cursor;
-            let stop = high.min(cursor + SLOT_SHARE - looked);
+            let stop = high.min(cursor + GLANCE);
             let Some(slot) = self.domains[d].table.next_used(cursor, stop) else {
                 self.domains[d].cursor = stop;
-                break;
+                if stop == high {
+                    break;
+                }
+                looked += GLANCE;
+                work += 1;
+                continue;
             };
             if let Some(target) = self.domains[d].table.target(slot as u64) {
                 match self.close(d, slot, target) {
@@ -187,12 +203,6 @@ impl<A: Arch> Kernel<A> {
             looked += slot + 1 - cursor;
             self.domains[d].cursor = slot + 1;
             work += 1;
-            if work >= CLOSE_WORK {
-                if self.arch.interrupt_waits() {
-                    return Ok(false);
-                }
-                work = 0;
-            }
         }
         if self.domains[d].cursor < high {
             return Ok(false);
@@ -587,16 +597,25 @@ impl<A: Arch> Kernel<A> {
         let first = (first as u32).max(1);
         let used = self.domains[d].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let (mut closed, mut next) = (0, first);
-        while closed < CLOSE_SHARE {
-            let Some(slot) = self.domains[d].table.next_used(next, end) else {
-                next = end;
-                break;
+        let (mut work, mut next) = (0, first);
+        while next < end {
+            if work >= MARKED_WORK {
+                if self.arch.interrupt_waits() {
+                    break;
+                }
+                work = 0;
+            }
+            let stop = end.min(next + GLANCE);
+            let Some(slot) = self.domains[d].table.next_used(next, stop) else {
+                next = stop;
+                work += MARKED_CLOSE;
+                continue;
             };
+            work += 1;
             let target = self.domains[d].table.target(slot as u64);
             if let Some(target) = target.filter(|target| target.may(rights::CLOEXEC)) {
                 self.close(d, slot, target)?;
-                closed += 1;
+                work += MARKED_CLOSE;
             }
             next = slot + 1;
         }

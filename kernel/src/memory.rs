@@ -14,18 +14,19 @@ use cairn_abi::{rights, Error, PortalKind};
 /// Most pages of one operation.
 pub(crate) const PAGES: u64 = 512;
 /// Pages that are mapped, and that are unmapped or protected, before an interrupt that waits is let in.
-const MAP_SHARE: u64 = 40;
-const CHANGE_SHARE: u64 = 112;
+const MAP_SHARE: u64 = 10;
+const CHANGE_SHARE: u64 = 32;
 /// Most entries of a short list of frames.
 const SHORT_LIST: usize = 16;
-/// Frames that one entry takes into a pool (they are zeroed), or into a space's reserve.
-const GIVE_SHARE: u64 = 10;
-const TABLE_SHARE: u64 = 128;
+/// Frames that are taken into a pool (they are zeroed) before an interrupt that waits is let in; and that one entry takes into a space's reserve.
+const GIVE_SHARE: u64 = 4;
+const TABLE_SHARE: u64 = 32;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
 /// What REAP does before an interrupt that waits is let in: pages that it unmaps, where a table counts as several; and frames that it returns at most.
-const REAP_WORK: u64 = 50;
+const REAP_WORK: u64 = 25;
 const TABLE_WORK: u64 = 25;
+const RESERVE_WORK: u64 = 1;
 const REAP_FRAMES: usize = 64;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
@@ -240,16 +241,19 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         let first = frame(w[1])?;
-        let share = w[2].min(GIVE_SHARE);
-        for i in 0..share {
-            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
+        for done in 0..w[2] {
+            if done != 0 && done.is_multiple_of(GIVE_SHARE) && self.arch.interrupt_waits() {
+                return self.give_more(t, w, done);
+            }
+            let done = u32::try_from(done).map_err(|_| Error::BadArgument)?;
+            let frame = first.checked_add(done).ok_or(Error::BadArgument)?;
             self.take_frame(frame)?;
             if !self.pool_add(w[0], frame) {
                 self.frames.set(frame, FrameKind::User);
                 return Err(Error::NoMemory.into());
             }
         }
-        self.give_more(t, w, share)
+        Ok(())
     }
 
     /// More frames in the next entry, or done.
@@ -565,18 +569,19 @@ impl<A: Arch> Kernel<A> {
         let mut bytes = [0; REAP_FRAMES * 4];
         let (mut n, mut work) = (0, 0);
         while n < room {
+            if work >= REAP_WORK {
+                if self.arch.interrupt_waits() {
+                    break;
+                }
+                work = 0;
+            }
             let next = match self.spaces[s].root {
                 None => None,
                 Some(_) if self.spaces[s].tables.count != 0 => {
+                    work += RESERVE_WORK;
                     self.arch.list_take(&mut self.spaces[s].tables)
                 }
                 Some(root) => {
-                    if work >= REAP_WORK {
-                        if self.arch.interrupt_waits() {
-                            break;
-                        }
-                        work = 0;
-                    }
                     work += TABLE_WORK;
                     let frames = &mut self.frames;
                     let taken = self.arch.take_table(root, |frame| {

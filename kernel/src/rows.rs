@@ -9,14 +9,18 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
-/// Pages that SHARE goes over before an interrupt that waits is let in, where a row's begin and each table that it needs count as several; and what FILL does (2 copies, or more pages of zeroes,
+/// Pages that SHARE goes over before an interrupt that waits is let in, where a row's begin and each table that it needs count as several; and what FILL does (a copy, or more pages of zeroes,
 /// which cost less than half).
-const SHARE_PAGES: u64 = 22;
+const SHARE_PAGES: u64 = 10;
+const _: () = assert!(SHARE_PAGES > ROWS as u64 / 2);
 const ROW_PAGES: u64 = 2;
 const TABLE_PAGES: u64 = 6;
-const FILL_WORK: u64 = 6;
+const FILL_WORK: u64 = 3;
 const COPY_WORK: u64 = 3;
 const ZERO_WORK: u64 = 1;
+/// And the rows that it maps then: a row's begin counts as several pages.
+const MAP_WORK: u64 = 16;
+const ROW_WORK: u64 = 4;
 
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
 const ENTRY: usize = 16;
@@ -71,7 +75,9 @@ impl<A: Arch> Kernel<A> {
         }
         let mut done = 0;
         // Pages that earlier entries did, how many may be done before interrupts are thought of, and how many this entry did.
-        let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES, 0);
+        // (Reading the rows was some work already.)
+        let read = rows.len() as u64 / 2;
+        let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES - read, 0);
         for (address, pages, read_only) in rows.iter().map(entry) {
             let first = skip.min(pages as u64);
             skip -= first;
@@ -157,9 +163,20 @@ impl<A: Arch> Kernel<A> {
                 self.arch.copy_frame(frame, source);
             }
         }
+        // What earlier entries mapped; then as many pages and rows as are mapped in a share.
+        let mut done = w[4].saturating_sub(w[2]).min(w[2]);
+        let mut share = if work == 0 { MAP_WORK } else { 0 };
         let mut result = Ok(());
-        let mut done = 0;
-        for row in fills.chunk_by(|a, b| entry(a).0 + PAGE == entry(b).0) {
+        for row in fills[done as usize..].chunk_by(|a, b| entry(a).0 + PAGE == entry(b).0) {
+            let cost = ROW_WORK + row.len() as u64;
+            if share < cost {
+                if self.arch.interrupt_waits() {
+                    self.answer(t, 4, w[2] + done);
+                    return Err(Stop::Restart);
+                }
+                share = MAP_WORK;
+            }
+            share = share.saturating_sub(cost);
             let frames = row.iter().map(|fill| Some(entry(fill).1));
             match self.map_row(s, root, entry(&row[0]).0, frames, prot) {
                 Ok(()) => done += row.len() as u64,

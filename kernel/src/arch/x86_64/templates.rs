@@ -294,17 +294,21 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> u
         }
     };
     code.fill(FILLER);
-    for (to, from) in code.iter_mut().zip(template.code) {
-        *to = *from;
-    }
+    let length = template.code.len().min(CODE_BYTES);
+    code[..length].copy_from_slice(&template.code[..length]);
     for note in template.notes {
         let (offset, size) = (note.offset as usize, note.size as usize);
         let mut value = values.get(note.constant as usize).copied().unwrap_or(0);
         if note.constant as usize >= FIRST_EXIT {
             value = value.wrapping_sub(at + (offset + size) as u64);
         }
-        if let Some(place) = code.get_mut(offset..offset + size) {
-            place.copy_from_slice(&value.to_le_bytes()[..size]);
+        // Of constant lengths: a store each.
+        if size == 8 {
+            if let Some(place) = code.get_mut(offset..offset + 8) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+        } else if let Some(place) = code.get_mut(offset..offset + 4) {
+            place.copy_from_slice(&(value as u32).to_le_bytes());
         }
     }
     template.reply
