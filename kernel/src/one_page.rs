@@ -47,20 +47,24 @@ impl<A: Arch> Kernel<A> {
         {
             return None;
         }
-        let fill = flags & (map::COPY | map::ZERO);
-        if fill != 0 {
-            let source = Frame::try_from(source).ok()?;
-            if fill == map::ZERO {
-                self.arch.zero_frame(frame);
-            } else if fill == map::COPY && self.frames.is_user(source) {
-                self.arch.copy_frame(frame, source);
-            } else {
-                return None;
-            }
+        if flags & (map::COPY | map::ZERO) != 0 {
+            self.fill_one(frame, flags, source)?;
         }
         self.map_page(s, root, address, frame, flags & ACCESS)
             .ok()?;
         self.counters.entries += 1;
+        Some(())
+    }
+
+    /// What ZERO or COPY asks for; the frame is a program's.
+    #[inline(never)]
+    fn fill_one(&mut self, frame: Frame, flags: u64, source: u64) -> Option<()> {
+        let source = Frame::try_from(source).ok()?;
+        match flags & (map::COPY | map::ZERO) {
+            map::ZERO => self.arch.zero_frame(frame),
+            map::COPY if self.frames.is_user(source) => self.arch.copy_frame(frame, source),
+            _ => return None,
+        }
         Some(())
     }
 

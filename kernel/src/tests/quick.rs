@@ -348,7 +348,7 @@ fn p_and_v_without_contention_need_no_entry() {
     assert_eq!(r.w.state(t), State::Waiting);
     r.w.recall();
     let (init, dom) = (r.w.init, r.doms[0]);
-    r.w.ok(init, dom.slot, domain::DESTROY, &[]);
+    r.w.destroy(dom);
     assert_eq!(r.w.k.semaphores.live_objects(), 0);
 }
 

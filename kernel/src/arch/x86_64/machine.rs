@@ -333,6 +333,7 @@ impl Arch for Machine {
         root.0
     }
 
+    #[inline(always)]
     fn map(
         &mut self,
         root: Root,
