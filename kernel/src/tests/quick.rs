@@ -347,7 +347,7 @@ fn p_and_v_without_contention_need_no_entry() {
     r.w.go(t, slot, semaphore::P, 0, &[]);
     assert_eq!(r.w.state(t), State::Waiting);
     r.w.recall();
-    let (init, dom) = (r.w.init, r.doms[0]);
+    let dom = r.doms[0];
     r.w.destroy(dom);
     assert_eq!(r.w.k.semaphores.live_objects(), 0);
 }
