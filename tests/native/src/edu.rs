@@ -246,7 +246,9 @@ fn hasty(irq: Portal, receiver: &Receiver, registers: &Registers) -> ! {
     registers.write32(RAISE, 7);
     let until = cairn_rt::time::monotonic() + 2_000_000;
     while cairn_rt::time::monotonic() < until {
-        assert_eq!(head.load(Acquire), 0, "the handler had to wait");
+        // With several cores the interrupt comes to another one than this thread has.
+        let alone = cairn_rt::time::system_page().cores == 1;
+        assert!(!alone || head.load(Acquire) == 0, "the handler had to wait");
     }
     let _ = receiver.receive(Some(cairn_rt::time::monotonic() + 2_000_000));
     assert_eq!(head.load(Acquire), 1, "it ran when this thread waited");
