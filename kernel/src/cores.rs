@@ -69,6 +69,8 @@ impl<A: Arch> Kernel<A> {
         let core = self.cores.count;
         *self.cores.away.get_mut(core)? = Some(Dispatch::new(lists));
         self.cores.count += 1;
+        // The short ways do without a look at other cores.
+        self.short_way = false;
         Some(core)
     }
 

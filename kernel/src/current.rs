@@ -216,27 +216,31 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn upcall_return(&mut self, t: ThreadRef, address: u64) -> Answer {
-        let mut registers = if address == 0 {
+        if address == 0 {
             if !self.threads[t].in_upcall {
                 return Err(Error::Busy.into());
             }
-            self.threads[t].saved
+            self.go_back(t);
         } else {
-            self.read_own_registers(t, address)?
-        };
-        self.arch.sanitize(&mut registers);
-        if self.dispatch.owner == Some(t) {
-            self.arch.load_bases(&registers);
+            let mut registers = self.read_own_registers(t, address)?;
+            self.arch.sanitize(&mut registers);
+            if self.dispatch.owner == Some(t) {
+                self.arch.load_bases(&registers);
+            }
+            let thread = &mut self.threads[t];
+            thread.registers = registers;
+            thread.in_upcall = false;
+            thread.full = true;
         }
-        let turn_base = self.domains[self.threads[t].domain].turn_base;
-        let thread = &mut self.threads[t];
-        thread.registers = registers;
-        thread.in_upcall = false;
-        thread.full = true;
-        // A poke that came meanwhile interrupts the program, not the personality.
-        if registers.rip < turn_base {
+        self.poked_in_upcall(t);
+        Err(Stop::Left)
+    }
+
+    /// An upcall is over. A poke that came meanwhile interrupts the program, not the personality.
+    pub(crate) fn poked_in_upcall(&mut self, t: ThreadRef) {
+        let thread = &self.threads[t];
+        if thread.registers.rip < self.domains[thread.domain].turn_base {
             self.upcall_if_poked(t);
         }
-        Err(Stop::Left)
     }
 }

@@ -68,6 +68,18 @@ impl Dispatch {
             called: false,
         }
     }
+
+    /// The current thread has a competitor of its priority: its quantum begins, if it has not begun. A timer that comes soon in any case will do as its end.
+    #[inline]
+    pub(crate) fn contend(&mut self) {
+        if self.slice_end == 0 {
+            if self.armed <= self.horizon && self.cut.is_none() {
+                self.slice_end = self.armed;
+            } else {
+                self.preempt = true;
+            }
+        }
+    }
 }
 
 impl<A: Arch> Kernel<A> {
@@ -95,20 +107,8 @@ impl<A: Arch> Kernel<A> {
                 if running < effective {
                     self.dispatch.preempt = true;
                 } else if running == effective {
-                    self.contend();
+                    self.dispatch.contend();
                 }
-            }
-        }
-    }
-
-    /// The current thread has a competitor of its priority: its quantum begins, if it has not begun. A timer that comes soon in any case will do as its end.
-    #[inline]
-    pub(crate) fn contend(&mut self) {
-        if self.dispatch.slice_end == 0 {
-            if self.dispatch.armed <= self.dispatch.horizon && self.dispatch.cut.is_none() {
-                self.dispatch.slice_end = self.dispatch.armed;
-            } else {
-                self.dispatch.preempt = true;
             }
         }
     }
@@ -134,7 +134,7 @@ impl<A: Arch> Kernel<A> {
             self.threads[t].state = State::Running;
             self.dispatch.current = Some(t);
             if equal {
-                self.contend();
+                self.dispatch.contend();
             }
         } else {
             self.dispatch.current = None;

@@ -46,6 +46,17 @@ impl<A: Arch> Kernel<A> {
 
     /// Any other exception of the current thread.
     pub fn exception(&mut self, vector: u64, error: u64, address: u64) -> Resume {
+        self.settle_entry();
+        if let Some(t) = self.dispatch.current {
+            if let Some(resume) = self.except_short(t, vector, error, address) {
+                return resume;
+            }
+        }
+        self.exception_general(vector, error, address)
+    }
+
+    #[inline(never)]
+    fn exception_general(&mut self, vector: u64, error: u64, address: u64) -> Resume {
         self.entered_by_interrupt();
         if let Some(t) = self.dispatch.current {
             self.except(t, vector, error, address, 0);

@@ -50,7 +50,7 @@ impl<A: Arch> Kernel<A> {
                 let value = self.threads[t].registers.rdi;
                 let slot = self.threads[t].registers.rax as u32;
                 let once = target.may(rights::ONCE);
-                self.notify(self.portals.handle(target.object), value, !once)?;
+                self.notify(self.portals.handle(target.object), value)?;
                 if once {
                     self.use_up(t, slot, target, false);
                 }
@@ -78,9 +78,6 @@ impl<A: Arch> Kernel<A> {
         let Some(c) = self.channels.lookup(portal.channel) else {
             return Err(self.why_stale(r).into());
         };
-        if self.call_short(t, c, badge) {
-            return Err(Stop::Left);
-        }
         let thread = &mut self.threads[t];
         let rax = thread.registers.rax;
         thread.badge = badge;
@@ -152,7 +149,8 @@ impl<A: Arch> Kernel<A> {
     /// The caller behind a token that channel `c` holds.
     #[inline]
     pub(crate) fn caller(&self, token: Token, c: ChannelRef) -> Result<ThreadRef, Error> {
-        let t = self.threads.lookup(token as u32).ok_or(Error::BadToken)?;
+        // No slot that is given back holds a thread in this state.
+        let t = self.threads.place_of(token as u32).ok_or(Error::BadToken)?;
         let thread = &self.threads[t];
         if thread.state != State::Held || thread.channel != Some(c) || thread.token != token {
             return Err(Error::BadToken);
@@ -394,9 +392,6 @@ impl<A: Arch> Kernel<A> {
     /// REPLY_RECEIVE.
     #[inline]
     pub(crate) fn reply_receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
-        if self.reply_short(t, c) {
-            return Err(Stop::Left);
-        }
         let Some(caller) = self.answer_caller(t, c)? else {
             self.refresh(t);
             return self.receive(t, c);

@@ -44,6 +44,7 @@ pub mod rows;
 pub mod semaphore;
 pub mod short;
 pub mod space;
+pub mod straight;
 pub mod thread;
 pub mod timer;
 pub mod trace;
@@ -70,6 +71,7 @@ use pool::{
     BlockRef, ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef, WindowRef,
 };
 use portal::code::Block;
+use portal::table::Target;
 use portal::Portal;
 use queue::Lists;
 use semaphore::Semaphore;
@@ -193,34 +195,34 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// A `syscall` of the current thread that is a portal traversal.
+    #[inline(never)]
     pub fn syscall(&mut self) -> Resume {
         self.settle_entry();
-        self.counters.entries += 1;
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
         let thread = &self.threads[t];
         let slot = thread.registers.rax as u32;
         let domain = thread.domain;
-        let answer = match self.domains[domain].table.entry(slot) {
-            Some(&entry) => handler::traverse(self, entry.target, t),
-            None => Err(Error::BadPortal.into()),
-        };
-        self.complete(t, answer)
+        match self.domains[domain].table.entry(slot) {
+            Some(&entry) => self.traversal(t, entry.target),
+            None => self.traversal(t, Target::EMPTY),
+        }
     }
 
     /// [`Kernel::syscall`] where the machine layer has found out that the entry is a receive right, of channel number `channel`, and the registers need no exact return.
+    #[inline(always)]
     pub fn receive_right(&mut self, channel: u32) -> Resume {
         self.counters.entries += 1;
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
-        let answer = self.receive_traversal(self.channels.handle(channel), t);
-        self.complete(t, answer)
+        self.receive_entry(t, self.channels.handle(channel))
     }
 
+    /// The end of a traversal.
     #[inline(always)]
-    fn complete(&mut self, t: ThreadRef, answer: Answer) -> Resume {
+    pub(crate) fn complete(&mut self, t: ThreadRef, answer: Answer) -> Resume {
         if answer == Err(Stop::Left) {
             return self.leave();
         }

@@ -230,6 +230,23 @@ impl<R: Handle, T> Pool<R, T> {
         (slot.generation == id >> 20 && slot.live).then_some(r)
     }
 
+    /// The slot that an id names, whatever became of its object.
+    #[inline]
+    pub fn place_of(&self, id: u32) -> Option<R> {
+        let index = id & INDEX_MASK;
+        let some = NonZeroU32::new(index)?;
+        (index < self.high).then(|| R::make(some))
+    }
+
+    /// [`Pool::lookup`] of an id that somebody keeps, so that its slot has not been given back: only whether it was retired is asked.
+    #[inline]
+    pub fn lookup_kept(&self, id: u32) -> Option<R> {
+        let r = self.place_of(id)?;
+        let slot = self.slot(r);
+        debug_assert!(slot.live);
+        (slot.generation == id >> 20).then_some(r)
+    }
+
     /// Where an object lies, for code that has its address as a constant; and the object that lies there.
     #[inline]
     pub fn address(&self, r: R) -> usize {

@@ -216,7 +216,6 @@ impl<A: Arch> Kernel<A> {
         if to.effective as i16 <= most
             || to.poked
             || self.dispatch.preempt
-            || self.cores.count != 1
             || !self.short_way
             || self.is_stopped(receiver)
             || self.is_stopped(current)

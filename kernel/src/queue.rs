@@ -13,6 +13,14 @@ pub struct Link {
     pub next: Option<ThreadRef>,
 }
 
+impl Link {
+    /// Of whoever is linked with these links: is nobody else in the list?
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.previous.is_none() && self.next.is_none()
+    }
+}
+
 /// A doubly linked list.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -27,6 +35,21 @@ impl List {
     #[inline]
     pub fn first(&self) -> Option<ThreadRef> {
         self.head
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    /// The empty list becomes that of `t` alone.
+    #[inline]
+    pub fn set_only<F>(&mut self, thread: &mut Thread<F>, t: ThreadRef) {
+        thread.link = Link::default();
+        *self = List {
+            head: Some(t),
+            tail: Some(t),
+        };
     }
 
     pub fn push_back<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
@@ -142,6 +165,7 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
         self.mark(priority);
     }
 
+    #[inline(always)]
     pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
         self.lists.borrow_mut()[priority as usize].push_front(threads, t);
         self.mark(priority);

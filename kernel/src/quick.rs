@@ -15,6 +15,7 @@
 
 use crate::arch::Arch;
 use crate::pool::{ChannelRef, ThreadRef};
+use crate::queue::List;
 use crate::thread::{Sending, State};
 use crate::Kernel;
 
@@ -43,12 +44,36 @@ impl<A: Arch> Kernel<A> {
         channel.receivers.push_front(&mut self.threads, t);
     }
 
+    /// [`Kernel::add_receiver`] of a thread that serves `c` and for which nothing unusual is pending.
+    #[inline(always)]
+    pub(crate) fn add_plain_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
+        let thread = &mut self.threads[t];
+        let channel = &mut self.channels[c];
+        if thread.stops != 0 || !channel.receivers.is_empty() {
+            return self.add_other_receiver(c, t);
+        }
+        debug_assert!(thread.deadline == 0 && !thread.poked && !thread.lifted);
+        thread.entries = thread.own_entries;
+        channel.plain = thread.plain;
+        channel.receivers.set_only(thread, t);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_other_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
+        self.add_receiver(c, t);
+    }
+
     /// `t` waits at `c` no longer.
     #[inline]
     pub(crate) fn remove_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
         let channel = &mut self.channels[c];
         channel.plain = 0;
-        channel.receivers.remove(&mut self.threads, t);
+        if self.threads[t].link.is_alone() {
+            channel.receivers = List::default();
+        } else {
+            channel.receivers.remove(&mut self.threads, t);
+        }
     }
 
     /// `t` was poked, or lifted by who waits for a mutex of its.

@@ -5,8 +5,10 @@
 use crate::arch::Arch;
 use crate::ipc::NEXT_CALL;
 use crate::pool::{ChannelRef, ThreadRef};
+use crate::queue::List;
+use crate::straight::straight_to;
 use crate::thread::{Sending, State};
-use crate::Kernel;
+use crate::{Kernel, Resume};
 use cairn_abi::state::Registers;
 use cairn_abi::{fault, flag, received};
 
@@ -24,60 +26,117 @@ pub(crate) fn copy_words(source: &Registers, registers: &mut Registers) {
 }
 
 impl<A: Arch> Kernel<A> {
-    /// `t` calls channel `c`. False: take the general way.
+    /// `t` calls channel `c`, where one thread waits. None: nothing was done, take the general way.
     #[inline(always)]
-    pub(crate) fn call_short(&mut self, t: ThreadRef, c: ChannelRef, badge: u64) -> bool {
+    pub(crate) fn call_short(&mut self, t: ThreadRef, c: ChannelRef, badge: u64) -> Option<Resume> {
         const GENERAL: u64 = flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR | flag::PROMPT;
-        let Some(r) = self.channels[c].receivers.first() else {
-            return false;
-        };
+        let channel = &mut self.channels[c];
+        let r = channel.receivers.first()?;
         let (from, to) = self.threads.pair(t, r);
+        let server = &self.domains[to.domain];
         let rax = from.registers.rax;
         let effective = from.effective;
-        let domain = &self.domains[from.domain];
         let rare = rax & GENERAL
             | from.deadline
             | to.deadline
-            | (from.poked | to.poked | to.lifted) as u64
-            | (to.stops | self.domains[to.domain].stops) as u64;
+            | from.rare()
+            | to.rare()
+            | server.stops as u64;
         if rare != 0
             || to.serving != Some(c)
+            || !to.link.is_alone()
             || (effective as i16) < self.dispatch.ready.top()
             || !self.short_way
         {
-            return false;
+            return None;
         }
+        channel.plain = 0;
+        channel.receivers = List::default();
         copy_words(&from.registers, &mut to.registers);
         let mut parts = 0;
         if rax & flag::PARTS != 0 {
             let most = u32::MAX as u64;
             parts = from.registers.r15.min(most) | from.registers.rbp.min(most) << 32;
         }
-        from.token = from.token.wrapping_add(NEXT_CALL);
+        let token = from.token.wrapping_add(NEXT_CALL);
+        from.token = token;
         from.badge = badge;
         from.parts = parts;
         from.sending = Sending::Message;
         from.state = State::Held;
         from.channel = Some(c);
         from.server = Some(r);
+        let client = &self.domains[from.domain];
         let interruptible = (rax & flag::INTERRUPTIBLE)
             >> (flag::INTERRUPTIBLE.trailing_zeros() - received::INTERRUPTIBLE.trailing_zeros());
-        to.registers.rax = (domain.id as u64) << received::SENDER_SHIFT | interruptible;
+        to.registers.rax = (client.id as u64) << received::SENDER_SHIFT | interruptible;
         to.registers.rbx = badge;
-        to.registers.rbp = from.token;
-        to.registers.r14 = domain.label;
+        to.registers.rbp = token;
+        to.registers.r14 = client.label;
         to.registers.r15 = parts;
         to.client = Some(t);
         to.channel = None;
         to.effective = effective;
         to.state = State::Running;
-        self.remove_receiver(c, r);
-        self.dispatch.current = Some(r);
-        true
+        let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
+        match straight_to(processor, server, to, r) {
+            None => Some(self.leave_far()),
+            straight => straight,
+        }
     }
 
-    /// `t` replies and receives on `c`. False: take the general way; data of the reply may have been copied already, which does no harm.
+    /// `t` replies to the message of the caller that it works for, with words alone, and receives on `c`, where nothing is to be had. None: nothing was done, take [`Kernel::reply_short`].
     #[inline(always)]
+    pub(crate) fn reply_plain(&mut self, t: ThreadRef, c: ChannelRef) -> Option<Resume> {
+        const MORE: u64 = flag::PARTS | flag::PORTALS_MASK | flag::POLL;
+        let caller = self.caller(self.threads[t].registers.rbp, c).ok()?;
+        let channel = &mut self.channels[c];
+        let (from, to) = self.threads.pair(t, caller);
+        let client = &self.domains[to.domain];
+        let rare = from.registers.rax & MORE
+            | from.deadline
+            | to.deadline
+            | from.rare()
+            | to.rare()
+            | client.stops as u64;
+        if rare != 0
+            || to.sending != Sending::Message
+            || to.pulse.is_queued()
+            || from.client != Some(caller)
+            || from.serving != Some(c)
+            || channel.pulses.is_waiting()
+            || !channel.senders.is_empty()
+            || channel.dying
+            || !channel.receivers.is_empty()
+            || (to.effective as i16) < self.dispatch.ready.top()
+            || !self.short_way
+        {
+            return None;
+        }
+        copy_words(&from.registers, &mut to.registers);
+        to.registers.rax = 0;
+        to.channel = None;
+        to.server = None;
+        to.state = State::Running;
+        from.client = None;
+        from.channel = Some(c);
+        from.effective = from.base;
+        from.state = State::Receiving;
+        from.entries = from.own_entries;
+        channel.plain = from.plain;
+        channel.receivers.set_only(from, t);
+        if to.effective as i16 == self.dispatch.ready.top() {
+            self.dispatch.contend();
+        }
+        let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
+        match straight_to(processor, client, to, caller) {
+            None => Some(self.leave_far()),
+            straight => straight,
+        }
+    }
+
+    /// `t` replies and receives on `c`: any reply that fits. False: take the general way; data of the reply may have been copied already, which does no harm.
+    #[inline(never)]
     pub(crate) fn reply_short(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
         let registers = &self.threads[t].registers;
         let rax = registers.rax;
@@ -94,16 +153,19 @@ impl<A: Arch> Kernel<A> {
         let (from, to) = self.threads.pair(t, caller);
         let rare = from.deadline
             | to.deadline
-            | (from.poked | from.lifted | to.poked | to.pulse.is_queued()) as u64
-            | to.windows as u64
-            | (to.stops | self.domains[to.domain].stops) as u64;
+            | (from.poked | from.lifted | to.pulse.is_queued()) as u64
+            | to.rare()
+            | self.domains[to.domain].stops as u64;
+        // It works for this caller, or for none, and has put this one off.
+        let late = to.put_off;
+        let expected = if late { None } else { Some(caller) };
         if rare != 0
+            || from.client != expected
+            || late && to.server.is_some()
             || channel.pulses.is_waiting()
             || !channel.senders.is_empty()
             || channel.dying
             || from.serving != Some(c)
-            || from.client != to.server.map(|_| caller)
-            || to.put_off == to.server.is_some()
             || (to.effective as i16) < self.dispatch.ready.top()
         {
             return false;
@@ -124,6 +186,10 @@ impl<A: Arch> Kernel<A> {
             to.registers.set_word(7, last);
             to.registers.rax = answer;
         }
+        if late {
+            // What the server did since it put this caller off and was left alone is taken for work on its answer.
+            self.unhold(caller, c);
+        }
         let (from, to) = self.threads.pair(t, caller);
         to.channel = None;
         to.server = None;
@@ -132,11 +198,7 @@ impl<A: Arch> Kernel<A> {
         from.channel = Some(c);
         from.effective = from.base;
         from.state = State::Receiving;
-        if core::mem::take(&mut to.put_off) {
-            // What the server did since it put this caller off and was left alone is taken for work on its answer.
-            self.channels[c].held.remove(&mut self.threads, caller);
-        }
-        self.add_receiver(c, t);
+        self.add_plain_receiver(c, t);
         self.dispatch.current = Some(caller);
         self.compete(caller);
         true
@@ -146,7 +208,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn compete(&mut self, t: ThreadRef) {
         if self.threads[t].effective as i16 == self.dispatch.ready.top() {
-            self.contend();
+            self.dispatch.contend();
         }
     }
 
@@ -210,7 +272,7 @@ impl<A: Arch> Kernel<A> {
         thread.effective = thread.base;
         let charged = thread.client.is_some();
         self.end_service(t);
-        self.add_receiver(c, t);
+        self.add_plain_receiver(c, t);
         self.current_blocks();
         if let Some(next) = self.dispatch.ready.first() {
             if !self.is_stopped(next) {

@@ -150,6 +150,26 @@ pub struct Thread<F> {
     pub float: F,
 }
 
+impl<F> Thread<F> {
+    /// Not 0 if something is pending that a short way does not look at: a poke, a mutex for which another waits, a stop; or windows are open.
+    #[inline(always)]
+    pub(crate) fn rare(&self) -> u64 {
+        let [a, b, c, d] = self.stops.to_le_bytes();
+        let bytes = [
+            self.poked as u8,
+            self.full as u8,
+            self.lifted as u8,
+            self.windows,
+            a,
+            b,
+            c,
+            d,
+        ];
+        // One load, since they lie so; `full` is no matter here.
+        u64::from_le_bytes(bytes) & !0xff00
+    }
+}
+
 /// Default quantum in ns.
 pub const QUANTUM: u64 = 10_000_000;
 /// Interrupts on, the always-one bit.

@@ -38,17 +38,23 @@ const PIECES: [(&str, &str); 16] = [
     ("template_semaphore", "template_semaphore_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 4] = [
+const SHARED: [&str; 5] = [
     "portal_call",
     "portal_call_stored",
     "portal_current_rest",
+    "portal_current_above",
     "portal_semaphore_rest",
 ];
-/// Where shared code goes on that has stored everything.
-const ALL_STORED: &str = "portal_all_stored";
+/// Where shared code goes on that has stored everything; the beginnings of the general path where the return address is stored already.
+const STORED: [&str; 3] = [
+    "portal_all_stored",
+    "general_called",
+    "general_channel_called",
+];
 /// Functions of the nucleus that portal code may jump to.
-const EXITS: [&str; 6] = [
+const EXITS: [&str; 7] = [
     "entry::general",
+    "entry::general_unseen",
     "entry::general_stored",
     "entry::general_rest",
     "entry::leave",
@@ -56,16 +62,20 @@ const EXITS: [&str; 6] = [
     "entry::compile_again",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 5] = [
+const CALLS: [&str; 8] = [
     "glue::reply_extras",
     "glue::on_receive_right",
     "glue::on_syscall",
+    "glue::read_part",
+    "glue::write_part",
+    "glue::on_upcall_over",
     "glue::map_one",
     "glue::unmap_one",
 ];
 
-const ALLOWED: [Mnemonic; 28] = [
+const ALLOWED: [Mnemonic; 29] = [
     Mnemonic::Mov,
+    Mnemonic::Lea,
     Mnemonic::Movzx,
     Mnemonic::Xchg,
     Mnemonic::Cmova,
@@ -151,7 +161,7 @@ impl Reach {
             exits: symbols.mangled(&EXITS)?,
             calls: symbols.mangled(&CALLS)?,
             shared: symbols.plainly(&SHARED)?,
-            stored: symbols.plainly(&[ALL_STORED])?,
+            stored: symbols.plainly(&STORED)?,
         })
     }
 

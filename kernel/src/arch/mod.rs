@@ -112,6 +112,12 @@ pub trait Arch {
         0
     }
 
+    /// All registers of a thread become those of `from`.
+    #[inline(always)]
+    fn copy_registers(to: &mut Registers, from: &Registers) {
+        *to = *from;
+    }
+
     /// What a fresh thread's `reply_code` is: the shared code of receive rights.
     fn reply_code() -> usize {
         0

@@ -34,7 +34,7 @@ pub struct Portal {
 
 impl<A: Arch> Kernel<A> {
     /// NOTIFY.
-    pub(crate) fn notify(&mut self, r: PortalRef, value: u64, last: bool) -> Result<(), Error> {
+    pub(crate) fn notify(&mut self, r: PortalRef, value: u64) -> Result<(), Error> {
         let channel = self.portals[r].channel;
         let Some(c) = self.channels.lookup(channel) else {
             return Err(self.why_stale(r));
@@ -42,11 +42,7 @@ impl<A: Arch> Kernel<A> {
         let portal = &mut self.portals[r];
         portal.value |= value;
         portal.notified = true;
-        if last {
-            self.pulse_post_last(c, Node::portal(r));
-        } else {
-            self.pulse_post(c, Node::portal(r));
-        }
+        self.pulse_post(c, Node::portal(r));
         Ok(())
     }
 

@@ -12,6 +12,8 @@ use core::marker::PhantomData;
 
 /// Entries in one frame.
 pub const CHUNK: u32 = 256;
+/// Bits of a selector that name a slot behind a table's first frame.
+pub const FAR: u64 = u32::MAX as u64 & !(CHUNK as u64 - 1);
 const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 
 /// What an entry leads to, in one word.

@@ -1,7 +1,7 @@
 //! `./cairn bench ipc`: what the nucleus's own operations cost between protection domains, measured by native components (benches/ipc) in deterministic mode.
 //!
 //! The components write their figures to the log: `row NAME MEDIAN 99% 99.99% MAX MIN`, `work NAME ENTRIES SWITCHES INVALIDATIONS BYTES` in hundredths, and
-//! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path, `chain-leg` is what
+//! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path (no code behind portals), `chain-leg` is what
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
 
 use super::{grouped, hundredths, is_wanted, spec, WORK};
@@ -177,7 +177,7 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     if GENERAL.iter().any(|(_, name)| is_wanted(name, names)) {
         let mut general = Rows::default();
         let sources: Vec<String> = GENERAL.iter().map(|(from, _)| from.to_string()).collect();
-        for line in run(&sources, " nucleus.portals=general")?.lines() {
+        for line in run(&sources, " nucleus.portals=none")?.lines() {
             general.line(line);
         }
         for (from, name) in GENERAL {

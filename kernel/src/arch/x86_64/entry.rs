@@ -14,6 +14,7 @@ use super::float::FloatState;
 use super::interrupts::{FIRST_LINE, FIRST_OTHER, LEGACY};
 use super::Machine;
 use crate::domain::Domain;
+use crate::portal::table::{Entry, FAR};
 use crate::thread::{Thread, USER_FLAGS};
 use cairn_abi::state::{Registers, EXACT_FLAGS};
 use core::arch::{global_asm, naked_asm};
@@ -140,18 +141,103 @@ pub unsafe extern "C" fn syscall_entry() {
     )
 }
 
+/// The body of one beginning of the general path: store the return address and then, at label $called, everything else; have $function, which gets the entry's target, decide.
+macro_rules! general {
+    ($called:literal, $function:path) => {
+        naked_asm!(
+            "mov [r11 + {rip}], rcx",
+            concat!(".global ", $called),
+            concat!($called, ":"),
+            "mov rcx, [rsp + {target}]",
+            "mov rsp, r11",
+            // Is this the entry that the selector names?
+            "test eax, {far}",
+            "jnz {general_stored}",
+            store_used!(),
+            "mov [rsp + {rax}], rax",
+            "mov qword ptr [rsp + {rflags}], {user_flags}",
+            store_words!(),
+            "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
+            "mov rsp, gs:[{stack}]",
+            "mov ebp, 0",
+            "jne 2f",
+            "mov rdi, rcx",
+            "call {function}",
+            "jmp {leave}",
+            // Quick calls are under way.
+            "2:",
+            "call {settle}",
+            "call {on_syscall}",
+            "jmp {leave}",
+            rip = const offset_of!(Registers, rip),
+            target = const offset_of!(Entry, target),
+            far = const FAR,
+            general_stored = sym general_stored,
+            stack = const offset_of!(PerCpu, stack),
+            settle = sym super::glue::settle,
+            function = sym $function,
+            on_syscall = sym super::glue::on_syscall,
+            leave = sym leave,
+            user_flags = const USER_FLAGS,
+            reply_code = const offset_of!(MachineThread, reply_code),
+            rax = const offset_of!(Registers, rax),
+            rbx = const offset_of!(Registers, rbx),
+            rbp = const offset_of!(Registers, rbp),
+            rflags = const offset_of!(Registers, rflags),
+            rdx = const offset_of!(Registers, rdx),
+            rsi = const offset_of!(Registers, rsi),
+            rdi = const offset_of!(Registers, rdi),
+            r8 = const offset_of!(Registers, r8),
+            r9 = const offset_of!(Registers, r9),
+            r10 = const offset_of!(Registers, r10),
+            r12 = const offset_of!(Registers, r12),
+            r13 = const offset_of!(Registers, r13),
+            r14 = const offset_of!(Registers, r14),
+            r15 = const offset_of!(Registers, r15),
+        )
+    };
+}
+
 /// The general path: store what is still in registers, and let the portable part decide.
 ///
 /// # Safety
 /// Jumped to by the entry and the portal code, with registers as the head of this file says.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general() {
+    general!("general_called", super::glue::on_traversal)
+}
+
+/// [`general`] of an entry that leads to a channel.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_channel() {
+    general!("general_channel_called", super::glue::on_channel)
+}
+
+/// [`general`] of an entry that leads to a receive right: the target's first half is the channel's number.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_receive() {
+    general!("general_receive_called", super::glue::on_receive_right)
+}
+
+/// [`general`] where rsp leads to no entry, or to one of those for threads with something unusual pending.
+///
+/// # Safety
+/// As there, but for rsp.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_unseen() {
     naked_asm!(
-        "mov [r11 + {rip}], rcx",
-        "mov rsp, r11",
-        "jmp {general_stored}",
-        rip = const offset_of!(Registers, rip),
-        general_stored = sym general_stored,
+        "movzx esp, al",
+        "shl esp, 4",
+        "add rsp, [r11 + {own_entries}]",
+        "jmp {general}",
+        own_entries = const offset_of!(MachineThread, own_entries),
+        general = sym general,
     )
 }
 

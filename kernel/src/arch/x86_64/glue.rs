@@ -7,6 +7,7 @@ use super::interrupts::{source_of, Arrival};
 use super::requests::{self, COME_IN_VECTOR};
 use super::Machine;
 use crate::lock::TicketLock;
+use crate::portal::table::Target;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
@@ -105,10 +106,105 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
     unsafe { kernel() }.syscall()
 }
 
-/// A `syscall` through a receive right, of the channel with this number.
+/// A `syscall` where the entry code has found the entry: this is its target.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_traversal(target: Target) -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
+    }
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    match kernel.dispatch.current {
+        Some(t) => kernel.traversal(t, target),
+        None => kernel.syscall(),
+    }
+}
+
+/// The same for an entry that leads to a channel.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_channel(target: Target) -> Resume {
+    if SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
+    }
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    match kernel.dispatch.current {
+        Some(t) => {
+            kernel.counters.entries += 1;
+            kernel.channel_entry(t, target)
+        }
+        None => kernel.syscall(),
+    }
+}
+
+/// UPCALL_RETURN to the saved registers, of a thread that is in an upcall.
+///
+/// # Safety
+/// Called by the portal code: nothing of the thread needs to be stored.
+pub unsafe extern "C" fn on_upcall_over() -> Resume {
+    // SAFETY: by the contract.
+    unsafe { kernel() }.upcall_over()
+}
+
+/// READ by the server with this receive right: token, offset, own address, length; the number of the channel. Returns how many bytes were copied; all ones: the general path must do it.
 ///
 /// # Safety
 /// Called by the portal code.
+pub unsafe extern "C" fn read_part(
+    token: u64,
+    offset: u64,
+    address: u64,
+    len: u64,
+    channel: u32,
+) -> u64 {
+    // SAFETY: by the contract.
+    unsafe { transfer(channel, true, [token, offset, address, len]) }
+}
+
+/// The same for WRITE.
+///
+/// # Safety
+/// Called by the portal code.
+pub unsafe extern "C" fn write_part(
+    token: u64,
+    offset: u64,
+    address: u64,
+    len: u64,
+    channel: u32,
+) -> u64 {
+    // SAFETY: by the contract.
+    unsafe { transfer(channel, false, [token, offset, address, len]) }
+}
+
+/// # Safety
+/// As for [`read_part`].
+#[inline(always)]
+unsafe fn transfer(channel: u32, out: bool, words: [u64; 4]) -> u64 {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    let Some(t) = kernel.dispatch.current else {
+        return GENERAL;
+    };
+    let channel = kernel.channels.handle(channel);
+    match kernel.transfer_short(t, channel, out, words) {
+        Some(done) => {
+            kernel.counters.entries += 1;
+            done
+        }
+        None => GENERAL,
+    }
+}
+
+/// A `syscall` through a receive right, of the channel with this number.
+///
+/// # Safety
+/// Called by the entry and the portal code.
 pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
     if SEVERAL.load(Relaxed) {
         let entry: Entry = |kernel, channel, _| kernel.receive_right(channel as u32);
@@ -149,7 +245,7 @@ pub unsafe extern "C" fn compile() {
     }
 }
 
-/// No value of `rax` after a reply.
+/// No value of `rax` after a reply, no length.
 const GENERAL: u64 = u64::MAX;
 
 /// What comes with a plain reply beside words, for the portal code: numbers of the server's and the caller's thread and of the channel. Returns the caller's

@@ -252,6 +252,11 @@ impl Arch for Machine {
         portal_code::code_for(target)
     }
 
+    #[inline(always)]
+    fn copy_registers(to: &mut Registers, from: &Registers) {
+        user_copy::copy_registers(to, from);
+    }
+
     fn reply_code() -> usize {
         portal_code::reply_code()
     }
@@ -470,6 +475,7 @@ impl Arch for Machine {
         result
     }
 
+    #[inline(always)]
     fn copy(
         &mut self,
         source: (Root, u64),

@@ -155,6 +155,14 @@ impl Recent {
         self.key == Recent::key(root, address) && address < USER_TOP
     }
 
+    /// The entry for an address, if it covers it.
+    #[inline(always)]
+    pub fn known(&self, root: Root, address: u64) -> Option<*mut u64> {
+        // SAFETY: it covers the address.
+        self.covers(root, address)
+            .then(|| unsafe { self.slot(address) })
+    }
+
     /// # Safety
     /// It covers the address.
     #[inline(always)]

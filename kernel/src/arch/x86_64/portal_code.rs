@@ -12,10 +12,12 @@
 
 use super::descriptors::PerCpu;
 use super::entry::{
-    compile_again, general, general_rest, general_stored, leave, settle_again, store_used,
-    store_words,
+    compile_again, general, general_channel, general_receive, general_rest, general_stored,
+    general_unseen, leave, settle_again, store_used, store_words,
 };
-use super::glue::{on_receive_right, on_syscall, reply_extras, KERNEL};
+use super::glue::{
+    on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL,
+};
 use super::memory_code::portal_memory;
 use super::Machine;
 use crate::arch::x86_64::float::FloatState;
@@ -25,7 +27,7 @@ use crate::ipc::NEXT_CALL;
 use crate::pool::{
     ChannelRef, DomainRef, FrameArray, Pool, PortalRef, SemaphoreRef, ThreadRef, INDEX_MASK, MOST,
 };
-use crate::portal::table::{Entry, Target, CHUNK};
+use crate::portal::table::{Entry, Target, CHUNK, FAR};
 use crate::portal::Portal;
 use crate::queue::List;
 use crate::ranked::Place;
@@ -85,25 +87,23 @@ pub fn code_for(target: Target) -> usize {
         PortalKind::Memory if target.may(rights::CONTROL) => MEMORY.load(Relaxed) as usize,
         PortalKind::Current => CURRENT.load(Relaxed) as usize,
         PortalKind::Semaphore => SEMAPHORE.load(Relaxed) as usize,
+        PortalKind::Channel => general_channel as *const () as usize,
         _ => general as *const () as usize,
     }
 }
 
 /// Every entry that is made from now on leads to the general path.
 pub fn general_only() {
-    let general = general as *const () as *mut ();
-    CALL.store(general, Relaxed);
-    RECEIVE.store(general, Relaxed);
-    CURRENT.store(general, Relaxed);
-    MEMORY.store(general, Relaxed);
-    SEMAPHORE.store(general, Relaxed);
+    CALL.store(general_channel as *const () as *mut (), Relaxed);
+    RECEIVE.store(general_receive as *const () as *mut (), Relaxed);
+    CURRENT.store(general as *const () as *mut (), Relaxed);
+    MEMORY.store(general as *const () as *mut (), Relaxed);
+    SEMAPHORE.store(general as *const () as *mut (), Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.
 const PLAIN: u64 = flag::PARTS | flag::INTERRUPTIBLE;
-const _: () = assert!(op::CALL == 0);
-/// Bits of a selector that name a slot behind a table's first frame.
-const FAR: u64 = u32::MAX as u64 & !(CHUNK as u64 - 1);
+const _: () = assert!(op::CALL == 0 && receive::WRITE == receive::READ + 1);
 /// What a plain reply may have, in the selector's upper half: data, and one new portal (one that is passed looks the same and is sorted out later).
 const EXTRAS: u32 = ((flag::PARTS | flag::MINT | flag::portals(1)) >> 32) as u32;
 /// `state` and `sending` of a caller, as one number.
@@ -217,15 +217,15 @@ global_asm!(
     "mov [r11 + {rip}], rcx",
     ".global portal_call_stored",
     "portal_call_stored:",
+    "mov rcx, {not_plain}",
+    "test rax, rcx",
+    "jnz general_channel_called",
     "dec byte ptr [rsp + {uses}]",
     "jz {compile_again}",
     "mov rcx, rsp",
     "mov rsp, r11",
     "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
     "jne {settle_again}",
-    "mov r11, {not_plain}",
-    "test rax, r11",
-    "jnz {general_stored}",
     store_used!(),
     // rbx = badge, r11 = channel.
     "mov ecx, [rcx + {object}]",
@@ -465,10 +465,57 @@ global_asm!(
     "mov r15, [r15 + {r15}]",
     "swapgs",
     "sysretq",
-    // Everything else that is done with a receive right; the number of the channel is in rcx.
+    // Everything else that is done with a receive right; the number of the channel is in rcx. READ and WRITE of one part: the thread goes on.
     "7:",
     "test eax, {far}",
     "jnz {general_stored}",
+    "cmp r11, {write}",
+    "ja 16f",
+    "cmp r11, {read}",
+    "jb 16f",
+    "mov [rsp + {rdx}], rdx",
+    "mov [rsp + {rsi}], rsi",
+    "mov [rsp + {rdi}], rdi",
+    "mov [rsp + {r8}], r8",
+    "mov [rsp + {r9}], r9",
+    "mov [rsp + {r10}], r10",
+    "mov [rsp + {r12}], r12",
+    "mov [rsp + {rbp}], rbp",
+    "mov r12d, ecx",
+    "mov r8d, ecx",
+    "mov rcx, r10",
+    "mov rsp, gs:[{stack}]",
+    "mov ebp, 0",
+    "je 13f",
+    "call {write_part}",
+    "jmp 14f",
+    "13:",
+    "call {read_part}",
+    "14:",
+    "mov rsp, gs:[{registers}]",
+    "cmp rax, -1",
+    "je 17f",
+    "mov r8, [rsp + {r8}]",
+    "lea rdi, [rax + r8]",
+    "mov rdx, [rsp + {rdx}]",
+    "mov rsi, [rsp + {rsi}]",
+    "mov r9, [rsp + {r9}]",
+    "mov r10, [rsp + {r10}]",
+    "mov r12, [rsp + {r12}]",
+    "mov rbp, [rsp + {rbp}]",
+    "xor eax, eax",
+    "mov rcx, [rsp + {rip}]",
+    "mov rsp, [rsp + {rsp}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
+    "17:",
+    "mov [rsp + {rbx}], rbx",
+    "mov [rsp + {r13}], r13",
+    "mov [rsp + {r14}], r14",
+    "mov [rsp + {r15}], r15",
+    "jmp 9f",
+    "16:",
     store_used!(),
     "8:",
     store_words!(),
@@ -492,12 +539,12 @@ global_asm!(
     "jz 13f",
     "mov rsp, {clock}",
     "cmp rax, rsp",
-    "ja {general}",
+    "ja 15f",
     "jne 11f",
     // The time: only a template knows it.
     "mov rsp, [r11 + {entries}]",
     "dec byte ptr [rsp + {uses}]",
-    "jnz {general}",
+    "jnz {general_unseen}",
     "mov [r11 + {rip}], rcx",
     "jmp {compile_again}",
     // Who am I?
@@ -525,18 +572,35 @@ global_asm!(
     "11:",
     "mov rsp, {yield}",
     "cmp rax, rsp",
-    "jne {general}",
+    "jne {general_unseen}",
     "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
-    "jne {general}",
+    "jne {general_unseen}",
     "movzx esp, byte ptr [r11 + {effective}]",
     "cmp sp, word ptr [rip + {kernel} + {top}]",
     "je 14f",
-    "jl {general}",
+    "jl {general_unseen}",
     "xor eax, eax",
     "mov rsp, [r11 + {rsp}]",
     "mov r11d, {user_flags}",
     "swapgs",
     "sysretq",
+    // Back to what an upcall interrupted? What the handler has in its registers is lost.
+    ".global portal_current_above",
+    "portal_current_above:",
+    "15:",
+    "mov rsp, {upcall_return}",
+    "cmp rax, rsp",
+    "jne {general_unseen}",
+    "test rdi, rdi",
+    "jnz {general_unseen}",
+    "cmp byte ptr [r11 + {in_upcall}], 0",
+    "je {general_unseen}",
+    "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+    "jne {general_unseen}",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "call {on_upcall_over}",
+    "jmp {leave}",
     // The first of them runs, and this one is the last. esi = number of this thread, rsp = the list, ecx and r8 = number and thread of the first, edx = number of the last.
     "14:",
     "mov [r11 + {rip}], rcx",
@@ -599,9 +663,9 @@ global_asm!(
     "mov rsp, rax",
     "shr rsp, 8",
     "cmp rsp, {v_then_p}",
-    "jne {general}",
+    "jne {general_unseen}",
     "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
-    "jne {general}",
+    "jne {general_unseen}",
     // Hand the turn to who waits for this one, and wait for the other one. rsp = entry, rdi = entry of the other one.
     "mov [r11 + {rip}], rcx",
     store_rest!(),
@@ -685,7 +749,7 @@ global_asm!(
     ".global portal_general_entries",
     "portal_general_entries:",
     ".rept {chunk}",
-    ".quad {general}, 0",
+    ".quad {general_unseen}, 0",
     ".endr",
     ".popsection",
     uses = const offset_of!(Entry, target.uses),
@@ -730,7 +794,14 @@ global_asm!(
     switched = const offset_of!(Nucleus, counters.thread_switches),
     on_syscall = sym on_syscall,
     kernel = sym KERNEL,
-    general = sym general,
+    general_unseen = sym general_unseen,
+    on_upcall_over = sym on_upcall_over,
+    upcall_return = const (current::UPCALL_RETURN as u64) << 32,
+    in_upcall = const offset_of!(MachineThread, in_upcall),
+    read = const receive::READ,
+    write = const receive::WRITE,
+    read_part = sym read_part,
+    write_part = sym write_part,
     rest = sym general_rest,
     on_receive_right = sym on_receive_right,
     leave = sym leave,

@@ -267,6 +267,10 @@ fn run(
     if info.words().any(|word| word == b"nucleus.portals=shared") {
         kernel.shared_code_only();
     }
+    if info.words().any(|word| word == b"nucleus.portals=none") {
+        portal_code::general_only();
+        kernel.shared_code_only();
+    }
     if cores > 1 {
         glue::several();
     }

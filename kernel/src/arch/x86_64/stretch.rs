@@ -6,10 +6,13 @@
 
 use super::cpu;
 use super::descriptors;
-use super::glue::{self, interrupt_waits, on_receive_right, on_syscall, on_trap};
+use super::glue::{
+    self, interrupt_waits, on_channel, on_receive_right, on_syscall, on_trap, on_traversal,
+};
 use super::memory::{IMAGE_BASE, PAGE};
 use super::tables::Image;
 use crate::log::Line;
+use crate::portal::table::Target;
 use crate::Resume;
 use core::fmt::Write;
 use core::hint::black_box;
@@ -49,7 +52,7 @@ pub fn longest() -> (u64, u64) {
 /// # Safety
 /// At boot, with one processor running.
 pub unsafe fn begin() {
-    let twins: [(usize, usize); 5] = [
+    let twins: [(usize, usize); 7] = [
         (
             interrupt_waits as *const () as usize,
             looks as *const () as usize,
@@ -57,6 +60,14 @@ pub unsafe fn begin() {
         (
             on_syscall as *const () as usize,
             syscall as *const () as usize,
+        ),
+        (
+            on_traversal as *const () as usize,
+            traversal as *const () as usize,
+        ),
+        (
+            on_channel as *const () as usize,
+            channel as *const () as usize,
         ),
         (
             on_receive_right as *const () as usize,
@@ -98,6 +109,25 @@ unsafe extern "C" fn syscall() -> Resume {
     BEGIN.store(cpu::read_tsc(), Relaxed);
     // SAFETY: called as the function itself.
     let resume = unsafe { black_box(on_syscall as unsafe extern "C" fn() -> Resume)() };
+    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
+    resume
+}
+
+unsafe extern "C" fn traversal(target: Target) -> Resume {
+    DOING.store(asked(), Relaxed);
+    BEGIN.store(cpu::read_tsc(), Relaxed);
+    // SAFETY: called as the function itself.
+    let resume =
+        unsafe { black_box(on_traversal as unsafe extern "C" fn(Target) -> Resume)(target) };
+    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
+    resume
+}
+
+unsafe extern "C" fn channel(target: Target) -> Resume {
+    DOING.store(asked(), Relaxed);
+    BEGIN.store(cpu::read_tsc(), Relaxed);
+    // SAFETY: called as the function itself.
+    let resume = unsafe { black_box(on_channel as unsafe extern "C" fn(Target) -> Resume)(target) };
     note(BEGIN.load(Relaxed), DOING.load(Relaxed));
     resume
 }

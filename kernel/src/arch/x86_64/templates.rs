@@ -9,7 +9,7 @@
 
 use super::clock::{self, Clock};
 use super::descriptors::PerCpu;
-use super::entry::{general, settle_again};
+use super::entry::settle_again;
 use super::float::FloatState;
 use super::Machine;
 use crate::channel::Channel;
@@ -66,7 +66,7 @@ enum Constant {
     SettleAgain,
     SharedCurrent,
     SharedSemaphore,
-    General,
+    CurrentAbove,
     Count,
 }
 
@@ -101,6 +101,7 @@ extern "C" {
     fn portal_call_stored();
     fn portal_receive();
     fn portal_current_rest();
+    fn portal_current_above();
     fn portal_semaphore_rest();
 }
 
@@ -205,7 +206,10 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> u
         Constant::SharedCurrent,
         portal_current_rest as *const () as u64,
     );
-    set(Constant::General, general as *const () as u64);
+    set(
+        Constant::CurrentAbove,
+        portal_current_above as *const () as u64,
+    );
     set(
         Constant::SharedSemaphore,
         portal_semaphore_rest as *const () as u64,
@@ -498,7 +502,7 @@ global_asm!(
     2:
     mov rsp, {clock}
     cmp rax, rsp
-    leave_if_above current, {general}, {general_constant}
+    leave_if_above current, portal_current_above, {current_above}
     leave_if_not_equal current, portal_current_rest, {shared_current}
     mov rdi, rdx
     rdtsc
@@ -604,8 +608,7 @@ global_asm!(
     selector_v = const Constant::SelectorV as usize,
     semaphore_count = const Constant::SemaphoreCount as usize,
     semaphore_waiters = const Constant::SemaphoreWaiters as usize,
-    general_constant = const Constant::General as usize,
-    general = sym general,
+    current_above = const Constant::CurrentAbove as usize,
     settle_again = sym settle_again,
     links = const offset_of!(PerCpu, links),
     direct = const offset_of!(PerCpu, direct),

@@ -1,0 +1,306 @@
+//! Entries in one piece: the frequent ones from their beginning to the thread that runs then, without a look at what is rare. [`crate::short`] has the messages among them; here are what
+//! leads there, notifications of a thread that waits and is more important, copies of one piece of memory, exceptions and the return from their handler.
+//!
+//! Each of these finds out first that nothing rare comes in. If something does it has changed nothing and goes on in the general way, which does the same for all cases; the tests compare the two.
+
+use crate::arch::Arch;
+use crate::dispatch::Dispatch;
+use crate::domain::Domain;
+use crate::pool::{ChannelRef, ThreadRef};
+use crate::portal::table::Target;
+use crate::pulse::set_pulse;
+use crate::queue::List;
+use crate::thread::{Sending, State, Thread, USER_FLAGS};
+use crate::{handler, Kernel, Resume};
+use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_abi::machine::Counters;
+use cairn_abi::service::receive;
+use cairn_abi::state::upcall;
+use cairn_abi::{flag, op, pulse, rights, PortalKind};
+
+/// Thread `t` of this domain, for which nothing unusual is pending, runs instead of the one that came in. None: bringing the processor to it takes more than a switch of spaces.
+#[inline(always)]
+pub(crate) fn straight_to<A: Arch>(
+    (dispatch, arch, counters): (&mut Dispatch, &mut A, &mut Counters),
+    domain: &Domain<A>,
+    thread: &mut Thread<A::FloatState>,
+    t: ThreadRef,
+) -> Option<Resume> {
+    dispatch.current = Some(t);
+    let owned = !domain.float || dispatch.owner == Some(t);
+    if dispatch.preempt || !owned {
+        return None;
+    }
+    counters.thread_switches += 1;
+    dispatch.loaded = Some(t);
+    if dispatch.loaded_domain != Some(thread.domain) {
+        dispatch.loaded_domain = Some(thread.domain);
+        arch.activate(domain.root);
+        arch.enter_domain(domain.turn_base, (&raw const *domain).cast());
+    }
+    thread.entries = thread.own_entries;
+    Some(Resume {
+        full: core::mem::take(&mut thread.full) as u64,
+        registers: &mut thread.registers,
+    })
+}
+
+impl<A: Arch> Kernel<A> {
+    /// The current thread traverses an entry with this target.
+    #[inline(always)]
+    pub fn traversal(&mut self, t: ThreadRef, target: Target) -> Resume {
+        self.counters.entries += 1;
+        match target.kind {
+            PortalKind::Channel => self.channel_traversal_far(t, target),
+            PortalKind::Receive => self.receive_entry(t, self.channels.handle(target.object)),
+            _ => self.other_entry(t, target),
+        }
+    }
+
+    #[inline(never)]
+    fn channel_traversal_far(&mut self, t: ThreadRef, target: Target) -> Resume {
+        self.channel_entry(t, target)
+    }
+
+    #[inline(never)]
+    fn other_entry(&mut self, t: ThreadRef, target: Target) -> Resume {
+        let answer = handler::traverse(self, target, t);
+        self.complete(t, answer)
+    }
+
+    /// The current thread traverses a portal to a channel, which is counted already.
+    #[inline(always)]
+    pub fn channel_entry(&mut self, t: ThreadRef, target: Target) -> Resume {
+        let Target {
+            object: portal,
+            rights,
+            ..
+        } = target;
+        let done = match self.operation(t) {
+            op::CALL if rights & (rights::CALL | rights::ONCE) == rights::CALL => {
+                self.call_by(t, portal)
+            }
+            op::NOTIFY if rights & (rights::NOTIFY | rights::ONCE) == rights::NOTIFY => {
+                self.notify_short(t, portal)
+            }
+            _ => None,
+        };
+        match done {
+            Some(resume) => resume,
+            None => self.other_entry(t, target),
+        }
+    }
+
+    /// [`Kernel::call_short`] through this portal.
+    #[inline(always)]
+    fn call_by(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
+        let portal = self.portals.at(portal);
+        let badge = portal.badge;
+        let c = self.channels.lookup_kept(portal.channel)?;
+        self.call_short(t, c, badge)
+    }
+
+    /// `t`, on whose behalf nobody works, notifies a channel where one thread waits that is more important than it and whoever is ready: that one runs at once. None: nothing was done.
+    #[inline(always)]
+    fn notify_short(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
+        let portal = self.portals.at(portal);
+        let badge = portal.badge;
+        let c = self.channels.lookup_kept(portal.channel)?;
+        let channel = &mut self.channels[c];
+        let r = channel.receivers.first()?;
+        // Where somebody waits no pulse does, so the portal has gathered nothing.
+        debug_assert!(!portal.notified && !portal.pulse.is_queued());
+        let (from, to) = self.threads.pair(t, r);
+        let rare = to.deadline | from.rare() | to.rare() | self.domains[to.domain].stops as u64;
+        if rare != 0
+            || from.client.is_some()
+            || !to.link.is_alone()
+            || to.effective <= from.effective
+            || to.effective as i16 <= self.dispatch.ready.top()
+            || !self.short_way
+        {
+            return None;
+        }
+        channel.plain = 0;
+        channel.receivers = List::default();
+        let value = from.registers.rdi;
+        from.registers.rax = 0;
+        set_pulse(&mut to.registers, badge, [pulse::NOTIFY, value, 0, 0]);
+        to.channel = None;
+        to.state = State::Running;
+        // It pays for what it did, and goes on when its turn comes.
+        let now = self.arch.ticks();
+        let spent = now.saturating_sub(self.dispatch.since);
+        self.dispatch.since = now;
+        from.ticks += spent;
+        self.domains[from.domain].ticks += spent;
+        self.set_back(t);
+        self.dispatch.slice_end = 0;
+        let to = &mut self.threads[r];
+        let domain = &self.domains[to.domain];
+        let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
+        match straight_to(processor, domain, to, r) {
+            None => Some(self.leave_far()),
+            straight => straight,
+        }
+    }
+
+    /// The current thread does something with the receive right of `c`.
+    #[inline(always)]
+    pub(crate) fn receive_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
+        match self.operation(t) {
+            receive::REPLY_RECEIVE => self.reply_entry(t, c),
+            receive::READ => self.transfer_entry(t, c, true),
+            receive::WRITE => self.transfer_entry(t, c, false),
+            _ => self.receive_other(t, c),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_other(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
+        let answer = self.receive_traversal(c, t);
+        self.complete(t, answer)
+    }
+
+    #[inline(never)]
+    fn reply_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
+        match self.reply_plain(t, c) {
+            Some(resume) => resume,
+            None => self.reply_other(t, c),
+        }
+    }
+
+    #[inline(never)]
+    fn reply_other(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
+        if self.reply_short(t, c) {
+            self.leave()
+        } else {
+            self.receive_other(t, c)
+        }
+    }
+
+    #[inline(never)]
+    fn transfer_entry(&mut self, t: ThreadRef, c: ChannelRef, out: bool) -> Resume {
+        let thread = &self.threads[t];
+        let registers = &thread.registers;
+        let (rax, done) = (registers.rax, registers.r8);
+        let words = [registers.rdi, registers.rsi, registers.rdx, registers.r10];
+        if rax & (flag::OUT_VECTOR | flag::IN_VECTOR) == 0 && !thread.poked {
+            if let Some(copied) = self.transfer_short(t, c, out, words) {
+                let registers = &mut self.threads[t].registers;
+                registers.rdi = done.wrapping_add(copied);
+                registers.rax = 0;
+                return self.leave();
+            }
+        }
+        self.receive_other(t, c)
+    }
+
+    /// READ and WRITE ([`Kernel::transfer`]) with one part on either side, each within a page: token, offset, own address and length. How many bytes were copied; None: none, take the general way.
+    #[inline(always)]
+    pub fn transfer_short(
+        &mut self,
+        t: ThreadRef,
+        c: ChannelRef,
+        out: bool,
+        [token, offset, address, len]: [u64; 4],
+    ) -> Option<u64> {
+        let caller = self.caller(token, c).ok()?;
+        let from = &self.threads[caller];
+        let parts = from.parts;
+        let (vector, base, total) = if out {
+            (flag::OUT_VECTOR, from.registers.r14, parts as u32 as u64)
+        } else {
+            (flag::IN_VECTOR, from.registers.rbx, parts >> 32)
+        };
+        let len = len.min(total.saturating_sub(offset));
+        if from.sending != Sending::Message || from.registers.rax & vector != 0 || len > PAGE {
+            return None;
+        }
+        let theirs = (self.domains[from.domain].root, base.wrapping_add(offset));
+        let ours = (self.root_of(t), address);
+        let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
+        self.arch.copy(source, destination, len as usize).ok()?;
+        self.counters.bytes_copied += len;
+        Some(len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn leave_far(&mut self) -> Resume {
+        self.leave()
+    }
+
+    /// An exception of the current thread that its domain's upcall entry takes. None: nothing was done.
+    #[inline(always)]
+    pub(crate) fn except_short(
+        &mut self,
+        t: ThreadRef,
+        vector: u64,
+        error: u64,
+        address: u64,
+    ) -> Option<Resume> {
+        let thread = &mut self.threads[t];
+        let entry = self.domains[thread.domain].upcall_entry;
+        if entry == 0 || thread.in_upcall || self.dispatch.preempt || !self.short_way {
+            return None;
+        }
+        if self.dispatch.owner == Some(t) {
+            self.arch.save_bases(&mut thread.registers);
+        }
+        A::copy_registers(&mut thread.saved, &thread.registers);
+        thread.in_upcall = true;
+        thread.measuring = false;
+        let registers = &mut thread.registers;
+        registers.rdi = upcall::EXCEPTION;
+        registers.rsi = vector;
+        registers.rdx = error;
+        registers.r10 = address;
+        registers.r8 = registers.rip;
+        registers.r9 = 0;
+        registers.rip = entry;
+        registers.rflags = USER_FLAGS;
+        thread.full = false;
+        Some(Resume { full: 1, registers })
+    }
+
+    /// [`UPCALL_RETURN`](cairn_abi::service::current::UPCALL_RETURN) to what was saved, as an entry of its own. The machine layer has seen that the thread is in an upcall.
+    pub fn upcall_over(&mut self) -> Resume {
+        self.counters.entries += 1;
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
+        self.go_back(t);
+        let thread = &mut self.threads[t];
+        if thread.poked || self.dispatch.preempt {
+            return self.upcall_over_rare(t);
+        }
+        thread.full = false;
+        Resume {
+            full: 1,
+            registers: &mut thread.registers,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn upcall_over_rare(&mut self, t: ThreadRef) -> Resume {
+        self.poked_in_upcall(t);
+        self.leave()
+    }
+
+    /// The thread's registers are those again that it had when the upcall came.
+    #[inline(always)]
+    pub(crate) fn go_back(&mut self, t: ThreadRef) {
+        let thread = &mut self.threads[t];
+        A::copy_registers(&mut thread.registers, &thread.saved);
+        // A processor may tell of an exception where no address can be (after a jump there): that the nucleus must not go to.
+        let registers = &mut thread.registers;
+        registers.rip = registers.rip.min(USER_TOP);
+        if self.dispatch.owner == Some(t) {
+            self.arch.load_bases(registers);
+        }
+        thread.in_upcall = false;
+        thread.full = true;
+    }
+}
