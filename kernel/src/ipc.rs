@@ -13,6 +13,7 @@ use crate::pulse::Node;
 use crate::short::copy_words;
 use crate::thread::{Sending, State};
 use crate::{Answer, Kernel, Stop};
+use cairn_abi::service::receive;
 use cairn_abi::{fault, flag, op, received, rights, Error, PortalKind, Token, MAX_PORTALS};
 
 /// What a call adds to its thread's token: the upper half counts calls.
@@ -394,7 +395,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn reply_receive(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
         let Some(caller) = self.answer_caller(t, c)? else {
             self.refresh(t);
-            return self.receive(t, c);
+            return self.receive_after_reply(t, c);
         };
         let channel = &self.channels[c];
         let thread = &self.threads[t];
@@ -405,13 +406,23 @@ impl<A: Arch> Kernel<A> {
         {
             self.refresh(t);
             self.wake(caller);
-            return self.receive(t, c);
+            return self.receive_after_reply(t, c);
         }
         self.end_service(t);
         self.serve(t, c);
         self.block_receiving(t, c);
         self.hand_over(caller);
         Err(Stop::Left)
+    }
+
+    /// The second half of REPLY_RECEIVE. If only a share of it was done, the first is not done again: its token is none any more.
+    fn receive_after_reply(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let answer = self.receive(t, c);
+        if answer == Err(Stop::Restart) {
+            let rax = &mut self.threads[t].registers.rax;
+            *rax = *rax & !(0xff << 32) | (receive::RECEIVE as u64) << 32;
+        }
+        answer
     }
 
     /// The reply in `t`'s registers goes to the caller behind its token. Returns the caller, out of its queue and not yet ready (none: it was a refused fault, and all is done).

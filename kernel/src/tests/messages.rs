@@ -1,6 +1,7 @@
 //! Calls, replies, tokens, deadlines, parts.
 
 use super::*;
+use crate::dispatch::CHAIN;
 use cairn_abi::service::log;
 use cairn_abi::{pulse, received};
 
@@ -38,6 +39,38 @@ fn a_call_runs_the_waiting_server_at_once_and_back() {
     assert_eq!(w.state(s), State::Receiving);
     assert_eq!(w.k.counters.thread_switches - switches, 2);
     assert_eq!(w.effective(s), 100);
+}
+
+/// Callers with whom something is wrong are sent away in shares; the reply that came before is not given again.
+#[test]
+fn a_reply_is_given_once_however_many_are_sent_away() {
+    let (mut w, _, s, rx, client, c, tx) = pair(50);
+    w.receive(s, rx);
+    w.call(c, tx, &[1]);
+    w.recall();
+    let many: Vec<_> = (0..2 * CHAIN).map(|_| w.thread(client, 90)).collect();
+    w.rest();
+    // Each passes a portal, for which there will be no slot.
+    let words = [0, 0, 0, 0, 0, 0, 0, tx as u64];
+    for &t in &many {
+        w.go(t, tx, 0, flag::portals(1), &words);
+        assert_eq!(w.state(t), State::Sending);
+    }
+    let copy = [rx as u64, AUTO, u64::MAX];
+    loop {
+        w.go(s, 0, current::PORTAL_COPY, 0, &copy);
+        match w.result(s) {
+            Ok(_) => {}
+            Err(error) => break assert_eq!(error, Error::NoSlot),
+        }
+    }
+    w.k.threads[s].registers.rbp = w.k.threads[c].token;
+    w.reply_receive(s, rx, &[9]);
+    assert_eq!(w.state(s), State::Receiving);
+    assert_eq!(w.k.threads[c].registers.words()[0], 9);
+    for &t in &many {
+        assert_eq!(w.result(t), Err(Error::NoSlot));
+    }
 }
 
 #[test]
