@@ -251,6 +251,9 @@ pub struct Test {
     /// Number of processors of Cairn's machines (those in which the nucleus is one of a kind, as in `image` and `entrance`, have one)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smp: u32,
+    /// Only the suites of programs, in deterministic mode, and in the end how long interrupts were off at most (in guest instructions), in what and during which program
+    #[arg(long)]
+    pub stretch: bool,
 }
 
 #[derive(Args)]

@@ -226,6 +226,23 @@ fn interrupts(legs: &[Portal; LEGS]) {
     };
     during(1, &|| own(current::IDENTITY));
     during(2, &|| call(echo));
+    // A P and a V that nobody waits for, and a turn handed to another domain and back.
+    let (free, own_turn, other_turn) = (semaphore(1), semaphore(0), semaphore(0));
+    if wanted(clock::BACKGROUNDS[4]) {
+        let mut message = Message::new(&[leg::RINGER]);
+        message.words[6..].copy_from_slice(&[other_turn.0 .0 as u64, own_turn.0 .0 as u64]);
+        message.portals = 2;
+        need("a ringer", legs[1].call(message));
+        // It comes to wait.
+        let later = cairn_rt::time::monotonic() + 10_000_000;
+        let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+    }
+    during(4, &|| {
+        traverse(free.0, operations::P, &[]);
+        traverse(free.0, operations::V, &[]);
+        let own = [own_turn.0 .0 as u64];
+        traverse(other_turn.0, operations::V_THEN_P, &own)
+    });
     // The other one yields for ever, and this thread goes on with it.
     need("a yielder", yielder.call(Message::new(&[u64::MAX])));
     during(3, &|| own(current::YIELD));

@@ -1,6 +1,7 @@
 //! Many commands in few boots: each in a fresh folder of its own, with its status, output and resulting file tree. A machine that fails is
 //! replaced and fails only the command that it was running.
 
+use super::stretch::Stretches;
 use crate::cli::{Accel, Machine, Pair, Root, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Stream};
@@ -8,6 +9,7 @@ use crate::machine::Boot;
 use anyhow::Result;
 use cairn_hostlink::Spec;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// KiB that a command may leave behind outside its folder (which is removed).
@@ -51,18 +53,28 @@ pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
     }
 }
 
-/// Run all jobs; `finished` gets each one's result, in order: what it did, or why it could not be told.
-pub fn run(machine: &Machine, jobs: &[Job], finished: Finished) -> Result<()> {
+/// Slower than the clock: limits are so many times longer.
+const DETERMINISTIC: u32 = 20;
+
+/// Run all jobs, in deterministic mode if stretches are looked for; `finished` gets each one's result, in order: what it did, or why it could not be told.
+pub fn run(
+    machine: &Machine,
+    jobs: &[Job],
+    mut stretches: Option<&mut Stretches>,
+    finished: Finished,
+) -> Result<()> {
     let mut guest: Option<Guest> = None;
     let mut boots_failed = 0;
     let mut in_files = None;
+    let mut log = PathBuf::new();
     for job in jobs {
         let begun = Instant::now();
         if guest.is_none() {
             in_files = None;
             let boot = Boot::prepare("test", machine)?;
             let logs = boot.run.clone();
-            match Guest::start(boot, machine, false)? {
+            log = boot.nucleus_log();
+            match Guest::start(boot, machine, stretches.is_some())? {
                 Ok(started) => guest = Some(started),
                 Err(failure) => {
                     boots_failed += 1;
@@ -86,17 +98,30 @@ pub fn run(machine: &Machine, jobs: &[Job], finished: Finished) -> Result<()> {
             boots_failed = 0;
         }
         let Some(running) = &mut guest else { continue };
+        let counted = machine.system == System::Cairn;
+        let before = match in_files {
+            None if counted => kept_in_files(running).ok(),
+            before => before,
+        };
         let begun = Instant::now();
-        let before = in_files;
-        let mut result = one(running, job);
-        if result.is_ok() && machine.system == System::Cairn {
+        let slower = if stretches.is_some() {
+            DETERMINISTIC
+        } else {
+            1
+        };
+        let mut result = one(running, job, job.limit * slower);
+        if let Some(stretches) = &mut stretches {
+            stretches.look(&log, &job.name);
+        }
+        if result.is_ok() && counted {
             match kept_in_files(running) {
                 Ok(now) => {
                     in_files = Some(now);
                     if before.is_some_and(|before| now > before + LEFT_BEHIND) {
                         let more = now - before.unwrap_or(0);
+                        let evidence = told(running, EVIDENCE).unwrap_or_else(|why| why);
                         result = Err(format!(
-                            "{more} KiB of file data are left behind in {now}, beside what its folder had"
+                            "{more} KiB of file data are left behind in {now}, beside what its folder had\n{evidence}"
                         ));
                     }
                 }
@@ -123,7 +148,7 @@ pub fn run(machine: &Machine, jobs: &[Job], finished: Finished) -> Result<()> {
     Ok(())
 }
 
-fn one(guest: &mut Guest, job: &Job) -> Result<Done, String> {
+fn one(guest: &mut Guest, job: &Job, limit: Duration) -> Result<Done, String> {
     let folder = format!("/work/{}", job.name.replace('/', "-"));
     let spec = Spec {
         argv: job.argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
@@ -136,7 +161,7 @@ fn one(guest: &mut Guest, job: &Job) -> Result<Done, String> {
         .run(
             &spec,
             Input::Empty,
-            Some(job.limit),
+            Some(limit),
             &mut |stream, bytes| match stream {
                 Stream::Out => stdout.extend_from_slice(bytes),
                 Stream::Err => stderr.extend_from_slice(bytes),
@@ -167,20 +192,30 @@ fn one(guest: &mut Guest, job: &Job) -> Result<Done, String> {
 /// KiB that the root file system has in files. Counted after each command: pages that no file has any more, or that are behind a handle that nobody holds, would be
 /// missed by nobody until there are none left.
 fn kept_in_files(guest: &mut Guest) -> Result<u64, String> {
+    let table = told(guest, "df -Pk /")?;
+    used_column(&table).ok_or_else(|| format!("df says: {table}"))
+}
+
+/// For whoever looks for the reason: whether files with names explain it, how many nodes there are, and what memory is free.
+const EVIDENCE: &str = "du -xsk /; stat -f /; ls -la /tmp /run; free -k; cat /proc/nucleus";
+
+/// What a shell command prints.
+fn told(guest: &mut Guest, command: &str) -> Result<String, String> {
     let spec = Spec {
-        argv: [&b"df"[..], b"-Pk", b"/"].map(<[u8]>::to_vec).to_vec(),
+        argv: ["sh", "-c", command]
+            .map(|word| word.as_bytes().to_vec())
+            .to_vec(),
         env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
         cwd: b"/".to_vec(),
         no_stdin: true,
     };
-    let mut table = Vec::new();
+    let mut text = Vec::new();
     guest
         .run(&spec, Input::Empty, Some(COUNTING), &mut |_, bytes| {
-            table.extend_from_slice(bytes)
+            text.extend_from_slice(bytes)
         })
         .map_err(|failure| format!("counting what it left behind: {failure}"))?;
-    let table = readable(&table);
-    used_column(&table).ok_or_else(|| format!("df says: {table}"))
+    Ok(readable(&text))
 }
 
 /// The third word of the second line of `df -P`.

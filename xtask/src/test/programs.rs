@@ -7,6 +7,7 @@
 
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
+use super::stretch::Stretches;
 use super::{Report, Verdict};
 use crate::cli::{self, Pair, Root};
 use crate::{build, places, progress};
@@ -64,8 +65,17 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
         let batch = kinds.entry(program.kind.clone()).or_default();
         batch.push(program);
     }
+    let mut stretches = arguments.stretch.then(Stretches::default);
     for (kind, programs) in kinds {
-        compare(report, arguments, &kind, programs)?;
+        // The option that measures is for one core.
+        if stretches.is_none() || kind.smp == 1 {
+            compare(report, arguments, &kind, programs, stretches.as_mut())?;
+        }
+    }
+    if let Some(stretches) = stretches {
+        let why = "interrupts are off for longer than they may".to_string();
+        let verdict = stretches.print().then_some(()).ok_or(why);
+        report.result("stretch", Duration::ZERO, verdict);
     }
     Ok(())
 }
@@ -76,6 +86,7 @@ fn compare(
     arguments: &cli::Test,
     kind: &Kind,
     programs: Vec<Program>,
+    stretches: Option<&mut Stretches>,
 ) -> Result<()> {
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
     let mut machine = batch::machine(arguments.system, &kind.memory, add);
@@ -102,8 +113,11 @@ fn compare(
         false => reference::Results::new(),
     };
     machine.smp = kind.smp;
+    if stretches.is_some() {
+        machine.append = Some("nucleus.stretch".to_string());
+    }
     let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
-    batch::run(&machine, &jobs, &mut |job, took, result| {
+    batch::run(&machine, &jobs, stretches, &mut |job, took, result| {
         let verdict = match (result, reference.get(&job.name)) {
             (Err(why), _) => Err(why),
             (Ok(done), Some(Ok(wanted))) => same(wanted, &done),

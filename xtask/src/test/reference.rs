@@ -64,7 +64,7 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
     let jobs: Vec<Job> = missing.iter().map(|k| k.job.clone()).collect();
     fs::create_dir_all(places::cache().join("linux-results"))?;
     let mut failed_to_keep = None;
-    batch::run(&machine, &jobs, &mut |job, _, result| {
+    batch::run(&machine, &jobs, None, &mut |job, _, result| {
         if let (Ok(done), Some(keyed)) = (&result, missing.iter().find(|k| k.job.name == job.name))
         {
             if let Ok(bytes) = serde_json::to_vec_pretty(done) {
