@@ -13,8 +13,10 @@ use cairn_abi::{flag, Error, Part, MAX_VECTOR};
 /// Most bytes that one entry copies, and most pieces of them that lie in one part on either side.
 pub const SHARE: u64 = 8192;
 const PIECES: usize = 16;
+/// After so many pieces an interrupt that waits is let in.
+const PIECES_AT_ONCE: usize = 2;
 /// Most parts of vectors that one entry looks at.
-const WALK: u64 = 128;
+const WALK: u64 = 64;
 /// Parts that are read from their owner's memory at once.
 const AHEAD: u64 = 8;
 const PART_BYTES: usize = core::mem::size_of::<Part>();
@@ -386,11 +388,12 @@ impl<A: Arch> Kernel<A> {
     ) -> (u64, End) {
         let share = most.min(SHARE);
         let (mut done, mut walk) = (0, WALK);
-        for _ in 0..PIECES {
+        for number in 0..PIECES {
             if done == most {
                 return (done, End::Done);
             }
-            if done == share {
+            let looks = number != 0 && number % PIECES_AT_ONCE == 0;
+            if done == share || looks && self.arch.interrupt_waits() {
                 break;
             }
             let mut piece = share - done;

@@ -348,6 +348,12 @@ impl<T: Copy> FrameArray<T> {
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), Self::LEN) }
     }
 
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: as above, and `&mut self` makes it the only reference.
+        unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), Self::LEN) }
+    }
+
     /// The frame; the array ends with this.
     pub fn into_frame(self) -> Frame {
         self.frame

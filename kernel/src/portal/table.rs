@@ -167,11 +167,26 @@ impl<A: Arch> Table<A> {
         self.list_fresh(rest, first);
     }
 
-    /// Put slots that were never used onto the list, the lowest first; they are counted already.
+    /// Put slots that were never used, all of one frame, onto the list, the lowest first; they are counted already.
     fn list_fresh(&mut self, first: u32, end: u32) {
-        for slot in (first..end).rev() {
-            self.link_free(slot);
-            self.free_count -= 1;
+        if first >= end {
+            return;
+        }
+        let before = core::mem::replace(&mut self.free, first as u16);
+        if let Some(entry) = self.target_mut(before as u32).filter(|_| before != 0) {
+            entry.target.object = links((end - 1) as u16, entry.target.object as u16);
+        }
+        let Some(Some(chunk)) = self.chunks.get_mut((first / CHUNK) as usize) else {
+            return;
+        };
+        let mut previous = 0;
+        let slots = (first % CHUNK) as usize..((end - 1) % CHUNK) as usize + 1;
+        for (slot, entry) in (first as u16..).zip(&mut chunk.as_mut_slice()[slots]) {
+            entry.target.object = links(previous, slot + 1);
+            previous = slot;
+        }
+        if let Some(entry) = self.target_mut(end - 1) {
+            entry.target.object = links((entry.target.object >> 16) as u16, before);
         }
     }
 

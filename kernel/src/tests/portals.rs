@@ -465,3 +465,49 @@ fn a_last_close_goes_to_the_server_at_once() {
         }
     }
 }
+
+/// Every free slot is found once by automatic choice, wherever others were taken by name and whenever the table grew.
+#[test]
+fn every_free_slot_is_found_once() {
+    let mut w = World::new();
+    let init = w.init;
+    let own = init_slot::DOMAIN as u64;
+    let frames = [w.frame(), w.frame(), w.frame()];
+    let copy = |w: &mut World, slot: u64| {
+        w.go(
+            init,
+            0,
+            current::PORTAL_COPY,
+            0,
+            &[MEMORY as u64, slot, u64::MAX],
+        );
+        w.result(init).map(|words| words[0])
+    };
+    let mut taken = Vec::new();
+    for (round, frame) in frames.into_iter().enumerate() {
+        w.memory(
+            memory::GIVE_TABLES,
+            &[init_slot::SPACE as u64, frame as u64, 1],
+        );
+        w.memory(memory::GROW_TABLE, &[own]);
+        // By name in the middle, at the end, and behind a free one; each leaves others on the list.
+        let base = 256 * (round as u64 + 1);
+        for slot in [base + 100, base + 255, base + 102, base] {
+            assert_eq!(copy(&mut w, slot), Ok(slot));
+            taken.push(slot);
+        }
+        for _ in 0..50 {
+            taken.push(copy(&mut w, AUTO).expect("there is room"));
+        }
+    }
+    let free = w.k.domains[w.k.threads[init].domain].table.free_slots();
+    for _ in 0..free {
+        taken.push(copy(&mut w, AUTO).expect("as many as are counted"));
+    }
+    assert_eq!(copy(&mut w, AUTO), Err(Error::NoSlot));
+    let count = taken.len();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken.len(), count, "one was found twice");
+    assert!(count > 3 * 256);
+}
