@@ -65,10 +65,15 @@ pub struct Fake {
     pub no_slot: bool,
     /// Fail the next reply that carries data as if there were no memory for it.
     pub bad_address: bool,
+    /// The next read of a caller's memory fails.
+    pub unreadable: bool,
 }
 
 impl Transport for Fake {
     fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        if core::mem::take(&mut self.unreadable) {
+            return Err(Error::BadAddress);
+        }
         let caller = self.callers.get(&token).ok_or(Error::BadToken)?;
         let left = caller.out.get(offset as usize..).unwrap_or(&[]);
         let count = left.len().min(into.len());

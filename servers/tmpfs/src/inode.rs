@@ -177,6 +177,11 @@ impl Inodes {
         self.top - 1
     }
 
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Inode> {
+        (0..self.top).filter_map(|number| self.get(number))
+    }
+
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Inode> {
         let inode = &self.chunks.get(number as usize / CHUNK)?[number as usize % CHUNK];

@@ -250,6 +250,23 @@ impl<M: Memory> Pool<M> {
         self.bytes(page, 0, PAGE).as_ptr() as u64
     }
 
+    /// Every page of the arena is in one place: a file's (these are given), warm, cold, or never used; and as many are counted as files have.
+    #[cfg(test)]
+    pub(crate) fn audit(&self, in_files: &[Page]) {
+        assert_eq!(self.used, in_files.len(), "pages that files have");
+        let mut all: Vec<Page> = [in_files, &self.warm, &self.cold, &self.spare].concat();
+        all.sort_unstable();
+        all.dedup();
+        let archive = all.iter().filter(|&&page| self.is_archive(page)).count();
+        let (lists, fresh) = (self.warm.len() + self.cold.len(), self.fresh - self.first);
+        assert_eq!(
+            all.len(),
+            in_files.len() + lists + self.spare.len(),
+            "twice"
+        );
+        assert_eq!(all.len() - archive, fresh as usize, "lost");
+    }
+
     /// Pages without a file that have frames.
     pub fn warm_pages(&self) -> usize {
         self.warm.len() + self.spare.len()

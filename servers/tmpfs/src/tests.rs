@@ -1,5 +1,7 @@
 //! The file system as its clients see it, through the framework's bench.
 
+mod kept;
+
 use crate::inode::Time;
 use crate::pool::PAGE;
 use crate::{Memory, Pool, Tmpfs};
