@@ -11,7 +11,7 @@ use cairn_abi::Error;
 
 /// Pages that SHARE goes over before an interrupt that waits is let in, where a row's begin and each table that it needs count as several; and what FILL does (a copy, or more pages of zeroes,
 /// which cost less than half).
-const SHARE_PAGES: u64 = 10;
+const SHARE_PAGES: u64 = 22;
 const _: () = assert!(SHARE_PAGES > ROWS as u64 / 2);
 const ROW_PAGES: u64 = 2;
 const TABLE_PAGES: u64 = 6;

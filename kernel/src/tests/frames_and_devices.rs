@@ -186,8 +186,8 @@ fn sharing_takes_writing_away_on_both_sides() {
     let words = [a.space as u64, b.space as u64, BUFFER, 2];
     let entries_before = w.k.counters.entries;
     assert_eq!(w.memory(memory::SHARE, &words)[0], 2);
-    // 301 pages in shares of 10, less the begin of each row and its tables.
-    assert!(w.k.counters.entries - entries_before > 301 / 10);
+    // 301 pages in shares of 22, less the begin of each row and its tables.
+    assert!(w.k.counters.entries - entries_before > 301 / 22);
     for dom in [a, b] {
         for (page, bits) in [(0, 1), (4, 5), (600, 3)] {
             let got = w.memory(memory::QUERY, &[dom.space as u64, AT + page * 4096]);

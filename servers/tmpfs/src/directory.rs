@@ -177,8 +177,8 @@ impl Directory {
         });
         self.live += 1;
         if self.entries.len() > SMALL {
-            // At most three quarters full, removed entries included.
-            if self.entries.len() * 4 > self.index.len() * 3 {
+            // At most half full, removed entries included: a name that is not there is found missing soon.
+            if self.entries.len() * 2 > self.index.len() {
                 self.rebuild();
             } else {
                 self.enter(self.entries.len() - 1);

@@ -703,7 +703,7 @@ pub fn share_row(
 }
 
 /// Entries of a table that are looked at at a time while it is taken away: a multiple of what spans are told in.
-const TAKE_SHARE: usize = 32;
+const TAKE_SHARE: usize = 64;
 
 /// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
 pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
