@@ -2,7 +2,7 @@
 
 mod common;
 
-use cairn_ext4::{Error, New, Place, Rename, ROOT};
+use cairn_ext4::{Error, New, Place, Rename, Time, ROOT};
 use common::{make, must_be_clean, Caller, Disk, Random};
 
 fn new(caller: &Caller, mode: u16) -> New {
@@ -202,6 +202,19 @@ fn empty(caller: &mut Caller, dir: u32) {
     }
 }
 
+/// What has many names is clean, and so is the image when they and their directory are gone again.
+fn removed_with_all_names(caller: Caller, dir: u32, cache: usize, now: Time) {
+    let disk = caller.close();
+    must_be_clean(&disk.bytes);
+    let mut caller = Caller::open_with(disk, true, cache).unwrap();
+    empty(&mut caller, dir);
+    caller
+        .act(|fs| fs.remove_directory(ROOT, b"many", now))
+        .unwrap();
+    caller.finish(dir).unwrap();
+    must_be_clean(&caller.close().bytes);
+}
+
 #[test]
 fn with_blocks_of_1_kib() {
     everything(1024, 64, &[]);
@@ -262,15 +275,7 @@ fn many_names(block_size: u32, mib: u64, count: u32) {
     assert_eq!(stayed.len() as u32, count);
     assert!(stayed.windows(2).all(|two| two[0] != two[1]));
     caller.sync().unwrap();
-    let disk = caller.close();
-    must_be_clean(&disk.bytes);
-    let mut caller = Caller::open_with(disk, true, 256).unwrap();
-    empty(&mut caller, dir);
-    caller
-        .act(|fs| fs.remove_directory(ROOT, b"many", now))
-        .unwrap();
-    caller.finish(dir).unwrap();
-    must_be_clean(&caller.close().bytes);
+    removed_with_all_names(caller, dir, 256, now);
 }
 
 #[test]
@@ -346,13 +351,5 @@ fn a_million_names() {
         let name = format!("name of number {number}");
         caller.act(|fs| fs.lookup(dir, name.as_bytes())).unwrap();
     }
-    let disk = caller.close();
-    must_be_clean(&disk.bytes);
-    let mut caller = Caller::open_with(disk, true, 1024).unwrap();
-    empty(&mut caller, dir);
-    caller
-        .act(|fs| fs.remove_directory(ROOT, b"many", now))
-        .unwrap();
-    caller.finish(dir).unwrap();
-    must_be_clean(&caller.close().bytes);
+    removed_with_all_names(caller, dir, 1024, now);
 }

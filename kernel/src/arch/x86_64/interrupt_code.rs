@@ -191,6 +191,21 @@ macro_rules! run_driver {
     };
 }
 
+/// 5: not on this way: the general path, with the vector from rbx and no error code.
+macro_rules! not_here {
+    () => {
+        "5:
+         mov edi, ebx
+         xor esi, esi
+         mov rsp, gs:[{stack}]
+         xor ebp, ebp
+         cld
+         clac
+         call [rip + {on_trap}]
+         jmp {leave}"
+    };
+}
+
 /// The end of an interrupt where the local APIC has no registers in memory.
 macro_rules! end_by_msr {
     () => {
@@ -377,16 +392,7 @@ pub unsafe extern "C" fn interrupted() {
         "add rdx, [rip + {kernel} + {domains}]",
         "jmp 14b",
         end_by_msr!(),
-        // Not here.
-        "5:",
-        "mov edi, ebx",
-        "xor esi, esi",
-        "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
-        "cld",
-        "clac",
-        "call [rip + {on_trap}]",
-        "jmp {leave}",
+        not_here!(),
         // Quick calls are under way.
         "6:",
         "mov ebx, edi",
@@ -474,15 +480,7 @@ unsafe extern "C" fn while_idle() {
         "mov qword ptr [rip + {kernel} + {idle_since}], 0",
         run_driver!(),
         end_by_msr!(),
-        "5:",
-        "mov edi, ebx",
-        "xor esi, esi",
-        "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
-        "cld",
-        "clac",
-        "call [rip + {on_trap}]",
-        "jmp {leave}",
+        not_here!(),
         ]
         idle = const offset_of!(PerCpu, idle),
         idle_since = const offset_of!(Nucleus, dispatch.idle_since),

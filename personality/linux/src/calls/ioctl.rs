@@ -8,11 +8,10 @@ use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
 use crate::path::make_room;
-use crate::signal::bit;
+use crate::signal::{bit, SIGTTOU};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o};
 
-const SIGTTOU: u32 = 22;
 const FIONCLEX: u64 = 0x5450;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;

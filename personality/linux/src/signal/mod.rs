@@ -21,6 +21,7 @@ pub const SIGPIPE: u32 = 13;
 pub const SIGCHLD: u32 = 17;
 pub const SIGCONT: u32 = 18;
 pub const SIGSTOP: u32 = 19;
+pub const SIGTTOU: u32 = 22;
 pub const SIGXFSZ: u32 = 25;
 
 /// The bit of a signal in a mask.
