@@ -1,0 +1,78 @@
+//! A block device as the one sees it who uses it: requests go in without waiting, and come out when the device has done them, in whatever order.
+//!
+//! Data moves between the device and pages of the user's *arena*, a range of its own memory whose pages are named by number; a driver that can do so has the device
+//! write straight there. Until a request has come out its pages belong to the device.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+/// Bytes in which positions on the device are counted, whatever its own blocks are.
+pub const SECTOR: u64 = 512;
+/// Bytes of a page of the arena.
+pub const PAGE: usize = 4096;
+
+/// What is known of a device. Requests begin and end at multiples of `block`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    pub sectors: u64,
+    /// Bytes: 512 or 4,096.
+    pub block: u32,
+    pub read_only: bool,
+    /// What was written is on the disk only after a FLUSH; without it, as soon as it is written.
+    pub caches_writes: bool,
+    pub discards: bool,
+    /// Most pages of a request, and most requests under way.
+    pub most_pages: u32,
+    pub most_requests: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    /// All writes that came out before this went in are on the disk when it comes out. No pages.
+    Flush,
+    /// What is there is not needed any more; it may read as anything. No pages.
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The user's name for it; no two under way have the same.
+    pub id: u64,
+    pub kind: Kind,
+    pub sector: u64,
+    pub bytes: u64,
+    /// Pages of the arena, in the order of the device's bytes. All but the first and last are used whole.
+    pub pages: &'a [u32],
+    /// Where in the first page the data begins; a multiple of 512.
+    pub offset: u32,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many as possible are under way: when one has come out.
+    Full,
+    /// Beyond the end, not at a multiple of the block, too long, pages that do not fit its length, or a kind that the device does not have.
+    Invalid,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// The device could not do it. What a write left there is not known.
+    Failed,
+}
+
+/// A device, or a part of one.
+///
+/// A driver that dies is started again, and what was under way is given to it again by this side: a request may be done twice, and comes out once.
+pub trait Device {
+    fn info(&self) -> Info;
+
+    fn submit(&mut self, request: &Request) -> Result<(), Refused>;
+
+    /// One that has come out since, if there is any. Never waits.
+    fn completed(&mut self) -> Option<(u64, Outcome)>;
+}
