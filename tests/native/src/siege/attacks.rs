@@ -7,6 +7,7 @@ use cairn_abi::service::{current, receive};
 use cairn_abi::Error;
 use cairn_idl::vm;
 use cairn_rt::portal::clock;
+use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{startup, Message, Portal, Receiver, Reply};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -38,11 +39,15 @@ pub static ATTACKS: &[Attack] = &[
     },
     attack("ring of 8", true, || ring(8)),
     attack("ring of 40", true, || ring(40)),
+    attack("chain of 32", true, || chain(32)),
     attack("timers", false, timers),
     attack("all memory", true, memory),
+    attack("all memory objects", true, memory_objects),
+    attack("all offers of pages", true, offers),
     attack("all threads", true, threads),
     attack("all portals", true, portals),
     attack("all channels", true, channels),
+    attack("all semaphores", true, semaphores),
 ];
 
 fn portal(name: &str) -> Portal {
@@ -195,6 +200,59 @@ fn call_next(n: usize, of: usize) -> u64 {
     }
 }
 
+/// Link `n` of a chain: answers its caller with one more than the next one says, the last with 1.
+extern "C" fn step(argument: u64) -> ! {
+    let (n, of) = ((argument & 0xffff) as usize, (argument >> 16) as usize);
+    let channel = Receiver(Portal(RECEIVERS[n].load(Relaxed)));
+    loop {
+        let Ok(received) = channel.receive(None) else {
+            continue;
+        };
+        let answer = if n + 1 == of { 1 } else { pass_on(n + 1) };
+        let _ = channel.reply(received.token, Reply::new(&[answer]));
+    }
+}
+
+fn pass_on(n: usize) -> u64 {
+    let next = Portal(RING[n].load(Relaxed));
+    next.call(Message::new(&[0]))
+        .map_or(0, |words| words[0] + 1)
+}
+
+/// Calls through as many servers as there may be in a row, and then, from the last one, into the first: what closes the row is a ring and must be refused; all else goes well.
+fn chain(of: usize) -> ! {
+    make_row(of, step);
+    let first = Receiver(Portal(RECEIVERS[0].load(Relaxed)));
+    loop {
+        // This thread serves the first channel, so it may not call it.
+        let _ = first.poll();
+        let own = Portal(RING[0].load(Relaxed));
+        if own.call(Message::new(&[0])).err() == Some(Error::Cycle) {
+            refused();
+        } else {
+            broken();
+        }
+        if pass_on(1) != of as u64 {
+            broken();
+        }
+    }
+}
+
+/// Channels of a row, and threads that serve all but the first.
+fn make_row(of: usize, serve: extern "C" fn(u64) -> !) {
+    for n in 0..of {
+        let channel = sure(pool::CHANNEL, Receiver::create);
+        let portal = sure(pool::PORTAL, || channel.make_portal(n as u64));
+        RECEIVERS[n].store(channel.0 .0, Relaxed);
+        RING[n].store(portal.0, Relaxed);
+    }
+    for n in 1..of {
+        sure(pool::THREAD, || {
+            start(serve, n, n as u64 | (of as u64) << 16)
+        });
+    }
+}
+
 /// What takes an object of a pool, of which `vm` may have more.
 fn sure<T>(pool: u64, make: impl Fn() -> Result<T, Error>) -> T {
     loop {
@@ -208,17 +266,7 @@ fn sure<T>(pool: u64, make: impl Fn() -> Result<T, Error>) -> T {
 
 /// Threads that call each other in a ring, again and again. Whoever closes it must be refused, and then all go on.
 fn ring(of: usize) -> ! {
-    for n in 0..of {
-        let channel = sure(pool::CHANNEL, Receiver::create);
-        let portal = sure(pool::PORTAL, || channel.make_portal(n as u64));
-        RECEIVERS[n].store(channel.0 .0, Relaxed);
-        RING[n].store(portal.0, Relaxed);
-    }
-    for n in 1..of {
-        sure(pool::THREAD, || {
-            start(link, n, n as u64 | (of as u64) << 16)
-        });
-    }
+    make_row(of, link);
     // So that it is known as the one who serves the ring's first channel.
     let first = Receiver(Portal(RECEIVERS[0].load(Relaxed)));
     loop {
@@ -257,6 +305,43 @@ fn memory() -> ! {
     }
 }
 
+/// Where a page of this program's own is, or 0.
+fn own_page() -> u64 {
+    let prot = vm::prot::READ | vm::prot::WRITE;
+    let words = [vm::MAP, 0, 4096, prot, vm::flags::POPULATE];
+    let mapped = Portal(native_slot::VM).call(Message::new(&words));
+    mapped.map_or(0, |words| words[0])
+}
+
+/// Keeps what `vm` gives a portal for, as often as it does.
+fn keep(make: impl Fn() -> Result<[u64; 8], Error>) -> ! {
+    loop {
+        match make() {
+            Ok(words) if words[0] as i64 >= 0 => {}
+            Err(Error::NoSlot) if more_slots() => {}
+            _ => refused(),
+        }
+    }
+}
+
+/// Memory objects of one page, as many as `vm` makes.
+fn memory_objects() -> ! {
+    let addresses = own_page().to_le_bytes();
+    keep(|| {
+        let words = [vm::OBJECT_CREATE, 1, 0];
+        Portal(native_slot::VM).call(Message::new(&words).out(&addresses))
+    })
+}
+
+/// Offers of one page that nobody takes.
+fn offers() -> ! {
+    let page = own_page();
+    keep(|| {
+        let words = [vm::OFFER, page, 4096, vm::Giving::Copy as u64, 0];
+        Portal(native_slot::VM).call(Message::new(&words))
+    })
+}
+
 extern "C" fn nothing(_: u64) -> ! {
     cairn_rt::start::exit(0)
 }
@@ -293,6 +378,17 @@ fn channels() -> ! {
         match Receiver::create() {
             Ok(_) => {}
             Err(Error::NoMemory) if more_objects(pool::CHANNEL) => {}
+            Err(Error::NoSlot) if more_slots() => {}
+            Err(_) => refused(),
+        }
+    }
+}
+
+fn semaphores() -> ! {
+    loop {
+        match Semaphore::new(1) {
+            Ok(_) => {}
+            Err(Error::NoMemory) if more_objects(pool::SEMAPHORE) => {}
             Err(Error::NoSlot) if more_slots() => {}
             Err(_) => refused(),
         }
