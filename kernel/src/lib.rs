@@ -86,7 +86,8 @@ pub struct Resume {
     /// Registers of the thread to continue; null: nothing to run, wait for an interrupt with interrupts enabled and call
     /// [`Kernel::interrupt`] or [`Kernel::timer`] then. The next entry from user mode stores the registers here.
     pub registers: *mut Registers,
-    /// 0: rcx and r11 are free, `sysret` will do. 1: every register counts (`iretq`).
+    /// 0: rcx and r11 are free, `sysret` will do. 1: every register counts (`iretq`). Of [`Kernel::channel_right`] and [`Kernel::receive_right`] also the address of the registers in
+    /// which the eight words of the message are: the thread stands behind a `syscall` of its, and has everything else in its own registers.
     pub full: u64,
 }
 
@@ -208,16 +209,6 @@ impl<A: Arch> Kernel<A> {
             Some(&entry) => self.traversal(t, entry.target),
             None => self.traversal(t, Target::EMPTY),
         }
-    }
-
-    /// [`Kernel::syscall`] where the machine layer has found out that the entry is a receive right, of channel number `channel`, and the registers need no exact return.
-    #[inline(always)]
-    pub fn receive_right(&mut self, channel: u32) -> Resume {
-        self.counters.entries += 1;
-        let Some(t) = self.dispatch.current else {
-            return self.resume();
-        };
-        self.receive_entry(t, self.channels.handle(channel))
     }
 
     /// The end of a traversal.

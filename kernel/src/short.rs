@@ -26,33 +26,46 @@ pub(crate) fn copy_words(source: &Registers, registers: &mut Registers) {
 }
 
 impl<A: Arch> Kernel<A> {
-    /// `t` calls channel `c`, where one thread waits. None: nothing was done, take the general way.
+    /// The thread that waits at the channel with this id, alone and with nothing unusual about it ([`crate::quick`]), and the channel.
     #[inline(always)]
-    pub(crate) fn call_short(&mut self, t: ThreadRef, c: ChannelRef, badge: u64) -> Option<Resume> {
-        const GENERAL: u64 = flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR | flag::PROMPT;
-        let channel = &mut self.channels[c];
-        let r = channel.receivers.first()?;
+    pub(crate) fn plain_receiver(&self, id: u32) -> Option<(ChannelRef, ThreadRef)> {
+        let c = self.channels.place_of(id)?;
+        let channel = &self.channels[c];
+        // It would be 0 if the channel were going; and whoever waits plainly serves the channel.
+        if channel.plain as u32 != id {
+            return None;
+        }
+        let r = channel.server?;
+        debug_assert!({
+            let thread = &self.threads[r];
+            channel.receivers.first() == Some(r)
+                && thread.link.is_alone()
+                && thread.serving == Some(c)
+                && !(thread.is_unusual() || thread.full)
+                && thread.windows as u32 | thread.stops == 0
+        });
+        Some((c, r))
+    }
+
+    /// `t` calls channel `c` by a portal with this badge, where `r` waits plainly. None: nothing was done, take the general way.
+    #[inline(always)]
+    pub(crate) fn call_short(
+        &mut self,
+        t: ThreadRef,
+        (c, r): (ChannelRef, ThreadRef),
+        badge: u64,
+    ) -> Option<Resume> {
         let (from, to) = self.threads.pair(t, r);
         let server = &self.domains[to.domain];
         let rax = from.registers.rax;
         let effective = from.effective;
-        let rare = rax & GENERAL
-            | from.deadline
-            | to.deadline
-            | from.rare()
-            | to.rare()
-            | server.stops as u64;
-        if rare != 0
-            || to.serving != Some(c)
-            || !to.link.is_alone()
-            || (effective as i16) < self.dispatch.ready.top()
-            || !self.short_way
+        if from.is_unusual() || server.stops != 0 || (effective as i16) < self.dispatch.ready.top()
         {
             return None;
         }
+        let channel = &mut self.channels[c];
         channel.plain = 0;
         channel.receivers = List::default();
-        copy_words(&from.registers, &mut to.registers);
         let mut parts = 0;
         if rax & flag::PARTS != 0 {
             let most = u32::MAX as u64;
@@ -79,41 +92,46 @@ impl<A: Arch> Kernel<A> {
         to.effective = effective;
         to.state = State::Running;
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
-        match straight_to(processor, server, to, r) {
-            None => Some(self.leave_far()),
-            straight => straight,
+        if !straight_to(processor, server, to.domain, r) {
+            copy_words(&from.registers, &mut to.registers);
+            return Some(self.leave_far());
         }
+        Some(Resume {
+            full: A::pass_words(&from.registers, &mut to.registers),
+            registers: &mut to.registers,
+        })
     }
 
     /// `t` replies to the message of the caller that it works for, with words alone, and receives on `c`, where nothing is to be had. None: nothing was done, take [`Kernel::reply_short`].
     #[inline(always)]
     pub(crate) fn reply_plain(&mut self, t: ThreadRef, c: ChannelRef) -> Option<Resume> {
         const MORE: u64 = flag::PARTS | flag::PORTALS_MASK | flag::POLL;
-        let caller = self.caller(self.threads[t].registers.rbp, c).ok()?;
+        // Its channel is the one that the thread serves.
+        let caller = self.threads[t].client?;
         let channel = &mut self.channels[c];
         let (from, to) = self.threads.pair(t, caller);
         let client = &self.domains[to.domain];
         let rare = from.registers.rax & MORE
-            | from.deadline
-            | to.deadline
-            | from.rare()
-            | to.rare()
-            | client.stops as u64;
+            | (to.windows as u32 | to.stops | client.stops) as u64
+            | to.full as u64;
+        let top = self.dispatch.ready.top();
+        let effective = to.effective as i16;
         if rare != 0
+            || from.is_unusual()
+            || to.is_unusual()
+            || from.registers.rbp != to.token
+            || from.serving != Some(c)
             || to.sending != Sending::Message
             || to.pulse.is_queued()
-            || from.client != Some(caller)
-            || from.serving != Some(c)
             || channel.pulses.is_waiting()
             || !channel.senders.is_empty()
             || channel.dying
             || !channel.receivers.is_empty()
-            || (to.effective as i16) < self.dispatch.ready.top()
-            || !self.short_way
+            || effective < top
         {
             return None;
         }
-        copy_words(&from.registers, &mut to.registers);
+        debug_assert!(to.state == State::Held && to.channel == Some(c) && !to.put_off);
         to.registers.rax = 0;
         to.channel = None;
         to.server = None;
@@ -122,17 +140,20 @@ impl<A: Arch> Kernel<A> {
         from.channel = Some(c);
         from.effective = from.base;
         from.state = State::Receiving;
-        from.entries = from.own_entries;
         channel.plain = from.plain;
         channel.receivers.set_only(from, t);
-        if to.effective as i16 == self.dispatch.ready.top() {
+        if effective == top {
             self.dispatch.contend();
         }
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
-        match straight_to(processor, client, to, caller) {
-            None => Some(self.leave_far()),
-            straight => straight,
+        if !straight_to(processor, client, to.domain, caller) {
+            copy_words(&from.registers, &mut to.registers);
+            return Some(self.leave_far());
         }
+        Some(Resume {
+            full: A::pass_words(&from.registers, &mut to.registers),
+            registers: &mut to.registers,
+        })
     }
 
     /// `t` replies and receives on `c`: any reply that fits. False: take the general way; data of the reply may have been copied already, which does no harm.
@@ -154,7 +175,8 @@ impl<A: Arch> Kernel<A> {
         let rare = from.deadline
             | to.deadline
             | (from.poked | from.lifted | to.pulse.is_queued()) as u64
-            | to.rare()
+            | (to.poked | to.lifted) as u64
+            | (to.windows as u32 | to.stops) as u64
             | self.domains[to.domain].stops as u64;
         // It works for this caller, or for none, and has put this one off.
         let late = to.put_off;

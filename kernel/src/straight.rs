@@ -6,11 +6,11 @@
 use crate::arch::Arch;
 use crate::dispatch::Dispatch;
 use crate::domain::Domain;
-use crate::pool::{ChannelRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, Handle, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
-use crate::thread::{Sending, State, Thread, USER_FLAGS};
+use crate::thread::{Sending, State, USER_FLAGS};
 use crate::{handler, Kernel, Resume};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::machine::Counters;
@@ -18,48 +18,41 @@ use cairn_abi::service::receive;
 use cairn_abi::state::upcall;
 use cairn_abi::{flag, op, pulse, rights, PortalKind};
 
-/// Thread `t` of this domain, for which nothing unusual is pending, runs instead of the one that came in. None: bringing the processor to it takes more than a switch of spaces.
+/// Thread `t` of this domain, for which nothing unusual is pending, runs instead of the one that came in. False: bringing the processor to it takes more than a switch of spaces.
 #[inline(always)]
 pub(crate) fn straight_to<A: Arch>(
     (dispatch, arch, counters): (&mut Dispatch, &mut A, &mut Counters),
     domain: &Domain<A>,
-    thread: &mut Thread<A::FloatState>,
+    d: DomainRef,
     t: ThreadRef,
-) -> Option<Resume> {
+) -> bool {
     dispatch.current = Some(t);
     let owned = !domain.float || dispatch.owner == Some(t);
     if dispatch.preempt || !owned {
-        return None;
+        return false;
     }
     counters.thread_switches += 1;
     dispatch.loaded = Some(t);
-    if dispatch.loaded_domain != Some(thread.domain) {
-        dispatch.loaded_domain = Some(thread.domain);
+    if dispatch.loaded_domain.map_or(0, Handle::index) != d.index() {
+        dispatch.loaded_domain = Some(d);
         arch.activate(domain.root);
         arch.enter_domain(domain.turn_base, (&raw const *domain).cast());
     }
-    thread.entries = thread.own_entries;
-    Some(Resume {
-        full: core::mem::take(&mut thread.full) as u64,
-        registers: &mut thread.registers,
-    })
+    true
 }
 
 impl<A: Arch> Kernel<A> {
     /// The current thread traverses an entry with this target.
     #[inline(always)]
     pub fn traversal(&mut self, t: ThreadRef, target: Target) -> Resume {
-        self.counters.entries += 1;
         match target.kind {
-            PortalKind::Channel => self.channel_traversal_far(t, target),
-            PortalKind::Receive => self.receive_entry(t, self.channels.handle(target.object)),
-            _ => self.other_entry(t, target),
+            PortalKind::Channel if self.short_way => A::whole(self.channel_right(target)),
+            PortalKind::Receive if self.short_way => A::whole(self.receive_right(target.object)),
+            _ => {
+                self.counters.entries += 1;
+                self.other_entry(t, target)
+            }
         }
-    }
-
-    #[inline(never)]
-    fn channel_traversal_far(&mut self, t: ThreadRef, target: Target) -> Resume {
-        self.channel_entry(t, target)
     }
 
     #[inline(never)]
@@ -68,22 +61,35 @@ impl<A: Arch> Kernel<A> {
         self.complete(t, answer)
     }
 
-    /// The current thread traverses a portal to a channel, which is counted already.
-    #[inline(always)]
-    pub fn channel_entry(&mut self, t: ThreadRef, target: Target) -> Resume {
+    /// An entry in which the current thread traverses a portal to a channel, with the short ways allowed and the general path's end ([`Resume::full`]) to be looked at.
+    #[inline(never)]
+    pub fn channel_right(&mut self, target: Target) -> Resume {
+        // All that a call on the short way must not have, and what makes it another operation.
+        const GENERAL: u64 =
+            0xff << 32 | flag::PORTALS_MASK | flag::OUT_VECTOR | flag::IN_VECTOR | flag::PROMPT;
+        const _: () = assert!(op::CALL == 0);
+        self.counters.entries += 1;
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
         let Target {
             object: portal,
             rights,
             ..
         } = target;
-        let done = match self.operation(t) {
-            op::CALL if rights & (rights::CALL | rights::ONCE) == rights::CALL => {
+        let rax = self.threads[t].registers.rax;
+        let done = if rax & GENERAL == 0 {
+            if rights & (rights::CALL | rights::ONCE) == rights::CALL {
                 self.call_by(t, portal)
+            } else {
+                None
             }
-            op::NOTIFY if rights & (rights::NOTIFY | rights::ONCE) == rights::NOTIFY => {
-                self.notify_short(t, portal)
-            }
-            _ => None,
+        } else if (rax >> 32) as u8 == op::NOTIFY
+            && rights & (rights::NOTIFY | rights::ONCE) == rights::NOTIFY
+        {
+            self.notify_short(t, portal)
+        } else {
+            None
         };
         match done {
             Some(resume) => resume,
@@ -96,31 +102,29 @@ impl<A: Arch> Kernel<A> {
     fn call_by(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
         let portal = self.portals.at(portal);
         let badge = portal.badge;
-        let c = self.channels.lookup_kept(portal.channel)?;
-        self.call_short(t, c, badge)
+        let receiver = self.plain_receiver(portal.channel)?;
+        self.call_short(t, receiver, badge)
     }
 
-    /// `t`, on whose behalf nobody works, notifies a channel where one thread waits that is more important than it and whoever is ready: that one runs at once. None: nothing was done.
+    /// `t`, on whose behalf nobody works, notifies a channel where one thread waits plainly that is more important than it and whoever is ready: that one runs at once. None: nothing was done.
     #[inline(always)]
     fn notify_short(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
         let portal = self.portals.at(portal);
         let badge = portal.badge;
-        let c = self.channels.lookup_kept(portal.channel)?;
-        let channel = &mut self.channels[c];
-        let r = channel.receivers.first()?;
+        let (c, r) = self.plain_receiver(portal.channel)?;
         // Where somebody waits no pulse does, so the portal has gathered nothing.
         debug_assert!(!portal.notified && !portal.pulse.is_queued());
         let (from, to) = self.threads.pair(t, r);
-        let rare = to.deadline | from.rare() | to.rare() | self.domains[to.domain].stops as u64;
-        if rare != 0
+        let domain = &self.domains[to.domain];
+        if from.is_unusual()
+            || domain.stops != 0
             || from.client.is_some()
-            || !to.link.is_alone()
             || to.effective <= from.effective
             || to.effective as i16 <= self.dispatch.ready.top()
-            || !self.short_way
         {
             return None;
         }
+        let channel = &mut self.channels[c];
         channel.plain = 0;
         channel.receivers = List::default();
         let value = from.registers.rdi;
@@ -139,17 +143,35 @@ impl<A: Arch> Kernel<A> {
         let to = &mut self.threads[r];
         let domain = &self.domains[to.domain];
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
-        match straight_to(processor, domain, to, r) {
-            None => Some(self.leave_far()),
-            straight => straight,
+        if !straight_to(processor, domain, to.domain, r) {
+            return Some(self.leave_far());
+        }
+        Some(Resume {
+            full: A::own_words(&to.registers),
+            registers: &mut to.registers,
+        })
+    }
+
+    /// An entry in which the current thread does something with the receive right of a channel, otherwise as [`Kernel::channel_right`].
+    #[inline(never)]
+    pub fn receive_right(&mut self, channel: u32) -> Resume {
+        self.counters.entries += 1;
+        let Some(t) = self.dispatch.current else {
+            return self.resume();
+        };
+        let c = self.channels.handle(channel);
+        if self.operation(t) != receive::REPLY_RECEIVE {
+            return self.receive_entry(t, c);
+        }
+        match self.reply_plain(t, c) {
+            Some(resume) => resume,
+            None => self.reply_other(t, c),
         }
     }
 
-    /// The current thread does something with the receive right of `c`.
-    #[inline(always)]
-    pub(crate) fn receive_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
+    #[inline(never)]
+    fn receive_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
         match self.operation(t) {
-            receive::REPLY_RECEIVE => self.reply_entry(t, c),
             receive::READ => self.transfer_entry(t, c, true),
             receive::WRITE => self.transfer_entry(t, c, false),
             _ => self.receive_other(t, c),
@@ -163,14 +185,6 @@ impl<A: Arch> Kernel<A> {
     }
 
     #[inline(never)]
-    fn reply_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
-        match self.reply_plain(t, c) {
-            Some(resume) => resume,
-            None => self.reply_other(t, c),
-        }
-    }
-
-    #[inline(never)]
     fn reply_other(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
         if self.reply_short(t, c) {
             self.leave()
@@ -179,7 +193,6 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    #[inline(never)]
     fn transfer_entry(&mut self, t: ThreadRef, c: ChannelRef, out: bool) -> Resume {
         let thread = &self.threads[t];
         let registers = &thread.registers;

@@ -151,22 +151,12 @@ pub struct Thread<F> {
 }
 
 impl<F> Thread<F> {
-    /// Not 0 if something is pending that a short way does not look at: a poke, a mutex for which another waits, a stop; or windows are open.
+    /// The deadline of its next wait was armed, it was poked, or another waits for a mutex of its; that may be over since. Nothing else that is unusual can be said of the thread that runs.
     #[inline(always)]
-    pub(crate) fn rare(&self) -> u64 {
-        let [a, b, c, d] = self.stops.to_le_bytes();
-        let bytes = [
-            self.poked as u8,
-            self.full as u8,
-            self.lifted as u8,
-            self.windows,
-            a,
-            b,
-            c,
-            d,
-        ];
-        // One load, since they lie so; `full` is no matter here.
-        u64::from_le_bytes(bytes) & !0xff00
+    pub(crate) fn is_unusual(&self) -> bool {
+        let unusual = self.entries != self.own_entries;
+        debug_assert!(unusual || self.deadline == 0 && !self.poked && !self.lifted);
+        unusual
     }
 }
 

@@ -52,12 +52,13 @@ const STORED: [&str; 3] = [
     "general_channel_called",
 ];
 /// Functions of the nucleus that portal code may jump to.
-const EXITS: [&str; 7] = [
+const EXITS: [&str; 8] = [
     "entry::general",
     "entry::general_unseen",
     "entry::general_stored",
     "entry::general_rest",
     "entry::leave",
+    "entry::leave_with_words",
     "entry::settle_again",
     "entry::compile_again",
 ];

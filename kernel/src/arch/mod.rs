@@ -17,6 +17,7 @@ use crate::hasty::Handler;
 use crate::portal::code::{Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick_interrupt::Way as InterruptWay;
+use crate::Resume;
 use cairn_abi::hasty::Step;
 use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
@@ -116,6 +117,23 @@ pub trait Arch {
     #[inline(always)]
     fn copy_registers(to: &mut Registers, from: &Registers) {
         *to = *from;
+    }
+
+    /// The message words in `from` are for the thread with the registers `to`, which goes on behind a `syscall`. [`Resume::full`] of that.
+    #[inline(always)]
+    fn pass_words(from: &Registers, to: &mut Registers) -> u64 {
+        crate::short::copy_words(from, to);
+        0
+    }
+    /// The same where the thread has them already.
+    #[inline(always)]
+    fn own_words(_of: &Registers) -> u64 {
+        0
+    }
+    /// What comes of it for an entry that cannot end so: the words are where they belong.
+    #[inline(always)]
+    fn whole(resume: Resume) -> Resume {
+        resume
     }
 
     /// What a fresh thread's `reply_code` is: the shared code of receive rights.

@@ -143,7 +143,7 @@ pub unsafe extern "C" fn syscall_entry() {
 
 /// The body of one beginning of the general path: store the return address and then, at label $called, everything else; have $function, which gets the entry's target, decide.
 macro_rules! general {
-    ($called:literal, $function:path) => {
+    ($called:literal, $function:path, $leave:path) => {
         naked_asm!(
             "mov [r11 + {rip}], rcx",
             concat!(".global ", $called),
@@ -163,7 +163,7 @@ macro_rules! general {
             "jne 2f",
             "mov rdi, rcx",
             "call {function}",
-            "jmp {leave}",
+            "jmp {leave_by}",
             // Quick calls are under way.
             "2:",
             "call {settle}",
@@ -178,6 +178,7 @@ macro_rules! general {
             function = sym $function,
             on_syscall = sym super::glue::on_syscall,
             leave = sym leave,
+            leave_by = sym $leave,
             user_flags = const USER_FLAGS,
             reply_code = const offset_of!(MachineThread, reply_code),
             rax = const offset_of!(Registers, rax),
@@ -204,7 +205,7 @@ macro_rules! general {
 /// Jumped to by the entry and the portal code, with registers as the head of this file says.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general() {
-    general!("general_called", super::glue::on_traversal)
+    general!("general_called", super::glue::on_traversal, leave)
 }
 
 /// [`general`] of an entry that leads to a channel.
@@ -213,7 +214,11 @@ pub unsafe extern "C" fn general() {
 /// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_channel() {
-    general!("general_channel_called", super::glue::on_channel)
+    general!(
+        "general_channel_called",
+        super::glue::on_channel,
+        leave_with_words
+    )
 }
 
 /// [`general`] of an entry that leads to a receive right: the target's first half is the channel's number.
@@ -222,7 +227,11 @@ pub unsafe extern "C" fn general_channel() {
 /// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_receive() {
-    general!("general_receive_called", super::glue::on_receive_right)
+    general!(
+        "general_receive_called",
+        super::glue::on_receive_right,
+        leave_with_words
+    )
 }
 
 /// [`general`] where rsp leads to no entry, or to one of those for threads with something unusual pending.
@@ -389,6 +398,55 @@ pub unsafe extern "C" fn leave() {
         rflags = const offset_of!(Registers, rflags),
         rsp = const offset_of!(Registers, rsp),
         wait = sym wait,
+    )
+}
+
+/// [`leave`] where the message's words may still be in the other side's registers: then rdx leads there, and the thread stands behind a `syscall`.
+///
+/// # Safety
+/// As for [`leave`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn leave_with_words() {
+    naked_asm!(
+        "cmp rdx, 1",
+        "jbe {leave}",
+        "mov gs:[{registers}], rax",
+        "mov rbx, [rax + {rbx}]",
+        "mov rbp, [rax + {rbp}]",
+        "mov r14, [rax + {r14}]",
+        "mov r15, [rax + {r15}]",
+        "mov rsi, [rdx + {rsi}]",
+        "mov rdi, [rdx + {rdi}]",
+        "mov r8, [rdx + {r8}]",
+        "mov r9, [rdx + {r9}]",
+        "mov r10, [rdx + {r10}]",
+        "mov r12, [rdx + {r12}]",
+        "mov r13, [rdx + {r13}]",
+        "mov rdx, [rdx + {rdx}]",
+        "mov rcx, [rax + {rip}]",
+        "mov rsp, [rax + {rsp}]",
+        "mov rax, [rax + {rax}]",
+        "mov r11d, {user_flags}",
+        "swapgs",
+        "sysretq",
+        leave = sym leave,
+        registers = const offset_of!(PerCpu, registers),
+        user_flags = const USER_FLAGS,
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        rbp = const offset_of!(Registers, rbp),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+        rip = const offset_of!(Registers, rip),
+        rsp = const offset_of!(Registers, rsp),
     )
 }
 

@@ -123,24 +123,13 @@ pub unsafe extern "C" fn on_traversal(target: Target) -> Resume {
     }
 }
 
-/// The same for an entry that leads to a channel.
+/// The same for an entry that leads to a channel. Not with several cores, for which [`super::portal_code::general_only`] has told all entries.
 ///
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_channel(target: Target) -> Resume {
-    if SEVERAL.load(Relaxed) {
-        // SAFETY: by the contract.
-        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
-    }
     // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
-    match kernel.dispatch.current {
-        Some(t) => {
-            kernel.counters.entries += 1;
-            kernel.channel_entry(t, target)
-        }
-        None => kernel.syscall(),
-    }
+    unsafe { kernel() }.channel_right(target)
 }
 
 /// UPCALL_RETURN to the saved registers, of a thread that is in an upcall.
@@ -201,16 +190,11 @@ unsafe fn transfer(channel: u32, out: bool, words: [u64; 4]) -> u64 {
     }
 }
 
-/// A `syscall` through a receive right, of the channel with this number.
+/// A `syscall` through a receive right, of the channel with this number. Not with several cores.
 ///
 /// # Safety
 /// Called by the entry and the portal code.
 pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
-    if SEVERAL.load(Relaxed) {
-        let entry: Entry = |kernel, channel, _| kernel.receive_right(channel as u32);
-        // SAFETY: by the contract.
-        return unsafe { in_turn(entry, channel as u64, 0) };
-    }
     // SAFETY: by the contract.
     unsafe { kernel() }.receive_right(channel)
 }

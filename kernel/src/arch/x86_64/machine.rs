@@ -31,6 +31,8 @@ use crate::portal::code::{Block, Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
+use crate::short::copy_words;
+use crate::Resume;
 use cairn_abi::hasty::Step;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
@@ -250,6 +252,29 @@ impl Arch for Machine {
 
     fn portal_code(target: Target) -> usize {
         portal_code::code_for(target)
+    }
+
+    #[inline(always)]
+    fn pass_words(from: &Registers, _to: &mut Registers) -> u64 {
+        &raw const *from as u64
+    }
+
+    #[inline(always)]
+    fn own_words(of: &Registers) -> u64 {
+        &raw const *of as u64
+    }
+
+    #[inline(always)]
+    fn whole(resume: Resume) -> Resume {
+        if resume.full <= 1 {
+            return resume;
+        }
+        // SAFETY: both are the registers of live threads, and nobody else refers to them between the end of the portable part and that of the entry; they may be the same.
+        unsafe {
+            let words = *(resume.full as *const Registers);
+            copy_words(&words, &mut *resume.registers);
+        }
+        Resume { full: 0, ..resume }
     }
 
     #[inline(always)]

@@ -13,7 +13,7 @@
 use super::descriptors::PerCpu;
 use super::entry::{
     compile_again, general, general_channel, general_receive, general_rest, general_stored,
-    general_unseen, leave, settle_again, store_used, store_words,
+    general_unseen, leave, leave_with_words, settle_again, store_used, store_words,
 };
 use super::glue::{
     on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL,
@@ -60,6 +60,8 @@ extern "C" {
 
 /// What entries of either kind get: the code below, or [`general`].
 static CALL: AtomicPtr<()> = AtomicPtr::new(portal_call as *const () as *mut ());
+/// What entries of channels get that cannot be called.
+static CHANNEL: AtomicPtr<()> = AtomicPtr::new(general_channel as *const () as *mut ());
 static RECEIVE: AtomicPtr<()> = AtomicPtr::new(portal_receive_entry as *const () as *mut ());
 
 static CURRENT: AtomicPtr<()> = AtomicPtr::new(portal_current as *const () as *mut ());
@@ -87,15 +89,20 @@ pub fn code_for(target: Target) -> usize {
         PortalKind::Memory if target.may(rights::CONTROL) => MEMORY.load(Relaxed) as usize,
         PortalKind::Current => CURRENT.load(Relaxed) as usize,
         PortalKind::Semaphore => SEMAPHORE.load(Relaxed) as usize,
-        PortalKind::Channel => general_channel as *const () as usize,
+        PortalKind::Channel => CHANNEL.load(Relaxed) as usize,
         _ => general as *const () as usize,
     }
 }
 
-/// Every entry that is made from now on leads to the general path.
-pub fn general_only() {
-    CALL.store(general_channel as *const () as *mut (), Relaxed);
-    RECEIVE.store(general_receive as *const () as *mut (), Relaxed);
+/// Every entry that is made from now on leads to the general path; with its short ways, or without.
+pub fn general_only(short_ways: bool) {
+    let (channel, receive) = match short_ways {
+        true => (general_channel as *const (), general_receive as *const ()),
+        false => (general as *const (), general as *const ()),
+    };
+    CALL.store(channel as *mut (), Relaxed);
+    CHANNEL.store(channel as *mut (), Relaxed);
+    RECEIVE.store(receive as *mut (), Relaxed);
     CURRENT.store(general as *const () as *mut (), Relaxed);
     MEMORY.store(general as *const () as *mut (), Relaxed);
     SEMAPHORE.store(general as *const () as *mut (), Relaxed);
@@ -523,14 +530,14 @@ global_asm!(
     "mov rsp, gs:[{stack}]",
     "xor ebp, ebp",
     "call {on_receive_right}",
-    "jmp {leave}",
+    "jmp {leave_with_words}",
     // The same, with everything stored.
     "9:",
     "mov edi, r12d",
     "mov rsp, gs:[{stack}]",
     "xor ebp, ebp",
     "call {on_receive_right}",
-    "jmp {leave}",
+    "jmp {leave_with_words}",
     // What a thread asks of itself.
     ".balign 16",
     ".global portal_current",
@@ -805,6 +812,7 @@ global_asm!(
     rest = sym general_rest,
     on_receive_right = sym on_receive_right,
     leave = sym leave,
+    leave_with_words = sym leave_with_words,
     reply_extras = sym reply_extras,
     extras = const EXTRAS,
     not_extras = const !(((EXTRAS as u64) << 32) | (CHUNK as u64 - 1)),

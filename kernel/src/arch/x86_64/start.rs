@@ -261,14 +261,14 @@ fn run(
     }
     // The code of portals is for one core: it does without the lock.
     if cores > 1 || info.words().any(|word| word == b"nucleus.portals=general") {
-        portal_code::general_only();
+        portal_code::general_only(false);
         kernel.general_way_only();
     }
     if info.words().any(|word| word == b"nucleus.portals=shared") {
         kernel.shared_code_only();
     }
     if info.words().any(|word| word == b"nucleus.portals=none") {
-        portal_code::general_only();
+        portal_code::general_only(true);
         kernel.shared_code_only();
     }
     if cores > 1 {
