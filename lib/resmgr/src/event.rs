@@ -345,7 +345,13 @@ impl<S: Server> Manager<S> {
                 self.close(server, transport, event.badge);
             }
             pulse::UNBLOCK => {
-                if let Some(place) = self.waiting.remove(event.words[1]) {
+                let token = event.words[1];
+                let lot = &self.lot;
+                let interruptible = self
+                    .waiting
+                    .place(token)
+                    .is_some_and(|place| server.interruptible(lot.get(place).request.words[0]));
+                if let Some(place) = interruptible.then(|| self.waiting.remove(token)).flatten() {
                     self.cancel(server, transport, place, Some(EINTR));
                 }
             }

@@ -175,7 +175,8 @@ impl<S: Server> Core<S> {
         if seekable && (appends || cx.uid() != 0) {
             let meta = server.meta(handle.node)?;
             if appends {
-                offset = meta.size;
+                // What was taken before the request had to wait is behind the end that it began at.
+                offset = meta.size.saturating_sub(cx.progress);
             }
             if drop_set_id(server, cx, handle.node, meta.mode)? {
                 self.cache.file_changed();
@@ -256,6 +257,10 @@ impl<S: Server> Core<S> {
     }
 
     pub fn sync<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        if cx.request.badge >> 32 == 0 {
+            server.sync_all(cx)?;
+            return Ok(Reply::result(0));
+        }
         let handle = self.handle(cx.request.badge)?;
         if handle.flags & o::PATH != 0 {
             return fail(EBADF);

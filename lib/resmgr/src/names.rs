@@ -18,6 +18,8 @@ const OPEN_ONLY: u64 = o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC;
 const TMPFILE_BIT: u64 = o::TMPFILE & !o::DIRECTORY;
 const UTIME_NOW: u64 = 0x3fff_ffff;
 const UTIME_OMIT: u64 = 0x3fff_fffe;
+/// In `cx.progress` of an operation with two paths: the second begins at another manager's portal. (No badge of a handle is near that.)
+const ELSEWHERE: u64 = u64::MAX;
 const RENAME_NOREPLACE: u64 = 1;
 const RENAME_EXCHANGE: u64 = 2;
 
@@ -482,10 +484,19 @@ impl<S: Server> Core<S> {
         if cx.request.portals == 0 {
             return Ok(cx.request.badge);
         }
-        let portal = Portal(cx.request.words[7] as u32);
-        let badge = cx.transport.own_badge(portal);
-        cx.transport.close(portal);
-        badge.ok_or(Failure::Errno(EXDEV))
+        // The portal is closed when the request runs for the first time; if it waits it takes with it what that led to.
+        if cx.progress == 0 {
+            let portal = Portal(cx.request.words[7] as u32);
+            cx.progress = match cx.transport.own_badge(portal) {
+                Some(badge) => badge.wrapping_add(1),
+                None => ELSEWHERE,
+            };
+            cx.transport.close(portal);
+        }
+        match cx.progress {
+            ELSEWHERE => fail(EXDEV),
+            progress => Ok(progress.wrapping_sub(1)),
+        }
     }
 
     pub fn link<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

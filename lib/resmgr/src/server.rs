@@ -316,7 +316,7 @@ pub trait Server: Sized {
         Err(Failure::Errno(EINVAL))
     }
 
-    /// Take `length` bytes from the caller ([`Context::fetch`]); how many were taken.
+    /// Take `length` bytes from the caller ([`Context::fetch`]); how many were taken. Where it waits with `cx.progress` bytes taken of a seekable file, it sees to it that nobody else changes the file's length meanwhile.
     fn write(
         &mut self,
         cx: &mut Context,
@@ -384,6 +384,18 @@ pub trait Server: Sized {
     fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
         let _ = (cx, handle);
         Ok(())
+    }
+
+    /// The same for everything that the server has.
+    fn sync_all(&mut self, cx: &mut Context) -> Answer<()> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// A request of this kind that waits ends when its caller is interrupted; otherwise it goes on, as requests to disks do.
+    fn interruptible(&self, operation: u64) -> bool {
+        let _ = operation;
+        true
     }
 
     /// The reply is sent as it is: w0 is the result.

@@ -204,6 +204,12 @@ impl Waiting {
         self.ready.pop_front()
     }
 
+    /// The place of this caller's waiting request.
+    pub fn place(&self, token: Token) -> Option<u32> {
+        let ticket = self.order.iter().find(|t| t.token == token)?;
+        Some(ticket.place)
+    }
+
     /// The waiting request of this caller, which waits no longer.
     pub fn remove(&mut self, token: Token) -> Option<u32> {
         let index = self.order.iter().position(|t| t.token == token)?;

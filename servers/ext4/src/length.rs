@@ -1,0 +1,260 @@
+//! Where files end, and where they have holes: truncate, fallocate, SEEK_DATA and SEEK_HOLE.
+//!
+//! Blocks are given away only when the device has done with them, so all of these wait first for what is under way in the range, and then change cache and image together.
+
+use crate::keys;
+use crate::memory::{Memory, PAGE, PAGE64};
+use crate::server::{fail, Ext4};
+use cairn_block::Device;
+use cairn_ext4::Place;
+use cairn_idl::errno::*;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+
+const FALLOC_KEEP_SIZE: u64 = 1;
+const FALLOC_PUNCH_HOLE: u64 = 2;
+
+impl<M: Memory, D: Device> Ext4<M, D> {
+    /// Zeros from a byte to the end of its page (or to `to`, in the same page), if the file has something there.
+    fn zero_part(&mut self, ino: u32, from: u64, to: u64) -> Answer<()> {
+        let page = from / PAGE64;
+        let Some(slot) = self.content(ino, page)? else {
+            return Ok(());
+        };
+        let at = (from % PAGE64) as usize;
+        let length = (to.min((page + 1) * PAGE64) - from) as usize;
+        // The page is written somewhere: it has blocks or gets some.
+        self.promise(ino, page, true)?;
+        self.cache.memory().bytes_mut(slot, at, length).fill(0);
+        let file = self.file(ino)?;
+        self.cache.mark_dirty(file, page, self.clock);
+        Ok(())
+    }
+
+    /// Nothing in these pages is at the device.
+    fn await_writes(&mut self, ino: u32, from: u64, to: u64) -> Answer<()> {
+        let file = self.file(ino)?;
+        match self.cache.pending(file, from, to).1 {
+            true => Err(Failure::Wait(keys::pages(ino))),
+            false => Ok(()),
+        }
+    }
+
+    /// A new length; what is behind it goes.
+    pub(crate) fn resize(&mut self, cx: &mut Context, ino: u32, size: u64) -> Answer<()> {
+        self.load(ino)?;
+        if !self.fs.is_writable() {
+            return fail(EROFS);
+        }
+        if size > self.most_bytes() {
+            return fail(EFBIG);
+        }
+        let node = self.node(ino)?;
+        if !node.is_regular() {
+            return fail(EINVAL);
+        }
+        let (old, now) = (node.size, self.look_at_clock(cx));
+        let file = self.file(ino)?;
+        self.arm(cx);
+        let pages = size.div_ceil(PAGE64);
+        if size < old {
+            self.await_writes(ino, pages.saturating_sub(1), u64::MAX)?;
+            if !size.is_multiple_of(PAGE64) {
+                self.zero_part(ino, size, u64::MAX)?;
+            }
+        } else if size > old {
+            self.finish_cut(ino)?;
+            if !old.is_multiple_of(PAGE64) {
+                self.content(ino, old / PAGE64)?;
+            }
+        }
+        let whole = self.act(|fs| fs.set_size(ino, size, now))?;
+        self.cache.remove(file, pages, u64::MAX);
+        self.break_promises(ino, pages, u64::MAX);
+        let node = self.node(ino)?;
+        node.size = size;
+        node.cutting = !whole;
+        node.unlearn();
+        node.mtime = now;
+        node.ctime = now;
+        let mapped = node.objects != [None; 2];
+        self.refresh(ino);
+        if mapped {
+            self.change_objects(cx, ino, size.min(old) / PAGE64, pages);
+        }
+        if !whole {
+            self.cuts.push(ino);
+            self.run_ends();
+        }
+        Ok(())
+    }
+
+    /// fallocate: reserve, or punch a hole.
+    pub(crate) fn allocate_file(
+        &mut self,
+        cx: &mut Context,
+        ino: u32,
+        mode: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<()> {
+        self.load(ino)?;
+        if !self.fs.is_writable() {
+            return fail(EROFS);
+        }
+        self.look_at_clock(cx);
+        self.arm(cx);
+        let end = offset + length;
+        match mode {
+            0 | FALLOC_KEEP_SIZE => self.preallocate(cx, ino, offset, end, mode == 0),
+            mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => {
+                self.punch(cx, ino, offset, end)
+            }
+            _ => fail(EOPNOTSUPP),
+        }
+    }
+
+    fn preallocate(
+        &mut self,
+        cx: &mut Context,
+        ino: u32,
+        offset: u64,
+        end: u64,
+        grow: bool,
+    ) -> Answer<()> {
+        if end > self.most_bytes() {
+            return fail(EFBIG);
+        }
+        self.finish_cut(ino)?;
+        let node = self.node(ino)?;
+        let (old, grows) = (node.size, grow && end > node.size);
+        if grows && !old.is_multiple_of(PAGE64) {
+            self.content(ino, old / PAGE64)?;
+        }
+        let (size, now) = (self.block_size(), self.now);
+        let first = offset / size;
+        let count = end.div_ceil(size) - first;
+        if cx.progress == 0 {
+            // All or nothing, as far as can be said now.
+            let space = self.fs.space();
+            let had = self.node(ino)?.sectors * 512 / size;
+            if count > space.available.max(space.free * u64::from(cx.uid() == 0)) + had {
+                return fail(ENOSPC);
+            }
+            cx.progress = 1;
+        }
+        self.node(ino)?.unlearn();
+        let new = grows.then_some(end);
+        while !self.act(|fs| fs.preallocate(ino, first as u32, count as u32, new, now))? {}
+        let node = self.node(ino)?;
+        node.ctime = now;
+        if grows {
+            node.size = end;
+            node.mtime = now;
+            if node.objects != [None; 2] {
+                self.change_objects(cx, ino, old / PAGE64, end.div_ceil(PAGE64));
+            }
+        }
+        self.refresh(ino);
+        Ok(())
+    }
+
+    fn punch(&mut self, cx: &mut Context, ino: u32, offset: u64, end: u64) -> Answer<()> {
+        let file = self.file(ino)?;
+        let node = self.node(ino)?;
+        // What lies behind the end of the file is behind its last page as well.
+        let end = end.min(node.size.next_multiple_of(PAGE64));
+        if offset >= end {
+            return Ok(());
+        }
+        let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
+        self.await_writes(ino, offset / PAGE64, end.div_ceil(PAGE64))?;
+        let head = end.min(first * PAGE64);
+        if offset < head {
+            self.zero_part(ino, offset, head)?;
+        }
+        if last >= first && end > last * PAGE64 {
+            self.zero_part(ino, last * PAGE64, end)?;
+        }
+        let now = self.now;
+        if first < last {
+            let per_page = self.per_page();
+            let (from, to) = ((first * per_page) as u32, (last * per_page) as u32);
+            self.node(ino)?.unlearn();
+            while !self.act(|fs| fs.punch(ino, from, to, now))? {}
+            self.cache.remove(file, first, last);
+            self.break_promises(ino, first, last);
+        }
+        let node = self.node(ino)?;
+        node.unlearn();
+        node.mtime = now;
+        node.ctime = now;
+        let mapped = node.objects != [None; 2];
+        self.touch(ino);
+        self.refresh(ino);
+        if mapped {
+            self.change_objects(cx, ino, first, last);
+        }
+        Ok(())
+    }
+
+    /// The next data or hole. What has no blocks yet but was written is data.
+    pub(crate) fn seek_file(&mut self, ino: u32, offset: u64, hole: bool, end: u64) -> Answer<u64> {
+        self.load(ino)?;
+        let file = self.file(ino)?;
+        let size = self.block_size();
+        let (mut block, behind) = (offset / size, end.div_ceil(size));
+        while block < behind {
+            let count = (behind - block).min(u64::from(u32::MAX)) as u32;
+            for piece in self.act(|fs| fs.map(ino, block as u32, count))? {
+                let (from, to) = (
+                    u64::from(piece.at) * size,
+                    (u64::from(piece.at) + u64::from(piece.len)) * size,
+                );
+                block = u64::from(piece.at) + u64::from(piece.len);
+                let (first, last) = (from / PAGE64, to.div_ceil(PAGE64));
+                let found = match piece.place {
+                    Place::Written(_) if hole => None,
+                    Place::Written(_) => Some(from),
+                    Place::Unwritten(_) => {
+                        let (dirty, writing) = self.cache.pending(file, first, last);
+                        (hole != (dirty || writing)).then_some(from)
+                    }
+                    Place::Hole => self.in_hole(ino, from.max(offset), to, hole),
+                };
+                if let Some(found) = found.filter(|found| *found < end) {
+                    return Ok(found.max(offset));
+                }
+            }
+        }
+        match hole {
+            true => Ok(end),
+            false => fail(ENXIO),
+        }
+    }
+
+    /// The same between two bytes where the image has nothing.
+    fn in_hole(&self, ino: u32, from: u64, to: u64, hole: bool) -> Option<u64> {
+        let delayed = &self.nodes.get(ino)?.delayed;
+        let mut at = from;
+        while at < to {
+            let Some((start, end)) = delayed.next(at / PAGE64) else {
+                return hole.then_some(at);
+            };
+            let (start, end) = (start * PAGE64, end * PAGE64);
+            if at < start {
+                if hole {
+                    return Some(at);
+                }
+                at = start;
+            } else if !hole {
+                return Some(at);
+            } else {
+                at = end;
+            }
+        }
+        None
+    }
+}
+
+const _: () = assert!(PAGE as u64 == PAGE64);

@@ -1,0 +1,100 @@
+//! Sets of page numbers as runs.
+
+use alloc::collections::BTreeMap;
+
+/// Page numbers; runs do not touch each other.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Runs(BTreeMap<u64, u64>);
+
+impl Runs {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many pages.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// The run that holds a page, or the next one behind it.
+    pub fn next(&self, page: u64) -> Option<(u64, u64)> {
+        let before = self.0.range(..=page).next_back();
+        let before = before.filter(|(_, end)| **end > page);
+        before
+            .or_else(|| self.0.range(page..).next())
+            .map(|(start, end)| (*start, *end))
+    }
+
+    #[inline]
+    pub fn contains(&self, page: u64) -> bool {
+        let before = self.0.range(..=page).next_back();
+        before.is_some_and(|(_, end)| *end > page)
+    }
+
+    /// Add a page. False: it was there.
+    pub fn insert(&mut self, page: u64) -> bool {
+        let before = self.0.range(..=page).next_back();
+        let (mut start, mut end) = (page, page + 1);
+        if let Some((&first, &behind)) = before {
+            if behind > page {
+                return false;
+            }
+            if behind == page {
+                start = first;
+            }
+        }
+        if let Some(behind) = self.0.remove(&end) {
+            end = behind;
+        }
+        self.0.insert(start, end);
+        true
+    }
+
+    /// Take pages out; how many were there.
+    pub fn remove(&mut self, from: u64, to: u64) -> u64 {
+        let mut removed = 0;
+        while let Some((start, end)) = self.next(from).filter(|(start, _)| *start < to) {
+            self.0.remove(&start);
+            if start < from {
+                self.0.insert(start, from);
+            }
+            if end > to {
+                self.0.insert(to, end);
+            }
+            removed += end.min(to) - start.max(from);
+        }
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn agree_with_a_set_of_pages() {
+        let (mut runs, mut model) = (Runs::default(), BTreeSet::new());
+        let mut random = 7u64;
+        for _ in 0..20_000 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let page = (random >> 33) % 90;
+            match random >> 60 {
+                0..=9 => assert_eq!(runs.insert(page), model.insert(page)),
+                _ => {
+                    let to = page + (random >> 50) % 12;
+                    let gone: Vec<u64> = model.range(page..to.max(page)).copied().collect();
+                    assert_eq!(runs.remove(page, to), gone.len() as u64);
+                    gone.iter().for_each(|page| assert!(model.remove(page)));
+                }
+            }
+            assert_eq!(runs.contains(page), model.contains(&page));
+            let next = runs.next(page).map(|(start, _)| start.max(page));
+            assert_eq!(next, model.range(page..).next().copied());
+            assert_eq!(runs.is_empty(), model.is_empty());
+            assert_eq!(runs.count(), model.len() as u64);
+        }
+    }
+}

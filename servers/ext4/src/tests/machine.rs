@@ -1,0 +1,440 @@
+//! A machine around the server: the arena, the device, and time.
+
+use super::common::Random;
+use crate::memory::{Memory, PAGE};
+use crate::{Ext4, Options, Parts, Refused, STAGING};
+use cairn_abi::{pulse, Error};
+use cairn_block::{Device, Info, Kind, Outcome, Request};
+use cairn_cache::Slot;
+use cairn_ext4::Time;
+use cairn_idl::fs::{self, o};
+use cairn_resmgr::fake::{Answer, Bench};
+use cairn_rt::Portal;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+pub const NOW: u64 = 1_700_000_000_000_000_000;
+
+/// What was done to the disk.
+#[derive(Clone)]
+pub enum Event {
+    Write(u64, Vec<u8>),
+    Flush,
+    /// What the test has to say.
+    Mark(usize),
+}
+
+struct Asked {
+    id: u64,
+    kind: Kind,
+    at: usize,
+    bytes: usize,
+    pages: Vec<u32>,
+    offset: usize,
+    /// Writes that had come out when this flush went in, by count.
+    after: usize,
+}
+
+/// The disk behind the device.
+#[derive(Default)]
+pub struct Disk {
+    pub bytes: Vec<u8>,
+    pending: Vec<Asked>,
+    done: VecDeque<(u64, Outcome)>,
+    pub events: Vec<Event>,
+    pub fail_reads: bool,
+    pub fail_writes: bool,
+    /// Flushes are forgotten: what the tests must find out.
+    pub lazy: bool,
+    pub read_requests: usize,
+    pub write_requests: usize,
+}
+
+pub struct FakeDevice {
+    disk: Rc<RefCell<Disk>>,
+    info: Info,
+}
+
+impl Device for FakeDevice {
+    fn info(&self) -> Info {
+        self.info
+    }
+
+    fn submit(&mut self, request: &Request) -> Result<(), cairn_block::Refused> {
+        let mut disk = self.disk.borrow_mut();
+        if disk.pending.len() >= self.info.most_requests as usize {
+            return Err(cairn_block::Refused::Full);
+        }
+        let (at, bytes) = (request.sector as usize * 512, request.bytes as usize);
+        let data = matches!(request.kind, Kind::Read | Kind::Write);
+        assert!(at + bytes <= disk.bytes.len(), "request outside the image");
+        assert!(at.is_multiple_of(self.info.block as usize));
+        assert!(bytes.is_multiple_of(self.info.block as usize) && (bytes != 0) == data);
+        assert!(request.pages.len() <= self.info.most_pages as usize);
+        assert!(request.offset.is_multiple_of(512) && request.offset < PAGE as u32);
+        let needed = (request.offset as usize + bytes).div_ceil(PAGE);
+        assert_eq!(request.pages.len(), if data { needed } else { 0 });
+        let of_pages = |asked: &Asked| asked.pages.iter().any(|page| request.pages.contains(page));
+        // (Parts of a page may be.)
+        let whole = bytes.is_multiple_of(PAGE) && request.offset == 0;
+        if request.kind == Kind::Read && whole {
+            let shared = disk.pending.iter().any(of_pages);
+            assert!(!shared, "a page is read into twice");
+        }
+        // Two writes to one place at a time could overtake each other.
+        let overlaps = |asked: &Asked| {
+            asked.kind == Kind::Write && asked.at < at + bytes && at < asked.at + asked.bytes
+        };
+        if request.kind == Kind::Write {
+            assert!(!disk.pending.iter().any(overlaps), "writes that overtake");
+        }
+        let after = disk.events.len();
+        disk.pending.push(Asked {
+            id: request.id,
+            kind: request.kind,
+            at,
+            bytes,
+            pages: request.pages.to_vec(),
+            offset: request.offset as usize,
+            after,
+        });
+        Ok(())
+    }
+
+    fn completed(&mut self) -> Option<(u64, Outcome)> {
+        self.disk.borrow_mut().done.pop_front()
+    }
+}
+
+impl Disk {
+    pub fn waiting(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// One request, whichever, is done.
+    fn work(&mut self, memory: &mut FakeMemory, random: &mut Random) {
+        let index = random.below(self.pending.len() as u64) as usize;
+        let asked = self.pending.swap_remove(index);
+        let mut outcome = Outcome::Done;
+        let mut left = asked.bytes;
+        let (mut at, mut from) = (asked.at, asked.offset);
+        let fails = match asked.kind {
+            Kind::Read => self.fail_reads,
+            Kind::Write => self.fail_writes,
+            _ => false,
+        };
+        if fails {
+            outcome = Outcome::Failed;
+        } else {
+            self.read_requests += usize::from(asked.kind == Kind::Read);
+            self.write_requests += usize::from(asked.kind == Kind::Write);
+            for &page in &asked.pages {
+                let some = left.min(PAGE - from);
+                let place = memory.bytes_mut(page, from, some);
+                match asked.kind {
+                    Kind::Read => place.copy_from_slice(&self.bytes[at..at + some]),
+                    _ => self.bytes[at..at + some].copy_from_slice(place),
+                }
+                (at, left, from) = (at + some, left - some, 0);
+            }
+            match asked.kind {
+                Kind::Write => {
+                    let data = self.bytes[asked.at..asked.at + asked.bytes].to_vec();
+                    self.events.push(Event::Write(asked.at as u64, data));
+                }
+                // It says nothing of writes that came out while it was under way.
+                Kind::Flush if !self.lazy => self.events.insert(asked.after, Event::Flush),
+                _ => {}
+            }
+            if asked.kind == Kind::Flush && !self.lazy {
+                for other in &mut self.pending {
+                    other.after += usize::from(other.after >= asked.after);
+                }
+            }
+        }
+        self.done.push_back((asked.id, outcome));
+    }
+}
+
+/// `vm`, and the arena.
+pub struct FakeMemory {
+    arena: Vec<u8>,
+    there: Vec<bool>,
+    /// Frames that there are.
+    pub frames: usize,
+    pub objects: Vec<Vec<Option<Slot>>>,
+    pub wanted: u64,
+}
+
+impl cairn_cache::Memory for FakeMemory {
+    fn populate(&mut self, first: Slot, count: u32) -> bool {
+        if self.frames < count as usize {
+            return false;
+        }
+        self.frames -= count as usize;
+        for page in first..first + count {
+            assert!(!self.there[page as usize]);
+            self.there[page as usize] = true;
+            // Whoever takes it for zeros is found out.
+            let at = page as usize * PAGE;
+            self.arena[at..at + PAGE].fill(0xdd);
+        }
+        true
+    }
+
+    fn release(&mut self, first: Slot, count: u32) {
+        self.frames += count as usize;
+        for page in first..first + count {
+            assert!(core::mem::take(&mut self.there[page as usize]));
+        }
+    }
+}
+
+impl FakeMemory {
+    fn check(&self, slot: Slot, from: usize, length: usize) -> usize {
+        let last = slot as usize + (from + length).max(1).div_ceil(PAGE);
+        let there = &self.there[slot as usize..last];
+        assert!(there.iter().all(|there| *there), "a page without a frame");
+        slot as usize * PAGE + from
+    }
+}
+
+impl Memory for FakeMemory {
+    fn bytes(&self, slot: Slot, from: usize, length: usize) -> &[u8] {
+        let at = self.check(slot, from, length);
+        &self.arena[at..at + length]
+    }
+
+    fn bytes_mut(&mut self, slot: Slot, from: usize, length: usize) -> &mut [u8] {
+        let at = self.check(slot, from, length);
+        &mut self.arena[at..at + length]
+    }
+
+    fn wanted(&mut self, nothing_left: bool) -> u64 {
+        if nothing_left {
+            self.wanted = 0;
+        }
+        let wanted = self.wanted;
+        self.wanted = wanted / 2;
+        wanted
+    }
+
+    fn object(&mut self, pages: &[Option<Slot>], _: bool) -> Result<Portal, Error> {
+        self.objects.push(pages.to_vec());
+        Ok(Portal(500 + self.objects.len() as u32))
+    }
+
+    fn change(&mut self, object: Portal, first: u64, pages: &[Option<Slot>], length: u64) -> bool {
+        let list = &mut self.objects[object.0 as usize - 501];
+        list.resize(length as usize, None);
+        list[first as usize..][..pages.len()].copy_from_slice(pages);
+        true
+    }
+}
+
+fn silent(_: core::fmt::Arguments) {}
+
+/// How a machine is made.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Pages of the cache, and frames for them.
+    pub pages: u32,
+    pub frames: usize,
+    pub metadata: usize,
+    pub read_only: bool,
+    pub most_pages: u32,
+    pub most_requests: u32,
+    pub caches_writes: bool,
+}
+
+pub const USUAL: Shape = Shape {
+    pages: 8192,
+    frames: 8192,
+    metadata: 2048,
+    read_only: false,
+    most_pages: 256,
+    most_requests: 64,
+    caches_writes: true,
+};
+
+pub struct Machine {
+    pub bench: Bench<Ext4<FakeMemory, FakeDevice>>,
+    pub disk: Rc<RefCell<Disk>>,
+    pub random: Random,
+}
+
+impl Machine {
+    pub fn new(image: Vec<u8>, shape: Shape, seed: u64) -> Machine {
+        Self::open(image, shape, seed)
+            .unwrap_or_else(|(refused, _)| panic!("the image is refused: {refused:?}"))
+    }
+
+    pub fn open(image: Vec<u8>, shape: Shape, seed: u64) -> Result<Machine, (Refused, Vec<u8>)> {
+        let mut random = Random(seed);
+        let disk = Rc::new(RefCell::new(Disk {
+            bytes: image,
+            ..Disk::default()
+        }));
+        let all = (shape.pages + STAGING) as usize;
+        let memory = FakeMemory {
+            arena: vec![0xee; all * PAGE],
+            there: vec![false; all],
+            frames: shape.frames + STAGING as usize,
+            objects: Vec::new(),
+            wanted: 0,
+        };
+        let parts = Parts {
+            memory,
+            pages: shape.pages,
+            expected: shape.frames as u64,
+            metadata: shape.metadata,
+            options: Options {
+                read_only: shape.read_only,
+                no_access_times: false,
+                device: 7,
+                log: silent,
+            },
+        };
+        let sectors = disk.borrow().bytes.len() as u64 / 512;
+        let device = FakeDevice {
+            disk: disk.clone(),
+            info: Info {
+                sectors,
+                block: 512,
+                read_only: shape.read_only,
+                caches_writes: shape.caches_writes,
+                discards: false,
+                most_pages: shape.most_pages,
+                most_requests: shape.most_requests,
+            },
+        };
+        let now = Time {
+            sec: (NOW / 1_000_000_000) as i64,
+            nsec: 0,
+        };
+        let at_work = disk.clone();
+        let chance = &mut random;
+        let opened = Ext4::open(parts, device, now, |memory, _| {
+            at_work.borrow_mut().work(memory, chance);
+        });
+        let server = match opened {
+            Ok(server) => server,
+            Err(refused) => return Err((refused, disk.take().bytes)),
+        };
+        let mut bench = Bench::new(server, b"");
+        bench.fake.time = NOW;
+        Ok(Machine {
+            bench,
+            disk,
+            random,
+        })
+    }
+
+    /// The device does one thing, and says so. False: it has nothing to do.
+    pub fn turn(&mut self) -> bool {
+        if self.disk.borrow().waiting() == 0 {
+            return false;
+        }
+        let memory = self.bench.server.memory();
+        self.disk.borrow_mut().work(memory, &mut self.random);
+        self.bench.pulse(pulse::NOTIFY, 1, 1);
+        true
+    }
+
+    /// A second goes by.
+    pub fn wait(&mut self) {
+        self.bench.fake.time += 1_000_000_000;
+        self.bench.time_out();
+    }
+
+    pub fn finish(&mut self, token: u64) -> Answer {
+        for idle in 0..1000 {
+            for _ in 0..100_000 {
+                if let Some(answer) = self.bench.answer(token) {
+                    return answer;
+                }
+                if !self.turn() {
+                    break;
+                }
+            }
+            assert!(idle < 50, "a request is never answered");
+            self.wait();
+        }
+        panic!("the device never rests");
+    }
+
+    /// A request, and its answer as soon as the device lets it.
+    pub fn call(&mut self, badge: u64, words: &[u64], out: &[u8], room: usize) -> Answer {
+        let token = self.bench.send(badge, words, out, room);
+        self.bench.fake.time += 1000;
+        self.finish(token)
+    }
+
+    pub fn result(&mut self, badge: u64, words: &[u64], out: &[u8]) -> i64 {
+        self.call(badge, words, out, fs::PATH_MAX).result()
+    }
+
+    pub fn open_file(&mut self, path: &[u8], flags: u64, mode: u64) -> Result<u64, i64> {
+        let answer = self.call(0, &[fs::OPEN, flags, mode], path, fs::PATH_MAX);
+        match answer.minted.first() {
+            Some(&badge) if answer.result() == 0 => Ok(badge),
+            _ => Err(answer.result()),
+        }
+    }
+
+    pub fn read_at(&mut self, badge: u64, at: u64, length: usize) -> Result<Vec<u8>, i64> {
+        let answer = self.call(badge, &[fs::READ, at], b"", length);
+        match answer.result() {
+            result if result < 0 => Err(result),
+            _ => Ok(answer.bytes().to_vec()),
+        }
+    }
+
+    pub fn read(&mut self, path: &[u8]) -> Result<Vec<u8>, i64> {
+        let badge = self.open_file(path, o::RDONLY, 0)?;
+        let mut all = Vec::new();
+        loop {
+            let some = self.read_at(badge, all.len() as u64, 300_000)?;
+            if some.is_empty() {
+                break;
+            }
+            all.extend(some);
+        }
+        self.bench.close(badge);
+        Ok(all)
+    }
+
+    pub fn write_at(&mut self, badge: u64, at: u64, bytes: &[u8]) -> i64 {
+        self.result(badge, &[fs::WRITE, at], bytes)
+    }
+
+    pub fn sync(&mut self) -> i64 {
+        self.result(0, &[fs::SYNC, 0], b"")
+    }
+
+    /// Everything is written, and the server goes; the image.
+    pub fn close(mut self) -> Vec<u8> {
+        let mut progress = 0;
+        for _ in 0..100_000 {
+            let Machine { bench, .. } = &mut self;
+            let (server, fake) = (&mut bench.server, &mut bench.fake);
+            let closed = bench.manager.run(fake, |cx| {
+                cx.progress = progress;
+                let closed = server.close(cx);
+                progress = cx.progress;
+                closed
+            });
+            match closed {
+                Ok(()) => return core::mem::take(&mut self.disk.borrow_mut().bytes),
+                Err(cairn_resmgr::Failure::Wait(_)) => {
+                    if !self.turn() {
+                        self.wait();
+                    }
+                }
+                Err(failure) => panic!("the file system cannot be closed: {failure:?}"),
+            }
+        }
+        panic!("closing does not end");
+    }
+}

@@ -1,0 +1,9 @@
+//! The server on the host: images of `mke2fs`, a device that does what it was asked to in any order and may fail, programs that the framework's bench plays.
+
+mod game;
+mod machine;
+mod plain;
+
+/// The images, from the tests of the core.
+#[path = "../../../../lib/ext4/tests/common/mod.rs"]
+mod common;

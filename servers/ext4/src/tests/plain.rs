@@ -1,0 +1,300 @@
+//! One thing at a time: trees that `mke2fs` made, each operation, errors of the device, full disks, little memory.
+
+use super::common::{make, must_be_clean, Folder};
+use super::machine::{Machine, Shape, USUAL};
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, o, POSITION};
+use std::os::unix::fs::symlink;
+
+/// Bytes that are different everywhere.
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut value = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+fn tree() -> (Folder, Vec<(&'static str, Vec<u8>)>) {
+    let folder = Folder::new();
+    let files: Vec<(&str, Vec<u8>)> = [
+        ("empty", 0),
+        ("one", 1),
+        ("page", 4096),
+        ("odd", 70_001),
+        ("dir/large", 3 << 20),
+        ("dir/sub/deep", 12_345),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(seed, (name, length))| (name, pattern(seed as u64 + 1, length)))
+    .collect();
+    for (name, bytes) in &files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    symlink("dir/sub/deep", folder.join("link")).unwrap();
+    symlink(
+        format!("dir/{}sub/deep", "./".repeat(60)),
+        folder.join("long-link"),
+    )
+    .unwrap();
+    (folder, files)
+}
+
+fn names(machine: &mut Machine, path: &[u8]) -> Vec<String> {
+    let dir = machine
+        .open_file(path, o::RDONLY | o::DIRECTORY, 0)
+        .unwrap();
+    let mut all = Vec::new();
+    loop {
+        let answer = machine.call(dir, &[fs::READDIR], b"", 400);
+        assert!(answer.result() >= 0, "{}", answer.result());
+        let bytes = answer.bytes();
+        if bytes.is_empty() {
+            break;
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = u16::from_le_bytes([bytes[at + 16], bytes[at + 17]]) as usize;
+            let name = &bytes[at + 19..at + length];
+            let end = name.iter().position(|byte| *byte == 0).unwrap();
+            all.push(String::from_utf8(name[..end].to_vec()).unwrap());
+            at += length;
+        }
+    }
+    machine.bench.close(dir);
+    all.sort();
+    all
+}
+
+#[test]
+fn what_mke2fs_put_there_is_read() {
+    let (folder, files) = tree();
+    for (block, most_pages, most_requests) in [(4096, 256, 64), (1024, 3, 2), (2048, 16, 1)] {
+        let image = make(block, 16, &[], Some(&folder.0));
+        let shape = Shape {
+            read_only: true,
+            most_pages,
+            most_requests,
+            ..USUAL
+        };
+        let mut machine = Machine::new(image.clone(), shape, block as u64);
+        for (name, bytes) in &files {
+            assert!(machine.read(name.as_bytes()).unwrap() == *bytes, "{name}");
+        }
+        assert!(machine.read(b"link").unwrap() == files[5].1);
+        assert!(machine.read(b"long-link").unwrap() == files[5].1);
+        assert_eq!(machine.read(b"dir/nothing"), Err(-ENOENT));
+        let root = names(&mut machine, b"");
+        let wanted = [
+            ".",
+            "..",
+            "dir",
+            "empty",
+            "link",
+            "long-link",
+            "lost+found",
+            "odd",
+            "one",
+            "page",
+        ];
+        assert_eq!(root, wanted);
+        assert_eq!(
+            machine.open_file(b"new", o::CREAT | o::RDWR, 0o644),
+            Err(-EROFS)
+        );
+        assert_eq!(machine.open_file(b"one", o::RDWR, 0), Err(-EROFS));
+        assert_eq!(machine.sync(), 0);
+        assert!(machine.disk.borrow().bytes == image, "nothing was written");
+    }
+}
+
+#[test]
+fn reading_in_order_asks_for_much_at_a_time_and_once() {
+    let (folder, files) = tree();
+    let image = make(4096, 16, &[], Some(&folder.0));
+    let mut machine = Machine::new(image, USUAL, 5);
+    let large = &files[4].1;
+    let file = machine.open_file(b"dir/large", o::RDONLY, 0).unwrap();
+    let before = machine.disk.borrow().read_requests;
+    let mut all = Vec::new();
+    while all.len() < large.len() {
+        all.extend(machine.read_at(file, POSITION, 8192).unwrap());
+    }
+    assert!(all == *large);
+    let requests = machine.disk.borrow().read_requests - before;
+    assert!(requests < 20, "{requests} requests for 3 MiB");
+    machine.read(b"dir/large").unwrap();
+    assert_eq!(machine.disk.borrow().read_requests - before, requests);
+}
+
+#[test]
+fn what_was_written_is_there_after_closing() {
+    for (block, seed) in [(4096, 1), (1024, 2)] {
+        let mut machine = Machine::new(make(block, 32, &[], None), USUAL, seed);
+        assert_eq!(machine.result(0, &[fs::MKDIR, 0o755], b"dir"), 0);
+        let big = pattern(seed, 2_500_000);
+        let file = machine
+            .open_file(b"dir/big", o::CREAT | o::RDWR, 0o640)
+            .unwrap();
+        for part in big.chunks(100_000) {
+            assert_eq!(machine.write_at(file, POSITION, part), part.len() as i64);
+        }
+        assert!(
+            machine.read(b"dir/big").unwrap() == big,
+            "before it is written"
+        );
+        assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), 0);
+        // In the middle, over two pages, and behind the end with a hole.
+        let mut big = big;
+        big[5000..9001].fill(7);
+        assert_eq!(machine.write_at(file, 5000, &[7; 4001]), 4001);
+        big.resize(3_000_000, 0);
+        big.extend([9; 10]);
+        assert_eq!(machine.write_at(file, 3_000_000, &[9; 10]), 10);
+        assert!(machine.read(b"dir/big").unwrap() == big);
+        // Append.
+        let end = machine
+            .open_file(b"dir/big", o::WRONLY | o::APPEND, 0)
+            .unwrap();
+        assert_eq!(machine.write_at(end, POSITION, b"the end"), 7);
+        big.extend(b"the end");
+        // Cut, and grown again: zeros.
+        assert_eq!(machine.result(file, &[fs::TRUNCATE, 1_000_001], b""), 0);
+        assert_eq!(machine.result(file, &[fs::TRUNCATE, 1_100_000], b""), 0);
+        big.truncate(1_000_001);
+        big.resize(1_100_000, 0);
+        assert!(machine.read(b"dir/big").unwrap() == big);
+        // A hole, at no page's border.
+        let words = [fs::ALLOCATE, 3, 10_000, 50_000];
+        assert_eq!(machine.result(file, &words, b""), 0);
+        big[10_000..60_000].fill(0);
+        assert!(machine.read(b"dir/big").unwrap() == big);
+        machine.bench.close(file);
+        machine.bench.close(end);
+        let image = machine.close();
+        must_be_clean(&image);
+        let mut machine = Machine::new(image, USUAL, seed);
+        assert!(machine.read(b"dir/big").unwrap() == big);
+        assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"dir/big"), 0);
+        assert_eq!(machine.result(0, &[fs::UNLINK, 0x200], b"dir"), 0);
+        must_be_clean(&machine.close());
+    }
+}
+
+#[test]
+fn an_open_file_without_names_lives_until_it_is_closed() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 3);
+    let space = |machine: &mut Machine| {
+        let answer = machine.call(0, &[fs::STATFS], b"", 4096);
+        u64::from_le_bytes(answer.data[24..32].try_into().unwrap())
+    };
+    machine.sync();
+    let before = space(&mut machine);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    let bytes = pattern(3, 1 << 20);
+    assert_eq!(machine.write_at(file, 0, &bytes), 1 << 20);
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"f"), 0);
+    assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), 0);
+    assert!(machine.read_at(file, 0, 1 << 20).unwrap() == bytes);
+    let unnamed = machine.open_file(b"", o::TMPFILE | o::RDWR, 0o600).unwrap();
+    assert_eq!(machine.write_at(unnamed, 0, b"x"), 1);
+    machine.bench.close(file);
+    machine.bench.close(unnamed);
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(space(&mut machine), before);
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn a_full_disk_is_told_to_who_writes() {
+    let mut machine = Machine::new(make(4096, 8, &[], None), USUAL, 4);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    let (part, mut written) = (pattern(9, 65536), 0);
+    let refused = loop {
+        match machine.write_at(file, POSITION, &part) {
+            done if done > 0 => written += done as usize,
+            refused => break refused,
+        }
+    };
+    assert_eq!(refused, -ENOSPC);
+    assert!(written > 3 << 20, "{written}");
+    assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), 0);
+    let all = machine.read(b"f").unwrap();
+    assert_eq!(all.len(), written);
+    assert!(all.chunks(65536).all(|some| *some == part[..some.len()]));
+    // What is removed can be had again, although its blocks wait for the journal.
+    machine.bench.close(file);
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"f"), 0);
+    let file = machine.open_file(b"g", o::CREAT | o::RDWR, 0o644).unwrap();
+    for _ in 0..written / 65536 - 2 {
+        assert_eq!(machine.write_at(file, POSITION, &part), 65536);
+    }
+    machine.bench.close(file);
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn errors_of_the_device_are_told_once() {
+    let (folder, files) = tree();
+    let mut machine = Machine::new(make(4096, 16, &[], Some(&folder.0)), USUAL, 6);
+    let file = machine.open_file(b"odd", o::RDWR, 0).unwrap();
+    machine.disk.borrow_mut().fail_reads = true;
+    assert_eq!(machine.read_at(file, 0, 4096), Err(-EIO));
+    machine.disk.borrow_mut().fail_reads = false;
+    assert!(machine.read_at(file, 0, 4096).unwrap() == files[3].1[..4096]);
+    assert_eq!(machine.write_at(file, 0, b"new"), 3);
+    machine.disk.borrow_mut().fail_writes = true;
+    assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), -EIO);
+    machine.disk.borrow_mut().fail_writes = false;
+    assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), 0);
+    machine.bench.close(file);
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn more_files_than_memory() {
+    let shape = Shape {
+        frames: 200,
+        metadata: 64,
+        ..USUAL
+    };
+    let mut machine = Machine::new(make(4096, 64, &[], None), shape, 8);
+    for number in 0..40u64 {
+        let name = format!("file-{number}");
+        let file = machine
+            .open_file(name.as_bytes(), o::CREAT | o::WRONLY, 0o644)
+            .unwrap();
+        let bytes = pattern(number, 300_000);
+        assert_eq!(machine.write_at(file, 0, &bytes), 300_000);
+        machine.bench.close(file);
+    }
+    for number in 0..40u64 {
+        let name = format!("file-{number}");
+        assert!(machine.read(name.as_bytes()).unwrap() == pattern(number, 300_000));
+    }
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn files_are_mapped_with_all_their_pages() {
+    let (folder, files) = tree();
+    let mut machine = Machine::new(make(4096, 16, &[], Some(&folder.0)), USUAL, 11);
+    let file = machine.open_file(b"odd", o::RDWR, 0).unwrap();
+    let answer = machine.call(file, &[fs::MMAP, 0, 4096, 0], b"", 0);
+    assert_eq!(answer.result(), 18);
+    let object = machine.bench.server.memory().objects[0].clone();
+    for (slot, bytes) in object.iter().zip(files[3].1.chunks(4096)) {
+        let memory = machine.bench.server.memory();
+        let shown = crate::Memory::bytes(memory, slot.unwrap(), 0, bytes.len());
+        assert!(shown == bytes);
+    }
+    must_be_clean(&machine.close());
+}

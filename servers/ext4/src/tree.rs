@@ -1,0 +1,606 @@
+//! The tree, as the framework asks for it: names, attributes, creation, removal and renaming. What can be said here is; reading, writing and the rest have their own modules.
+
+use crate::keys;
+use crate::memory::Memory;
+use crate::node::device_parts;
+use crate::server::{fail, Ext4};
+use alloc::boxed::Box;
+use cairn_block::Device;
+use cairn_cache::Stream;
+use cairn_ext4::{Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{
+    Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
+};
+use cairn_rt::{Portal, Received};
+
+/// Linux's EXT4_SUPER_MAGIC.
+const MAGIC: i64 = 0xEF53;
+const SYNCHRONOUS: u64 = o::DSYNC | O_SYNC;
+const O_SYNC: u64 = 0o4000000;
+
+/// File types in a mode, from those in a directory's entry.
+const KINDS: [u32; 8] = [
+    0,
+    s::IFREG,
+    s::IFDIR,
+    s::IFCHR,
+    s::IFBLK,
+    s::IFIFO,
+    s::IFSOCK,
+    s::IFLNK,
+];
+
+impl<M: Memory, D: Device> Ext4<M, D> {
+    /// Where a node was found, for [`Server::path`].
+    fn set_home(&mut self, node: u32, dir: u32, name: &[u8]) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.home = Some((dir, name.into()));
+        }
+    }
+
+    fn lost_home(&mut self, ino: u32, dir: u32, name: &[u8]) {
+        if let Some(node) = self.nodes.get_mut(ino) {
+            let here = |(at, text): &(u32, Box<[u8]>)| *at == dir && **text == *name;
+            if node.home.as_ref().is_some_and(here) {
+                node.home = None;
+            }
+        }
+    }
+
+    /// Names may be added to (or taken from) this directory.
+    fn may_change(&mut self, dir: u32, remove: bool) -> Answer<()> {
+        self.load(dir)?;
+        if !self.fs.is_writable() {
+            return fail(EROFS);
+        }
+        let flags = self.node(dir)?.flags;
+        if flags & IMMUTABLE != 0 || remove && flags & APPEND_ONLY != 0 {
+            return fail(EPERM);
+        }
+        Ok(())
+    }
+
+    /// The node may get other names or lose some.
+    fn may_move(&mut self, ino: u32) -> Answer<()> {
+        self.load(ino)?;
+        match self.node(ino)?.flags & (IMMUTABLE | APPEND_ONLY) {
+            0 => Ok(()),
+            _ => fail(EPERM),
+        }
+    }
+
+    fn new_inode(&mut self, cx: &mut Context, new: &New) -> NewInode {
+        let device = match new.mode & s::IFMT {
+            s::IFCHR | s::IFBLK => device_parts(new.rdev),
+            _ => (0, 0),
+        };
+        NewInode {
+            mode: new.mode as u16,
+            uid: new.uid,
+            gid: new.gid,
+            device,
+            now: self.look_at_clock(cx),
+        }
+    }
+
+    /// A name is gone; so may be its node.
+    fn name_gone(&mut self, cx: &mut Context, gone: Gone) {
+        self.refresh(gone.ino);
+        if gone.last {
+            self.drop_unused(cx, gone.ino);
+        }
+    }
+
+    /// The name of a directory in the one above, if nobody remembers it.
+    fn search_name(&mut self, above: u32, ino: u32) -> Answer<Box<[u8]>> {
+        let mut from = 0;
+        loop {
+            let listed = self.act(|fs| fs.read_directory(above, from))?;
+            let Some(last) = listed.last() else {
+                return fail(ENOENT);
+            };
+            from = last.next;
+            let own = |name: &[u8]| name == b"." || name == b"..";
+            let found = listed
+                .iter()
+                .find(|entry| entry.ino == ino && !own(&entry.name));
+            if let Some(entry) = found {
+                return Ok(entry.name.as_slice().into());
+            }
+        }
+    }
+
+    fn home_of(&mut self, ino: u32) -> Answer<(u32, Box<[u8]>)> {
+        self.load(ino)?;
+        let node = self.node(ino)?;
+        if node.links == 0 {
+            return fail(ENOENT);
+        }
+        if let Some(home) = &node.home {
+            return Ok(home.clone());
+        }
+        if !node.is_directory() {
+            return fail(ENOENT);
+        }
+        let above = self.act(|fs| fs.lookup(ino, b".."))?;
+        let name = self.search_name(above, ino)?;
+        self.set_home(ino, above, &name);
+        Ok((above, name))
+    }
+}
+
+impl<M: Memory, D: Device> Server for Ext4<M, D> {
+    type Node = u32;
+    type State = Stream;
+
+    const STABLE_NAMES: bool = true;
+
+    fn root(&mut self, _: u64) -> u32 {
+        ROOT
+    }
+
+    fn meta(&mut self, node: u32) -> Answer<Meta> {
+        self.load(node)?;
+        let node = self.node(node)?;
+        node.used = true;
+        Ok(Meta {
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            ino: node.ino as u64,
+            size: node.size,
+            rdev: node.rdev,
+        })
+    }
+
+    #[inline]
+    fn access(&mut self, node: u32) -> Answer<Access> {
+        self.load(node)?;
+        let node = self.node(node)?;
+        node.used = true;
+        Ok(Access {
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+        })
+    }
+
+    fn lookup(&mut self, _: &mut Context, dir: u32, name: &[u8]) -> Answer<u32> {
+        let ino = self.act(|fs| fs.lookup(dir, name))?;
+        self.load(ino)?;
+        if self.node(ino)?.home.is_none() {
+            self.set_home(ino, dir, name);
+        }
+        Ok(ino)
+    }
+
+    fn parent(&mut self, _: &mut Context, dir: u32) -> Answer<u32> {
+        let above = self.act(|fs| fs.lookup(dir, b".."))?;
+        self.load(above)?;
+        Ok(above)
+    }
+
+    fn target(&mut self, cx: &mut Context, link: u32, into: &mut [u8]) -> Answer<usize> {
+        let target = self.act(|fs| fs.read_link(link))?;
+        self.touch_accessed(cx, link);
+        let room = into
+            .get_mut(..target.len())
+            .ok_or(Failure::Errno(ENAMETOOLONG))?;
+        room.copy_from_slice(&target);
+        Ok(target.len())
+    }
+
+    fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {
+        let mut start = into.len();
+        let mut at = node;
+        while at != ROOT {
+            let (dir, name) = self.home_of(at)?;
+            let slash = (at != node) as usize;
+            start = start
+                .checked_sub(name.len() + slash)
+                .ok_or(Failure::Errno(ENAMETOOLONG))?;
+            into[start..start + name.len()].copy_from_slice(&name);
+            if slash != 0 {
+                into[start + name.len()] = b'/';
+            }
+            at = dir;
+        }
+        let length = into.len() - start;
+        into.copy_within(start.., 0);
+        Ok(length)
+    }
+
+    fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
+        self.load(node)?;
+        let dev = self.options.device;
+        let blksize = self.block_size() as i64;
+        let node = self.node(node)?;
+        node.used = true;
+        let delayed = match node.delayed.is_empty() {
+            true => 0,
+            false => node.delayed.count() * 8,
+        };
+        Ok(Stat {
+            dev,
+            ino: node.ino as u64,
+            nlink: node.links as u64,
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            rdev: node.rdev,
+            size: node.size as i64,
+            blksize,
+            blocks: (node.sectors + delayed) as i64,
+            atime: node.atime.sec,
+            atime_ns: node.atime.nsec as i64,
+            mtime: node.mtime.sec,
+            mtime_ns: node.mtime.nsec as i64,
+            ctime: node.ctime.sec,
+            ctime_ns: node.ctime.nsec as i64,
+            ..Stat::default()
+        })
+    }
+
+    fn statfs(&mut self, _: &mut Context, _: u32) -> Answer<Statfs> {
+        let space = self.fs.space();
+        // ST_VALID, and ST_RDONLY, ST_NOATIME or ST_RELATIME.
+        let mut flags = 0x20;
+        flags |= i64::from(!self.fs.is_writable());
+        flags |= match self.options.no_access_times {
+            true => 0x400,
+            false => 0x1000,
+        };
+        Ok(Statfs {
+            kind: MAGIC,
+            bsize: space.block_size as i64,
+            blocks: space.blocks,
+            bfree: space.free,
+            bavail: space.available,
+            files: space.inodes as u64,
+            ffree: space.free_inodes as u64,
+            namelen: fs::NAME_MAX as i64,
+            frsize: space.block_size as i64,
+            flags,
+            ..Statfs::default()
+        })
+    }
+
+    fn change(&mut self, cx: &mut Context, ino: u32, change: &Change) -> Answer<()> {
+        self.load(ino)?;
+        if !self.fs.is_writable() {
+            return fail(EROFS);
+        }
+        if self.node(ino)?.flags & IMMUTABLE != 0 {
+            return fail(EPERM);
+        }
+        let now = self.look_at_clock(cx);
+        let time = |(sec, ns): (i64, i64)| Time {
+            sec,
+            nsec: ns as u32,
+        };
+        let node = self.node(ino)?;
+        let atime = change.atime.map_or(node.atime, time);
+        let mtime = change.mtime.map_or(node.mtime, time);
+        let (mode, uid, gid) = (change.mode, change.uid, change.gid);
+        self.act(|fs| {
+            fs.change_inode(ino, |inode| {
+                inode.mode = mode.map_or(inode.mode, |mode| {
+                    inode.mode & s::IFMT as u16 | mode as u16 & 0o7777
+                });
+                inode.uid = uid.unwrap_or(inode.uid);
+                inode.gid = gid.unwrap_or(inode.gid);
+                (inode.atime, inode.mtime, inode.ctime) = (atime, mtime, now);
+            })
+        })?;
+        let node = self.node(ino)?;
+        // The image knows them all.
+        node.dirty = false;
+        self.refresh(ino);
+        self.arm(cx);
+        Ok(())
+    }
+
+    fn truncate(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
+        self.load(node)?;
+        if self.node(node)?.flags & (IMMUTABLE | APPEND_ONLY) != 0 {
+            return fail(EPERM);
+        }
+        self.resize(cx, node, size)
+    }
+
+    fn create(&mut self, cx: &mut Context, dir: u32, name: &[u8], new: &New) -> Answer<u32> {
+        self.may_change(dir, false)?;
+        let about = self.new_inode(cx, new);
+        let ino = match new.mode & s::IFMT {
+            s::IFLNK => self.act(|fs| fs.symlink(dir, name, new.target, &about))?,
+            _ => self.act(|fs| fs.create(dir, name, &about))?,
+        };
+        self.forget(ino);
+        self.load(ino)?;
+        self.set_home(ino, dir, name);
+        self.refresh(dir);
+        self.arm(cx);
+        Ok(ino)
+    }
+
+    fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {
+        self.may_change(dir, false)?;
+        let about = self.new_inode(cx, new);
+        let ino = self.act(|fs| fs.create_nameless(dir, &about))?;
+        self.forget(ino);
+        self.load(ino)?;
+        self.arm(cx);
+        Ok(ino)
+    }
+
+    fn link(&mut self, cx: &mut Context, ino: u32, dir: u32, name: &[u8]) -> Answer<()> {
+        self.may_change(dir, false)?;
+        self.may_move(ino)?;
+        let now = self.look_at_clock(cx);
+        self.act(|fs| fs.link(ino, dir, name, now))?;
+        self.set_home(ino, dir, name);
+        self.refresh(ino);
+        self.refresh(dir);
+        self.arm(cx);
+        Ok(())
+    }
+
+    fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], ino: u32) -> Answer<()> {
+        self.may_change(dir, true)?;
+        self.may_move(ino)?;
+        let now = self.look_at_clock(cx);
+        let gone = self.act(|fs| fs.unlink(dir, name, now))?;
+        self.refresh(dir);
+        self.lost_home(ino, dir, name);
+        self.arm(cx);
+        self.name_gone(cx, gone);
+        Ok(())
+    }
+
+    fn rmdir(&mut self, cx: &mut Context, dir: u32, name: &[u8], ino: u32) -> Answer<()> {
+        self.may_change(dir, true)?;
+        self.may_move(ino)?;
+        let now = self.look_at_clock(cx);
+        let gone = self.act(|fs| fs.remove_directory(dir, name, now))?;
+        self.refresh(dir);
+        self.lost_home(ino, dir, name);
+        self.arm(cx);
+        self.name_gone(cx, gone);
+        Ok(())
+    }
+
+    fn rename(&mut self, cx: &mut Context, rename: &Rename<u32>) -> Answer<()> {
+        self.may_change(rename.from, true)?;
+        self.may_change(rename.to, rename.replaced.is_some())?;
+        self.may_move(rename.node)?;
+        if let Some(other) = rename.replaced {
+            self.may_move(other)?;
+        }
+        let now = self.look_at_clock(cx);
+        let how = match rename.exchange {
+            true => How::Exchange,
+            false => How::Replace,
+        };
+        let (from, to) = ((rename.from, rename.from_name), (rename.to, rename.to_name));
+        let gone = self.act(|fs| fs.rename(from, to, how, now))?;
+        self.set_home(rename.node, rename.to, rename.to_name);
+        self.refresh(rename.node);
+        self.refresh(rename.from);
+        self.refresh(rename.to);
+        if let Some(other) = rename.replaced {
+            match rename.exchange {
+                true => self.set_home(other, rename.from, rename.from_name),
+                false => self.lost_home(other, rename.to, rename.to_name),
+            }
+            self.refresh(other);
+        }
+        self.arm(cx);
+        if let Some(gone) = gone {
+            self.name_gone(cx, gone);
+        }
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        cx: &mut Context,
+        node: u32,
+        flags: u64,
+        _: &mut Stream,
+    ) -> Answer<Opened<u32>> {
+        self.load(node)?;
+        let about = self.node(node)?;
+        let kind = match about.mode & s::IFMT {
+            s::IFREG => kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
+            s::IFDIR => kind::SEEKABLE | kind::ALWAYS_READY | kind::DIRECTORY,
+            s::IFCHR | s::IFBLK | s::IFIFO => {
+                let meta = self.meta(node)?;
+                return Err(cx.redirect_special(&meta));
+            }
+            _ => return fail(ENXIO),
+        };
+        if flags & o::ACCMODE != o::RDONLY || flags & o::TRUNC != 0 {
+            let special = about.flags;
+            let appends = flags & o::APPEND != 0 && flags & o::TRUNC == 0;
+            if special & IMMUTABLE != 0 || special & APPEND_ONLY != 0 && !appends {
+                return fail(EPERM);
+            }
+            if !self.fs.is_writable() {
+                return fail(EROFS);
+            }
+        }
+        Ok(Opened { node, kind })
+    }
+
+    fn retain(&mut self, node: u32) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.opens += 1;
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        let Some(node) = self.nodes.get_mut(handle.node) else {
+            return;
+        };
+        node.opens = node.opens.saturating_sub(1);
+        if node.opens == 0 && node.links == 0 {
+            self.look_at_clock(cx);
+            self.drop_unused(cx, handle.node);
+            self.arm(cx);
+        }
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        let note = handle.flags & o::NOATIME == 0;
+        self.read_file(cx, handle.node, &mut handle.state, offset, length, note)
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        let done = self.write_file(cx, handle.node, offset, length)?;
+        if handle.flags & SYNCHRONOUS != 0 {
+            cx.progress = done as u64;
+            cx.progress_is_result = true;
+            self.sync_write(cx, handle.node, handle.flags & O_SYNC == 0)?;
+        }
+        Ok(done)
+    }
+
+    fn readdir(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        mut position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        let dir = handle.node;
+        self.load(dir)?;
+        if self.node(dir)?.links == 0 {
+            return Ok(position);
+        }
+        self.touch_accessed(cx, dir);
+        loop {
+            let listed = match self.act(|fs| fs.read_directory(dir, position)) {
+                Ok(listed) => listed,
+                // What is there is given first.
+                Err(_) if !into.is_empty() => return Ok(position),
+                Err(failure) => return Err(failure),
+            };
+            if listed.is_empty() {
+                return Ok(position);
+            }
+            for entry in listed {
+                let mode = KINDS[entry.kind as usize & 7];
+                if !into.add(entry.ino as u64, entry.next, mode, &entry.name) {
+                    return Ok(position);
+                }
+                position = entry.next;
+            }
+        }
+    }
+
+    fn seek_data(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        hole: bool,
+        size: u64,
+    ) -> Answer<u64> {
+        self.seek_file(handle.node, offset, hole, size)
+    }
+
+    fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+        if cx.progress == 0 {
+            self.look_at_clock(cx);
+            self.note_mapped(handle.node);
+        }
+        let data_only = cx.request.words[1] != 0;
+        self.sync_file(cx, handle.node, data_only)
+    }
+
+    fn sync_all(&mut self, cx: &mut Context) -> Answer<()> {
+        self.sync_everything(cx)
+    }
+
+    fn interruptible(&self, operation: u64) -> bool {
+        matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL | fs::IOCTL)
+    }
+
+    fn map(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        _: u64,
+        _: u64,
+        shared_writable: bool,
+    ) -> Answer<(Portal, u64)> {
+        self.map_file(handle.node, shared_writable)
+    }
+
+    fn allocate(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        mode: u64,
+        offset: u64,
+        length: u64,
+    ) -> Answer<()> {
+        self.allocate_file(cx, handle.node, mode, offset, length)
+    }
+
+    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        if pulse.badge == MEMORY {
+            self.give_back();
+        }
+        self.look_at_clock(cx);
+        self.settle(cx);
+    }
+
+    fn tick(&mut self, cx: &mut Context) {
+        self.look_after(cx);
+    }
+}
+
+/// Badge of the portal by which `vm` says that it wants frames back.
+pub const MEMORY: u64 = 2;
+
+impl<M: Memory, D: Device> Ext4<M, D> {
+    /// `vm` wants frames.
+    fn give_back(&mut self) {
+        let mut nothing_left = false;
+        loop {
+            let wanted = self.cache.memory().wanted(nothing_left);
+            if wanted == 0 {
+                return;
+            }
+            let wanted = wanted.min(u64::from(u32::MAX)) as u32;
+            let shrunk = self.cache.shrink(wanted, |_, _, _, _| false);
+            if shrunk.dirty != 0 && shrunk.released < wanted {
+                // They can go when they are written.
+                self.everything = true;
+                self.start_writes();
+            }
+            nothing_left = shrunk.released == 0;
+            if nothing_left {
+                self.cache.memory().wanted(true);
+                self.wakes.push(keys::ROOM);
+                return;
+            }
+        }
+    }
+}
