@@ -61,15 +61,15 @@ pub struct Domain<A: Arch> {
 
 /// Threads that one entry kills or continues.
 const THREAD_SHARE: usize = 16;
-/// Portals that a dead domain closes before an interrupt that waits is let in; a thread's end counts as several.
-const CLOSE_WORK: u32 = 6;
+/// Portals that a dead domain closes before interrupts are let in; a thread's end counts as several.
+const CLOSE_WORK: u32 = 2;
 /// Slots that are looked over at a time: it counts like closing one.
 const GLANCE: u32 = 32;
 const THREAD_WORK: u32 = 3;
-/// Portals that TABLE_COPY copies before an interrupt that waits is let in.
-const COPY_SHARE: u32 = 5;
+/// Portals that TABLE_COPY copies before interrupts are let in.
+const COPY_SHARE: u32 = 2;
 /// Slots that CLOSE_ON_EXEC looks at before that; closing one, or looking over many empty ones, counts as several.
-const MARKED_WORK: u32 = 20;
+const MARKED_WORK: u32 = 8;
 const MARKED_CLOSE: u32 = 4;
 
 impl<A: Arch> Kernel<A> {
@@ -149,8 +149,8 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// One share of taking a dead domain apart. True when it is empty.
-    fn dismantle(&mut self, d: DomainRef) -> Result<bool, Stop> {
+    /// One share of taking a dead domain apart; for `caller`, if it is an operation of one, which may as well begin anew. True when it is empty.
+    fn dismantle(&mut self, d: DomainRef, caller: Option<ThreadRef>) -> Result<bool, Stop> {
         if self.domains[d].empty {
             return Ok(true);
         }
@@ -164,7 +164,7 @@ impl<A: Arch> Kernel<A> {
             work += THREAD_WORK;
             if windows || work >= CLOSE_WORK {
                 // Closing windows was work enough for one share.
-                if self.arch.interrupt_waits() {
+                if self.has_to_end(caller) {
                     return Ok(false);
                 }
                 work = 0;
@@ -176,7 +176,7 @@ impl<A: Arch> Kernel<A> {
         let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
             if work >= CLOSE_WORK {
-                if self.arch.interrupt_waits() {
+                if self.has_to_end(caller) {
                     return Ok(false);
                 }
                 work = 0;
@@ -225,6 +225,14 @@ impl<A: Arch> Kernel<A> {
         Ok(true)
     }
 
+    /// Let interrupts in between two shares. True: the entry has to end.
+    fn has_to_end(&mut self, caller: Option<ThreadRef>) -> bool {
+        match caller {
+            Some(t) => self.let_in(t),
+            None => self.arch.interrupt_waits(),
+        }
+    }
+
     /// Free the object if nothing refers to it any more; a domain that nobody holds and in which nothing runs goes to the graveyard first.
     pub(crate) fn release_domain_object(&mut self, d: DomainRef) {
         let domain = &self.domains[d];
@@ -254,7 +262,7 @@ impl<A: Arch> Kernel<A> {
         if !self.domains[d].dead {
             self.die(d, death::KILLED, 0);
         }
-        if matches!(self.dismantle(d), Ok(true)) {
+        if matches!(self.dismantle(d, None), Ok(true)) {
             // Others may have joined in front meanwhile: then this one's turn comes again.
             if self.graveyard == Some(d) {
                 self.graveyard = self.domains[d].next_dead.take();
@@ -352,7 +360,7 @@ impl<A: Arch> Kernel<A> {
             }
             domain::DESTROY => {
                 self.die(d, death::KILLED, w[0]);
-                let done = self.dismantle(d)?;
+                let done = self.dismantle(d, Some(t))?;
                 if self.dispatch.current != Some(t) {
                     return Err(Stop::Left);
                 }
@@ -503,9 +511,9 @@ impl<A: Arch> Kernel<A> {
         let (mut next, mut share) = (first.max(1), COPY_SHARE);
         while let Some(slot) = self.domains[source].table.next_used(next, end) {
             if share == 0 {
-                if self.arch.interrupt_waits() {
-                    self.answer(t, 0, slot as u64);
-                    return Ok(());
+                self.answer(t, 1, slot as u64);
+                if self.let_in(t) {
+                    return Err(Stop::Restart);
                 }
                 share = COPY_SHARE;
             }
@@ -600,8 +608,9 @@ impl<A: Arch> Kernel<A> {
         let (mut work, mut next) = (0, first);
         while next < end {
             if work >= MARKED_WORK {
-                if self.arch.interrupt_waits() {
-                    break;
+                self.answer(t, 0, next as u64);
+                if self.let_in(t) {
+                    return Err(Stop::Restart);
                 }
                 work = 0;
             }

@@ -241,6 +241,13 @@ impl<A: Arch> Kernel<A> {
         self.threads[t].registers.set_word(i, value);
     }
 
+    /// Between two shares of work for the running thread, whose words say already how to go on: interrupts that wait come in here, and this does not return: the thread
+    /// will execute its `syscall` again. True: the entry has to end for that ([`Stop::Restart`]).
+    #[inline(always)]
+    pub(crate) fn let_in(&mut self, t: ThreadRef) -> bool {
+        self.dispatch.preempt || self.dispatch.current != Some(t) || A::let_in(self)
+    }
+
     /// Let the thread execute its `syscall` instruction (two bytes) again.
     pub(crate) fn rewind(&mut self, t: ThreadRef) {
         let registers = &mut self.threads[t].registers;

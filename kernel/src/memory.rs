@@ -13,21 +13,21 @@ use cairn_abi::{rights, Error, PortalKind};
 
 /// Most pages of one operation.
 pub(crate) const PAGES: u64 = 512;
-/// Pages that are mapped, and that are unmapped or protected, before an interrupt that waits is let in.
-const MAP_SHARE: u64 = 10;
-const CHANGE_SHARE: u64 = 32;
+/// Pages that are mapped (and zeroed), and that are unmapped or protected, before interrupts are let in.
+const MAP_SHARE: u64 = 8;
+const ZERO_SHARE: u64 = 1;
+const CHANGE_SHARE: u64 = 16;
 /// Most entries of a short list of frames.
 const SHORT_LIST: usize = 16;
-/// Frames that are taken into a pool (they are zeroed) before an interrupt that waits is let in; and that one entry takes into a space's reserve.
-const GIVE_SHARE: u64 = 4;
-const TABLE_SHARE: u64 = 32;
+/// Frames that are taken into a pool (they are zeroed), and into a space's reserve, before interrupts are let in.
+const GIVE_SHARE: u64 = 1;
+const TABLE_SHARE: u64 = 8;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
-/// What REAP does before an interrupt that waits is let in: pages that it unmaps, where a table counts as several; and frames that it returns at most.
-const REAP_WORK: u64 = 25;
-const TABLE_WORK: u64 = 25;
-const RESERVE_WORK: u64 = 1;
-const REAP_FRAMES: usize = 64;
+/// What REAP does before interrupts are let in: pages that it unmaps, where a table counts as several; and frames that it returns at most.
+const REAP_WORK: u64 = 10;
+const TABLE_WORK: u64 = 5;
+const REAP_FRAMES: usize = 32;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
 /// A frame number from a word.
@@ -242,8 +242,8 @@ impl<A: Arch> Kernel<A> {
         }
         let first = frame(w[1])?;
         for done in 0..w[2] {
-            if done != 0 && done.is_multiple_of(GIVE_SHARE) && self.arch.interrupt_waits() {
-                return self.give_more(t, w, done);
+            if done != 0 && done.is_multiple_of(GIVE_SHARE) && self.more_frames(t, w, done) {
+                return Err(Stop::Restart);
             }
             let done = u32::try_from(done).map_err(|_| Error::BadArgument)?;
             let frame = first.checked_add(done).ok_or(Error::BadArgument)?;
@@ -256,26 +256,26 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// More frames in the next entry, or done.
-    fn give_more(&mut self, t: ThreadRef, w: [u64; 8], share: u64) -> Answer {
-        if share == w[2] {
-            return Ok(());
-        }
-        self.answer(t, 1, w[1] + share);
-        self.answer(t, 2, w[2] - share);
-        Err(Stop::Restart)
+    /// So many frames of those that the words name are given: let interrupts in. True: the rest is for the next entry.
+    fn more_frames(&mut self, t: ThreadRef, w: [u64; 8], done: u64) -> bool {
+        self.answer(t, 1, w[1] + done);
+        self.answer(t, 2, w[2] - done);
+        self.let_in(t)
     }
 
     fn give_tables(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let first = frame(w[1])?;
-        let share = w[2].min(TABLE_SHARE);
-        for i in 0..share {
-            let frame = first.checked_add(i as u32).ok_or(Error::BadArgument)?;
+        for done in 0..w[2] {
+            if done != 0 && done.is_multiple_of(TABLE_SHARE) && self.more_frames(t, w, done) {
+                return Err(Stop::Restart);
+            }
+            let done = u32::try_from(done).map_err(|_| Error::BadArgument)?;
+            let frame = first.checked_add(done).ok_or(Error::BadArgument)?;
             self.take_frame(frame)?;
             self.space_give(s, frame);
         }
-        self.give_more(t, w, share)
+        Ok(())
     }
 
     /// May programs map this frame in this manner?
@@ -341,20 +341,21 @@ impl<A: Arch> Kernel<A> {
         mapped
     }
 
-    /// An operation on a row of pages goes on in the next entry: word 1 is its address, `[pages, done]` are the words with how many pages are left and how many were
-    /// counted; this entry did `share` and counted `count`.
+    /// So much of an operation on a row of pages is done: let interrupts in. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were
+    /// counted; this entry did `done` and counted `count`. True: the rest is for the next entry.
+    #[inline(always)]
     fn more_pages(
         &mut self,
         t: ThreadRef,
-        w: [u64; 8],
-        [pages, done]: [usize; 2],
-        share: u64,
+        w: &[u64; 8],
+        [pages, counted]: [usize; 2],
+        done: u64,
         count: u64,
-    ) -> Answer {
-        self.answer(t, 1, w[1] + share * PAGE);
-        self.answer(t, pages, w[pages] - share);
-        self.answer(t, done, w[done].wrapping_add(count));
-        Err(Stop::Restart)
+    ) -> bool {
+        self.answer(t, 1, w[1] + done * PAGE);
+        self.answer(t, pages, w[pages] - done);
+        self.answer(t, counted, w[counted].wrapping_add(count));
+        self.let_in(t)
     }
 
     /// w0: how many pages were done, `before` of them by earlier entries.
@@ -404,20 +405,24 @@ impl<A: Arch> Kernel<A> {
             }
             if fill == map::COPY {
                 self.arch.copy_frame(first, source);
-            } else {
-                for i in 0..pages as u32 {
-                    self.arch.zero_frame(first + i);
-                }
             }
         }
+        let most = if fill == map::ZERO {
+            ZERO_SHARE
+        } else {
+            MAP_SHARE
+        };
         let mut done = 0;
         loop {
-            let share = (pages - done).min(MAP_SHARE);
+            let share = (pages - done).min(most);
             let start = first.checked_add(done as u32);
             let start = start.ok_or(Error::BadArgument)?;
             for i in 0..share {
                 let frame = start.checked_add(i as u32).ok_or(Error::BadArgument)?;
                 self.check_frame(frame, flags)?;
+                if fill == map::ZERO {
+                    self.arch.zero_frame(frame);
+                }
             }
             let row = (start..start + share as u32).map(Some);
             let mapped = self.map_row(s, root, address + done * PAGE, row, flags & PROT);
@@ -425,9 +430,9 @@ impl<A: Arch> Kernel<A> {
                 return self.answer_mapped(t, w[6].wrapping_add(done), share, mapped);
             }
             done += share;
-            if self.arch.interrupt_waits() {
-                self.answer(t, 2, w[2] + done);
-                return self.more_pages(t, w, [3, 6], done, done);
+            self.answer(t, 2, w[2] + done);
+            if self.more_pages(t, &w, [3, 6], done, done) {
+                return Err(Stop::Restart);
             }
         }
     }
@@ -459,9 +464,9 @@ impl<A: Arch> Kernel<A> {
                 return self.answer_mapped(t, w[5].wrapping_add(done), share, mapped);
             }
             done += share;
-            if self.arch.interrupt_waits() {
-                self.answer(t, 2, w[2] + done * 4);
-                return self.more_pages(t, w, [3, 5], done, done);
+            self.answer(t, 2, w[2] + done * 4);
+            if self.more_pages(t, &w, [3, 5], done, done) {
+                return Err(Stop::Restart);
             }
         }
     }
@@ -514,8 +519,8 @@ impl<A: Arch> Kernel<A> {
             if done == w[2] {
                 break;
             }
-            if self.arch.interrupt_waits() {
-                return self.more_pages(t, w, [2, 3], done, count);
+            if self.more_pages(t, &w, [2, 3], done, count) {
+                return Err(Stop::Restart);
             }
         }
         self.answer(t, 0, w[3].wrapping_add(count));
@@ -546,11 +551,40 @@ impl<A: Arch> Kernel<A> {
             if done == w[2] {
                 break;
             }
-            if self.arch.interrupt_waits() {
-                return self.more_pages(t, w, [2, 4], done, count);
+            if self.more_pages(t, &w, [2, 4], done, count) {
+                return Err(Stop::Restart);
             }
         }
         self.answer(t, 0, w[4].wrapping_add(count));
+        Ok(())
+    }
+
+    /// All page tables but the root of a space that nobody uses join its reserve. How far that came shows the space itself.
+    fn tables_to_reserve(&mut self, t: ThreadRef, s: SpaceRef, root: A::Root) -> Answer {
+        let mut work = 0;
+        while self.spaces[s].table_frames > 1 {
+            if work >= REAP_WORK {
+                if self.let_in(t) {
+                    return Err(Stop::Restart);
+                }
+                work = 0;
+            }
+            let frames = &mut self.frames;
+            let taken = self.arch.take_table(root, |frame| {
+                frames.unmapped(frame);
+                work += 1;
+            });
+            work += TABLE_WORK;
+            match taken {
+                Taken::Some => {}
+                Taken::Table(frame) => {
+                    let space = &mut self.spaces[s];
+                    space.table_frames -= 1;
+                    self.arch.list_push(&mut space.tables, frame);
+                }
+                Taken::Root => break,
+            }
+        }
         Ok(())
     }
 
@@ -564,48 +598,33 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         self.tear_all(s)?;
+        if let Some(root) = self.spaces[s].root {
+            self.tables_to_reserve(t, s, root)?;
+        }
         // What is written below must not be lost to a fault.
         self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
-        let mut bytes = [0; REAP_FRAMES * 4];
-        let (mut n, mut work) = (0, 0);
-        while n < room {
-            if work >= REAP_WORK {
-                if self.arch.interrupt_waits() {
+        let (mut bytes, mut n) = ([0; REAP_FRAMES * 4], 0);
+        if let Some(root) = self.spaces[s].root {
+            let (words, _) = bytes.as_chunks_mut::<4>();
+            for word in &mut words[..room] {
+                let frame = match self.arch.list_take(&mut self.spaces[s].tables) {
+                    Some(frame) => frame,
+                    None => {
+                        // Nothing is mapped, and there are no tables below it.
+                        self.arch.take_table(root, |_| {});
+                        let space = &mut self.spaces[s];
+                        space.root = None;
+                        space.table_frames = 0;
+                        self.arch.root_frame(root)
+                    }
+                };
+                self.frames.set(frame, FrameKind::User);
+                *word = frame.to_le_bytes();
+                n += 1;
+                if self.spaces[s].root.is_none() {
                     break;
                 }
-                work = 0;
             }
-            let next = match self.spaces[s].root {
-                None => None,
-                Some(_) if self.spaces[s].tables.count != 0 => {
-                    work += RESERVE_WORK;
-                    self.arch.list_take(&mut self.spaces[s].tables)
-                }
-                Some(root) => {
-                    work += TABLE_WORK;
-                    let frames = &mut self.frames;
-                    let taken = self.arch.take_table(root, |frame| {
-                        frames.unmapped(frame);
-                        work += 1;
-                    });
-                    let frame = match taken {
-                        Taken::Some => continue,
-                        Taken::Table(frame) => frame,
-                        Taken::Root => {
-                            self.spaces[s].root = None;
-                            self.arch.root_frame(root)
-                        }
-                    };
-                    self.spaces[s].table_frames -= 1;
-                    Some(frame)
-                }
-            };
-            let Some(frame) = next else {
-                break;
-            };
-            self.frames.set(frame, FrameKind::User);
-            bytes[n * 4..n * 4 + 4].copy_from_slice(&frame.to_le_bytes());
-            n += 1;
         }
         self.write_own(t, w[1], &bytes[..n * 4])?;
         self.answer(t, 0, n as u64);

@@ -9,17 +9,12 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
-/// Pages that SHARE goes over before an interrupt that waits is let in, where a row's begin and each table that it needs count as several; and what FILL does (a copy, or more pages of zeroes,
-/// which cost less than half).
-const SHARE_PAGES: u64 = 22;
-const _: () = assert!(SHARE_PAGES > ROWS as u64 / 2);
+/// Pages that SHARE goes over before interrupts are let in, where a row's begin and each table that it needs count as several. (FILL lets them in after each page that it fills.)
+const SHARE_PAGES: u64 = 8;
 const ROW_PAGES: u64 = 2;
 const TABLE_PAGES: u64 = 6;
-const FILL_WORK: u64 = 3;
-const COPY_WORK: u64 = 3;
-const ZERO_WORK: u64 = 1;
-/// And the rows that it maps then: a row's begin counts as several pages.
-const MAP_WORK: u64 = 16;
+/// And the rows that FILL maps: a row's begin counts as several pages.
+const MAP_WORK: u64 = 8;
 const ROW_WORK: u64 = 4;
 
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
@@ -74,10 +69,8 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let mut done = 0;
-        // Pages that earlier entries did, how many may be done before interrupts are thought of, and how many this entry did.
-        // (Reading the rows was some work already.)
-        let read = rows.len() as u64 / 2;
-        let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES - read, 0);
+        // Pages that earlier entries did, how many may be done before interrupts are let in, and how many this entry did.
+        let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES, 0);
         for (address, pages, read_only) in rows.iter().map(entry) {
             let first = skip.min(pages as u64);
             skip -= first;
@@ -89,8 +82,8 @@ impl<A: Arch> Kernel<A> {
             let mut at = first;
             while at < pages as u64 {
                 if share == 0 {
-                    if self.arch.interrupt_waits() {
-                        self.answer(t, 4, w[4] + over);
+                    self.answer(t, 4, w[4] + over);
+                    if self.let_in(t) {
                         return Err(Stop::Restart);
                     }
                     share = SHARE_PAGES;
@@ -146,32 +139,26 @@ impl<A: Arch> Kernel<A> {
                 self.tear(s, address, 1)?;
             }
         }
-        let mut work = 0;
-        for (i, (_, frame, source)) in (0..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
-            let cost = if source == 0 { ZERO_WORK } else { COPY_WORK };
-            work += cost;
-            if work > FILL_WORK {
-                if self.arch.interrupt_waits() {
-                    self.answer(t, 4, i);
-                    return Err(Stop::Restart);
-                }
-                work = cost;
-            }
+        for (i, (_, frame, source)) in (1..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
             if source == 0 {
                 self.arch.zero_frame(frame);
             } else {
                 self.arch.copy_frame(frame, source);
             }
+            self.answer(t, 4, i);
+            if self.let_in(t) {
+                return Err(Stop::Restart);
+            }
         }
         // What earlier entries mapped; then as many pages and rows as are mapped in a share.
         let mut done = w[4].saturating_sub(w[2]).min(w[2]);
-        let mut share = if work == 0 { MAP_WORK } else { 0 };
+        let mut share = MAP_WORK;
         let mut result = Ok(());
         for row in fills[done as usize..].chunk_by(|a, b| entry(a).0 + PAGE == entry(b).0) {
             let cost = ROW_WORK + row.len() as u64;
-            if share < cost {
-                if self.arch.interrupt_waits() {
-                    self.answer(t, 4, w[2] + done);
+            if share < cost && share < MAP_WORK {
+                self.answer(t, 4, w[2] + done);
+                if self.let_in(t) {
                     return Err(Stop::Restart);
                 }
                 share = MAP_WORK;

@@ -17,7 +17,7 @@ use crate::hasty::Handler;
 use crate::portal::code::{Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick_interrupt::Way as InterruptWay;
-use crate::Resume;
+use crate::{Kernel, Resume};
 use cairn_abi::hasty::Step;
 use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
@@ -76,7 +76,7 @@ pub enum Taken {
 }
 
 /// The machine. One value exists; the nucleus owns it.
-pub trait Arch {
+pub trait Arch: Sized {
     /// Root of an address space.
     type Root: Copy + PartialEq;
     /// Floating-point and vector state of a thread, kept in the thread object.
@@ -196,6 +196,11 @@ pub trait Arch {
     fn next_mapped(&self, root: Self::Root, address: u64, pages: u64) -> Option<(u64, Mapping)>;
     /// An interrupt waits to be let in (or nobody knows): work that goes on in shares ends its entry here.
     fn interrupt_waits(&self) -> bool;
+    /// Between two shares of an entry, when the running thread could as well begin its `syscall` anew: interrupts that wait are served at once, as if that thread had
+    /// been interrupted before it, and this never returns. True: they are not served here, the entry has to end.
+    fn let_in(kernel: &mut Kernel<Self>) -> bool {
+        kernel.arch.interrupt_waits()
+    }
     /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it.
     fn take_table(&mut self, root: Self::Root, emptied: impl FnMut(Frame)) -> Taken;
 

@@ -125,9 +125,9 @@ impl Place {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_straight_way_does_what_the_general_way_does(steps in prop::collection::vec(step(), 40..80)) {
+    fn the_straight_way_does_what_the_general_way_does(steps in prop::collection::vec(step(), 80..160)) {
         let (mut straight, mut general) = (Place::new(), Place::new());
         for place in [&mut straight, &mut general] {
             for i in 0..3 {

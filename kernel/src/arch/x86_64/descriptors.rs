@@ -103,8 +103,6 @@ pub struct PerCpu {
     pub direct: u64,
     /// How many more quick calls may be under way without being settled, and one.
     pub links: u32,
-    /// 1 while the processor waits for an interrupt.
-    pub idle: u64,
     /// Where this is, and which core it is.
     own: *mut PerCpu,
     pub core: usize,
@@ -119,7 +117,6 @@ pub static PER_CPU: [Single<PerCpu>; MOST] = [const {
         turned: 0,
         direct: 0,
         links: crate::quick::LINKS,
-        idle: 0,
         own: core::ptr::null_mut(),
         core: 0,
     })

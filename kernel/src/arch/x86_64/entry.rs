@@ -7,7 +7,8 @@
 //! names, and not one 256 slots away, is for the code to check. A thread with something unusual pending has entries that all lead to [`general`].
 //!
 //! A trap in the nucleus itself is an error ([`super::panic::trapped`]), but for: an interrupt while idle, which drops the idle stack and counts as an entry
-//! without a thread; a non-maskable interrupt, which is ignored.
+//! without a thread; one where an entry lets interrupts in ([`super::glue::let_in`]), which drops the stack and counts as if it had come before the thread's `syscall`;
+//! a non-maskable interrupt, which is ignored.
 
 use super::descriptors::{PerCpu, KERNEL_CODE, USER_CODE, USER_DATA, VECTORS};
 use super::float::FloatState;
@@ -472,14 +473,12 @@ pub unsafe extern "C" fn leave_to(registers: *mut Registers, full: u64) -> ! {
 unsafe extern "C" fn wait() {
     naked_asm!(
         "mov rsp, gs:[{stack}]",
-        "mov qword ptr gs:[{idle}], 1",
         "xor ebp, ebp",
         "2:",
         "sti",
         "hlt",
         "jmp 2b",
         stack = const offset_of!(PerCpu, stack),
-        idle = const offset_of!(PerCpu, idle),
     )
 }
 
@@ -574,9 +573,14 @@ unsafe extern "C" fn trap() {
         "je 4f",
         "cmp dword ptr [rsp], 32",
         "jb 5f",
-        // Only while idle are interrupts on here, so GS is the nucleus's.
+        // Interrupts are on here only while idle and where an entry lets them in, so GS is the nucleus's.
         "mov rdi, [rsp]",
-        "mov qword ptr gs:[{idle}], 0",
+        "mov rax, gs:[{registers}]",
+        "test rax, rax",
+        "jz 8f",
+        // The running thread's registers are stored, and it shall do its `syscall` again.
+        "sub qword ptr [rax + {rip}], 2",
+        "8:",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "xor esi, esi",
@@ -607,7 +611,6 @@ unsafe extern "C" fn trap() {
         "ud2",
         registers = const offset_of!(PerCpu, registers),
         stack = const offset_of!(PerCpu, stack),
-        idle = const offset_of!(PerCpu, idle),
         rax = const offset_of!(Registers, rax),
         rbx = const offset_of!(Registers, rbx),
         rcx = const offset_of!(Registers, rcx),

@@ -12,8 +12,9 @@ use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::trace::kind;
+use core::arch::asm;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Whoever is in the nucleus has this lock, if there are several cores.
 static LOCK: TicketLock = TicketLock::new();
@@ -53,6 +54,7 @@ pub(super) unsafe fn kernel() -> &'static mut Kernel<Machine> {
 pub fn several() {
     LOCK.acquire(|_| {});
     SEVERAL.store(true, Relaxed);
+    asks(SEVERAL_CORES, true);
 }
 
 /// An entry with several cores: this one comes in, the registers of its thread stored, waits for its turn, and lets others in when it is done.
@@ -383,6 +385,40 @@ fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
     }
     // Nothing happened.
     kernel.called()
+}
+
+/// [`let_in`] does not: there are several cores, entries go through the twins, or stretches are measured.
+static ASKS: AtomicU8 = AtomicU8::new(0);
+pub const SEVERAL_CORES: u8 = 1;
+pub const TWINS: u8 = 2;
+pub const MEASURED: u8 = 4;
+
+/// One of these reasons begins or ends.
+pub fn asks(reason: u8, on: bool) {
+    let others = ASKS.load(Relaxed) & !reason;
+    ASKS.store(others | if on { reason } else { 0 }, Relaxed);
+}
+
+/// See [`crate::arch::Arch::let_in`]. An interrupt finds the running thread by its registers and sets it back before its `syscall`; the stack is abandoned, on which nothing needs an end.
+#[inline(always)]
+pub fn let_in(kernel: &mut Kernel<Machine>) -> bool {
+    if ASKS.load(Relaxed) != 0 {
+        // SAFETY: called in an entry.
+        return unsafe { interrupt_waits() };
+    }
+    // SAFETY: the portable part says that the thread with these registers may be taken for one that was interrupted, and gives the nucleus away while interrupts are on: it is in a
+    // state as between two entries, and told to the compiler as changed. Whoever interrupts either comes back with every register unchanged, or not at all.
+    unsafe {
+        asm!(
+            "sti",
+            "nop",
+            "cli",
+            "/* {kernel} */",
+            kernel = in(reg) core::ptr::from_mut(kernel),
+            options(preserves_flags),
+        );
+    }
+    false
 }
 
 /// An interrupt waits to be let in, or the 8259s are in use, which would have to be asked slowly. A function of its own: [`super::stretch`] has a twin.

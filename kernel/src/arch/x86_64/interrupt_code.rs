@@ -1,4 +1,4 @@
-//! The way in for interrupts of devices: vectors of sources ([`super::interrupts`]) from a program or while idle.
+//! The way in for interrupts of devices: vectors of sources ([`super::interrupts`]) from a program, while idle, or where an entry lets them in ([`glue::let_in`]).
 //!
 //! An interrupt whose driver waits for it with nothing unusual about either is served here, from the first instruction to the driver's: [`crate::quick_interrupt`] says what that
 //! is and when the portable part lets us. Everything else goes on in [`super::glue::on_trap`], with the interrupted thread's registers stored and nothing else changed.
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn interrupted() {
     way_in!(
         [
         "test byte ptr [rsp + 16], 3",
-        "jz {while_idle}",
+        "jz {in_nucleus}",
         "swapgs",
         "push r15",
         "mov r15, gs:[{registers}]",
@@ -317,6 +317,8 @@ pub unsafe extern "C" fn interrupted() {
         "mov [r15 + {rsp}], rcx",
         "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
         "jne 6f",
+        ".global interrupted_stored",
+        "interrupted_stored:",
         "7:",
         "mov ebx, edi",
         find_driver!(),
@@ -404,7 +406,7 @@ pub unsafe extern "C" fn interrupted() {
         "mov edi, ebx",
         "jmp 7b",
         ]
-        while_idle = sym while_idle,
+        in_nucleus = sym in_nucleus,
         cut = const offset_of!(Nucleus, dispatch.cut),
         cut_end = const offset_of!(Nucleus, dispatch.cut_end),
         occupied = const offset_of!(Nucleus, dispatch.ready.occupied),
@@ -453,17 +455,20 @@ const _: () = assert!(
         && size_of::<Option<ThreadRef>>() == 4
 );
 
-/// An interrupt while idle: nobody's registers are worth anything, and GS is the nucleus's.
+/// An interrupt in the nucleus, whose GS it is. While idle nobody's registers are worth anything. Where an entry lets interrupts in, the running thread's are stored, and it shall do its
+/// `syscall` again; the rest is as if it had been interrupted there.
 ///
 /// # Safety
 /// Jumped to by [`interrupted`].
 #[unsafe(naked)]
-unsafe extern "C" fn while_idle() {
+unsafe extern "C" fn in_nucleus() {
     way_in!(
         [
         "mov edi, [rsp]",
+        "mov r15, gs:[{registers}]",
+        "test r15, r15",
+        "jnz 2f",
         "mov ebx, edi",
-        "mov qword ptr gs:[{idle}], 0",
         find_driver!(),
         "cmp dword ptr [rip + {kernel} + {current}], 0",
         "jne 5f",
@@ -481,8 +486,10 @@ unsafe extern "C" fn while_idle() {
         run_driver!(),
         end_by_msr!(),
         not_here!(),
+        "2:",
+        "sub qword ptr [r15 + {rip}], 2",
+        "jmp interrupted_stored",
         ]
-        idle = const offset_of!(PerCpu, idle),
         idle_since = const offset_of!(Nucleus, dispatch.idle_since),
         idle_ticks = const offset_of!(Nucleus, counters.idle),
     )

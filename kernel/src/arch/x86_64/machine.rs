@@ -6,6 +6,7 @@ use super::code_log;
 use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
+use super::glue;
 use super::handler_code;
 use super::interrupt_code;
 use super::interrupts::{vector, Arrival, Lines};
@@ -32,7 +33,7 @@ use crate::portal::table::Target;
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
 use crate::short::copy_words;
-use crate::Resume;
+use crate::{Kernel, Resume};
 use cairn_abi::hasty::Step;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
@@ -399,7 +400,12 @@ impl Arch for Machine {
 
     fn interrupt_waits(&self) -> bool {
         // SAFETY: called in an entry.
-        unsafe { super::glue::interrupt_waits() }
+        unsafe { glue::interrupt_waits() }
+    }
+
+    #[inline(always)]
+    fn let_in(kernel: &mut Kernel<Machine>) -> bool {
+        glue::let_in(kernel)
     }
 
     fn take_table(&mut self, root: Root, emptied: impl FnMut(Frame)) -> Taken {

@@ -21,6 +21,7 @@ pub fn enter_through_twins(on: bool) -> u64 {
     } else {
         (syscall_entry as *const (), glue::on_trap as _)
     };
+    glue::asks(glue::TWINS, on);
     // SAFETY: the nucleus is not interrupted here, and both are entries.
     unsafe {
         *ON_TRAP.get() = trap;
