@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`change`], [`offer`], [`cache`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`change`], [`offer`], [`cache`], [`dma`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`pages`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod cache;
 pub mod change;
 pub mod device;
+pub mod dma;
 pub mod fault;
 pub mod forked;
 pub mod frames;

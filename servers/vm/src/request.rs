@@ -5,7 +5,9 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST};
+use cairn_idl::vm::{
+    self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST, BADGE_SHARE_FIRST,
+};
 
 /// A message, pulse or fault, as received.
 pub use cairn_rt::Received as Request;
@@ -52,6 +54,8 @@ impl<N: Nucleus> Vm<N> {
             pulse::CLOSED => {
                 if r.badge >= BADGE_OFFER_FIRST {
                     self.close_offer(r.badge);
+                } else if r.badge >= BADGE_SHARE_FIRST {
+                    self.close_share(r.badge);
                 } else if let Some(object) = self.object_by_badge(r.badge) {
                     self.close_object(object);
                 }
@@ -68,7 +72,20 @@ impl<N: Nucleus> Vm<N> {
     fn request(&mut self, r: &Request, kept: &mut bool) -> Option<Answer> {
         let w = &r.words;
         let result = match w[0] {
+            _ if (BADGE_SHARE_FIRST..BADGE_OFFER_FIRST).contains(&r.badge) => match self.dma_pin(r)
+            {
+                Ok(answer) => return Some(answer),
+                Err(errno) => Err(errno),
+            },
             _ if r.badge >= BADGE_OBJECT_FIRST => self.object_request(r),
+            vm::DMA_BEGIN..=vm::DMA_UNPIN_FEW => match self.dma(r) {
+                Ok(answer) => return Some(answer),
+                Err(errno) => Err(errno),
+            },
+            vm::DMA_SHARE => match self.dma_share(r) {
+                Ok(()) => return None,
+                Err(errno) => Err(errno),
+            },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::MAP..=vm::OBJECT_CHANGE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,

@@ -1,6 +1,7 @@
 //! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
 
 use crate::cache::Lenders;
+use crate::dma::Dma;
 use crate::forked::Plan;
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
@@ -139,6 +140,7 @@ pub struct Vm<N> {
     pub(crate) reserve: usize,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) lenders: Lenders,
+    pub(crate) dma: Dma,
     pub(crate) watcher: Option<u32>,
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
@@ -274,6 +276,7 @@ impl<N: Nucleus> Vm<N> {
             reserve,
             waiting: Vec::new(),
             lenders: Lenders::default(),
+            dma: Dma::default(),
             watcher: None,
             watching: 0,
             notified: false,

@@ -2,6 +2,7 @@
 
 mod cases;
 mod changes;
+mod dma;
 mod lending;
 mod model;
 mod offers;
@@ -271,6 +272,9 @@ impl World {
             assert_eq!(space.offered, offered.remove(&space.handle).unwrap_or(0));
         }
         assert!(offered.is_empty(), "offers without a giver");
+        for (frame, count) in vm.dma.held() {
+            *counts.entry(frame).or_default() += count;
+        }
         let mut used = 0;
         for (frame, count) in &counts {
             assert_eq!(vm.frames.references(*frame), *count, "frame {frame}");

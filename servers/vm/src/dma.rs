@@ -1,0 +1,374 @@
+//! Memory that devices read and write by themselves. See docs/block.md.
+//!
+//! A component *shares* a range of its memory and gives the portal to a driver; the driver *pins* pages of it before it tells its device of them, and unpins them when the device is done. A driver has memory of its own for
+//! the device in whole blocks of frames.
+//!
+//! What always holds: a pin, and each frame of a block, is a reference to the frame in the driver's name. So a frame that a device may write to is used for nothing else, though its owner gives it back, or ends, or the driver dies:
+//! only the driver's word that the device does nothing any more ([`Vm::dma`], DMA_BEGIN) lets go of what nobody unpinned.
+
+use crate::frames::{Frames, BLOCK};
+use crate::mapping::{range, Backing};
+use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::pages::CHUNK;
+use crate::region::ANONYMOUS;
+use crate::request::Request;
+use crate::slab::{Handle, Slab};
+use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use cairn_abi::layout::PAGE;
+use cairn_abi::Id;
+use cairn_idl::errno::*;
+use cairn_idl::vm::{
+    self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, DMA_ALLOC_MAX, PIN_FEW,
+    PIN_MOST,
+};
+
+const DRIVERS: usize = (BADGE_DRIVER_LAST - BADGE_DRIVER_FIRST + 1) as usize;
+/// Most ranges that are shared, pages that a driver has pinned, and blocks that it has.
+const MAX_SHARES: usize = 256;
+const MAX_PINS: usize = 16 * 1024;
+const MAX_BLOCKS: usize = 32;
+/// Heap that a pin may take.
+const PIN_BYTES: usize = 64;
+/// Pages of a block.
+const BLOCK_PAGES: u64 = BLOCK as u64;
+const READ_WRITE: u64 = prot::READ | prot::WRITE;
+
+struct Share {
+    space: Handle,
+    start: u64,
+    count: u64,
+}
+
+#[derive(Default)]
+struct Driver {
+    /// Who is it; 0 before the first.
+    domain: Id,
+    /// How often each frame is pinned.
+    pins: BTreeMap<Frame, u32>,
+    pinned: usize,
+    /// First frames of its blocks.
+    blocks: Vec<Frame>,
+}
+
+#[derive(Default)]
+pub struct Dma {
+    shares: Slab<Share>,
+    open: usize,
+    drivers: [Driver; DRIVERS],
+}
+
+impl Dma {
+    fn driver(&self, badge: u64) -> Option<usize> {
+        let number = badge.checked_sub(BADGE_DRIVER_FIRST)? as usize;
+        (number < DRIVERS).then_some(number)
+    }
+
+    /// The driver that this domain is.
+    fn is_driver(&self, id: Id) -> Option<usize> {
+        self.drivers.iter().position(|d| d.domain == id && id != 0)
+    }
+
+    /// References of drivers, for the audit.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Frame, u32)> + '_ {
+        let pins = |d: &'_ Driver| d.pins.clone().into_iter();
+        let blocks = |d: &'_ Driver| d.blocks.clone().into_iter();
+        let of_blocks = move |d| blocks(d).flat_map(|first| (first..first + BLOCK).map(|f| (f, 1)));
+        self.drivers
+            .iter()
+            .flat_map(move |d| pins(d).chain(of_blocks(d)))
+    }
+}
+
+impl Driver {
+    /// The device does nothing: let go of everything.
+    fn let_go(&mut self, frames: &mut Frames) {
+        for (frame, count) in core::mem::take(&mut self.pins) {
+            for _ in 0..count {
+                frames.release(frame);
+            }
+        }
+        self.pinned = 0;
+        for first in core::mem::take(&mut self.blocks) {
+            let all = first..first + BLOCK;
+            // Whole, if its driver is gone, so that the next one finds a block again.
+            if all.clone().all(|frame| frames.references(frame) == 1) {
+                frames.release_block(first);
+            } else {
+                for frame in all {
+                    frames.release(frame);
+                }
+            }
+        }
+    }
+
+    fn unpin(&mut self, frames: &mut Frames, frame: Frame) -> Result<(), Errno> {
+        let count = self.pins.get_mut(&frame).ok_or(EINVAL)?;
+        *count -= 1;
+        if *count == 0 {
+            self.pins.remove(&frame);
+        }
+        self.pinned -= 1;
+        frames.release(frame);
+        Ok(())
+    }
+}
+
+/// Numbers as they go in words, two in each.
+fn unpack(words: &[u64], into: &mut [u32]) {
+    for (i, place) in into.iter_mut().enumerate() {
+        *place = (words[i / 2] >> (i % 2 * 32)) as u32;
+    }
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// DMA_SHARE: replies itself, with the new portal.
+    pub(crate) fn dma_share(&mut self, r: &Request) -> Result<(), Errno> {
+        let index = self.domain(r.sender).ok_or(ESRCH)?.space;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        if space.linux() || space.eager {
+            return Err(EPERM);
+        }
+        let (start, end) = range(r.words[1], r.words[2], EINVAL)?;
+        if start == end || end - start > u64::from(u32::MAX) {
+            return Err(EINVAL);
+        }
+        if self.dma.open >= MAX_SHARES {
+            return Err(ENFILE);
+        }
+        let handle = self.dma.shares.next_handle().ok_or(ENFILE)?;
+        let share = Share {
+            space: space.handle,
+            start,
+            count: end - start,
+        };
+        self.dma.shares.insert(share);
+        self.dma.open += 1;
+        let badge = BADGE_SHARE_FIRST + handle;
+        let answer = Answer {
+            pass: Some(Pass::Mint(badge)),
+            ..Answer::new(&[0])
+        };
+        self.deliver(r.token, &answer)
+            .inspect_err(|_| self.close_share(badge))
+    }
+
+    /// Its last portal is gone.
+    pub(crate) fn close_share(&mut self, badge: u64) {
+        let handle = badge.wrapping_sub(BADGE_SHARE_FIRST);
+        if let Some(number) = self.dma.shares.resolve(handle) {
+            self.dma.shares.remove(number);
+            self.dma.open -= 1;
+        }
+    }
+
+    /// What comes through a share's portal: DMA_PIN, DMA_PIN_FEW.
+    pub(crate) fn dma_pin(&mut self, r: &Request) -> Result<Answer, Errno> {
+        let number = self.dma.is_driver(r.sender).ok_or(EPERM)?;
+        let mut pages = [0; PIN_MOST as usize];
+        let mut frames = [0; PIN_MOST as usize];
+        match r.words[0] {
+            vm::DMA_PIN => {
+                let count = self.listed(r, &mut pages)?;
+                if r.in_len < count * 4 {
+                    return Err(EINVAL);
+                }
+                self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
+                let mut bytes = [0; PIN_MOST as usize * 4];
+                let (places, _) = bytes.as_chunks_mut();
+                for (place, frame) in places.iter_mut().zip(&frames[..count]) {
+                    *place = frame.to_le_bytes();
+                }
+                let written = self.nucleus.write(r.token, 0, &bytes[..count * 4]);
+                if written != Ok(count * 4) {
+                    return Err(EFAULT);
+                }
+                self.pin(number, &frames[..count]);
+                Ok(Answer::new(&[count as u64 * 4]))
+            }
+            vm::DMA_PIN_FEW => {
+                let count = few(r.words[1])?;
+                unpack(&r.words[2..6], &mut pages[..count]);
+                self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
+                self.pin(number, &frames[..count]);
+                let mut words = [0; 5];
+                for (i, &frame) in frames[..count].iter().enumerate() {
+                    words[1 + i / 2] |= u64::from(frame) << (i % 2 * 32);
+                }
+                Ok(Answer::new(&words))
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Numbers in the caller's out part → how many.
+    fn listed(&mut self, r: &Request, into: &mut [u32; PIN_MOST as usize]) -> Result<usize, Errno> {
+        let mut bytes = [0; PIN_MOST as usize * 4];
+        let count = r.out_len / 4;
+        if !r.out_len.is_multiple_of(4) || count == 0 || count > into.len() {
+            return Err(EINVAL);
+        }
+        if self.nucleus.read(r.token, 0, &mut bytes[..count * 4]) != Ok(count * 4) {
+            return Err(EFAULT);
+        }
+        let (numbers, _) = bytes.as_chunks();
+        for (place, number) in into.iter_mut().zip(numbers) {
+            *place = u32::from_le_bytes(*number);
+        }
+        Ok(count)
+    }
+
+    /// The frames behind pages of what is shared, if they may be pinned.
+    fn frames_behind(
+        &mut self,
+        badge: u64,
+        number: usize,
+        pages: &[u32],
+        into: &mut [Frame],
+    ) -> Result<(), Errno> {
+        if self.dma.drivers[number].pinned + pages.len() > MAX_PINS
+            || !self.heap_has(pages.len() * PIN_BYTES)
+        {
+            return Err(ENOMEM);
+        }
+        let shares = &self.dma.shares;
+        let share = shares
+            .resolve(badge - BADGE_SHARE_FIRST)
+            .and_then(|number| shares.get(number))
+            .ok_or(EBADF)?;
+        let space = self
+            .spaces
+            .resolve(share.space)
+            .and_then(|index| self.spaces.get(index))
+            .ok_or(EBADF)?;
+        // The region that was looked at last.
+        let mut known = 0..0;
+        for (&page, place) in pages.iter().zip(into) {
+            if u64::from(page) >= share.count {
+                return Err(EFAULT);
+            }
+            let page = share.start + u64::from(page);
+            if !known.contains(&page) {
+                let region = space.regions.find(page).ok_or(EFAULT)?;
+                if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
+                    return Err(EFAULT);
+                }
+                known = region.start..region.end;
+            }
+            let found = space.pages.get(page).ok_or(EFAULT)?;
+            if found.cow || self.frames.references(found.frame) == u32::MAX {
+                return Err(EFAULT);
+            }
+            *place = found.frame;
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, number: usize, frames: &[Frame]) {
+        let driver = &mut self.dma.drivers[number];
+        for &frame in frames {
+            *driver.pins.entry(frame).or_default() += 1;
+            self.frames.retain(frame);
+        }
+        driver.pinned += frames.len();
+    }
+
+    /// What comes through a driver's portal.
+    pub(crate) fn dma(&mut self, r: &Request) -> Result<Answer, Errno> {
+        let number = self.dma.driver(r.badge).ok_or(EPERM)?;
+        if r.words[0] == vm::DMA_BEGIN {
+            let before = self.dma.drivers[number].domain;
+            let other = before != r.sender && self.domain(before).is_some();
+            if other || self.dma.is_driver(r.sender).is_some_and(|n| n != number) {
+                return Err(EBUSY);
+            }
+            let driver = &mut self.dma.drivers[number];
+            driver.let_go(&mut self.frames);
+            driver.domain = r.sender;
+            return Ok(Answer::new(&[0]));
+        }
+        if self.dma.drivers[number].domain != r.sender {
+            return Err(EPERM);
+        }
+        match r.words[0] {
+            vm::DMA_ALLOC => return self.dma_alloc(r, number),
+            vm::DMA_UNPIN => {
+                let mut list = [0; PIN_MOST as usize];
+                let count = self.listed(r, &mut list)?;
+                self.unpin(number, &list[..count])?;
+            }
+            vm::DMA_UNPIN_FEW => {
+                let mut list = [0; PIN_FEW as usize];
+                let count = few(r.words[1])?;
+                unpack(&r.words[2..6], &mut list[..count]);
+                self.unpin(number, &list[..count])?;
+            }
+            _ => return Err(EINVAL),
+        }
+        Ok(Answer::new(&[0]))
+    }
+
+    fn unpin(&mut self, number: usize, list: &[Frame]) -> Result<(), Errno> {
+        let driver = &mut self.dma.drivers[number];
+        let mut done = Ok(());
+        for &frame in list {
+            done = driver.unpin(&mut self.frames, frame).and(done);
+        }
+        done
+    }
+
+    fn dma_alloc(&mut self, r: &Request, number: usize) -> Result<Answer, Errno> {
+        let len = r.words[1];
+        if len == 0 || len > DMA_ALLOC_MAX {
+            return Err(EINVAL);
+        }
+        let index = self.domain(r.sender).ok_or(ESRCH)?.space;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let growth = space.pages.growth(2) + PIN_BYTES;
+        if self.dma.drivers[number].blocks.len() >= MAX_BLOCKS || !self.heap_has(growth) {
+            return Err(ENOMEM);
+        }
+        let first = self.frames.alloc_block(NATIVE_RESERVE).ok_or(ENOMEM)?;
+        let all = first..first + BLOCK;
+        let zeroed = all.clone().all(|f| self.nucleus.zero_frame(f).is_ok());
+        let bytes = BLOCK_PAGES * PAGE;
+        let place = match zeroed {
+            true => self.map(index, 0, bytes, READ_WRITE, 0, Backing::Anonymous),
+            false => Err(ENOMEM),
+        };
+        let (Ok(address), Some(space)) = (place, self.spaces.get_mut(index)) else {
+            self.frames.release_block(first);
+            return Err(ENOMEM);
+        };
+        self.dma.drivers[number].blocks.push(first);
+        // One reference is the driver's for its device, one the space's.
+        all.clone().for_each(|frame| self.frames.retain(frame));
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
+        let mut list = [0; BLOCK as usize];
+        list.iter_mut().zip(all).for_each(|(place, f)| *place = f);
+        let start = address / PAGE;
+        let split = ((CHUNK - start % CHUNK) as usize).min(list.len());
+        let (head, tail) = list.split_at(split);
+        for (page, part) in [(start, head), (start + split as u64, tail)] {
+            if !part.is_empty() {
+                space.pages.put_row(frames, page, part, false);
+                // What cannot be mapped now comes by faults.
+                let bits = hardware(READ_WRITE as u8, false);
+                let _ = with_tables(nucleus, frames, space, tables, |n, slot| {
+                    n.map_list(slot, page * PAGE, part, bits)
+                });
+            }
+        }
+        Ok(Answer::new(&[0, address, u64::from(first) * PAGE]))
+    }
+}
+
+fn few(count: u64) -> Result<usize, Errno> {
+    match count {
+        1..=PIN_FEW => Ok(count as usize),
+        _ => Err(EINVAL),
+    }
+}
