@@ -2,8 +2,21 @@
 //!
 //! Data moves between the device and pages of the user's *arena*, a range of its own memory whose pages are named by number; a driver that can do so has the device
 //! write straight there. Until a request has come out its pages belong to the device.
+//!
+//! A component has a device by way of [`native`]; between it and the driver are the rings of [`rings`], with [`client`] on one side and [`serve`] on the other, which all drivers share. [`partition`] reads the tables of disks.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod client;
+pub mod native;
+pub mod partition;
+pub mod rings;
+pub mod serve;
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes in which positions on the device are counted, whatever its own blocks are.
 pub const SECTOR: u64 = 512;
@@ -55,6 +68,38 @@ pub enum Refused {
     Full,
     /// Beyond the end, not at a multiple of the block, too long, pages that do not fit its length, or a kind that the device does not have.
     Invalid,
+}
+
+impl Info {
+    /// Whether a request can be done by such a device.
+    pub fn allows(&self, request: &Request) -> bool {
+        let block = u64::from(self.block.max(1));
+        let aligned = request.sector.is_multiple_of(block.div_ceil(SECTOR))
+            && request.bytes.is_multiple_of(block);
+        let fits = request.sector <= self.sectors
+            && request.bytes / SECTOR <= self.sectors - request.sector;
+        let has_kind = match request.kind {
+            Kind::Read => true,
+            Kind::Write => !self.read_only,
+            Kind::Flush => true,
+            Kind::Discard => self.discards && !self.read_only,
+        };
+        let room = (request.pages.len() * PAGE) as u64;
+        let offset = u64::from(request.offset);
+        let pages = match request.kind {
+            Kind::Read | Kind::Write => {
+                request.bytes > 0
+                    && request.pages.len() <= self.most_pages as usize
+                    && offset < PAGE as u64
+                    && offset.is_multiple_of(SECTOR)
+                    && request.bytes <= room
+                    && (offset + request.bytes).div_ceil(PAGE as u64) * PAGE as u64 == room
+            }
+            Kind::Flush => request.bytes == 0 && request.pages.is_empty(),
+            Kind::Discard => request.bytes > 0 && request.pages.is_empty(),
+        };
+        has_kind && pages && aligned && fits
+    }
 }
 
 /// What became of a request.

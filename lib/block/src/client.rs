@@ -1,0 +1,200 @@
+//! The user's side of a session: keeps what is under way until it has come out, so that it can be given to the driver's successor once more.
+
+use crate::rings::{self, Half, LIST};
+use crate::{Info, Kind, Outcome, Refused, Request};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use cairn_idl::block::REQUESTS;
+use cairn_queue::{Receiver, Sender};
+use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
+
+/// A request that is under way.
+struct Kept {
+    id: u64,
+    kind: Kind,
+    sector: u64,
+    bytes: u64,
+    pages: Vec<u32>,
+    offset: u32,
+    /// The driver has it.
+    sent: bool,
+}
+
+struct Rings<M> {
+    asked: Sender<Half<M>>,
+    done: Receiver<Half<M>>,
+}
+
+/// What a driver needs to be told, or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bell {
+    Ring,
+    Quiet,
+}
+
+pub struct Client<M> {
+    info: Info,
+    rings: Option<Rings<M>>,
+    slots: [Option<Kept>; REQUESTS],
+    used: usize,
+    /// Slots whose request is not sent, in order.
+    unsent: VecDeque<u8>,
+    /// What came to nothing without the driver.
+    failed: VecDeque<u64>,
+    /// There is no driver any more.
+    ended: bool,
+}
+
+impl<M: Deref<Target = [AtomicU64]>> Client<M> {
+    /// Of a device like this, without a session as yet.
+    pub fn new(info: Info) -> Client<M> {
+        Client {
+            info,
+            rings: None,
+            slots: [const { None }; REQUESTS],
+            used: 0,
+            unsent: VecDeque::with_capacity(REQUESTS),
+            failed: VecDeque::with_capacity(REQUESTS),
+            ended: false,
+        }
+    }
+
+    pub fn info(&self) -> Info {
+        self.info
+    }
+
+    /// The driver, or its successor, has made these rings: what is under way goes into them. None: they are too small.
+    pub fn begin(&mut self, memory: M) -> Option<Bell> {
+        let (asked, done) = rings::split(memory)?;
+        self.rings = Some(Rings {
+            asked: Sender::new(asked, rings::ASKED)?,
+            done: Receiver::new(done, rings::DONE)?,
+        });
+        self.unsent.clear();
+        for (slot, kept) in self.slots.iter_mut().enumerate() {
+            if let Some(kept) = kept {
+                kept.sent = false;
+                self.unsent.push_back(slot as u8);
+            }
+        }
+        Some(self.send())
+    }
+
+    /// The driver is gone; what is under way waits for the next one.
+    pub fn pause(&mut self) {
+        self.rings = None;
+    }
+
+    /// There will be no driver: everything fails, and what comes later as well.
+    pub fn end(&mut self) {
+        self.rings = None;
+        self.ended = true;
+        self.unsent.clear();
+        for kept in self.slots.iter_mut().filter_map(Option::take) {
+            self.failed.push_back(kept.id);
+        }
+        self.used = 0;
+    }
+
+    /// Whether there is a session.
+    pub fn is_running(&self) -> bool {
+        self.rings.is_some()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// How many requests have not come out.
+    pub fn under_way(&self) -> usize {
+        self.used + self.failed.len()
+    }
+
+    pub fn submit(&mut self, request: &Request) -> Result<Bell, Refused> {
+        if !self.info.allows(request) {
+            return Err(Refused::Invalid);
+        }
+        if self.under_way() >= self.info.most_requests as usize {
+            return Err(Refused::Full);
+        }
+        if self.ended {
+            self.failed.push_back(request.id);
+            return Ok(Bell::Quiet);
+        }
+        let slot = self.slots.iter().position(Option::is_none);
+        let slot = slot.ok_or(Refused::Full)?;
+        self.slots[slot] = Some(Kept {
+            id: request.id,
+            kind: request.kind,
+            sector: request.sector,
+            bytes: request.bytes,
+            pages: request.pages.to_vec(),
+            offset: request.offset,
+            sent: false,
+        });
+        self.used += 1;
+        self.unsent.push_back(slot as u8);
+        Ok(self.send())
+    }
+
+    /// Send what is not sent, as far as the ring has room: the rest goes when something has come out.
+    fn send(&mut self) -> Bell {
+        let mut bell = Bell::Quiet;
+        let mut list = [0; LIST];
+        while let (Some(rings), Some(&slot)) = (&mut self.rings, self.unsent.front()) {
+            let Some(kept) = &mut self.slots[slot as usize] else {
+                self.unsent.pop_front();
+                continue;
+            };
+            let request = Request {
+                id: kept.id,
+                kind: kept.kind,
+                sector: kept.sector,
+                bytes: kept.bytes,
+                pages: &kept.pages,
+                offset: kept.offset,
+            };
+            let (words, data) = rings::encode(slot as usize, &request, &mut list);
+            match rings.asked.send(words, data) {
+                Ok(wakes) => {
+                    kept.sent = true;
+                    self.unsent.pop_front();
+                    if wakes {
+                        bell = Bell::Ring;
+                    }
+                }
+                Err(cairn_queue::Error::Full) => break,
+                Err(_) => self.rings = None,
+            }
+        }
+        bell
+    }
+
+    /// One that has come out. The driver is not believed: what it does not have cannot come out.
+    pub fn completed(&mut self) -> (Option<(u64, Outcome)>, Bell) {
+        if let Some(id) = self.failed.pop_front() {
+            return (Some((id, Outcome::Failed)), Bell::Quiet);
+        }
+        while let Some(rings) = &mut self.rings {
+            match rings.done.receive(&mut []) {
+                Ok(Some((message, _))) => {
+                    let (slot, outcome) = rings::completed(&message);
+                    let place = self.slots.get_mut(slot as usize);
+                    if let Some(kept) = place.and_then(|kept| kept.take_if(|kept| kept.sent)) {
+                        self.used -= 1;
+                        return (Some((kept.id, outcome)), self.send());
+                    }
+                }
+                // Asked to be told of the next one; was there one meanwhile?
+                Ok(None) => match rings.done.arm() {
+                    Ok(true) => {}
+                    Ok(false) => return (None, Bell::Quiet),
+                    Err(_) => self.rings = None,
+                },
+                Err(_) => self.rings = None,
+            }
+        }
+        (None, Bell::Quiet)
+    }
+}

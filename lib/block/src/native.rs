@@ -1,0 +1,161 @@
+//! A device as a component has it: [`Disk`], through the portal to its driver that the manifest names.
+//!
+//! The component's loop hears of completions by pulses with the badge that it gave to [`Disk::open`]: it calls [`Disk::pulse`] with each of them, and then [`Device::completed`] until there is none.
+
+use crate::client::{Bell, Client};
+use crate::{Device, Info, Outcome, Refused, Request};
+use cairn_abi::layout::native_slot;
+use cairn_abi::pulse;
+use cairn_idl::block::{self, properties, InfoAnswer, REQUESTS};
+use cairn_idl::vm;
+use cairn_idl::wire::Failure;
+use cairn_rt::memory::Shared;
+use cairn_rt::{Portal, Received, Receiver};
+
+/// How many drivers may die one after the other before the device is given up.
+const TRIES: u32 = 16;
+
+pub struct Disk {
+    driver: Portal,
+    channel: Receiver,
+    badge: u64,
+    /// What drivers pin pages of the arena through.
+    arena: Portal,
+    client: Client<Shared>,
+    /// The driver's bell.
+    session: Option<Portal>,
+}
+
+fn translate(told: &InfoAnswer) -> Info {
+    Info {
+        sectors: told.sectors,
+        block: told.block,
+        read_only: told.properties & properties::READ_ONLY != 0,
+        caches_writes: told.properties & properties::CACHES_WRITES != 0,
+        discards: told.properties & properties::DISCARDS != 0,
+        most_pages: told.most_pages,
+        most_requests: REQUESTS as u32,
+    }
+}
+
+impl Disk {
+    /// The device behind `driver`, for pages of this arena (whole pages, of this component's own). It may wait until the driver has started. `channel`'s pulses with this badge (below 2^32) are the device's.
+    pub fn open(
+        driver: Portal,
+        arena: &mut [u8],
+        channel: Receiver,
+        badge: u64,
+    ) -> Result<Disk, Failure> {
+        let info = block::Client(&driver).info()?;
+        let (address, length) = (arena.as_mut_ptr() as u64, arena.len() as u64);
+        let shared = vm::Client(&Portal(native_slot::VM)).dma_share(address, length)?;
+        let mut disk = Disk {
+            driver,
+            channel,
+            badge,
+            arena: Portal(shared.slot()),
+            client: Client::new(translate(&info)),
+            session: None,
+        };
+        match disk.attach() {
+            Ok(()) => Ok(disk),
+            Err(failure) => {
+                disk.arena.close();
+                Err(failure)
+            }
+        }
+    }
+
+    fn attach(&mut self) -> Result<(), Failure> {
+        let bell = self
+            .channel
+            .make_portal(self.badge)
+            .map_err(Failure::Gate)?;
+        let arena = self.arena.duplicate().map_err(Failure::Gate);
+        let arena = arena.inspect_err(|_| bell.close())?;
+        let answer = block::Client(&self.driver)
+            .attach(bell.0, arena.0)
+            .inspect_err(|_| {
+                // If they were not delivered.
+                bell.close();
+                arena.close();
+            })?;
+        let (rings, session) = (Portal(answer.rings.slot()), Portal(answer.session.slot()));
+        let memory = Shared::map(rings, crate::rings::words());
+        rings.close();
+        let bell = memory.and_then(|memory| self.client.begin(memory));
+        let Some(bell) = bell else {
+            session.close();
+            return Err(Failure::Nonsense);
+        };
+        self.session = Some(session);
+        self.ring(bell);
+        Ok(())
+    }
+
+    fn ring(&mut self, bell: Bell) {
+        if let (Bell::Ring, Some(session)) = (bell, self.session) {
+            // Of a driver that is gone a pulse tells.
+            let _ = session.notify(1);
+        }
+    }
+
+    /// A pulse with the device's badge. If the driver is gone this waits for its successor, and gives it what was under way.
+    pub fn pulse(&mut self, received: &Received) {
+        if received.words[0] == pulse::CLOSED {
+            self.again();
+        }
+    }
+
+    /// Another session, with the same device.
+    fn again(&mut self) {
+        self.client.pause();
+        if let Some(session) = self.session.take() {
+            session.close();
+        }
+        // A successor may die as well.
+        for _ in 0..TRIES {
+            let told = block::Client(&self.driver).info();
+            let done = match told {
+                Ok(told) if translate(&told) == self.client.info() => self.attach(),
+                Ok(_) => break,
+                Err(failure) => Err(failure),
+            };
+            match done {
+                Ok(()) => return,
+                Err(Failure::Gate(_)) => {}
+                Err(_) => break,
+            }
+        }
+        self.client.end();
+    }
+
+    /// How many requests have not come out.
+    pub fn under_way(&self) -> usize {
+        self.client.under_way()
+    }
+}
+
+impl Device for Disk {
+    fn info(&self) -> Info {
+        self.client.info()
+    }
+
+    fn submit(&mut self, request: &Request) -> Result<(), Refused> {
+        let bell = self.client.submit(request)?;
+        self.ring(bell);
+        Ok(())
+    }
+
+    fn completed(&mut self) -> Option<(u64, Outcome)> {
+        let (out, bell) = self.client.completed();
+        self.ring(bell);
+        if out.is_none() && !self.client.is_running() && !self.client.has_ended() {
+            // The driver told something that cannot be: its session ends, its pulse comes.
+            if let Some(session) = self.session.take() {
+                session.close();
+            }
+        }
+        out
+    }
+}

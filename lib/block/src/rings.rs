@@ -1,0 +1,123 @@
+//! The two rings of a session (`lib/queue`), in one piece of memory that the driver made: requests with the lists of their pages go one way, completions the other.
+
+use crate::{Kind, Outcome, Request};
+use alloc::rc::Rc;
+use cairn_idl::block::{LISTS, PAGES, REQUESTS};
+use cairn_queue::{Message, Shape};
+use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
+
+pub const ASKED: Shape = Shape {
+    messages: REQUESTS,
+    data: LISTS,
+};
+pub const DONE: Shape = Shape {
+    messages: REQUESTS,
+    data: 0,
+};
+/// Bytes of the longest list of pages.
+pub const LIST: usize = PAGES * 4;
+
+/// Words of memory that the rings take.
+pub fn words() -> usize {
+    ASKED.words() + DONE.words()
+}
+
+/// A part of memory that the other ring is in as well.
+pub struct Half<M> {
+    memory: Rc<M>,
+    start: usize,
+    end: usize,
+}
+
+impl<M: Deref<Target = [AtomicU64]>> Deref for Half<M> {
+    type Target = [AtomicU64];
+    fn deref(&self) -> &[AtomicU64] {
+        &self.memory[self.start..self.end]
+    }
+}
+
+/// The memory of requests and of completions; None: there is too little of it.
+pub fn split<M: Deref<Target = [AtomicU64]>>(memory: M) -> Option<(Half<M>, Half<M>)> {
+    if memory.len() < words() {
+        return None;
+    }
+    let memory = Rc::new(memory);
+    let half = |start, end| Half {
+        memory: memory.clone(),
+        start,
+        end,
+    };
+    Some((half(0, ASKED.words()), half(ASKED.words(), words())))
+}
+
+fn number(kind: Kind) -> u64 {
+    match kind {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::Flush => 2,
+        Kind::Discard => 3,
+    }
+}
+
+/// A request as it travels: its words, and the list of its pages, put into `list`. `slot` takes the place of its name.
+pub fn encode<'l>(
+    slot: usize,
+    request: &Request,
+    list: &'l mut [u8; LIST],
+) -> ([u64; 4], &'l [u8]) {
+    let (places, _) = list.as_chunks_mut();
+    for (place, page) in places.iter_mut().zip(request.pages) {
+        *place = page.to_le_bytes();
+    }
+    let words = [
+        slot as u64 | number(request.kind) << 32,
+        request.sector,
+        request.bytes,
+        u64::from(request.offset),
+    ];
+    (words, &list[..request.pages.len().min(PAGES) * 4])
+}
+
+/// What came: the request (without a check of what it wants), whose pages are put into `pages`. None: it is none.
+pub fn decode<'p>(
+    message: &Message,
+    list: &[u8],
+    pages: &'p mut [u32; PAGES],
+) -> Option<Request<'p>> {
+    let [name, sector, bytes, offset] = message.words;
+    let kind = match name >> 32 {
+        0 => Kind::Read,
+        1 => Kind::Write,
+        2 => Kind::Flush,
+        3 => Kind::Discard,
+        _ => return None,
+    };
+    let (numbers, rest) = list.get(..message.data)?.as_chunks();
+    if !rest.is_empty() || numbers.len() > PAGES {
+        return None;
+    }
+    for (place, number) in pages.iter_mut().zip(numbers) {
+        *place = u32::from_le_bytes(*number);
+    }
+    Some(Request {
+        id: name as u32 as u64,
+        kind,
+        sector,
+        bytes,
+        pages: &pages[..numbers.len()],
+        offset: u32::try_from(offset).ok()?,
+    })
+}
+
+pub fn completion(slot: u64, outcome: Outcome) -> [u64; 4] {
+    [slot, (outcome == Outcome::Failed) as u64, 0, 0]
+}
+
+pub fn completed(message: &Message) -> (u64, Outcome) {
+    let outcome = match message.words[1] {
+        0 => Outcome::Done,
+        _ => Outcome::Failed,
+    };
+    (message.words[0], outcome)
+}

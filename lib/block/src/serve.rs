@@ -1,0 +1,325 @@
+//! The driver's side, the same for all drivers: sessions, the check of what clients ask for, and who is next. A driver adds a [`Backend`].
+//!
+//! What always holds: what the backend gets lies on the disk, within the part that the session is for, and fits its pages; each order comes back once, and is then told to the session that asked for it, if that still exists.
+
+use crate::partition::Partition;
+use crate::rings::{self, Half, LIST};
+use crate::{Info, Kind, Outcome};
+use alloc::vec::Vec;
+use cairn_idl::block::{
+    self, properties, AttachAnswer, InfoAnswer, PartitionAnswer, BADGE_DISK, BADGE_SESSION_FIRST,
+    PAGES,
+};
+use cairn_idl::errno::*;
+use cairn_idl::wire::{Caller, Errno, Given};
+use cairn_queue::{Receiver, Sender};
+use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
+
+/// Most sessions, and most orders that the backend has.
+pub const SESSIONS: usize = 16;
+pub const TAGS: usize = 64;
+
+/// What does the work.
+pub trait Backend {
+    /// What the disk is; `most_requests` of these may be under way, at most [`TAGS`].
+    fn info(&self) -> Info;
+    /// Begin with an order. It comes out by [`Disk::done`] with its tag; false: it cannot be begun (its pages are not there), and has failed.
+    fn start(&mut self, tag: usize, order: &Order) -> bool;
+}
+
+/// A request that was checked; sectors are the disk's. `arena` is the portal through which its pages are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order<'a> {
+    pub kind: Kind,
+    pub sector: u64,
+    pub bytes: u64,
+    pub arena: u32,
+    pub pages: &'a [u32],
+    pub offset: u32,
+}
+
+/// What is needed of the system.
+pub trait System {
+    type Memory: Deref<Target = [AtomicU64]>;
+    /// Fresh zeroes, so many words at least, that another domain can map by the portal.
+    fn rings(&mut self, words: usize) -> Option<(Self::Memory, u32)>;
+    /// A portal to the driver's own channel.
+    fn portal(&mut self, badge: u64) -> Option<u32>;
+    fn notify(&mut self, portal: u32);
+    fn close(&mut self, portal: u32);
+}
+
+struct Session<M> {
+    badge: u64,
+    /// Where its part of the disk begins, and what it is.
+    first: u64,
+    info: Info,
+    asked: Receiver<Half<M>>,
+    done: Sender<Half<M>>,
+    bell: u32,
+    arena: u32,
+}
+
+/// Whose an order is: the session's badge, and the client's name for it.
+#[derive(Clone, Copy)]
+struct Job {
+    session: u64,
+    slot: u64,
+}
+
+pub struct Disk<B, S: System> {
+    pub backend: B,
+    pub system: S,
+    partitions: Vec<Partition>,
+    sessions: [Option<Session<S::Memory>>; SESSIONS],
+    jobs: [Option<Job>; TAGS],
+    under_way: usize,
+    /// The next session's badge.
+    next: u64,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+impl<B: Backend, S: System> Disk<B, S> {
+    pub fn new(backend: B, system: S, partitions: Vec<Partition>) -> Disk<B, S> {
+        Disk {
+            backend,
+            system,
+            partitions,
+            sessions: [const { None }; SESSIONS],
+            jobs: [None; TAGS],
+            under_way: 0,
+            next: BADGE_SESSION_FIRST,
+            turn: 0,
+        }
+    }
+
+    /// Orders that the backend has.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    pub fn sessions(&self) -> usize {
+        self.sessions.iter().flatten().count()
+    }
+
+    /// Where the part behind a badge begins, and what it is.
+    fn part(&self, badge: u64) -> Result<(u64, Info), Errno> {
+        let mut info = self.backend.info();
+        info.most_pages = info.most_pages.min(PAGES as u32);
+        if badge == BADGE_DISK {
+            return Ok((0, info));
+        }
+        let found = self
+            .partitions
+            .iter()
+            .find(|p| u64::from(p.number) == badge);
+        let found = found.ok_or(ENXIO)?;
+        info.sectors = found.sectors;
+        Ok((found.first, info))
+    }
+
+    /// A free tag, if the backend can do with one more.
+    fn tag(&self) -> Option<usize> {
+        let most = (self.backend.info().most_requests as usize).min(TAGS);
+        (self.under_way < most).then_some(())?;
+        self.jobs.iter().position(Option::is_none)
+    }
+
+    /// Give the backend what clients ask for, in turns, as much as it takes.
+    pub fn pump(&mut self) {
+        let mut idle = 0;
+        while idle < SESSIONS {
+            let Some(tag) = self.tag() else { return };
+            let index = self.turn % SESSIONS;
+            self.turn = self.turn.wrapping_add(1);
+            idle = match self.take(index, tag) {
+                true => 0,
+                false => idle + 1,
+            };
+        }
+    }
+
+    /// One request of a session; false if it has none.
+    fn take(&mut self, index: usize, tag: usize) -> bool {
+        let Some(session) = &mut self.sessions[index] else {
+            return false;
+        };
+        let mut list = [0; LIST];
+        let mut pages = [0; PAGES];
+        let message = match session.asked.receive(&mut list) {
+            Ok(Some((message, _))) => message,
+            Ok(None) => return false,
+            Err(_) => {
+                self.end(index);
+                return false;
+            }
+        };
+        let Some(request) = rings::decode(&message, &list, &mut pages) else {
+            self.end(index);
+            return false;
+        };
+        let job = Job {
+            session: session.badge,
+            slot: request.id,
+        };
+        let order = Order {
+            kind: request.kind,
+            sector: session.first.wrapping_add(request.sector),
+            bytes: request.bytes,
+            arena: session.arena,
+            pages: request.pages,
+            offset: request.offset,
+        };
+        if session.info.allows(&request) && self.backend.start(tag, &order) {
+            self.jobs[tag] = Some(job);
+            self.under_way += 1;
+        } else {
+            self.tell(job, Outcome::Failed);
+        }
+        true
+    }
+
+    /// The backend is done with an order.
+    pub fn done(&mut self, tag: usize, outcome: Outcome) {
+        if let Some(job) = self.jobs.get_mut(tag).and_then(Option::take) {
+            self.under_way -= 1;
+            self.tell(job, outcome);
+        }
+    }
+
+    /// A tag for an order of the driver's own; [`Disk::done`] is called for it as well.
+    pub fn reserve(&mut self) -> Option<usize> {
+        let tag = self.tag()?;
+        self.jobs[tag] = Some(Job {
+            session: 0,
+            slot: 0,
+        });
+        self.under_way += 1;
+        Some(tag)
+    }
+
+    fn tell(&mut self, job: Job, outcome: Outcome) {
+        let of = |s: &Option<Session<_>>| s.as_ref().is_some_and(|s| s.badge == job.session);
+        let Some(index) = self.sessions.iter().position(of) else {
+            return;
+        };
+        let Some(session) = &mut self.sessions[index] else {
+            return;
+        };
+        match session.done.send(rings::completion(job.slot, outcome), &[]) {
+            Ok(true) => self.system.notify(session.bell),
+            Ok(false) => {}
+            // Who has more under way than there may be does not keep to the rules.
+            Err(_) => self.end(index),
+        }
+    }
+
+    /// Before sleeping: true if there is something to do all the same.
+    pub fn arm(&mut self) -> bool {
+        if self.tag().is_none() {
+            // Something comes out before anything can be begun.
+            return false;
+        }
+        let mut more = false;
+        for index in 0..SESSIONS {
+            if let Some(session) = &mut self.sessions[index] {
+                match session.asked.arm() {
+                    Ok(waits) => more |= waits,
+                    Err(_) => self.end(index),
+                }
+            }
+        }
+        more
+    }
+
+    /// Nobody holds the session's portal any more, or its answer could not be delivered.
+    pub fn closed(&mut self, badge: u64) {
+        let of = |s: &Option<Session<_>>| s.as_ref().is_some_and(|s| s.badge == badge);
+        if let Some(index) = self.sessions.iter().position(of) {
+            self.end(index);
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        if let Some(session) = self.sessions[index].take() {
+            self.system.close(session.bell);
+            self.system.close(session.arena);
+        }
+    }
+
+    /// The badge of the session that was made last.
+    pub fn newest(&self) -> u64 {
+        self.next - 1
+    }
+
+    fn attach_to(&mut self, badge: u64, bell: u32, arena: u32) -> Result<(u32, u32), Errno> {
+        let (first, info) = self.part(badge)?;
+        let index = self.sessions.iter().position(Option::is_none);
+        let index = index.ok_or(ENFILE)?;
+        let (memory, rings) = self.system.rings(rings::words()).ok_or(ENOMEM)?;
+        let ends = rings::split(memory).and_then(|(asked, done)| {
+            let asked = Receiver::new(asked, rings::ASKED)?;
+            Some((asked, Sender::new(done, rings::DONE)?))
+        });
+        let portal = self.system.portal(self.next);
+        let (Some((asked, done)), Some(portal)) = (ends, portal) else {
+            self.system.close(rings);
+            return Err(ENOMEM);
+        };
+        self.sessions[index] = Some(Session {
+            badge: self.next,
+            first,
+            info,
+            asked,
+            done,
+            bell,
+            arena,
+        });
+        self.next += 1;
+        Ok((rings, portal))
+    }
+}
+
+impl<B: Backend, S: System> block::Server for Disk<B, S> {
+    fn info<C: Caller>(&mut self, caller: &C) -> Result<InfoAnswer, Errno> {
+        let (first, info) = self.part(caller.badge())?;
+        let bit = |set: bool, bit: u64| if set { bit } else { 0 };
+        Ok(InfoAnswer {
+            sectors: info.sectors,
+            block: info.block,
+            properties: bit(info.read_only, properties::READ_ONLY)
+                | bit(info.caches_writes, properties::CACHES_WRITES)
+                | bit(info.discards, properties::DISCARDS),
+            most_pages: info.most_pages,
+            first,
+        })
+    }
+
+    fn attach<C: Caller>(
+        &mut self,
+        caller: &C,
+        bell: u32,
+        arena: u32,
+    ) -> Result<AttachAnswer, Errno> {
+        let (rings, session) = self.attach_to(caller.badge(), bell, arena)?;
+        Ok(AttachAnswer {
+            rings: Given(u64::from(rings)),
+            session: Given(u64::from(session)),
+        })
+    }
+
+    fn partition<C: Caller>(&mut self, caller: &C, number: u32) -> Result<PartitionAnswer, Errno> {
+        if caller.badge() != BADGE_DISK {
+            return Err(EPERM);
+        }
+        let behind = self.partitions.iter().filter(|p| p.number >= number);
+        let next = behind.min_by_key(|p| p.number).ok_or(ENXIO)?;
+        Ok(PartitionAnswer {
+            found: next.number,
+            first: next.first,
+            sectors: next.sectors,
+        })
+    }
+}
