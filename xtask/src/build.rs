@@ -137,6 +137,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-native-tests",
         "cairn-hello",
         "cairn-pci",
+        "cairn-virtio-blk",
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",

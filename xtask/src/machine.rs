@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{image, packages, places};
+use crate::{image, packages, places, scratch};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,6 +129,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     for device in devices(machine)? {
         command.args(["-device", &device]);
     }
+    scratch::attach(&mut command, boot, machine.with.as_deref())?;
     let mut line = words.to_string();
     if boot.system == System::Linux {
         line = format!("{LINUX_WORDS} {line}");

@@ -25,6 +25,7 @@ mod places;
 mod portal_code;
 mod progress;
 mod run;
+mod scratch;
 mod symbols;
 mod test;
 mod trace;

@@ -44,25 +44,56 @@ impl Registers {
         self.base as u64
     }
 
-    /// The register at byte `offset`; `None` outside of the range or if it is not aligned.
-    fn at(&self, offset: usize) -> Option<*mut u32> {
-        let inside = offset.is_multiple_of(4) && offset.checked_add(4)? <= self.len;
+    /// The register of this type at byte `offset`; `None` outside of the range or if it is not aligned.
+    fn at<T>(&self, offset: usize) -> Option<*mut T> {
+        let size = size_of::<T>();
+        let inside = offset.is_multiple_of(size) && offset.checked_add(size)? <= self.len;
         // Device memory has no objects of the language in it, so the pointer is computed as a number.
         inside.then(|| self.base.wrapping_add(offset).cast())
     }
 
     /// All ones outside of the range, as where no device answers.
     pub fn read32(&self, offset: usize) -> u32 {
-        match self.at(offset) {
+        match self.at::<u32>(offset) {
             // SAFETY: within the part of the layout where nothing but device memory is ever mapped, for as long as this domain lives, and aligned; where none is, the domain ends.
             Some(register) => unsafe { register.read_volatile() },
             None => u32::MAX,
         }
     }
 
+    pub fn read16(&self, offset: usize) -> u16 {
+        match self.at::<u16>(offset) {
+            // SAFETY: as in `read32`.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u16::MAX,
+        }
+    }
+
+    pub fn read8(&self, offset: usize) -> u8 {
+        match self.at::<u8>(offset) {
+            // SAFETY: as in `read32`.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u8::MAX,
+        }
+    }
+
     pub fn write32(&self, offset: usize, value: u32) {
-        if let Some(register) = self.at(offset) {
+        if let Some(register) = self.at::<u32>(offset) {
             // SAFETY: as in `read32`; the range holds registers only, nobody's memory.
+            unsafe { register.write_volatile(value) };
+        }
+    }
+
+    pub fn write16(&self, offset: usize, value: u16) {
+        if let Some(register) = self.at::<u16>(offset) {
+            // SAFETY: as in `write32`.
+            unsafe { register.write_volatile(value) };
+        }
+    }
+
+    pub fn write8(&self, offset: usize, value: u8) {
+        if let Some(register) = self.at::<u8>(offset) {
+            // SAFETY: as in `write32`.
             unsafe { register.write_volatile(value) };
         }
     }

@@ -1,9 +1,10 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
-//! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
+//! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
 pub mod channel;
 pub mod device;
+pub mod dma;
 pub mod entropy;
 pub mod gate;
 #[cfg(target_os = "none")]

@@ -1,0 +1,396 @@
+//! The device: reset and set up (3.1.1, 5.2.5), requests (5.2.6) as chains of a header, the data's frames, and a byte that says how it ended.
+
+use crate::queue::{self, Memory, Queue};
+use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
+
+/// The device's registers; offsets are within each of its places.
+pub trait Registers {
+    fn common8(&mut self, at: usize) -> u8;
+    fn common16(&mut self, at: usize) -> u16;
+    fn common32(&mut self, at: usize) -> u32;
+    fn set_common8(&mut self, at: usize, value: u8);
+    fn set_common16(&mut self, at: usize, value: u16);
+    fn set_common32(&mut self, at: usize, value: u32);
+    fn device32(&mut self, at: usize) -> u32;
+    /// Tell the device of its queue 0, which is notified at this place.
+    fn notify(&mut self, place: u16);
+    /// Let a little time pass.
+    fn pause(&mut self);
+}
+
+/// The common registers (4.1.4.3).
+mod common {
+    pub const DEVICE_SELECT: usize = 0;
+    pub const DEVICE_FEATURES: usize = 4;
+    pub const DRIVER_SELECT: usize = 8;
+    pub const DRIVER_FEATURES: usize = 12;
+    pub const CONFIG_VECTOR: usize = 16;
+    pub const STATUS: usize = 20;
+    pub const GENERATION: usize = 21;
+    pub const QUEUE_SELECT: usize = 22;
+    pub const QUEUE_SIZE: usize = 24;
+    pub const QUEUE_VECTOR: usize = 26;
+    pub const QUEUE_ENABLE: usize = 28;
+    pub const QUEUE_NOTIFY: usize = 30;
+    /// Descriptors, available, used: 64 bits each.
+    pub const QUEUE_PLACES: usize = 32;
+}
+
+mod status {
+    pub const ACKNOWLEDGE: u8 = 1;
+    pub const DRIVER: u8 = 2;
+    pub const DRIVER_OK: u8 = 4;
+    pub const FEATURES_OK: u8 = 8;
+    pub const NEEDS_RESET: u8 = 64;
+    pub const FAILED: u8 = 128;
+}
+
+mod feature {
+    pub const SIZE_MAX: u64 = 1 << 1;
+    pub const SEG_MAX: u64 = 1 << 2;
+    pub const READ_ONLY: u64 = 1 << 5;
+    pub const BLOCK_SIZE: u64 = 1 << 6;
+    pub const FLUSH: u64 = 1 << 9;
+    pub const DISCARD: u64 = 1 << 13;
+    pub const INDIRECT: u64 = 1 << 28;
+    pub const VERSION_1: u64 = 1 << 32;
+    /// The device's addresses are those that the platform says; here they are physical ones either way.
+    pub const ACCESS_PLATFORM: u64 = 1 << 33;
+    pub const WANTED: u64 = SIZE_MAX
+        | SEG_MAX
+        | READ_ONLY
+        | BLOCK_SIZE
+        | FLUSH
+        | DISCARD
+        | INDIRECT
+        | VERSION_1
+        | ACCESS_PLATFORM;
+    pub const NEEDED: u64 = INDIRECT | VERSION_1;
+}
+
+/// The device's own registers (5.2.4).
+mod config {
+    pub const CAPACITY: usize = 0;
+    pub const SIZE_MAX: usize = 8;
+    pub const SEG_MAX: usize = 12;
+    pub const BLOCK_SIZE: usize = 20;
+    pub const DISCARD_SECTORS: usize = 36;
+}
+
+/// Kinds of requests, and how they end.
+const READ: u32 = 0;
+const WRITE: u32 = 1;
+const FLUSH: u32 = 4;
+const DISCARD: u32 = 11;
+const DONE: u8 = 0;
+
+/// A request's slot of memory: header, what is to be discarded, the byte of its end, its descriptors.
+const HEADER: usize = 0;
+const RANGE: usize = 16;
+const END: usize = 40;
+const TABLE: usize = 64;
+/// Most descriptors: a header, an end, and data.
+const TABLE_MOST: usize = 272;
+pub const DATA_MOST: usize = 256;
+pub const SLOT: usize = TABLE + TABLE_MOST * 16;
+/// Slots of a piece of memory, and bytes of such a piece; the first piece is the queue's.
+pub const PIECE: usize = 65536;
+const SLOTS: usize = PIECE / SLOT;
+/// Pieces of memory for so many requests.
+pub const PIECES: usize = 1 + queue::MOST.div_ceil(SLOTS);
+
+/// Flags of a descriptor: another one follows; the device writes.
+const NEXT: u16 = 1;
+const DEVICE_WRITES: u16 = 2;
+
+/// "No message" as number of an interrupt message.
+const NO_VECTOR: u16 = 0xffff;
+/// How often the device is looked at while it resets itself.
+const RESET_LOOKS: u32 = 100_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It does not come out of its reset.
+    Stuck,
+    /// It lacks a feature, or has a queue, that this driver cannot do with.
+    Unfit,
+}
+
+/// Data of a request: frames, and where it begins in the first of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a> {
+    pub frames: &'a [u32],
+    pub offset: u32,
+}
+
+/// What is left of a long discard.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    sector: u64,
+    sectors: u64,
+}
+
+pub struct Device<R, M> {
+    registers: R,
+    memory: M,
+    queue: Queue,
+    info: Info,
+    notify: u16,
+    /// Most bytes of a piece of data.
+    size_max: u64,
+    discard_most: u64,
+    rests: [Rest; queue::MOST],
+    /// It interrupts by messages.
+    interrupts: bool,
+}
+
+fn slot(tag: usize) -> usize {
+    PIECE * (1 + tag / SLOTS) + tag % SLOTS * SLOT
+}
+
+/// The device does nothing any more when this is done. To be called before memory is given to it, or taken away.
+pub fn reset(registers: &mut impl Registers) -> Result<(), Trouble> {
+    registers.set_common8(common::STATUS, 0);
+    for _ in 0..RESET_LOOKS {
+        if registers.common8(common::STATUS) == 0 {
+            return Ok(());
+        }
+        registers.pause();
+    }
+    Err(Trouble::Stuck)
+}
+
+impl<R: Registers, M: Memory> Device<R, M> {
+    /// A device that was [`reset`], with memory that is zero; `message` 0 of its interrupts is set up, or there are none.
+    pub fn new(mut registers: R, memory: M, message: bool) -> Result<Device<R, M>, Trouble> {
+        let r = &mut registers;
+        let mut now = status::ACKNOWLEDGE | status::DRIVER;
+        r.set_common8(common::STATUS, now);
+        let mut features = 0;
+        for half in [1, 0] {
+            r.set_common32(common::DEVICE_SELECT, half);
+            features = features << 32 | u64::from(r.common32(common::DEVICE_FEATURES));
+        }
+        let features = features & feature::WANTED;
+        for half in [0, 1] {
+            r.set_common32(common::DRIVER_SELECT, half);
+            r.set_common32(common::DRIVER_FEATURES, (features >> (32 * half)) as u32);
+        }
+        now |= status::FEATURES_OK;
+        r.set_common8(common::STATUS, now);
+        let taken = r.common8(common::STATUS) & status::FEATURES_OK != 0;
+        if !taken || features & feature::NEEDED != feature::NEEDED {
+            r.set_common8(common::STATUS, now | status::FAILED);
+            return Err(Trouble::Unfit);
+        }
+        let has = |bit| features & bit != 0;
+        let info = Self::describe(r, has);
+        let size_max = match has(feature::SIZE_MAX) {
+            true => u64::from(r.device32(config::SIZE_MAX)),
+            false => u64::from(u32::MAX),
+        };
+        let discard_most = u64::from(r.device32(config::DISCARD_SECTORS));
+        r.set_common16(common::CONFIG_VECTOR, NO_VECTOR);
+        r.set_common16(common::QUEUE_SELECT, 0);
+        let most = r.common16(common::QUEUE_SIZE).min(queue::MOST as u16);
+        let fits = info.most_pages > 0 && size_max >= PAGE as u64 && info.block <= PAGE as u32;
+        if most == 0 || !fits {
+            r.set_common8(common::STATUS, now | status::FAILED);
+            return Err(Trouble::Unfit);
+        }
+        let size = 1 << most.ilog2();
+        r.set_common16(common::QUEUE_SIZE, size);
+        let vector = if message { 0 } else { NO_VECTOR };
+        r.set_common16(common::QUEUE_VECTOR, vector);
+        let interrupts = message && r.common16(common::QUEUE_VECTOR) == vector;
+        let places = Queue::places(&memory);
+        for (i, place) in places.into_iter().enumerate() {
+            let at = common::QUEUE_PLACES + 8 * i;
+            r.set_common32(at, place as u32);
+            r.set_common32(at + 4, (place >> 32) as u32);
+        }
+        let notify = r.common16(common::QUEUE_NOTIFY);
+        r.set_common16(common::QUEUE_ENABLE, 1);
+        r.set_common8(common::STATUS, now | status::DRIVER_OK);
+        Ok(Device {
+            registers,
+            memory,
+            queue: Queue::new(size),
+            info: Info {
+                most_requests: u32::from(size),
+                ..info
+            },
+            notify,
+            size_max,
+            discard_most,
+            rests: [Rest::default(); queue::MOST],
+            interrupts,
+        })
+    }
+
+    fn describe(r: &mut R, has: impl Fn(u64) -> bool) -> Info {
+        // Read again if it changed meanwhile; what never stays is not believed.
+        let mut sectors = 0;
+        for _ in 0..16 {
+            let before = r.common8(common::GENERATION);
+            let low = r.device32(config::CAPACITY);
+            sectors = u64::from(r.device32(config::CAPACITY + 4)) << 32 | u64::from(low);
+            if r.common8(common::GENERATION) == before {
+                break;
+            }
+        }
+        let block = match has(feature::BLOCK_SIZE) {
+            true => r.device32(config::BLOCK_SIZE),
+            false => SECTOR as u32,
+        };
+        let pages = match has(feature::SEG_MAX) {
+            true => r.device32(config::SEG_MAX).min(DATA_MOST as u32),
+            false => 1,
+        };
+        Info {
+            // Sectors of the last, broken block are not used.
+            sectors: sectors.min(1 << 55) / u64::from(block / SECTOR as u32).max(1)
+                * u64::from(block / SECTOR as u32).max(1),
+            block,
+            read_only: has(feature::READ_ONLY),
+            caches_writes: has(feature::FLUSH),
+            discards: has(feature::DISCARD),
+            most_pages: pages,
+            most_requests: 0,
+        }
+    }
+
+    pub fn info(&self) -> Info {
+        self.info
+    }
+
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Whether it tells by messages what it is done with.
+    pub fn interrupts(&self) -> bool {
+        self.interrupts
+    }
+
+    /// It has given up, and has to be reset.
+    pub fn is_broken(&mut self) -> bool {
+        self.registers.common8(common::STATUS) & status::NEEDS_RESET != 0
+    }
+
+    /// Begin with a request that was checked. False: the device has the tag's request still.
+    pub fn start(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
+        if !self.queue.is_free(tag) {
+            return false;
+        }
+        self.rests[tag] = Rest::default();
+        match kind {
+            Kind::Discard => self.discard(tag, sector, bytes / SECTOR),
+            _ => self.transfer(tag, kind, sector, bytes, data),
+        }
+    }
+
+    fn transfer(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
+        let (number, writes) = match kind {
+            Kind::Read => (READ, DEVICE_WRITES),
+            Kind::Write => (WRITE, 0),
+            _ => (FLUSH, 0),
+        };
+        let sector = if kind == Kind::Flush { 0 } else { sector };
+        self.header(tag, number, sector);
+        let (mut left, mut offset) = (bytes, u64::from(data.offset));
+        let mut count = 1;
+        // Frames in a row go as one piece, as far as the device takes it.
+        let mut run = (0, 0);
+        for &frame in data.frames {
+            let length = (PAGE as u64 - offset).min(left);
+            let address = u64::from(frame) * PAGE as u64 + offset;
+            (left, offset) = (left - length, 0);
+            if run.1 > 0 && run.0 + run.1 == address && run.1 + length <= self.size_max {
+                run.1 += length;
+                continue;
+            }
+            if run.1 > 0 {
+                count = self.piece(tag, count, run, writes);
+            }
+            run = (address, length);
+        }
+        if run.1 > 0 {
+            count = self.piece(tag, count, run, writes);
+        }
+        self.finish(tag, count)
+    }
+
+    fn discard(&mut self, tag: usize, sector: u64, sectors: u64) -> bool {
+        let now = sectors.min(self.discard_most.max(1));
+        self.rests[tag] = Rest {
+            sector: sector + now,
+            sectors: sectors - now,
+        };
+        self.header(tag, DISCARD, 0);
+        let at = slot(tag) + RANGE;
+        self.memory.write64(at, sector);
+        self.memory.write32(at + 8, now as u32);
+        self.memory.write32(at + 12, 0);
+        let count = self.piece(tag, 1, (self.memory.physical(at), 16), 0);
+        self.finish(tag, count)
+    }
+
+    /// The header of a request, and its descriptor.
+    fn header(&mut self, tag: usize, number: u32, sector: u64) {
+        let at = slot(tag);
+        self.memory.write32(at + HEADER, number);
+        self.memory.write32(at + HEADER + 4, 0);
+        self.memory.write64(at + HEADER + 8, sector);
+        self.memory.write8(at + END, !DONE);
+        let place = self.memory.physical(at + HEADER);
+        self.piece(tag, 0, (place, 16), 0);
+    }
+
+    /// Descriptor `i` of a request's table → the next one's number.
+    fn piece(&mut self, tag: usize, i: usize, (address, length): (u64, u64), flags: u16) -> usize {
+        let at = slot(tag) + TABLE + 16 * i;
+        self.memory.write64(at, address);
+        self.memory.write32(at + 8, length as u32);
+        self.memory.write16(at + 12, flags | NEXT);
+        self.memory.write16(at + 14, i as u16 + 1);
+        i + 1
+    }
+
+    /// The descriptor of a request's end, and off it goes.
+    fn finish(&mut self, tag: usize, count: usize) -> bool {
+        let at = slot(tag);
+        let end = self.memory.physical(at + END);
+        self.piece(tag, count, (end, 1), DEVICE_WRITES);
+        self.memory
+            .write16(at + TABLE + 16 * count + 12, DEVICE_WRITES);
+        let table = self.memory.physical(at + TABLE);
+        self.queue.give(&self.memory, tag, table, count + 1)
+    }
+
+    /// Tell the device of what was begun, if it wants to hear of it.
+    pub fn kick(&mut self) {
+        if self.queue.must_notify(&self.memory) {
+            self.registers.notify(self.notify);
+        }
+    }
+
+    /// A request that the device is done with.
+    pub fn completed(&mut self) -> Option<(usize, Outcome)> {
+        while let Some(tag) = self.queue.used(&self.memory) {
+            let end = self.memory.read8(slot(tag) + END);
+            let rest = core::mem::take(&mut self.rests[tag]);
+            if end == DONE && rest.sectors > 0 {
+                self.discard(tag, rest.sector, rest.sectors);
+                self.kick();
+                continue;
+            }
+            let outcome = match end {
+                DONE => Outcome::Done,
+                _ => Outcome::Failed,
+            };
+            return Some((tag, outcome));
+        }
+        None
+    }
+}

@@ -1,0 +1,285 @@
+//! A device for the tests: registers as the specification has them, and the disk behind them in memory; it does its requests when and in what order a test wants.
+
+use crate::device::Registers;
+use crate::queue::Memory;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Where the driver's pieces of memory lie for the device, with gaps between.
+const PIECE: usize = 65536;
+fn physical(at: usize) -> u64 {
+    0x10_0000 + (at / PIECE * 3 * PIECE + at % PIECE) as u64
+}
+
+#[derive(Clone)]
+pub struct FakeMemory(pub Rc<RefCell<Vec<u8>>>);
+
+impl FakeMemory {
+    pub fn new(pieces: usize) -> FakeMemory {
+        FakeMemory(Rc::new(RefCell::new(vec![0; pieces * PIECE])))
+    }
+    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        assert!(at.is_multiple_of(N));
+        self.0.borrow()[at..at + N].try_into().unwrap()
+    }
+    fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(at.is_multiple_of(bytes.len()));
+        self.0.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    /// The other way round, for the device.
+    fn place(&self, address: u64) -> Option<usize> {
+        let from = address.checked_sub(0x10_0000)? as usize;
+        (from % (3 * PIECE) < PIECE).then_some(from / (3 * PIECE) * PIECE + from % (3 * PIECE))
+    }
+}
+
+impl Memory for FakeMemory {
+    fn physical(&self, at: usize) -> u64 {
+        physical(at)
+    }
+    fn read8(&self, at: usize) -> u8 {
+        self.get::<1>(at)[0]
+    }
+    fn read16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.get(at))
+    }
+    fn read32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.get(at))
+    }
+    fn write8(&self, at: usize, value: u8) {
+        self.put(at, &[value]);
+    }
+    fn write16(&self, at: usize, value: u16) {
+        self.put(at, &value.to_le_bytes());
+    }
+    fn write32(&self, at: usize, value: u32) {
+        self.put(at, &value.to_le_bytes());
+    }
+    fn write64(&self, at: usize, value: u64) {
+        self.put(at, &value.to_le_bytes());
+    }
+    fn barrier(&self) {}
+}
+
+/// A request as the device finds it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub tag: u16,
+    pub kind: u32,
+    pub sector: u64,
+    /// Data: address, length, whether the device writes.
+    pub data: Vec<(u64, u32, bool)>,
+    end: u64,
+}
+
+pub struct State {
+    pub features: u64,
+    pub accepted: u64,
+    pub status: u8,
+    pub queue_max: u16,
+    pub queue_size: u16,
+    pub vector: u16,
+    places: [u64; 3],
+    selects: [u32; 2],
+    config: HashMap<usize, u32>,
+    pub notified: u32,
+    pub stuck: bool,
+    seen: u16,
+    used: u16,
+}
+
+impl State {
+    /// A register of the device's own.
+    pub fn set(&mut self, at: usize, value: u32) {
+        self.config.insert(at, value);
+    }
+}
+
+#[derive(Clone)]
+pub struct FakeDevice {
+    pub state: Rc<RefCell<State>>,
+    pub memory: FakeMemory,
+}
+
+pub const FEATURES: u64 =
+    1 << 32 | 1 << 28 | 1 << 13 | 1 << 9 | 1 << 6 | 1 << 2 | 1 << 29 | 1 << 40;
+
+impl FakeDevice {
+    pub fn new() -> FakeDevice {
+        let config = [(0, 8192), (12, 254), (20, 512), (36, 100)];
+        let state = State {
+            features: FEATURES,
+            accepted: 0,
+            status: 15,
+            queue_max: 256,
+            queue_size: 0,
+            vector: 7,
+            places: [0; 3],
+            selects: [0; 2],
+            config: config.into_iter().collect(),
+            notified: 0,
+            stuck: false,
+            seen: 0,
+            used: 0,
+        };
+        FakeDevice {
+            state: Rc::new(RefCell::new(state)),
+            memory: FakeMemory::new(crate::device::PIECES),
+        }
+    }
+
+    fn at(&self, address: u64) -> usize {
+        self.memory.place(address).expect("memory of the driver's")
+    }
+
+    /// What was made available since.
+    pub fn take(&self) -> Vec<Found> {
+        let mut state = self.state.borrow_mut();
+        let [descriptors, available, _] = state.places.map(|place| self.at(place));
+        let mut list = Vec::new();
+        while state.seen != self.memory.read16(available + 2) {
+            let place = (state.seen % state.queue_size) as usize;
+            let tag = self.memory.read16(available + 4 + 2 * place);
+            state.seen = state.seen.wrapping_add(1);
+            let at = descriptors + 16 * tag as usize;
+            assert_eq!(self.memory.read16(at + 12), 4, "indirect, and alone");
+            let table = self.at(self.long(at));
+            let count = self.memory.read32(at + 8) / 16;
+            list.push(self.found(tag, table, count as usize));
+        }
+        list
+    }
+
+    fn long(&self, at: usize) -> u64 {
+        u64::from(self.memory.read32(at)) | u64::from(self.memory.read32(at + 4)) << 32
+    }
+
+    fn found(&self, tag: u16, table: usize, count: usize) -> Found {
+        let mut pieces = Vec::new();
+        for i in 0..count {
+            let at = table + 16 * i;
+            let flags = self.memory.read16(at + 12);
+            assert_eq!(flags & 1 == 1, i + 1 < count, "a chain of all");
+            if i + 1 < count {
+                assert_eq!(self.memory.read16(at + 14) as usize, i + 1);
+            }
+            pieces.push((self.long(at), self.memory.read32(at + 8), flags & 2 != 0));
+        }
+        let (header, end) = (pieces[0], pieces[count - 1]);
+        assert_eq!((header.1, header.2, end.1, end.2), (16, false, 1, true));
+        let header = self.at(header.0);
+        Found {
+            tag,
+            kind: self.memory.read32(header),
+            sector: self.long(header + 8),
+            data: pieces[1..count - 1].to_vec(),
+            end: end.0,
+        }
+    }
+
+    /// The range of a discard.
+    pub fn range(&self, found: &Found) -> (u64, u32) {
+        let at = self.at(found.data[0].0);
+        assert_eq!((found.data[0].1, found.data[0].2), (16, false));
+        (self.long(at), self.memory.read32(at + 8))
+    }
+
+    /// Say that a request is done, with this status.
+    pub fn finish(&self, found: &Found, status: u8) {
+        self.memory.write8(self.at(found.end), status);
+        self.use_up(u32::from(found.tag));
+    }
+
+    pub fn use_up(&self, tag: u32) {
+        let mut state = self.state.borrow_mut();
+        let used = self.at(state.places[2]);
+        let place = (state.used % state.queue_size) as usize;
+        self.memory.write32(used + 4 + 8 * place, tag);
+        state.used = state.used.wrapping_add(1);
+        self.memory.write16(used + 2, state.used);
+    }
+
+    /// Whether the device wants to be told of new requests.
+    pub fn quiet(&self, quiet: bool) {
+        let used = self.at(self.state.borrow().places[2]);
+        self.memory.write16(used, quiet as u16);
+    }
+
+    /// Counts that cannot be.
+    pub fn jump(&self, by: u16) {
+        let mut state = self.state.borrow_mut();
+        state.used = state.used.wrapping_add(by);
+        let used = self.at(state.places[2]);
+        self.memory.write16(used + 2, state.used);
+    }
+}
+
+impl Registers for FakeDevice {
+    fn common8(&mut self, at: usize) -> u8 {
+        match at {
+            20 => self.state.borrow().status,
+            21 => 0,
+            _ => panic!("register {at}"),
+        }
+    }
+    fn common16(&mut self, at: usize) -> u16 {
+        let state = self.state.borrow();
+        match at {
+            24 => state.queue_max,
+            26 => state.vector,
+            30 => 3,
+            _ => panic!("register {at}"),
+        }
+    }
+    fn common32(&mut self, at: usize) -> u32 {
+        assert_eq!(at, 4);
+        let state = self.state.borrow();
+        (state.features >> (32 * state.selects[0])) as u32
+    }
+    fn set_common8(&mut self, at: usize, value: u8) {
+        assert_eq!(at, 20);
+        let mut state = self.state.borrow_mut();
+        if value == 0 && state.stuck {
+            return;
+        }
+        let unknown = state.accepted & !state.features != 0;
+        state.status = if unknown { value & !8 } else { value };
+    }
+    fn set_common16(&mut self, at: usize, value: u16) {
+        let mut state = self.state.borrow_mut();
+        match at {
+            16 => assert_eq!(value, 0xffff),
+            22 => assert_eq!(value, 0),
+            24 => state.queue_size = value,
+            26 => state.vector = value,
+            28 => assert!(value == 1 && state.places.iter().all(|&place| place != 0)),
+            _ => panic!("register {at}"),
+        }
+    }
+    fn set_common32(&mut self, at: usize, value: u32) {
+        let mut state = self.state.borrow_mut();
+        match at {
+            0 => state.selects[0] = value,
+            8 => state.selects[1] = value,
+            12 => {
+                let shift = 32 * state.selects[1];
+                state.accepted |= u64::from(value) << shift;
+            }
+            32..56 => {
+                let i = (at - 32) / 8;
+                let shift = (at - 32) % 8 * 8;
+                state.places[i] |= u64::from(value) << shift;
+            }
+            _ => panic!("register {at}"),
+        }
+    }
+    fn device32(&mut self, at: usize) -> u32 {
+        self.state.borrow().config.get(&at).copied().unwrap_or(0)
+    }
+    fn notify(&mut self, place: u16) {
+        assert_eq!(place, 3);
+        self.state.borrow_mut().notified += 1;
+    }
+    fn pause(&mut self) {}
+}

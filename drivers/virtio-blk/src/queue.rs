@@ -1,0 +1,120 @@
+//! A split virtqueue (2.7) whose requests take one descriptor each, an indirect one: a request's tag is the number of its descriptor, and of the slot where its own table lies.
+//!
+//! The device may write anywhere in this memory at any time, though it is not supposed to: what is read back is checked.
+
+/// Memory that the device sees too; bytes are counted from its beginning.
+pub trait Memory {
+    fn physical(&self, at: usize) -> u64;
+    fn read8(&self, at: usize) -> u8;
+    fn read16(&self, at: usize) -> u16;
+    fn read32(&self, at: usize) -> u32;
+    fn write8(&self, at: usize, value: u8);
+    fn write16(&self, at: usize, value: u16);
+    fn write32(&self, at: usize, value: u32);
+    fn write64(&self, at: usize, value: u64);
+    /// Between what this driver writes and what the device sees, both ways.
+    fn barrier(&self);
+}
+
+/// Most requests of a queue.
+pub const MOST: usize = 64;
+/// Where the three parts of the queue are.
+const DESCRIPTORS: usize = 0;
+const AVAILABLE: usize = 1024;
+const USED: usize = 2048;
+/// Memory that the queue takes.
+pub const BYTES: usize = 4096;
+
+const INDIRECT: u16 = 4;
+/// Bytes of a descriptor.
+const DESCRIPTOR: usize = 16;
+/// The device does not want to be notified.
+const NO_NOTIFY: u16 = 1;
+
+pub struct Queue {
+    size: u16,
+    /// How many requests were made available, and seen used.
+    made: u16,
+    seen: u16,
+    /// What the device has.
+    under_way: u64,
+    /// As `made`, when the device was last notified.
+    told: u16,
+}
+
+impl Queue {
+    /// Of so many requests: a power of two, at most [`MOST`]. The memory is zero.
+    pub fn new(size: u16) -> Queue {
+        Queue {
+            size,
+            made: 0,
+            seen: 0,
+            under_way: 0,
+            told: 0,
+        }
+    }
+
+    /// Where the device finds descriptors, what is available, what is used.
+    pub fn places(memory: &impl Memory) -> [u64; 3] {
+        [DESCRIPTORS, AVAILABLE, USED].map(|at| memory.physical(at))
+    }
+
+    /// Whether a request with this tag can be given to the device.
+    pub fn is_free(&self, tag: usize) -> bool {
+        tag < self.size as usize && self.under_way >> tag & 1 == 0
+    }
+
+    /// Give the device a request: the table of its descriptors. False: it has that one.
+    pub fn give(
+        &mut self,
+        memory: &impl Memory,
+        tag: usize,
+        table: u64,
+        descriptors: usize,
+    ) -> bool {
+        if !self.is_free(tag) {
+            return false;
+        }
+        let at = DESCRIPTORS + tag * DESCRIPTOR;
+        memory.write64(at, table);
+        memory.write32(at + 8, (descriptors * DESCRIPTOR) as u32);
+        memory.write16(at + 12, INDIRECT);
+        memory.write16(at + 14, 0);
+        let place = (self.made % self.size) as usize;
+        memory.write16(AVAILABLE + 4 + 2 * place, tag as u16);
+        memory.barrier();
+        self.made = self.made.wrapping_add(1);
+        memory.write16(AVAILABLE + 2, self.made);
+        self.under_way |= 1 << tag;
+        true
+    }
+
+    /// Whether the device must be notified of what it was given since.
+    pub fn must_notify(&mut self, memory: &impl Memory) -> bool {
+        if self.told == self.made {
+            return false;
+        }
+        self.told = self.made;
+        memory.barrier();
+        memory.read16(USED) & NO_NOTIFY == 0
+    }
+
+    /// The tag of a request that the device is done with.
+    pub fn used(&mut self, memory: &impl Memory) -> Option<usize> {
+        // No more than it could have used: what it says beyond that is nonsense.
+        for _ in 0..self.size {
+            if memory.read16(USED + 2) == self.seen {
+                return None;
+            }
+            memory.barrier();
+            let place = (self.seen % self.size) as usize;
+            let tag = memory.read32(USED + 4 + 8 * place);
+            self.seen = self.seen.wrapping_add(1);
+            if tag < u32::from(self.size) && self.under_way >> tag & 1 == 1 {
+                self.under_way &= !(1 << tag);
+                return Some(tag as usize);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,255 @@
+//! The driver against a device in memory: what the device finds, in what order things come out, what a device that misbehaves can do.
+
+use crate::backend::{Pins, Virtio};
+use crate::device::{reset, Device, Frames, Trouble};
+use crate::fake::{FakeDevice, FakeMemory, FEATURES};
+use cairn_block::serve::{Backend, Order};
+use cairn_block::{Kind, Outcome};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const PAGE: u64 = 4096;
+
+fn device(fake: &FakeDevice) -> Result<Device<FakeDevice, FakeMemory>, Trouble> {
+    let mut registers = fake.clone();
+    reset(&mut registers)?;
+    Device::new(registers, fake.memory.clone(), true)
+}
+
+fn data(frames: &[u32], offset: u32) -> Frames<'_> {
+    Frames { frames, offset }
+}
+
+#[test]
+fn a_device_is_set_up_as_it_says_that_it_is() {
+    let fake = FakeDevice::new();
+    let device = device(&fake).expect("fit");
+    let info = device.info();
+    assert_eq!(
+        (info.sectors, info.block, info.most_pages),
+        (8192, 512, 254)
+    );
+    assert!(info.caches_writes && info.discards && !info.read_only && device.interrupts());
+    assert_eq!(info.most_requests, 64);
+    let state = fake.state.borrow();
+    assert_eq!(state.status, 15);
+    assert_eq!(state.accepted & !FEATURES, 0);
+    assert_eq!(
+        state.accepted >> 40,
+        0,
+        "what it does not know it does not take"
+    );
+    assert_eq!((state.queue_size, state.vector), (64, 0));
+}
+
+#[test]
+fn what_cannot_be_driven_is_refused() {
+    let refused = |change: fn(&mut crate::fake::State), why| {
+        let fake = FakeDevice::new();
+        change(&mut fake.state.borrow_mut());
+        assert_eq!(device(&fake).map(|_| ()), Err(why));
+    };
+    refused(|s| s.features &= !(1 << 28), Trouble::Unfit);
+    refused(|s| s.features &= !(1 << 32), Trouble::Unfit);
+    refused(|s| s.queue_max = 0, Trouble::Unfit);
+    refused(|s| s.set(20, 65536), Trouble::Unfit);
+    refused(|s| s.set(12, 0), Trouble::Unfit);
+    refused(|s| s.stuck = true, Trouble::Stuck);
+    let fake = FakeDevice::new();
+    fake.state.borrow_mut().queue_max = 5;
+    assert_eq!(device(&fake).expect("fit").info().most_requests, 4);
+    let fake = FakeDevice::new();
+    fake.state.borrow_mut().features &= !(1 << 9 | 1 << 13);
+    fake.state.borrow_mut().features |= 1 << 5;
+    let info = device(&fake).expect("fit").info();
+    assert!(info.read_only && !info.caches_writes && !info.discards);
+}
+
+#[test]
+fn requests_are_chains_with_frames_in_a_row_as_one_piece() {
+    let fake = FakeDevice::new();
+    let mut device = device(&fake).expect("fit");
+    assert!(device.start(9, Kind::Write, 100, 3 * PAGE, data(&[7, 8, 40], 0)));
+    assert!(device.start(2, Kind::Read, 5, 1536, data(&[50, 51], 3584)));
+    assert!(device.start(0, Kind::Flush, 77, 0, data(&[], 0)));
+    assert!(
+        !device.start(9, Kind::Flush, 0, 0, data(&[], 0)),
+        "it has that one"
+    );
+    assert!(!device.start(64, Kind::Flush, 0, 0, data(&[], 0)));
+    device.kick();
+    device.kick();
+    assert_eq!(fake.state.borrow().notified, 1);
+    let found = fake.take();
+    assert_eq!((found[0].tag, found[0].kind, found[0].sector), (9, 1, 100));
+    let pieces = [(7 * PAGE, 8192, false), (40 * PAGE, 4096, false)];
+    assert_eq!(found[0].data, pieces);
+    assert_eq!((found[1].kind, found[1].sector), (0, 5));
+    assert_eq!(found[1].data, [(50 * PAGE + 3584, 1536, true)]);
+    assert_eq!((found[2].kind, found[2].sector), (4, 0));
+    // In another order, with an error.
+    fake.finish(&found[2], 0);
+    fake.finish(&found[0], 1);
+    assert_eq!(device.completed(), Some((0, Outcome::Done)));
+    assert_eq!(device.completed(), Some((9, Outcome::Failed)));
+    assert_eq!(device.completed(), None);
+    fake.finish(&found[1], 2);
+    assert_eq!(device.completed(), Some((2, Outcome::Failed)));
+    fake.quiet(true);
+    assert!(device.start(1, Kind::Flush, 0, 0, data(&[], 0)));
+    device.kick();
+    assert_eq!(fake.state.borrow().notified, 1, "it looks by itself");
+}
+
+#[test]
+fn the_longest_request_has_all_its_pieces_in_every_slot() {
+    let fake = FakeDevice::new();
+    let mut device = device(&fake).expect("fit");
+    let frames: Vec<u32> = (0..256).map(|i| 1000 + 2 * i).collect();
+    for round in 0..5 {
+        for tag in 0..64 {
+            let bytes = 256 * PAGE - 3584;
+            assert!(device.start(tag, Kind::Read, round, bytes, data(&frames, 512)));
+        }
+        let found = fake.take();
+        assert_eq!(found.len(), 64);
+        for found in &found {
+            let lengths: u64 = found.data.iter().map(|piece| u64::from(piece.1)).sum();
+            assert_eq!((found.data.len(), lengths), (256, 256 * PAGE - 3584));
+            assert_eq!(found.data[0].0, 1000 * PAGE + 512);
+            assert_eq!(found.data[255].1, 1024);
+            fake.finish(found, 0);
+        }
+        assert_eq!(std::iter::from_fn(|| device.completed()).count(), 64);
+    }
+}
+
+#[test]
+fn a_piece_is_no_longer_than_the_device_takes() {
+    let fake = FakeDevice::new();
+    fake.state.borrow_mut().features |= 1 << 1;
+    fake.state.borrow_mut().set(8, 8192);
+    let mut device = device(&fake).expect("fit");
+    assert!(device.start(0, Kind::Write, 0, 5 * PAGE, data(&[1, 2, 3, 4, 5], 0)));
+    let lengths: Vec<u32> = fake.take()[0].data.iter().map(|piece| piece.1).collect();
+    assert_eq!(lengths, [8192, 8192, 4096]);
+}
+
+#[test]
+fn a_long_discard_goes_in_several_steps_and_comes_out_once() {
+    let fake = FakeDevice::new();
+    let mut device = device(&fake).expect("fit");
+    assert!(device.start(3, Kind::Discard, 10, 250 * 512, data(&[], 0)));
+    let mut ranges = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(device.completed(), None);
+        let found = fake.take().remove(0);
+        assert_eq!(found.kind, 11);
+        ranges.push(fake.range(&found));
+        fake.finish(&found, 0);
+    }
+    assert_eq!(ranges, [(10, 100), (110, 100), (210, 50)]);
+    assert_eq!(device.completed(), Some((3, Outcome::Done)));
+    // An error ends it.
+    assert!(device.start(3, Kind::Discard, 10, 250 * 512, data(&[], 0)));
+    fake.finish(&fake.take()[0], 1);
+    assert_eq!(device.completed(), Some((3, Outcome::Failed)));
+    assert!(fake.take().is_empty());
+}
+
+#[test]
+fn a_device_that_tells_nonsense_is_not_believed() {
+    let fake = FakeDevice::new();
+    let mut device = device(&fake).expect("fit");
+    assert!(device.start(3, Kind::Flush, 0, 0, data(&[], 0)));
+    for tag in [4, 64, u32::MAX] {
+        fake.use_up(tag);
+    }
+    assert_eq!(device.completed(), None);
+    let found = fake.take().remove(0);
+    fake.finish(&found, 0);
+    fake.finish(&found, 0);
+    assert_eq!(device.completed(), Some((3, Outcome::Done)));
+    assert_eq!(device.completed(), None, "once");
+    fake.jump(40_000);
+    for _ in 0..3 {
+        assert_eq!(device.completed(), None);
+    }
+}
+
+/// Frames are pages of an arena, times ten; all pins are counted.
+#[derive(Clone, Default)]
+struct FakePins(Rc<RefCell<BTreeMap<u32, i32>>>);
+
+impl Pins for FakePins {
+    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32]) -> bool {
+        assert_eq!(arena, 5);
+        if pages.contains(&13) {
+            return false;
+        }
+        for (frame, page) in frames.iter_mut().zip(pages) {
+            *frame = page * 10;
+            *self.0.borrow_mut().entry(*frame).or_default() += 1;
+        }
+        true
+    }
+
+    fn unpin(&mut self, frames: &[u32]) {
+        for frame in frames {
+            let mut pins = self.0.borrow_mut();
+            let count = pins.get_mut(frame).expect("pinned");
+            *count -= 1;
+            if *count == 0 {
+                pins.remove(frame);
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_are_pinned_for_as_long_as_the_device_has_them() {
+    let fake = FakeDevice::new();
+    let pins = FakePins::default();
+    let mut backend = Virtio::new(device(&fake).expect("fit"), pins.clone());
+    let order = Order {
+        kind: Kind::Read,
+        sector: 0,
+        bytes: 2 * PAGE,
+        arena: 5,
+        pages: &[4, 6],
+        offset: 0,
+    };
+    assert!(backend.start(1, &order));
+    assert!(!backend.start(1, &order), "the device has it");
+    assert_eq!(
+        pins.0.borrow().iter().collect::<Vec<_>>(),
+        [(&40, &1), (&60, &1)]
+    );
+    let missing = Order {
+        pages: &[4, 13],
+        ..order
+    };
+    assert!(!backend.start(2, &missing));
+    assert!(backend.start(2, &order));
+    let found = fake.take();
+    assert_eq!(
+        found[1].data,
+        [(40 * PAGE, 4096, true), (60 * PAGE, 4096, true)]
+    );
+    fake.finish(&found[0], 0);
+    assert_eq!(backend.completed(), Some((1, Outcome::Done)));
+    assert_eq!(pins.0.borrow().len(), 2);
+    fake.finish(&found[1], 1);
+    assert_eq!(backend.completed(), Some((2, Outcome::Failed)));
+    assert!(pins.0.borrow().is_empty());
+    let flush = Order {
+        kind: Kind::Flush,
+        bytes: 0,
+        pages: &[],
+        ..order
+    };
+    assert!(backend.start(0, &flush));
+    fake.finish(&fake.take()[0], 0);
+    assert_eq!(backend.completed(), Some((0, Outcome::Done)));
+}

@@ -1,0 +1,61 @@
+//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions, which goes with the run.
+
+use crate::machine::{option_path, Boot};
+use anyhow::{Context, Result};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+const SECTOR: u64 = 512;
+/// Where the first partition begins (sectors), as tools put it.
+const FIRST: u64 = 2048;
+
+/// Add the disks that the file asks for to QEMU's command line.
+pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result<()> {
+    let Some(file) = with else { return Ok(()) };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let asked = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# scratch-disk: "));
+    for (i, asked) in asked.map(str::trim).enumerate() {
+        let (size, more) = asked.split_once(' ').unwrap_or((asked, ""));
+        let bytes = size
+            .strip_suffix('M')
+            .and_then(|number| number.parse::<u64>().ok())
+            .with_context(|| format!("{size:?} is no size of a disk"))?
+            << 20;
+        let path = boot.run.join(format!("scratch{i}.img"));
+        let mut disk = File::create(&path)?;
+        disk.set_len(bytes)?;
+        disk.write_all(&table(bytes / SECTOR))?;
+        let drive = option_path("", &path);
+        command.args([
+            "-drive",
+            &format!("if=none,id=scratch{i},format=raw,cache=writeback,discard=unmap,file={drive}"),
+        ]);
+        let device = format!("virtio-blk-pci,disable-legacy=on,drive=scratch{i}");
+        let device = if more.is_empty() {
+            device
+        } else {
+            format!("{device},{more}")
+        };
+        command.args(["-device", &device]);
+    }
+    Ok(())
+}
+
+/// An MBR that halves the disk.
+fn table(sectors: u64) -> [u8; SECTOR as usize] {
+    let mut block = [0; SECTOR as usize];
+    let half = (sectors - FIRST) / 2;
+    for (i, first) in [FIRST, FIRST + half].into_iter().enumerate() {
+        let entry = &mut block[446 + 16 * i..][..16];
+        entry[4] = 0x83;
+        entry[8..12].copy_from_slice(&(first as u32).to_le_bytes());
+        entry[12..].copy_from_slice(&(half as u32).to_le_bytes());
+    }
+    block[510..].copy_from_slice(&[0x55, 0xaa]);
+    block
+}
