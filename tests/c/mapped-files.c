@@ -1,4 +1,4 @@
-/* Files that are cut, grow and get holes while they are mapped: what shared and private mappings see, where they end with SIGBUS, and that reads and writes of the file agree with them. cairn-test: cores=4 */
+/* Files that are cut, grow and get holes while they are mapped: what shared and private mappings see, where they end with SIGBUS, and that reads and writes of the file agree with them. cairn-test: cores=4 also=disk */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -76,7 +76,7 @@ int main(void) {
     setbuf(stdout, NULL);
     struct sigaction action = {.sa_sigaction = bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigaction(SIGBUS, &action, NULL);
-    fd = open("/tmp/mapped-files", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    fd = open("mapped-files", O_RDWR | O_CREAT | O_TRUNC, 0644);
     unsigned char buffer[3 * PAGE];
     for (int page = 0; page < 3; page++) {
         memset(buffer + page * PAGE, 'a' + page, PAGE);
@@ -152,7 +152,7 @@ int main(void) {
     int status;
     waitpid(child, &status, 0);
     printf("child: %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-    unlink("/tmp/mapped-files");
+    unlink("mapped-files");
     put(shared + 1, 'E');
     ftruncate(fd, 2 * PAGE);
     put(shared + PAGE, 'Z');
@@ -173,12 +173,12 @@ int main(void) {
             wrong += two[1] != (unsigned char)round || two[0] != readable[page * PAGE];
         }
         ftruncate(fd, 0);
-        int other = open("/tmp/mapped-other", O_RDWR | O_CREAT | O_TRUNC, 0644);
+        int other = open("mapped-other", O_RDWR | O_CREAT | O_TRUNC, 0644);
         memset(buffer, 0xee, sizeof buffer);
         write(other, buffer, sizeof buffer);
         close(other);
     }
-    unlink("/tmp/mapped-other");
+    unlink("mapped-other");
     printf("wrong: %d\n", wrong);
     return 0;
 }

@@ -6,7 +6,7 @@
 
 mod nucleus;
 
-use crate::cli::{self, Accel, Machine, Pair, Root, System};
+use crate::cli::{self, Machine, Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
@@ -129,16 +129,9 @@ fn budgets() -> Result<BTreeMap<String, u64>> {
 /// Run the program on one system.
 fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figures> {
     let machine = Machine {
-        smp: 1,
-        mem: Some(format!("{MEMORY_MIB}M")),
-        root: Root::Small,
-        system,
         lean: true,
-        accel: Accel::Tcg,
-        append: None,
         add,
-        with: None,
-        verbose: false,
+        ..Machine::plain(system, &format!("{MEMORY_MIB}M"))
     };
     let name = match system {
         System::Cairn => "Cairn",

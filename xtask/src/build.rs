@@ -62,7 +62,7 @@ pub struct System {
 /// `./cairn build`.
 pub fn command(arguments: &cli::Build) -> Result<u8> {
     let system = system()?;
-    let archive = image::cairn(&system, cli::Root::Small, &[], None)?.encode();
+    let archive = image::cairn(&system, &cli::Machine::plain(cli::System::Cairn, "256M"))?.encode();
     let place = arguments
         .archive
         .clone()

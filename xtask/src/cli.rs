@@ -1,5 +1,6 @@
 //! What can be typed behind `./cairn`. The texts here are what `./cairn help` shows.
 
+use crate::disk::{self, Disk};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -40,6 +41,9 @@ pub enum Command {
     /// Run one command with every entry of the nucleus recorded, into a file that ui.perfetto.dev opens
     #[command(after_help = TRACE_HELP)]
     Trace(Trace),
+    /// Cut the power after every flush of a disk, and look whether the file system on it kept its promises
+    #[command(after_help = POWERCUT_HELP)]
+    Powercut(Powercut),
     /// Show the nucleus's portal code, disassembled, and check it
     Portals(Portals),
     /// Check interface definitions and show their operations
@@ -88,6 +92,13 @@ The trace has who ran when, every call and its reply, page faults and interrupts
 Examples:
   ./cairn trace -- ls -l /
   ./cairn trace --icount --output pipe.json -- sh -c 'echo hello | cat'";
+
+const POWERCUT_HELP: &str = "\
+Random games of file operations are played on a disk that remembers its writes and flushes. Then the disk is made as a cut of power may leave it: after each flush, and with any part of what was written since. e2fsck may find nothing but a journal to replay, and every file must be what was durable or written later.
+
+Examples:
+  ./cairn powercut --system linux --games 1
+  ./cairn powercut --system linux --lose 3    flushes are left out: something must be found";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -160,6 +171,15 @@ pub struct Machine {
     /// Put a file or folder of the host into the guest (repeatable)
     #[arg(long = "add", value_name = "HOSTPATH:GUESTPATH", value_parser = pair)]
     pub add: Vec<Pair>,
+    /// Attach a file as a disk, /dev/vda and so on: raw, or QEMU's qcow2 (repeatable)
+    #[arg(long = "disk", value_name = "FILE", value_parser = disk::named)]
+    pub disks: Vec<Disk>,
+    /// Throw away what the guest writes to disks when the machine ends
+    #[arg(long)]
+    pub snapshot: bool,
+    /// ext4 file systems that are mounted when the machine starts: device, and folder
+    #[arg(skip)]
+    pub mounts: Vec<Pair>,
     /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
     #[arg(long, value_name = "FILE")]
     pub with: Option<PathBuf>,
@@ -169,6 +189,25 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// One core and the small root, with nothing added.
+    pub fn plain(system: System, memory: &str) -> Machine {
+        Machine {
+            smp: 1,
+            mem: Some(memory.to_string()),
+            root: Root::Small,
+            system,
+            lean: false,
+            accel: Accel::Tcg,
+            append: None,
+            add: Vec::new(),
+            disks: Vec::new(),
+            snapshot: false,
+            mounts: Vec::new(),
+            with: None,
+            verbose: false,
+        }
+    }
+
     pub fn memory(&self) -> &str {
         self.mem.as_deref().unwrap_or(self.root.memory())
     }
@@ -254,6 +293,28 @@ pub struct Test {
     /// Only the suites of programs, in deterministic mode, and in the end how long interrupts were off at most (in guest instructions), in what and during which program
     #[arg(long)]
     pub stretch: bool,
+}
+
+#[derive(Args)]
+pub struct Powercut {
+    /// How many games
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub games: u64,
+    /// The first one's seed; the others follow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub seed: u64,
+    /// Operations of a game
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub operations: usize,
+    /// Disks that are tried before each flush, with any part of what it is to cover
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub samples: u32,
+    /// Leave out every N-th flush, so that the campaign has something to find
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub lose: Option<u64>,
+    /// Whose file system
+    #[arg(long, value_enum, default_value_t = System::Cairn)]
+    pub system: System,
 }
 
 #[derive(Args)]

@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const BOOT: Duration = Duration::from_secs(240);
 /// How long anything may take that is not a command: a listing, cleaning up.
 const ANSWER: Duration = Duration::from_secs(240);
+/// How long it may take to switch itself off: file systems on disks are written out before.
+const OFF: Duration = Duration::from_secs(60);
 /// After a panic, time for the backtrace to be written.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -33,6 +35,7 @@ pub enum Input {
     Empty,
     /// This process's own.
     Host,
+    From(Box<dyn Read + Send>),
 }
 
 /// Which stream a piece of output belongs to.
@@ -244,6 +247,7 @@ impl Guest {
         match input {
             Input::Empty => {}
             Input::Host => self.pump(std::io::stdin()),
+            Input::From(source) => self.pump(source),
         }
         let far = Instant::now() + Duration::from_secs(365 * 24 * 3600);
         loop {
@@ -401,7 +405,7 @@ impl Guest {
         {
             return false;
         }
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + OFF;
         while Instant::now() < deadline {
             if matches!(self.qemu.try_wait(), Ok(Some(_))) {
                 return true;

@@ -2,11 +2,16 @@
 
 use crate::archive::Archive;
 use crate::build::{self, System};
-use crate::cli::{Pair, Root};
+use crate::cli::{Machine, Root};
 use crate::{debian, packages, places};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
+
+/// What Linux needs for its disks: the transport, the driver, the file system, and the sum that it finds by an alias.
+const DISK_MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
+/// Where `guest-init` looks for modules.
+const MODULES: &str = "lib/modules/at-start";
 
 /// Folders of the root and their modes.
 const FOLDERS: [(&str, u32); 22] = [
@@ -35,17 +40,42 @@ const FOLDERS: [(&str, u32); 22] = [
     ("var/tmp", 0o1777),
 ];
 
-/// The root file system that Cairn and Linux share: what `root` names, `guest-init`, and what was added.
-pub fn root(guest_init: &Path, root: Root, add: &[Pair]) -> Result<Archive> {
-    let mut archive = match root {
+/// The root file system that Cairn and Linux share: what `--root` names, `guest-init`, what is to be mounted, and what was added.
+fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
+    let mut archive = match machine.root {
         Root::Small => small()?,
         Root::Debian => debian()?,
     };
     archive.file("sbin/init", 0o755, read(guest_init)?);
     // Linux opens it before the first process could make it.
     archive.character_device("dev/console", 0o600, 5, 1);
-    for pair in add {
+    let mut table = String::new();
+    for mount in &machine.mounts {
+        archive.directory(&mount.second, 0o755);
+        table.push_str(&format!(
+            "{} {} ext4 defaults 0 0\n",
+            mount.first, mount.second
+        ));
+    }
+    if !table.is_empty() {
+        archive.file("etc/fstab", 0o644, table.into_bytes());
+    }
+    for pair in &machine.add {
         archive.host(Path::new(&pair.first), &pair.second)?;
+    }
+    Ok(archive)
+}
+
+/// What Linux boots from: the root, and, where there are disks, the modules for them, which `guest-init` loads in the order of their names.
+pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
+    let mut archive = root(guest_init, machine)?;
+    if !machine.disks.is_empty() {
+        for (number, module) in packages::linux_modules(&DISK_MODULES)?
+            .into_iter()
+            .enumerate()
+        {
+            archive.file(&format!("{MODULES}/{number:02}.ko"), 0o644, module);
+        }
     }
     Ok(archive)
 }
@@ -88,9 +118,10 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The whole boot archive of Cairn, of the standard components and those that `with`, a file with further lines for the manifest, names.
-pub fn cairn(system: &System, root: Root, add: &[Pair], with: Option<&Path>) -> Result<Archive> {
-    let mut archive = self::root(&system.guest_init, root, add)?;
+/// The whole boot archive of Cairn, of the standard components and those that `--with`, a file with further lines for the manifest, names.
+pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
+    let mut archive = root(&system.guest_init, machine)?;
+    let with = machine.with.as_deref();
     let text = |path: &Path| {
         String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
     };

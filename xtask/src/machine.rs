@@ -38,15 +38,14 @@ impl Boot {
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;
-                let archive =
-                    image::cairn(&system, machine.root, &machine.add, machine.with.as_deref())?;
+                let archive = image::cairn(&system, machine)?;
                 (system.nucleus, archive)
             }
             System::Linux if machine.with.is_some() => {
                 bail!("--with changes Cairn's manifest; Linux has none")
             }
             System::Linux => {
-                let archive = image::root(&build::guest_init()?, machine.root, &machine.add)?;
+                let archive = image::linux(&build::guest_init()?, machine)?;
                 (packages::linux()?, archive)
             }
         };
@@ -128,6 +127,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     }
     for device in devices(machine)? {
         command.args(["-device", &device]);
+    }
+    for (number, disk) in machine.disks.iter().enumerate() {
+        command.args(disk.arguments(number, machine.snapshot)?);
     }
     scratch::attach(&mut command, boot, machine.with.as_deref())?;
     let mut line = words.to_string();

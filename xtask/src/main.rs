@@ -2,8 +2,8 @@
 //!
 //! Everything that it makes lies under `build/`. It asks nothing and needs no configuration; what it could not do, it says with what to do next.
 //!
-//! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked;
-//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
+//! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked; [`modules`] Linux's;
+//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
 //! [`interfaces`] interface definitions; [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
@@ -14,15 +14,18 @@ mod cli;
 mod compiled;
 mod debian;
 mod debug;
+mod disk;
 mod exec;
 mod guest;
 mod image;
 mod interfaces;
 mod log;
 mod machine;
+mod modules;
 mod packages;
 mod places;
 mod portal_code;
+mod powercut;
 mod progress;
 mod run;
 mod scratch;
@@ -55,6 +58,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Bench(arguments) => bench::bench(&arguments),
         cli::Command::Debug(arguments) => debug::debug(&arguments),
         cli::Command::Trace(arguments) => trace::command(&arguments),
+        cli::Command::Powercut(arguments) => powercut::powercut(&arguments),
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),

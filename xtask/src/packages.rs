@@ -1,6 +1,6 @@
 //! Debian packages that are downloaded and unpacked under `build/cache`, never installed: busybox for the guest, the Linux kernel to compare with.
 
-use crate::{places, progress};
+use crate::{modules, places, progress};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,7 @@ pub fn busybox() -> Result<PathBuf> {
 
 /// The newest kernel of the distribution.
 pub fn linux() -> Result<PathBuf> {
-    let folder = match cached("linux-image")? {
-        Some(folder) => folder,
-        None => {
-            let package = linux_package().or_else(|_| {
-                update_lists()?;
-                linux_package()
-            })?;
-            unpacked("linux-image", &package)?
-        }
-    };
+    let folder = linux_folder()?;
     let boot = folder.join("boot");
     let kernel = fs::read_dir(&boot)
         .with_context(|| format!("no folder {}", boot.display()))?
@@ -47,6 +38,23 @@ pub fn linux() -> Result<PathBuf> {
             boot.display()
         )
     })
+}
+
+/// Modules of this kernel with all that they depend on, in the order in which they can be loaded.
+pub fn linux_modules(names: &[&str]) -> Result<Vec<Vec<u8>>> {
+    modules::in_order(&linux_folder()?, names)
+}
+
+/// The folder with the kernel's package.
+fn linux_folder() -> Result<PathBuf> {
+    if let Some(folder) = cached("linux-image")? {
+        return Ok(folder);
+    }
+    let package = linux_package().or_else(|_| {
+        update_lists()?;
+        linux_package()
+    })?;
+    unpacked("linux-image", &package)
 }
 
 /// The package that the metapackage leads to: `linux-image-amd64` on Debian, `linux-image-generic` on Ubuntu.

@@ -1,6 +1,6 @@
 //! What must be there before anything else: mounts that the kernel did not make, and the words of the command line.
 
-use crate::sys;
+use crate::{disks, sys};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -16,6 +16,7 @@ pub struct Words {
 pub fn prepare() -> Words {
     if std::process::id() == 1 {
         mount_missing();
+        disks::mount_all();
         name_host();
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -35,11 +36,11 @@ fn mount_missing() {
     for (point, kind, witness) in mounts {
         // A failure is not fatal: what needs the mount will say so itself.
         if !Path::new(witness).exists() {
-            sys::mount(kind, point, kind);
+            let _ = sys::mount(kind, point, kind);
         }
     }
     if Path::new("/dev/ptmx").exists() && std::fs::create_dir_all("/dev/pts").is_ok() {
-        sys::mount("devpts", "/dev/pts", "devpts");
+        let _ = sys::mount("devpts", "/dev/pts", "devpts");
     }
     for (link, target) in [
         ("/dev/fd", "/proc/self/fd"),

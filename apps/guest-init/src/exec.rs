@@ -1,6 +1,7 @@
 //! `mode=exec`: the guest's end of the link to the host. One loop waits for the link, for signals and for the running command's pipes.
 
 use crate::command::{Command, Refused};
+use crate::disks;
 use crate::sys::{self, Wait};
 use crate::tree;
 use cairn_hostlink::{
@@ -250,6 +251,8 @@ fn kill_everything() {
 }
 
 fn finish() {
+    kill_everything();
+    disks::unmount_all();
     sys::end_machine(sys::End::PowerOff);
     std::process::exit(0)
 }

@@ -11,6 +11,7 @@
 
 mod boot;
 mod command;
+mod disks;
 mod exec;
 mod shell;
 mod sys;

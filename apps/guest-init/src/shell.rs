@@ -2,6 +2,7 @@
 //! (`poweroff` and `reboot` of busybox send it a signal).
 
 use crate::boot::Words;
+use crate::disks;
 use crate::sys::{self, End, Program, Wait};
 use std::ffi::CString;
 use std::fs::File;
@@ -113,6 +114,8 @@ fn end(how: End) {
     sys::kill(-1, libc::SIGCONT);
     std::thread::sleep(Duration::from_millis(50));
     sys::kill(-1, libc::SIGKILL);
+    while sys::reap(true).is_some() {}
+    disks::unmount_all();
     sys::end_machine(how);
     std::process::exit(0)
 }

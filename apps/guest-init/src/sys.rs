@@ -224,16 +224,14 @@ pub fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
-pub fn mount(source: &str, target: &str, kind: &str) {
-    let (Ok(source), Ok(target), Ok(kind)) = (
-        CString::new(source),
-        CString::new(target),
-        CString::new(kind),
-    ) else {
-        return;
-    };
+pub fn mount(source: &str, target: &str, kind: &str) -> io::Result<()> {
+    let (source, target, kind) = (
+        CString::new(source)?,
+        CString::new(target)?,
+        CString::new(kind)?,
+    );
     // SAFETY: three strings that end with NUL; no data.
-    unsafe {
+    check(unsafe {
         libc::mount(
             source.as_ptr(),
             target.as_ptr(),
@@ -241,7 +239,39 @@ pub fn mount(source: &str, target: &str, kind: &str) {
             0,
             std::ptr::null(),
         )
-    };
+    })
+    .map(|_| ())
+}
+
+pub fn unmount(target: &str) -> io::Result<()> {
+    let target = CString::new(target)?;
+    // SAFETY: the string ends with NUL.
+    check(unsafe { libc::umount2(target.as_ptr(), 0) }).map(|_| ())
+}
+
+/// Make what is mounted there read-only.
+pub fn read_only(target: &str) -> io::Result<()> {
+    let target = CString::new(target)?;
+    let flags = libc::MS_REMOUNT | libc::MS_RDONLY;
+    // SAFETY: the string ends with NUL; the others are not looked at.
+    check(unsafe {
+        libc::mount(
+            std::ptr::null(),
+            target.as_ptr(),
+            std::ptr::null(),
+            flags,
+            std::ptr::null(),
+        )
+    })
+    .map(|_| ())
+}
+
+/// Load a module of Linux from its file.
+pub fn load_module(file: &std::fs::File) -> io::Result<()> {
+    // SAFETY: a descriptor, an empty string of parameters, no flags.
+    let result =
+        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    check(result as libc::c_int).map(|_| ())
 }
 
 /// Bytes pass through this terminal unchanged, in both directions.

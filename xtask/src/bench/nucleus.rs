@@ -5,7 +5,7 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
 
 use super::{grouped, hundredths, is_wanted, spec, WORK};
-use crate::cli::{self, Accel, Machine, Pair, Root, System};
+use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
 use crate::test::compile;
@@ -229,19 +229,13 @@ fn run(names: &[String], words: &str) -> Result<String> {
         append.push_str(&format!(" ipc.rows={}", names.join(",")));
     }
     let machine = Machine {
-        smp: 1,
-        mem: None,
-        root: Root::Small,
-        system: System::Cairn,
-        lean: false,
-        accel: Accel::Tcg,
         append: Some(append),
         add: vec![Pair {
             first: load.display().to_string(),
             second: LOAD.to_string(),
         }],
         with: Some(places::root().join(MANIFEST)),
-        verbose: false,
+        ..Machine::plain(System::Cairn, Root::Small.memory())
     };
     let boot = Boot::prepare("bench", &machine)?;
     let log = boot.nucleus_log();

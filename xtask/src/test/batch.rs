@@ -2,7 +2,7 @@
 //! replaced and fails only the command that it was running.
 
 use super::stretch::Stretches;
-use crate::cli::{Accel, Machine, Pair, Root, System};
+use crate::cli::{Machine, Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Stream};
 use crate::machine::Boot;
@@ -23,7 +23,12 @@ pub struct Job {
     pub name: String,
     pub argv: Vec<String>,
     pub limit: Duration,
+    /// The folder in which it gets one of its own.
+    pub place: &'static str,
 }
+
+/// Where programs run that want no disk.
+pub const PLACE: &str = "/work";
 
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,16 +45,8 @@ pub type Finished<'a> = &'a mut dyn FnMut(&Job, Duration, Result<Done, String>);
 /// A machine for tests.
 pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
     Machine {
-        smp: 1,
-        mem: Some(memory.to_string()),
-        root: Root::Small,
-        system,
-        lean: false,
-        accel: Accel::Tcg,
-        append: None,
         add,
-        with: None,
-        verbose: false,
+        ..Machine::plain(system, memory)
     }
 }
 
@@ -142,14 +139,15 @@ pub fn run(
             }
         }
     }
-    if let Some(guest) = guest {
-        guest.power_off();
+    let Some(guest) = guest else { return Ok(()) };
+    if !guest.power_off() && !machine.disks.is_empty() {
+        println!("      (the machine did not switch itself off: its disk is as it was then)");
     }
     Ok(())
 }
 
 fn one(guest: &mut Guest, job: &Job, limit: Duration) -> Result<Done, String> {
-    let folder = format!("/work/{}", job.name.replace('/', "-"));
+    let folder = format!("{}/{}", job.place, job.name.replace('/', "-"));
     let spec = Spec {
         argv: job.argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
         env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
@@ -179,7 +177,7 @@ fn one(guest: &mut Guest, job: &Job, limit: Duration) -> Result<Done, String> {
         .tree(&folder)
         .map_err(|f| format!("listing its folder: {f}"))?;
     guest
-        .clean("/work")
+        .clean(&folder)
         .map_err(|f| format!("cleaning up behind it: {f}"))?;
     Ok(Done {
         status: outcome.status(),

@@ -1,15 +1,16 @@
-//! Suites `corpus` (tests/corpus/*.sh), `debian` (tests/debian/*.sh, on a root of Debian packages), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
+//! Suites `corpus` (tests/corpus/*.sh), `debian` (tests/debian/*.sh, on a root of Debian packages), `disk` (tests/disk/*.sh, in a folder of a new ext4 file system that e2fsck looks at afterwards), `c-glibc` and `c-musl` (tests/c/*.c, static) and `rust` (tests/rust-std): programs that must do on Cairn what they do on Linux:
 //! the same standard output, the same exit status, the same file tree left behind.
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
 //! it is time of a host that may be slow), `args=A,B`,
-//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `root=debian`, `also=disk` (a C program runs in suite `disk`, too), `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
 use super::stretch::Stretches;
 use super::{Report, Verdict};
-use crate::cli::{self, Pair, Root};
+use crate::cli::{self, Machine, Pair, Root};
+use crate::disk::{self, Scratch, Shape};
 use crate::{build, places, progress};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -27,12 +28,23 @@ struct Program {
     kind: Kind,
 }
 
+impl Program {
+    /// Run it alone in a machine, in a folder of a new file system.
+    fn onto_disk(&mut self, wishes: &Wishes) {
+        let shape = wishes.disk.clone().unwrap_or(Shape::plain());
+        self.kind.disk = Some((shape, self.keyed.job.name.clone()));
+        self.keyed.job.place = disk::PLACE;
+    }
+}
+
 /// What the machine must be like in which a program runs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     memory: String,
     root: Root,
     smp: u32,
+    /// A new file system, and whose it is: its program is alone in its machine.
+    disk: Option<(Shape, String)>,
 }
 
 /// What a `cairn-test:` line says.
@@ -43,12 +55,21 @@ struct Wishes {
     musl: bool,
     memory: Option<String>,
     cores: Option<u32>,
+    root: Option<Root>,
+    disk: Option<Shape>,
+    /// A program that is run on a disk as well.
+    also_on_disk: bool,
 }
 
 pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     let smp = arguments.smp;
     let mut programs = scripts(report, smp, "corpus", "sh", Root::Small)?;
     programs.extend(scripts(report, smp, "debian", "bash", Root::Debian)?);
+    // Nothing serves a disk's file system on Cairn yet.
+    if arguments.system == cli::System::Linux {
+        programs.extend(scripts(report, smp, "disk", "sh", Root::Small)?);
+        programs.extend(c_programs(report, smp, "disk", "gcc")?);
+    }
     for (suite, compiler) in [("c-glibc", "gcc"), ("c-musl", "musl-gcc")] {
         programs.extend(c_programs(report, smp, suite, compiler)?);
     }
@@ -91,6 +112,7 @@ fn compare(
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
     let mut machine = batch::machine(arguments.system, &kind.memory, add);
     machine.root = kind.root;
+    let disk = attach(&mut machine, kind)?;
     let on_linux = programs.iter().any(|p| p.compare);
     let compared: BTreeMap<String, bool> = programs
         .iter()
@@ -108,7 +130,10 @@ fn compare(
                 })
                 .collect();
             // Linux is the same with any number.
-            reference::results(&machine, &asked, arguments.fresh)?
+            // What it leaves on its disk is its own.
+            let mut its = machine.clone();
+            let _disk = attach(&mut its, kind)?;
+            reference::results(&its, &asked, arguments.fresh)?
         }
         false => reference::Results::new(),
     };
@@ -117,6 +142,7 @@ fn compare(
         machine.append = Some("nucleus.stretch".to_string());
     }
     let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
+    let mut last = None;
     batch::run(&machine, &jobs, stretches, &mut |job, took, result| {
         let verdict = match (result, reference.get(&job.name)) {
             (Err(why), _) => Err(why),
@@ -128,8 +154,30 @@ fn compare(
                 done.status, done.stdout, done.stderr
             )),
         };
-        report.result(&job.name, took, verdict);
-    })
+        match &disk {
+            // Known only when the machine has ended.
+            Some(_) => last = Some((job.name.clone(), took, verdict)),
+            None => report.result(&job.name, took, verdict),
+        }
+    })?;
+    if let (Some(disk), Some((name, took, verdict))) = (&disk, last) {
+        report.result(&name, took, verdict.and(disk::check(&disk.path)?));
+    }
+    Ok(())
+}
+
+/// Give the machine the file system that its kind of programs wants.
+fn attach(machine: &mut Machine, kind: &Kind) -> Result<Option<Scratch>> {
+    let Some((shape, _)) = &kind.disk else {
+        return Ok(None);
+    };
+    let scratch = Scratch::ext4(shape)?;
+    machine.disks = vec![scratch.disk()];
+    machine.mounts = vec![Pair {
+        first: "/dev/vda".to_string(),
+        second: disk::PLACE.to_string(),
+    }];
+    Ok(Some(scratch))
 }
 
 /// Are they the same? Standard error is shown, not compared: its words are the C library's and busybox's, but who writes first is nobody's promise.
@@ -204,11 +252,19 @@ fn scripts(
         let name = format!("{suite}/{}", stem(&path));
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&content, 120);
+        let root = wishes.root.unwrap_or(root);
+        let shell = match root {
+            Root::Debian => "bash",
+            Root::Small => shell,
+        };
         let guest = format!("/{suite}/{}.sh", stem(&path));
         for run in runs(report, &name, &wishes, smp) {
             let argv = vec![shell.to_string(), guest.clone()];
             let mut program = program(run, argv, &wishes, content.clone(), &path, &guest);
             program.kind.root = root;
+            if suite == "disk" {
+                program.onto_disk(&wishes);
+            }
             if wishes.memory.is_none() {
                 program.kind.memory = root.memory().to_string();
             }
@@ -226,7 +282,7 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         let name = format!("{suite}/{}", stem(&path));
         let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&source, 600);
-        if suite == "c-musl" && !wishes.musl {
+        if suite == "c-musl" && !wishes.musl || suite == "disk" && !wishes.also_on_disk {
             continue;
         }
         let runs = runs(report, &name, &wishes, smp);
@@ -243,14 +299,11 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         let guest = format!("/tests/{suite}/{}", stem(&path));
         for run in runs {
             let argv = vec![guest.clone()];
-            programs.push(program(
-                run,
-                argv,
-                &wishes,
-                content.clone(),
-                &binary,
-                &guest,
-            ));
+            let mut program = program(run, argv, &wishes, content.clone(), &binary, &guest);
+            if suite == "disk" {
+                program.onto_disk(&wishes);
+            }
+            programs.push(program);
         }
     }
     Ok(programs)
@@ -311,6 +364,7 @@ fn program(
                 name,
                 argv,
                 limit: wishes.limit,
+                place: batch::PLACE,
             },
             content,
         },
@@ -326,6 +380,7 @@ fn program(
                 .unwrap_or(Root::Small.memory().to_string()),
             root: Root::Small,
             smp,
+            disk: None,
         },
     }
 }
@@ -352,6 +407,9 @@ fn wishes(content: &[u8], limit: u64) -> Wishes {
         musl: word("musl") != Some("no"),
         memory: word("mem").map(str::to_string),
         cores: word("cores").and_then(|cores| cores.parse().ok()),
+        root: (word("root") == Some("debian")).then_some(Root::Debian),
+        disk: word("disk").and_then(Shape::parse),
+        also_on_disk: word("also") == Some("disk"),
     }
 }
 
@@ -388,6 +446,11 @@ mod tests {
         assert_eq!((w.limit.as_secs(), w.linux, w.musl), (7, false, true));
         assert_eq!(w.args, ["a", "b"]);
         assert_eq!((w.memory.as_deref(), w.cores), (Some("64M"), Some(4)));
+        let w = wishes(b"# cairn-test: root=debian disk=16M,-N,200\n", 20);
+        assert_eq!(
+            (w.root, w.disk),
+            (Some(Root::Debian), Shape::parse("16M,-N,200"))
+        );
         let plain = wishes(b"", 20);
         assert_eq!((plain.limit.as_secs(), plain.cores), (20, None));
     }

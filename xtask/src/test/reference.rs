@@ -24,6 +24,9 @@ pub struct Keyed {
 fn place(keyed: &Keyed) -> PathBuf {
     let mut hasher = Sha256::new();
     hasher.update(VERSION);
+    if keyed.job.place != batch::PLACE {
+        hasher.update(keyed.job.place);
+    }
     for argument in &keyed.job.argv {
         hasher.update(argument.as_bytes());
         hasher.update([0]);

@@ -78,6 +78,7 @@ fn entry(name: String, argv: Vec<String>, content: Vec<u8>, file: (String, Strin
             name,
             argv,
             limit: Duration::from_secs(600),
+            place: batch::PLACE,
         },
         content,
         file: Pair {

@@ -1,0 +1,94 @@
+//! File systems on disks: what `/etc/fstab` lists is mounted at the start and unmounted before the machine ends, so that nothing is left in a journal.
+//!
+//! On Linux the modules for them are loaded first, in the order of their names. On Cairn drivers and file systems are components: what the manifest has mounted is left as it is.
+
+use crate::sys;
+use std::fs;
+use std::path::Path;
+
+/// The modules, numbered.
+const MODULES: &str = "/lib/modules/at-start";
+const TABLE: &str = "/etc/fstab";
+const MOUNTED: &str = "/proc/mounts";
+
+/// A line of the table: device, folder, kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    device: String,
+    folder: String,
+    kind: String,
+}
+
+/// Mount what is to be mounted and is not yet.
+pub fn mount_all() {
+    load_modules();
+    let there = lines(&fs::read_to_string(MOUNTED).unwrap_or_default());
+    for line in lines(&fs::read_to_string(TABLE).unwrap_or_default()) {
+        if there.iter().any(|mount| mount.folder == line.folder) {
+            continue;
+        }
+        if let Err(e) = sys::mount(&line.device, &line.folder, &line.kind) {
+            eprintln!("guest-init: cannot mount {}: {e}", line.folder);
+        }
+    }
+}
+
+/// Unmount them, the last first; one that somebody still uses becomes read-only, which writes everything out as well.
+pub fn unmount_all() {
+    let table = lines(&fs::read_to_string(TABLE).unwrap_or_default());
+    for line in table.iter().rev() {
+        if sys::unmount(&line.folder).is_err() {
+            // What cannot be made read-only has at least been synced.
+            let _ = sys::read_only(&line.folder);
+        }
+    }
+}
+
+fn load_modules() {
+    let Ok(entries) = fs::read_dir(Path::new(MODULES)) else {
+        return;
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        let loaded = fs::File::open(&path).and_then(|file| sys::load_module(&file));
+        if let Err(e) = loaded {
+            eprintln!("guest-init: {}: {e}", path.display());
+        }
+    }
+}
+
+/// Lines of a table of mounts; comments, swap and what is to be mounted nowhere are none.
+fn lines(text: &str) -> Vec<Line> {
+    let words = |line: &str| -> Option<Line> {
+        let mut words = line.split_whitespace();
+        let line = Line {
+            device: words.next()?.to_string(),
+            folder: words.next()?.to_string(),
+            kind: words.next()?.to_string(),
+        };
+        (!line.device.starts_with('#') && line.folder.starts_with('/')).then_some(line)
+    };
+    text.lines().filter_map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read() {
+        let text =
+            "# a comment here\n/dev/vda /disk ext4 defaults 0 0\n/dev/vdb none swap sw 0 0\n\n";
+        let found = lines(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (
+                found[0].device.as_str(),
+                found[0].folder.as_str(),
+                found[0].kind.as_str()
+            ),
+            ("/dev/vda", "/disk", "ext4")
+        );
+    }
+}
