@@ -22,6 +22,7 @@ mod interfaces;
 mod log;
 mod machine;
 mod modules;
+mod nucleus_text;
 mod packages;
 mod places;
 mod portal_code;

@@ -37,13 +37,15 @@ pub struct Archive<'a> {
     pub first: Frame,
 }
 
-/// Build the first domain. `usable` are all frames of memory, `free` those not in use. Memory above `limit` is not used for it.
+/// Build the first domain. `usable` are all frames of memory, `free` those not in use. `later` becomes free when boot is over: it is given
+/// to the memory manager with the rest, but nothing is put there.
 pub fn start<A: Arch>(
     kernel: &mut Kernel<A>,
     archive: Archive,
     command_line: &[u8],
     usable: &[Frames],
     mut free: FreeMemory,
+    later: Frames,
     system_page: Frame,
 ) -> Result<(), Error> {
     let file = cairn_archive::find(archive.bytes, INIT).ok_or(Error::NoInit)?;
@@ -70,6 +72,7 @@ pub fn start<A: Arch>(
     for range in usable {
         kernel.boot_frames(range.first, range.count(), FrameKind::Nucleus);
     }
+    free.add(later);
     free.sort();
     for range in free.ranges().iter().filter(|range| range.count() > 0) {
         kernel.boot_range(range.first, range.count());

@@ -2,14 +2,14 @@
 //!
 //! The components write their figures to the log: `row NAME MEDIAN 99% 99.99% MAX MIN`, `work NAME ENTRIES SWITCHES INVALIDATIONS BYTES` in hundredths, and
 //! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path (no code behind portals), `chain-leg` is what
-//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes.
+//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot needs and which is gone afterwards.
 
 use super::{grouped, hundredths, is_wanted, spec, WORK};
 use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
 use crate::test::compile;
-use crate::{places, progress};
+use crate::{nucleus_text, places, progress};
 use anyhow::{bail, Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,6 +38,7 @@ const LOADS: [(&str, &str); 4] = [
 /// Behind a row's name in budgets.toml: the budget is for another figure than the median.
 const FIGURES: [&str; 2] = [":99.99", ":max"];
 const TEXT: &str = "nucleus-text";
+const BOOT_TEXT: &str = "nucleus-boot-text";
 
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -189,7 +190,9 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     if let Some(legs) = rows.legs() {
         rows.add(LEG, legs);
     }
-    rows.add(TEXT, Row::of(text_size()?));
+    let text = nucleus_text::sizes()?;
+    rows.add(TEXT, Row::of(text.stays));
+    rows.add(BOOT_TEXT, Row::of(text.boot));
     budgets.limit_legs(&rows);
     rows.order.retain(|name| is_wanted(name, names));
 
@@ -280,16 +283,6 @@ fn read(path: &Path) -> String {
     fs::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default()
-}
-
-/// Bytes of the nucleus's code.
-fn text_size() -> Result<u64> {
-    use object::{Object, ObjectSection, SectionKind};
-    let path = places::symbols().join("cairn-nucleus");
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let file = object::File::parse(&*bytes)?;
-    let text = file.sections().filter(|s| s.kind() == SectionKind::Text);
-    Ok(text.map(|section| section.size()).sum())
 }
 
 /// Rows beyond their budgets, and budgets without a row.

@@ -174,6 +174,16 @@ pub fn forget_translations() {
     };
 }
 
+/// Drop all translations, also those that are global.
+pub fn forget_everything() {
+    let cr4 = read_cr4();
+    // SAFETY: the tables stay the same; global pages are off for a moment only (SDM volume 3, 4.10.4.1: changing them drops everything).
+    unsafe {
+        asm!("mov cr4, {}", in(reg) cr4 ^ CR4_GLOBAL_PAGES, options(nostack, preserves_flags));
+        asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags));
+    }
+}
+
 /// Drop the translation of one page.
 pub fn invalidate(address: u64) {
     // SAFETY: forgetting a translation is always sound.

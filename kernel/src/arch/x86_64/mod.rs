@@ -34,6 +34,8 @@ mod apic;
 #[cfg(target_os = "none")]
 mod boot32;
 #[cfg(target_os = "none")]
+mod boot_end;
+#[cfg(target_os = "none")]
 mod code_log;
 #[cfg(target_os = "none")]
 mod descriptors;

@@ -1,14 +1,14 @@
 //! Start of the other processors (Intel SDM volume 3, 9.4; MultiProcessor Specification 1.4, appendix B.4): one after the other is woken in real mode on a page below
 //! 1 MiB, goes to long mode with the tables of the first instructions, and comes to [`start_other`] on its own nucleus stack. It loads what the first one has
-//! loaded, has its clock compared, and waits until the first one says go.
+//! loaded, has its clock compared, and waits ([`super::boot_end`]) until the first one says go.
 
 use super::apic;
 use super::boot32;
+use super::boot_end;
 use super::clock::Clock;
 use super::cpu::{self, read_tsc};
 use super::descriptors::{self, PER_CPU};
-use super::entry::{leave_to, syscall_entry};
-use super::glue;
+use super::entry::syscall_entry;
 use super::memory::{DIRECT_MAP, PAGE};
 use super::pvh::{BootInfo, Kind, Range};
 use super::Machine;
@@ -16,7 +16,7 @@ use crate::cores::MOST;
 use crate::queue::Lists;
 use crate::Kernel;
 use core::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -30,7 +30,6 @@ static STAGE: AtomicUsize = AtomicUsize::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 /// Root of the nucleus's tables.
 static ROOT: AtomicU64 = AtomicU64::new(0);
-static GO: AtomicBool = AtomicBool::new(false);
 
 /// Stages of a start.
 const ALIVE: usize = 1;
@@ -132,11 +131,6 @@ fn start_one(clock: &Clock, core: usize, id: u32) -> bool {
     true
 }
 
-/// They may take part.
-pub fn go() {
-    GO.store(true, Release);
-}
-
 fn stage(wanted: usize) {
     while STAGE.load(Acquire) != wanted {
         core::hint::spin_loop();
@@ -163,13 +157,7 @@ pub extern "C" fn start_other() -> ! {
         // SAFETY: the time stamp counter is nobody's but the nucleus's.
         unsafe { cpu::write_msr(cpu::TIME_STAMP_COUNTER, read_tsc().wrapping_add(off)) };
     }
-    while !GO.load(Acquire) {
-        core::hint::spin_loop();
-    }
     debug_assert!(core < PER_CPU.len());
-    // SAFETY: everything that belongs to this processor is loaded; its stack is not needed any more.
-    unsafe {
-        let resume = glue::join();
-        leave_to(resume.registers, resume.full)
-    }
+    // SAFETY: everything that belongs to this processor is loaded.
+    unsafe { boot_end::take_part() }
 }

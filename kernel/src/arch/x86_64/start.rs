@@ -2,11 +2,12 @@
 
 use super::acpi::{self, Acpi};
 use super::apic::{self, LocalApic};
+use super::boot_end;
 use super::clock;
 use super::code_log;
 use super::cpu::{self, Features};
 use super::descriptors::{self, guard_pages, Single};
-use super::entry::{leave_to, syscall_entry, vector_stubs};
+use super::entry::{syscall_entry, vector_stubs};
 use super::glue;
 use super::interrupts::{silence_pics, Lines};
 use super::machine::Machine;
@@ -301,13 +302,11 @@ fn run(
         info.command_line,
         usable.ranges(),
         free,
+        Image::new().init(),
         system_frame,
     ) {
         fail(format_args!("no first domain: {error:?}"));
     }
-    other_cores::go();
-    let resume = kernel.resume();
-    glue::out(kernel);
-    // SAFETY: the nucleus is installed and everything is loaded; this stack is not needed any more.
-    unsafe { leave_to(resume.registers, resume.full) }
+    // SAFETY: the nucleus is installed and everything is loaded; nothing of boot is used from here on.
+    unsafe { boot_end::end(kernel, cores - 1, Image::new().init()) }
 }

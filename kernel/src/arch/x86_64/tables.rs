@@ -1,5 +1,5 @@
 //! The nucleus's half of the address space, built once at start: direct map, pools, image, device registers. Nothing in it is writable and executable, also
-//! not through two addresses: the direct map shows the image's text and constants read-only.
+//! not through two addresses: the direct map shows the image's text and constants read-only. What only boot needs of the image goes to free memory when boot is over ([`give_up`]).
 
 use super::cpu::Features;
 use super::memory::{
@@ -28,6 +28,8 @@ const DEVICE_PAGES: u64 = 512 - HANDLER_PAGES as u64;
 
 extern "C" {
     static image_start: u8;
+    static image_init_text_end: u8;
+    static image_init_end: u8;
     static image_text_end: u8;
     static image_rodata_end: u8;
     static image_end: u8;
@@ -36,6 +38,9 @@ extern "C" {
 /// Where the image lies in physical memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
+    /// Text and constants that only boot needs.
+    pub init_text: Frames,
+    pub init_constants: Frames,
     pub text: Frames,
     pub constants: Frames,
     pub data: Frames,
@@ -44,28 +49,40 @@ pub struct Image {
 impl Image {
     pub fn new() -> Image {
         let frame = |symbol: *const u8| ((symbol as u64 - IMAGE_BASE) / PAGE) as Frame;
-        let text_end = frame(&raw const image_text_end);
-        let rodata_end = frame(&raw const image_rodata_end);
+        let ends = [
+            &raw const image_start,
+            &raw const image_init_text_end,
+            &raw const image_init_end,
+            &raw const image_text_end,
+            &raw const image_rodata_end,
+            &raw const image_end,
+        ]
+        .map(frame);
+        let between = |i: usize| Frames {
+            first: ends[i],
+            end: ends[i + 1],
+        };
         Image {
-            text: Frames {
-                first: frame(&raw const image_start),
-                end: text_end,
-            },
-            constants: Frames {
-                first: text_end,
-                end: rodata_end,
-            },
-            data: Frames {
-                first: rodata_end,
-                end: frame(&raw const image_end),
-            },
+            init_text: between(0),
+            init_constants: between(1),
+            text: between(2),
+            constants: between(3),
+            data: between(4),
         }
     }
 
     pub fn all(&self) -> Frames {
         Frames {
-            first: self.text.first,
+            first: self.init_text.first,
             end: self.data.end,
+        }
+    }
+
+    /// What goes to free memory when boot is over.
+    pub fn init(&self) -> Frames {
+        Frames {
+            first: self.init_text.first,
+            end: self.init_constants.end,
         }
     }
 }
@@ -128,8 +145,9 @@ impl<'a> Builder<'a> {
         image: &Image,
         features: &Features,
     ) -> Result<(), NoMemory> {
+        let all = image.all();
         let clear_of_image =
-            |first: Frame, count: u32| first + count <= image.text.first || first >= image.data.end;
+            |first: Frame, count: u32| first + count <= all.first || first >= all.end;
         let mut frame = range.first;
         while frame < range.end {
             let fits = |size: u32| {
@@ -144,7 +162,7 @@ impl<'a> Builder<'a> {
             } else {
                 (0, 1)
             };
-            let mut bits = if (image.text.first..image.constants.end).contains(&frame) {
+            let mut bits = if (all.first..image.constants.end).contains(&frame) {
                 CONSTANT
             } else {
                 DATA
@@ -166,6 +184,8 @@ impl<'a> Builder<'a> {
         guards: impl Iterator<Item = u64>,
     ) -> Result<(), NoMemory> {
         for (frames, bits) in [
+            (image.init_text, CODE),
+            (image.init_constants, CONSTANT),
             (image.text, CODE),
             (image.constants, CONSTANT),
             (image.data, DATA),
@@ -231,13 +251,30 @@ pub fn map_handler_page(root: Frame, number: u32, frame: Frame) {
     map_page(root, handler_page(number), frame, DEVICE);
 }
 
+/// Take frames of the image out of it and make them memory like any other. Translations are to be forgotten afterwards.
+///
+/// # Safety
+/// Nothing of them is used any more.
+pub unsafe fn give_up(root: Frame, frames: Frames) {
+    for frame in frames.first..frames.end {
+        let physical = frame as u64 * PAGE;
+        set_entry(root, IMAGE_BASE + physical, 0);
+        set_entry(root, DIRECT_MAP + physical, physical | DATA);
+    }
+}
+
 fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {
+    set_entry(root, address, (frame as u64 * PAGE) | bits);
+}
+
+/// Set an entry of a table of pages that is there.
+fn set_entry(root: Frame, address: u64, entry: u64) {
     let mut table = root;
     for level in (1..4).rev() {
-        // SAFETY: the tables of the pools exist from the start and are never taken away.
+        // SAFETY: the tables of the pools and of the image exist from the start and are never taken away.
         let entry = unsafe { *table_pointer(table).add(index(address, level)) };
         table = ((entry & ADDRESS) / PAGE) as Frame;
     }
     // SAFETY: as above; the nucleus lock is held.
-    unsafe { *table_pointer(table).add(index(address, 0)) = (frame as u64 * PAGE) | bits };
+    unsafe { *table_pointer(table).add(index(address, 0)) = entry };
 }
