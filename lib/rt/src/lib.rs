@@ -1,4 +1,4 @@
-//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
+//! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]) or shown to those who map files ([`paging`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
 //! time ([`time`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![no_std]
 
@@ -12,6 +12,7 @@ pub mod heap;
 pub mod log;
 pub mod memory;
 pub mod pages;
+pub mod paging;
 pub mod parts;
 pub mod portal;
 pub mod semaphore;

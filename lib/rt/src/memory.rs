@@ -139,7 +139,7 @@ fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
 pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> {
     let pages = (addresses.len() / 8) as u64;
     vm::Client(&VM)
-        .object_create(pages, shared_writable as u64, addresses)
+        .object_create(pages, shared_writable as u64, 0, addresses)
         .map(|object| Portal(object.slot()))
         .map_err(gate)
 }
@@ -153,11 +153,12 @@ pub fn change_object(
 ) -> Result<(), Error> {
     vm::Client(&VM)
         .object_change(first, pages, object.0, addresses)
+        .map(|_| ())
         .map_err(gate)
 }
 
 /// Whatever `vm` refuses, it comes to there being no memory.
-fn gate(failure: Failure) -> Error {
+pub(crate) fn gate(failure: Failure) -> Error {
     match failure {
         Failure::Gate(error) => error,
         Failure::Refused(_) | Failure::Nonsense => Error::NoMemory,

@@ -213,7 +213,7 @@ impl Components {
 
     fn object(&self, pages: &[u8], count: u64, shared_writable: u64) -> Result<Portal, String> {
         self.vm()
-            .object_create(count, shared_writable, pages)
+            .object_create(count, shared_writable, 0, pages)
             .map(|object| Portal(object.slot()))
             .map_err(|why| format!("memory object: {why}"))
     }

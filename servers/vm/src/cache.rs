@@ -237,15 +237,17 @@ impl<N: Nucleus> Vm<N> {
     /// When [`Vm::late`] is to be called.
     #[inline]
     pub fn deadline(&self) -> Option<u64> {
-        if self.lenders.list.is_empty() {
+        if self.lenders.list.is_empty() && self.pagers.nobody_waits() {
             return None;
         }
-        self.lenders.deadline()
+        let both = [self.lenders.deadline(), self.pagers.deadline()];
+        both.into_iter().flatten().min()
     }
 
     /// Time has passed: who was asked and did not come is not waited for any more.
     pub fn late(&mut self) {
         let now = self.nucleus.now();
+        self.late_pages(now);
         for lender in &mut self.lenders.list {
             if lender.asked.is_some_and(|deadline| deadline <= now) {
                 lender.asked = None;

@@ -8,7 +8,7 @@ use crate::object::MAX_PAGES;
 use crate::pages::{Kinds, Pages, CHUNK};
 use crate::region::Region;
 use crate::request::Request;
-use crate::space::{Errno, Space, Vm, BATCH};
+use crate::space::{Errno, Space, Vm, BATCH, NOBODY};
 use cairn_abi::layout::PAGE;
 use cairn_idl::errno::*;
 use cairn_idl::vm::flags;
@@ -46,7 +46,9 @@ impl<N: Nucleus> Vm<N> {
         // Slots for the new pages, twice, and chunks that spaces share and no longer can.
         let mut room = 2 * object.pages.growth((count / CHUNK + 2) as usize) + 2 * r.out_len;
         for (start, end) in [(first, end), (length.min(old), old)] {
-            room += self.hiding_takes(number, start, end);
+            if object.mapped > 0 && object.pages.count(start, end) > 0 {
+                room += self.hiding_takes(number, start, end);
+            }
         }
         if !self.heap_has(room) {
             return Err(ENOMEM);
@@ -57,6 +59,11 @@ impl<N: Nucleus> Vm<N> {
             return Err(errno);
         }
         // Everything is there: change things.
+        let mut written = 0;
+        let handle = self
+            .objects
+            .get(number as usize)
+            .map_or(NOBODY, |o| o.handle);
         if length < old {
             self.hide(number, length, old, true);
         }
@@ -78,6 +85,7 @@ impl<N: Nucleus> Vm<N> {
                 self.hide(number, start, page, false);
             }
             if let Some(object) = self.objects.get_mut(number as usize) {
+                written += object.pages.marked(start, page);
                 object.pages.drain(&mut self.frames, start, page);
                 for at in start..page {
                     if let Some(found) = new.get(at - first) {
@@ -91,14 +99,18 @@ impl<N: Nucleus> Vm<N> {
         }
         new.drain(&mut self.frames, 0, u64::MAX);
         if let Some(object) = self.objects.get_mut(number as usize) {
+            written += object.pages.marked(length, u64::MAX);
             object.pages.drain(&mut self.frames, length, u64::MAX);
             object.len = length;
         }
-        Ok(0)
+        self.try_again(handle, |page| {
+            (first..end).contains(&page) || page >= length
+        });
+        Ok(written)
     }
 
     /// The regions that show pages `from..to` of an object, with those pages, from a place (space and page) on.
-    fn regions_of(
+    pub(crate) fn regions_of(
         &self,
         number: u32,
         (from, to): (u64, u64),
@@ -117,13 +129,13 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Whether a program was started from it.
-    fn runs(&self, number: u32) -> bool {
+    pub(crate) fn runs(&self, number: u32) -> bool {
         self.regions_of(number, (0, u64::MAX), (0, 0))
             .any(|(_, _, region, _)| u64::from(region.flags) & flags::PROGRAM != 0)
     }
 
     /// Most heap that [`Vm::hide`] takes.
-    fn hiding_takes(&self, number: u32, from: u64, to: u64) -> usize {
+    pub(crate) fn hiding_takes(&self, number: u32, from: u64, to: u64) -> usize {
         if from >= to {
             return 0;
         }
@@ -137,6 +149,10 @@ impl<N: Nucleus> Vm<N> {
 
     /// Pages `from..to` of an object leave all mappings; `even_copies`: what programs wrote privately goes as well.
     fn hide(&mut self, number: u32, from: u64, to: u64, even_copies: bool) {
+        let object = self.objects.get(number as usize);
+        if object.is_none_or(|object| object.mapped == 0) {
+            return;
+        }
         let mut next = (0, 0);
         loop {
             let found = self

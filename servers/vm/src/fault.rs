@@ -28,6 +28,8 @@ pub enum Fault {
     BeyondEnd,
     /// No frame is free.
     Exhausted,
+    /// Its object's maker would have to bring it.
+    Missing,
 }
 
 impl From<Trouble> for Fault {
@@ -67,6 +69,7 @@ impl<N: Nucleus> Vm<N> {
                     Err(refusal) => refused(refusal),
                 })
             }
+            Err(Fault::Missing) => self.wait_for_page(index, (token, waits), page, access),
             Err(Fault::Exhausted) => self.wait_for_memory(Waiting {
                 token,
                 space: badge,
@@ -99,6 +102,9 @@ impl<N: Nucleus> Vm<N> {
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
+            if resident.cow && write && region.shared() {
+                return self.note_write(index, page, region);
+            }
             if resident.cow && write {
                 return self.break_copies(index, page, region);
             }
@@ -250,7 +256,13 @@ impl<N: Nucleus> Vm<N> {
             }
             let several = self.populate_row(index, page, end, access);
             if several == 0 {
-                self.resolve(index, page, access)?;
+                match self.resolve(index, page, access) {
+                    Err(Fault::Missing) => {
+                        self.want_soon(index, page, end);
+                        return Err(Fault::Missing);
+                    }
+                    other => other?,
+                }
             }
             page += several.max(1);
         }
@@ -384,7 +396,7 @@ pub(crate) fn refused(fault: Fault) -> Answer {
     let detail = match fault {
         Fault::NoMapping => 0,
         Fault::Protection => 1,
-        Fault::BeyondEnd | Fault::Exhausted => 2,
+        Fault::BeyondEnd | Fault::Exhausted | Fault::Missing => 2,
     };
     Answer::new(&[fault::REFUSED, detail])
 }

@@ -468,6 +468,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let space = self.spaces.remove(index)?;
         self.forget_lender(space.handle);
+        self.forget_pager(space.handle);
         if space.offered > 0 {
             self.drop_offers_of(space.handle);
         }
@@ -527,7 +528,7 @@ impl<N: Nucleus> Vm<N> {
         let frames = &mut self.frames;
         space.pages.drain(frames, 0, u64::MAX);
         for piece in space.regions.iter() {
-            forget_piece(&mut self.objects, frames, piece);
+            forget_piece(&mut self.objects, frames, &mut self.pagers.idle, piece);
         }
         None
     }

@@ -25,8 +25,8 @@ const REMAP_FIXED: u64 = 2;
 #[derive(Clone, Copy)]
 pub(crate) enum Backing {
     Anonymous,
-    /// Index and first page.
-    Object(u32, u64),
+    /// Index, first page, and whether it may be mapped shared and writable if it allows that.
+    Object(u32, u64, bool),
 }
 
 /// Bytes to pages, rounded up. None if it overflows.
@@ -111,11 +111,11 @@ impl<N: Nucleus> Vm<N> {
         let shared = flag & flags::SHARED != 0;
         let mut most = (prot::READ | prot::WRITE | prot::EXECUTE) as u8;
         let (mut object, mut offset) = (ANONYMOUS, 0);
-        if let Backing::Object(number, first) = backing {
+        if let Backing::Object(number, first, may_write) = backing {
             (object, offset) = (number, first);
             first.checked_add(count).ok_or(EOVERFLOW)?;
             let writable = self.objects.get(number as usize).ok_or(EINVAL)?.writable;
-            if shared && !writable {
+            if shared && !(writable && may_write) {
                 most &= !(prot::WRITE as u8);
             }
         }
@@ -169,6 +169,9 @@ impl<N: Nucleus> Vm<N> {
         if anonymous_shared {
             object = self.objects.insert(Object {
                 pages: Default::default(),
+                handle: NOBODY,
+                tag: None,
+                idle: false,
                 maker: NOBODY,
                 len: count,
                 writable: true,
@@ -561,6 +564,7 @@ impl<N: Nucleus> Vm<N> {
         let holes = space.regions.covered(start, end) != end - start;
         match what {
             advice::DONT_NEED => self.drop_pages(index, start, end),
+            advice::WILL_NEED => self.want_soon(index, start, end),
             advice::REMOVE => return self.remove_from_objects(index, start, end),
             advice::POPULATE_READ | advice::POPULATE_WRITE => {
                 if holes {
@@ -575,12 +579,13 @@ impl<N: Nucleus> Vm<N> {
                 self.populate(index, start, end, write, keep)
                     .map_err(|fault| match fault {
                         Fault::Exhausted => ENOMEM,
+                        Fault::Missing => EAGAIN,
                         Fault::NoMapping | Fault::BeyondEnd => EFAULT,
                         Fault::Protection => EINVAL,
                     })?;
             }
             // Hints about order of use, sharing, huge pages and dumps change nothing.
-            0..=3 | 12..=17 => {}
+            0..=2 | 12..=17 => {}
             _ => return Err(EINVAL),
         }
         if holes {

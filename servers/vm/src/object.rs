@@ -9,7 +9,7 @@ use crate::slab::Handle;
 use crate::space::{drop_if_unused, Errno, Object, Vm, NOBODY};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
+use cairn_idl::vm::{making, prot, BADGE_OBJECT_FIRST};
 
 /// Addresses read at a time.
 const ADDRESSES: usize = 256;
@@ -26,8 +26,19 @@ impl<N: Nucleus> Vm<N> {
     /// OBJECT_CREATE: replies itself, with the new portal.
     pub(crate) fn object_create(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
         let count = r.out_len as u64 / 8;
-        let writable = r.words[2] & 1 != 0;
-        if !r.out_len.is_multiple_of(8) || count == 0 || count > MAX_PAGES {
+        let [_, pages, how, tag, ..] = r.words;
+        let (writable, watched) = (how & making::SHARED != 0, how & making::WATCHED != 0);
+        if !r.out_len.is_multiple_of(8)
+            || count > MAX_PAGES
+            || how & !(making::SHARED | making::WATCHED) != 0
+        {
+            return Err(EINVAL);
+        }
+        let length = match watched {
+            true => pages,
+            false => count,
+        };
+        if count > length || length > MAX_PAGES || !watched && count == 0 {
             return Err(EINVAL);
         }
         let room = count as usize * 8;
@@ -36,6 +47,9 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let maker = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        if watched && !self.pagers.has(maker) {
+            return Err(EPERM);
+        }
         let mut pages = Pages::default();
         if let Err(errno) = self.collect(r, index, count, writable, &mut pages) {
             pages.drain(&mut self.frames, 0, u64::MAX);
@@ -45,7 +59,10 @@ impl<N: Nucleus> Vm<N> {
         let number = self.objects.insert(Object {
             pages,
             maker,
-            len: count,
+            len: length,
+            handle: handle.unwrap_or(NOBODY),
+            tag: watched.then_some(tag),
+            idle: false,
             writable,
             open: true,
             mapped: 0,
@@ -134,6 +151,10 @@ impl<N: Nucleus> Vm<N> {
             if !resident.cow {
                 return Ok(resident.frame);
             }
+            if region.shared() {
+                self.note_write(index, page, region)?;
+                return Ok(resident.frame);
+            }
             space.pages.own_page(frames, page);
             if frames.references(resident.frame) == 1 {
                 // Stays mapped read-only: the next write fault finds that it may be written.
@@ -151,6 +172,14 @@ impl<N: Nucleus> Vm<N> {
                 return Err(Fault::BeyondEnd);
             }
             source = object.pages.get(number).map(|p| p.frame);
+            if object.is_watched() {
+                if source.is_none() {
+                    return Err(Fault::Missing);
+                }
+                if region.shared() {
+                    object.pages.set_marked(frames, number, number + 1, true);
+                }
+            }
             if region.shared() {
                 let frame = match source {
                     Some(frame) => frame,
@@ -199,7 +228,11 @@ impl<N: Nucleus> Vm<N> {
         if number >= object.len {
             return None;
         }
-        Some(object.pages.get(number).map_or(self.zeroes, |p| p.frame))
+        match object.pages.get(number) {
+            Some(page) => Some(page.frame),
+            None if object.is_watched() => None,
+            None => Some(self.zeroes),
+        }
     }
 
     /// Its last portal is gone.
@@ -208,6 +241,10 @@ impl<N: Nucleus> Vm<N> {
             object.open = false;
             // From now on nobody changes it.
             object.maker = NOBODY;
+            let (handle, watched) = (object.handle, object.is_watched());
+            if watched {
+                self.try_again(handle, |_| true);
+            }
         }
         drop_if_unused(&mut self.objects, &mut self.frames, number);
     }

@@ -25,7 +25,7 @@ pub struct Chunk {
     /// Page number of the first slot.
     pub first: u64,
     pub resident: u64,
-    /// Subset of `resident`: copy before the first write.
+    /// Subset of `resident`: copy before the first write. In a shared mapping of a watched object: note the first write. In such an object: it was written (see [`crate::written`]).
     pub cow: u64,
     /// Subset of `resident`: had to be copied when it was written; a fork copies it at once.
     pub hot: u64,
@@ -498,6 +498,47 @@ impl Pages {
             chunk.cow &= !(1 << (page % CHUNK));
             chunk.file &= !(1 << (page % CHUNK));
         }
+    }
+
+    /// Set or take away the [`Chunk::cow`] bits of the resident pages of a range, and nothing else.
+    pub fn set_marked(&mut self, frames: &mut Frames, start: u64, end: u64, marked: bool) {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        for chunk in &mut self.chunks[from..] {
+            if chunk.first >= end {
+                break;
+            }
+            let pages = chunk.resident & mask(chunk.first, start, end);
+            let new = match marked {
+                true => chunk.cow | pages,
+                false => chunk.cow & !pages,
+            };
+            if new != chunk.cow {
+                own(chunk, frames).cow = new;
+            }
+        }
+    }
+
+    /// How many pages of `start..end` have their [`Chunk::cow`] bits set.
+    pub fn marked(&self, start: u64, end: u64) -> u64 {
+        self.overlapping(start, end)
+            .map(|c| u64::from((c.cow & mask(c.first, start, end)).count_ones()))
+            .sum()
+    }
+
+    /// The first page of `start..end` that is not resident.
+    pub fn first_missing(&self, start: u64, end: u64) -> Option<u64> {
+        let mut at = start;
+        for chunk in self.overlapping(start, end) {
+            if chunk.first > at {
+                break;
+            }
+            let free = !chunk.resident & mask(chunk.first, at, end);
+            if free != 0 {
+                return Some(chunk.first + u64::from(free.trailing_zeros()));
+            }
+            at = chunk.first + CHUNK;
+        }
+        (at < end).then_some(at)
     }
 
     /// Forget which pages are hot.

@@ -6,7 +6,8 @@ use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST, BADGE_SHARE_FIRST,
+    self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST, BADGE_READER,
+    BADGE_SHARE_FIRST,
 };
 
 /// A message, pulse or fault, as received.
@@ -34,6 +35,7 @@ impl<N: Nucleus> Vm<N> {
             self.notified = false;
         }
         self.look_at_caches();
+        self.look_at_idle();
         answer
     }
 
@@ -63,6 +65,7 @@ impl<N: Nucleus> Vm<N> {
             pulse::GONE => {
                 self.forget_token(r.words[1]);
                 self.forget_deferred(r.words[1]);
+                self.forget_missing(r.words[1]);
             }
             _ => {}
         }
@@ -87,7 +90,8 @@ impl<N: Nucleus> Vm<N> {
                 Err(errno) => Err(errno),
             },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
-            vm::MAP..=vm::OBJECT_CHANGE => match self.own(r, w[0]) {
+            vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
+            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -191,6 +195,18 @@ impl<N: Nucleus> Vm<N> {
                 self.object_create(r, index)?;
                 return Ok(None);
             }
+            vm::OBJECT_WANTED => return self.object_wanted(index).map(Some),
+            vm::OBJECT_REFUSE => self.object_refuse(index, w[1], w[2], w[3])?,
+            vm::OBJECT_WRITTEN => return self.object_written(r, index).map(Some),
+            vm::OBJECT_READER => {
+                self.object_reader(r, index)?;
+                return Ok(None);
+            }
+            vm::SYNC => match self.sync(r.token, index, w[1], w[2])? {
+                Some(reached) => reached,
+                None => return Ok(None),
+            },
+            vm::OBJECT_SYNCED => self.object_synced(index, w[1], w[2])?,
             vm::SPACE_STAT => return self.space_stat(index).map(Some),
             vm::MAPS => self.maps(r, index, w[2])?,
             vm::RESIDENT => self.resident(r, index, w[1], w[2])?,
@@ -212,9 +228,9 @@ impl<N: Nucleus> Vm<N> {
         if w[0] != vm::OBJECT_MAP {
             return Err(EINVAL);
         }
-        let object = self.object_by_badge(r.badge).ok_or(EBADF)?;
+        let object = self.object_by_badge(r.badge & !BADGE_READER);
         let index = self.of(u64::from(r.sender))?;
-        let backing = backing(object, w[5])?;
+        let backing = backing(object.ok_or(EBADF)?, w[5], r.badge)?;
         self.map(index, w[1], w[2], w[3], w[4], backing)
     }
 
@@ -223,13 +239,10 @@ impl<N: Nucleus> Vm<N> {
         if r.portals != 1 {
             return Err(EINVAL);
         }
-        let object = self
-            .nucleus
-            .portal_badge(w[7] as u32)
-            .and_then(|badge| self.object_by_badge(badge))
-            .ok_or(EBADF)?;
+        let badge = self.nucleus.portal_badge(w[7] as u32).ok_or(EBADF)?;
+        let object = self.object_by_badge(badge & !BADGE_READER).ok_or(EBADF)?;
         let index = self.of(w[1])?;
-        let backing = backing(object, w[6])?;
+        let backing = backing(object, w[6], badge)?;
         self.map(index, w[2], w[3], w[4], w[5] | flags::FIXED, backing)
     }
 }
@@ -239,9 +252,10 @@ fn is_populate(what: u64) -> bool {
     what == advice::POPULATE_READ || what == advice::POPULATE_WRITE
 }
 
-fn backing(object: u32, offset: u64) -> Result<Backing, Errno> {
+fn backing(object: u32, offset: u64, badge: u64) -> Result<Backing, Errno> {
     if !offset.is_multiple_of(layout::PAGE) {
         return Err(EINVAL);
     }
-    Ok(Backing::Object(object, offset / layout::PAGE))
+    let may_write = badge & BADGE_READER == 0;
+    Ok(Backing::Object(object, offset / layout::PAGE, may_write))
 }

@@ -75,6 +75,21 @@ impl<N: Nucleus> Vm<N> {
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let source = object.pages.get(number).map(|p| p.frame);
+        let watched = object.is_watched();
+        if watched && source.is_none() {
+            return Err(Fault::Missing);
+        }
+        if let (true, true, Some(frame)) = (region.shared() && watched, write, source) {
+            // Only what is written: the maker will have to write it as well.
+            let bits = hardware(region.prot, false);
+            with_tables(nucleus, frames, space, tables, |n, slot| {
+                n.map(slot, address, frame, bits, 0)
+            })?;
+            object.pages.set_marked(frames, number, number + 1, true);
+            frames.retain(frame);
+            space.pages.set_file(frames, page, frame, false);
+            return Ok(());
+        }
         if !region.shared() && write {
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
             let how = if source.is_some() {
@@ -131,7 +146,9 @@ impl<N: Nucleus> Vm<N> {
         if cow {
             object.asked_for(frames, first, first + (high - low));
         }
-        show(nucleus, frames, tables, space, low, list, (&region, cow))?;
+        // The first write to a page that its maker watches is noted.
+        let marked = cow || watched;
+        show(nucleus, frames, tables, space, low, list, (&region, marked))?;
         let parent = space.parent;
         if let Some(space) = self
             .spaces

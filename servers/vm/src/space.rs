@@ -9,6 +9,7 @@ use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::slab::{Handle, Slab};
+use crate::wanted::{Idle, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::service::memory::{prot as access, ROWS};
 use cairn_abi::{Error, Id, Token};
@@ -80,6 +81,11 @@ pub struct Object {
     /// The space of who may change it.
     pub maker: Handle,
     pub len: u64,
+    pub handle: Handle,
+    /// What its maker calls it, if it brings what is not there (see [`crate::wanted`]).
+    pub tag: Option<u64>,
+    /// Its maker shall hear that nobody has it mapped.
+    pub idle: bool,
     pub writable: bool,
     /// A portal leads to it.
     pub open: bool,
@@ -141,6 +147,7 @@ pub struct Vm<N> {
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) lenders: Lenders,
     pub(crate) dma: Dma,
+    pub(crate) pagers: Pagers,
     pub(crate) watcher: Option<u32>,
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
@@ -277,6 +284,7 @@ impl<N: Nucleus> Vm<N> {
             waiting: Vec::new(),
             lenders: Lenders::default(),
             dma: Dma::default(),
+            pagers: Pagers::default(),
             watcher: None,
             watching: 0,
             notified: false,
@@ -371,9 +379,10 @@ impl<N: Nucleus> Vm<N> {
         };
         let mapped = &mut space.mapped;
         let (objects, frames) = (&mut self.objects, &mut self.frames);
+        let idle = &mut self.pagers.idle;
         space.regions.remove(start, end, |piece| {
             *mapped -= piece.pages();
-            forget_piece(objects, frames, piece);
+            forget_piece(objects, frames, idle, piece);
         });
     }
 
@@ -405,10 +414,18 @@ pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, in
 }
 
 /// A region (or a piece of one) is gone: its object shows fewer pages.
-pub(crate) fn forget_piece(objects: &mut Slab<Object>, frames: &mut Frames, piece: &Region) {
+pub(crate) fn forget_piece(
+    objects: &mut Slab<Object>,
+    frames: &mut Frames,
+    idle: &mut Idle,
+    piece: &Region,
+) {
     if piece.object != ANONYMOUS {
         if let Some(object) = objects.get_mut(piece.object as usize) {
             object.mapped -= piece.pages();
+            if object.mapped == 0 {
+                idle.add(object);
+            }
         }
         drop_if_unused(objects, frames, piece.object);
     }

@@ -1,7 +1,7 @@
 //! What `vm` tells about memory: statistics, maps, residency.
 
 use crate::nucleus::{Answer, Nucleus};
-use crate::pages::mask;
+use crate::pages::{mask, Pages};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::space::{Errno, Space, Vm};
@@ -149,12 +149,13 @@ impl<N: Nucleus> Vm<N> {
             let mut bytes = [0; 512];
             let stop = (page + bytes.len() as u64).min(end);
             let space = self.spaces.get(index).ok_or(ESRCH)?;
-            for chunk in space.pages.overlapping(page, stop) {
-                let mut left = chunk.resident & mask(chunk.first, page, stop);
-                while left != 0 {
-                    let at = chunk.first + u64::from(left.trailing_zeros());
-                    bytes[(at - page) as usize] = 1;
-                    left &= left - 1;
+            mark_resident(&space.pages, page, stop, &mut bytes);
+            // What its object has there needs no reading either.
+            for piece in space.regions.pieces(page, stop) {
+                if let Some(object) = self.objects.get(piece.object as usize) {
+                    let to = piece.offset + piece.pages();
+                    let place = &mut bytes[(piece.start - page) as usize..];
+                    mark_resident(&object.pages, piece.offset, to, place);
                 }
             }
             self.write_part(r, page - start, &bytes[..(stop - page) as usize])?;
@@ -195,6 +196,18 @@ impl<N: Nucleus> Vm<N> {
             .flatten()
             .find(|d| d.space == index)
             .map(|d| d.id)
+    }
+}
+
+/// A byte of 1 for each page of `start..end` that is resident.
+fn mark_resident(pages: &Pages, start: u64, end: u64, bytes: &mut [u8]) {
+    for chunk in pages.overlapping(start, end) {
+        let mut left = chunk.resident & mask(chunk.first, start, end);
+        while left != 0 {
+            let at = chunk.first + u64::from(left.trailing_zeros());
+            bytes[(at - start) as usize] = 1;
+            left &= left - 1;
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod dma;
 mod lending;
 mod model;
 mod offers;
+mod watched;
 
 use crate::fake::Machine;
 use crate::frames::Frames;
@@ -131,7 +132,7 @@ impl World {
             let access = if write { fault::WRITE } else { 0 };
             let request = Request {
                 kind: received::kind::FAULT,
-                words: Answer::new(&[page * PAGE + 8, access, 0, 0]).words,
+                words: Answer::new(&[page * PAGE + 8, access, 0, 0, u64::from(id)]).words,
                 badge: space.badge,
                 sender: id,
                 ..Request::default()
@@ -221,7 +222,15 @@ impl World {
                 }
                 for page in region.start..region.end {
                     if let Some(found) = space.pages.get(page) {
-                        assert!(!(found.cow && region.shared()));
+                        let object = vm.objects.get(region.object as usize);
+                        let watched = object.filter(|object| object.is_watched());
+                        assert!(!(found.cow && region.shared()) || watched.is_some());
+                        if let (Some(object), true, false) = (watched, region.shared(), found.cow) {
+                            let number = region.offset + (page - region.start);
+                            let noted = object.pages.marked(number, number + 1) == 1;
+                            let alone = object.maker == crate::space::NOBODY;
+                            assert!(noted || alone, "page {page:#x} is written unnoticed");
+                        }
                         pages.insert(page, (found, region.prot));
                         resident += 1;
                     }

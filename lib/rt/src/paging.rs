@@ -1,0 +1,124 @@
+//! Watched memory objects: a component shows pages of its own memory to programs that map its files, brings those that are missing when they are wanted, and hears which were written (docs/cache.md, "Mapping").
+
+use crate::memory::gate;
+use crate::portal::Portal;
+use cairn_abi::{layout, Error};
+use cairn_idl::errno::ETXTBSY;
+use cairn_idl::vm::{self, making, Wanted};
+use cairn_idl::wire::Failure;
+
+const VM: Portal = Portal(layout::native_slot::VM);
+
+/// What `vm` asks of the maker of watched objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Somebody waits for these pages of the object with this tag: [`change`] or [`refuse`].
+    Pages { tag: u64, first: u64, pages: u64 },
+    /// Somebody will want these pages soon.
+    Soon { tag: u64, first: u64, pages: u64 },
+    /// Somebody waits until what was written to these pages is where it belongs: [`synced`] with the ticket.
+    Sync {
+        tag: u64,
+        first: u64,
+        pages: u64,
+        ticket: u64,
+    },
+    /// Nobody has the object mapped any more.
+    Unused { tag: u64 },
+}
+
+/// Why an object was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It was to become shorter, and a program that runs was started from it.
+    Executed,
+    /// No memory, or no such object.
+    Failed,
+}
+
+/// What is known of the writing to an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Runs that were told.
+    pub runs: usize,
+    /// Pages that are mapped, counted for each mapping.
+    pub mapped: u64,
+    /// A program that runs was started from it.
+    pub executed: bool,
+}
+
+/// From now on this component may make watched objects. `watcher` is notified when [`wanted`] has something.
+pub fn watch(watcher: Portal) -> Result<(), Error> {
+    vm::Client(&VM).object_watch(watcher.0).map_err(gate)
+}
+
+/// The next thing that is wanted. To be asked until there is none, after each notification.
+pub fn wanted() -> Option<Request> {
+    let vm::ObjectWantedAnswer {
+        what,
+        tag,
+        first,
+        pages,
+        ticket,
+    } = vm::Client(&VM).object_wanted().ok()?;
+    Some(match what {
+        what if what == Wanted::Pages as u64 => Request::Pages { tag, first, pages },
+        what if what == Wanted::Soon as u64 => Request::Soon { tag, first, pages },
+        what if what == Wanted::Sync as u64 => Request::Sync {
+            tag,
+            first,
+            pages,
+            ticket,
+        },
+        what if what == Wanted::Unused as u64 => Request::Unused { tag },
+        _ => return None,
+    })
+}
+
+/// A watched object of so many pages, none of which is there yet. It may be mapped shared and writable; [`reader`] gives a portal by which it may not.
+pub fn object(pages: u64, tag: u64) -> Result<Portal, Error> {
+    vm::Client(&VM)
+        .object_create(pages, making::SHARED | making::WATCHED, tag, &[])
+        .map(|object| Portal(object.slot()))
+        .map_err(gate)
+}
+
+/// A second portal to it, for those who may only read (or write privately).
+pub fn reader(object: Portal) -> Result<Portal, Error> {
+    vm::Client(&VM)
+        .object_reader(object.0)
+        .map(|reader| Portal(reader.slot()))
+        .map_err(gate)
+}
+
+/// From page `first` on it has the pages at these addresses in this component (u64, little-endian; 0 = none), and `pages` in all. → how many of those that went had been written since [`written`] was asked.
+pub fn change(object: Portal, first: u64, addresses: &[u8], pages: u64) -> Result<u64, Refused> {
+    vm::Client(&VM)
+        .object_change(first, pages, object.0, addresses)
+        .map_err(|failure| match failure {
+            Failure::Refused(ETXTBSY) => Refused::Executed,
+            _ => Refused::Failed,
+        })
+}
+
+/// Who waits for these pages gets SIGBUS.
+pub fn refuse(tag: u64, first: u64, pages: u64) {
+    let _ = vm::Client(&VM).object_refuse(tag, first, pages);
+}
+
+/// Which pages were written since this was last asked: runs (first page and count, two u64 each, little-endian) into `runs`. Those for which there was no room are told next time.
+pub fn written(object: Portal, first: u64, pages: u64, runs: &mut [u8]) -> Option<Written> {
+    let answer = vm::Client(&VM)
+        .object_written(first, pages, object.0, runs)
+        .ok()?;
+    Some(Written {
+        runs: answer.count as usize,
+        mapped: answer.mapped,
+        executed: answer.executed != 0,
+    })
+}
+
+/// What somebody waited for by [`Request::Sync`] is done, or failed with this (positive) error number.
+pub fn synced(ticket: u64, error: i64) {
+    let _ = vm::Client(&VM).object_synced(ticket, error as u64);
+}

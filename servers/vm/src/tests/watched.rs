@@ -1,0 +1,661 @@
+//! Watched objects: their makers bring the pages that are wanted, and hear of those that were written.
+
+use super::*;
+use crate::wanted::PATIENCE;
+use cairn_idl::errno::*;
+use cairn_idl::vm::{advice, flags, making, Wanted, BADGE_READER};
+use std::collections::BTreeMap;
+
+const ARENA: u64 = 0x10_0000;
+const ARENA_PAGES: u64 = 64;
+const AT: u64 = 0x5000;
+const SHARED: u64 = flags::SHARED;
+const WATCHER: u32 = 70;
+const PASSED: u32 = 78;
+const TAG: u64 = 0x77;
+/// How `World::touch` says that the fault waits.
+const WAITS: Result<u8, u64> = Err(99);
+const BEYOND: u64 = 2;
+
+/// A file server whose disk is in this test: page `p` of the file is full of `disk[p]`.
+struct Server {
+    world: World,
+    id: Id,
+    object: u64,
+    disk: Vec<u8>,
+    /// Pages that the cache has, by number in the file, and where they lie in the arena.
+    cached: BTreeMap<u64, u64>,
+    free: Vec<u64>,
+}
+
+fn pass(world: &mut World, sender: Id, words: [u64; 8], badge: u64) -> Answer {
+    world.vm.nucleus.passed.insert(PASSED, badge);
+    let words = [&words[..7], &[u64::from(PASSED)]].concat();
+    let (token, answer) = world.request(Request {
+        words: Answer::new(&words).words,
+        sender,
+        portals: 1,
+        out_len: world.vm.nucleus.out.len(),
+        in_len: world.vm.nucleus.input.len(),
+        ..Request::default()
+    });
+    answer.unwrap_or_else(|| {
+        let (to, answer) = world.vm.nucleus.replies.pop().expect("a reply");
+        assert_eq!(to, token);
+        answer
+    })
+}
+
+fn watch(world: &mut World, id: Id, slot: u32) -> i64 {
+    let words = [vm::OBJECT_WATCH, 0, 0, 0, 0, 0, 0, u64::from(slot)];
+    let request = Request {
+        words,
+        sender: id,
+        portals: 1,
+        ..Request::default()
+    };
+    world.request(request).1.expect("an answer").words[0] as i64
+}
+
+fn create(world: &mut World, id: Id, pages: u64, tag: u64) -> Result<u64, i64> {
+    let how = making::SHARED | making::WATCHED;
+    let answer = world.call_badge(id, 0, &[vm::OBJECT_CREATE, pages, how, tag]);
+    match (answer.words[0] as i64, answer.pass) {
+        (0, Some(Pass::Mint(badge))) => Ok(badge),
+        (error, _) => Err(error),
+    }
+}
+
+impl Server {
+    fn new(pages: u64) -> Server {
+        let mut world = World::new(6000);
+        let id = world.made(&[vm::CREATE, 0, 0]).unwrap();
+        world.map(id, ARENA, ARENA_PAGES);
+        assert_eq!(create(&mut world, id, pages, TAG), Err(-EPERM));
+        assert_eq!(watch(&mut world, id, WATCHER), 0);
+        let object = create(&mut world, id, pages, TAG).unwrap();
+        Server {
+            world,
+            id,
+            object,
+            disk: (0..pages).map(|page| (page + 1) as u8).collect(),
+            cached: BTreeMap::new(),
+            free: (ARENA..ARENA + ARENA_PAGES).collect(),
+        }
+    }
+
+    fn user(&mut self, how: u64) -> Id {
+        let id = self.world.create();
+        assert_eq!(self.map(id, how, self.object), (AT * PAGE) as i64);
+        id
+    }
+
+    fn map(&mut self, id: Id, how: u64, badge: u64) -> i64 {
+        let pages = self.disk.len() as u64 + 10;
+        let how = flags::FIXED | how;
+        let words = [vm::OBJECT_MAP, AT * PAGE, pages * PAGE, RW, how, 0];
+        self.world.call_badge(id, badge, &words).words[0] as i64
+    }
+
+    fn read(&mut self, id: Id, page: u64) -> Result<u8, u64> {
+        self.world.read(id, AT + page)
+    }
+
+    fn write(&mut self, id: Id, page: u64, value: u8) -> Result<(), u64> {
+        self.world.write(id, AT + page, value)
+    }
+
+    fn told(&self) -> usize {
+        let all = &self.world.vm.nucleus.notifications;
+        all.iter().filter(|told| **told == WATCHER).count()
+    }
+
+    /// What is wanted: what, tag, first, pages, ticket.
+    fn wanted(&mut self) -> [u64; 5] {
+        let answer = self.world.call_badge(self.id, 0, &[vm::OBJECT_WANTED]);
+        let mut words = [0; 5];
+        words.copy_from_slice(&answer.words[..5]);
+        words
+    }
+
+    fn change(&mut self, first: u64, places: &[u64]) -> u64 {
+        let address = |p: &u64| (p * PAGE).to_le_bytes();
+        self.world.vm.nucleus.out = places.iter().flat_map(address).collect();
+        let length = self.disk.len() as u64;
+        let words = [vm::OBJECT_CHANGE, first, length, 0, 0, 0, 0, 0];
+        let answer = pass(&mut self.world, self.id, words, self.object);
+        self.world.vm.nucleus.out.clear();
+        self.world.audit();
+        answer.words[0]
+    }
+
+    /// Read a page from the disk, and show it.
+    fn bring(&mut self, page: u64) {
+        if !self.cached.contains_key(&page) {
+            let place = self.free.pop().expect("room in the arena");
+            let value = self.disk[page as usize];
+            self.world.write(self.id, place, value).unwrap();
+            self.cached.insert(page, place);
+        }
+        let place = self.cached[&page];
+        self.change(page, &[place]);
+    }
+
+    /// Take a page out of the object, write it to the disk if need be, and forget it.
+    fn give_up(&mut self, page: u64) {
+        let Some(place) = self.cached.remove(&page) else {
+            return;
+        };
+        let written = self.change(page, &[0]);
+        assert!(written <= 1);
+        let value = self.world.read(self.id, place).unwrap();
+        if written == 1 {
+            self.disk[page as usize] = value;
+        } else {
+            assert_eq!(value, self.disk[page as usize], "written unnoticed");
+        }
+        self.free.push(place);
+    }
+
+    fn refuse(&mut self, first: u64, pages: u64) {
+        let words = [vm::OBJECT_REFUSE, TAG, first, pages];
+        assert_eq!(self.world.call(self.id, &words), 0);
+    }
+
+    /// Runs of written pages, at most `room`.
+    fn written(&mut self, first: u64, pages: u64, room: usize) -> Vec<(u64, u64)> {
+        self.world.vm.nucleus.input = vec![0; room * 16];
+        let words = [vm::OBJECT_WRITTEN, first, pages, 0, 0, 0, 0, 0];
+        let answer = pass(&mut self.world, self.id, words, self.object);
+        self.world.audit();
+        let bytes = std::mem::take(&mut self.world.vm.nucleus.input);
+        let count = answer.words[0] as usize;
+        assert!(count <= room, "{:x}", answer.words[0]);
+        let word = |b: &[u8]| u64::from_le_bytes(b.try_into().unwrap());
+        let runs = bytes.chunks(16).take(count);
+        runs.map(|r| (word(&r[..8]), word(&r[8..]))).collect()
+    }
+
+    /// Do what is wanted until nothing is.
+    fn serve(&mut self) {
+        loop {
+            match self.wanted() {
+                [0, ..] => return,
+                [1 | 2, TAG, first, pages, _] => {
+                    for page in first..first + pages {
+                        self.bring(page);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// (token, resolved, detail) of the faults that were answered since.
+    fn answers(&mut self) -> Vec<(u64, u64)> {
+        let replies = std::mem::take(&mut self.world.vm.nucleus.replies);
+        replies
+            .iter()
+            .map(|(_, a)| (a.words[0], a.words[1]))
+            .collect()
+    }
+
+    fn gone(&mut self, token: u64) {
+        let pulse = Request {
+            kind: received::kind::PULSE,
+            words: Answer::new(&[cairn_abi::pulse::GONE, token]).words,
+            ..Request::default()
+        };
+        assert!(self.world.request(pulse).1.is_none());
+    }
+
+    /// A fault that another domain makes while it copies.
+    fn copy_fault(&mut self, space_of: Id, by: Id, page: u64) -> Option<Answer> {
+        let slot = self.world.vm.nucleus.domain_of(space_of).space;
+        let badge = self.world.vm.nucleus.spaces[&slot].badge;
+        let words = [(AT + page) * PAGE, fault::COPY, 0, 0, u64::from(by)];
+        let request = Request {
+            kind: received::kind::FAULT,
+            words: Answer::new(&words).words,
+            badge,
+            sender: space_of,
+            ..Request::default()
+        };
+        self.world.request(request).1
+    }
+}
+
+const RESOLVED: (u64, u64) = (fault::RESOLVED, 0);
+const REFUSED: (u64, u64) = (fault::REFUSED, BEYOND);
+
+#[test]
+fn who_touches_a_missing_page_waits_until_it_is_there() {
+    let mut s = Server::new(40);
+    let (shared, private) = (s.user(SHARED), s.user(0));
+    assert_eq!(s.read(shared, 5), WAITS);
+    assert_eq!(s.read(private, 5), WAITS);
+    assert_eq!(s.read(private, 6), WAITS);
+    assert_eq!(s.write(private, 20, 9), Err(99));
+    assert_eq!(s.told(), 1, "once until it came");
+    assert_eq!(s.wanted(), [1, TAG, 5, 2, 0]);
+    assert_eq!(s.wanted(), [1, TAG, 20, 1, 0]);
+    assert_eq!(s.wanted()[0], 0);
+    s.bring(6);
+    assert_eq!(s.answers(), [RESOLVED]);
+    s.bring(5);
+    assert_eq!(s.answers(), [RESOLVED; 2]);
+    s.bring(20);
+    assert_eq!(s.answers(), [RESOLVED]);
+    for id in [shared, private] {
+        assert_eq!(s.read(id, 5), Ok(6));
+        assert_eq!(s.read(id, 6), Ok(7));
+    }
+    s.write(private, 20, 9).unwrap();
+    assert_eq!(s.read(shared, 20), Ok(21));
+    // What the object has is mapped along with what was asked for.
+    for page in 0..16 {
+        s.bring(page);
+    }
+    assert_eq!(s.read(shared, 1), Ok(2));
+    let slot = s.world.vm.nucleus.domain_of(shared).space;
+    let mapped = |page| {
+        s.world.vm.nucleus.spaces[&slot]
+            .maps
+            .contains_key(&(AT + page))
+    };
+    assert!((0..16).all(mapped));
+    assert_eq!(s.read(shared, 39), WAITS);
+    assert_eq!(s.read(shared, 40), Err(BEYOND));
+    assert_eq!(s.told(), 2);
+}
+
+#[test]
+fn who_waits_can_be_refused_killed_or_left_alone() {
+    let mut s = Server::new(40);
+    let (a, b) = (s.user(SHARED), s.user(0));
+    for page in [3, 9] {
+        assert_eq!(s.read(a, page), WAITS);
+    }
+    s.refuse(3, 1);
+    assert_eq!(s.answers(), [REFUSED]);
+    s.refuse(4, 30);
+    assert_eq!(s.answers(), [REFUSED]);
+    // Asked again it is wanted again.
+    assert_eq!(s.read(a, 3), WAITS);
+    let token = s.world.token;
+    assert_eq!(s.wanted(), [1, TAG, 3, 1, 0]);
+    s.gone(token);
+    s.bring(3);
+    assert_eq!(s.answers(), []);
+    // Cut while somebody waits.
+    assert_eq!(s.read(a, 39), WAITS);
+    s.disk.truncate(30);
+    s.change(0, &[]);
+    assert_eq!(s.answers(), [REFUSED]);
+    // The process ends.
+    assert_eq!(s.read(b, 20), WAITS);
+    s.world.destroy(b);
+    s.answers();
+    assert_eq!(s.wanted()[0], 0);
+    s.bring(20);
+    assert_eq!(s.answers(), []);
+    // Others cannot refuse, ask, or change.
+    assert_eq!(s.read(a, 21), WAITS);
+    assert_eq!(s.world.call(a, &[vm::OBJECT_REFUSE, TAG, 0, 100]), -EINVAL);
+    assert_eq!(s.world.call(a, &[vm::OBJECT_WANTED]), -EINVAL);
+    let other = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    assert_eq!(watch(&mut s.world, other, 71), 0);
+    assert_eq!(s.world.call(other, &[vm::OBJECT_REFUSE, TAG, 0, 99]), 0);
+    assert_eq!(s.answers(), []);
+    let words = [vm::OBJECT_WRITTEN, 0, 9, 0, 0, 0, 0, 0];
+    let answer = pass(&mut s.world, other, words, s.object);
+    assert_eq!(answer.words[0] as i64, -EPERM);
+    // A program cannot be one.
+    assert_eq!(watch(&mut s.world, a, 72), -EPERM);
+    // The maker ends: what is there stays, what is not is refused, now and later.
+    let server = s.id;
+    s.world.destroy(server);
+    assert_eq!(s.answers(), [REFUSED]);
+    assert_eq!(s.read(a, 3), Ok(4));
+    assert_eq!(s.read(a, 22), Err(BEYOND));
+    let badge = s.object;
+    s.world.close_object(badge);
+    assert_eq!(s.read(a, 23), Err(BEYOND));
+    assert_eq!(s.write(a, 3, 1), Ok(()));
+    s.world.audit();
+}
+
+#[test]
+fn a_closed_object_lets_nobody_wait() {
+    let mut s = Server::new(10);
+    let a = s.user(SHARED);
+    assert_eq!(s.read(a, 1), WAITS);
+    let badge = s.object;
+    s.world.close_object(badge);
+    assert_eq!(s.answers(), [REFUSED]);
+    assert_eq!(s.read(a, 1), Err(BEYOND));
+}
+
+#[test]
+fn components_wait_for_a_while_and_pagers_never() {
+    let mut s = Server::new(10);
+    let a = s.user(SHARED);
+    let pipe = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    let other = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    assert_eq!(watch(&mut s.world, other, 71), 0);
+    let refusal = |answer: Option<Answer>| answer.map(|a| (a.words[0], a.words[1]));
+    let (server, now) = (s.id, s.world.vm.nucleus.time);
+    assert_eq!(refusal(s.copy_fault(a, server, 4)), Some(REFUSED));
+    assert_eq!(refusal(s.copy_fault(a, other, 4)), Some(REFUSED));
+    assert_eq!(s.told(), 0);
+    assert_eq!(s.copy_fault(a, pipe, 4), None);
+    assert_eq!(s.vm_deadline(), Some(now + PATIENCE));
+    assert_eq!(s.wanted(), [1, TAG, 4, 1, 0]);
+    s.bring(4);
+    assert_eq!(s.answers(), [RESOLVED]);
+    assert_eq!(s.vm_deadline(), None);
+    // A page that does not come: the component goes on, the program waits.
+    assert_eq!(s.copy_fault(a, pipe, 5), None);
+    assert_eq!(s.read(a, 5), WAITS);
+    s.world.vm.nucleus.time = now + PATIENCE;
+    s.world.vm.late();
+    assert_eq!(s.answers(), [REFUSED]);
+    s.serve();
+    assert_eq!(s.answers(), [RESOLVED]);
+}
+
+impl Server {
+    fn vm_deadline(&self) -> Option<u64> {
+        self.world.vm.deadline()
+    }
+}
+
+#[test]
+fn what_is_written_is_noted_once_until_the_maker_asks() {
+    let mut s = Server::new(40);
+    let (a, b, private) = (s.user(SHARED), s.user(SHARED), s.user(0));
+    for page in 0..40 {
+        s.bring(page);
+    }
+    for page in 0..16 {
+        assert_eq!(s.read(a, page), Ok((page + 1) as u8));
+    }
+    assert_eq!(s.written(0, 40, 8), []);
+    for page in [3, 4, 5, 9, 30] {
+        s.write(a, page, 100).unwrap();
+    }
+    s.write(b, 5, 101).unwrap();
+    s.write(private, 12, 102).unwrap();
+    let child = s.world.fork(a).unwrap();
+    s.write(child, 16, 103).unwrap();
+    s.world.audit();
+    assert_eq!(s.written(0, 9, 8), [(3, 3)]);
+    // Without room for all of them the rest comes next time.
+    assert_eq!(s.written(0, 40, 1), [(9, 1)]);
+    assert_eq!(s.written(0, 40, 0), []);
+    assert_eq!(s.written(0, 40, 8), [(16, 1), (30, 1)]);
+    assert_eq!(s.written(0, 40, 8), []);
+    // The right is gone everywhere, and what is written again is noted again.
+    for (id, value) in [(a, 102), (b, 103), (child, 104)] {
+        assert_eq!(s.read(id, 5), Ok(value - 1));
+        s.write(id, 5, value).unwrap();
+        assert_eq!(s.written(0, 40, 8), [(5, 1)]);
+    }
+    // Also after the protection was changed to and fro, and the mapping moved.
+    s.write(a, 9, 105).unwrap();
+    for bits in [prot::READ, 0, RW] {
+        let words = [vm::PROTECT, AT * PAGE, 20 * PAGE, bits];
+        assert_eq!(s.world.call(a, &words), 0);
+        s.world.audit();
+    }
+    assert_eq!(s.written(0, 40, 8), [(9, 1)]);
+    s.write(a, 9, 106).unwrap();
+    assert_eq!(s.written(0, 40, 8), [(9, 1)]);
+    let to = AT + 0x1000;
+    let words = [vm::REMAP, AT * PAGE, 20 * PAGE, 20 * PAGE, 3, to * PAGE];
+    assert_eq!(s.world.call(a, &words), (to * PAGE) as i64);
+    s.world.audit();
+    s.world.write(a, to + 9, 107).unwrap();
+    assert_eq!(s.written(0, 40, 8), [(9, 1)]);
+    assert_eq!(s.world.read(a, to + 5), Ok(104));
+    assert_eq!(s.read(private, 12), Ok(102));
+    assert_eq!(s.read(b, 12), Ok(13));
+    // vm itself writes for somebody.
+    s.world.vm.nucleus.out = vec![1; 8];
+    let words = [vm::WRITE_INTO, u64::from(b), (AT + 7) * PAGE];
+    assert_eq!(s.world.control(&words), 8);
+    s.world.vm.nucleus.out.clear();
+    assert_eq!(s.written(0, 40, 8), [(7, 1)]);
+}
+
+#[test]
+fn a_page_that_is_taken_out_says_whether_it_was_written() {
+    let mut s = Server::new(10);
+    let (a, b) = (s.user(SHARED), s.user(0));
+    s.bring(4);
+    s.bring(5);
+    s.write(a, 4, 44).unwrap();
+    assert_eq!(s.read(a, 5), Ok(6));
+    assert_eq!(s.read(b, 4), Ok(44));
+    assert_eq!(s.read(b, 5), Ok(6));
+    s.give_up(4);
+    s.give_up(5);
+    assert_eq!(s.disk[4], 44);
+    for id in [a, b] {
+        assert_eq!(s.read(id, 4), WAITS);
+        assert_eq!(s.read(id, 5), WAITS);
+    }
+    s.serve();
+    for id in [a, b] {
+        assert_eq!(s.read(id, 4), Ok(44));
+    }
+}
+
+#[test]
+fn readers_cannot_map_for_writing() {
+    let mut s = Server::new(10);
+    let words = [vm::OBJECT_READER, 0, 0, 0, 0, 0, 0, 0];
+    let answer = pass(&mut s.world, s.id, words, s.object);
+    let Some(Pass::Mint(reader)) = answer.pass else {
+        panic!("a portal");
+    };
+    assert_ne!(reader & BADGE_READER, 0);
+    let a = s.world.create();
+    assert_eq!(s.map(a, SHARED, reader), -EACCES);
+    assert_eq!(s.map(a, 0, reader), (AT * PAGE) as i64);
+    s.bring(0);
+    assert_eq!(s.read(a, 0), Ok(1));
+    s.write(a, 0, 7).unwrap();
+    assert_eq!(s.written(0, 10, 4), []);
+    let read = [vm::OBJECT_MAP, 0, PAGE, prot::READ, SHARED, 0];
+    let place = s.world.call_badge(a, reader, &read).words[0];
+    let words = [vm::PROTECT, place, PAGE, RW];
+    assert_eq!(s.world.call(a, &words), -EACCES);
+    // It keeps nothing alive, and leads nowhere in the end.
+    s.world.close_object(reader);
+    assert_eq!(s.map(a, 0, reader), (AT * PAGE) as i64);
+    s.world.destroy(a);
+    let badge = s.object;
+    s.world.close_object(badge);
+    let b = s.world.create();
+    assert_eq!(s.map(b, 0, reader), -EBADF);
+    assert_eq!(s.map(b, 0, badge), -EBADF);
+    s.world.audit();
+}
+
+#[test]
+fn the_maker_hears_when_nobody_has_it_mapped() {
+    let mut s = Server::new(10);
+    let a = s.user(SHARED);
+    let b = s.world.fork(a).unwrap();
+    s.world.destroy(a);
+    assert_eq!(s.told(), 0);
+    s.world.destroy(b);
+    assert_eq!(s.told(), 1);
+    assert_eq!(s.wanted(), [4, TAG, 0, 0, 0]);
+    assert_eq!(s.wanted()[0], 0);
+    let words = [vm::UNMAP, AT * PAGE, PAGE];
+    // Mapped again meanwhile it is in use.
+    let c = s.user(0);
+    let words = [words[0], words[1], 20 * PAGE];
+    assert_eq!(s.world.call(c, &words), 0);
+    assert_eq!(s.told(), 2);
+    assert_eq!(s.map(c, 0, s.object), (AT * PAGE) as i64);
+    assert_eq!(s.wanted()[0], 0);
+    assert_eq!(s.world.call(c, &words), 0);
+    assert_eq!(s.wanted(), [4, TAG, 0, 0, 0]);
+}
+
+#[test]
+fn msync_waits_for_the_maker() {
+    let mut s = Server::new(10);
+    let (a, b) = (s.user(SHARED), s.user(0));
+    let sync = |s: &mut Server, id, address: u64, pages: u64| {
+        let words = [vm::SYNC, address * PAGE, pages * PAGE];
+        let request = Request {
+            words: Answer::new(&words).words,
+            sender: id,
+            ..Request::default()
+        };
+        s.world.request(request).1.map(|a| a.words[0] as i64)
+    };
+    // Private memory and what is not mapped at all.
+    assert_eq!(sync(&mut s, b, AT, 5), Some(((AT + 5) * PAGE) as i64));
+    assert_eq!(sync(&mut s, b, AT + 15, 6), Some(-ENOMEM));
+    assert_eq!(sync(&mut s, a, AT + 2, 3), None);
+    assert_eq!(sync(&mut s, a, AT + 2, 4), None);
+    let first = s.wanted();
+    assert_eq!(first[..4], [3, TAG, 2, 3]);
+    let second = s.wanted();
+    assert_eq!(second[..4], [3, TAG, 2, 4]);
+    assert_ne!(first[4], second[4]);
+    assert_eq!(s.wanted()[0], 0);
+    let server = s.id;
+    let done =
+        |s: &mut Server, ticket, error| s.world.call(server, &[vm::OBJECT_SYNCED, ticket, error]);
+    assert_eq!(done(&mut s, second[4], EIO as u64), 0);
+    assert_eq!(s.answers()[0].0 as i64, -EIO);
+    assert_eq!(done(&mut s, first[4], 0), 0);
+    assert_eq!(s.answers()[0].0, (AT + 5) * PAGE);
+    assert_eq!(done(&mut s, first[4], 0), -EINVAL);
+    // Who is gone is forgotten; who waits when the maker ends hears of it.
+    assert_eq!(sync(&mut s, a, AT, 1), None);
+    let token = s.world.token;
+    s.gone(token);
+    assert_eq!(s.wanted()[0], 0);
+    assert_eq!(sync(&mut s, a, AT, 1), None);
+    s.world.destroy(server);
+    assert_eq!(s.answers()[0].0 as i64, -EIO);
+}
+
+#[test]
+fn what_will_be_needed_is_told_and_nobody_waits() {
+    let mut s = Server::new(40);
+    let a = s.user(0);
+    s.bring(0);
+    let words = [vm::ADVISE, AT * PAGE, 20 * PAGE, advice::WILL_NEED];
+    assert_eq!(s.world.call(a, &words), 0);
+    assert_eq!(s.wanted(), [2, TAG, 1, 19, 0]);
+    assert_eq!(s.wanted()[0], 0);
+    let words = [vm::ADVISE, AT * PAGE, 30 * PAGE, advice::POPULATE_READ];
+    assert_eq!(s.world.call(a, &words), -EAGAIN);
+    s.serve();
+    assert_eq!(s.world.call(a, &words), 0);
+    // Beyond its end there is nothing to be had.
+    let words = [vm::ADVISE, AT * PAGE, 45 * PAGE, advice::WILL_NEED];
+    assert_eq!(s.world.call(a, &words), 0);
+    assert_eq!(s.wanted(), [2, TAG, 30, 10, 0]);
+    s.world.audit();
+}
+
+#[test]
+fn programs_see_one_file_whatever_comes_and_goes() {
+    const PAGES: u64 = 24;
+    for seed in 1..40u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = move |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let mut s = Server::new(PAGES);
+        let mut file: Vec<u8> = s.disk.clone();
+        // Who lives, whether shared, and what it wrote privately.
+        let mut users: Vec<(Id, bool, BTreeMap<u64, u8>)> = Vec::new();
+        for step in 0..300 {
+            if users.is_empty() || users.len() < 4 && random(20) == 0 {
+                let shared = random(2) == 0;
+                let id = s.user(if shared { SHARED } else { 0 });
+                users.push((id, shared, BTreeMap::new()));
+            }
+            let at = random(users.len() as u64) as usize;
+            let page = random(PAGES);
+            let (id, shared, mut own) = users[at].clone();
+            match random(100) {
+                0..40 => {
+                    let expected = own.get(&page).copied().unwrap_or(file[page as usize]);
+                    let mut seen = s.read(id, page);
+                    if seen == WAITS {
+                        s.serve();
+                        seen = s.read(id, page);
+                    }
+                    assert_eq!(seen, Ok(expected), "seed {seed} step {step} page {page}");
+                }
+                40..70 => {
+                    let value = random(200) as u8 + 30;
+                    if s.write(id, page, value).is_err() {
+                        s.serve();
+                        s.write(id, page, value).unwrap();
+                    }
+                    match shared {
+                        true => file[page as usize] = value,
+                        false => {
+                            own.insert(page, value);
+                        }
+                    }
+                    users[at].2 = own;
+                }
+                70..85 => s.give_up(page),
+                85..90 => {
+                    // Write-behind.
+                    for (first, pages) in s.written(0, PAGES, 3) {
+                        for page in first..first + pages {
+                            let value = s.world.read(s.id, s.cached[&page]).unwrap();
+                            s.disk[page as usize] = value;
+                        }
+                    }
+                }
+                90..94 if users.len() < 5 => {
+                    let child = s.world.fork(id).unwrap();
+                    users.push((child, shared, own));
+                }
+                94..97 => {
+                    let words = [vm::ADVISE, (AT + page) * PAGE, PAGE, advice::DONT_NEED];
+                    assert_eq!(s.world.call(id, &words), 0);
+                    users[at].2.remove(&page);
+                }
+                97..99 => {
+                    s.world.destroy(id);
+                    users.remove(at);
+                }
+                _ => s.bring(page),
+            }
+            s.world.audit();
+        }
+        for (id, ..) in users {
+            s.world.destroy(id);
+        }
+        for page in 0..PAGES {
+            s.give_up(page);
+        }
+        assert_eq!(s.disk, file, "seed {seed}: all of it is on the disk");
+        assert_eq!(Wanted::Unused as u64, 4);
+        let (badge, server) = (s.object, s.id);
+        s.world.close_object(badge);
+        s.world.destroy(server);
+        s.world.audit();
+        let nucleus = s.world.vm.nucleus.owned.len();
+        assert_eq!(s.world.vm.frames.free(), 6000 - 1 - nucleus);
+    }
+}

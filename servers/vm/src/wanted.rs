@@ -1,0 +1,532 @@
+//! Watched objects: a page that an object does not have is brought by the object's maker, and who touches it waits. See docs/cache.md.
+//!
+//! A *pager* is a component that makes such objects. It is notified when it is wanted, asks OBJECT_WANTED until nothing is, and answers by putting pages into the object (OBJECT_CHANGE),
+//! by OBJECT_REFUSE, or by OBJECT_SYNCED. `vm` calls nobody.
+//!
+//! Who waits: the threads of programs, for as long as it takes (they can be killed meanwhile); components that copy from or to such a page for somebody, no longer than [`PATIENCE`], because the pager
+//! may need them; the pager itself never. Who is refused hears that the address is bad, and a program whose call fails for that reason touches the page itself and calls again.
+
+use crate::fault::{refused, Fault};
+use crate::nucleus::{Answer, Nucleus};
+use crate::region::{Region, ANONYMOUS};
+use crate::request::Request;
+use crate::slab::{Handle, Slab};
+use crate::space::{Errno, Object, Vm, NOBODY};
+use alloc::vec::Vec;
+use cairn_abi::layout::PAGE;
+use cairn_abi::{Id, Token};
+use cairn_idl::errno::*;
+use cairn_idl::vm::Wanted;
+
+/// How long a component waits for a pager (nanoseconds).
+pub const PATIENCE: u64 = 1_000_000_000;
+/// Most pagers; threads that wait for pages; calls that wait until pages are written; ranges that will be wanted.
+const MAX_PAGERS: usize = 32;
+const MAX_MISSING: usize = 4096;
+const MAX_SYNCS: usize = 1024;
+const MAX_SOON: usize = 64;
+
+struct Pager {
+    space: Handle,
+    /// The portal that is notified.
+    watcher: u32,
+    /// It was, and has not yet heard that nothing is wanted.
+    told: bool,
+}
+
+/// A fault that waits for a page of an object.
+#[derive(Clone, Copy)]
+struct Missing {
+    token: Token,
+    space: Handle,
+    page: u64,
+    access: u64,
+    /// The domain of the thread.
+    waits: Id,
+    object: Handle,
+    /// The page's number there.
+    number: u64,
+    /// Its pager knows.
+    asked: bool,
+    /// It is refused then.
+    until: Option<u64>,
+}
+
+/// Pages of an object that will be wanted.
+struct Soon {
+    object: Handle,
+    first: u64,
+    pages: u64,
+}
+
+/// A call that waits until pages are written.
+struct Sync {
+    token: Token,
+    ticket: u64,
+    object: Handle,
+    first: u64,
+    pages: u64,
+    /// What it hears in the end: how far it came.
+    reached: u64,
+    asked: bool,
+}
+
+#[derive(Default)]
+pub struct Pagers {
+    list: Vec<Pager>,
+    missing: Vec<Missing>,
+    syncs: Vec<Sync>,
+    soon: Vec<Soon>,
+    pub(crate) idle: Idle,
+    last_ticket: u64,
+}
+
+/// Watched objects that nobody has mapped any more, which their pagers shall hear.
+#[derive(Default)]
+pub struct Idle {
+    list: Vec<Handle>,
+    news: bool,
+}
+
+impl Idle {
+    /// An object lost its last mapping.
+    pub(crate) fn add(&mut self, object: &mut Object) {
+        if object.is_watched() && object.maker != NOBODY && !object.idle {
+            object.idle = true;
+            self.list.push(object.handle);
+            self.news = true;
+        }
+    }
+}
+
+impl Pagers {
+    /// When the first component that waits is to be refused.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.missing.iter().filter_map(|m| m.until).min()
+    }
+
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    pub(crate) fn has(&self, space: Handle) -> bool {
+        self.list.iter().any(|pager| pager.space == space)
+    }
+}
+
+impl Object {
+    /// It is its maker who brings what is not there.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.tag.is_some()
+    }
+}
+
+impl<N: Nucleus> Vm<N> {
+    /// OBJECT_WATCH: the portal in w7 is kept.
+    pub(crate) fn object_watch(&mut self, r: &Request) -> Result<u64, Errno> {
+        let index = self.domain(r.sender).ok_or(ESRCH)?.space;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        if space.linux() || space.eager {
+            return Err(EPERM);
+        }
+        if r.portals != 1 {
+            return Err(EINVAL);
+        }
+        let (handle, watcher) = (space.handle, r.words[7] as u32);
+        if let Some(pager) = self.pagers.list.iter_mut().find(|p| p.space == handle) {
+            self.nucleus
+                .close(core::mem::replace(&mut pager.watcher, watcher));
+            // It may have missed what the old portal told.
+            pager.told = true;
+            self.nucleus.notify(watcher);
+            return Ok(0);
+        }
+        if self.pagers.list.len() >= MAX_PAGERS {
+            return Err(ENOMEM);
+        }
+        self.pagers.list.push(Pager {
+            space: handle,
+            watcher,
+            told: false,
+        });
+        Ok(0)
+    }
+
+    /// Tell the maker of an object that it is wanted. False: there is none any more.
+    fn tell_pager(&mut self, maker: Handle) -> bool {
+        let Some(pager) = self.pagers.list.iter_mut().find(|p| p.space == maker) else {
+            return false;
+        };
+        if !core::mem::replace(&mut pager.told, true) {
+            self.nucleus.notify(pager.watcher);
+        }
+        true
+    }
+
+    /// The region of a page, its object and the page's number there.
+    fn place_of(&self, index: usize, page: u64) -> Option<(&Region, &Object, u64)> {
+        let region = self.spaces.get(index)?.regions.find(page)?;
+        if region.object == ANONYMOUS {
+            return None;
+        }
+        let object = self.objects.get(region.object as usize)?;
+        Some((region, object, region.offset + (page - region.start)))
+    }
+
+    /// A fault where a watched object has nothing: it waits for the pager, or is refused.
+    #[cold]
+    pub(crate) fn wait_for_page(
+        &mut self,
+        index: usize,
+        (token, waits): (Token, Id),
+        page: u64,
+        access: u64,
+    ) -> Option<Answer> {
+        let Some((_, object, number)) = self.place_of(index, page) else {
+            return Some(refused(Fault::NoMapping));
+        };
+        let (object, maker) = (object.handle, object.maker);
+        let Some(space) = self.spaces.get(index).map(|space| space.handle) else {
+            return Some(refused(Fault::NoMapping));
+        };
+        let own = self.domain(waits).map(|domain| domain.space);
+        let waiter = own.and_then(|index| self.spaces.get(index));
+        // A pager that copies can wait for nobody: it could be itself, or somebody who waits for it.
+        let barred = waits == self.watching
+            || waiter.is_none_or(|w| w.handle == maker || self.pagers.has(w.handle));
+        let program = waiter.is_some_and(|w| w.linux());
+        if barred {
+            return Some(refused(Fault::Missing));
+        }
+        if self.pagers.missing.len() >= MAX_MISSING {
+            return Some(refused(Fault::Exhausted));
+        }
+        if !self.tell_pager(maker) {
+            return Some(refused(Fault::BeyondEnd));
+        }
+        let until = (!program).then(|| self.nucleus.now() + PATIENCE);
+        self.pagers.missing.push(Missing {
+            token,
+            space,
+            page,
+            access,
+            waits,
+            object,
+            number,
+            asked: false,
+            until,
+        });
+        None
+    }
+
+    /// Pages of an object are there, or gone for good: who waited for them tries again.
+    pub(crate) fn try_again(&mut self, object: Handle, wanted: impl Fn(u64) -> bool) {
+        if self.pagers.missing.is_empty() {
+            return;
+        }
+        let (ready, stay) = core::mem::take(&mut self.pagers.missing)
+            .into_iter()
+            .partition::<Vec<_>, _>(|m| m.object == object && wanted(m.number));
+        self.pagers.missing = stay;
+        for m in ready {
+            if let Some(answer) = self.fault(m.space, m.page * PAGE, m.access, m.token, m.waits) {
+                // The caller may be gone meanwhile.
+                let _ = self.nucleus.reply(m.token, &answer);
+            }
+        }
+    }
+
+    /// Those who wait for pages and are picked hear that they get none.
+    fn refuse(&mut self, why: Fault, mut picked: impl FnMut(&Self, &Missing) -> bool) {
+        let mut all = core::mem::take(&mut self.pagers.missing);
+        all.retain(|m| {
+            let gone = picked(self, m);
+            if gone {
+                let _ = self.nucleus.reply(m.token, &refused(why));
+            }
+            !gone
+        });
+        self.pagers.missing = all;
+    }
+
+    /// OBJECT_WANTED.
+    pub(crate) fn object_wanted(&mut self, index: usize) -> Result<Answer, Errno> {
+        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let at = self.pagers.list.iter().position(|p| p.space == handle);
+        let at = at.ok_or(EINVAL)?;
+        let objects = &self.objects;
+        let tag = |object: Handle| tag_of(objects, handle, object);
+        let pagers = &mut self.pagers;
+        let first = pagers
+            .missing
+            .iter()
+            .filter(|m| !m.asked)
+            .find_map(|m| Some((m.object, m.number, tag(m.object)?)));
+        if let Some((object, first, tag)) = first {
+            let mut pages = 0;
+            // Those behind it that are wanted as well.
+            loop {
+                let number = first + pages;
+                let mut any = false;
+                for m in &mut pagers.missing {
+                    if m.object == object && m.number == number && !m.asked {
+                        m.asked = true;
+                        any = true;
+                    }
+                }
+                if !any {
+                    break;
+                }
+                pages += 1;
+            }
+            return Ok(Answer::new(&[Wanted::Pages as u64, tag, first, pages, 0]));
+        }
+        for sync in pagers.syncs.iter_mut().filter(|sync| !sync.asked) {
+            if let Some(tag) = tag(sync.object) {
+                sync.asked = true;
+                let words = [
+                    Wanted::Sync as u64,
+                    tag,
+                    sync.first,
+                    sync.pages,
+                    sync.ticket,
+                ];
+                return Ok(Answer::new(&words));
+            }
+        }
+        let mine = pagers.soon.iter().position(|s| tag(s.object).is_some());
+        if let Some(at) = mine {
+            let soon = pagers.soon.swap_remove(at);
+            let tag = tag(soon.object).unwrap_or(0);
+            return Ok(Answer::new(&[
+                Wanted::Soon as u64,
+                tag,
+                soon.first,
+                soon.pages,
+                0,
+            ]));
+        }
+        let of = |objects: &_, list: &[Handle]| {
+            let mine = |object: &Handle| tag_of(objects, handle, *object).is_some();
+            list.iter().position(mine)
+        };
+        while let Some(at) = of(&self.objects, &self.pagers.idle.list) {
+            let object = self.pagers.idle.list.swap_remove(at);
+            let object = self.objects.resolve(object);
+            if let Some(object) = object.and_then(|i| self.objects.get_mut(i)) {
+                object.idle = false;
+                // It may have been mapped again.
+                if let (0, Some(tag)) = (object.mapped, object.tag) {
+                    return Ok(Answer::new(&[Wanted::Unused as u64, tag, 0, 0, 0]));
+                }
+            }
+        }
+        self.pagers.list[at].told = false;
+        Ok(Answer::new(&[Wanted::Nothing as u64]))
+    }
+
+    /// OBJECT_REFUSE.
+    pub(crate) fn object_refuse(
+        &mut self,
+        index: usize,
+        tag: u64,
+        first: u64,
+        pages: u64,
+    ) -> Result<u64, Errno> {
+        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        if !self.pagers.has(handle) {
+            return Err(EINVAL);
+        }
+        let end = first.saturating_add(pages);
+        self.refuse(Fault::BeyondEnd, |vm, m| {
+            (first..end).contains(&m.number)
+                && vm
+                    .objects
+                    .resolve(m.object)
+                    .and_then(|i| vm.objects.get(i))
+                    .is_some_and(|object| object.tag == Some(tag) && object.maker == handle)
+        });
+        Ok(0)
+    }
+
+    /// SYNC: one object at a time. None: the answer comes later.
+    pub(crate) fn sync(
+        &mut self,
+        token: Token,
+        index: usize,
+        address: u64,
+        len: u64,
+    ) -> Result<Option<u64>, Errno> {
+        let (start, end) = crate::mapping::range(address, len, ENOMEM)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let own = space.handle;
+        let mut found = None;
+        let mut covered = 0;
+        for piece in space.regions.pieces(start, end) {
+            covered += piece.pages();
+            let object = self.objects.get(piece.object as usize);
+            let Some(object) = object.filter(|o| piece.shared() && o.is_watched()) else {
+                continue;
+            };
+            if found.is_none() && object.maker != own && self.pagers.has(object.maker) {
+                found = Some((piece, object.handle, object.maker));
+            }
+        }
+        if covered != end - start {
+            return Err(ENOMEM);
+        }
+        let Some((piece, object, maker)) = found else {
+            return Ok(Some(end * PAGE));
+        };
+        if self.pagers.syncs.len() >= MAX_SYNCS {
+            return Err(ENOMEM);
+        }
+        self.pagers.last_ticket += 1;
+        self.pagers.syncs.push(Sync {
+            token,
+            ticket: self.pagers.last_ticket,
+            object,
+            first: piece.offset,
+            pages: piece.pages(),
+            reached: piece.end * PAGE,
+            asked: false,
+        });
+        self.tell_pager(maker);
+        Ok(None)
+    }
+
+    /// OBJECT_SYNCED.
+    pub(crate) fn object_synced(
+        &mut self,
+        index: usize,
+        ticket: u64,
+        error: u64,
+    ) -> Result<u64, Errno> {
+        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let at = self.pagers.syncs.iter().position(|s| s.ticket == ticket);
+        let at = at.ok_or(EINVAL)?;
+        let object = self.pagers.syncs[at].object;
+        let object = self
+            .objects
+            .resolve(object)
+            .and_then(|i| self.objects.get(i));
+        if object.is_none_or(|object| object.maker != handle) {
+            return Err(EINVAL);
+        }
+        let sync = self.pagers.syncs.swap_remove(at);
+        let answer = match Errno::try_from(error) {
+            Ok(0) => Ok(sync.reached),
+            Ok(errno) if errno < 4096 => Err(errno),
+            _ => Err(EIO),
+        };
+        let _ = self.nucleus.reply(sync.token, &Answer::result(answer));
+        Ok(0)
+    }
+
+    /// The pagers of what is mapped in a range hear that it will be wanted, as far as it is not there.
+    pub(crate) fn want_soon(&mut self, index: usize, start: u64, end: u64) {
+        let mut page = start;
+        while page < end && self.pagers.soon.len() < MAX_SOON {
+            let Some((region, object, number)) = self.place_of(index, page) else {
+                // The next region, if there is one.
+                let next = self
+                    .spaces
+                    .get(index)
+                    .and_then(|s| s.regions.overlapping(page, end).find(|r| r.end > page + 1));
+                page = match next {
+                    Some(region) if region.start > page => region.start,
+                    Some(region) => region.end,
+                    None => return,
+                };
+                continue;
+            };
+            let (stop, maker, handle) = (region.end.min(end), object.maker, object.handle);
+            let last = (number + (stop - page)).min(object.len);
+            let missing = object
+                .is_watched()
+                .then(|| object.pages.first_missing(number, last))
+                .flatten();
+            page = stop;
+            if let Some(first) = missing {
+                if self.tell_pager(maker) {
+                    self.pagers.soon.push(Soon {
+                        object: handle,
+                        first,
+                        pages: last - first,
+                    });
+                }
+            }
+        }
+    }
+
+    /// After each request: pagers hear of objects that nobody has mapped any more.
+    #[inline]
+    pub(crate) fn look_at_idle(&mut self) {
+        if self.pagers.idle.news {
+            self.tell_idle();
+        }
+    }
+
+    #[cold]
+    fn tell_idle(&mut self) {
+        self.pagers.idle.news = false;
+        let mut idle = core::mem::take(&mut self.pagers.idle.list);
+        idle.retain(|&object| {
+            let maker = self
+                .objects
+                .resolve(object)
+                .and_then(|i| self.objects.get(i))
+                .map(|object| object.maker);
+            maker.is_some_and(|maker| self.tell_pager(maker))
+        });
+        self.pagers.idle.list = idle;
+    }
+
+    /// The thread behind a token is gone.
+    pub(crate) fn forget_missing(&mut self, token: Token) {
+        self.pagers.missing.retain(|m| m.token != token);
+        self.pagers.syncs.retain(|s| s.token != token);
+    }
+
+    /// Components that waited too long are refused.
+    pub(crate) fn late_pages(&mut self, now: u64) {
+        self.refuse(Fault::Missing, |_, m| {
+            m.until.is_some_and(|until| until <= now)
+        });
+    }
+
+    /// A space is gone: nobody waits in it any more, and what its domain made brings no pages.
+    pub(crate) fn forget_pager(&mut self, space: Handle) {
+        self.refuse(Fault::NoMapping, |_, m| m.space == space);
+        let Some(at) = self.pagers.list.iter().position(|p| p.space == space) else {
+            return;
+        };
+        let pager = self.pagers.list.swap_remove(at);
+        self.nucleus.close(pager.watcher);
+        let of = |vm: &Self, object: Handle| {
+            vm.objects
+                .resolve(object)
+                .and_then(|i| vm.objects.get(i))
+                .is_none_or(|object| object.maker == space)
+        };
+        self.refuse(Fault::BeyondEnd, |vm, m| of(vm, m.object));
+        let mut syncs = core::mem::take(&mut self.pagers.syncs);
+        syncs.retain(|sync| {
+            let gone = of(self, sync.object);
+            if gone {
+                let _ = self.nucleus.reply(sync.token, &Answer::result(Err(EIO)));
+            }
+            !gone
+        });
+        self.pagers.syncs = syncs;
+        let mut soon = core::mem::take(&mut self.pagers.soon);
+        soon.retain(|s| !of(self, s.object));
+        self.pagers.soon = soon;
+    }
+}
+
+/// What a maker calls its watched object.
+fn tag_of(objects: &Slab<Object>, maker: Handle, object: Handle) -> Option<u64> {
+    let object = objects.get(objects.resolve(object)?)?;
+    object.tag.filter(|_| object.maker == maker)
+}

@@ -1,0 +1,151 @@
+//! What programs write to watched objects through shared mappings: pages are mapped for reading first, the first write is noted in the object, and the maker asks for the notes and takes the
+//! right to write away again, before it gives the pages to its device.
+//!
+//! In a space a page of a shared mapping whose next write is to be noted has its [`Chunk::cow`](crate::pages::Chunk::cow) bit set; in an object this bit is the note.
+
+use crate::fault::Fault;
+use crate::nucleus::{Answer, Nucleus, Pass};
+use crate::pages::Kinds;
+use crate::region::Region;
+use crate::request::Request;
+use crate::space::{hardware, with_tables, Errno, Vm, BATCH};
+use cairn_abi::layout::PAGE;
+use cairn_idl::errno::*;
+use cairn_idl::vm::{BADGE_OBJECT_FIRST, BADGE_READER};
+
+/// Bytes of a run, and runs that are told at a time.
+const RUN: usize = 16;
+const RUNS: usize = 128;
+
+impl<N: Nucleus> Vm<N> {
+    /// The caller's own watched object behind the portal in w7.
+    fn watched_by(&mut self, r: &Request, index: usize) -> Result<(u32, u64), Errno> {
+        let badge = match r.portals {
+            1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
+            _ => return Err(EINVAL),
+        };
+        let number = self.object_by_badge(badge).ok_or(EBADF)?;
+        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
+        if object.maker != handle {
+            return Err(EPERM);
+        }
+        if !object.is_watched() {
+            return Err(EINVAL);
+        }
+        Ok((number, object.handle))
+    }
+
+    /// OBJECT_READER: replies itself, with the new portal.
+    pub(crate) fn object_reader(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
+        let (_, handle) = self.watched_by(r, index)?;
+        let answer = Answer {
+            pass: Some(Pass::Mint(BADGE_READER | (BADGE_OBJECT_FIRST + handle))),
+            ..Answer::new(&[0])
+        };
+        self.deliver(r.token, &answer)
+    }
+
+    /// A page of a shared mapping that is resident is written for the first time since the maker asked.
+    pub(crate) fn note_write(
+        &mut self,
+        index: usize,
+        page: u64,
+        region: Region,
+    ) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        let frame = space.pages.get(page).ok_or(Fault::NoMapping)?.frame;
+        let bits = hardware(region.prot, false);
+        with_tables(nucleus, frames, space, tables, |n, slot| {
+            n.map(slot, page * PAGE, frame, bits, 0)
+        })?;
+        space.pages.set_marked(frames, page, page + 1, false);
+        let object = self.objects.get_mut(region.object as usize);
+        if let Some(object) = object.filter(|object| object.is_watched()) {
+            let number = region.offset + (page - region.start);
+            object.pages.set_marked(frames, number, number + 1, true);
+        }
+        Ok(())
+    }
+
+    /// OBJECT_WRITTEN.
+    pub(crate) fn object_written(&mut self, r: &Request, index: usize) -> Result<Answer, Errno> {
+        let (number, _) = self.watched_by(r, index)?;
+        let [_, first, pages, ..] = r.words;
+        let end = first.checked_add(pages).ok_or(EINVAL)?;
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
+        let mapped = object.mapped;
+        let mut runs = [0; RUNS * RUN];
+        let room = RUNS.min(r.in_len / RUN);
+        let (mut count, mut reached, mut full) = (0, first, false);
+        object
+            .pages
+            .runs(first, end, 0, u64::MAX, Kinds::Cow, |run| {
+                if !run.marked || full {
+                    return;
+                }
+                if count == room {
+                    full = true;
+                    return;
+                }
+                let place = &mut runs[count * RUN..][..RUN];
+                place[..8].copy_from_slice(&run.page.to_le_bytes());
+                place[8..].copy_from_slice(&run.pages.to_le_bytes());
+                reached = run.page + run.pages;
+                count += 1;
+            });
+        let growth = object.pages.growth((pages / 64 + 2).min(1 << 16) as usize);
+        let found = (count > 0).then(|| self.hiding_takes(number, first, reached));
+        if !self.heap_has(found.map_or(0, |takes| takes + growth)) {
+            return Err(ENOMEM);
+        }
+        self.write_part(r, 0, &runs[..count * RUN])?;
+        for run in runs[..count * RUN].chunks_exact(RUN) {
+            let word = |at: usize| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&run[at..at + 8]);
+                u64::from_le_bytes(bytes)
+            };
+            let (from, to) = (word(0), word(0) + word(8));
+            self.take_writing(number, from, to);
+            if let Some(object) = self.objects.get_mut(number as usize) {
+                object.pages.set_marked(&mut self.frames, from, to, false);
+            }
+        }
+        let runs_program = mapped > 0 && self.runs(number);
+        let words = [count as u64, mapped, u64::from(runs_program)];
+        Ok(Answer::new(&words))
+    }
+
+    /// The next write to these pages of an object is noted, wherever they are mapped.
+    fn take_writing(&mut self, number: u32, from: u64, to: u64) {
+        let mut next = (0, 0);
+        loop {
+            let found = self
+                .regions_of(number, (from, to), next)
+                .next()
+                .map(|(index, _, region, pages)| (index, *region, pages));
+            let Some((index, region, (start, end))) = found else {
+                return;
+            };
+            next = (index, end);
+            if !region.shared() {
+                continue;
+            }
+            let Some(space) = self.spaces.get_mut(index) else {
+                continue;
+            };
+            let (nucleus, slot) = (&mut self.nucleus, space.slot);
+            let bits = hardware(region.prot, true);
+            space.pages.runs(start, end, 0, BATCH, Kinds::Cow, |run| {
+                // Without any right nothing is mapped.
+                if !run.marked && bits != 0 {
+                    let _ = nucleus.protect(slot, run.page * PAGE, run.pages, bits);
+                }
+            });
+            space.pages.set_marked(&mut self.frames, start, end, true);
+        }
+    }
+}
