@@ -110,6 +110,21 @@ const GLANCE: usize = 256;
 /// Pages that are freed together when one is needed.
 const BATCH: u32 = 16;
 
+impl File {
+    /// As one number that no other file of this cache ever has.
+    pub fn tag(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The file with this number, if it is one.
+    pub fn with_tag(tag: u64) -> File {
+        File {
+            index: tag as u32,
+            generation: (tag >> 32) as u32,
+        }
+    }
+}
+
 impl<M: Memory> Cache<M> {
     /// A cache in an arena of so many pages, none of which has a frame yet.
     pub fn new(memory: M, slots: u32) -> Cache<M> {
@@ -189,6 +204,16 @@ impl<M: Memory> Cache<M> {
         let slot = self.look(file)?.index.get(page)?;
         self.slots.touch(slot);
         Some(slot)
+    }
+
+    /// The slot of a page that is there, for showing it to who has not asked for it.
+    pub fn slot(&self, file: File, page: u64) -> Option<Slot> {
+        self.look(file)?.index.get(page)
+    }
+
+    /// The first page of a range that programs may have mapped.
+    pub fn first_shown(&self, file: File, from: u64, to: u64) -> Option<u64> {
+        self.look(file)?.index.first(from, to, |leaf| leaf.shown)
     }
 
     /// A page that is there, and how many behind it lie behind it in the arena as well, so that one copy does (at most `most` together).

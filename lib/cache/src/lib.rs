@@ -2,7 +2,7 @@
 //!
 //! It knows neither device nor memory manager nor clock: pages are numbers of an arena ([`Slot`]) that the server owns, transfers are values ([`Io`]) that the server
 //! carries out and hands back, time comes as a parameter. [`Cache`] holds the pages, [`index`] finds them, [`slots`] says which are free and which were used
-//! lately, [`ahead`] decides what to read before it is asked for, [`behind`] what to write and when. docs/cache.md says how the parts of the system play together.
+//! lately, [`mapped`] shows pages to programs that have files mapped, [`ahead`] decides what to read before it is asked for, [`behind`] what to write and when. docs/cache.md says how the parts of the system play together.
 //!
 //! What always holds: a slot belongs to one page, or to a transfer whose page has gone meanwhile, or is free; a page that is dirty, or on its way in or out, keeps its slot; a
 //! page that was changed while it was being written is dirty again.
@@ -15,6 +15,7 @@ pub mod ahead;
 pub mod behind;
 pub mod cache;
 pub mod index;
+pub mod mapped;
 pub mod slots;
 
 #[cfg(test)]
@@ -23,4 +24,5 @@ mod tests;
 pub use ahead::Stream;
 pub use behind::Policy;
 pub use cache::{Cache, File, Full, Io, Memory, Put, Shrunk};
+pub use mapped::{Mapped, Objects};
 pub use slots::Slot;

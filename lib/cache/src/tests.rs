@@ -1,5 +1,7 @@
 //! The cache against a plain model: random readers and writers, a device that answers in any order and fails, memory that comes and goes.
 
+mod mapped;
+
 use crate::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

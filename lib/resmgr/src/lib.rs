@@ -4,6 +4,7 @@
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
 //! * [`handle`] open files by badge; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
+//! * [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -24,6 +25,7 @@ pub mod layout;
 pub mod lock;
 pub mod manager;
 mod names;
+pub mod objects;
 pub mod path;
 pub mod permission;
 pub mod server;
@@ -34,5 +36,6 @@ pub use context::{Context, Failure, Later};
 pub use dirent::Dirents;
 pub use handle::{Handle, Handles};
 pub use manager::Manager;
+pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
 pub use transport::{Native, Transport};

@@ -1,14 +1,15 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
-//! in the log (`# append: WORDS` go to the nucleus), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
+//! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
 //! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores. A file with a `# seeds: …` line is for [`ways`] instead.
 
-use super::programs::files;
+use super::programs::{compile, files};
 use super::{batch, ways, Report, Verdict};
-use crate::cli::System;
+use crate::cli::{Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
+use crate::places;
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::fs;
@@ -69,6 +70,19 @@ fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
     let deterministic = manifest.lines().any(|line| line == "# deterministic");
     // Where instructions are counted there is one core: it is what is fought for.
     machine.smp = if deterministic { 1 } else { smp };
+    for source in lines(&manifest, "# program: ") {
+        let source = places::root().join(source);
+        let stem = source.file_stem().unwrap_or_default();
+        let binary = places::build().join("tests/native").join(stem);
+        if let Err(why) = compile("gcc", &source, &binary) {
+            return Ok(Err(format!("{why:#}")));
+        }
+        let guest = format!("/tests/{}", stem.to_string_lossy());
+        machine.add.push(Pair {
+            first: binary.display().to_string(),
+            second: guest,
+        });
+    }
     machine.with = Some(file.to_path_buf());
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;

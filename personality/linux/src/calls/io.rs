@@ -176,6 +176,9 @@ fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
     plain.then_some(file)
 }
 
+/// A server could not reach the memory: if it was only missing, the ordinary way tries again.
+const BAD_MEMORY: i64 = EFAULT.value() as i64;
+
 /// What is left to do when a READ or WRITE on the direct way gave no count: an error, or the ordinary way.
 #[cold]
 fn undone(outcome: Outcome) -> Option<Result<u64>> {
@@ -220,6 +223,7 @@ fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let file = direct_file(f)?;
     match direct::receive(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
+        Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
         other => undone(other),
     }
 }
@@ -249,6 +253,7 @@ fn send_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let file = direct_file(f).filter(|file| !limited(file))?;
     match direct::send(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
+        Outcome::Refused(BAD_MEMORY) if user::touch(range, false) => None,
         other => undone(other),
     }
 }

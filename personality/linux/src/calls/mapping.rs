@@ -1,7 +1,7 @@
 //! mmap and its family, brk. `vm` does the work; files give memory objects.
 
 use super::io::usable;
-use crate::errno::{Result, EACCES, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
+use crate::errno::{Result, EACCES, EAGAIN, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -161,8 +161,8 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     const DONTNEED: u64 = 4;
     const FREE: u64 = 8;
     const REMOVE: u64 = 9;
-    const KNOWN_HINTS: [u64; 18] = [
-        0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 25,
+    const KNOWN_HINTS: [u64; 17] = [
+        0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 25,
     ];
     let (address, what) = (f.arg(0), f.arg(2) & 0xffff_ffff);
     let length = old_range(address, f.arg(1))?;
@@ -172,7 +172,16 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     match what {
         DONTNEED | FREE => memory::advise(address, length, advice::DONT_NEED)?,
         REMOVE => memory::advise(address, length, advice::REMOVE)?,
-        advice::POPULATE_READ | advice::POPULATE_WRITE => memory::advise(address, length, what)?,
+        advice::WILL_NEED => memory::advise(address, length, advice::WILL_NEED)?,
+        advice::POPULATE_READ | advice::POPULATE_WRITE => {
+            let write = what == advice::POPULATE_WRITE;
+            match memory::advise(address, length, what) {
+                // Pages of a file that must be read first: the program waits for them.
+                Err(EAGAIN) if user::touch(user::range(address, length)?, write) => {}
+                Err(EAGAIN) => return Err(EFAULT),
+                other => other?,
+            }
+        }
         hint if KNOWN_HINTS.contains(&hint) => {}
         _ => return Err(EINVAL),
     }
@@ -180,11 +189,19 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn msync(f: &mut Frame) -> Result<u64> {
-    // Objects are their file's own frames: there is nothing to write back to.
+    // What is mapped shared are the file's own pages: there is nothing to do but to see them to the disk.
+    const SYNC: u64 = 4;
     if f.arg(2) & !7 != 0 || f.arg(2) & 5 == 5 {
         return Err(EINVAL);
     }
-    own_range(f.arg(0), f.arg(1)).map(|_| 0)
+    let mut at = f.arg(0);
+    let end = at + own_range(at, f.arg(1))?;
+    while f.arg(2) & SYNC != 0 && at < end {
+        let words = [vm::SYNC, at, end - at];
+        let reached = Request::new(&words).call(linux_slot::VM)?[0];
+        at = reached.max(at + PAGE);
+    }
+    Ok(0)
 }
 
 pub fn mincore(f: &mut Frame) -> Result<u64> {

@@ -1,8 +1,8 @@
 //! A call to a server: words, parts, portals. Parts are either borrowed memory of the personality or a [`UserRange`] of the program, which the nucleus checks when it copies.
 
 use super::gate::{self, errno_of, selector, Gate};
-use super::user::{bytes_of_mut, Plain, UserRange};
-use crate::errno::{check, Errno, Result, EINTR, ETIMEDOUT, RESTART};
+use super::user::{self, bytes_of_mut, Plain, UserRange};
+use crate::errno::{check, Errno, Result, EFAULT, EINTR, ETIMEDOUT, RESTART};
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::log;
@@ -20,6 +20,11 @@ pub struct Request<'a> {
 
 /// Most pieces that are gathered at a time: they lie on the stack, and more than a few are rare.
 const PIECES: usize = 64;
+
+/// How often a request is made again because memory was missing.
+const TRIES: u32 = 8;
+/// Results above this are −errno.
+const LAST_VALUE: u64 = -4096i64 as u64;
 
 /// Pieces of a scattered part.
 pub struct Vector {
@@ -189,21 +194,57 @@ impl<'a> Request<'a> {
     }
 
     #[inline(never)]
-    fn call_with_parts(mut self, slot: u32) -> Result<[u64; 8]> {
-        self.gate.rax = selector(slot, op::CALL, self.flags);
-        // SAFETY: the parts are borrowed by the request, or the program's own memory.
-        unsafe { self.gate.traverse() }.map_err(errno_of)?;
-        check(self.gate.words[0])?;
-        Ok(self.gate.words)
+    fn call_with_parts(self, slot: u32) -> Result<[u64; 8]> {
+        let (result, words) = self.call_words(slot);
+        result.map(|()| words)
     }
 
     /// The same; with −errno in w0 the other words are still wanted (redirects).
-    pub fn call_words(mut self, slot: u32) -> (Result<()>, [u64; 8]) {
-        self.gate.rax = selector(slot, op::CALL, self.flags);
-        // SAFETY: as in `call`.
-        let result = unsafe { self.gate.traverse() }.map_err(errno_of);
-        let words = self.gate.words;
-        (result.and_then(|()| check(words[0]).map(|_| ())), words)
+    pub fn call_words(self, slot: u32) -> (Result<()>, [u64; 8]) {
+        let mut tries = TRIES;
+        loop {
+            let mut gate = self.gate;
+            gate.rax = selector(slot, op::CALL, self.flags);
+            // SAFETY: the parts are borrowed by the request, or the program's own memory.
+            let result = unsafe { gate.traverse() }.map_err(errno_of);
+            let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
+            if result != Err(EFAULT) || !self.touched(&mut tries) {
+                return (result, gate.words);
+            }
+        }
+    }
+
+    /// A server says that memory is bad, but it may only be missing: a page of a mapped file that the server could not wait for, because it was itself, or would have waited for itself.
+    /// The program waits for it here. True: all of it is there now, and the request is worth another try.
+    #[cold]
+    #[inline(never)]
+    fn touched(&self, tries: &mut u32) -> bool {
+        if self.flags & flag::PARTS == 0 || *tries == 0 {
+            return false;
+        }
+        *tries -= 1;
+        let gate = &self.gate;
+        let mut any = false;
+        for (base, len, vector, write) in [
+            (gate.r14, gate.r15, flag::OUT_VECTOR, false),
+            (gate.rbx, gate.rbp, flag::IN_VECTOR, true),
+        ] {
+            let one = [Part { base, len }];
+            let parts = match self.flags & vector {
+                0 => &one,
+                // SAFETY: a vector is borrowed by the request, with so many parts.
+                _ => unsafe { core::slice::from_raw_parts(base as *const Part, len as usize) },
+            };
+            // What is not the program's is there.
+            let own = |part: &Part| user::range(part.base, part.len).ok();
+            for range in parts.iter().filter_map(own).filter(|r| !r.is_empty()) {
+                if !user::touch(range, write) {
+                    return false;
+                }
+                any = true;
+            }
+        }
+        any
     }
 
     /// Send and wait; a signal that has something to do ends it with [`RESTART`].
@@ -232,6 +273,7 @@ impl<'a> Request<'a> {
     /// The same; with −errno in w0 the other words are still wanted.
     #[inline(always)]
     pub fn wait_words(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
+        let mut tries = TRIES;
         loop {
             let mut gate = self.gate;
             gate.rax = selector(slot, op::CALL, self.flags | flag::INTERRUPTIBLE);
@@ -243,7 +285,10 @@ impl<'a> Request<'a> {
             let ended = match result {
                 Err(Error::Interrupted) => true,
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
+                Err(Error::BadAddress) if self.touched(&mut tries) => continue,
                 Err(error) => return Err(errno_of(error)),
+                Ok(()) if gate.words[0] <= LAST_VALUE => false,
+                Ok(()) if gate.words[0] == EFAULT.value() && self.touched(&mut tries) => continue,
                 Ok(()) => interrupted(gate.words[0] as i64),
             };
             if !ended {

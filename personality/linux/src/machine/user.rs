@@ -398,6 +398,25 @@ pub fn compare_exchange(address: u64, expected: u32, new: u32) -> Result<u32> {
     u32::try_from(value).map_err(|_| EFAULT)
 }
 
+/// Touch each page: may all of it be read (or written)? What is there stays, and what was not there has come.
+#[cold]
+pub fn touch(range: UserRange, write: bool) -> bool {
+    let end = range.base + range.len;
+    let mut at = range.base;
+    while at < end {
+        let there = match write {
+            // Whatever the word is, it is written back.
+            true => compare_exchange(at & !3, 0, 0).is_ok(),
+            false => load(Few(UserRange { base: at, len: 1 })).is_ok(),
+        };
+        if !there {
+            return false;
+        }
+        at = (at | (layout::PAGE - 1)) + 1;
+    }
+    true
+}
+
 /// XSAVE or XRSTOR on memory of the program. False after a fault.
 pub fn fpu_operation(area: UserRange, mask: u64, save: bool) -> bool {
     // SAFETY: the area is the program's memory; its floating-point registers are its own, and the personality uses none.
@@ -525,6 +544,9 @@ mod tests {
         if address < layout::PERSONALITY - 4 {
             assert_eq!(compare_exchange(address, 5, 6), Ok(5));
             assert_eq!(compare_exchange(address, 5, 7), Ok(6));
+            assert_eq!(super::word(address), Ok(6));
+            assert!(touch(super::range(address, 4).unwrap(), true));
+            assert!(touch(super::range(address, 4).unwrap(), false));
             assert_eq!(super::word(address), Ok(6));
         }
         assert!(fixup(personality_user_copy as *const () as u64 + 1).is_some());

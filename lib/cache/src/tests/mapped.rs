@@ -1,0 +1,400 @@
+//! Mapped files: programs write straight into the cache's pages, the cache gives pages up, writes them and loads them again, and nothing is lost.
+
+use super::*;
+use crate::mapped::{Mapped, Objects, Refused};
+
+/// The memory manager's side of one object.
+#[derive(Default)]
+struct Object {
+    tag: u64,
+    pages: u64,
+    has: BTreeMap<u64, Slot>,
+    written: BTreeSet<u64>,
+    readers: BTreeSet<u32>,
+    /// Faults that wait, and those that were refused.
+    waits: BTreeSet<u64>,
+    refused: Vec<u64>,
+    mapped: u64,
+    executed: bool,
+}
+
+#[derive(Default)]
+struct Vm {
+    objects: BTreeMap<u32, Object>,
+    next: u32,
+    /// Changes are refused for want of memory.
+    full: bool,
+    changes: u32,
+}
+
+#[derive(Clone)]
+struct SharedVm(Rc<RefCell<Vm>>);
+
+impl SharedVm {
+    fn with<R>(&self, run: impl FnOnce(&mut Vm) -> R) -> R {
+        run(&mut self.0.borrow_mut())
+    }
+
+    /// A program touches a page: its slot, or it waits.
+    fn touch(&self, object: u32, page: u64, write: bool) -> Option<Slot> {
+        self.with(|vm| {
+            let object = vm.objects.get_mut(&object).expect("an object");
+            assert!(page < object.pages);
+            match object.has.get(&page) {
+                Some(&slot) => {
+                    if write {
+                        object.written.insert(page);
+                    }
+                    Some(slot)
+                }
+                None => {
+                    object.waits.insert(page);
+                    None
+                }
+            }
+        })
+    }
+}
+
+impl Objects for SharedVm {
+    type Object = u32;
+
+    fn make(&mut self, pages: u64, tag: u64) -> Option<u32> {
+        self.with(|vm| {
+            vm.next += 1;
+            let object = Object {
+                tag,
+                pages,
+                ..Object::default()
+            };
+            vm.objects.insert(vm.next, object);
+            Some(vm.next)
+        })
+    }
+
+    fn reader(&mut self, object: u32) -> Option<u32> {
+        self.with(|vm| {
+            vm.next += 1;
+            vm.objects.get_mut(&object)?.readers.insert(vm.next);
+            Some(vm.next)
+        })
+    }
+
+    fn change(
+        &mut self,
+        object: u32,
+        first: u64,
+        slots: &[Option<Slot>],
+        pages: u64,
+    ) -> Result<u64, Refused> {
+        self.with(|vm| {
+            vm.changes += 1;
+            if vm.full {
+                return Err(Refused::Failed);
+            }
+            let object = vm.objects.get_mut(&object).expect("an object");
+            assert!(first + slots.len() as u64 <= pages, "beyond the end");
+            if pages < object.pages && object.executed {
+                return Err(Refused::Executed);
+            }
+            let mut written = 0;
+            for (page, slot) in (first..).zip(slots) {
+                let old = match slot {
+                    Some(slot) => object.has.insert(page, *slot),
+                    None => object.has.remove(&page),
+                };
+                if old != *slot {
+                    written += u64::from(object.written.remove(&page));
+                }
+                if slot.is_some() {
+                    object.waits.remove(&page);
+                }
+            }
+            let cut = object.has.split_off(&pages);
+            written += cut.keys().filter(|p| object.written.contains(p)).count() as u64;
+            object.written.retain(|page| *page < pages);
+            object.pages = pages;
+            Ok(written)
+        })
+    }
+
+    fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
+        self.with(|vm| {
+            for object in vm.objects.values_mut().filter(|o| o.tag == tag) {
+                for page in first..first + pages {
+                    if object.waits.remove(&page) {
+                        object.refused.push(page);
+                    }
+                }
+            }
+        });
+    }
+
+    fn written(
+        &mut self,
+        object: u32,
+        first: u64,
+        pages: u64,
+        runs: &mut [(u64, u64)],
+    ) -> Option<(usize, u64, bool)> {
+        self.with(|vm| {
+            let object = vm.objects.get_mut(&object)?;
+            let mut count = 0;
+            let told: Vec<u64> = object
+                .written
+                .range(first..first + pages)
+                .copied()
+                .collect();
+            for page in told {
+                if count > 0 && runs[count - 1].0 + runs[count - 1].1 == page {
+                    runs[count - 1].1 += 1;
+                } else if count < runs.len() {
+                    runs[count] = (page, 1);
+                    count += 1;
+                } else {
+                    break;
+                }
+                object.written.remove(&page);
+            }
+            Some((count, object.mapped, object.executed))
+        })
+    }
+
+    fn close(&mut self, portal: u32) {
+        self.with(|vm| {
+            let reader = vm.objects.values_mut().any(|o| o.readers.remove(&portal));
+            assert!(reader || vm.objects.remove(&portal).is_some());
+        });
+    }
+}
+
+struct Server {
+    cache: Cache<Shared>,
+    arena: Shared,
+    vm: SharedVm,
+    mapped: Mapped<SharedVm>,
+    file: File,
+    object: u32,
+    disk: Vec<u64>,
+    /// Loads under way.
+    loads: Vec<Io>,
+}
+
+impl Server {
+    fn new(pages: u64, slots: u32) -> Server {
+        let (mut cache, arena) = cache(slots, slots);
+        let vm = SharedVm(Rc::new(RefCell::new(Vm::default())));
+        let mut mapped = Mapped::new(vm.clone());
+        let file = cache.open();
+        let object = mapped.map(file, pages, true).unwrap();
+        vm.with(|vm| vm.objects.get_mut(&object).unwrap().mapped = pages);
+        Server {
+            cache,
+            arena,
+            vm,
+            mapped,
+            file,
+            object,
+            disk: (0..pages).map(|page| page + 1).collect(),
+            loads: Vec::new(),
+        }
+    }
+
+    /// What a server does when pages are wanted.
+    fn page_in(&mut self) {
+        self.mapped.show(&mut self.cache, self.file);
+        let mut from = 0;
+        while let Some((first, count)) = self.mapped.missing(self.file, from) {
+            from = first + count;
+            loop {
+                match self.cache.load(self.file, first, first + count, 16) {
+                    Ok(Some(io)) => self.loads.push(io),
+                    Ok(None) => break,
+                    Err(Full) => {
+                        if !self.make_room() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn make_room(&mut self) -> bool {
+        let mapped = &mut self.mapped;
+        let hide = |cache: &mut Cache<Shared>, file, page, _| mapped.hide(cache, file, page, 0);
+        let shrunk = self.cache.shrink(4, hide);
+        if shrunk.released == 0 {
+            self.write_behind();
+        }
+        shrunk.released > 0
+    }
+
+    fn finish_loads(&mut self) {
+        for io in std::mem::take(&mut self.loads) {
+            for (page, &slot) in (io.first..).zip(&io.slots) {
+                self.arena.set(slot, self.disk[page as usize]);
+            }
+            self.cache.loaded(io, true);
+        }
+        self.mapped.show(&mut self.cache, self.file);
+    }
+
+    fn write_behind(&mut self) {
+        let all = (0, u64::MAX);
+        self.mapped.collect(&mut self.cache, self.file, all, 0);
+        while let Some(io) = self.cache.collect(self.file, 0, u64::MAX, 7) {
+            for (page, &slot) in (io.first..).zip(&io.slots) {
+                self.disk[page as usize] = self.arena.get(slot);
+            }
+            self.cache.written(io, true, 0);
+        }
+    }
+
+    /// An access of a program, which waits as long as need be.
+    fn access(&mut self, page: u64, write: Option<u64>) -> u64 {
+        for _ in 0..50 {
+            if let Some(slot) = self.vm.touch(self.object, page, write.is_some()) {
+                if let Some(value) = write {
+                    self.arena.set(slot, value);
+                }
+                return self.arena.get(slot);
+            }
+            self.mapped.want(self.file, page, 1);
+            self.page_in();
+            self.finish_loads();
+        }
+        panic!("page {page} never came");
+    }
+
+    /// What an object has is what the cache has there, and shown.
+    fn audit(&mut self) {
+        let has = self.vm.with(|vm| vm.objects[&self.object].has.clone());
+        for (&page, &slot) in &has {
+            assert_eq!(self.cache.slot(self.file, page), Some(slot));
+            let shown = self.cache.first_shown(self.file, page, page + 1);
+            assert_eq!(shown, Some(page), "page {page} is not known to be shown");
+        }
+    }
+}
+
+#[test]
+fn programs_write_what_the_disk_gets_whatever_is_given_up_meanwhile() {
+    for seed in 1..60 {
+        let mut random = Random(seed);
+        let pages = 40;
+        let mut s = Server::new(pages, 16);
+        let mut model: Vec<u64> = s.disk.clone();
+        for step in 0..400 {
+            let page = random.below(model.len() as u64);
+            match random.below(20) {
+                0..8 => {
+                    let seen = s.access(page, None);
+                    assert_eq!(seen, model[page as usize], "seed {seed} step {step}");
+                }
+                8..14 => {
+                    let value = 1000 + random.below(1 << 30);
+                    s.access(page, Some(value));
+                    model[page as usize] = value;
+                }
+                14 => s.write_behind(),
+                15..18 => {
+                    s.make_room();
+                }
+                18 => {
+                    // Cut and grown again: zeroes.
+                    let file = s.file;
+                    let old = model.len() as u64;
+                    s.mapped.resize(&mut s.cache, file, page + 1).unwrap();
+                    s.cache.remove(file, page + 1, u64::MAX);
+                    s.disk.truncate(page as usize + 1);
+                    s.disk.resize(old as usize, 0);
+                    model.truncate(page as usize + 1);
+                    model.resize(old as usize, 0);
+                    s.mapped.resize(&mut s.cache, file, old).unwrap();
+                }
+                _ => {
+                    let file = s.file;
+                    let range = (page, page + random.below(9));
+                    s.mapped.take_out(&mut s.cache, file, range, 0).unwrap();
+                }
+            }
+            s.audit();
+        }
+        s.write_behind();
+        assert_eq!(s.disk, model, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_there_is_shown_around_and_only_the_rest_is_loaded() {
+    let mut s = Server::new(200, 200);
+    assert_eq!(s.access(70, None), 71);
+    for page in 64..100 {
+        s.mapped.want(s.file, page, 1);
+    }
+    s.mapped.show(&mut s.cache, s.file);
+    assert_eq!(s.mapped.missing(s.file, 0), Some((64, 6)));
+    assert_eq!(s.mapped.missing(s.file, 70), Some((71, 29)));
+    assert_eq!(s.mapped.missing(s.file, 100), None);
+    s.page_in();
+    s.finish_loads();
+    assert_eq!(s.mapped.missing(s.file, 0), None);
+    // Two groups of 64 pages, one change for each.
+    let before = s.vm.with(|vm| vm.changes);
+    assert_eq!(s.access(99, None), 100);
+    assert_eq!(s.vm.with(|vm| vm.changes), before);
+    // No memory: they wait, and get it later.
+    s.vm.with(|vm| vm.full = true);
+    s.vm.touch(s.object, 150, false);
+    s.mapped.want(s.file, 150, 1);
+    s.page_in();
+    s.finish_loads();
+    assert_eq!(s.vm.touch(s.object, 150, false), None);
+    s.vm.with(|vm| vm.full = false);
+    s.mapped.again(&mut s.cache);
+    assert!(s.vm.touch(s.object, 150, false).is_some());
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    let mut s = Server::new(10, 20);
+    let object = s.object;
+    for page in [3, 4] {
+        assert_eq!(s.vm.touch(object, page, false), None);
+        s.mapped.want(s.file, page, 1);
+    }
+    s.page_in();
+    for io in std::mem::take(&mut s.loads) {
+        let (first, count) = (io.first, io.slots.len() as u64);
+        s.cache.loaded(io, false);
+        s.mapped.refuse(s.file, first, count);
+    }
+    assert_eq!(s.vm.with(|vm| vm.objects[&object].refused.clone()), [3, 4]);
+    assert_eq!(s.mapped.missing(s.file, 0), None);
+    // What the server does not know (any more).
+    let other = s.cache.open();
+    s.mapped.want(other, 0, 1);
+    assert_eq!(File::with_tag(other.tag()), other);
+}
+
+#[test]
+fn readers_get_another_portal_and_all_of_them_are_closed() {
+    let mut s = Server::new(10, 20);
+    let reader = s.mapped.map(s.file, 10, false).unwrap();
+    assert_ne!(reader, s.object);
+    assert_eq!(s.mapped.map(s.file, 10, false), Some(reader));
+    assert_eq!(s.mapped.map(s.file, 10, true), Some(s.object));
+    s.vm.with(|vm| vm.objects.get_mut(&s.object).unwrap().executed = true);
+    assert_eq!(s.mapped.use_of(s.file), (10, true));
+    let cut = s.mapped.resize(&mut s.cache, s.file, 5);
+    assert_eq!(cut, Err(Refused::Executed));
+    s.access(3, Some(7));
+    s.vm.with(|vm| vm.objects.get_mut(&s.object).unwrap().mapped = 0);
+    s.mapped.unused(&mut s.cache, s.file, 0);
+    assert_eq!(s.cache.first_shown(s.file, 0, 10), None);
+    assert_eq!(s.cache.pending(s.file, 0, 10), (true, false));
+    s.mapped.close(s.file);
+    assert!(s.vm.with(|vm| vm.objects.is_empty()));
+    assert_eq!(s.mapped.use_of(s.file), (0, false));
+}
