@@ -24,6 +24,16 @@ pub struct Manifest {
     #[serde(rename = "component")]
     pub components: Vec<Component>,
     pub first: First,
+    /// Further portals for components that stand elsewhere: what is added to a manifest can so be given to what it had. Empty after [`parse`].
+    #[serde(default, rename = "grant")]
+    grants: Vec<Further>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Further {
+    component: String,
+    portals: BTreeMap<String, Grant>,
 }
 
 /// The first Linux process.
@@ -155,7 +165,8 @@ pub struct Invalid(pub String);
 
 /// Parse and check.
 pub fn parse(text: &str) -> Result<Manifest, Invalid> {
-    let manifest: Manifest = toml::from_str(text).map_err(|e| Invalid(e.to_string()))?;
+    let mut manifest: Manifest = toml::from_str(text).map_err(|e| Invalid(e.to_string()))?;
+    manifest.give()?;
     manifest.check()?;
     Ok(manifest)
 }
@@ -172,6 +183,26 @@ pub fn size(text: &str) -> Option<u64> {
 }
 
 impl Manifest {
+    /// Give the further portals to whom they are for.
+    fn give(&mut self) -> Result<(), Invalid> {
+        for further in core::mem::take(&mut self.grants) {
+            let name = further.component;
+            let index = self.component(&name);
+            let index = index.ok_or_else(|| {
+                Invalid(format!("a grant is for `{name}`, which is no component"))
+            })?;
+            let portals = &mut self.components[index].portals;
+            for (portal, grant) in further.portals {
+                if portals.insert(portal.clone(), grant).is_some() {
+                    return Err(Invalid(format!(
+                        "component `{name}`: portal `{portal}` is given twice"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), Invalid> {
         for (i, component) in self.components.iter().enumerate() {
             let name = &component.name;
@@ -336,6 +367,29 @@ mod tests {
     }
 
     #[test]
+    fn further_portals_are_given_to_what_stands_elsewhere() {
+        let grant = |component: &str, name: &str| {
+            format!("{SMALL}\n[[grant]]\ncomponent = \"{component}\"\nportals = {{ {name} = {{ to = \"vm\", badge = 7 }} }}")
+        };
+        let m = parse(&grant("uart", "more")).unwrap();
+        let uart = &m.components[m.component("uart").unwrap()];
+        let more = Grant::Call {
+            to: "vm".into(),
+            badge: 7,
+        };
+        assert_eq!(uart.portals["more"], more);
+        assert_eq!(uart.portals.len(), 4);
+        assert!(parse(&grant("uart", "irq"))
+            .unwrap_err()
+            .0
+            .contains("twice"));
+        assert!(parse(&grant("uarts", "more"))
+            .unwrap_err()
+            .0
+            .contains("uarts"));
+    }
+
+    #[test]
     fn the_manifests_of_the_project_are_valid() {
         let system = include_str!("../../../system/system.toml");
         parse(system).unwrap();
@@ -344,6 +398,7 @@ mod tests {
             include_str!("../../../tests/native/hello.toml"),
             include_str!("../../../tests/native/hostile.toml"),
             include_str!("../../../tests/native/flood.toml"),
+            include_str!("../../../tests/native/block.toml"),
             include_str!("../../../system/trace.toml"),
         ] {
             parse(&[system, more].join("\n")).unwrap();

@@ -1,19 +1,26 @@
-//! The program of /dev: `serial=` says how many serial lines there are.
+//! The program of /dev: `serial=` says how many serial lines there are; portals named after disks (`vda`, `ram0`, …) lead to their drivers.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service;
+use cairn_block::native::Disk;
+use cairn_block::{Device, Info, Outcome, Refused, Request};
+use cairn_devfs::disk::{Disks, Drive, BUFFER, BUFFERS, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
+use cairn_idl::block;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{entropy, log, startup, time, Portal};
+use cairn_rt::{entropy, log, memory, startup, time, Portal, Received, Receiver};
 
 cairn_rt::entry!(main);
 
+const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Serial lines of a PC that the standard system drives.
 const SERIAL_LINES: u32 = 2;
 
@@ -44,11 +51,76 @@ impl Machine for Nucleus {
     }
 }
 
+/// Names of disks that a manifest may give portals by.
+const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "vdh"];
+
+struct Driven(Disk);
+
+impl Device for Driven {
+    fn info(&self) -> Info {
+        self.0.info()
+    }
+    fn submit(&mut self, request: &Request) -> Result<(), Refused> {
+        self.0.submit(request)
+    }
+    fn completed(&mut self) -> Option<(u64, Outcome)> {
+        self.0.completed()
+    }
+}
+
+impl Drive for Driven {
+    fn heard(&mut self, pulse: &Received, _: &mut [u8]) {
+        self.0.pulse(pulse);
+    }
+}
+
+/// The disks that the manifest names. Their drivers are waited for.
+fn disks() -> Disks {
+    let named = |name: &&str| startup::portal(name).is_some();
+    let arena = match DISKS.iter().any(named) {
+        true => memory::map(BUFFERS * BUFFER),
+        false => None,
+    };
+    let Some(arena) = arena else {
+        return Disks::default();
+    };
+    if memory::populate(arena).is_err() {
+        log!("no memory for disks");
+        return Disks::default();
+    }
+    let mut found = Vec::new();
+    for name in DISKS {
+        let Some(portal) = startup::portal(name) else {
+            continue;
+        };
+        let badge = FIRST_BADGE + found.len() as u64;
+        match Disk::open(portal, arena, CHANNEL, badge) {
+            Ok(disk) => found.push((name, disk, partitions(portal))),
+            Err(why) => log!("{name}: {why}"),
+        }
+    }
+    let mut disks = Disks::new(arena);
+    for (name, disk, partitions) in found {
+        disks.add(name, Box::new(Driven(disk)), &partitions);
+    }
+    disks
+}
+
+fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
+    let mut list = Vec::new();
+    let mut number = 1;
+    while let Ok(found) = block::Client(&disk).partition(number) {
+        list.push((found.found, found.first, found.sectors));
+        number = found.found + 1;
+    }
+    list
+}
+
 fn main() -> ! {
     let lines = startup::argument("serial")
         .and_then(|value| value.parse().ok())
         .unwrap_or(SERIAL_LINES);
     let born = (time::realtime() / 1_000_000_000) as i64;
-    let mut devfs = Devfs::new(Nucleus, lines, born);
+    let mut devfs = Devfs::new(Nucleus, lines, born, disks());
     serve(&mut Manager::new(b"/dev"), &mut devfs, &mut Native::new())
 }

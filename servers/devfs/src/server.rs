@@ -1,5 +1,6 @@
 //! The manager of /dev and of `dev:`.
 
+use crate::disk::Disks;
 use crate::random::Generator;
 use crate::table::{self, Entry, Kind};
 use alloc::format;
@@ -12,6 +13,8 @@ use cairn_idl::fs::{kind, o, poll, Stat};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
+use cairn_rt::channel::Reply;
+use cairn_rt::Received;
 
 /// What the server needs beside requests.
 pub trait Machine {
@@ -51,11 +54,15 @@ const LOG_TICK: u64 = 200_000_000;
 /// Answers of the generator between two looks at the machine's entropy.
 const RESEED: u32 = 256;
 
+/// Debian's group of disks.
+const GROUP_DISK: u32 = 6;
+
 const DIRECTORY_MODE: u32 = cairn_idl::fs::s::IFDIR | 0o755;
 
 pub struct Devfs<M: Machine> {
     machine: M,
     entries: Vec<Entry>,
+    disks: Disks,
     generator: Generator,
     until_reseed: u32,
     /// Start of the system, for stat.
@@ -66,11 +73,12 @@ pub struct Devfs<M: Machine> {
 }
 
 impl<M: Machine> Devfs<M> {
-    /// For a machine with so many serial lines, at this time (seconds since 1970).
-    pub fn new(machine: M, lines: u32, born: i64) -> Devfs<M> {
+    /// For a machine with so many serial lines and these disks, at this time (seconds since 1970).
+    pub fn new(machine: M, lines: u32, born: i64, disks: Disks) -> Devfs<M> {
         Devfs {
             machine,
-            entries: table::entries(lines),
+            entries: table::entries(lines, disks.parts()),
+            disks,
             generator: Generator::default(),
             until_reseed: 0,
             born,
@@ -202,6 +210,12 @@ impl<M: Machine> Server for Devfs<M> {
             rdev: entry.rdev,
             size: match entry.kind {
                 Kind::Link(target) => target.len() as u64,
+                // Not in stat, but as where seeking finds the end.
+                Kind::Disk(part) => self.disks.size(part),
+                _ => 0,
+            },
+            gid: match entry.kind {
+                Kind::Disk(_) => GROUP_DISK,
                 _ => 0,
             },
             ..directory
@@ -255,6 +269,11 @@ impl<M: Machine> Server for Devfs<M> {
             atime: self.born,
             mtime: self.born,
             ctime: self.born,
+            size: match self.kind(node) {
+                Some(Kind::Disk(_)) => 0,
+                _ => meta.size as i64,
+            },
+            blocks: 0,
             ..layout::plain_stat(&meta)
         })
     }
@@ -309,9 +328,13 @@ impl<M: Machine> Server for Devfs<M> {
         &'a mut self,
         cx: &mut Context,
         handle: &'a mut Handle<Self>,
-        _: u64,
+        offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
+        if let Some(Kind::Disk(part)) = self.kind(handle.node) {
+            let done = self.disks.read(cx, part, offset, length)?;
+            return Ok(Data { done, rest: &[] });
+        }
         match self.kind(handle.node) {
             Some(Kind::Null) => Ok(Data::default()),
             Some(Kind::Zero | Kind::Full) => self.zero(cx, length),
@@ -325,10 +348,11 @@ impl<M: Machine> Server for Devfs<M> {
         &mut self,
         cx: &mut Context,
         handle: &mut Handle<Self>,
-        _: u64,
+        offset: u64,
         length: usize,
     ) -> Answer<usize> {
         match self.kind(handle.node) {
+            Some(Kind::Disk(part)) => self.disks.write(cx, part, offset, length),
             Some(Kind::Null | Kind::Zero) => Ok(length),
             Some(Kind::Full) => Err(Failure::Errno(ENOSPC)),
             Some(Kind::Random) => {
@@ -342,6 +366,37 @@ impl<M: Machine> Server for Devfs<M> {
             Some(Kind::Log) => self.log_write(cx, length),
             _ => Err(Failure::Errno(EINVAL)),
         }
+    }
+
+    fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+        match self.kind(handle.node) {
+            Some(Kind::Disk(part)) => self.disks.sync(cx, part),
+            _ => Ok(()),
+        }
+    }
+
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        _: u64,
+    ) -> Answer<Reply<'a>> {
+        match self.kind(handle.node) {
+            Some(Kind::Disk(part)) => {
+                let writable = handle.writable();
+                self.disks.ioctl(cx, part, request, writable)
+            }
+            _ => Err(Failure::Errno(ENOTTY)),
+        }
+    }
+
+    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        self.disks.pulse(cx, pulse);
+    }
+
+    fn cancelled(&mut self, cx: &mut Context) {
+        self.disks.cancelled(cx);
     }
 
     /// O_TRUNC and truncate mean nothing to a device.

@@ -28,7 +28,10 @@ impl Machine for Fake {
 }
 
 fn bench() -> Bench<Devfs<Fake>> {
-    Bench::new(Devfs::new(Fake::default(), 2, 1_700_000_000), b"/dev")
+    Bench::new(
+        Devfs::new(Fake::default(), 2, 1_700_000_000, Disks::default()),
+        b"/dev",
+    )
 }
 
 fn read(bench: &mut Bench<Devfs<Fake>>, handle: u64, length: usize) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! What is in /dev.
 
+use crate::disk::{self, Part};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,6 +23,8 @@ pub enum Kind {
     Link(&'static str),
     /// A directory of another manager.
     Elsewhere(&'static str),
+    /// A disk, or a partition.
+    Disk(usize),
 }
 
 pub struct Entry {
@@ -53,8 +56,8 @@ fn plain(name: &str, kind: Kind) -> Entry {
     }
 }
 
-/// The table for a machine with so many serial lines.
-pub fn entries(lines: u32) -> Vec<Entry> {
+/// The table for a machine with so many serial lines, and these disks.
+pub fn entries(lines: u32, disks: &[Part]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = [
         device("null", Kind::Null, 0o666, 1, 3),
         device("zero", Kind::Zero, 0o666, 1, 5),
@@ -76,6 +79,14 @@ pub fn entries(lines: u32) -> Vec<Entry> {
     for line in 0..lines {
         let name = format!("ttyS{line}");
         entries.push(device(&name, Kind::Serial(line), 0o600, 4, 64 + line));
+    }
+    for (number, part) in disks.iter().enumerate() {
+        entries.push(Entry {
+            name: part.name.clone(),
+            kind: Kind::Disk(number),
+            mode: s::IFBLK | 0o660,
+            rdev: makedev(disk::MAJOR, part.minor),
+        });
     }
     entries
 }

@@ -35,11 +35,14 @@ fn sizes(request: u64) -> Sizes {
         0x541e => Sizes(0, 72),                           // TIOCGSERIAL
         0x5419 | 0x5424 => Sizes(0, 4),                   // TIOCGSOFTCAR, TIOCGETD
         0x541a | 0x5423 => Sizes(4, 0),
-        0x5429 => Sizes(0, 4), // TIOCGSID
-        0x4b33 => Sizes(0, 1), // KDGKBTYPE
-        0x4b3b => Sizes(0, 4), // KDGETMODE
-        0x1260 => Sizes(0, 8), // BLKGETSIZE
-        0x1268 => Sizes(0, 4), // BLKSSZGET
+        0x5429 => Sizes(0, 4),                            // TIOCGSID
+        0x4b33 => Sizes(0, 1),                            // KDGKBTYPE
+        0x4b3b => Sizes(0, 4),                            // KDGETMODE
+        0x1260 | 0x1263 => Sizes(0, 8),                   // BLKGETSIZE, BLKRAGET
+        0x125e | 0x1268 | 0x1278..=0x127c => Sizes(0, 4), // BLKROGET, BLKSSZGET, BLKIOMIN to BLKDISCARDZEROES
+        0x1277 => Sizes(16, 0),                           // BLKDISCARD
+        0x127e => Sizes(0, 2),                            // BLKROTATIONAL
+        0x0301 => Sizes(0, 16),                           // HDIO_GETGEO
         request if request > 0xffff => {
             let size = request >> 16 & 0x3fff;
             let (out, input) = (request >> 30 & 1, request >> 31 & 1);
