@@ -11,8 +11,8 @@
 //! | `r14 r15` | out part: address and length of memory that the other side may read (only with [`flag::PARTS`]) |
 //! | `rbx rbp` | in part: address and length of memory that the other side may write (only with [`flag::PARTS`]) |
 //!
-//! On return `rax` holds an [`Error`] code (0 is success) in bits 0..8 and w0..w7 hold the answer. A completed receive sets
-//! more, see [`received`]. `rcx` and `r11` are always lost, and so are the flags (the program
+//! On return `rax` holds an [`Error`] code (0 is success) in bits 0..8 and w0..w7 hold the answer. After a CALL it also says how many portals came with the answer
+//! ([`received::portals`]): by the nucleus's count, so that a server cannot pass a number off as a portal. A completed receive sets more, see [`received`]. `rcx` and `r11` are always lost, and so are the flags (the program
 //! goes on with those of a fresh thread: interrupts on, everything else 0); every register that is not part of the answer keeps its value.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -102,6 +102,11 @@ pub mod received {
     pub const PORTALS_SHIFT: u32 = 16;
     pub const INTERRUPTIBLE: u64 = 1 << 20;
     pub const SENDER_SHIFT: u32 = 32;
+
+    /// How many portals arrived, with a request or with the answer to a call: as many of the last words are slots of the receiver's table, all others are what the sender wrote.
+    pub const fn portals(rax: u64) -> usize {
+        (rax >> PORTALS_SHIFT) as usize & 15
+    }
 
     /// What a receive returned.
     pub mod kind {

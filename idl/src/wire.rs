@@ -28,10 +28,28 @@ pub struct Message<'a> {
     pub flags: u64,
 }
 
+/// What came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub words: [u64; 8],
+    /// How many of the last words are portals of the caller's table now. The nucleus counts them: everything else is a number, whatever the server calls it.
+    pub portals: usize,
+}
+
+impl Answer {
+    /// Slots of the portals that came.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = 8 - self.portals.min(cairn_abi::MAX_PORTALS);
+        self.words[first..].iter().map(|word| *word as u32)
+    }
+}
+
 /// Something that a message can be sent through.
 pub trait Transport {
-    /// Send and wait for the reply's words.
-    fn call(&self, message: Message) -> Result<[u64; 8], Error>;
+    /// Send and wait for the answer.
+    fn call(&self, message: Message) -> Result<Answer, Error>;
+    /// Close a portal of the own table that came with an answer.
+    fn close(&self, slot: u32);
 }
 
 /// Why a stub has no answer.
@@ -68,23 +86,48 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Call, and look whether w0 is an error.
+/// Call, and look whether w0 is an error and so many portals came. Others are closed: kept, they would fill the caller's table.
 #[inline]
-pub fn call<T: Transport + ?Sized>(to: &T, message: Message) -> Result<[u64; 8], Failure> {
-    let words = to.call(message).map_err(Failure::Gate)?;
-    match words[0] as i64 {
-        result if result < 0 => Err(Failure::Refused(result.checked_neg().unwrap_or(errno::EIO))),
-        _ => Ok(words),
+pub fn call<T: Transport + ?Sized>(
+    to: &T,
+    message: Message,
+    portals: usize,
+) -> Result<[u64; 8], Failure> {
+    let answer = to.call(message).map_err(Failure::Gate)?;
+    let result = answer.words[0] as i64;
+    if result >= 0 && answer.portals == portals {
+        return Ok(answer.words);
     }
+    close_all(to, &answer);
+    match result {
+        0.. => Err(Failure::Nonsense),
+        _ => Err(Failure::Refused(result.checked_neg().unwrap_or(errno::EIO))),
+    }
+}
+
+#[cold]
+fn close_all<T: Transport + ?Sized>(to: &T, answer: &Answer) {
+    answer.slots().for_each(|slot| to.close(slot));
+}
+
+/// Of an answer with words that mean nothing its portals are not kept either.
+#[inline]
+pub fn or_close<T: Transport + ?Sized, V>(
+    to: &T,
+    words: [u64; 8],
+    portals: usize,
+    value: Option<V>,
+) -> Result<V, Failure> {
+    value.ok_or_else(|| {
+        close_all(to, &Answer { words, portals });
+        Failure::Nonsense
+    })
 }
 
 /// How much of a part the server says that it has filled; it cannot be more than there is.
 #[inline]
-pub fn length(word: u64, room: usize) -> Result<usize, Failure> {
-    match usize::try_from(word) {
-        Ok(length) if length <= room => Ok(length),
-        _ => Err(Failure::Nonsense),
-    }
+pub fn length(word: u64, room: usize) -> Option<usize> {
+    usize::try_from(word).ok().filter(|length| *length <= room)
 }
 
 /// 0 or 1.

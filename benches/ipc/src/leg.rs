@@ -67,5 +67,5 @@ pub fn make(leg: Portal, kind: u64, next: Option<Portal>) -> Portal {
     if let Some(next) = next {
         message = message.portal(next);
     }
-    Portal(need("a leg", leg.call(message))[7] as u32)
+    Portal(need("a leg", leg.ask(message)).words[7] as u32)
 }

@@ -154,7 +154,7 @@ fn exception(samples: &mut Samples) {
     }
     let control = startup::portal("vm-control").unwrap_or_else(|| panic!("no vm-control"));
     let own = need("identity", Portal::CURRENT.service(current::IDENTITY, &[]))[1];
-    let forked = need("a domain", control.call(Message::new(&[vm::FORK, own, 1])));
+    let forked = need("a domain", control.ask(Message::new(&[vm::FORK, own, 1]))).words;
     let child = Portal(forked[7] as u32);
     let entry = stubs::resume as *const () as u64;
     need("configure", child.service(domain::CONFIGURE, &[0, HIGH]));

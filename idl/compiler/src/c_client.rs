@@ -91,22 +91,30 @@ fn message(text: &mut Text, names: &Names, operation: &Operation) {
         text.line(2, &format!(".flags = {},", c_flags(&flags)));
     }
     text.line(1, "};");
-    text.line(1, "int64_t result = cairn_call(to, &message);");
+    let portals = operation.answer_portals.len();
+    text.line(
+        1,
+        &format!("int64_t result = cairn_call_for(to, &message, {portals});"),
+    );
     text.line(1, "if (result < 0)");
     text.line(2, "return result;");
 }
 
 fn answer(text: &mut Text, names: &Names, operation: &Operation) {
     let word = |n: u8| format!("message.words[{n}]");
+    let nonsense = match operation.answer_portals.is_empty() {
+        true => "return CAIRN_NONSENSE;",
+        false => "return cairn_nonsense(&message);",
+    };
     for result in &operation.answer {
         if let Some(bad) = bad(names.0, &result.of, &word(result.word), false) {
             text.line(1, &format!("if ({bad})"));
-            text.line(2, "return CAIRN_NONSENSE;");
+            text.line(2, nonsense);
         }
     }
     if let (Some(n), Some((name, ..))) = (operation.length, is_bytes(&operation.input)) {
         text.line(1, &format!("if ({} > {name}_room)", word(n)));
-        text.line(2, "return CAIRN_NONSENSE;");
+        text.line(2, nonsense);
         text.line(1, &format!("*{name}_length = {};", word(n)));
     }
     for result in &operation.answer {

@@ -126,15 +126,21 @@ fn message(text: &mut Text, operation: &Operation) {
     text.line(4, &format!("input: {input},"));
     text.line(4, &format!("portals: {portals},"));
     text.line(4, &format!("flags: {flags},"));
-    text.line(3, "})?;");
+    let portals = operation.answer_portals.len();
+    text.line(3, &format!("}}, {portals})?;"));
 }
 
 fn answer(text: &mut Text, operation: &Operation) {
     let mut values = Vec::new();
+    // Can a word mean nothing?
+    let mut fallible = operation.length.is_some();
     for word in &operation.answer {
         let value = match from_word(&word.of, &format!("words[{}]", word.word)) {
             Ok(value) => value,
-            Err(option) => format!("{option}.ok_or({WIRE}::Failure::Nonsense)?"),
+            Err(option) => {
+                fallible = true;
+                format!("{option}?")
+            }
         };
         values.push((word.name.clone(), value));
     }
@@ -172,9 +178,21 @@ fn answer(text: &mut Text, operation: &Operation) {
         (Some(length), true) => length,
         (Some(length), false) => format!("({result}, {length})"),
     };
-    // A single value that may fail is the result itself.
-    match all.strip_suffix('?') {
-        Some(fallible) => text.line(3, fallible),
-        None => text.line(3, &format!("Ok({all})")),
+    if !fallible {
+        text.line(3, &format!("Ok({all})"));
+        return;
     }
+    let value = match all.strip_suffix('?') {
+        // A single value that may fail is an option already.
+        Some(option) if !option.contains('?') => option.to_string(),
+        _ => {
+            text.line(3, &format!("let answer = || Some({all});"));
+            "answer()".to_string()
+        }
+    };
+    let portals = operation.answer_portals.len();
+    text.line(
+        3,
+        &format!("{WIRE}::or_close(self.0, words, {portals}, {value})"),
+    );
 }

@@ -5,10 +5,12 @@ include!("sample/sample.rs");
 
 use cairn_idl::errno::{EINVAL, EMSGSIZE, ENOSYS, EPERM};
 use cairn_idl::wire::{
-    Caller, Errno, Failure, Given, Message, Out, Outcome, Passing, Reply, Transport,
+    Answer, Caller, Errno, Failure, Given, Message, Out, Outcome, Passing, Reply, Transport,
 };
 use proptest::prelude::*;
-use sample::{Client, Colour, CountAnswer, LendAnswer, MoveShapeAnswer, Point, Shape};
+use sample::{
+    AskOneAnswer, Client, Colour, CountAnswer, LendAnswer, MoveShapeAnswer, Point, Shape,
+};
 use std::cell::{Cell, RefCell};
 
 /// Slots below are the client's, those above the server's.
@@ -175,6 +177,13 @@ impl sample::Server for Keeper {
         Ok((!self.later).then_some(b"now"))
     }
 
+    fn ask_one<C: Caller>(&mut self, _: &C) -> Result<AskOneAnswer, Errno> {
+        Ok(AskOneAnswer {
+            tint: Colour::DarkGreen,
+            one: Given(6),
+        })
+    }
+
     fn nothing<C: Caller>(&mut self, _: &C) -> Result<(), Errno> {
         self.willing()
     }
@@ -188,10 +197,12 @@ struct Way {
     closed: RefCell<Vec<u32>>,
     minted: Cell<u64>,
     flags: Cell<u64>,
+    /// What the client closed.
+    returned: RefCell<Vec<u32>>,
 }
 
 impl Transport for Way {
-    fn call(&self, message: Message) -> Result<[u64; 8], cairn_abi::Error> {
+    fn call(&self, message: Message) -> Result<Answer, cairn_abi::Error> {
         let mut words = message.words;
         let portals = message.portals as usize;
         for word in &mut words[8 - portals..] {
@@ -220,7 +231,13 @@ impl Transport for Way {
             self.minted.set(words[7]);
             words[7] = 9;
         }
-        Ok(words)
+        Ok(Answer {
+            words,
+            portals: reply.portals as usize,
+        })
+    }
+    fn close(&self, slot: u32) {
+        self.returned.borrow_mut().push(slot);
     }
 }
 
@@ -349,16 +366,39 @@ proptest! {
     }
 }
 
-#[test]
-fn answers_that_break_the_rules_are_nonsense() {
-    struct Liar([u64; 8]);
-    impl Transport for Liar {
-        fn call(&self, _: Message) -> Result<[u64; 8], cairn_abi::Error> {
-            Ok(self.0)
+/// A server that answers what it likes; the nucleus counts the portals that came.
+struct Liar {
+    words: [u64; 8],
+    portals: usize,
+    closed: RefCell<Vec<u32>>,
+}
+
+impl Liar {
+    fn new(words: [u64; 8], portals: usize) -> Liar {
+        Liar {
+            words,
+            portals,
+            closed: RefCell::default(),
         }
     }
+}
+
+impl Transport for Liar {
+    fn call(&self, _: Message) -> Result<Answer, cairn_abi::Error> {
+        Ok(Answer {
+            words: self.words,
+            portals: self.portals,
+        })
+    }
+    fn close(&self, slot: u32) {
+        self.closed.borrow_mut().push(slot);
+    }
+}
+
+#[test]
+fn answers_that_break_the_rules_are_nonsense() {
     // More bytes than there is room for.
-    let liar = Liar([5, 0, 0, 0, 0, 0, 0, 0]);
+    let liar = Liar::new([5, 0, 0, 0, 0, 0, 0, 0], 0);
     assert_eq!(
         Client(&liar).echo(0, b"", &mut [0; 4]),
         Err(Failure::Nonsense)
@@ -370,11 +410,43 @@ fn answers_that_break_the_rules_are_nonsense() {
         [1, 0, 0, 0, 2, 0, 0, 0],
         [1, 0, 0, 0, 0, 0, 0, 3],
     ] {
+        let liar = Liar::new(words, 0);
         assert_eq!(
-            Client(&Liar(words)).count(0, 0, 0, 0, 0, 0, true),
+            Client(&liar).count(0, 0, 0, 0, 0, 0, true),
             Err(Failure::Nonsense)
         );
     }
+}
+
+#[test]
+fn a_number_is_no_portal() {
+    // Slot 3 of the client's own table, called a portal.
+    let numbers = [0, 1, 2, 3, 4, 5, 6, 3];
+    let liar = Liar::new(numbers, 0);
+    assert_eq!(Client(&liar).trade(1, 2), Err(Failure::Nonsense));
+    assert_eq!(liar.closed.take(), []);
+    // One too few, and too many: what came is closed, and nothing else.
+    let liar = Liar::new(numbers, 1);
+    assert_eq!(Client(&liar).lend(None), Err(Failure::Nonsense));
+    assert_eq!(liar.closed.take(), [3]);
+    let liar = Liar::new(numbers, 4);
+    assert_eq!(Client(&liar).lend(None), Err(Failure::Nonsense));
+    assert_eq!(liar.closed.take(), [4, 5, 6, 3]);
+    // None was asked for; and one with an error, with an answer that means nothing.
+    let liar = Liar::new(numbers, 1);
+    assert_eq!(Client(&liar).nothing(), Err(Failure::Nonsense));
+    assert_eq!(liar.closed.take(), [3]);
+    let liar = Liar::new([-EPERM as u64, 1, 2, 3, 4, 5, 6, 3], 1);
+    assert_eq!(Client(&liar).trade(1, 2), Err(Failure::Refused(EPERM)));
+    assert_eq!(liar.closed.take(), [3]);
+    let liar = Liar::new([0, 7, 0, 0, 0, 0, 0, 8], 1);
+    assert_eq!(Client(&liar).ask_one(), Err(Failure::Nonsense));
+    assert_eq!(liar.closed.take(), [8]);
+    let liar = Liar::new([0, 5, 0, 0, 0, 0, 0, 8], 1);
+    assert!(Client(&liar)
+        .ask_one()
+        .is_ok_and(|answer| answer.one.slot() == 8));
+    assert_eq!(liar.closed.take(), []);
 }
 
 #[test]

@@ -221,10 +221,13 @@ pub fn open(to: Portal, word: u64, shape: Shape, bell: Option<Portal>) -> Option
     if let Some(bell) = bell {
         request = request.portal(bell);
     }
-    let answer = to.call(request).ok()?;
-    if answer[0] != ACCEPTED {
+    let answer = to.ask(request).ok()?;
+    // Whatever else came is no link's.
+    if answer.words[0] != ACCEPTED || answer.portals != 2 {
+        answer.slots().for_each(|slot| Portal(slot).close());
         return None;
     }
+    let answer = answer.words;
     let (memory, bell) = (Portal(answer[6] as u32), Portal(answer[7] as u32));
     let sender = Shared::map(memory, shape.words()).and_then(|words| Sender::new(words, shape));
     memory.close();

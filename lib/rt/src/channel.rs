@@ -260,7 +260,7 @@ fn deliver(rax: u64, lengths: u64, into: &mut Received) -> Result<(), Error> {
     into.sender = (rax >> received::SENDER_SHIFT) as u32;
     into.out_len = lengths as u32 as usize;
     into.in_len = (lengths >> 32) as usize;
-    into.portals = (rax >> received::PORTALS_SHIFT) as usize & 15;
+    into.portals = received::portals(rax);
     into.interruptible = rax & received::INTERRUPTIBLE != 0;
     Ok(())
 }

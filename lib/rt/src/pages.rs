@@ -5,7 +5,7 @@ use crate::portal::{Message, Portal};
 use cairn_abi::layout::native_slot;
 use cairn_abi::Id;
 use cairn_idl::vm::{self, Giving};
-use cairn_idl::wire::Failure;
+use cairn_idl::wire::{Answer, Failure};
 use core::ops::{Deref, DerefMut};
 
 const VM: Portal = Portal(native_slot::VM);
@@ -71,10 +71,10 @@ pub fn take_into(offered: Portal, place: &mut [u8]) -> Result<usize, Failure> {
     Ok(answer.length as usize)
 }
 
-/// A call that gives pages along, with their portal in w7 of the message. If it fails, what the server had not taken is here again.
-pub fn call_giving(server: Portal, words: &[u64], pages: &mut [u8]) -> Result<[u64; 8], Failure> {
+/// A call that gives pages along, with their portal in w7 of the message; portals may come back. If it fails, what the server had not taken is here again.
+pub fn call_giving(server: Portal, words: &[u64], pages: &mut [u8]) -> Result<Answer, Failure> {
     let offered = give(pages, ANYBODY)?;
-    let answer = server.call(Message::new(words).portal(offered));
+    let answer = server.ask(Message::new(words).portal(offered));
     if answer.is_err() && take_into(offered, pages).is_ok() {
         return answer.map_err(Failure::Gate);
     }

@@ -3,7 +3,7 @@
 
 use crate::channel::{Receiver, Reply};
 use crate::gate::{selector, send, traverse_words, Gate};
-use crate::portal::{Message, Portal};
+use crate::portal::{answer, words_alone, Message, Portal};
 use cairn_abi::service::receive;
 use cairn_abi::{flag, op, Error, Part, Token};
 use core::marker::PhantomData;
@@ -60,7 +60,7 @@ impl Portal {
             r15: out.len() as u64,
         };
         // SAFETY: the vectors, and the memory that their parts stand for, stay borrowed until the call returns; what is written is borrowed mutably.
-        unsafe { gate.traverse() }.map(|()| gate.words)
+        unsafe { gate.traverse() }.map(|()| words_alone(answer(gate.rax, gate.words)))
     }
 }
 

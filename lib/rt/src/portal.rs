@@ -2,8 +2,8 @@
 
 use crate::gate::{selector, traverse_words, Gate};
 use cairn_abi::service::{current, AUTO};
-use cairn_abi::{flag, layout, op, rights, Error};
-use cairn_idl::wire;
+use cairn_abi::{flag, layout, op, received, rights, Error};
+use cairn_idl::wire::{self, Answer, Failure};
 
 /// A slot of this domain's portal table. Dropping does not close it; [`Portal::close`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,15 +53,26 @@ impl<'a> Message<'a> {
 impl Portal {
     pub const CURRENT: Portal = Portal(layout::native_slot::CURRENT);
 
-    /// Send and wait for the reply; returns its words.
+    /// Send and wait for the reply; returns its words. Portals that come with it are closed.
+    #[inline]
     pub fn call(self, message: Message) -> Result<[u64; 8], Error> {
+        self.ask(message).map(words_alone)
+    }
+
+    /// As [`Portal::call`], for an answer with so many portals, whose slots are in the last words. An error of the server's (w0 below 0) is one here, and so is another number of portals.
+    pub fn call_for(self, message: Message, portals: usize) -> Result<[u64; 8], Failure> {
+        wire::call(&self, message.into(), portals)
+    }
+
+    /// Send and wait for the reply, with which portals may come.
+    pub fn ask(self, message: Message) -> Result<Answer, Error> {
         let flags = message.flags | flag::portals(message.portals);
         if message.out.is_empty() && message.input.is_empty() {
             // SAFETY: a call to a channel without parts touches no memory of the caller.
             let (rax, words) =
                 unsafe { traverse_words(selector(self.0, op::CALL, flags), message.words) };
             return match Error::from_code(rax as u8) {
-                None => Ok(words),
+                None => Ok(answer(rax, words)),
                 Some(error) => Err(error),
             };
         }
@@ -74,7 +85,7 @@ impl Portal {
             r15: message.out.len() as u64,
         };
         // SAFETY: the parts are slices that stay borrowed until the call returns; the in part is borrowed mutably.
-        unsafe { gate.traverse() }.map(|()| gate.words)
+        unsafe { gate.traverse() }.map(|()| answer(gate.rax, gate.words))
     }
 
     /// OR `value` into the portal's pulse. Never blocks.
@@ -158,19 +169,56 @@ impl Portal {
     }
 }
 
+#[inline]
+pub(crate) fn answer(rax: u64, words: [u64; 8]) -> Answer {
+    Answer {
+        words,
+        portals: received::portals(rax),
+    }
+}
+
+/// The words of an answer that should have no portals.
+#[inline]
+pub(crate) fn words_alone(answer: Answer) -> [u64; 8] {
+    if answer.portals != 0 {
+        close_all(&answer);
+    }
+    answer.words
+}
+
+#[cold]
+fn close_all(answer: &Answer) {
+    answer.slots().for_each(|slot| Portal(slot).close());
+}
+
+impl<'a> From<Message<'a>> for wire::Message<'a> {
+    #[inline]
+    fn from(message: Message<'a>) -> wire::Message<'a> {
+        wire::Message {
+            words: message.words,
+            out: message.out,
+            input: message.input,
+            portals: message.portals,
+            flags: message.flags,
+        }
+    }
+}
+
 impl wire::Transport for Portal {
     #[inline]
-    fn call(&self, message: wire::Message) -> Result<[u64; 8], Error> {
-        Portal::call(
-            *self,
-            Message {
-                words: message.words,
-                out: message.out,
-                input: message.input,
-                portals: message.portals,
-                flags: message.flags,
-            },
-        )
+    fn call(&self, message: wire::Message) -> Result<Answer, Error> {
+        let message = Message {
+            words: message.words,
+            out: message.out,
+            input: message.input,
+            portals: message.portals,
+            flags: message.flags,
+        };
+        self.ask(message)
+    }
+
+    fn close(&self, slot: u32) {
+        Portal(slot).close();
     }
 }
 

@@ -55,7 +55,7 @@ impl Program {
         };
         make_room()?;
         let words = [fs::MMAP, 0, size, 0];
-        let object = Request::new(&words).call(file.slot()).ok();
+        let object = Request::new(&words).brings(1).call(file.slot()).ok();
         Ok(Program {
             image,
             file: file.clone(),

@@ -274,7 +274,8 @@ fn mount(index: u32) -> Result<u32> {
     if process.state().mounts & 1 << index != 0 {
         return Ok(target);
     }
-    let words = Request::new(&[proc::MOUNT_PORTAL, index as u64]).call(linux_slot::PROC)?;
+    let request = Request::new(&[proc::MOUNT_PORTAL, index as u64]);
+    let words = request.brings(1).call(linux_slot::PROC)?;
     let slot = words[7] as u32;
     let placed = gate::copy_portal(slot, Some(target));
     gate::close(slot);

@@ -68,7 +68,7 @@ fn one(checks: &mut Checks, portal: Portal) {
         ..Message::default()
     };
     checks.check(
-        call(&portal, no_colour) == Err(Failure::Refused(EINVAL)),
+        call(&portal, no_colour, 0) == Err(Failure::Refused(EINVAL)),
         "no such colour",
     );
     checks.check(
@@ -80,7 +80,7 @@ fn one(checks: &mut Checks, portal: Portal) {
         ..Message::default()
     };
     checks.check(
-        call(&portal, unknown) == Err(Failure::Refused(ENOSYS)),
+        call(&portal, unknown, 0) == Err(Failure::Refused(ENOSYS)),
         "no such operation",
     );
     checks.check(

@@ -30,6 +30,8 @@ struct cairn_message {
     // How many of the last words are portals to pass.
     unsigned portals;
     uint64_t flags;
+    // After the call: how many of the last words are portals of the own table now. The nucleus counts them; everything else is a number, whatever the server calls it.
+    unsigned arrived;
 };
 
 // All registers that take part in a traversal.
@@ -76,7 +78,7 @@ static inline uint64_t cairn_traverse_words(uint64_t selector, uint64_t words[8]
     return rax;
 }
 
-// Send and wait for the reply, whose words are in the message then.
+// Send and wait for the reply, whose words are in the message then. A stub calls cairn_call_for.
 static inline int64_t cairn_call(cairn_portal to, struct cairn_message *message)
 {
     uint64_t selector = cairn_selector(to, CAIRN_OP_CALL, message->flags | (uint64_t)message->portals << CAIRN_PORTALS_SHIFT);
@@ -98,8 +100,10 @@ static inline int64_t cairn_call(cairn_portal to, struct cairn_message *message)
             message->words[i] = gate.words[i];
         rax = gate.rax;
     }
+    message->arrived = 0;
     if (rax & 255)
         return CAIRN_GATE_FAILED(rax);
+    message->arrived = rax >> CAIRN_RECEIVED_PORTALS_SHIFT & 15;
     return (int64_t)message->words[0] < 0 ? (int64_t)message->words[0] : 0;
 }
 #endif
@@ -135,12 +139,32 @@ struct cairn_bytes {
     size_t length;
 };
 
-// Copy from the caller's out part, into its in part (runtime.c): bytes copied, short only at the part's end, or negative.
-int64_t cairn_read(const struct cairn_caller *caller, size_t offset, void *into, size_t length);
-int64_t cairn_write(const struct cairn_caller *caller, size_t offset, const void *from, size_t length);
 // Close a portal of the own table (runtime.c).
 void cairn_close(cairn_portal portal);
 
+// An answer that means nothing: what came with it is closed, kept it would fill the own table.
+static inline int64_t cairn_nonsense(struct cairn_message *message)
+{
+    unsigned arrived = message->arrived < CAIRN_MAX_PORTALS ? message->arrived : (unsigned)CAIRN_MAX_PORTALS;
+    for (unsigned i = 8 - arrived; i < 8; i++)
+        cairn_close((cairn_portal)message->words[i]);
+    message->arrived = 0;
+    return CAIRN_NONSENSE;
+}
+
+// Call for an answer with so many portals; with others it is nonsense.
+static inline int64_t cairn_call_for(cairn_portal to, struct cairn_message *message, unsigned portals)
+{
+    int64_t result = cairn_call(to, message);
+    if (result == 0 && message->arrived == portals)
+        return 0;
+    int64_t nonsense = cairn_nonsense(message);
+    return result < 0 ? result : nonsense;
+}
+
+// Copy from the caller's out part, into its in part (runtime.c): bytes copied, short only at the part's end, or negative.
+int64_t cairn_read(const struct cairn_caller *caller, size_t offset, void *into, size_t length);
+int64_t cairn_write(const struct cairn_caller *caller, size_t offset, const void *from, size_t length);
 // A result word: what would look like an error is one.
 static inline uint64_t cairn_result(uint64_t value)
 {

@@ -10,6 +10,7 @@ use cairn_abi::service::{current, domain, machine};
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
+use cairn_idl::wire::Failure;
 use cairn_rt::{Message, Portal, Receiver};
 
 /// Entries that a portal table has at first, and gets with each growth.
@@ -47,6 +48,16 @@ impl Native {
         }
     }
 
+    /// A call to `vm` whose answer brings a portal, in w7.
+    fn ask_portal(&self, message: Message) -> Result<[u64; 8], Errno> {
+        self.vm
+            .call_for(message, 1)
+            .map_err(|failure| match failure {
+                Failure::Gate(error) => errno_of(error),
+                other => other.errno(),
+            })
+    }
+
     /// Before a portal arrives: is there room for it?
     fn make_room(&mut self) -> Result<(), Errno> {
         if self.held + SPARE > self.room {
@@ -60,7 +71,7 @@ impl Native {
     /// An answer that brings a domain portal in w7 and the domain's id in w1.
     fn new_domain(&mut self, words: &[u64]) -> Result<Domain, Errno> {
         self.make_room()?;
-        match self.ask(Message::new(words)) {
+        match self.ask_portal(Message::new(words)) {
             Ok(answer) => Ok(Domain {
                 portal: Portal(answer[7] as u32),
                 id: answer[1] as u32,
@@ -189,7 +200,7 @@ impl System for Native {
             pages.len() as u64,
             shared_writable as u64,
         ];
-        self.ask(Message::new(&words).out(&bytes))
+        self.ask_portal(Message::new(&words).out(&bytes))
             .map(|answer| Portal(answer[7] as u32))
     }
 

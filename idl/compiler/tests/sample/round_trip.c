@@ -125,9 +125,19 @@ static const struct sample_server server = {
     .count = count, .echo = echo, .move_shape = move_shape, .trade = trade, .lend = lend, .wait_for = wait_for,
 };
 
+// What a lying server answers instead, if there is something.
+static const uint64_t *lie;
+static unsigned lie_portals;
+
 int64_t cairn_call(cairn_portal to, struct cairn_message *message)
 {
     (void)to;
+    message->arrived = 0;
+    if (lie) {
+        memcpy(message->words, lie, sizeof message->words);
+        message->arrived = lie_portals;
+        return (int64_t)lie[0] < 0 ? (int64_t)lie[0] : 0;
+    }
     struct cairn_caller caller = { .badge = badge, .out_length = message->out_length, .in_length = message->in_length, .portals = message->portals };
     struct cairn_reply reply;
     memcpy(caller.words, message->words, sizeof caller.words);
@@ -138,6 +148,7 @@ int64_t cairn_call(cairn_portal to, struct cairn_message *message)
     if (reply.data_length)
         memcpy(message->in, reply.data, reply.data_length);
     memcpy(message->words, reply.words, sizeof reply.words);
+    message->arrived = reply.portals;
     return (int64_t)reply.words[0] < 0 ? (int64_t)reply.words[0] : 0;
 }
 
@@ -211,8 +222,34 @@ static void hostile_round(void)
     CHECK(closed + kept - before == portals);
 }
 
+// A number is no portal: the nucleus counts what came, whatever the server says. What was not asked for is closed.
+static void lies(void)
+{
+    cairn_portal one, other;
+    sample_colour tint;
+    const uint64_t numbers[8] = { 0, 5, 2, 3, 4, 5, 6, 3 }, refused[8] = { (uint64_t)-CAIRN_EPERM }, no_colour[8] = { 0, 7 };
+    for (unsigned portals = 0; portals <= 4; portals++) {
+        lie = numbers;
+        lie_portals = portals;
+        unsigned before = closed;
+        CHECK(sample_lend(1, CAIRN_NO_PORTAL, &one, &other) == (portals == 2 ? 0 : CAIRN_NONSENSE));
+        CHECK(closed - before == (portals == 2 ? 0 : portals));
+        before = closed;
+        CHECK(sample_ask_one(1, &tint, &one) == (portals == 1 ? 0 : CAIRN_NONSENSE));
+        CHECK(closed - before == (portals == 1 ? 0 : portals));
+        before = closed;
+        lie = refused;
+        CHECK(sample_trade(1, 1, 4, &one) == -CAIRN_EPERM && closed - before == portals);
+        before = closed;
+        lie = no_colour;
+        CHECK(sample_ask_one(1, &tint, &one) == CAIRN_NONSENSE && closed - before == portals);
+    }
+    lie = 0;
+}
+
 int main(void)
 {
+    lies();
     for (int i = 0; i < 100000; i++) {
         one_round();
         hostile_round();

@@ -53,6 +53,7 @@ _Static_assert(sizeof(struct sample_shape) == 104, "layout");
 #define SAMPLE_TRADE UINT64_C(5)
 #define SAMPLE_LEND UINT64_C(6)
 #define SAMPLE_WAIT_FOR UINT64_C(7)
+#define SAMPLE_ASK_ONE UINT64_C(8)
 #define SAMPLE_NOTHING UINT64_C(128)
 
 // Every type of a word.
@@ -61,7 +62,7 @@ static inline int64_t sample_count(cairn_portal to, uint8_t a, uint16_t b, uint3
     struct cairn_message message = {
         .words = { SAMPLE_COUNT, a, b, c, d, (uint64_t)(int64_t)e, (uint64_t)(int64_t)f, g },
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     if ((int64_t)message.words[1] != (int32_t)(int64_t)message.words[1])
@@ -89,7 +90,7 @@ static inline int64_t sample_echo(cairn_portal to, uint64_t marks, const void *t
         .out = text, .out_length = text_length,
         .in = copy, .in_length = copy_room,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     if (message.words[1] != (uint8_t)message.words[1])
@@ -109,7 +110,7 @@ static inline int64_t sample_move_shape(cairn_portal to, int8_t by, const struct
         .out = shape, .out_length = sizeof *shape,
         .in = moved, .in_length = sizeof *moved,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     if (message.words[1] != (uint8_t)message.words[1])
@@ -124,7 +125,7 @@ static inline int64_t sample_first_ten(cairn_portal to, const void *text, size_t
         .words = { SAMPLE_FIRST_TEN, 0, 0, 0, 0, 0, 0, 0 },
         .out = text, .out_length = text_length,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     if (message.words[0] != (uint32_t)message.words[0])
@@ -141,7 +142,7 @@ static inline int64_t sample_trade(cairn_portal to, uint64_t note, cairn_portal 
         .portals = 1,
         .flags = CAIRN_FLAG_MOVE,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 1);
     if (result < 0)
         return result;
     *got = (cairn_portal)message.words[7];
@@ -155,7 +156,7 @@ static inline int64_t sample_lend(cairn_portal to, cairn_portal lent, cairn_port
         .portals = lent != CAIRN_NO_PORTAL,
         .flags = CAIRN_FLAG_PASS_ONCE | CAIRN_FLAG_NOT_FURTHER,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 2);
     if (result < 0)
         return result;
     *one = (cairn_portal)message.words[6];
@@ -170,7 +171,7 @@ static inline int64_t sample_wait_for(cairn_portal to, sample_colour tint, void 
         .in = text, .in_length = text_room,
         .flags = CAIRN_FLAG_INTERRUPTIBLE,
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     if (message.words[0] > text_room)
@@ -179,12 +180,28 @@ static inline int64_t sample_wait_for(cairn_portal to, sample_colour tint, void 
     return 0;
 }
 
+// A portal beside a word that may mean nothing.
+static inline int64_t sample_ask_one(cairn_portal to, sample_colour *tint, cairn_portal *one)
+{
+    struct cairn_message message = {
+        .words = { SAMPLE_ASK_ONE, 0, 0, 0, 0, 0, 0, 0 },
+    };
+    int64_t result = cairn_call_for(to, &message, 1);
+    if (result < 0)
+        return result;
+    if (message.words[1] != UINT64_C(0) && message.words[1] != UINT64_C(5) && message.words[1] != UINT64_C(18446744073709551615))
+        return cairn_nonsense(&message);
+    *tint = message.words[1];
+    *one = (cairn_portal)message.words[7];
+    return 0;
+}
+
 static inline int64_t sample_nothing(cairn_portal to)
 {
     struct cairn_message message = {
         .words = { SAMPLE_NOTHING, 0, 0, 0, 0, 0, 0, 0 },
     };
-    int64_t result = cairn_call(to, &message);
+    int64_t result = cairn_call_for(to, &message, 0);
     if (result < 0)
         return result;
     return 0;
@@ -205,6 +222,8 @@ struct sample_server {
     int64_t (*trade)(void *self, const struct cairn_caller *caller, uint64_t note, cairn_portal given, uint64_t *got);
     int64_t (*lend)(void *self, const struct cairn_caller *caller, cairn_portal lent, uint64_t *one, uint64_t *other);
     int64_t (*wait_for)(void *self, const struct cairn_caller *caller, sample_colour tint, size_t text_room, struct cairn_bytes *text);
+    // A portal beside a word that may mean nothing.
+    int64_t (*ask_one)(void *self, const struct cairn_caller *caller, sample_colour *tint, uint64_t *one);
     int64_t (*nothing)(void *self, const struct cairn_caller *caller);
 };
 
@@ -397,6 +416,28 @@ static inline int64_t sample_serve_wait_for(const struct sample_server *server, 
     return 0;
 }
 
+static inline void sample_ask_one_reply(struct cairn_reply *reply, sample_colour tint, uint64_t one)
+{
+    *reply = (struct cairn_reply){
+        .words = { 0, tint, 0, 0, 0, 0, 0, one },
+        .portals = 1,
+        .flags = CAIRN_FLAG_MOVE,
+    };
+}
+
+static inline int64_t sample_serve_ask_one(const struct sample_server *server, void *self, const struct cairn_caller *caller, struct cairn_reply *reply)
+{
+    if (!server->ask_one)
+        return -CAIRN_ENOSYS;
+    sample_colour tint = 0;
+    uint64_t one = 0;
+    int64_t done = server->ask_one(self, caller, &tint, &one);
+    if (done != 0)
+        return done < 0 ? done : -CAIRN_EIO;
+    sample_ask_one_reply(reply, tint, one);
+    return 0;
+}
+
 static inline void sample_nothing_reply(struct cairn_reply *reply)
 {
     *reply = (struct cairn_reply){
@@ -444,6 +485,9 @@ static inline _Bool sample_dispatch(const void *server, void *self, const struct
         break;
     case SAMPLE_WAIT_FOR:
         done = sample_serve_wait_for(functions, self, caller, reply);
+        break;
+    case SAMPLE_ASK_ONE:
+        done = sample_serve_ask_one(functions, self, caller, reply);
         break;
     case SAMPLE_NOTHING:
         done = sample_serve_nothing(functions, self, caller, reply);

@@ -143,6 +143,10 @@ pub mod sample {
     ///
     /// `(w1 tint: colour, in text ≤ 16) -> (w0 length of text)`
     pub const WAIT_FOR: u64 = 7;
+    /// A portal beside a word that may mean nothing.
+    ///
+    /// `() -> (w1 tint: colour, w7 one: portal moved)`
+    pub const ASK_ONE: u64 = 8;
     ///
     /// `()`
     pub const NOTHING: u64 = 128;
@@ -172,6 +176,13 @@ pub mod sample {
         pub other: ::cairn_idl::wire::Given,
     }
 
+    /// What [`ASK_ONE`] answers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct AskOneAnswer {
+        pub tint: Colour,
+        pub one: ::cairn_idl::wire::Given,
+    }
+
     /// The client's side: calls through the portal that it holds.
     #[derive(Clone, Copy, Debug)]
     pub struct Client<'t, T: ?Sized>(pub &'t T);
@@ -186,8 +197,9 @@ pub mod sample {
                 input: &mut [],
                 portals: 0,
                 flags: 0,
-            })?;
-            Ok(CountAnswer { sum: words[0], e_again: i32::try_from(words[1] as i64).ok().ok_or(::cairn_idl::wire::Failure::Nonsense)?, f_again: words[2] as i64, small_bits: u32::try_from(words[3]).ok().ok_or(::cairn_idl::wire::Failure::Nonsense)?, right: ::cairn_idl::wire::truth(words[4]).ok_or(::cairn_idl::wire::Failure::Nonsense)?, tint: Colour::from_word(words[7]).ok_or(::cairn_idl::wire::Failure::Nonsense)? })
+            }, 0)?;
+            let answer = || Some(CountAnswer { sum: words[0], e_again: i32::try_from(words[1] as i64).ok()?, f_again: words[2] as i64, small_bits: u32::try_from(words[3]).ok()?, right: ::cairn_idl::wire::truth(words[4])?, tint: Colour::from_word(words[7])? });
+            ::cairn_idl::wire::or_close(self.0, words, 0, answer())
         }
 
         /// Both parts, and a length.
@@ -200,8 +212,9 @@ pub mod sample {
                 input: copy,
                 portals: 0,
                 flags: 0,
-            })?;
-            Ok((u8::try_from(words[1]).ok().ok_or(::cairn_idl::wire::Failure::Nonsense)?, ::cairn_idl::wire::length(words[0], room)?))
+            }, 0)?;
+            let answer = || Some((u8::try_from(words[1]).ok()?, ::cairn_idl::wire::length(words[0], room)?));
+            ::cairn_idl::wire::or_close(self.0, words, 0, answer())
         }
 
         /// Structures both ways.
@@ -214,8 +227,9 @@ pub mod sample {
                 input: &mut bytes,
                 portals: 0,
                 flags: 0,
-            })?;
-            Ok(MoveShapeAnswer { corners: u8::try_from(words[1]).ok().ok_or(::cairn_idl::wire::Failure::Nonsense)?, moved: Shape::from_bytes(&bytes) })
+            }, 0)?;
+            let answer = || Some(MoveShapeAnswer { corners: u8::try_from(words[1]).ok()?, moved: Shape::from_bytes(&bytes) });
+            ::cairn_idl::wire::or_close(self.0, words, 0, answer())
         }
 
         #[inline]
@@ -226,8 +240,8 @@ pub mod sample {
                 input: &mut [],
                 portals: 0,
                 flags: 0,
-            })?;
-            u32::try_from(words[0]).ok().ok_or(::cairn_idl::wire::Failure::Nonsense)
+            }, 0)?;
+            ::cairn_idl::wire::or_close(self.0, words, 0, u32::try_from(words[0]).ok())
         }
 
         /// A portal each way; needs the keeper's badge.
@@ -239,7 +253,7 @@ pub mod sample {
                 input: &mut [],
                 portals: 1,
                 flags: ::cairn_idl::wire::MOVE,
-            })?;
+            }, 1)?;
             Ok(::cairn_idl::wire::Given(words[7]))
         }
 
@@ -251,7 +265,7 @@ pub mod sample {
                 input: &mut [],
                 portals: u64::from(lent.is_some()),
                 flags: ::cairn_idl::wire::PASS_ONCE | ::cairn_idl::wire::NOT_FURTHER,
-            })?;
+            }, 2)?;
             Ok(LendAnswer { one: ::cairn_idl::wire::Given(words[6]), other: ::cairn_idl::wire::Given(words[7]) })
         }
 
@@ -264,8 +278,22 @@ pub mod sample {
                 input: text,
                 portals: 0,
                 flags: ::cairn_idl::wire::INTERRUPTIBLE,
-            })?;
-            ::cairn_idl::wire::length(words[0], room)
+            }, 0)?;
+            ::cairn_idl::wire::or_close(self.0, words, 0, ::cairn_idl::wire::length(words[0], room))
+        }
+
+        /// A portal beside a word that may mean nothing.
+        #[inline]
+        pub fn ask_one(&self) -> Result<AskOneAnswer, ::cairn_idl::wire::Failure> {
+            let words = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [ASK_ONE, 0, 0, 0, 0, 0, 0, 0],
+                out: &[],
+                input: &mut [],
+                portals: 0,
+                flags: 0,
+            }, 1)?;
+            let answer = || Some(AskOneAnswer { tint: Colour::from_word(words[1])?, one: ::cairn_idl::wire::Given(words[7]) });
+            ::cairn_idl::wire::or_close(self.0, words, 1, answer())
         }
 
         #[inline]
@@ -276,7 +304,7 @@ pub mod sample {
                 input: &mut [],
                 portals: 0,
                 flags: 0,
-            })?;
+            }, 0)?;
             Ok(())
         }
     }
@@ -301,6 +329,9 @@ pub mod sample {
         fn lend<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, lent: Option<u32>) -> Result<LendAnswer, ::cairn_idl::wire::Errno>;
 
         fn wait_for<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, tint: Colour, text_room: usize) -> Result<Option<&[u8]>, ::cairn_idl::wire::Errno>;
+
+        /// A portal beside a word that may mean nothing.
+        fn ask_one<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<AskOneAnswer, ::cairn_idl::wire::Errno>;
 
         fn nothing<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<(), ::cairn_idl::wire::Errno>;
     }
@@ -403,6 +434,20 @@ pub mod sample {
         }
     }
 
+    /// The answer to [`ASK_ONE`] as it travels.
+    #[inline]
+    pub fn ask_one_reply(answer: Result<AskOneAnswer, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(answer) => ::cairn_idl::wire::Reply {
+                words: [0, answer.tint.word(), 0, 0, 0, 0, 0, answer.one.0],
+                data: &[],
+                portals: 1,
+                flags: ::cairn_idl::wire::MOVE,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+        }
+    }
+
     /// The answer to [`NOTHING`] as it travels.
     #[inline]
     pub fn nothing_reply(answer: Result<(), ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
@@ -485,6 +530,11 @@ pub mod sample {
         Ok(::cairn_idl::wire::Outcome::Reply(wait_for_reply(Ok(answer))))
     }
 
+    fn serve_ask_one<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let answer = server.ask_one(caller)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(ask_one_reply(Ok(answer))))
+    }
+
     fn serve_nothing<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
         server.nothing(caller)?;
         Ok(::cairn_idl::wire::Outcome::Reply(nothing_reply(Ok(()))))
@@ -500,6 +550,7 @@ pub mod sample {
             TRADE => (serve_trade(server, caller), 1),
             LEND => (serve_lend(server, caller), 1),
             WAIT_FOR => (serve_wait_for(server, caller), 0),
+            ASK_ONE => (serve_ask_one(server, caller), 0),
             NOTHING => (serve_nothing(server, caller), 0),
             _ => (Err(::cairn_idl::wire::ENOSYS), 0),
         };
@@ -507,7 +558,7 @@ pub mod sample {
     }
 
     /// What each operation's messages look like, by number.
-    pub static SIGNATURES: [::cairn_idl::wire::Signature; 8] = [
+    pub static SIGNATURES: [::cairn_idl::wire::Signature; 9] = [
         ::cairn_idl::wire::Signature {
             name: "COUNT",
             number: COUNT,
@@ -617,6 +668,22 @@ pub mod sample {
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             deferred: true,
             interruptible: true,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "ASK_ONE",
+            number: ASK_ONE,
+            words_in: 0b00000001,
+            words_out: 0b10000011,
+            out_most: 0,
+            in_most: 0,
+            portals_in: 0,
+            portals_out: 1,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Moved, once: false, not_further: false },
+            deferred: false,
+            interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
             float: ::cairn_idl::wire::Float::Switched,
         },

@@ -94,7 +94,8 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
 /// The other side of a pseudo-terminal comes as a portal.
 fn open_peer(file: &OpenFile, flags: u64) -> Result<u64> {
     make_room()?;
-    let words = Request::new(&[fs::IOCTL, TIOCGPTPEER, flags & !o::CLOEXEC]).call(file.slot())?;
+    let words = [fs::IOCTL, TIOCGPTPEER, flags & !o::CLOEXEC];
+    let words = Request::new(&words).brings(1).call(file.slot())?;
     let peer = OpenFile::portal(words[7] as u32, fs::kind::TERMINAL, fs::s::IFCHR | 0o620);
     let cloexec = flags & o::CLOEXEC != 0;
     process()

@@ -115,7 +115,7 @@ fn map_file(
         return Err(EACCES);
     }
     let words = [fs::MMAP, offset, length, writable as u64];
-    let words = Request::new(&words).call(file.slot())?;
+    let words = Request::new(&words).brings(1).call(file.slot())?;
     let object = words[7] as u32;
     let result = memory::map_object(object, address, length, protection, wanted, offset);
     gate::close(object);

@@ -99,7 +99,9 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> 
                 return Err(ENOSYS);
             }
         }
-        let request = Request::new(&[fs::OPEN, sent, mode]).path(&start.rest);
+        let request = Request::new(&[fs::OPEN, sent, mode])
+            .path(&start.rest)
+            .brings(1);
         let words = path::send_wait(request, start.slot, answer)?;
         Ok(Opened {
             slot: words[7] as u32,

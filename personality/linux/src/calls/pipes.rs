@@ -27,7 +27,7 @@ fn make_pipe(target: u64, flags: u64) -> Result<u64> {
     user::range(target, 8)?;
     make_room()?;
     let words = [fs::PIPE, flags & !o::CLOEXEC];
-    let words = Request::new(&words).call(scheme(MANAGER)?)?;
+    let words = Request::new(&words).brings(2).call(scheme(MANAGER)?)?;
     let mode = s::IFIFO | 0o600;
     give_two(target, flags, words[6] as u32, words[7] as u32, mode)
 }
@@ -71,7 +71,7 @@ pub fn socketpair(f: &mut Frame) -> Result<u64> {
     user::range(f.arg(3), 8)?;
     make_room()?;
     let words = [fs::SOCKETPAIR, kind, flags & !o::CLOEXEC];
-    let words = Request::new(&words).call(scheme(MANAGER)?)?;
+    let words = Request::new(&words).brings(2).call(scheme(MANAGER)?)?;
     let mode = s::IFSOCK | 0o777;
     give_two(f.arg(3), flags, words[6] as u32, words[7] as u32, mode)
 }
@@ -91,7 +91,7 @@ fn make_event(value: u64, flags: u64) -> Result<u64> {
     process().state().files.check_room()?;
     make_room()?;
     let words = [fs::EVENTFD, value & 0xffff_ffff, flags & !o::CLOEXEC];
-    let words = Request::new(&words).call(scheme(MANAGER)?)?;
+    let words = Request::new(&words).brings(1).call(scheme(MANAGER)?)?;
     let slot = words[7] as u32;
     let file = Arc::new(OpenFile::portal(slot, 0, 0o600));
     let cloexec = flags & o::CLOEXEC != 0;

@@ -2,11 +2,11 @@
 
 use super::gate::{self, errno_of, selector, Gate};
 use super::user::{self, bytes_of_mut, Plain, UserRange};
-use crate::errno::{check, Errno, Result, EFAULT, EINTR, ETIMEDOUT, RESTART};
+use crate::errno::{check, Errno, Result, EFAULT, EINTR, EIO, ETIMEDOUT, RESTART};
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::log;
-use cairn_abi::{flag, op, Error, Part};
+use cairn_abi::{flag, op, received, Error, Part, MAX_PORTALS};
 use cairn_gate::traverse_words;
 use cairn_idl::fs;
 use core::marker::PhantomData;
@@ -15,6 +15,8 @@ use core::marker::PhantomData;
 pub struct Request<'a> {
     gate: Gate,
     flags: u64,
+    /// `rax` of an answer as it is wanted: no error, and so many portals.
+    wanted: u64,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Request<'a> {
         Request {
             gate,
             flags: 0,
+            wanted: 0,
             memory: PhantomData,
         }
     }
@@ -177,6 +180,22 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// So many portals come with the answer, in the last words. Another number of them is EIO, also if it is none: a server cannot pass a slot of this table off as a portal that it gave.
+    #[inline(always)]
+    pub fn brings(mut self, portals: u64) -> Self {
+        self.wanted = portals << received::PORTALS_SHIFT;
+        self
+    }
+
+    /// Did what was wanted come?
+    #[inline(always)]
+    fn came(&self, rax: u64, words: &[u64; 8]) -> Result<()> {
+        match rax == self.wanted {
+            true => Ok(()),
+            false => unwanted(rax, words),
+        }
+    }
+
     /// Send and wait, whatever signals come. All answer words, or the error in w0.
     #[inline(always)]
     pub fn call(self, slot: u32) -> Result<[u64; 8]> {
@@ -186,9 +205,7 @@ impl<'a> Request<'a> {
         // SAFETY: a call to a channel without parts touches no memory of the caller.
         let (rax, words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
-        if let Some(error) = Error::from_code(rax as u8) {
-            return Err(errno_of(error));
-        }
+        self.came(rax, &words)?;
         check(words[0])?;
         Ok(words)
     }
@@ -207,6 +224,7 @@ impl<'a> Request<'a> {
             gate.rax = selector(slot, op::CALL, self.flags);
             // SAFETY: the parts are borrowed by the request, or the program's own memory.
             let result = unsafe { gate.traverse() }.map_err(errno_of);
+            let result = result.and_then(|()| self.came(gate.rax, &gate.words));
             let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
             if result != Err(EFAULT) || !self.touched(&mut tries) {
                 return (result, gate.words);
@@ -287,9 +305,14 @@ impl<'a> Request<'a> {
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
                 Err(Error::BadAddress) if self.touched(&mut tries) => continue,
                 Err(error) => return Err(errno_of(error)),
-                Ok(()) if gate.words[0] <= LAST_VALUE => false,
-                Ok(()) if gate.words[0] == EFAULT.value() && self.touched(&mut tries) => continue,
-                Ok(()) => interrupted(gate.words[0] as i64),
+                Ok(()) => {
+                    self.came(gate.rax, &gate.words)?;
+                    match gate.words[0] {
+                        ..=LAST_VALUE => false,
+                        word if word == EFAULT.value() && self.touched(&mut tries) => continue,
+                        word => interrupted(word as i64),
+                    }
+                }
             };
             if !ended {
                 return Ok(gate.words);
@@ -311,10 +334,28 @@ impl<'a> Request<'a> {
         gate.rax = selector(slot, op::CALL, self.flags | flag::PROMPT);
         // SAFETY: as in `call`.
         unsafe { gate.traverse() }.map_err(errno_of)?;
+        self.came(gate.rax, &gate.words)?;
         match gate.words[0] as i64 {
             word if interrupted(word) => Err(RESTART),
             _ => Ok(gate.words),
         }
+    }
+}
+
+/// An error of the gate's, an error of the server's without portals (which is as it should be), or portals that nobody asked for: these are closed.
+#[cold]
+#[inline(never)]
+fn unwanted(rax: u64, words: &[u64; 8]) -> Result<()> {
+    if let Some(error) = Error::from_code(rax as u8) {
+        return Err(errno_of(error));
+    }
+    let arrived = received::portals(rax).min(MAX_PORTALS);
+    words[8 - arrived..]
+        .iter()
+        .for_each(|slot| gate::close(*slot as u32));
+    match (words[0] as i64) < 0 {
+        true => Ok(()),
+        false => Err(EIO),
     }
 }
 

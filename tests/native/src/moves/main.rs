@@ -41,7 +41,7 @@ fn main() -> ! {
 }
 
 fn ask(peer: Portal, words: &[u64]) -> [u64; 8] {
-    peer.call(Message::new(words)).expect("answered")
+    peer.ask(Message::new(words)).expect("answered").words
 }
 
 fn fill(pages: &mut [u8], seed: u64) {
@@ -58,7 +58,9 @@ fn moved(peer: Portal, buffer: &mut [u8]) {
         fill(pages, round as u64 + 5);
         rest.fill(0x5a);
         let expected = sum(pages);
-        let answer = pages::call_giving(peer, &[ask::TAKE], pages).expect("given");
+        let answer = pages::call_giving(peer, &[ask::TAKE], pages)
+            .expect("given")
+            .words;
         assert_eq!(answer[..2], [expected, count as u64]);
         assert!(pages.iter().all(|&byte| byte == 0));
         fill(pages, 99);
@@ -189,7 +191,9 @@ fn nothing_is_lost(peer: Portal, buffer: &mut [u8]) {
         pages.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
         match round % 3 {
             0 => {
-                pages::call_giving(peer, &[ask::TAKE], pages).expect("given");
+                pages::call_giving(peer, &[ask::TAKE], pages)
+                    .expect("given")
+                    .words;
                 ask(peer, &[ask::DROP]);
             }
             1 => {
@@ -231,7 +235,7 @@ fn measure(peer: Portal) {
             assert_eq!(answer.expect("answered")[0], length as u64);
             let begin = time::monotonic();
             let answer = pages::call_giving(peer, &[ask::PAGES], data).expect("given");
-            let offered = Portal(answer[7] as u32);
+            let offered = Portal(answer.words[7] as u32);
             let back = pages::take_into(offered, data);
             moved = moved.min(time::monotonic() - begin);
             assert_eq!(back, Ok(length));

@@ -143,7 +143,8 @@ fn main() -> ! {
     channel(SINK_RECEIVE, SINK);
     channel(PRIVATE, PRIVATE + 1);
     copy(startup::portal("far").map_or(0, |p| p.0), TOP);
-    let words = need(Portal(TOP).call(Message::new(&[CONTROL, PREPARE])));
+    let prepared = Portal(TOP).ask(Message::new(&[CONTROL, PREPARE]));
+    let words = need(prepared.map(|answer| answer.words));
     copy(words[7] as u32, MIDDLE);
     Portal(words[7] as u32).close();
     create(&NEAR_PRIORITIES, near_thread);

@@ -7,6 +7,8 @@ mod ask;
 
 use cairn_abi::service::{current, domain, thread, AUTO};
 use cairn_abi::{flag, layout::native_slot, rights, Error, PortalKind};
+use cairn_idl::fs;
+use cairn_idl::wire::Failure;
 use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{log, memory, startup, time, Message, Portal, Receiver};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -27,6 +29,7 @@ fn main() -> ! {
     flags(peer, file, channel);
     once(file, channel);
     delegate(peer, channel);
+    lies(peer, file);
     log!("rights: lent, taken back, used once");
     slots(peer);
     turns(peer);
@@ -36,7 +39,7 @@ fn main() -> ! {
 }
 
 fn ask(peer: Portal, words: &[u64]) -> [u64; 8] {
-    peer.call(Message::new(words)).expect("answered")
+    peer.ask(Message::new(words)).expect("answered").words
 }
 
 /// Pass a portal for keeping; → its rights there.
@@ -188,6 +191,46 @@ fn slots(peer: Portal) {
     }
     assert!(found < 40, "{found} portals");
     assert_eq!(ask(peer, &[99])[0], u64::MAX);
+}
+
+/// A server cannot pass a number off as a portal, nor fill the table of who calls it: the nucleus says what came.
+fn lies(peer: Portal, file: Portal) {
+    give(peer, file, 0);
+    let held = || (0..512).filter(|slot| info(*slot).is_some()).count();
+    let before = held();
+    for (portals, passed) in (0..=4).flat_map(|n| [(n, 0), (n, 1)]) {
+        let words = [fs::MMAP, portals, passed, u64::from(file.0)];
+        let answer = peer.ask(Message::new(&words)).expect("answered");
+        assert_eq!((answer.words[0], answer.portals), (1, portals as usize));
+        assert_eq!(held(), before + answer.portals);
+        for slot in answer.slots() {
+            assert!(slot != file.0 && info(slot) == Some(PortalKind::Channel as u64));
+            Portal(slot).close();
+        }
+        // All other words are what the server wrote.
+        let number = u64::from(file.0);
+        assert!(answer.words[4..8 - answer.portals]
+            .iter()
+            .all(|word| *word == number));
+        // What goes through a stub.
+        match fs::Client(&peer).mmap(portals, passed, number) {
+            Ok(answer) => {
+                assert_eq!(portals, 1);
+                Portal(answer.object.slot()).close();
+            }
+            Err(failure) => assert!(portals != 1 && failure == Failure::Nonsense),
+        }
+        // What expects none.
+        peer.call(Message::new(&words)).expect("answered");
+        assert_eq!(held(), before);
+    }
+    ask(peer, &[ask::CLOSE]);
+}
+
+/// What a slot leads to.
+fn info(slot: u32) -> Option<u64> {
+    let info = Portal::CURRENT.service(current::PORTAL_INFO, &[u64::from(slot)]);
+    info.ok().map(|info| info[0])
 }
 
 /// Turns go round between two domains.

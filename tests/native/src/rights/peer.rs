@@ -6,7 +6,8 @@
 mod ask;
 
 use cairn_abi::service::current;
-use cairn_abi::{layout, received, rights, Error};
+use cairn_abi::{flag, layout, received, rights, Error};
+use cairn_idl::fs;
 use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{Portal, Received, Receiver, Reply};
 
@@ -72,6 +73,21 @@ fn serve(channel: Receiver, message: &Received, kept: &mut Portal) {
             let _ = Semaphore(slot(5)).v();
             (5..8).for_each(|i| slot(i).close());
             return;
+        }
+        // A memory object is asked for, and w3 is given as one; beside that so many portals come, new ones or the one that is kept.
+        fs::MMAP => {
+            let mut reply = Reply::new(&[1, 0, 0, 0, w[3], w[3], w[3], w[3]]);
+            reply.portals = w[1];
+            if w[2] == 0 {
+                reply.flags = flag::MINT;
+            } else {
+                let first = 8 - w[1].min(4) as usize;
+                reply.words[first..].fill(u64::from(kept.0));
+            }
+            match channel.reply(message.token, reply) {
+                Ok(()) => return,
+                Err(error) => answer[0] = error as u64,
+            }
         }
         ask::TAKE if message.portals == 1 => answer[0] = code(Semaphore(slot(7)).p()),
         ask::DIE => cairn_rt::start::exit(0),

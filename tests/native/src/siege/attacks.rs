@@ -329,7 +329,8 @@ fn memory_objects() -> ! {
     let addresses = own_page().to_le_bytes();
     keep(|| {
         let words = [vm::OBJECT_CREATE, 1, 0];
-        Portal(native_slot::VM).call(Message::new(&words).out(&addresses))
+        let answer = Portal(native_slot::VM).ask(Message::new(&words).out(&addresses));
+        answer.map(|answer| answer.words)
     })
 }
 
@@ -338,7 +339,8 @@ fn offers() -> ! {
     let page = own_page();
     keep(|| {
         let words = [vm::OFFER, page, 4096, vm::Giving::Copy as u64, 0];
-        Portal(native_slot::VM).call(Message::new(&words))
+        let answer = Portal(native_slot::VM).ask(Message::new(&words));
+        answer.map(|answer| answer.words)
     })
 }
 
