@@ -1,7 +1,7 @@
-//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions, which goes with the run.
+//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`: with one file system in place of them), which goes with the run.
 
 use crate::machine::{option_path, Boot};
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,12 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
         let path = boot.run.join(format!("scratch{i}.img"));
         let mut disk = File::create(&path)?;
         disk.set_len(bytes)?;
-        disk.write_all(&table(bytes / SECTOR))?;
+        let formatted = more.strip_prefix("ext4");
+        match formatted {
+            Some(_) => format(&path)?,
+            None => disk.write_all(&table(bytes / SECTOR))?,
+        }
+        let more = formatted.unwrap_or(more).trim_start();
         let drive = option_path("", &path);
         command.args([
             "-drive",
@@ -43,6 +48,17 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
         };
         command.args(["-device", &device]);
     }
+    Ok(())
+}
+
+/// A new file system on all of the disk, as Debian makes it.
+fn format(path: &Path) -> Result<()> {
+    let status = Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4"])
+        .arg(path)
+        .status()
+        .context("cannot run mke2fs (package e2fsprogs)")?;
+    ensure!(status.success(), "mke2fs: {status}");
     Ok(())
 }
 

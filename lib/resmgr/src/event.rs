@@ -11,6 +11,9 @@ use cairn_idl::fs::{self, kind, poll};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
+/// What requests wait for that came too early.
+const HELD: u64 = u64::MAX - 1;
+
 /// Serve for ever.
 pub fn serve<S: Server, T: Transport>(
     manager: &mut Manager<S>,
@@ -18,7 +21,7 @@ pub fn serve<S: Server, T: Transport>(
     transport: &mut T,
 ) -> ! {
     let mut received = Received::default();
-    let mut status = transport.receive(manager.waiting.later.deadline, &mut received);
+    let mut status = manager.ready(server, transport, &mut received);
     loop {
         status = manager.step(server, transport, status, &mut received);
     }
@@ -121,6 +124,12 @@ impl<S: Server> Manager<S> {
             self.event(server, transport, status, received);
         }
         self.ready(server, transport, received)
+    }
+
+    /// A request that came before there was a server: it is worked on when [`serve`] begins.
+    pub fn hold(&mut self, request: &Received) {
+        self.park([HELD; 2], request, None, Again::default());
+        self.waiting.later.wake(HELD);
     }
 
     /// Run what is ready, then receive.

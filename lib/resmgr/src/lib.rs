@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+mod attributes;
 mod cache;
 pub mod context;
 pub mod dirent;

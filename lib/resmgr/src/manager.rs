@@ -48,6 +48,8 @@ pub(crate) struct Core<S: Server> {
     /// Target of a symbolic link, or the path of a node.
     pub text: Box<[u8]>,
     pub records: Box<[u8]>,
+    /// Value or names of extended attributes.
+    pub value: Vec<u8>,
     pub structure: [u8; STAT_SIZE],
 }
 
@@ -66,6 +68,7 @@ impl<S: Server> Manager<S> {
                 second: Names::new(),
                 text: vec![0; fs::PATH_MAX].into_boxed_slice(),
                 records: vec![0; RECORDS].into_boxed_slice(),
+                value: Vec::new(),
                 structure: [0; STAT_SIZE],
             },
             waiting: Waiting::default(),
@@ -181,7 +184,7 @@ impl<S: Server> Core<S> {
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
-            fs::XATTR => Err(Failure::Errno(EOPNOTSUPP)),
+            fs::XATTR => self.attribute(server, cx),
             _ => server.special(cx, &mut self.handles),
         }
     }

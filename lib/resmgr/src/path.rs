@@ -103,6 +103,16 @@ impl Names {
         Ok(())
     }
 
+    /// Take a path that came in another way.
+    pub fn take(&mut self, path: &[u8]) -> Answer<()> {
+        if path.len() >= PATH_MAX {
+            return Err(Failure::Errno(ENAMETOOLONG));
+        }
+        self.text[START..START + path.len()].copy_from_slice(path);
+        self.begin(path.len());
+        Ok(())
+    }
+
     /// A path of this length lies at the start of the text.
     #[inline(always)]
     fn begin(&mut self, length: usize) {

@@ -7,6 +7,7 @@ use crate::context::{Context, Failure, Later};
 use crate::dirent::Dirents;
 use crate::handle::{Handle, Handles};
 use crate::layout;
+use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{poll, s, Stat, Statfs};
 use cairn_rt::channel::Reply;
@@ -202,6 +203,42 @@ pub trait Server: Sized {
     fn change(&mut self, cx: &mut Context, node: Self::Node, change: &Change) -> Answer<()> {
         let _ = (cx, node, change);
         Err(Failure::Errno(EPERM))
+    }
+
+    /// The value of an extended attribute (its name with the namespace) into `value`, which is empty. Who may is checked.
+    fn attribute(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        name: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Answer<()> {
+        let _ = (cx, node, name, value);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
+    /// The full names of all extended attributes, each with a NUL behind it.
+    fn attribute_names(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        names: &mut Vec<u8>,
+    ) -> Answer<()> {
+        let _ = (cx, node, names);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
+    /// Set or (with None) remove one. `there`: Some(true) it must exist, Some(false) it must not.
+    fn set_attribute(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        name: &[u8],
+        value: Option<&[u8]>,
+        there: Option<bool>,
+    ) -> Answer<()> {
+        let _ = (cx, node, name, value, there);
+        Err(Failure::Errno(EOPNOTSUPP))
     }
 
     /// A regular file gets this length.

@@ -212,6 +212,19 @@ fn by_prefix<'a>(name: &'a [u8], place: &[u8]) -> Result<Start<'a>> {
     })
 }
 
+/// The mount portals of all managers of files with names.
+pub fn managers() -> Vec<u32> {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let indices: Vec<u32> = state.prefixes.managers().collect();
+    drop(state);
+    indices
+        .into_iter()
+        .filter_map(|index| mount(index).ok())
+        .collect()
+}
+
 fn absolute(name: &[u8]) -> Result<Start<'_>> {
     let process = process();
     if let Some(own) = prefix::own(name, process.pid()) {

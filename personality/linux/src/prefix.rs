@@ -69,6 +69,11 @@ impl Prefixes {
         list.insert(at, entry);
     }
 
+    /// The indices of all managers of files with names.
+    pub fn managers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.absolute.iter().map(|entry| entry.index)
+    }
+
     /// Index in the published table and how many bytes of `name` it takes. `name` is absolute or has a scheme (`dev:1:3`).
     #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<(u32, usize)> {

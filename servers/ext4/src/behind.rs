@@ -51,8 +51,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Give to the device what is due, and what somebody waits for.
     pub(crate) fn start_writes(&mut self) {
         if !self.fs.is_writable() {
-            self.urgent.clear();
-            self.everything = false;
+            // Whoever waits is told.
+            for ino in self.urgent.drain(..) {
+                self.wakes.push(keys::pages(ino));
+            }
+            if core::mem::take(&mut self.everything) {
+                self.wakes.push(keys::ROOM);
+            }
             return;
         }
         while self.jobs.len() < MOST {

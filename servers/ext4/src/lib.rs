@@ -1,7 +1,7 @@
 //! The ext4 file server: the core of `lib/ext4` knows where things are on the image, `lib/cache` which pages of files are in memory, `lib/resmgr` speaks with programs; this joins them over a block device.
 //!
 //! * [`start`] opening an image; [`server`] the whole, and how things go on; [`keys`] what is waited for;
-//! * [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
+//! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
 //! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`map`] of files, over [`memory`] and [`runs`];
 //! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names.
 #![cfg_attr(not(test), no_std)]
@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+mod attached;
 mod behind;
 mod blocks;
 mod ends;
@@ -29,7 +30,8 @@ mod tests;
 mod tree;
 mod write;
 
+pub use attached::Attached;
 pub use memory::Memory;
 pub use server::{Ext4, Options};
 pub use start::{Parts, Refused, STAGING};
-pub use tree::MEMORY;
+pub use tree::{DEVICE, MEMORY};

@@ -277,7 +277,6 @@ impl Nodes {
         None
     }
 
-    #[cfg(test)]
     pub fn all(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.ino != 0)
     }

@@ -12,6 +12,7 @@ use crate::requests::{Group, Requests};
 use crate::steps::Work;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use cairn_block::Device;
 use cairn_cache::{Cache, File, Io, Policy, Slot};
 use cairn_ext4::{Error, Fs, Inode, Time};
@@ -69,6 +70,8 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) ending: Vec<u32>,
     /// Files with blocks behind their ends that are still to be freed.
     pub(crate) cuts: Vec<u32>,
+    /// Writes that wait in the middle: the file, and whose they are. Until they are done nobody else writes to it.
+    pub(crate) writers: Vec<(u32, Token)>,
     /// Nodes that are dirty.
     pub(crate) touched: Vec<u32>,
     /// Flushes by number: the last that was begun, and the last that is done.
@@ -124,6 +127,22 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Blocks of a page.
     pub(crate) fn per_page(&self) -> u64 {
         PAGE64 / self.block_size()
+    }
+
+    /// What is mounted, for the log.
+    pub fn say_what(&self) {
+        let log = self.options.log;
+        let space = self.fs.space();
+        let size = u64::from(space.block_size);
+        log(format_args!(
+            "{} MiB, {} MiB free, blocks of {size}{}",
+            (space.blocks * size) >> 20,
+            (space.free * size) >> 20,
+            match self.fs.is_writable() {
+                true => "",
+                false => ", read only",
+            }
+        ));
     }
 
     /// For the driver's notifications: what the server uses it through.

@@ -155,6 +155,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             everything: false,
             ending: Vec::new(),
             cuts: Vec::new(),
+            writers: Vec::new(),
             touched: Vec::new(),
             flush_begun: 0,
             flush_done: 0,

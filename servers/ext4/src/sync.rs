@@ -3,6 +3,7 @@
 use crate::keys;
 use crate::memory::Memory;
 use crate::server::{fail, Ext4};
+use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
@@ -64,6 +65,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             return Ok(());
         }
         if !self.fs.is_writable() {
+            self.node(ino)?.syncing = false;
             return fail(EIO);
         }
         self.node(ino)?.syncing = true;
@@ -170,6 +172,21 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Nothing more will be written: the log is emptied and the image declared clean. True when that is done.
     pub fn close(&mut self, cx: &mut Context) -> Answer<()> {
         self.sync_everything(cx)?;
+        if !self.fs.is_writable() {
+            return Ok(());
+        }
+        // Files without names end, whoever has them open.
+        let nameless = self.nodes.all().filter(|node| node.links == 0);
+        let nameless: Vec<u32> = nameless.map(|node| node.ino).collect();
+        for ino in nameless {
+            if !self.ending.contains(&ino) {
+                self.ending.push(ino);
+            }
+        }
+        self.settle(cx);
+        if !self.ending.is_empty() || !self.cuts.is_empty() {
+            return Err(Failure::Wait(keys::ENDS));
+        }
         self.fs.close();
         self.settle(cx);
         match self.fs.is_writable() {

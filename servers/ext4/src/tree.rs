@@ -1,10 +1,12 @@
 //! The tree, as the framework asks for it: names, attributes, creation, removal and renaming. What can be said here is; reading, writing and the rest have their own modules.
 
+use crate::attached::Attached;
 use crate::keys;
 use crate::memory::Memory;
 use crate::node::device_parts;
 use crate::server::{fail, Ext4};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_cache::Stream;
 use cairn_ext4::{Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
@@ -132,7 +134,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 }
 
-impl<M: Memory, D: Device> Server for Ext4<M, D> {
+impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     type Node = u32;
     type State = Stream;
 
@@ -299,6 +301,44 @@ impl<M: Memory, D: Device> Server for Ext4<M, D> {
         // The image knows them all.
         node.dirty = false;
         self.refresh(ino);
+        self.arm(cx);
+        Ok(())
+    }
+
+    fn attribute(
+        &mut self,
+        _: &mut Context,
+        node: u32,
+        name: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Answer<()> {
+        *value = self.act(|fs| fs.attribute(node, name))?;
+        Ok(())
+    }
+
+    fn attribute_names(&mut self, _: &mut Context, node: u32, names: &mut Vec<u8>) -> Answer<()> {
+        for name in self.act(|fs| fs.attribute_names(node))? {
+            names.extend(name);
+            names.push(0);
+        }
+        Ok(())
+    }
+
+    fn set_attribute(
+        &mut self,
+        cx: &mut Context,
+        node: u32,
+        name: &[u8],
+        value: Option<&[u8]>,
+        there: Option<bool>,
+    ) -> Answer<()> {
+        if !self.fs.is_writable() {
+            return fail(EROFS);
+        }
+        self.may_move(node)?;
+        let now = self.look_at_clock(cx);
+        self.act(|fs| fs.set_attribute(node, name, value, there, now))?;
+        self.refresh(node);
         self.arm(cx);
         Ok(())
     }
@@ -534,7 +574,10 @@ impl<M: Memory, D: Device> Server for Ext4<M, D> {
     }
 
     fn sync_all(&mut self, cx: &mut Context) -> Answer<()> {
-        self.sync_everything(cx)
+        match cx.request.words[1] {
+            fs::SYNC_CLOSE if cx.uid() == 0 => self.close(cx),
+            _ => self.sync_everything(cx),
+        }
     }
 
     fn interruptible(&self, operation: u64) -> bool {
@@ -564,11 +607,17 @@ impl<M: Memory, D: Device> Server for Ext4<M, D> {
     }
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
-        if pulse.badge == MEMORY {
-            self.give_back();
+        match pulse.badge {
+            MEMORY => self.give_back(),
+            DEVICE => self.device().pulse(pulse),
+            _ => {}
         }
         self.look_at_clock(cx);
         self.settle(cx);
+    }
+
+    fn cancelled(&mut self, cx: &mut Context) {
+        self.writer_gone(cx);
     }
 
     fn tick(&mut self, cx: &mut Context) {
@@ -576,6 +625,8 @@ impl<M: Memory, D: Device> Server for Ext4<M, D> {
     }
 }
 
+/// Badge of the pulses of the device.
+pub const DEVICE: u64 = 1;
 /// Badge of the portal by which `vm` says that it wants frames back.
 pub const MEMORY: u64 = 2;
 

@@ -3,6 +3,7 @@
 use crate::keys;
 use crate::memory::{Memory, PAGE, PAGE64};
 use crate::server::{fail, Ext4};
+use cairn_abi::Token;
 use cairn_block::Device;
 use cairn_cache::{File, Put, Slot};
 use cairn_ext4::Place;
@@ -37,10 +38,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             return fail(EROFS);
         }
         let node = self.node(ino)?;
-        if node.syncing {
+        let size = node.size;
+        if node.syncing || self.is_being_written(ino, cx.request.token) {
             return Err(Failure::Wait(keys::pages(ino)));
         }
-        let size = node.size;
         let length = length.min(self.most_bytes().saturating_sub(offset) as usize);
         if length == 0 {
             return fail(EFBIG);
@@ -75,10 +76,34 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             Some(Failure::Wait(key)) => {
                 cx.progress = done as u64;
                 cx.progress_is_result = done != 0;
-                Err(Failure::Wait(key))
+                if done != 0 && before == 0 {
+                    self.writers.push((ino, cx.request.token));
+                }
+                return Err(Failure::Wait(key));
             }
+            _ if before != 0 => self.writer_gone(cx),
+            _ => {}
+        }
+        match problem {
             Some(failure) if done == 0 => Err(failure),
             _ => Ok(done),
+        }
+    }
+
+    /// Somebody else's write has to wait in the middle.
+    #[inline]
+    fn is_being_written(&self, ino: u32, token: Token) -> bool {
+        let mut writers = self.writers.iter();
+        writers.any(|(file, writer)| *file == ino && *writer != token)
+    }
+
+    /// A write that waited in the middle is over.
+    #[cold]
+    pub(crate) fn writer_gone(&mut self, cx: &mut Context) {
+        let token = cx.request.token;
+        if let Some(index) = self.writers.iter().position(|(_, writer)| *writer == token) {
+            let (ino, _) = self.writers.swap_remove(index);
+            cx.wake(keys::pages(ino));
         }
     }
 

@@ -510,11 +510,22 @@ pub fn fdatasync(f: &mut Frame) -> Result<u64> {
     sync_file(f.arg(0), 1)
 }
 
-/// sync and syncfs: every manager writes through on its own terms; the root's is asked.
+/// sync and syncfs: every manager is asked to write what it has.
 pub fn sync(_: &mut Frame) -> Result<u64> {
-    let start = crate::path::start(crate::path::AT_FDCWD, b"/")?;
-    let _ = Request::new(&[fs::SYNC, 0]).wait(start.slot);
+    sync_all(0);
     Ok(0)
+}
+
+/// The machine ends: what is in memory goes to the disks, and nothing is written after that. Only for user 0.
+pub fn close_disks() {
+    sync_all(fs::SYNC_CLOSE);
+}
+
+fn sync_all(what: u64) {
+    for slot in crate::path::managers() {
+        // One that cannot does not keep the others from it; nobody would be told.
+        let _ = Request::new(&[fs::SYNC, what]).wait(slot);
+    }
 }
 
 pub fn syncfs(f: &mut Frame) -> Result<u64> {

@@ -116,6 +116,7 @@ pub fn reboot(f: &mut Frame) -> Result<u64> {
         HALT | POWER_OFF => 0,
         _ => return Err(EINVAL),
     };
+    super::io::close_disks();
     Request::new(&[proc::POWER, what])
         .call(linux_slot::PROC)
         .map(|_| 0)

@@ -2,7 +2,7 @@
 
 use super::common::Random;
 use crate::memory::{Memory, PAGE};
-use crate::{Ext4, Options, Parts, Refused, STAGING};
+use crate::{Attached, Ext4, Options, Parts, Refused, STAGING};
 use cairn_abi::{pulse, Error};
 use cairn_block::{Device, Info, Kind, Outcome, Request};
 use cairn_cache::Slot;
@@ -105,6 +105,10 @@ impl Device for FakeDevice {
     fn completed(&mut self) -> Option<(u64, Outcome)> {
         self.disk.borrow_mut().done.pop_front()
     }
+}
+
+impl Attached for FakeDevice {
+    fn pulse(&mut self, _: &cairn_rt::Received) {}
 }
 
 impl Disk {

@@ -1,0 +1,167 @@
+//! The component: arena from `vm`, the disk through its driver, then the loop. Portals: `disk`, the driver of a whole disk or a partition; `proc`. Arguments: `ro`, `noatime`.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use cairn_abi::layout::native_slot;
+use cairn_abi::{received, Error};
+use cairn_block::native::Disk;
+use cairn_cache::Slot;
+use cairn_ext4::Time;
+use cairn_ext4_server::memory::PAGE;
+use cairn_ext4_server::{Ext4, Memory, Options, Parts, DEVICE, MEMORY, STAGING};
+use cairn_resmgr::event::serve;
+use cairn_resmgr::{Manager, Native};
+use cairn_rt::{memory, startup, time, Portal, Received, Receiver};
+
+cairn_rt::entry!(main);
+
+const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
+
+/// The arena: the cache's pages, which are lent, and those for metadata.
+struct Arena {
+    bytes: &'static mut [u8],
+    lent: u32,
+}
+
+impl Arena {
+    fn pages(&mut self, first: Slot, count: u32) -> &mut [u8] {
+        let start = first as usize * PAGE;
+        &mut self.bytes[start..start + count as usize * PAGE]
+    }
+
+    /// Where they are, as `vm` wants it told.
+    fn addresses(&self, pages: &[Option<Slot>]) -> Option<Vec<u8>> {
+        let mut list = Vec::new();
+        list.try_reserve_exact(pages.len() * 8).ok()?;
+        let base = self.bytes.as_ptr() as u64;
+        for page in pages {
+            let address = page.map_or(0, |page| base + page as u64 * PAGE as u64);
+            list.extend_from_slice(&address.to_le_bytes());
+        }
+        Some(list)
+    }
+}
+
+impl cairn_cache::Memory for Arena {
+    fn populate(&mut self, first: Slot, count: u32) -> bool {
+        let lent = first < self.lent;
+        let pages = self.pages(first, count);
+        match lent {
+            true => memory::populate_lent(pages),
+            false => memory::populate(pages).is_ok(),
+        }
+    }
+
+    fn release(&mut self, first: Slot, count: u32) {
+        // If `vm` keeps them nothing is lost but memory.
+        let _ = memory::release(self.pages(first, count));
+    }
+}
+
+impl Memory for Arena {
+    fn bytes(&self, slot: Slot, from: usize, length: usize) -> &[u8] {
+        let at = slot as usize * PAGE + from;
+        &self.bytes[at..at + length]
+    }
+
+    fn bytes_mut(&mut self, slot: Slot, from: usize, length: usize) -> &mut [u8] {
+        let at = slot as usize * PAGE + from;
+        &mut self.bytes[at..at + length]
+    }
+
+    fn wanted(&mut self, nothing_left: bool) -> u64 {
+        memory::wanted(nothing_left)
+    }
+
+    fn object(&mut self, pages: &[Option<Slot>], shared_writable: bool) -> Result<Portal, Error> {
+        let list = self.addresses(pages).ok_or(Error::NoMemory)?;
+        memory::object(&list, shared_writable)
+    }
+
+    fn change(&mut self, object: Portal, first: u64, pages: &[Option<Slot>], length: u64) -> bool {
+        self.addresses(pages)
+            .is_some_and(|list| memory::change_object(object, first, &list, length).is_ok())
+    }
+}
+
+fn say(line: core::fmt::Arguments) {
+    cairn_rt::log!("{line}");
+}
+
+/// Nothing can be served.
+fn give_up(why: core::fmt::Arguments) -> ! {
+    say(why);
+    cairn_rt::start::exit(1)
+}
+
+fn main() -> ! {
+    let Some(driver) = startup::portal("disk") else {
+        give_up(format_args!("no disk"));
+    };
+    // All idle memory can be cache.
+    let frames = time::system_page().total_frames;
+    let lent = u32::try_from(frames).unwrap_or(u32::MAX / 2).max(64);
+    let Some(bytes) = memory::map((lent + STAGING) as usize * PAGE) else {
+        give_up(format_args!("no memory for the arena"));
+    };
+    let watcher = CHANNEL.make_portal(MEMORY);
+    let lending =
+        watcher.and_then(|watcher| memory::lend(&mut bytes[..lent as usize * PAGE], watcher));
+    if let Err(error) = lending {
+        give_up(format_args!("no cache: {error:?}"));
+    }
+    let disk = match Disk::open(driver, bytes, CHANNEL, DEVICE) {
+        Ok(disk) => disk,
+        Err(failure) => give_up(format_args!("no disk: {failure:?}")),
+    };
+    let given = |word| startup::arguments().any(|argument| argument == word);
+    let parts = Parts {
+        memory: Arena { bytes, lent },
+        pages: lent,
+        expected: frames / 4 * 3,
+        metadata: (frames / 32).clamp(512, 32_768) as usize,
+        options: Options {
+            read_only: given("ro"),
+            no_access_times: given("noatime"),
+            device: startup::argument("st_dev")
+                .map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
+            log: say,
+        },
+    };
+    let now = time::realtime();
+    let now = Time {
+        sec: (now / 1_000_000_000) as i64,
+        nsec: (now % 1_000_000_000) as u32,
+    };
+    let mut manager = Manager::new(prefix());
+    // Who asks before there is something to answer with waits.
+    let opened = Ext4::open(parts, disk, now, |_, disk: &mut Disk| {
+        let mut event = Received::default();
+        if CHANNEL.receive_into(None, &mut event).is_err() {
+            return;
+        }
+        match event.kind {
+            received::kind::MESSAGE => manager.hold(&event),
+            _ if event.badge == DEVICE => disk.pulse(&event),
+            _ => {}
+        }
+    });
+    let mut server = match opened {
+        Ok(server) => server,
+        Err(refused) => give_up(format_args!("not mounted: {refused:?}")),
+    };
+    server.say_what();
+    serve(&mut manager, &mut server, &mut Native::new())
+}
+
+/// The path that the manifest mounts this at.
+fn prefix() -> &'static [u8] {
+    match startup::argument("prefix") {
+        Some("/") | None => b"",
+        Some(prefix) => prefix.as_bytes(),
+    }
+}
