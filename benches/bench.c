@@ -5,7 +5,8 @@
  *     NAME MEDIAN MIN MAX
  * On Cairn a second line tells what one operation had the nucleus do, in hundredths: entries, switches of address space, invalidations, bytes copied.
  *     NAME work ENTRIES SWITCHES INVALIDATIONS BYTES
- * or `NAME unsupported REASON` if the system refuses what the operation needs. With arguments only operations whose name begins with one of them run.
+ * or `NAME unsupported REASON` if the system refuses what the operation needs. With arguments only operations whose name begins with one of them run;
+ * `--disk FOLDER` before them: those of a file system on a disk, in this folder.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -892,6 +893,27 @@ static void file_mapped_touch(void) {
     close_file();
 }
 
+/* Of a private mapping that is written, every page is copied. */
+static int map_private(void) {
+    if (mapped) {
+        munmap(mapped, FILE_BLOCKS * BLOCK);
+    }
+    mapped = mmap(NULL, FILE_BLOCKS * BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    touched = 0;
+    return mapped == MAP_FAILED ? refuse("mmap") : 0;
+}
+static int write_mapped(void) {
+    *(volatile char *)(mapped + touched++ * PAGE) = 1;
+    return 0;
+}
+static void file_private_write(void) {
+    full_file();
+    measure_prepared(FILE_BLOCKS * BLOCK / PAGE, map_private, write_mapped);
+    munmap(mapped, FILE_BLOCKS * BLOCK);
+    mapped = NULL;
+    close_file();
+}
+
 static int do_copy(void) {
     pid_t pid = vfork();
     if (pid == 0) {
@@ -969,10 +991,12 @@ static void timer_fork(void) { timer_late(1); }
 
 /* ---- the list ---- */
 
-static const struct {
+struct operation {
     const char *name;
     void (*run)(void);
-} operations[] = {
+};
+
+static const struct operation operations[] = {
     {"getppid", small_getppid},
     {"clock_gettime", small_clock},
     {"sched_yield", small_yield},
@@ -1018,6 +1042,20 @@ static const struct {
     {"timer-fork", timer_fork},
 };
 
+static const struct operation on_disk[] = {
+    {"ext4-read-8k", file_read},
+    {"ext4-read-random-4k", file_read_random},
+    {"ext4-write-8k-new", file_write_new},
+    {"ext4-write-8k-over", file_write_over},
+    {"ext4-open-close", file_open},
+    {"ext4-stat", file_stat},
+    {"ext4-creat-close", file_create},
+    {"ext4-creat-close-unlink", file_create_unlink},
+    {"ext4-mapped-touch", file_mapped_touch},
+    {"ext4-private-write", file_private_write},
+    {"ext4-cp-8m", file_copy_8m},
+};
+
 static int wanted(const char *operation, char **names) {
     if (!*names) {
         return 1;
@@ -1041,11 +1079,20 @@ int main(int argc, char **argv) {
         perror("mmap");
         return 1;
     }
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        if (wanted(operations[i].name, argv + 1)) {
-            name = operations[i].name;
+    const struct operation *list = operations;
+    size_t count = sizeof operations / sizeof *operations;
+    char **names = argv + 1;
+    if (argc > 2 && strcmp(argv[1], "--disk") == 0) {
+        directory = argv[2];
+        list = on_disk;
+        count = sizeof on_disk / sizeof *on_disk;
+        names = argv + 3;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (wanted(list[i].name, names)) {
+            name = list[i].name;
             refused = NULL;
-            operations[i].run();
+            list[i].run();
         }
     }
     return 0;

@@ -7,6 +7,7 @@
 mod nucleus;
 
 use crate::cli::{self, Machine, Pair, System};
+use crate::disk::{self, Scratch, Shape};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 const PROGRAM: &str = "/bin/bench";
 const MEMORY_MIB: u64 = 256;
+/// How the names of operations on a disk begin.
+const ON_DISK: &str = "ext4-";
 /// For the whole program on one system: deterministic mode is slow on a small host.
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -78,7 +81,31 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
             first: binary.display().to_string(),
             second: PROGRAM.to_string(),
         }];
-        let figures = measure(system, add, &arguments.operations)?;
+        let mut figures = Figures::default();
+        if arguments.operations.iter().any(|o| !o.starts_with(ON_DISK))
+            || arguments.operations.is_empty()
+        {
+            let machine = machine(system, &add);
+            measure(&mut figures, &machine, &[], &arguments.operations)?;
+        }
+        // In a machine of their own, so that the others are not about one with a disk.
+        if figures.failure.is_none()
+            && disk::served_by(system)
+            && is_wanted_on_disk(&arguments.operations)
+        {
+            let shape = Shape {
+                size: "256M".to_string(),
+                ..Shape::plain()
+            };
+            let scratch = Scratch::ext4(&shape)?;
+            let machine = scratch.attached_to(machine(system, &add));
+            measure(
+                &mut figures,
+                &machine,
+                &["--disk", disk::PLACE],
+                &arguments.operations,
+            )?;
+        }
         match system {
             System::Cairn => cairn = figures,
             System::Linux => linux = figures,
@@ -126,27 +153,42 @@ fn budgets() -> Result<BTreeMap<String, u64>> {
     Ok(file.budget)
 }
 
-/// Run the program on one system.
-fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figures> {
-    let machine = Machine {
+fn machine(system: System, add: &[Pair]) -> Machine {
+    Machine {
         lean: true,
-        add,
+        add: add.to_vec(),
         ..Machine::plain(system, &format!("{MEMORY_MIB}M"))
-    };
-    let name = match system {
+    }
+}
+
+/// Are any operations on a disk asked for?
+fn is_wanted_on_disk(operations: &[String]) -> bool {
+    operations.is_empty()
+        || operations
+            .iter()
+            .any(|o| o.starts_with(ON_DISK) || ON_DISK.starts_with(o.as_str()))
+}
+
+/// Run the program on one system; `first`: arguments before the operations' names.
+fn measure(
+    figures: &mut Figures,
+    machine: &Machine,
+    first: &[&str],
+    operations: &[String],
+) -> Result<()> {
+    let name = match machine.system {
         System::Cairn => "Cairn",
         System::Linux => "Linux",
     };
-    let mut figures = Figures::default();
-    let boot = Boot::prepare("bench", &machine)?;
-    let mut guest = match Guest::start(boot, &machine, true)? {
+    let boot = Boot::prepare("bench", machine)?;
+    let mut guest = match Guest::start(boot, machine, true)? {
         Ok(guest) => guest,
         Err(failure) => {
             figures.failure = Some(failure.to_string());
-            return Ok(figures);
+            return Ok(());
         }
     };
-    let wanted = |name: &str| is_wanted(name, operations);
+    let wanted = |name: &str| first.is_empty() && is_wanted(name, operations);
     if wanted("boot") {
         figures.add("boot", one(guest.boot_ticks));
     }
@@ -157,6 +199,7 @@ fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figu
         }
     }
     let mut argv = vec![PROGRAM.as_bytes().to_vec()];
+    argv.extend(first.iter().map(|o| o.as_bytes().to_vec()));
     argv.extend(operations.iter().map(|o| o.as_bytes().to_vec()));
     let mut step = progress::Step::begin(&format!("measuring {name} (some minutes)"));
     let mut partial = Vec::new();
@@ -196,7 +239,7 @@ fn measure(system: System, add: Vec<Pair>, operations: &[String]) -> Result<Figu
         }
     }
     guest.power_off();
-    Ok(figures)
+    Ok(())
 }
 
 fn spec(argv: Vec<Vec<u8>>) -> Spec {

@@ -8,7 +8,7 @@ mod cut;
 mod game;
 mod recorder;
 
-use crate::cli::{self, Machine, Pair, System};
+use crate::cli::{self, Machine, Pair};
 use crate::disk::{self, Disk, Scratch, Shape};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
@@ -41,7 +41,7 @@ struct Verdict {
 }
 
 pub fn powercut(arguments: &cli::Powercut) -> Result<u8> {
-    if arguments.system == System::Cairn {
+    if !disk::served_by(arguments.system) {
         bail!(
             "Cairn has no file system on disks yet; `--system linux` shows that the campaign works"
         );
@@ -101,9 +101,12 @@ fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Ga
     let socket = std::env::temp_dir().join(format!("cairn-{}.disk", std::process::id()));
     let recorder = Recorder::serve(base.clone(), &socket, arguments.lose)?;
     let machine = Machine {
-        add: vec![pair(&binary.display().to_string(), PROGRAM)],
+        add: vec![Pair {
+            first: binary.display().to_string(),
+            second: PROGRAM.to_string(),
+        }],
         disks: vec![Disk::Served(socket)],
-        mounts: vec![pair("/dev/vda", disk::PLACE)],
+        mounts: vec![disk::mount()],
         ..Machine::plain(arguments.system, "256M")
     };
     let game = Game::new(seed, arguments.operations);
@@ -158,13 +161,6 @@ fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Ga
 
 fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or_default()
-}
-
-fn pair(first: &str, second: &str) -> Pair {
-    Pair {
-        first: first.to_string(),
-        second: second.to_string(),
-    }
 }
 
 /// The host's side of a game: operations go out up to the next one that promises something, and on when that was answered.

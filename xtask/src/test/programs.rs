@@ -65,8 +65,7 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     let smp = arguments.smp;
     let mut programs = scripts(report, smp, "corpus", "sh", Root::Small)?;
     programs.extend(scripts(report, smp, "debian", "bash", Root::Debian)?);
-    // Nothing serves a disk's file system on Cairn yet.
-    if arguments.system == cli::System::Linux {
+    if disk::served_by(arguments.system) {
         programs.extend(scripts(report, smp, "disk", "sh", Root::Small)?);
         programs.extend(c_programs(report, smp, "disk", "gcc")?);
     }
@@ -110,9 +109,11 @@ fn compare(
     stretches: Option<&mut Stretches>,
 ) -> Result<()> {
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
-    let mut machine = batch::machine(arguments.system, &kind.memory, add);
-    machine.root = kind.root;
-    let disk = attach(&mut machine, kind)?;
+    let plain = Machine {
+        root: kind.root,
+        ..batch::machine(arguments.system, &kind.memory, add)
+    };
+    let (mut machine, disk) = with_disk(&plain, kind)?;
     let on_linux = programs.iter().any(|p| p.compare);
     let compared: BTreeMap<String, bool> = programs
         .iter()
@@ -131,8 +132,7 @@ fn compare(
                 .collect();
             // Linux is the same with any number.
             // What it leaves on its disk is its own.
-            let mut its = machine.clone();
-            let _disk = attach(&mut its, kind)?;
+            let (its, _disk) = with_disk(&plain, kind)?;
             reference::results(&its, &asked, arguments.fresh)?
         }
         false => reference::Results::new(),
@@ -166,18 +166,13 @@ fn compare(
     Ok(())
 }
 
-/// Give the machine the file system that its kind of programs wants.
-fn attach(machine: &mut Machine, kind: &Kind) -> Result<Option<Scratch>> {
+/// The machine with the file system that its kind of programs wants.
+fn with_disk(machine: &Machine, kind: &Kind) -> Result<(Machine, Option<Scratch>)> {
     let Some((shape, _)) = &kind.disk else {
-        return Ok(None);
+        return Ok((machine.clone(), None));
     };
     let scratch = Scratch::ext4(shape)?;
-    machine.disks = vec![scratch.disk()];
-    machine.mounts = vec![Pair {
-        first: "/dev/vda".to_string(),
-        second: disk::PLACE.to_string(),
-    }];
-    Ok(Some(scratch))
+    Ok((scratch.attached_to(machine.clone()), Some(scratch)))
 }
 
 /// Are they the same? Standard error is shown, not compared: its words are the C library's and busybox's, but who writes first is nobody's promise.
