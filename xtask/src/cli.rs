@@ -1,5 +1,6 @@
 //! What can be typed behind `./cairn`. The texts here are what `./cairn help` shows.
 
+use crate::debian;
 use crate::disk::{self, Disk};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -116,21 +117,28 @@ pub enum System {
     Linux,
 }
 
-/// What the guest's root file system has. It is in memory: what a program changes is gone when the machine ends.
+/// What the guest's root file system has. It is in memory, where what a program changes is gone when the machine ends, but for the one that says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Root {
     /// Debian's busybox, and little else
     Small,
     /// Debian packages: bash, coreutils, util-linux, procps, python3, perl, sqlite3, lua, tcc, make, vim … (the first use downloads some 40 MB)
     Debian,
+    /// The same on a disk of 4 GiB (build/cache/debian.ext4), which keeps what is changed unless --snapshot is given
+    DebianDisk,
 }
 
 impl Root {
+    pub fn is_on_disk(self) -> bool {
+        self == Root::DebianDisk
+    }
+
     /// Memory that is enough for it, in QEMU's notation.
     pub fn memory(self) -> &'static str {
         match self {
             Root::Small => "256M",
             Root::Debian => "1G",
+            Root::DebianDisk => "512M",
         }
     }
 }
@@ -171,7 +179,7 @@ pub struct Machine {
     /// Put a file or folder of the host into the guest (repeatable)
     #[arg(long = "add", value_name = "HOSTPATH:GUESTPATH", value_parser = pair)]
     pub add: Vec<Pair>,
-    /// Attach a file as a disk, /dev/vda and so on: raw, or QEMU's qcow2 (repeatable)
+    /// Attach a file as a disk, /dev/vda and so on (behind that of the root, if it is on one): raw, or QEMU's qcow2 (repeatable)
     #[arg(long = "disk", value_name = "FILE", value_parser = disk::named)]
     pub disks: Vec<Disk>,
     /// Throw away what the guest writes to disks when the machine ends
@@ -206,6 +214,16 @@ impl Machine {
             with: None,
             verbose: false,
         }
+    }
+
+    /// All disks, that of the root first.
+    pub fn attached(&self) -> anyhow::Result<Vec<Disk>> {
+        let mut disks = Vec::new();
+        if self.root.is_on_disk() {
+            disks.push(Disk::File(debian::disk()?));
+        }
+        disks.extend(self.disks.iter().cloned());
+        Ok(disks)
     }
 
     pub fn memory(&self) -> &str {

@@ -3,10 +3,11 @@
 //! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. Maintainer scripts are not run: what they would have made and
 //! somebody needs (accounts, the links of alternatives) is made here.
 
-use crate::{places, progress};
+use crate::disk::{self, Shape};
+use crate::{image, places, progress};
 use anyhow::{Context, Result};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -180,4 +181,43 @@ fn finish(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The root on a disk: made once, and from then on changed by guests only.
+pub fn disk() -> Result<PathBuf> {
+    let place = places::cache().join("debian.ext4");
+    if place.exists() {
+        return Ok(place);
+    }
+    let tree = places::cache().join("debian.ext4.tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree)?;
+    }
+    let mut copy = Command::new("cp");
+    copy.arg("-a").arg(root()?).arg(&tree);
+    progress::run("copying the packages' files", &mut copy)?;
+    let (folders, files) = image::beside_packages()?;
+    for (folder, mode) in folders {
+        let folder = tree.join(folder);
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode))?;
+        }
+    }
+    for (file, content) in files {
+        fs::write(tree.join(file), content)?;
+    }
+    let shape = Shape {
+        size: "4G".to_string(),
+        ..Shape::plain()
+    };
+    let new = place.with_extension("new");
+    disk::ext4(&new, &shape, Some(&tree))?;
+    if !rustix::process::geteuid().is_root() {
+        disk::give_to_root(&new, &tree)?;
+    }
+    fs::remove_dir_all(&tree)?;
+    // Whole or not at all.
+    fs::rename(&new, &place)?;
+    Ok(place)
 }

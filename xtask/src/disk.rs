@@ -207,6 +207,35 @@ pub fn ext4(path: &Path, shape: &Shape, from: Option<&Path>) -> Result<()> {
     progress::run("making a file system", command.arg(path)).map(|_| ())
 }
 
+/// Everything in a file system that was filled from this folder belongs to root, whoever filled it.
+pub fn give_to_root(image: &Path, from: &Path) -> Result<()> {
+    let mut script = String::new();
+    owners(from, Path::new("/"), &mut script)?;
+    let commands = image.with_extension("owners");
+    fs::write(&commands, script)?;
+    let mut command = tool("debugfs");
+    command.arg("-w").arg("-f").arg(&commands).arg(image);
+    progress::run("giving its files to root", &mut command)?;
+    fs::remove_file(&commands)?;
+    Ok(())
+}
+
+/// Commands of `debugfs` for all that is in a folder.
+fn owners(folder: &Path, name: &Path, script: &mut String) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = name.join(entry.file_name());
+        let Some(text) = name.to_str().filter(|text| !text.contains(['"', '\n'])) else {
+            bail!("{}: a name that debugfs cannot be told", name.display());
+        };
+        script.push_str(&format!("sif \"{text}\" uid 0\nsif \"{text}\" gid 0\n"));
+        if entry.file_type()?.is_dir() {
+            owners(&entry.path(), &name, script)?;
+        }
+    }
+    Ok(())
+}
+
 /// What `e2fsck -fn` finds wrong with a file system that should be clean.
 pub fn check(path: &Path) -> Result<Result<(), String>> {
     let output = tool("e2fsck")

@@ -3,7 +3,7 @@
 use crate::archive::Archive;
 use crate::build::{self, System};
 use crate::cli::{Machine, Root};
-use crate::{debian, packages, places};
+use crate::{composition, debian, packages, places};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -12,6 +12,9 @@ use std::path::Path;
 const DISK_MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 /// Where `guest-init` looks for modules.
 const MODULES: &str = "lib/modules/at-start";
+
+/// Where what is added waits for a root on a disk.
+const ADDED: &str = "add";
 
 /// Folders of the root and their modes.
 const FOLDERS: [(&str, u32); 22] = [
@@ -45,6 +48,12 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = match machine.root {
         Root::Small => small()?,
         Root::Debian => debian()?,
+        Root::DebianDisk => Archive::default(),
+    };
+    // What goes onto a disk is put there by `guest-init`.
+    let added = match machine.root.is_on_disk() {
+        true => ADDED,
+        false => "",
     };
     archive.file("sbin/init", 0o755, read(guest_init)?);
     // Linux opens it before the first process could make it.
@@ -61,7 +70,10 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
         archive.file("etc/fstab", 0o644, table.into_bytes());
     }
     for pair in &machine.add {
-        archive.host(Path::new(&pair.first), &pair.second)?;
+        archive.host(
+            Path::new(&pair.first),
+            &format!("{added}/{}", pair.second.trim_start_matches('/')),
+        )?;
     }
     Ok(archive)
 }
@@ -69,7 +81,7 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
 /// What Linux boots from: the root, and, where there are disks, the modules for them, which `guest-init` loads in the order of their names.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;
-    if !machine.disks.is_empty() {
+    if !machine.attached()?.is_empty() {
         for (number, module) in packages::linux_modules(&DISK_MODULES)?
             .into_iter()
             .enumerate()
@@ -98,6 +110,25 @@ fn small() -> Result<Archive> {
     Ok(archive)
 }
 
+/// Folders and their modes, files and their contents.
+type Beside = (Vec<(&'static str, u32)>, Vec<(String, Vec<u8>)>);
+
+/// What a root on a disk has beside Debian's packages, which leave it to an installer.
+pub fn beside_packages() -> Result<Beside> {
+    let mut files = Vec::new();
+    for name in HOST_FILES {
+        let path = format!("etc/{name}");
+        let content = read(&places::root().join("system/root").join(&path))?;
+        files.push((path, content));
+    }
+    let table = b"/dev/vda / ext4 defaults 0 1\n".to_vec();
+    files.push(("etc/fstab".to_string(), table));
+    Ok((FOLDERS.to_vec(), files))
+}
+
+/// Files of `/etc` that no package has.
+const HOST_FILES: [&str; 2] = ["hostname", "hosts"];
+
 /// Debian's packages as they are, with the folders that they leave to an installer.
 fn debian() -> Result<Archive> {
     let mut archive = Archive::default();
@@ -107,7 +138,7 @@ fn debian() -> Result<Archive> {
             archive.directory(path, mode);
         }
     }
-    for name in ["hostname", "hosts"] {
+    for name in HOST_FILES {
         let path = format!("etc/{name}");
         archive.host(&places::root().join("system/root").join(&path), &path)?;
     }
@@ -125,7 +156,8 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     let text = |path: &Path| {
         String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
     };
-    let mut manifest = text(&places::root().join("system/system.toml"))?;
+    let standard = text(&places::root().join("system/system.toml"))?;
+    let mut manifest = composition::with_disks(&standard, machine)?;
     if let Some(with) = with {
         manifest.push('\n');
         manifest.push_str(&text(with)?);

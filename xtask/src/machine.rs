@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{image, packages, places, scratch};
+use crate::{disk, image, packages, places, scratch};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,9 @@ pub struct Boot {
 impl Boot {
     /// Build what `machine` asks for and write its archive into a new folder.
     pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
+        if machine.root.is_on_disk() && !disk::served_by(machine.system) {
+            bail!("Cairn has no file system on disks yet: use --root debian, or --system linux");
+        }
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;
@@ -128,7 +131,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     for device in devices(machine)? {
         command.args(["-device", &device]);
     }
-    for (number, disk) in machine.disks.iter().enumerate() {
+    for (number, disk) in machine.attached()?.iter().enumerate() {
         command.args(disk.arguments(number, machine.snapshot)?);
     }
     scratch::attach(&mut command, boot, machine.with.as_deref())?;
@@ -138,6 +141,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
         if machine.lean {
             line = format!("{LEAN_WORDS} {line}");
         }
+    }
+    if machine.root.is_on_disk() {
+        line = format!("{line} disk-root=/dev/vda");
     }
     if let Some(append) = &machine.append {
         line = format!("{line} {append}");

@@ -3,7 +3,7 @@
 //! Everything that it makes lies under `build/`. It asks nothing and needs no configuration; what it could not do, it says with what to do next.
 //!
 //! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked; [`modules`] Linux's;
-//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
+//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks, and [`composition`] what the manifest says of them; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
 //! [`interfaces`] interface definitions; [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod bench;
 mod build;
 mod cli;
 mod compiled;
+mod composition;
 mod debian;
 mod debug;
 mod disk;

@@ -1,6 +1,6 @@
 //! What must be there before anything else: mounts that the kernel did not make, and the words of the command line.
 
-use crate::{disks, sys};
+use crate::{disks, root, sys};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -16,6 +16,11 @@ pub struct Words {
 pub fn prepare() -> Words {
     if std::process::id() == 1 {
         mount_missing();
+        disks::load_modules();
+        let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        if let Some(device) = word_of(&line, "disk-root") {
+            root::enter(device);
+        }
         disks::mount_all();
         name_host();
     }
@@ -62,6 +67,13 @@ fn name_host() {
     }
 }
 
+/// The value of a word of the command line.
+fn word_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let words = line.split_whitespace();
+    let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    values.next()
+}
+
 /// The environment wins over the command line; what neither says gets a default.
 fn words_from(environment: &HashMap<String, String>, line: &str) -> Words {
     let on_line: HashMap<&str, &str> = line
@@ -101,5 +113,8 @@ mod tests {
         assert_eq!((words.rows, words.cols), (40, 0));
         assert_eq!(words.term, "xterm");
         assert_eq!(words_from(&HashMap::new(), "").term, "linux");
+        let line = "quiet disk-root=/dev/vda x=y";
+        assert_eq!(word_of(line, "disk-root"), Some("/dev/vda"));
+        assert_eq!(word_of(line, "disk"), None);
     }
 }

@@ -21,7 +21,6 @@ struct Line {
 
 /// Mount what is to be mounted and is not yet.
 pub fn mount_all() {
-    load_modules();
     let there = lines(&fs::read_to_string(MOUNTED).unwrap_or_default());
     for line in lines(&fs::read_to_string(TABLE).unwrap_or_default()) {
         if there.iter().any(|mount| mount.folder == line.folder) {
@@ -44,7 +43,15 @@ pub fn unmount_all() {
     }
 }
 
-fn load_modules() {
+/// What is mounted on this folder, as its kind.
+pub fn kind_at(folder: &str) -> Option<String> {
+    let there = lines(&fs::read_to_string(MOUNTED).unwrap_or_default());
+    let last = there.into_iter().rfind(|mount| mount.folder == folder);
+    last.map(|mount| mount.kind)
+}
+
+/// Linux's modules; on Cairn there are none.
+pub fn load_modules() {
     let Ok(entries) = fs::read_dir(Path::new(MODULES)) else {
         return;
     };

@@ -13,6 +13,7 @@ mod boot;
 mod command;
 mod disks;
 mod exec;
+mod root;
 mod shell;
 mod sys;
 mod tree;

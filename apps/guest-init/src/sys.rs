@@ -243,6 +243,28 @@ pub fn mount(source: &str, target: &str, kind: &str) -> io::Result<()> {
     .map(|_| ())
 }
 
+/// Make what is mounted at `from` appear at `to` instead.
+pub fn move_mount(from: &str, to: &str) -> io::Result<()> {
+    let (from, to) = (CString::new(from)?, CString::new(to)?);
+    // SAFETY: two strings that end with NUL; the others are not looked at.
+    check(unsafe {
+        libc::mount(
+            from.as_ptr(),
+            to.as_ptr(),
+            std::ptr::null(),
+            libc::MS_MOVE,
+            std::ptr::null(),
+        )
+    })
+    .map(|_| ())
+}
+
+/// The working directory becomes the root, of this process and those that it starts.
+pub fn change_root() -> io::Result<()> {
+    // SAFETY: the string ends with NUL.
+    check(unsafe { libc::chroot(c".".as_ptr()) }).map(|_| ())
+}
+
 pub fn unmount(target: &str) -> io::Result<()> {
     let target = CString::new(target)?;
     // SAFETY: the string ends with NUL.

@@ -6,6 +6,7 @@
 
 mod batch;
 mod entrance;
+mod exchange;
 mod host;
 mod image;
 mod native;
@@ -85,6 +86,9 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     // From here on what machines do is looked at afterwards.
     compiled::watch();
     programs::run(&mut report, arguments)?;
+    if !arguments.stretch {
+        exchange::run(&mut report, arguments.system)?;
+    }
     if all {
         native::run(&mut report, arguments.smp)?;
     }

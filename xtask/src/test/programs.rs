@@ -249,7 +249,7 @@ fn scripts(
         let wishes = wishes(&content, 120);
         let root = wishes.root.unwrap_or(root);
         let shell = match root {
-            Root::Debian => "bash",
+            Root::Debian | Root::DebianDisk => "bash",
             Root::Small => shell,
         };
         let guest = format!("/{suite}/{}.sh", stem(&path));

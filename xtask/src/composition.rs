@@ -1,0 +1,129 @@
+//! What Cairn's manifest says of a machine's disks: the bus, a driver for each disk, a file system for each that is mounted, and where the root is if it is one of them.
+
+use crate::cli::Machine;
+use anyhow::{bail, Result};
+
+/// Disks that drivers have badges at `vm` for.
+const MOST: usize = 14;
+/// `pci`'s badge for the first virtio block device; the number of a further one stands above 32 bits.
+const VIRTIO_BLOCK: u64 = 0x1042_1af4;
+/// The first badge of a driver at `vm`.
+const DRIVER: usize = 2;
+
+/// What the standard manifest says of the root, and what stands there for one on a disk: what came with the machine is below /boot then.
+const MOVED: [(&str, &str); 2] = [
+    ("path = \"/sbin/init\"", "path = \"/boot/sbin/init\""),
+    (
+        "mounts = [{ prefix = \"/\", fstype = \"tmpfs\" }]",
+        "mounts = [{ prefix = \"/boot\", fstype = \"tmpfs\" }]",
+    ),
+];
+
+const RUN: &str = r#"
+[[component]]
+name = "run"
+binary = "/cairn/tmpfs"
+priority = 140
+portals = { proc = { to = "proc", badge = 1 } }
+mounts = [{ prefix = "/run", fstype = "tmpfs" }]
+"#;
+
+const PCI: &str = r#"
+[[component]]
+name = "pci"
+binary = "/cairn/pci"
+priority = 190
+restart = "always"
+memory = "2M"
+portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", badge = 1 } }
+"#;
+
+/// The manifest of a machine with these disks, from the standard one.
+pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
+    let mut text = standard.to_string();
+    let disks = machine.attached()?.len();
+    if disks == 0 {
+        return Ok(text);
+    }
+    if disks > MOST {
+        bail!("{disks} disks are too many: Cairn takes {MOST}");
+    }
+    if machine.root.is_on_disk() {
+        for (from, to) in MOVED {
+            if !text.contains(from) {
+                bail!("the manifest has no line `{from}`, which a root on a disk changes");
+            }
+            text = text.replacen(from, to, 1);
+        }
+        text.push_str(RUN);
+    }
+    text.push_str(PCI);
+    for number in 0..disks {
+        let (name, badge) = (name(number), VIRTIO_BLOCK | (number as u64) << 32);
+        let driver = DRIVER + number;
+        text.push_str(&format!(
+            "\n[[component]]\nname = \"{name}\"\nbinary = \"/cairn/virtio-blk\"\npriority = 180\nrestart = \"always\"\nmemory = \"4M\"\n\
+             portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
+        ));
+    }
+    let mut mounts: Vec<(&str, &str)> = Vec::new();
+    if machine.root.is_on_disk() {
+        mounts.push(("/dev/vda", "/"));
+    }
+    for mount in &machine.mounts {
+        mounts.push((&mount.first, &mount.second));
+    }
+    for (device, folder) in mounts {
+        let disk = device.trim_start_matches("/dev/");
+        text.push_str(&format!(
+            "\n[[component]]\nname = \"ext4-{disk}\"\nbinary = \"/cairn/ext4\"\npriority = 140\n\
+             portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\" }} }}\n\
+             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4\" }}]\narguments = [\"prefix={folder}\"]\n"
+        ));
+    }
+    Ok(text)
+}
+
+/// As Linux calls it: `vda` and so on.
+fn name(number: usize) -> String {
+    format!("vd{}", char::from(b'a' + number as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Pair, Root, System};
+    use crate::disk::Disk;
+
+    const STANDARD: &str = include_str!("../../system/system.toml");
+
+    #[test]
+    fn disks_get_drivers_and_file_systems() {
+        let mut machine = Machine::plain(System::Cairn, "256M");
+        assert_eq!(with_disks(STANDARD, &machine).unwrap(), STANDARD);
+        machine.disks = vec![Disk::Scratch("a".into()), Disk::Scratch("b".into())];
+        machine.mounts = vec![Pair {
+            first: "/dev/vdb".to_string(),
+            second: "/mnt".to_string(),
+        }];
+        let text = with_disks(STANDARD, &machine).unwrap();
+        let manifest = cairn_manifest::parse(&text).unwrap();
+        let names = ["pci", "vda", "vdb", "ext4-vdb"].map(|n| manifest.component(n).is_some());
+        assert_eq!(names, [true; 4]);
+        assert!(text.contains("badge = 0x110421af4"));
+        machine.disks = vec![Disk::Scratch("a".into()); 15];
+        assert!(with_disks(STANDARD, &machine).is_err());
+    }
+
+    #[test]
+    fn the_root_can_be_a_disk() {
+        let text = "path = \"/sbin/init\"\nmounts = [{ prefix = \"/\", fstype = \"tmpfs\" }]\n";
+        let moved = MOVED.iter().fold(STANDARD.to_string(), |text, (from, to)| {
+            assert!(text.contains(from));
+            text.replacen(from, to, 1)
+        });
+        cairn_manifest::parse(&moved).unwrap();
+        assert!(!moved.contains(MOVED[1].0) && text.contains(MOVED[1].0));
+        assert!(Root::DebianDisk.is_on_disk() && !Root::Debian.is_on_disk());
+    }
+}
