@@ -78,7 +78,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{disk}\"\nbinary = \"/cairn/ext4\"\npriority = 140\n\
              portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\" }} }}\n\
-             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4\" }}]\narguments = [\"prefix={folder}\"]\n"
+             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{disk}\" }}]\narguments = [\"prefix={folder}\"]\n"
         ));
     }
     Ok(text)

@@ -153,6 +153,7 @@ pub enum Trigger {
 pub struct Mount {
     /// Absolute path without trailing slash (`/` is the root), or a scheme with its colon.
     pub prefix: String,
+    /// Its type, as /proc/mounts shows it; for a file system on a disk with the device's name below /dev behind a colon: `ext4:vda`.
     pub fstype: String,
     /// Badge of the mount portal.
     #[serde(default)]

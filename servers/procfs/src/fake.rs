@@ -161,13 +161,18 @@ impl System for Fake {
     }
 
     fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>) {
-        let mounts = [("", "tmpfs"), ("dev:", "dev"), ("/proc", "proc")]
-            .iter()
-            .map(|(prefix, fstype)| Mount {
-                prefix: prefix.to_string(),
-                fstype: fstype.to_string(),
-            })
-            .collect();
+        let mounts = [
+            ("", "tmpfs"),
+            ("dev:", "dev"),
+            ("/proc", "proc"),
+            ("/mnt", "ext4:vda"),
+        ]
+        .iter()
+        .map(|(prefix, fstype)| Mount {
+            prefix: prefix.to_string(),
+            fstype: fstype.to_string(),
+        })
+        .collect();
         (mounts, self.host_name.clone())
     }
 

@@ -32,8 +32,17 @@ pub fn host_name<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
     Some(())
 }
 
-/// Mounted prefixes as (path, type); schemes are no mounts to a program.
-fn mounted<S: System>(system: &mut S) -> impl Iterator<Item = (String, String)> {
+/// A mount as programs see it.
+struct Mounted {
+    path: String,
+    kind: String,
+    /// The device, where the manifest names one behind the type (`ext4:vda`); otherwise the type.
+    source: String,
+    on_device: bool,
+}
+
+/// Mounted prefixes; schemes are no mounts to a program.
+fn mounted<S: System>(system: &mut S) -> impl Iterator<Item = Mounted> {
     let (mounts, _) = system.mounts();
     mounts
         .into_iter()
@@ -43,35 +52,54 @@ fn mounted<S: System>(system: &mut S) -> impl Iterator<Item = (String, String)> 
                 "" => String::from("/"),
                 path => path.into(),
             };
-            (path, mount.fstype)
+            let (kind, device) = match mount.fstype.split_once(':') {
+                Some((kind, device)) => (String::from(kind), Some(device)),
+                None => (mount.fstype.clone(), None),
+            };
+            let mut source = String::new();
+            let _ = match device {
+                Some(device) => write!(source, "/dev/{device}"),
+                None => write!(source, "{kind}"),
+            };
+            Mounted {
+                path,
+                kind,
+                source,
+                on_device: device.is_some(),
+            }
         })
 }
 
 pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    for (path, fstype) in mounted(system) {
-        let _ = writeln!(out, "{fstype} {path} {fstype} rw,relatime 0 0");
+    for mount in mounted(system) {
+        let (source, path, kind) = (mount.source, mount.path, mount.kind);
+        let _ = writeln!(out, "{source} {path} {kind} rw,relatime 0 0");
     }
     Some(())
 }
 
 pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    for (number, (path, fstype)) in mounted(system).enumerate() {
+    for (number, mount) in mounted(system).enumerate() {
+        let (source, path, kind) = (mount.source, mount.path, mount.kind);
         let parent = if path == "/" { 1 } else { 20 };
         let id = 20 + number;
         let _ = writeln!(
             out,
-            "{id} {parent} 0:{id} / {path} rw,relatime - {fstype} {fstype} rw"
+            "{id} {parent} 0:{id} / {path} rw,relatime - {kind} {source} rw"
         );
     }
     Some(())
 }
 
 pub fn filesystems<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let mut names: alloc::vec::Vec<String> = mounted(system).map(|(_, fstype)| fstype).collect();
+    let mut names: alloc::vec::Vec<(String, bool)> = mounted(system)
+        .map(|mount| (mount.kind, mount.on_device))
+        .collect();
     names.sort();
     names.dedup();
-    for name in names {
-        let _ = writeln!(out, "nodev\t{name}");
+    for (name, on_device) in names {
+        let nodev = if on_device { "" } else { "nodev" };
+        let _ = writeln!(out, "{nodev}\t{name}");
     }
     Some(())
 }

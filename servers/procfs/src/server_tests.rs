@@ -206,12 +206,12 @@ fn the_machine_tells_of_itself() {
         ),
         (
             "self/mounts",
-            "tmpfs / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n",
+            "tmpfs / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n/dev/vda /mnt ext4 rw,relatime 0 0\n",
         ),
-        ("filesystems", "nodev\tproc\nnodev\ttmpfs\n"),
+        ("filesystems", "\text4\nnodev\tproc\nnodev\ttmpfs\n"),
         (
             "self/mountinfo",
-            "20 1 0:20 / / rw,relatime - tmpfs tmpfs rw\n21 20 0:21 / /proc rw,relatime - proc proc rw\n",
+            "20 1 0:20 / / rw,relatime - tmpfs tmpfs rw\n21 20 0:21 / /proc rw,relatime - proc proc rw\n22 20 0:22 / /mnt rw,relatime - ext4 /dev/vda rw\n",
         ),
         ("sys/kernel/hostname", "cairn\n"),
         ("sys/kernel/ostype", "Linux\n"),
