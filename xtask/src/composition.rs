@@ -1,10 +1,10 @@
-//! What Cairn's manifest says of a machine's disks: the bus, a driver for each disk, a file system for each that is mounted, and where the root is if it is one of them.
+//! What Cairn's manifest says of a machine's disks: the bus, a driver for each disk and its nodes in /dev, a file system for each that is mounted, and where the root is if it is one of them.
 
 use crate::cli::Machine;
 use anyhow::{bail, Result};
 
-/// Disks that drivers have badges at `vm` for.
-const MOST: usize = 14;
+/// Disks that `devfs` has nodes for.
+const MOST: usize = 8;
 /// `pci`'s badge for the first virtio block device; the number of a further one stands above 32 bits.
 const VIRTIO_BLOCK: u64 = 0x1042_1af4;
 /// The first badge of a driver at `vm`.
@@ -66,6 +66,13 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
              portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
         ));
     }
+    let nodes: Vec<String> = (0..disks)
+        .map(|number| format!("{0} = {{ to = \"{0}\" }}", name(number)))
+        .collect();
+    text.push_str(&format!(
+        "\n[[grant]]\ncomponent = \"devfs\"\nportals = {{ {} }}\n",
+        nodes.join(", ")
+    ));
     let mut mounts: Vec<(&str, &str)> = Vec::new();
     if machine.root.is_on_disk() {
         mounts.push(("/dev/vda", "/"));
@@ -111,7 +118,9 @@ mod tests {
         let names = ["pci", "vda", "vdb", "ext4-vdb"].map(|n| manifest.component(n).is_some());
         assert_eq!(names, [true; 4]);
         assert!(text.contains("badge = 0x110421af4"));
-        machine.disks = vec![Disk::Scratch("a".into()); 15];
+        let devfs = &manifest.components[manifest.component("devfs").unwrap()];
+        assert!(devfs.portals.contains_key("vda") && devfs.portals.contains_key("vdb"));
+        machine.disks = vec![Disk::Scratch("a".into()); 9];
         assert!(with_disks(STANDARD, &machine).is_err());
     }
 

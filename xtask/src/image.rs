@@ -48,7 +48,7 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = match machine.root {
         Root::Small => small()?,
         Root::Debian => debian()?,
-        Root::DebianDisk => Archive::default(),
+        Root::DebianDisk => mount_points(),
     };
     // What goes onto a disk is put there by `guest-init`.
     let added = match machine.root.is_on_disk() {
@@ -90,6 +90,15 @@ pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
         }
     }
     Ok(archive)
+}
+
+/// What Linux needs before it is on its disk.
+fn mount_points() -> Archive {
+    let mut archive = Archive::default();
+    for path in ["dev", "proc", "sys"] {
+        archive.directory(path, 0o755);
+    }
+    archive
 }
 
 /// Debian's busybox with its applets, and a few files in `/etc`.
