@@ -80,12 +80,17 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     for mount in &machine.mounts {
         mounts.push((&mount.first, &mount.second));
     }
-    for (device, folder) in mounts {
-        let disk = device.trim_start_matches("/dev/");
+    for (path, folder) in mounts {
+        let disk = path.trim_start_matches("/dev/");
+        // As Linux numbers them: major 254, sixteen minors for each.
+        let number = (0..disks).find(|&number| name(number) == disk);
+        let Some(device) = number.map(|number| 254 << 8 | number << 4) else {
+            bail!("{path} is none of the machine's disks");
+        };
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{disk}\"\nbinary = \"/cairn/ext4\"\npriority = 140\n\
              portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\" }} }}\n\
-             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{disk}\" }}]\narguments = [\"prefix={folder}\"]\n"
+             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{disk}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }
     Ok(text)
