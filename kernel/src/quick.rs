@@ -6,6 +6,9 @@
 //! [`LINKS`] calls, and does for each what [`Kernel::call_short`] does. So between a quick call and its quick reply nothing else has happened in the nucleus, and the reply
 //! need not check what the call has seen.
 //!
+//! A quick call may have parts: then the caller's registers and the lengths are kept as well, and what its server reads, writes and answers of them is done without settling
+//! ([`Kernel::quick_transfer`], [`Kernel::quick_extras`]) where everything is in its place; if a page is missing, or anything is unusual, nothing was done and the calls are settled first.
+//!
 //! What makes a receiver *plain*, so that one comparison shows that it waits and that nothing about it is unusual: it waits at the channel that it serves, alone, with no deadline,
 //! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's. Whatever changes one
 //! of these conditions makes it 0 ([`Kernel::not_plain`]). What is so of its domain shows `unusual` there ([`Kernel::domain_changed`]).
@@ -18,6 +21,7 @@ use crate::pool::{ChannelRef, ThreadRef};
 use crate::queue::List;
 use crate::thread::{Sending, State};
 use crate::Kernel;
+use cairn_abi::{flag, Token};
 
 /// Most calls that are not settled. The code counts them.
 pub const LINKS: u32 = 32;
@@ -132,7 +136,9 @@ impl<A: Arch> Kernel<A> {
             let slot = block.selector as u32;
             let (from, to) = self.threads.pair(client, server);
             from.badge = block.badge;
-            from.parts = 0;
+            if block.selector & flag::PARTS == 0 {
+                from.parts = 0;
+            }
             from.sending = Sending::Message;
             from.state = State::Held;
             from.channel = Some(c);
@@ -156,5 +162,39 @@ impl<A: Arch> Kernel<A> {
         let domain = &self.domains[d];
         self.arch
             .settled(links, domain.root, (&raw const *domain).cast());
+    }
+
+    /// Who serves channel number `channel`, and works for a quick call with parts there, and the caller, whose token this is.
+    #[inline(always)]
+    fn quick_pair(&self, channel: u32, token: Token) -> Option<(ThreadRef, ThreadRef)> {
+        let server = self.channels.at(channel).server?;
+        let caller = self.threads.place_of(token as u32)?;
+        let thread = &self.threads[caller];
+        let is_it = thread.token == token
+            && self.threads.address(caller) == self.threads[server].quick_client;
+        is_it.then_some((server, caller))
+    }
+
+    /// READ (out) and WRITE in the middle of a quick call with parts, by its server with the receive right of channel number `channel`: token, offset, own address, length. How many bytes
+    /// were copied; None: none, settle and take the general way.
+    #[inline(always)]
+    pub fn quick_transfer(
+        &mut self,
+        channel: u32,
+        out: bool,
+        [token, offset, address, len]: [u64; 4],
+    ) -> Option<u64> {
+        let (server, caller) = self.quick_pair(channel, token)?;
+        let copied = self.copy_part(server, caller, out, (offset, address, len))?;
+        self.counters.entries += 1;
+        Some(copied)
+    }
+
+    /// What comes with the reply to a quick call with parts beside words, as [`Kernel::reply_extras`] says. None: settle and take the general way.
+    #[inline(always)]
+    pub fn quick_extras(&mut self, channel: u32, token: Token) -> Option<u64> {
+        let (server, caller) = self.quick_pair(channel, token)?;
+        let c = self.channels.handle(channel);
+        self.reply_extras(server, caller, c)
     }
 }

@@ -220,18 +220,45 @@ impl<A: Arch> Kernel<A> {
     ) -> Option<u64> {
         let caller = self.caller(token, c).ok()?;
         let from = &self.threads[caller];
-        let parts = from.parts;
-        let (vector, base, total) = if out {
-            (flag::OUT_VECTOR, from.registers.r14, parts as u32 as u64)
+        let vector = if out {
+            flag::OUT_VECTOR
         } else {
-            (flag::IN_VECTOR, from.registers.rbx, parts >> 32)
+            flag::IN_VECTOR
         };
-        let len = len.min(total.saturating_sub(offset));
-        if from.sending != Sending::Message || from.registers.rax & vector != 0 || len > PAGE {
+        if from.sending != Sending::Message || from.registers.rax & vector != 0 {
             return None;
         }
-        let theirs = (self.domains[from.domain].root, base.wrapping_add(offset));
+        self.copy_part(t, caller, out, (offset, address, len))
+    }
+
+    /// Copy between `t`'s memory and the one out (or in) part of a caller: offset there, own address, length, of which no more than the part has. How many bytes; None: none.
+    #[inline(always)]
+    pub(crate) fn copy_part(
+        &mut self,
+        t: ThreadRef,
+        caller: ThreadRef,
+        out: bool,
+        (offset, address, len): (u64, u64, u64),
+    ) -> Option<u64> {
+        let from = &self.threads[caller];
+        let (base, len) = from.piece(out, offset, len)?;
+        let theirs = (self.domains[from.domain].root, base);
         let ours = (self.root_of(t), address);
+        self.copy_short(theirs, ours, out, len)
+    }
+
+    /// Copy a page's length or less from the one to the other, or back.
+    #[inline(always)]
+    pub fn copy_short(
+        &mut self,
+        theirs: (A::Root, u64),
+        ours: (A::Root, u64),
+        out: bool,
+        len: u64,
+    ) -> Option<u64> {
+        if len > PAGE {
+            return None;
+        }
         let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
         self.arch.copy(source, destination, len as usize).ok()?;
         self.counters.bytes_copied += len;

@@ -151,6 +151,18 @@ pub struct Thread<F> {
 }
 
 impl<F> Thread<F> {
+    /// Of its one out (or in) part the piece that begins at the offset: its address, and its length, which is no more than this. None: nothing can begin there.
+    #[inline(always)]
+    pub fn piece(&self, out: bool, offset: u64, len: u64) -> Option<(u64, u64)> {
+        let (base, total) = if out {
+            (self.registers.r14, self.parts as u32 as u64)
+        } else {
+            (self.registers.rbx, self.parts >> 32)
+        };
+        let room = total.checked_sub(offset)?;
+        Some((base.wrapping_add(offset), len.min(room)))
+    }
+
     /// The deadline of its next wait was armed, it was poked, or another waits for a mutex of its; that may be over since. Nothing else that is unusual can be said of the thread that runs.
     #[inline(always)]
     pub(crate) fn is_unusual(&self) -> bool {

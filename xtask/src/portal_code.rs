@@ -13,13 +13,14 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 16] = [
+const PIECES: [(&str, &str); 21] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_current"),
     ("portal_current", "portal_semaphore"),
     ("portal_semaphore", "portal_code_end"),
     ("portal_memory", "portal_memory_end"),
+    ("portal_parts", "portal_parts_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
     ("template_interruptible", "template_interruptible_reply"),
@@ -34,13 +35,18 @@ const PIECES: [(&str, &str); 16] = [
         "template_turned_interruptible_reply",
         "template_turned_interruptible_end",
     ),
+    ("template_parts", "template_parts_reply"),
+    ("template_parts_reply", "template_parts_end"),
+    ("template_turned_parts", "template_turned_parts_reply"),
+    ("template_turned_parts_reply", "template_turned_parts_end"),
     ("template_current", "template_current_end"),
     ("template_semaphore", "template_semaphore_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 5] = [
+const SHARED: [&str; 6] = [
     "portal_call",
     "portal_call_stored",
+    "portal_parts",
     "portal_current_rest",
     "portal_current_above",
     "portal_semaphore_rest",
@@ -63,7 +69,7 @@ const EXITS: [&str; 8] = [
     "entry::compile_again",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 8] = [
+const CALLS: [&str; 12] = [
     "glue::reply_extras",
     "glue::on_receive_right",
     "glue::on_syscall",
@@ -72,6 +78,10 @@ const CALLS: [&str; 8] = [
     "glue::on_upcall_over",
     "glue::map_one",
     "glue::unmap_one",
+    "glue::settle",
+    "parts_code::read_quick",
+    "parts_code::write_quick",
+    "parts_code::quick_extras",
 ];
 
 const ALLOWED: [Mnemonic; 29] = [

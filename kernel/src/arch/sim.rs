@@ -87,6 +87,9 @@ pub struct Sim {
     pub links: u32,
     /// Quick replies so far, and turns that were handed on.
     pub quick: u64,
+    /// Copies in the middle of quick calls; replies to them with more than words.
+    pub quick_copies: u64,
+    pub quick_extras: u64,
     pub switched: u64,
 }
 
@@ -126,6 +129,8 @@ impl Sim {
             running: 0,
             links: LINKS,
             quick: 0,
+            quick_copies: 0,
+            quick_extras: 0,
             switched: 0,
         }
     }

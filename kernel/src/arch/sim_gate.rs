@@ -3,15 +3,15 @@
 
 use super::sim::Sim;
 use super::Arch;
-use crate::pool::ThreadRef;
+use crate::pool::{ChannelRef, Handle, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
 use crate::short::copy_words;
 use crate::thread::State;
 use crate::Kernel;
-use cairn_abi::service::{current, semaphore};
-use cairn_abi::{pulse, received, rights, PortalKind};
+use cairn_abi::service::{current, receive, semaphore};
+use cairn_abi::{flag, pulse, received, rights, PortalKind};
 
 /// What a call adds to its caller's token.
 const NEXT_CALL: u64 = crate::ipc::NEXT_CALL;
@@ -297,6 +297,11 @@ impl Kernel<Sim> {
         let Some(r) = self.threads.lookup((block.plain >> 32) as u32) else {
             return false;
         };
+        let registers = &self.threads[t].registers;
+        let parts = block.selector & flag::PARTS != 0;
+        if parts && (registers.r15 | registers.rbp) >> 32 != 0 {
+            return false;
+        }
         self.arch.links -= 1;
         self.channels[c].plain = 0;
         let client = self.threads.address(t);
@@ -312,12 +317,16 @@ impl Kernel<Sim> {
         copy_words(&from.registers, &mut to.registers);
         from.token = from.token.wrapping_add(NEXT_CALL);
         to.quick_client = client;
-        to.reply_code = crate::pool::Handle::index(block_ref) as usize;
+        to.reply_code = block_ref.index() as usize;
         to.registers.rax = answer;
         to.registers.rbx = block.badge;
         to.registers.rbp = from.token;
         to.registers.r14 = domain.label;
         to.registers.r15 = 0;
+        if parts {
+            from.parts = from.registers.r15 | from.registers.rbp << 32;
+            to.registers.r15 = from.parts;
+        }
         let domain = &self.domains[to.domain];
         self.arch.active = Some(domain.root);
         self.arch.turn = 0;
@@ -334,18 +343,63 @@ impl Kernel<Sim> {
             return false;
         };
         let (from, to) = self.threads.pair(r, t);
-        if from.registers.rax != block.reply_selector || from.registers.rbp != to.token {
-            return false;
+        let token = to.token;
+        if from.registers.rax != block.reply_selector || from.registers.rbp != token {
+            let parts = block.selector & flag::PARTS != 0
+                && from.serving.is_some_and(|c| c.index() == channel);
+            return parts && self.quick_parts(r, t, channel);
         }
         let Some(c) = self.channels.lookup(block.plain as u32) else {
             return false;
         };
-        if crate::pool::Handle::index(c) != channel {
+        if c.index() != channel {
             return false;
         }
+        self.end_quick(r, t, c);
+        true
+    }
+
+    /// What the server of a quick call with parts does beside a reply with words alone.
+    fn quick_parts(&mut self, r: ThreadRef, t: ThreadRef, channel: u32) -> bool {
+        const EXTRAS: u64 = flag::PARTS | flag::MINT | flag::portals(1);
+        let registers = &self.threads[r].registers;
+        let rax = registers.rax;
+        let words = [registers.rdi, registers.rsi, registers.rdx, registers.r10];
+        let (done, token) = (registers.r8, registers.rbp);
+        for (operation, out) in [(receive::READ, true), (receive::WRITE, false)] {
+            if rax >> 8 == (operation as u64) << 24 {
+                let Some(copied) = self.quick_transfer(channel, out, words) else {
+                    return false;
+                };
+                let registers = &mut self.threads[r].registers;
+                registers.rdi = done.wrapping_add(copied);
+                registers.rax = 0;
+                self.arch.quick_copies += 1;
+                return true;
+            }
+        }
+        if rax & !(EXTRAS | 0xff) != (receive::REPLY_RECEIVE as u64) << 32 {
+            return false;
+        }
+        let Some(answer) = self.quick_extras(channel, token) else {
+            return false;
+        };
+        self.arch.quick_extras += 1;
+        let last = self.threads[t].registers.word(7);
+        let c = self.channels.handle(channel);
+        self.end_quick(r, t, c);
+        let registers = &mut self.threads[t].registers;
+        registers.set_word(7, last);
+        registers.rax = answer;
+        true
+    }
+
+    /// The caller of a quick call goes on, with the words of its server, which waits again.
+    fn end_quick(&mut self, r: ThreadRef, t: ThreadRef, c: ChannelRef) {
         self.arch.links += 1;
         self.arch.quick += 1;
-        self.channels[c].plain = block.plain;
+        let (from, to) = self.threads.pair(r, t);
+        self.channels[c].plain = from.plain;
         from.reply_code = Sim::reply_code();
         copy_words(&from.registers, &mut to.registers);
         to.registers.rax = 0;
@@ -357,6 +411,5 @@ impl Kernel<Sim> {
         } else {
             self.threads.address(t)
         };
-        true
     }
 }

@@ -157,7 +157,7 @@ impl<A: Arch> Kernel<A> {
 
     /// The constants of a call from `d` through this portal, if its channel is served by a thread that is plain when it waits, and the call is of the plain sort.
     fn connection(&self, d: DomainRef, portal: u32, selector: u64) -> Option<Connection> {
-        if selector & !flag::INTERRUPTIBLE >= SLOTS {
+        if selector & !(flag::INTERRUPTIBLE | flag::PARTS) >= SLOTS {
             return None;
         }
         let portal_address = self.portals.address(self.portals.handle(portal));

@@ -19,6 +19,7 @@ mod pokes;
 mod portals;
 mod priority;
 mod quick;
+mod quick_parts;
 mod random;
 mod replay;
 mod rights_model;

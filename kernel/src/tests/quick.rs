@@ -6,17 +6,17 @@ use crate::quick::LINKS;
 use cairn_abi::received;
 use cairn_abi::service::semaphore;
 
-struct Chain {
-    w: World,
-    threads: Vec<ThreadRef>,
-    domains: Vec<Dom>,
+pub struct Chain {
+    pub w: World,
+    pub threads: Vec<ThreadRef>,
+    pub domains: Vec<Dom>,
     /// Slot of the portal to the next one, and of the receive right.
-    next: Vec<u32>,
-    receive: Vec<u32>,
+    pub next: Vec<u32>,
+    pub receive: Vec<u32>,
 }
 
 /// Thread 0 calls thread 1, which calls thread 2, and so on. All but the first wait; every call was made once before.
-fn chain(len: usize) -> Chain {
+pub fn chain(len: usize) -> Chain {
     let mut w = World::with_pools(24);
     w.quick = true;
     let domains: Vec<Dom> = (0..len).map(|_| w.domain()).collect();
@@ -55,7 +55,7 @@ fn chain(len: usize) -> Chain {
 
 impl Chain {
     /// The first `n` calls.
-    fn down(&mut self, n: usize) {
+    pub fn down(&mut self, n: usize) {
         for i in 0..n {
             self.w.call(self.threads[i], self.next[i], &[i as u64; 8]);
             assert_eq!(self.w.current(), Some(self.threads[i + 1]));
@@ -63,7 +63,7 @@ impl Chain {
     }
 
     /// Their replies.
-    fn up(&mut self, n: usize) {
+    pub fn up(&mut self, n: usize) {
         for i in (1..=n).rev() {
             let words = [100 + i as u64; 8];
             self.w
@@ -72,7 +72,7 @@ impl Chain {
         }
     }
 
-    fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.w.k.arch.running == 0
     }
 }

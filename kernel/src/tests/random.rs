@@ -236,6 +236,14 @@ impl Play {
             domain::SET_TURN,
             &[0x7000_0000, 0x7000_0100, 0x7000_0200],
         );
+        for (dom, first) in doms.iter().zip([3u8, 50, 91, 200]) {
+            for page in 0..BUFFER_PAGES {
+                let bytes: Vec<u8> = (0..150u8)
+                    .map(|i| first.wrapping_add(i.wrapping_mul(7)))
+                    .collect();
+                w.poke_memory(*dom, BUFFER + page * 4096, &bytes);
+            }
+        }
         w.checked = true;
         w.rest();
         Play {
@@ -303,17 +311,50 @@ impl Play {
         let serves = self.w.k.threads[t].serving.is_some();
         if self.w.k.domains[self.w.k.threads[t].domain].float || serves && which & 3 == i & 3 {
             let slot = self.slot_of(K::Channel, which / 4);
-            self.raw(slot, 0, 0, words, [0; 4]);
-        } else {
-            let slot = self.slot_of(K::Receive, 0);
-            let token = self.w.k.threads[t].registers.rbp as u32 != 0;
-            let op = if serves && token {
-                receive::REPLY_RECEIVE
-            } else {
-                receive::RECEIVE
+            let (flags, parts) = match which & 0x70 {
+                0x10 => (flag::PARTS, [BUFFER, 100, BUFFER + 4000, 300]),
+                0x20 => (flag::PARTS | flag::INTERRUPTIBLE, [HOLE, 9000, BUFFER, 50]),
+                0x30 => (flag::PARTS, [BUFFER + 8, 1 << 32, HOLE, 0]),
+                _ => (0, [0; 4]),
             };
-            self.raw(slot, op, 0, words, [0; 4]);
+            self.raw(slot, 0, flags, words, parts);
+            return;
         }
+        let slot = self.slot_of(K::Receive, 0);
+        let token = self.w.k.threads[t].registers.rbp;
+        if !serves || token as u32 == 0 {
+            self.raw(slot, receive::RECEIVE, 0, words, [0; 4]);
+            return;
+        }
+        let copy = |offset: u64, len: u64| {
+            let address = BUFFER + 0x3000 + 700 * (which as u64 % 8);
+            [token, offset, address, len, 0, 0, 0, 0]
+        };
+        let data = [BUFFER + 0x5ff0, which as u64, 8 * (i & 1) as u64, 0];
+        let portal = flag::MINT | flag::portals(1);
+        match which.wrapping_mul(29).wrapping_add(i) & 15 {
+            0 | 1 => self.raw(slot, receive::READ, 0, copy(0, 60), data),
+            2 => self.raw(slot, receive::READ, 0, copy(90, 5000), data),
+            3 => self.raw(slot, receive::WRITE, 0, copy(40, 70), data),
+            4 | 5 => self.raw(slot, receive::REPLY_RECEIVE, flag::PARTS, words, data),
+            6 => self.raw(slot, receive::REPLY_RECEIVE, portal, words, data),
+            7 => self.raw(
+                slot,
+                receive::REPLY_RECEIVE,
+                flag::PARTS | portal,
+                words,
+                data,
+            ),
+            _ => self.raw(slot, receive::REPLY_RECEIVE, 0, words, [0; 4]),
+        }
+    }
+
+    /// All memory of programs.
+    fn memory(&mut self) -> Vec<(Frame, Vec<u8>)> {
+        let frames = 0..self.w.next_frame;
+        let frames: Vec<Frame> = frames.filter(|&f| self.w.k.frames.is_user(f)).collect();
+        let bytes = |f| (f, self.w.k.arch.frame(f).to_vec());
+        frames.into_iter().map(bytes).collect()
     }
 
     fn init_acts(&mut self, act: u8, who: u8, value: u8) {
@@ -607,6 +648,7 @@ proptest! {
         }
         quick.w.k.settle_entry();
         prop_assert_eq!(visible(&quick), visible(&general));
+        prop_assert!(quick.memory() == general.memory());
     }
 }
 

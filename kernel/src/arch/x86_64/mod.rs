@@ -56,6 +56,8 @@ mod other_cores;
 #[cfg(target_os = "none")]
 pub mod panic;
 #[cfg(target_os = "none")]
+mod parts_code;
+#[cfg(target_os = "none")]
 mod portal_code;
 #[cfg(target_os = "none")]
 mod power;

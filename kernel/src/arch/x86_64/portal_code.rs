@@ -44,8 +44,8 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 type Nucleus = Kernel<Machine>;
 type MachineThread = Thread<FloatState>;
 type Threads = Pool<ThreadRef, MachineThread>;
-type Domains = Pool<DomainRef, Domain<Machine>>;
-type Channels = Pool<ChannelRef, Channel>;
+pub(super) type Domains = Pool<DomainRef, Domain<Machine>>;
+pub(super) type Channels = Pool<ChannelRef, Channel>;
 type Portals = Pool<PortalRef, Portal>;
 type Semaphores = Pool<SemaphoreRef, Semaphore>;
 
@@ -113,6 +113,8 @@ const PLAIN: u64 = flag::PARTS | flag::INTERRUPTIBLE;
 const _: () = assert!(op::CALL == 0 && receive::WRITE == receive::READ + 1);
 /// What a plain reply may have, in the selector's upper half: data, and one new portal (one that is passed looks the same and is sorted out later).
 const EXTRAS: u32 = ((flag::PARTS | flag::MINT | flag::portals(1)) >> 32) as u32;
+/// What else there may not be, the operation among it: what is left when this is taken off a selector, turned by 32 bits.
+pub(super) const NOT_EXTRAS: u64 = !(((EXTRAS as u64) << 32) | (CHUNK as u64 - 1));
 /// `state` and `sending` of a caller, as one number.
 const HELD: u16 = State::Held as u16 | (Sending::Message as u16) << 8;
 const _: () = assert!(offset_of!(MachineThread, sending) == offset_of!(MachineThread, state) + 1);
@@ -815,7 +817,7 @@ global_asm!(
     leave_with_words = sym leave_with_words,
     reply_extras = sym reply_extras,
     extras = const EXTRAS,
-    not_extras = const !(((EXTRAS as u64) << 32) | (CHUNK as u64 - 1)),
+    not_extras = const NOT_EXTRAS,
     stack = const offset_of!(PerCpu, stack),
     armed = const offset_of!(Nucleus, dispatch.armed),
     horizon = const offset_of!(Nucleus, dispatch.horizon),

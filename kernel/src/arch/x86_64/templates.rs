@@ -20,6 +20,7 @@ use crate::portal::table::Entry;
 use crate::portal::Portal;
 use crate::semaphore::Semaphore;
 use crate::thread::{Thread, USER_FLAGS};
+use cairn_abi::flag;
 use cairn_abi::service::current;
 use cairn_abi::state::Registers;
 use core::arch::global_asm;
@@ -64,6 +65,7 @@ enum Constant {
     SharedCall,
     SharedCallStored,
     SettleAgain,
+    SharedParts,
     SharedCurrent,
     SharedSemaphore,
     CurrentAbove,
@@ -86,6 +88,12 @@ extern "C" {
     static template_turned_interruptible: u8;
     static template_turned_interruptible_reply: u8;
     static template_turned_interruptible_end: u8;
+    static template_parts: u8;
+    static template_parts_reply: u8;
+    static template_parts_end: u8;
+    static template_turned_parts: u8;
+    static template_turned_parts_reply: u8;
+    static template_turned_parts_end: u8;
     static template_current: u8;
     static template_current_end: u8;
     static template_semaphore: u8;
@@ -94,12 +102,15 @@ extern "C" {
     static constants_interruptible: u8;
     static constants_turned: u8;
     static constants_turned_interruptible: u8;
+    static constants_parts: u8;
+    static constants_turned_parts: u8;
     static constants_current: u8;
     static constants_semaphore: u8;
     static constants_end: u8;
     fn portal_call();
     fn portal_call_stored();
     fn portal_receive();
+    fn portal_parts();
     fn portal_current_rest();
     fn portal_current_above();
     fn portal_semaphore_rest();
@@ -141,9 +152,32 @@ unsafe fn template(code: [*const u8; 3], notes: [*const u8; 2]) -> Template {
 
 fn for_call(connection: &Connection) -> Template {
     let interruptible = connection.selector > u32::MAX as u64;
+    let parts = connection.selector & flag::PARTS != 0;
     // SAFETY: the symbols below belong together.
     unsafe {
         match (connection.turned, interruptible) {
+            (false, _) if parts => template(
+                [
+                    &raw const template_parts,
+                    &raw const template_parts_reply,
+                    &raw const template_parts_end,
+                ],
+                [
+                    &raw const constants_parts,
+                    &raw const constants_turned_parts,
+                ],
+            ),
+            (true, _) if parts => template(
+                [
+                    &raw const template_turned_parts,
+                    &raw const template_turned_parts_reply,
+                    &raw const template_turned_parts_end,
+                ],
+                [
+                    &raw const constants_turned_parts,
+                    &raw const constants_current,
+                ],
+            ),
             (false, false) => template(
                 [
                     &raw const template_native,
@@ -185,7 +219,7 @@ fn for_call(connection: &Connection) -> Template {
                 ],
                 [
                     &raw const constants_turned_interruptible,
-                    &raw const constants_current,
+                    &raw const constants_parts,
                 ],
             ),
         }
@@ -202,6 +236,7 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> u
         portal_call_stored as *const () as u64,
     );
     set(Constant::SettleAgain, settle_again as *const () as u64);
+    set(Constant::SharedParts, portal_parts as *const () as u64);
     set(
         Constant::SharedCurrent,
         portal_current_rest as *const () as u64,
@@ -359,14 +394,14 @@ global_asm!(
     constants_\\template:
         .popsection
     .endm",
-    // A call of eight words and nothing else, and its reply.
-    ".macro portal_template name, turned, interruptible
+    // A call of eight words and nothing else but, with `parts`, two parts below 4 GiB each; and its reply. `wide`: the selector has flags.
+    ".macro portal_template name, turned, wide, parts
         notes \\name
         .text
         .balign 16
         .global template_\\name
     template_\\name:
-        .if \\interruptible
+        .if \\wide
         mov [r11 + {rip}], rcx
         movabs rcx, 0x7fffffffffffffff
         constant \\name, {selector}, 8
@@ -387,17 +422,39 @@ global_asm!(
         constant \\name, {portal_channel}, 4, 4
         constant \\name, {channel_id}, 4
         leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        .if \\parts
+        // rcx is 0 from here on.
+        mov rcx, r15
+        or rcx, rbp
+        shr rcx, 32
+        or ecx, dword ptr [0x7fffffff]
+        constant \\name, {server_unusual}, 4
+        .else
         cmp dword ptr [0x7fffffff], 0
         constant \\name, {server_unusual}, 4, 1
+        .endif
         leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
         dec dword ptr gs:[{links}]
         leave_if_zero \\name, portal_call_stored, {shared_call_stored}
+        .if \\parts
+        mov qword ptr [0x7fffffff], rcx
+        constant \\name, {channel_plain}, 4
+        .else
         mov qword ptr [0x7fffffff], 0
         constant \\name, {channel_plain}, 4, 4
+        .endif
         mov [r11 + {rbx}], rbx
         mov [r11 + {rbp}], rbp
         mov [r11 + {r14}], r14
         mov [r11 + {r15}], r15
+        .if \\parts
+        mov [r11 + {rax}], rax
+        shl rbp, 32
+        or r15, rbp
+        mov [r11 + {parts}], r15
+        .else
+        xor r15d, r15d
+        .endif
         mov qword ptr [0x7fffffff], r11
         constant \\name, {server_client}, 4
         mov qword ptr [0x7fffffff], 0x7fffffff
@@ -411,10 +468,11 @@ global_asm!(
         constant \\name, {badge}, 8
         mov r14, qword ptr [0x7fffffff]
         constant \\name, {label}, 4
-        xor r15d, r15d
         mov qword ptr gs:[{registers}], 0x7fffffff
         constant \\name, {server}, 4
-        .if \\turned
+        .if \\turned && \\parts
+        mov qword ptr gs:[{turn_base}], rcx
+        .elseif \\turned
         mov qword ptr gs:[{turn_base}], 0
         .endif
         add qword ptr gs:[{direct}], 2
@@ -435,12 +493,17 @@ global_asm!(
         movabs rcx, 0x7fffffffffffffff
         constant \\name, {reply_selector}, 8
         cmp rax, rcx
+        .if \\parts
+        leave_if_not_equal \\name, portal_parts, {shared_parts}
+        .else
         leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        .endif
         cmp dword ptr [rsp + {object}], 0x7fffffff
         constant \\name, {channel_index}, 4
         leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
         // Whoever pokes it while it waits sees by this whether that ends the wait.
         mov [r11 + {rax}], rax
+        mov rcx, [r11 + {thread_plain}]
         mov r11, qword ptr [0x7fffffff]
         constant \\name, {server_client}, 4
         cmp rbp, [r11 + {token}]
@@ -448,8 +511,6 @@ global_asm!(
         mov qword ptr [0x7fffffff], 0x7fffffff
         constant \\name, {server_reply_code}, 4, 4
         constant \\name, {shared_reply}, 4
-        movabs rcx, 0x7fffffffffffffff
-        constant \\name, {plain}, 8
         mov qword ptr [0x7fffffff], rcx
         constant \\name, {channel_plain}, 4
         inc dword ptr gs:[{links}]
@@ -478,10 +539,12 @@ global_asm!(
         // It must fit into a block.
         .org template_\\name + {code_bytes}, 0xcc
     .endm
-    portal_template native, 0, 0
-    portal_template interruptible, 0, 1
-    portal_template turned, 1, 0
-    portal_template turned_interruptible, 1, 1",
+    portal_template native, 0, 0, 0
+    portal_template interruptible, 0, 1, 0
+    portal_template turned, 1, 0, 0
+    portal_template turned_interruptible, 1, 1, 0
+    portal_template parts, 0, 1, 1
+    portal_template turned_parts, 1, 1, 1",
     // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
     "notes current
     .text
@@ -598,6 +661,7 @@ global_asm!(
     shared_call = const Constant::SharedCall as usize,
     shared_call_stored = const Constant::SharedCallStored as usize,
     settle_again_constant = const Constant::SettleAgain as usize,
+    shared_parts = const Constant::SharedParts as usize,
     shared_current = const Constant::SharedCurrent as usize,
     shared_semaphore = const Constant::SharedSemaphore as usize,
     clock = const (current::CLOCK as u64) << 32,
@@ -615,6 +679,8 @@ global_asm!(
     registers = const offset_of!(PerCpu, registers),
     turn_base = const offset_of!(PerCpu, turn_base),
     token = const offset_of!(MachineThread, token),
+    parts = const offset_of!(MachineThread, parts),
+    thread_plain = const offset_of!(MachineThread, plain),
     rax = const offset_of!(Registers, rax),
     rbx = const offset_of!(Registers, rbx),
     rbp = const offset_of!(Registers, rbp),

@@ -429,29 +429,38 @@ pub fn copy(
 ) -> Result<(), (usize, CopyFault)> {
     // Most copies are short, lie in one page on each side, and not the first in their tables.
     if len <= rest_of_page(source.1) && len <= rest_of_page(destination.1) {
-        let from = reach_recent(source, false, recents);
-        if let (Some(from), Some(to)) = (from, reach_recent(destination, true, recents)) {
-            // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
-            unsafe { move_bytes(to, from, len) };
-            return Ok(());
+        if let Some(from) = reach_recent(source, false, recents) {
+            if let Some(to) = reach_recent(destination, true, recents) {
+                // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
+                unsafe { move_bytes(to, from, len) };
+                return Ok(());
+            }
         }
     }
     copy_pages(source, destination, len, recents)
 }
 
-/// [`reach`] where a table is known; None: it is not, or there is a fault.
+/// [`reach`] where a table is known, and the page marked; None: it is not, or there is a fault.
 #[inline(always)]
 fn reach_recent(
     (root, address): (Root, u64),
     write: bool,
     recents: &mut Recents,
 ) -> Option<*mut u8> {
-    reach_slot(
-        recents.at(root, address).known(root, address),
-        address,
-        write,
-    )
-    .ok()
+    let slot = recents.at(root, address).known(root, address)?;
+    // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
+    let entry = unsafe { *slot };
+    let wanted = if write {
+        PRESENT | WRITABLE | ACCESSED | DIRTY
+    } else {
+        PRESENT | ACCESSED
+    };
+    if entry & (wanted | UNCACHED) != wanted {
+        return None;
+    }
+    let frame = ((entry & ADDRESS) / PAGE) as crate::arch::Frame;
+    // SAFETY: the offset stays within the frame.
+    Some(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
 }
 
 #[inline(never)]

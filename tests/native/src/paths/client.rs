@@ -68,7 +68,8 @@ pub fn run(mut player: Player, index: u32, near: bool) -> ! {
                 player.call(slot + 1);
                 player.own(current::PORTAL_CLOSE, &[slot as u64 + 1]);
             }
-            13..=23 => words_only(&mut player, target),
+            13..=20 => words_only(&mut player, target),
+            21..=28 => player.call_with_short_parts(target),
             _ => player.call(target),
         }
     }

@@ -247,6 +247,31 @@ impl Player {
         }
     }
 
+    /// A call with two parts of up to a few hundred bytes and nothing else that is unusual.
+    pub fn call_with_short_parts(&mut self, slot: u32) {
+        let (out, room) = (self.out(), self.base + IN + self.random.below(16 * 1024));
+        let words = self.words();
+        let lengths = [self.random.below(600), self.random.below(600)];
+        let mut g = Gate {
+            rax: selector(slot, op::CALL, flag::PARTS),
+            words,
+            rbx: room,
+            rbp: lengths[1],
+            r14: out,
+            r15: lengths[0],
+        };
+        let sent = g;
+        // SAFETY: the parts are inside this thread's region.
+        let _ = unsafe { g.traverse() };
+        let kept = [g.rbx, g.rbp, g.r14, g.r15] == [sent.rbx, sent.rbp, sent.r14, sent.r15];
+        fold_words(&[g.rax, kept as u64]);
+        fold_words(&g.words);
+        if g.rax as u8 == 0 {
+            self.arrived(&g);
+            self.fold_bytes(room, lengths[1]);
+        }
+    }
+
     /// Describe parts; where the in part's bytes will be.
     fn parts(&mut self, g: &mut Gate) -> (u64, u64) {
         g.rax |= flag::PARTS;

@@ -1,0 +1,272 @@
+//! What the server of a quick call with parts does before it replies with words alone: READ and WRITE of what lies within a page, and a reply with data, with a new portal, or both.
+//! The reply legs of the templates for such calls ([`super::templates`]) come here with every other selector than their own; [`crate::quick`] says what is not settled meanwhile.
+//!
+//! On entry r11 leads to the server's thread, rsp to the entry of its table, rax is the selector, and the return address is stored. What is not plain here changes nothing: the calls are
+//! settled, and the traversal begins again. The rules are those of [`super::portal_code`], and the decoder checks them.
+
+use super::descriptors::PerCpu;
+use super::entry::{leave, settle_again, store_used, store_words};
+use super::float::FloatState;
+use super::glue::{self, kernel, KERNEL};
+use super::portal_code::{Channels, Domains, NOT_EXTRAS};
+use super::Machine;
+use crate::channel::Channel;
+use crate::domain::Domain;
+use crate::portal::table::{Entry, CHUNK};
+use crate::thread::{Thread, USER_FLAGS};
+use crate::Kernel;
+use cairn_abi::service::receive;
+use cairn_abi::state::Registers;
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+type MachineThread = Thread<FloatState>;
+type Nucleus = Kernel<Machine>;
+
+/// No length, no value of `rax` after a reply: settle, and do it in the general way.
+const GENERAL: u64 = u64::MAX;
+
+/// READ by the server of a quick call with parts: its caller, offset, own address, length; itself. Returns how many bytes were copied; all ones: none.
+///
+/// # Safety
+/// Called by the code below: these are the two threads of such a call.
+unsafe extern "C" fn read_quick(
+    client: *const MachineThread,
+    offset: u64,
+    address: u64,
+    len: u64,
+    server: *const MachineThread,
+) -> u64 {
+    // SAFETY: by the contract.
+    unsafe { transfer((client, server), true, (offset, address, len)) }.unwrap_or(GENERAL)
+}
+
+/// The same for WRITE.
+///
+/// # Safety
+/// As for [`read_quick`].
+unsafe extern "C" fn write_quick(
+    client: *const MachineThread,
+    offset: u64,
+    address: u64,
+    len: u64,
+    server: *const MachineThread,
+) -> u64 {
+    // SAFETY: by the contract.
+    unsafe { transfer((client, server), false, (offset, address, len)) }.unwrap_or(GENERAL)
+}
+
+/// [`Kernel::quick_transfer`] where the two threads are known.
+///
+/// # Safety
+/// As for [`read_quick`].
+#[inline(always)]
+unsafe fn transfer(
+    (client, server): (*const MachineThread, *const MachineThread),
+    out: bool,
+    (offset, address, len): (u64, u64, u64),
+) -> Option<u64> {
+    // SAFETY: by the contract the threads live, and nothing that is done here changes them; the nucleus does not lie where they do.
+    let (kernel, client, server) = unsafe { (kernel(), &*client, &*server) };
+    let (base, len) = client.piece(out, offset, len)?;
+    let theirs = (kernel.domains[client.domain].root, base);
+    let ours = (kernel.domains[server.domain].root, address);
+    let copied = kernel.copy_short(theirs, ours, out, len)?;
+    kernel.counters.entries += 1;
+    Some(copied)
+}
+
+/// What comes with the reply of the server of channel number `channel` to the quick call with this token. Returns the caller's `rax`; all ones: the general path must do it.
+///
+/// # Safety
+/// Called by the code below, with all of the server's registers stored.
+unsafe extern "C" fn quick_extras(channel: u32, token: u64) -> u64 {
+    // SAFETY: by the contract.
+    let kernel = unsafe { kernel() };
+    kernel.quick_extras(channel, token).unwrap_or(GENERAL)
+}
+
+/// A selector without the bits that name a slot of the table's first frame: this operation and nothing else.
+const fn plain(operation: u8) -> u64 {
+    (operation as u64) << (32 - CHUNK.trailing_zeros())
+}
+
+// The lowest bit tells them apart.
+const _: () = assert!(receive::READ % 2 == 0 && receive::WRITE == receive::READ + 1);
+
+global_asm!(
+    ".text",
+    ".balign 16",
+    ".global portal_parts",
+    "portal_parts:",
+    // Through a receive right of the channel that it serves?
+    "mov ecx, [rsp + {object}]",
+    "cmp ecx, [r11 + {serving}]",
+    "jne {settle_again}",
+    "mov [r11 + {rax}], rax",
+    "mov rsp, rax",
+    "shr rsp, {slot_bits}",
+    "cmp rsp, {write}",
+    "ja 4f",
+    "cmp rsp, {read}",
+    "jb {settle_again}",
+    // READ or WRITE of one part, for this call: the thread goes on. rdi = caller, r8 = server.
+    "mov rcx, rdi",
+    "mov rdi, [r11 + {quick_client}]",
+    "cmp rcx, [rdi + {token}]",
+    "jne 5f",
+    "mov [r11 + {rsi}], rsi",
+    "mov [r11 + {rdx}], rdx",
+    "mov [r11 + {r8}], r8",
+    "mov [r11 + {r9}], r9",
+    "mov [r11 + {r10}], r10",
+    "mov [r11 + {rbp}], rbp",
+    "mov r8, r11",
+    "mov rcx, r10",
+    "xor ebp, ebp",
+    "bt rsp, {write_bit}",
+    "mov rsp, gs:[{stack}]",
+    "jnc 2f",
+    "call {write_quick}",
+    "jmp 3f",
+    "2:",
+    "call {read_quick}",
+    "3:",
+    "mov r11, gs:[{registers}]",
+    "mov rsi, [r11 + {rsi}]",
+    "mov rdx, [r11 + {rdx}]",
+    "mov r8, [r11 + {r8}]",
+    "mov r9, [r11 + {r9}]",
+    "mov r10, [r11 + {r10}]",
+    "mov rbp, [r11 + {rbp}]",
+    "cmp rax, -1",
+    "je 7f",
+    "lea rdi, [rax + r8]",
+    "xor eax, eax",
+    "mov rcx, [r11 + {rip}]",
+    "mov rsp, [r11 + {rsp}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
+    "5:",
+    "mov rdi, rcx",
+    "jmp {settle_again}",
+    "7:",
+    "mov rdi, [r11 + {quick_client}]",
+    "mov rdi, [rdi + {token}]",
+    "mov rax, [r11 + {rax}]",
+    "jmp {settle_again}",
+    // A reply to this call with more than words?
+    "4:",
+    "mov rsp, {not_extras}",
+    "and rsp, rax",
+    "ror rsp, 32",
+    "cmp rsp, {reply_receive}",
+    "jne {settle_again}",
+    "mov rsp, [r11 + {quick_client}]",
+    "cmp rbp, [rsp + {token}]",
+    "jne {settle_again}",
+    // r12 = number of the channel, r14 = server, r15 = caller.
+    "mov rsp, r11",
+    store_used!(),
+    store_words!(),
+    "mov qword ptr [rsp + {rflags}], {user_flags}",
+    "mov r12d, ecx",
+    "mov r14, rsp",
+    "mov r15, [rsp + {quick_client}]",
+    "mov edi, ecx",
+    "mov rsi, rbp",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "call {quick_extras}",
+    "cmp rax, -1",
+    "je 6f",
+    // The channel's server waits again, the caller runs.
+    "mov qword ptr [r14 + {reply_code}], offset portal_receive",
+    "imul rcx, r12, {channel_size}",
+    "add rcx, [rip + {kernel} + {channels}]",
+    "mov rdx, [r14 + {thread_plain}]",
+    "mov [rcx + {plain}], rdx",
+    "inc dword ptr gs:[{links}]",
+    "mov gs:[{registers}], r15",
+    "mov ecx, [r15 + {domain}]",
+    "imul rcx, rcx, {domain_size}",
+    "add rcx, [rip + {kernel} + {domains}]",
+    "mov rdx, [rcx + {domain_turn_base}]",
+    "mov gs:[{turn_base}], rdx",
+    "mov rcx, [rcx + {table_base}]",
+    "mov cr3, rcx",
+    "mov rdx, [r14 + {rdx}]",
+    "mov rsi, [r14 + {rsi}]",
+    "mov rdi, [r14 + {rdi}]",
+    "mov r8, [r14 + {r8}]",
+    "mov r9, [r14 + {r9}]",
+    "mov r10, [r14 + {r10}]",
+    "mov r12, [r14 + {r12}]",
+    "mov r13, [r15 + {r13}]",
+    "mov rcx, [r15 + {rip}]",
+    "mov rsp, [r15 + {rsp}]",
+    "mov rbx, [r15 + {rbx}]",
+    "mov rbp, [r15 + {rbp}]",
+    "mov r14, [r15 + {r14}]",
+    "mov r15, [r15 + {r15}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
+    // Everything is stored.
+    "6:",
+    "call {settle}",
+    "call {on_syscall}",
+    "jmp {leave}",
+    ".global portal_parts_end",
+    "portal_parts_end:",
+    object = const offset_of!(Entry, target.object),
+    serving = const offset_of!(MachineThread, serving),
+    slot_bits = const CHUNK.trailing_zeros(),
+    read = const plain(receive::READ),
+    write = const plain(receive::WRITE),
+    write_bit = const plain(1).trailing_zeros(),
+    reply_receive = const receive::REPLY_RECEIVE,
+    not_extras = const NOT_EXTRAS,
+    read_quick = sym read_quick,
+    write_quick = sym write_quick,
+    quick_extras = sym quick_extras,
+    settle = sym glue::settle,
+    on_syscall = sym glue::on_syscall,
+    leave = sym leave,
+    settle_again = sym settle_again,
+    kernel = sym KERNEL,
+    quick_client = const offset_of!(MachineThread, quick_client),
+    token = const offset_of!(MachineThread, token),
+    reply_code = const offset_of!(MachineThread, reply_code),
+    thread_plain = const offset_of!(MachineThread, plain),
+    domain = const offset_of!(MachineThread, domain),
+    channel_size = const Channels::object_size(),
+    channels = const offset_of!(Nucleus, channels) + Channels::BASE,
+    plain = const offset_of!(Channel, plain),
+    domain_size = const Domains::object_size(),
+    domains = const offset_of!(Nucleus, domains) + Domains::BASE,
+    domain_turn_base = const offset_of!(Domain<Machine>, turn_base),
+    table_base = const offset_of!(Domain<Machine>, table_base),
+    links = const offset_of!(PerCpu, links),
+    registers = const offset_of!(PerCpu, registers),
+    turn_base = const offset_of!(PerCpu, turn_base),
+    stack = const offset_of!(PerCpu, stack),
+    user_flags = const USER_FLAGS,
+    rax = const offset_of!(Registers, rax),
+    rbx = const offset_of!(Registers, rbx),
+    rdx = const offset_of!(Registers, rdx),
+    rsi = const offset_of!(Registers, rsi),
+    rdi = const offset_of!(Registers, rdi),
+    rbp = const offset_of!(Registers, rbp),
+    r8 = const offset_of!(Registers, r8),
+    r9 = const offset_of!(Registers, r9),
+    r10 = const offset_of!(Registers, r10),
+    r12 = const offset_of!(Registers, r12),
+    r13 = const offset_of!(Registers, r13),
+    r14 = const offset_of!(Registers, r14),
+    r15 = const offset_of!(Registers, r15),
+    rip = const offset_of!(Registers, rip),
+    rflags = const offset_of!(Registers, rflags),
+    rsp = const offset_of!(Registers, rsp),
+);
