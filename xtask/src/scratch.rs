@@ -1,7 +1,8 @@
 //! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`: with one file system in place of them), which goes with the run.
 
+use crate::disk;
 use crate::machine::{option_path, Boot};
-use anyhow::{ensure, Context, Result};
+use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
         disk.set_len(bytes)?;
         let formatted = more.strip_prefix("ext4");
         match formatted {
-            Some(_) => format(&path)?,
+            Some(_) => format(&path, size)?,
             None => disk.write_all(&table(bytes / SECTOR))?,
         }
         let more = formatted.unwrap_or(more).trim_start();
@@ -51,15 +52,30 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
     Ok(())
 }
 
-/// A new file system on all of the disk, as Debian makes it.
-fn format(path: &Path) -> Result<()> {
-    let status = Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4"])
-        .arg(path)
-        .status()
-        .context("cannot run mke2fs (package e2fsprogs)")?;
-    ensure!(status.success(), "mke2fs: {status}");
-    Ok(())
+/// A new file system on all of the disk.
+fn format(path: &Path, size: &str) -> Result<()> {
+    let shape = disk::Shape {
+        size: size.to_string(),
+        ..disk::Shape::plain()
+    };
+    disk::ext4(path, &shape, None)
+}
+
+/// What `e2fsck -fn` finds wrong with the file systems of a machine that has been switched off.
+pub fn check(run: &Path, with: &Path) -> Result<Result<(), String>> {
+    let text = fs::read_to_string(with)?;
+    let asked = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# scratch-disk: "));
+    for (i, asked) in asked.enumerate() {
+        if asked.contains(" ext4") {
+            let found = disk::check(&run.join(format!("scratch{i}.img")))?;
+            if found.is_err() {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// An MBR that halves the disk.

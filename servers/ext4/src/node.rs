@@ -36,6 +36,8 @@ pub struct Node {
     pub ctime: Time,
     /// Times that the image does not know.
     pub dirty: bool,
+    /// The image knows size, times and links better; what decides who may do what is right.
+    pub stale: bool,
     /// Handles, and managers mounted there.
     pub opens: u32,
     /// Asked for since the last look for something to forget.
@@ -74,6 +76,7 @@ impl Node {
 
     /// What the image says now, but for what is known better here.
     pub fn refresh(&mut self, inode: &Inode) {
+        self.stale = false;
         self.mode = inode.mode as u32;
         self.uid = inode.uid;
         self.gid = inode.gid;
@@ -84,17 +87,20 @@ impl Node {
             let (major, minor) = inode.device();
             self.rdev = device_number(major, minor);
         }
-        if !inode.is_regular() {
-            self.size = inode.size;
-        }
         if !self.dirty {
             self.atime = inode.atime;
-            self.mtime = inode.mtime;
         }
-        self.ctime = match self.dirty {
-            true => self.ctime.max(inode.ctime),
-            false => inode.ctime,
-        };
+        if !inode.is_regular() {
+            // Only reading is noted here first.
+            self.size = inode.size;
+            self.mtime = inode.mtime;
+            self.ctime = inode.ctime;
+        } else if !self.dirty {
+            self.mtime = inode.mtime;
+            self.ctime = inode.ctime;
+        } else {
+            self.ctime = self.ctime.max(inode.ctime);
+        }
     }
 
     pub fn is_regular(&self) -> bool {

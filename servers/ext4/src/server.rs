@@ -278,6 +278,25 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
+    /// Names in this directory were changed: its size and times are looked up when somebody asks.
+    #[inline]
+    pub(crate) fn outdate(&mut self, dir: u32) {
+        if let Some(node) = self.nodes.get_mut(dir) {
+            node.stale = true;
+        }
+    }
+
+    /// The node is in memory and all of it is right.
+    #[inline]
+    pub(crate) fn load_fresh(&mut self, ino: u32) -> Answer<()> {
+        self.load(ino)?;
+        if self.node(ino)?.stale {
+            let inode = self.act(|fs| fs.inode(ino))?;
+            self.node(ino)?.refresh(&inode);
+        }
+        Ok(())
+    }
+
     /// The pages of a regular file.
     pub(crate) fn file(&mut self, ino: u32) -> Answer<File> {
         let node = self.nodes.get_mut(ino).ok_or(Failure::Errno(EIO))?;
@@ -310,7 +329,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let (atime, mtime, ctime) = (node.atime, node.mtime, node.ctime);
         self.act(|fs| {
             fs.change_inode(ino, |inode| {
-                (inode.atime, inode.mtime, inode.ctime) = (atime, mtime, ctime);
+                inode.atime = atime;
+                if inode.is_regular() {
+                    (inode.mtime, inode.ctime) = (mtime, ctime);
+                }
             })
         })?;
         self.node(ino)?.dirty = false;

@@ -90,9 +90,15 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// A name is gone; so may be its node.
     fn name_gone(&mut self, cx: &mut Context, gone: Gone) {
-        self.refresh(gone.ino);
         if gone.last {
+            let now = self.now;
+            if let Some(node) = self.nodes.get_mut(gone.ino) {
+                node.links = 0;
+                node.ctime = now;
+            }
             self.drop_unused(cx, gone.ino);
+        } else {
+            self.refresh(gone.ino);
         }
     }
 
@@ -216,7 +222,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
-        self.load(node)?;
+        self.load_fresh(node)?;
         let dev = self.options.device;
         let blksize = self.block_size() as i64;
         let node = self.node(node)?;
@@ -271,7 +277,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn change(&mut self, cx: &mut Context, ino: u32, change: &Change) -> Answer<()> {
-        self.load(ino)?;
+        self.load_fresh(ino)?;
         if !self.fs.is_writable() {
             return fail(EROFS);
         }
@@ -361,7 +367,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.forget(ino);
         self.load(ino)?;
         self.set_home(ino, dir, name);
-        self.refresh(dir);
+        match new.mode & s::IFMT {
+            s::IFDIR => self.refresh(dir),
+            _ => self.outdate(dir),
+        }
         self.arm(cx);
         Ok(ino)
     }
@@ -383,7 +392,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.act(|fs| fs.link(ino, dir, name, now))?;
         self.set_home(ino, dir, name);
         self.refresh(ino);
-        self.refresh(dir);
+        self.outdate(dir);
         self.arm(cx);
         Ok(())
     }
@@ -393,7 +402,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
         let gone = self.act(|fs| fs.unlink(dir, name, now))?;
-        self.refresh(dir);
+        self.outdate(dir);
         self.lost_home(ino, dir, name);
         self.arm(cx);
         self.name_gone(cx, gone);
@@ -528,7 +537,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         into: &mut Dirents,
     ) -> Answer<u64> {
         let dir = handle.node;
-        self.load(dir)?;
+        self.load_fresh(dir)?;
         if self.node(dir)?.links == 0 {
             return Ok(position);
         }

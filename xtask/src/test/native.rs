@@ -9,7 +9,7 @@ use crate::cli::{Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
-use crate::places;
+use crate::{places, scratch};
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::fs;
@@ -87,6 +87,7 @@ fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
+    let run = boot.run.clone();
     let mut guest = match Guest::start(boot, &machine, deterministic)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
@@ -133,6 +134,8 @@ fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
         verdict = verdict.map_err(|why| format!("{why}\n{}", guest.log.failure_lines().join("\n")));
     }
     guest.power_off();
+    // What was written to disks is sound.
+    verdict = verdict.and(scratch::check(&run, file)?);
     Ok(verdict.and_then(|()| nobody_else_died(&read(&log), name)))
 }
 

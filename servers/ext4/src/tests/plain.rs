@@ -298,3 +298,35 @@ fn files_are_mapped_with_all_their_pages() {
     }
     must_be_clean(&machine.close());
 }
+
+#[test]
+fn times_of_directories_are_those_of_their_last_change() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 12);
+    let times = |machine: &mut Machine| {
+        let answer = machine.call(0, &[fs::STAT, 0], b"d", 4096);
+        let word = |at: usize| u64::from_le_bytes(answer.data[at..at + 8].try_into().unwrap());
+        (word(72), word(88), word(104))
+    };
+    assert_eq!(machine.result(0, &[fs::MKDIR, 0o755], b"d"), 0);
+    machine.wait();
+    names(&mut machine, b"d");
+    for _ in 0..3 {
+        machine.wait();
+        let file = machine
+            .open_file(b"d/f", o::CREAT | o::RDWR, 0o644)
+            .unwrap();
+        machine.bench.close(file);
+    }
+    let before = times(&mut machine);
+    assert_eq!((before.1, before.2), (1_700_000_002, 1_700_000_002));
+    for _ in 0..7 {
+        machine.wait();
+    }
+    names(&mut machine, b"d");
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"d/f"), 0);
+    let before = times(&mut machine);
+    let seconds = machine.bench.fake.time / 1_000_000_000;
+    assert_eq!(before, (seconds, seconds, seconds));
+    let mut machine = Machine::new(machine.close(), USUAL, 12);
+    assert_eq!(times(&mut machine), before);
+}
