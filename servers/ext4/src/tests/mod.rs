@@ -2,6 +2,7 @@
 
 mod game;
 mod machine;
+mod more;
 mod plain;
 
 /// The images, from the tests of the core.
