@@ -138,6 +138,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-hello",
         "cairn-pci",
         "cairn-virtio-blk",
+        "cairn-nvme",
         "cairn-ext4-server",
         "cairn-trace",
         "cairn-bench-ipc",

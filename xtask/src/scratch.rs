@@ -1,4 +1,4 @@
-//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`: with one file system in place of them), which goes with the run.
+//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`: with one file system in place of them), which goes with the run; `64M nvme,serial=1` makes it another device of QEMU's.
 
 use crate::disk;
 use crate::machine::{option_path, Boot};
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 const SECTOR: u64 = 512;
+const VIRTIO: &str = "virtio-blk-pci,disable-legacy=on";
 /// Where the first partition begins (sectors), as tools put it.
 const FIRST: u64 = 2048;
 
@@ -35,18 +36,16 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
             Some(_) => format(&path, size)?,
             None => disk.write_all(&table(bytes / SECTOR))?,
         }
-        let more = formatted.unwrap_or(more).trim_start();
+        let device = match formatted.unwrap_or(more).trim_start() {
+            "" => VIRTIO,
+            device => device,
+        };
         let drive = option_path("", &path);
         command.args([
             "-drive",
-            &format!("if=none,id=scratch{i},format=raw,cache=writeback,discard=unmap,file={drive}"),
+            &format!("if=none,id=scratch{i},format=raw,cache=unsafe,discard=unmap,file={drive}"),
         ]);
-        let device = format!("virtio-blk-pci,disable-legacy=on,drive=scratch{i}");
-        let device = if more.is_empty() {
-            device
-        } else {
-            format!("{device},{more}")
-        };
+        let device = format!("{device},drive=scratch{i}");
         command.args(["-device", &device]);
     }
     Ok(())

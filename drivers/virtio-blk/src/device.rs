@@ -1,6 +1,7 @@
 //! The device: reset and set up (3.1.1, 5.2.5), requests (5.2.6) as chains of a header, the data's frames, and a byte that says how it ended.
 
-use crate::queue::{self, Memory, Queue};
+use crate::queue::{self, Queue};
+use cairn_block::chip::{Chip, Frames, Memory};
 use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
 
 /// The device's registers; offsets are within each of its places.
@@ -114,13 +115,6 @@ pub enum Trouble {
     Stuck,
     /// It lacks a feature, or has a queue, that this driver cannot do with.
     Unfit,
-}
-
-/// Data of a request: frames, and where it begins in the first of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Frames<'a> {
-    pub frames: &'a [u32],
-    pub offset: u32,
 }
 
 /// What is left of a long discard.
@@ -260,36 +254,6 @@ impl<R: Registers, M: Memory> Device<R, M> {
         }
     }
 
-    pub fn info(&self) -> Info {
-        self.info
-    }
-
-    pub fn memory(&self) -> &M {
-        &self.memory
-    }
-
-    /// Whether it tells by messages what it is done with.
-    pub fn interrupts(&self) -> bool {
-        self.interrupts
-    }
-
-    /// It has given up, and has to be reset.
-    pub fn is_broken(&mut self) -> bool {
-        self.registers.common8(common::STATUS) & status::NEEDS_RESET != 0
-    }
-
-    /// Begin with a request that was checked. False: the device has the tag's request still.
-    pub fn start(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
-        if !self.queue.is_free(tag) {
-            return false;
-        }
-        self.rests[tag] = Rest::default();
-        match kind {
-            Kind::Discard => self.discard(tag, sector, bytes / SECTOR),
-            _ => self.transfer(tag, kind, sector, bytes, data),
-        }
-    }
-
     fn transfer(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
         let (number, writes) = match kind {
             Kind::Read => (READ, DEVICE_WRITES),
@@ -367,16 +331,47 @@ impl<R: Registers, M: Memory> Device<R, M> {
         let table = self.memory.physical(at + TABLE);
         self.queue.give(&self.memory, tag, table, count + 1)
     }
+}
 
-    /// Tell the device of what was begun, if it wants to hear of it.
-    pub fn kick(&mut self) {
+impl<R: Registers, M: Memory> Chip for Device<R, M> {
+    type Memory = M;
+    /// Behind the queue.
+    const OWN: usize = queue::BYTES;
+
+    fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    fn info(&self) -> Info {
+        self.info
+    }
+
+    fn interrupts(&self) -> bool {
+        self.interrupts
+    }
+
+    fn is_broken(&mut self) -> bool {
+        self.registers.common8(common::STATUS) & status::NEEDS_RESET != 0
+    }
+
+    fn start(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
+        if !self.queue.is_free(tag) {
+            return false;
+        }
+        self.rests[tag] = Rest::default();
+        match kind {
+            Kind::Discard => self.discard(tag, sector, bytes / SECTOR),
+            _ => self.transfer(tag, kind, sector, bytes, data),
+        }
+    }
+
+    fn kick(&mut self) {
         if self.queue.must_notify(&self.memory) {
             self.registers.notify(self.notify);
         }
     }
 
-    /// A request that the device is done with.
-    pub fn completed(&mut self) -> Option<(usize, Outcome)> {
+    fn completed(&mut self) -> Option<(usize, Outcome)> {
         while let Some(tag) = self.queue.used(&self.memory) {
             let end = self.memory.read8(slot(tag) + END);
             let rest = core::mem::take(&mut self.rests[tag]);

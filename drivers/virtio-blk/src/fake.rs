@@ -1,66 +1,11 @@
 //! A device for the tests: registers as the specification has them, and the disk behind them in memory; it does its requests when and in what order a test wants.
 
 use crate::device::Registers;
-use crate::queue::Memory;
+use cairn_block::chip::Memory;
+use cairn_block::fake::FakeMemory;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// Where the driver's pieces of memory lie for the device, with gaps between.
-const PIECE: usize = 65536;
-fn physical(at: usize) -> u64 {
-    0x10_0000 + (at / PIECE * 3 * PIECE + at % PIECE) as u64
-}
-
-#[derive(Clone)]
-pub struct FakeMemory(pub Rc<RefCell<Vec<u8>>>);
-
-impl FakeMemory {
-    pub fn new(pieces: usize) -> FakeMemory {
-        FakeMemory(Rc::new(RefCell::new(vec![0; pieces * PIECE])))
-    }
-    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        assert!(at.is_multiple_of(N));
-        self.0.borrow()[at..at + N].try_into().unwrap()
-    }
-    fn put(&self, at: usize, bytes: &[u8]) {
-        assert!(at.is_multiple_of(bytes.len()));
-        self.0.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-    /// The other way round, for the device.
-    fn place(&self, address: u64) -> Option<usize> {
-        let from = address.checked_sub(0x10_0000)? as usize;
-        (from % (3 * PIECE) < PIECE).then_some(from / (3 * PIECE) * PIECE + from % (3 * PIECE))
-    }
-}
-
-impl Memory for FakeMemory {
-    fn physical(&self, at: usize) -> u64 {
-        physical(at)
-    }
-    fn read8(&self, at: usize) -> u8 {
-        self.get::<1>(at)[0]
-    }
-    fn read16(&self, at: usize) -> u16 {
-        u16::from_le_bytes(self.get(at))
-    }
-    fn read32(&self, at: usize) -> u32 {
-        u32::from_le_bytes(self.get(at))
-    }
-    fn write8(&self, at: usize, value: u8) {
-        self.put(at, &[value]);
-    }
-    fn write16(&self, at: usize, value: u16) {
-        self.put(at, &value.to_le_bytes());
-    }
-    fn write32(&self, at: usize, value: u32) {
-        self.put(at, &value.to_le_bytes());
-    }
-    fn write64(&self, at: usize, value: u64) {
-        self.put(at, &value.to_le_bytes());
-    }
-    fn barrier(&self) {}
-}
 
 /// A request as the device finds it.
 #[derive(Clone, Debug)]

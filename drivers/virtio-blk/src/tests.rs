@@ -1,8 +1,9 @@
 //! The driver against a device in memory: what the device finds, in what order things come out, what a device that misbehaves can do.
 
-use crate::backend::{Pins, Virtio};
-use crate::device::{reset, Device, Frames, Trouble};
-use crate::fake::{FakeDevice, FakeMemory, FEATURES};
+use crate::device::{reset, Device, Trouble};
+use crate::fake::{FakeDevice, FEATURES};
+use cairn_block::chip::{Chip, Frames, Pinned, Pins};
+use cairn_block::fake::FakeMemory;
 use cairn_block::serve::{Backend, Order};
 use cairn_block::{Kind, Outcome};
 use std::cell::RefCell;
@@ -211,7 +212,7 @@ impl Pins for FakePins {
 fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     let fake = FakeDevice::new();
     let pins = FakePins::default();
-    let mut backend = Virtio::new(device(&fake).expect("fit"), pins.clone());
+    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
     let order = Order {
         kind: Kind::Read,
         sector: 0,

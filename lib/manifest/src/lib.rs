@@ -400,6 +400,7 @@ mod tests {
             include_str!("../../../tests/native/hostile.toml"),
             include_str!("../../../tests/native/flood.toml"),
             include_str!("../../../tests/native/block.toml"),
+            include_str!("../../../tests/native/nvme.toml"),
             include_str!("../../../system/trace.toml"),
         ] {
             parse(&[system, more].join("\n")).unwrap();

@@ -167,10 +167,10 @@ impl<N: Nucleus> Vm<N> {
     /// What comes through a share's portal: DMA_PIN, DMA_PIN_FEW.
     pub(crate) fn dma_pin(&mut self, r: &Request) -> Result<Answer, Errno> {
         let number = self.dma.is_driver(r.sender).ok_or(EPERM)?;
-        let mut pages = [0; PIN_MOST as usize];
-        let mut frames = [0; PIN_MOST as usize];
         match r.words[0] {
             vm::DMA_PIN => {
+                let mut pages = [0; PIN_MOST as usize];
+                let mut frames = [0; PIN_MOST as usize];
                 let count = self.listed(r, &mut pages)?;
                 if r.in_len < count * 4 {
                     return Err(EINVAL);
@@ -189,6 +189,7 @@ impl<N: Nucleus> Vm<N> {
                 Ok(Answer::new(&[count as u64 * 4]))
             }
             vm::DMA_PIN_FEW => {
+                let (mut pages, mut frames) = ([0; PIN_FEW as usize], [0; PIN_FEW as usize]);
                 let count = few(r.words[1])?;
                 unpack(&r.words[2..6], &mut pages[..count]);
                 self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;

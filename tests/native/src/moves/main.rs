@@ -191,9 +191,7 @@ fn nothing_is_lost(peer: Portal, buffer: &mut [u8]) {
         pages.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
         match round % 3 {
             0 => {
-                pages::call_giving(peer, &[ask::TAKE], pages)
-                    .expect("given")
-                    .words;
+                pages::call_giving(peer, &[ask::TAKE], pages).expect("given");
                 ask(peer, &[ask::DROP]);
             }
             1 => {

@@ -1,0 +1,258 @@
+//! The program of a driver around its [`Chip`]: memory and pins from `vm`, interrupts, the disk's partitions, and the loop. A driver's `main.rs` finds its device and calls [`run`].
+
+use crate::chip::{Chip, Frames, Memory, Pinned, Pins};
+use crate::partition::{self, Unreadable};
+use crate::serve::{Disk, System};
+use crate::{Kind, Outcome, PAGE, SECTOR};
+use alloc::vec::Vec;
+use cairn_abi::layout::native_slot;
+use cairn_abi::service::interrupt;
+use cairn_abi::{pulse, received};
+use cairn_idl::block::{self, BADGE_SESSION_FIRST};
+use cairn_idl::errno::ENXIO;
+use cairn_idl::pci;
+use cairn_idl::wire::{self, Failure};
+use cairn_rt::dma::{self, Driver, Piece};
+use cairn_rt::memory::Shared;
+use cairn_rt::serve::{answer, Blocked};
+use cairn_rt::{log, startup, time, Portal, Received, Receiver};
+
+const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
+/// Badge of the interrupt's pulses.
+const INTERRUPT: u64 = u64::MAX;
+/// How often a device that is at work is looked at, should an interrupt get lost, or if it has none.
+const LOOK: u64 = 1_000_000_000;
+const POLL: u64 = 1_000_000;
+/// How long the driver waits for what it reads itself.
+const PATIENCE: u64 = 30_000_000_000;
+
+/// Pieces of memory for driver and device, one behind the other.
+pub struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    pub fn make(driver: &Driver, count: usize) -> Result<Pieces, Failure> {
+        (0..count)
+            .map(|_| driver.piece())
+            .collect::<Result<_, _>>()
+            .map(Pieces)
+    }
+}
+
+impl Memory for Pieces {
+    fn physical(&self, at: usize) -> u64 {
+        self.0[at / dma::PIECE].physical(at % dma::PIECE)
+    }
+    fn read8(&self, at: usize) -> u8 {
+        self.0[at / dma::PIECE].read(at % dma::PIECE)
+    }
+    fn read16(&self, at: usize) -> u16 {
+        self.0[at / dma::PIECE].read(at % dma::PIECE)
+    }
+    fn read32(&self, at: usize) -> u32 {
+        self.0[at / dma::PIECE].read(at % dma::PIECE)
+    }
+    fn write8(&self, at: usize, value: u8) {
+        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
+    }
+    fn write16(&self, at: usize, value: u16) {
+        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
+    }
+    fn write32(&self, at: usize, value: u32) {
+        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
+    }
+    fn write64(&self, at: usize, value: u64) {
+        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
+    }
+    fn barrier(&self) {
+        dma::barrier();
+    }
+}
+
+struct Vm(Driver);
+
+impl Pins for Vm {
+    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32]) -> bool {
+        self.0.pin(Portal(arena), pages, frames).is_ok()
+    }
+    fn unpin(&mut self, frames: &[u32]) {
+        if let Err(failure) = self.0.unpin(frames) {
+            log!("pages stay pinned: {failure}");
+        }
+    }
+}
+
+struct Native;
+
+impl System for Native {
+    type Memory = Shared;
+    fn rings(&mut self, words: usize) -> Option<(Shared, u32)> {
+        let (memory, portal) = Shared::make(words)?;
+        Some((memory, portal.0))
+    }
+    fn portal(&mut self, badge: u64) -> Option<u32> {
+        CHANNEL.make_portal(badge).ok().map(|portal| portal.0)
+    }
+    fn notify(&mut self, portal: u32) {
+        // A client that is gone closes its session as well.
+        let _ = Portal(portal).notify(1);
+    }
+    fn close(&mut self, portal: u32) {
+        Portal(portal).close();
+    }
+}
+
+type Disks<C> = Disk<Pinned<C, Vm>, Native>;
+
+/// Reading the disk before there are clients, to memory of the driver's.
+struct Own<'d, C>(&'d mut C);
+
+impl<C: Chip> partition::Read for Own<'_, C> {
+    fn block(&mut self, number: u64, into: &mut [u8]) -> Result<(), Unreadable> {
+        let chip = &mut *self.0;
+        let frames = [(chip.memory().physical(C::OWN) / PAGE as u64) as u32];
+        let data = Frames {
+            frames: &frames,
+            offset: 0,
+        };
+        let bytes = into.len() as u64;
+        let sector = number * (bytes / SECTOR);
+        if !chip.start(0, Kind::Read, sector, bytes, data) {
+            return Err(Unreadable);
+        }
+        chip.kick();
+        let until = time::monotonic() + PATIENCE;
+        loop {
+            match chip.completed() {
+                Some((_, Outcome::Done)) => break,
+                None if time::monotonic() < until => core::hint::spin_loop(),
+                _ => return Err(Unreadable),
+            }
+        }
+        for (i, byte) in into.iter_mut().enumerate() {
+            *byte = chip.memory().read8(C::OWN + i);
+        }
+        Ok(())
+    }
+}
+
+/// Have the device send its message 0 to the channel. The portal to acknowledge it by, if that is possible.
+pub fn listen(bus: &pci::Client<Portal>) -> Option<Portal> {
+    let irq = startup::portal("irq")?;
+    let words = [u64::from(CHANNEL.0 .0), INTERRUPT];
+    let bound = irq.service(interrupt::BIND, &words).is_ok();
+    (bound && bus.raise(0, irq.0).is_ok()).then_some(irq)
+}
+
+/// There is nothing to serve.
+pub fn refuse() -> ! {
+    loop {
+        if let Ok(received) = CHANNEL.receive(None) {
+            let blocked = Blocked {
+                receiver: CHANNEL,
+                received,
+            };
+            if blocked.received.kind == received::kind::MESSAGE {
+                if let wire::Outcome::Reply(reply) = wire::finish(&blocked, Err(ENXIO), 0) {
+                    let _ = answer(CHANNEL, blocked.received.token, &reply);
+                }
+            }
+        }
+    }
+}
+
+/// Serve a disk.
+pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
+    let info = chip.info();
+    let Ok(table) = partition::partitions(&info, &mut Own(&mut chip)) else {
+        log!("no disk: it cannot be read");
+        refuse()
+    };
+    let how = match chip.interrupts() {
+        true => "interrupts by message",
+        false => "no interrupts, it is looked at",
+    };
+    log!(
+        "{} sectors, blocks of {}, {} partitions; {how}",
+        info.sectors,
+        info.block,
+        table.len()
+    );
+    let look = match chip.interrupts() {
+        true => LOOK,
+        false => POLL,
+    };
+    let mut disk: Disks<C> = Disk::new(Pinned::new(chip, Vm(driver)), Native, table);
+    // The device is looked at though it did not interrupt.
+    let mut unasked = false;
+    loop {
+        while let Some((tag, outcome)) = disk.backend.completed() {
+            if core::mem::take(&mut unasked) {
+                log!("something was done without an interrupt");
+            }
+            disk.done(tag, outcome);
+        }
+        unasked = false;
+        disk.pump();
+        disk.backend.chip.kick();
+        if disk.arm() {
+            continue;
+        }
+        let deadline = (disk.under_way() > 0).then(|| time::monotonic() + look);
+        match CHANNEL.receive(deadline) {
+            Ok(received) if received.kind == received::kind::PULSE => {
+                hear(&mut disk, irq, &received);
+            }
+            Ok(received) => request(&mut disk, received),
+            Err(_) if disk.backend.chip.is_broken() => {
+                // The next one begins with a reset, and gets what was under way.
+                log!("the device has given up");
+                end();
+            }
+            Err(_) => unasked = disk.backend.chip.interrupts(),
+        }
+    }
+}
+
+#[cfg(target_os = "none")]
+fn end() -> ! {
+    cairn_rt::start::exit(1)
+}
+
+/// There is no such program on the host.
+#[cfg(not(target_os = "none"))]
+fn end() -> ! {
+    panic!("a driver of a device")
+}
+
+fn hear<C: Chip>(disk: &mut Disks<C>, irq: Option<Portal>, received: &Received) {
+    match received.words[0] {
+        // What comes out from now on makes another one.
+        pulse::INTERRUPT => {
+            if let Some(irq) = irq {
+                let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
+            }
+        }
+        pulse::CLOSED if received.badge >= BADGE_SESSION_FIRST => disk.closed(received.badge),
+        // A client has sent something: that is looked for in any case.
+        _ => {}
+    }
+}
+
+fn request<C: Chip>(disk: &mut Disks<C>, received: Received) {
+    let blocked = Blocked {
+        receiver: CHANNEL,
+        received,
+    };
+    let wire::Outcome::Reply(reply) = block::dispatch(disk, &blocked) else {
+        return;
+    };
+    let attached = reply.portals > 0;
+    let portals = [reply.words[6], reply.words[7]];
+    if answer(CHANNEL, blocked.received.token, &reply).is_err() && attached {
+        let session = disk.newest();
+        disk.closed(session);
+        for portal in portals {
+            Portal(portal as u32).close();
+        }
+    }
+}
