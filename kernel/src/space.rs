@@ -12,6 +12,8 @@ pub struct Space<R> {
     pub root: Option<R>,
     /// Frames for page tables and portal tables.
     pub tables: FrameList,
+    /// Page-table frames in use, the root included.
+    pub table_frames: u32,
     /// Domains that use it.
     pub domains: u32,
     pub holders: u32,
@@ -31,6 +33,7 @@ impl<A: Arch> Kernel<A> {
             .insert(Space {
                 root: None,
                 tables: FrameList::default(),
+                table_frames: 0,
                 domains: 0,
                 holders: 0,
                 pager,
@@ -47,7 +50,9 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn space_give(&mut self, s: SpaceRef, frame: crate::arch::Frame) {
         if self.spaces[s].root.is_none() {
             let root = self.arch.root_new(frame);
-            self.spaces[s].root = Some(root);
+            let space = &mut self.spaces[s];
+            space.root = Some(root);
+            space.table_frames = 1;
         } else {
             self.arch.list_push(&mut self.spaces[s].tables, frame);
         }

@@ -96,6 +96,12 @@ impl<O: Objects> Mapped<O> {
             self.files.insert(file, shown);
         }
         let shown = self.files.get_mut(&file)?;
+        if pages > shown.pages {
+            // It grew while nobody had it mapped.
+            let from = shown.pages;
+            self.objects.change(shown.object, from, &[], pages).ok()?;
+            shown.pages = pages;
+        }
         if writable {
             shown.writable = true;
             return Some(shown.object);
@@ -188,8 +194,20 @@ impl<O: Objects> Mapped<O> {
         &mut self,
         cache: &mut Cache<M>,
         file: File,
+        range: (u64, u64),
+        now: u64,
+    ) {
+        self.collect_and(cache, file, range, now, |_, _| ());
+    }
+
+    /// The same, telling each run of them (first page and count).
+    pub fn collect_and<M: Memory>(
+        &mut self,
+        cache: &mut Cache<M>,
+        file: File,
         (from, to): (u64, u64),
         now: u64,
+        mut told: impl FnMut(u64, u64),
     ) {
         let Some(shown) = self.files.get(&file).filter(|shown| shown.writable) else {
             return;
@@ -198,9 +216,10 @@ impl<O: Objects> Mapped<O> {
             let mut runs = [(0, 0); RUNS];
             let to = to.min(shown.pages);
             let count = to.saturating_sub(from);
-            let told = self.objects.written(shown.object, from, count, &mut runs);
-            let count = told.map_or(0, |(count, ..)| count.min(RUNS));
+            let written = self.objects.written(shown.object, from, count, &mut runs);
+            let count = written.map_or(0, |(count, ..)| count.min(RUNS));
             for &(first, pages) in &runs[..count] {
+                told(first, pages);
                 for page in first..first + pages {
                     cache.mark_dirty(file, page, now);
                 }
@@ -213,11 +232,15 @@ impl<O: Objects> Mapped<O> {
 
     /// The same for all files: to be called by the clock that write-behind has.
     pub fn collect_all<M: Memory>(&mut self, cache: &mut Cache<M>, now: u64) {
-        let writable = |(file, shown): (&File, &Shown<_>)| shown.writable.then_some(*file);
-        let files: Vec<File> = self.files.iter().filter_map(writable).collect();
-        for file in files {
+        for file in self.writable() {
             self.collect(cache, file, (0, u64::MAX), now);
         }
+    }
+
+    /// The files that somebody may have mapped for writing.
+    pub fn writable(&self) -> Vec<File> {
+        let writable = |(file, shown): (&File, &Shown<_>)| shown.writable.then_some(*file);
+        self.files.iter().filter_map(writable).collect()
     }
 
     /// How many pages are mapped (counted for each mapping), and whether a program that runs was started from the file (ETXTBSY for who opens it for writing).
@@ -313,12 +336,18 @@ impl<O: Objects> Mapped<O> {
         }
     }
 
-    /// The file is closed in the cache. Who has it mapped still (nobody, if the server asked) goes on with the pages that it has.
-    pub fn close(&mut self, file: File) {
-        if let Some(shown) = self.files.remove(&file) {
-            for portal in shown.reader.into_iter().chain([shown.object]) {
-                self.objects.close(portal);
-            }
+    /// The file is to be closed in the cache: its object loses all pages. (Ask [`Mapped::use_of`] before.) False: that cannot be done now, and its pages must stay what they are.
+    pub fn close(&mut self, file: File) -> bool {
+        let Some(shown) = self.files.get(&file) else {
+            return true;
+        };
+        if self.objects.change(shown.object, 0, &[], 0).is_err() {
+            return false;
         }
+        for portal in shown.reader.into_iter().chain([shown.object]) {
+            self.objects.close(portal);
+        }
+        self.files.remove(&file);
+        true
     }
 }

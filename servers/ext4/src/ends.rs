@@ -5,20 +5,24 @@ use crate::memory::Memory;
 use crate::server::Ext4;
 use cairn_block::Device;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Failure};
+use cairn_resmgr::Failure;
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     /// A node may have lost its last name or its last handle.
-    pub(crate) fn drop_unused(&mut self, cx: &mut Context, ino: u32) {
+    pub(crate) fn drop_unused(&mut self, ino: u32) {
         let Some(node) = self.nodes.get_mut(ino) else {
             return;
         };
         if node.opens != 0 || node.links != 0 || self.ending.contains(&ino) {
             return;
         }
-        for place in &mut node.objects {
-            if let Some(portal) = place.take() {
-                cx.transport.close(portal);
+        // It is heard of when the last mapping goes.
+        if self.is_mapped(ino) {
+            return;
+        }
+        if let Some(file) = self.nodes.get(ino).and_then(|node| node.file) {
+            if !self.mapped.close(file) {
+                return;
             }
         }
         self.ending.push(ino);

@@ -68,7 +68,18 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 self.content(ino, old / PAGE64)?;
             }
         }
-        let whole = self.act(|fs| fs.set_size(ino, size, now))?;
+        if size < old {
+            self.resize_mapped(ino, size)?;
+        } else {
+            self.clean_tail(ino, old);
+        }
+        let whole = match self.act(|fs| fs.set_size(ino, size, now)) {
+            Err(Failure::Errno(number)) => {
+                let _ = self.resize_mapped(ino, old);
+                return fail(number);
+            }
+            other => other?,
+        };
         self.cache.remove(file, pages, u64::MAX);
         self.break_promises(ino, pages, u64::MAX);
         let node = self.node(ino)?;
@@ -77,11 +88,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         node.unlearn();
         node.mtime = now;
         node.ctime = now;
-        let mapped = node.objects != [None; 2];
         self.refresh(ino);
-        if mapped {
-            self.change_objects(cx, ino, size.min(old) / PAGE64, pages);
-        }
+        // Without memory for that, what is new is beyond the end for who has it mapped.
+        let _ = self.resize_mapped(ino, size);
         if !whole {
             self.cuts.push(ino);
             self.run_ends();
@@ -107,9 +116,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let end = offset + length;
         match mode {
             0 | FALLOC_KEEP_SIZE => self.preallocate(cx, ino, offset, end, mode == 0),
-            mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => {
-                self.punch(cx, ino, offset, end)
-            }
+            mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => self.punch(ino, offset, end),
             _ => fail(EOPNOTSUPP),
         }
     }
@@ -130,6 +137,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let (old, grows) = (node.size, grow && end > node.size);
         if grows && !old.is_multiple_of(PAGE64) {
             self.content(ino, old / PAGE64)?;
+            self.clean_tail(ino, old);
         }
         let (size, now) = (self.block_size(), self.now);
         let first = offset / size;
@@ -151,15 +159,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if grows {
             node.size = end;
             node.mtime = now;
-            if node.objects != [None; 2] {
-                self.change_objects(cx, ino, old / PAGE64, end.div_ceil(PAGE64));
-            }
+            let _ = self.resize_mapped(ino, end);
         }
         self.refresh(ino);
         Ok(())
     }
 
-    fn punch(&mut self, cx: &mut Context, ino: u32, offset: u64, end: u64) -> Answer<()> {
+    fn punch(&mut self, ino: u32, offset: u64, end: u64) -> Answer<()> {
         let file = self.file(ino)?;
         let node = self.node(ino)?;
         // What lies behind the end of the file is behind its last page as well.
@@ -182,6 +188,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             let (from, to) = ((first * per_page) as u32, (last * per_page) as u32);
             self.node(ino)?.unlearn();
             while !self.act(|fs| fs.punch(ino, from, to, now))? {}
+            let now = self.clock;
+            let range = (first, last);
+            let taken = self.mapped.take_out(&mut self.cache, file, range, now);
+            taken.ok_or(Failure::Errno(ENOMEM))?;
             self.cache.remove(file, first, last);
             self.break_promises(ino, first, last);
         }
@@ -189,12 +199,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         node.unlearn();
         node.mtime = now;
         node.ctime = now;
-        let mapped = node.objects != [None; 2];
         self.touch(ino);
         self.refresh(ino);
-        if mapped {
-            self.change_objects(cx, ino, first, last);
-        }
         Ok(())
     }
 

@@ -34,4 +34,4 @@ pub use attached::Attached;
 pub use memory::Memory;
 pub use server::{Ext4, Options};
 pub use start::{Parts, Refused, STAGING};
-pub use tree::{DEVICE, MEMORY};
+pub use tree::{DEVICE, MEMORY, PAGES};

@@ -5,17 +5,16 @@
 
 extern crate alloc;
 
-use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
-use cairn_abi::{received, Error};
+use cairn_abi::received;
 use cairn_block::native::Disk;
 use cairn_cache::Slot;
 use cairn_ext4::Time;
 use cairn_ext4_server::memory::PAGE;
-use cairn_ext4_server::{Ext4, Memory, Options, Parts, DEVICE, MEMORY, STAGING};
+use cairn_ext4_server::{Ext4, Memory, Options, Parts, DEVICE, MEMORY, PAGES, STAGING};
 use cairn_resmgr::event::serve;
-use cairn_resmgr::{Manager, Native};
-use cairn_rt::{memory, startup, time, Portal, Received, Receiver};
+use cairn_resmgr::{Manager, Native, NativeObjects};
+use cairn_rt::{memory, paging, startup, time, Portal, Received, Receiver};
 
 cairn_rt::entry!(main);
 
@@ -31,18 +30,6 @@ impl Arena {
     fn pages(&mut self, first: Slot, count: u32) -> &mut [u8] {
         let start = first as usize * PAGE;
         &mut self.bytes[start..start + count as usize * PAGE]
-    }
-
-    /// Where they are, as `vm` wants it told.
-    fn addresses(&self, pages: &[Option<Slot>]) -> Option<Vec<u8>> {
-        let mut list = Vec::new();
-        list.try_reserve_exact(pages.len() * 8).ok()?;
-        let base = self.bytes.as_ptr() as u64;
-        for page in pages {
-            let address = page.map_or(0, |page| base + page as u64 * PAGE as u64);
-            list.extend_from_slice(&address.to_le_bytes());
-        }
-        Some(list)
     }
 }
 
@@ -77,14 +64,19 @@ impl Memory for Arena {
         memory::wanted(nothing_left)
     }
 
-    fn object(&mut self, pages: &[Option<Slot>], shared_writable: bool) -> Result<Portal, Error> {
-        let list = self.addresses(pages).ok_or(Error::NoMemory)?;
-        memory::object(&list, shared_writable)
+    type Objects = NativeObjects;
+
+    fn objects(&self) -> NativeObjects {
+        let arena = self.bytes.as_ptr() as u64;
+        NativeObjects { arena }
     }
 
-    fn change(&mut self, object: Portal, first: u64, pages: &[Option<Slot>], length: u64) -> bool {
-        self.addresses(pages)
-            .is_some_and(|list| memory::change_object(object, first, &list, length).is_ok())
+    fn asked(&mut self) -> Option<paging::Request> {
+        paging::wanted()
+    }
+
+    fn synced(&mut self, ticket: u64, error: i64) {
+        paging::synced(ticket, error);
     }
 }
 
@@ -113,6 +105,10 @@ fn main() -> ! {
         watcher.and_then(|watcher| memory::lend(&mut bytes[..lent as usize * PAGE], watcher));
     if let Err(error) = lending {
         give_up(format_args!("no cache: {error:?}"));
+    }
+    let watching = CHANNEL.make_portal(PAGES).and_then(paging::watch);
+    if let Err(error) = watching {
+        give_up(format_args!("no mapped files: {error:?}"));
     }
     let disk = match Disk::open(driver, bytes, CHANNEL, DEVICE) {
         Ok(disk) => disk,

@@ -1,111 +1,258 @@
-//! Files mapped by programs: memory objects that show the cache's pages.
+//! Files mapped by programs: memory objects of the cache's pages, which come when they are touched ([`cairn_cache::Mapped`]).
 //!
-//! An object has all pages of its file from the beginning, and they stay as long as the server knows of it. What programs write through a shared mapping is found when somebody asks for it to be
-//! written: then all such pages count as changed.
+//! Pages are shown only from [`Ext4::run_faults`], where no request is half done: a page that is being filled by a write is never seen.
 
-use crate::keys;
-use crate::memory::{Memory, PAGE64};
+use crate::memory::{Memory, PAGE, PAGE64};
 use crate::server::{fail, Ext4};
 use alloc::vec::Vec;
 use cairn_block::Device;
-use cairn_cache::{Put, Slot};
+use cairn_cache::mapped::Refused;
+use cairn_cache::File;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
+use cairn_rt::paging::Request;
 use cairn_rt::Portal;
 
+/// Pages that are read together when one of them is touched (aligned): 128 KiB.
+const AROUND: u64 = 32;
+/// Pages that go at a time when there is no room.
+const ROOM: u32 = 64;
+
+/// An msync under way: who waits, for which file, and how far it is (as [`Ext4::sync_file`] has it).
+pub(crate) struct Syncing {
+    ticket: u64,
+    ino: u32,
+    progress: u64,
+}
+
 impl<M: Memory, D: Device> Ext4<M, D> {
-    /// The object of a file, with all its pages.
-    pub(crate) fn map_file(&mut self, ino: u32, shared_writable: bool) -> Answer<(Portal, u64)> {
+    /// The object of a file.
+    pub(crate) fn map_file(
+        &mut self,
+        cx: &mut Context,
+        ino: u32,
+        shared_writable: bool,
+    ) -> Answer<(Portal, u64)> {
         self.load(ino)?;
         if shared_writable && !self.fs.is_writable() {
             return fail(EROFS);
         }
-        let node = self.node(ino)?;
-        let pages = node.size.div_ceil(PAGE64);
-        let place = usize::from(shared_writable);
-        if let Some(portal) = node.objects[place] {
-            return Ok((portal, pages.max(1)));
-        }
         let file = self.file(ino)?;
-        // All of them are asked for before the first is waited for.
-        for page in 0..pages {
-            if self.cache.get(file, page).is_none() && !self.bring(ino, page, pages)? {
-                return Err(Failure::Wait(keys::pages(ino)));
-            }
-            if shared_writable {
-                // Programs may write anywhere below the end.
-                self.promise(ino, page, true)?;
-            }
+        let pages = self.node(ino)?.size.div_ceil(PAGE64);
+        let portal = self.mapped.map(file, pages, shared_writable);
+        let portal = portal.ok_or(Failure::Errno(ENOMEM))?;
+        let node = self.node(ino)?;
+        node.mapped = true;
+        if shared_writable {
+            // Nobody says when something is written.
+            self.arm(cx);
         }
-        let list = self.slots(ino, 0, pages.max(1));
-        let portal = self
-            .cache
-            .memory()
-            .object(&list, shared_writable)
-            .map_err(|_| Failure::Errno(ENOMEM))?;
-        for page in 0..pages {
-            self.cache.set_shown(file, page, true);
-        }
-        self.node(ino)?.objects[place] = Some(portal);
         Ok((portal, pages.max(1)))
     }
 
-    fn slots(&mut self, ino: u32, first: u64, to: u64) -> Vec<Option<Slot>> {
+    fn owner(&self, tag: u64) -> Option<u32> {
+        self.owners.get(&File::with_tag(tag)).copied()
+    }
+
+    /// What those who have files mapped want.
+    pub(crate) fn answer_mapped(&mut self) {
+        while let Some(request) = self.cache.memory().asked() {
+            match request {
+                Request::Pages { tag, first, pages } => {
+                    self.mapped.want(File::with_tag(tag), first, pages);
+                    if let Some(ino) = self.owner(tag) {
+                        if let Some(node) = self.nodes.get_mut(ino) {
+                            node.mapped = true;
+                        }
+                        self.faults.insert(ino);
+                    }
+                }
+                Request::Soon { tag, first, pages } => {
+                    if let Some(ino) = self.owner(tag) {
+                        // If it cannot be begun now, who touches them will do it.
+                        let _ = self.bring(ino, first, first.saturating_add(pages));
+                    }
+                }
+                Request::Sync { tag, ticket, .. } => match self.owner(tag) {
+                    Some(ino) => {
+                        self.note_mapped(ino);
+                        self.syncs.push(Syncing {
+                            ticket,
+                            ino,
+                            progress: 0,
+                        });
+                    }
+                    None => self.cache.memory().synced(ticket, EIO),
+                },
+                Request::Unused { tag } => {
+                    if let Some(ino) = self.owner(tag) {
+                        self.unmapped(ino);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody has the file mapped any more, most likely.
+    fn unmapped(&mut self, ino: u32) {
         let Some(file) = self.nodes.get(ino).and_then(|node| node.file) else {
-            return Vec::new();
-        };
-        (first..to).map(|page| self.cache.get(file, page)).collect()
-    }
-
-    /// Pages `first..to` are others than they were: the objects follow, and so does whoever has the file mapped. An object that cannot follow (a program that runs is not cut; no memory) is for the
-    /// mappings that exist only: they go on seeing what was there.
-    #[cold]
-    pub(crate) fn change_objects(&mut self, cx: &mut Context, ino: u32, first: u64, to: u64) {
-        let Some(node) = self.nodes.get(ino) else {
             return;
         };
-        let (pages, objects, file) = (node.size.div_ceil(PAGE64), node.objects, node.file);
-        let first = first.min(pages);
-        let to = to.min(pages).max(first);
-        if let Some(file) = file {
-            // What is new and was not written is zeros; where programs may write it has blocks or the promise of some.
-            for page in first..to {
-                if let Ok(Put::Fresh(slot)) = self.cache.put(file, page) {
-                    let bytes = self.cache.memory().bytes_mut(slot, 0, PAGE64 as usize);
-                    bytes.fill(0);
-                }
-                if objects[1].is_some() {
-                    let _ = self.promise(ino, page, true);
-                }
-            }
+        if self.mapped.use_of(file).0 != 0 {
+            return;
         }
-        let list = self.slots(ino, first, to);
-        for (place, portal) in objects.iter().enumerate() {
-            let Some(portal) = *portal else { continue };
-            if !self.cache.memory().change(portal, first, &list, pages) {
-                if let Some(node) = self.nodes.get_mut(ino) {
-                    node.objects[place] = None;
-                }
-                cx.transport.close(portal);
-            }
+        self.note_mapped(ino);
+        self.mapped.unused(&mut self.cache, file, self.clock);
+        if let Some(node) = self.nodes.get_mut(ino) {
+            node.mapped = false;
         }
-        for page in first..to {
-            if let Some(file) = file {
-                self.cache.set_shown(file, page, true);
+        self.drop_unused(ino);
+    }
+
+    /// Whether programs have it mapped.
+    pub(crate) fn is_mapped(&mut self, ino: u32) -> bool {
+        let node = self.nodes.get(ino).filter(|node| node.mapped);
+        match node.and_then(|node| node.file) {
+            Some(file) => self.mapped.use_of(file).0 != 0,
+            None => false,
+        }
+    }
+
+    /// Whether a program that runs was started from it.
+    pub(crate) fn is_executed(&mut self, ino: u32) -> bool {
+        let node = self.nodes.get(ino).filter(|node| node.mapped);
+        let file = node.and_then(|node| node.file);
+        file.is_some_and(|file| self.mapped.use_of(file).1)
+    }
+
+    /// Pages that programs wait for are shown if they are there, and asked for if they are not.
+    pub(crate) fn run_faults(&mut self) {
+        for ino in core::mem::take(&mut self.faults) {
+            match self.page_in(ino) {
+                // Metadata, or room: later.
+                Err(Failure::Wait(_)) => {
+                    self.faults.insert(ino);
+                }
+                Err(_) => {
+                    if let Some(file) = self.nodes.get(ino).and_then(|node| node.file) {
+                        while let Some((first, count)) = self.mapped.missing(file, 0) {
+                            self.mapped.refuse(file, first, count);
+                        }
+                    }
+                }
+                Ok(()) => {}
             }
         }
     }
 
-    /// What programs may have written through shared mappings of a file counts as changed.
+    fn page_in(&mut self, ino: u32) -> Answer<()> {
+        let file = self.file(ino)?;
+        self.mapped.show(&mut self.cache, file);
+        let mut from = 0;
+        while let Some((first, count)) = self.mapped.missing(file, from) {
+            from = first + count;
+            // With what lies around, as far as the file goes.
+            let pages = self.node(ino)?.size.div_ceil(PAGE64);
+            let to = from.next_multiple_of(AROUND).min(pages).max(from);
+            self.begin_loads(ino, first / AROUND * AROUND, to)?;
+        }
+        // What needed no reading is there already.
+        self.mapped.show(&mut self.cache, file);
+        Ok(())
+    }
+
+    /// Pages go, also such as programs have mapped, if nobody wrote to them. False: nothing could go.
+    pub(crate) fn make_room(&mut self) -> bool {
+        if self.filling {
+            return false;
+        }
+        let (mapped, now) = (&mut self.mapped, self.clock);
+        let shrunk = self.cache.shrink(ROOM, |cache, file, page, _| {
+            mapped.hide(cache, file, page, now)
+        });
+        shrunk.released > 0
+    }
+
+    /// msync goes on, as fsync does.
+    pub(crate) fn run_syncs(&mut self, cx: &mut Context) {
+        for mut sync in core::mem::take(&mut self.syncs) {
+            let before = core::mem::replace(&mut cx.progress, sync.progress);
+            let done = self.sync_file(cx, sync.ino, true);
+            sync.progress = core::mem::replace(&mut cx.progress, before);
+            match done {
+                Ok(()) => self.cache.memory().synced(sync.ticket, 0),
+                Err(Failure::Errno(number)) => self.cache.memory().synced(sync.ticket, number),
+                Err(_) => self.syncs.push(sync),
+            }
+        }
+    }
+
+    /// What programs wrote through shared mappings of a file counts as changed, and gets the promise of blocks.
     pub(crate) fn note_mapped(&mut self, ino: u32) {
-        let Some(node) = self.nodes.get(ino) else {
+        let Some(file) = self.nodes.get(ino).and_then(|node| node.file) else {
             return;
         };
-        let (Some(file), Some(_)) = (node.file, node.objects[1]) else {
+        let mut runs = Vec::new();
+        let all = (0, u64::MAX);
+        let told = |first, pages| runs.push((first, pages));
+        self.mapped
+            .collect_and(&mut self.cache, file, all, self.clock, told);
+        let mut any = false;
+        for page in runs.into_iter().flat_map(|(first, n)| first..first + n) {
+            // Without a promise it gets blocks if there are some when it is written.
+            let _ = self.promise(ino, page, true);
+            any = true;
+        }
+        if any {
+            let now = self.now;
+            if let Some(node) = self.nodes.get_mut(ino) {
+                node.mtime = now;
+                node.ctime = now;
+            }
+            self.touch(ino);
+        }
+    }
+
+    /// The same for all files. False: nobody can write in this way.
+    pub(crate) fn note_all_mapped(&mut self) -> bool {
+        let files = self.mapped.writable();
+        for file in &files {
+            if let Some(&ino) = self.owners.get(file) {
+                self.note_mapped(ino);
+            }
+        }
+        self.mapped.again(&mut self.cache);
+        !files.is_empty()
+    }
+
+    /// A file's length has changed, or is about to: mappings follow.
+    pub(crate) fn resize_mapped(&mut self, ino: u32, size: u64) -> Answer<()> {
+        let Some(file) = self.nodes.get(ino).and_then(|node| node.file) else {
+            return Ok(());
+        };
+        let pages = size.div_ceil(PAGE64);
+        let resized = self.mapped.resize(&mut self.cache, file, pages);
+        resized.map_err(|refused| {
+            Failure::Errno(match refused {
+                Refused::Executed => ETXTBSY,
+                Refused::Failed => ENOMEM,
+            })
+        })
+    }
+
+    /// The file is about to grow: what programs wrote behind its end, in its last page, is no part of it.
+    pub(crate) fn clean_tail(&mut self, ino: u32, size: u64) {
+        let Some(file) = self.nodes.get(ino).and_then(|node| node.file) else {
             return;
         };
-        for page in 0..node.size.div_ceil(PAGE64) {
+        let (page, from) = (size / PAGE64, (size % PAGE64) as usize);
+        let Some(slot) = self.cache.slot(file, page).filter(|_| from != 0) else {
+            return;
+        };
+        let tail = self.cache.memory().bytes_mut(slot, from, PAGE - from);
+        if tail.iter().any(|byte| *byte != 0) {
+            tail.fill(0);
             self.cache.mark_dirty(file, page, self.clock);
         }
     }

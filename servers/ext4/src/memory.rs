@@ -2,8 +2,8 @@
 //!
 //! The first pages are the cache's, which alone says which of them have frames; behind them are a few that always have some, through which metadata goes to and from the device.
 
-use cairn_abi::Error;
-use cairn_cache::Slot;
+use cairn_cache::{Objects, Slot};
+use cairn_rt::paging::Request;
 use cairn_rt::Portal;
 
 pub const PAGE: usize = 4096;
@@ -15,8 +15,11 @@ pub trait Memory: cairn_cache::Memory {
     fn bytes_mut(&mut self, slot: Slot, from: usize, length: usize) -> &mut [u8];
     /// How many pages of the cache should be given back now. Asked again until it is 0; with `nothing_left` it is.
     fn wanted(&mut self, nothing_left: bool) -> u64;
-    /// A memory object that shows these pages (None: a hole).
-    fn object(&mut self, pages: &[Option<Slot>], shared_writable: bool) -> Result<Portal, Error>;
-    /// The object shows these from page `first` on, and has `length` pages in all; all mappings follow. False: it is as it was.
-    fn change(&mut self, object: Portal, first: u64, pages: &[Option<Slot>], length: u64) -> bool;
+    /// The objects that show its pages to programs.
+    type Objects: Objects<Object = Portal>;
+    fn objects(&self) -> Self::Objects;
+    /// What those who have files mapped want next.
+    fn asked(&mut self) -> Option<Request>;
+    /// Who waited until pages were written goes on, with this error number or 0.
+    fn synced(&mut self, ticket: u64, error: i64);
 }

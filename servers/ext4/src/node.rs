@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use cairn_cache::File;
 use cairn_ext4::{Inode, Place, Time};
 use cairn_idl::fs::s;
-use cairn_rt::Portal;
 
 /// Blocks of a file beside each other on the device, all written once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +54,8 @@ pub struct Node {
     pub syncing: bool,
     /// The flush with this number makes the data on the device last.
     pub flush: u64,
-    /// The memory objects of its pages: for all other mappings, and for such as are shared and writable.
-    pub objects: [Option<Portal>; 2],
+    /// Programs may have it mapped.
+    pub mapped: bool,
     /// The directory and name that it was last found by.
     pub home: Option<(u32, Box<[u8]>)>,
 }
@@ -139,7 +138,7 @@ impl Node {
             && !self.dirty
             && !self.cutting
             && self.delayed.is_empty()
-            && self.objects == [None; 2]
+            && !self.mapped
     }
 }
 

@@ -139,12 +139,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// All missing pages of a range are asked for.
-    fn begin_loads(&mut self, ino: u32, from: u64, to: u64) -> Answer<()> {
+    pub(crate) fn begin_loads(&mut self, ino: u32, from: u64, to: u64) -> Answer<()> {
         let file = self.file(ino)?;
         loop {
             match self.cache.load(file, from, to, LOAD) {
                 Ok(None) => return Ok(()),
                 Ok(Some(io)) => self.load_run(ino, io)?,
+                Err(Full) if self.make_room() => {}
                 Err(Full) => return Err(self.no_room()),
             }
         }
@@ -152,6 +153,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// The cache is full of what cannot go now.
     pub(crate) fn no_room(&mut self) -> Failure {
+        self.note_all_mapped();
         self.everything = true;
         self.start_writes();
         Failure::Wait(keys::ROOM)
@@ -267,6 +269,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             }
         }
         self.cache.loaded(io, well);
+        if !well {
+            self.mapped.refuse(file, first, count);
+        } else if self.nodes.get(ino).is_some_and(|node| node.mapped) {
+            self.faults.insert(ino);
+        }
         if garbage && self.fs.is_writable() {
             self.cache.mark_dirty(file, size / PAGE64, self.clock);
         }

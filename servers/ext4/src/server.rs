@@ -6,6 +6,7 @@
 use crate::behind::Job;
 use crate::blocks::Reading;
 use crate::keys;
+use crate::map::Syncing;
 use crate::memory::{Memory, PAGE64};
 use crate::node::{Node, Nodes};
 use crate::requests::{Group, Requests};
@@ -14,7 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_block::Device;
-use cairn_cache::{Cache, File, Io, Policy, Slot};
+use cairn_cache::{Cache, File, Io, Mapped, Policy, Slot};
 use cairn_ext4::{Error, Fs, Inode, Time};
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
@@ -45,6 +46,12 @@ pub(crate) enum Purpose {
 pub struct Ext4<M: Memory, D: Device> {
     pub(crate) fs: Fs,
     pub(crate) cache: Cache<M>,
+    /// Files that programs have mapped, those of which pages are wanted, and what is to be written for msync.
+    pub(crate) mapped: Mapped<M::Objects>,
+    pub(crate) faults: BTreeSet<u32>,
+    pub(crate) syncs: Vec<Syncing>,
+    /// Pages have been made for a write that are not filled yet: none may go.
+    pub(crate) filling: bool,
     pub(crate) policy: Policy,
     pub(crate) nodes: Nodes,
     pub(crate) owners: BTreeMap<File, u32>,
@@ -243,7 +250,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     fn add_node(&mut self, inode: &Inode) {
         if let Some(old) = self.nodes.victim() {
             let file = self.nodes.get(old).and_then(|node| node.file);
-            if file.is_none_or(|file| self.cache.pending(file, 0, u64::MAX) == (false, false)) {
+            if file.is_none_or(|file| {
+                self.cache.pending(file, 0, u64::MAX) == (false, false)
+                    && self.mapped.use_of(file).0 == 0
+                    && self.mapped.close(file)
+            }) {
                 self.forget(old);
             }
         }
@@ -356,6 +367,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 self.ended(group, well);
             }
             self.begin_reads();
+            self.run_faults();
             self.run_jobs();
             self.run_ends();
             self.start_writes();
@@ -398,6 +410,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.armed = false;
         self.clock = cx.transport.monotonic();
         self.look_at_clock(cx);
+        let writable = self.note_all_mapped();
         let due = self.clock.saturating_sub(self.committed) >= COMMIT;
         if due {
             for ino in core::mem::take(&mut self.touched) {
@@ -413,10 +426,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         // Whoever waited for memory tries again: somebody else may have given some.
         self.wakes.push(keys::ROOM);
         self.settle(cx);
+        self.run_syncs(cx);
         let (_, _, dirty) = self.cache.usage();
         if self.fs.is_writable()
             && (dirty != 0 || self.fs.has_changes() || !self.touched.is_empty())
             || !self.jobs.is_empty()
+            || writable
         {
             self.arm(cx);
         }

@@ -7,7 +7,7 @@ use crate::server::{Ext4, Options};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_block::{Device, Kind};
-use cairn_cache::{Cache, Policy, Slot};
+use cairn_cache::{Cache, Mapped, Policy, Slot};
 use cairn_ext4::{Error, Mount, Progress, Step, Time};
 use cairn_resmgr::Failure;
 
@@ -137,6 +137,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         let mut server = Ext4 {
             fs: mount.finish().map_err(Refused::Image)?,
+            mapped: Mapped::new(memory.objects()),
+            faults: BTreeSet::new(),
+            filling: false,
+            syncs: Vec::new(),
             cache: Cache::new(memory, pages),
             policy: Policy::for_pages(expected),
             nodes: Nodes::new(metadata.max(256)),

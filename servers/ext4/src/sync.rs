@@ -139,6 +139,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 return Ok(());
             }
             self.look_at_clock(cx);
+            self.note_all_mapped();
             self.everything = true;
             cx.progress = STARTED;
         }

@@ -89,14 +89,14 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// A name is gone; so may be its node.
-    fn name_gone(&mut self, cx: &mut Context, gone: Gone) {
+    fn name_gone(&mut self, gone: Gone) {
         if gone.last {
             let now = self.now;
             if let Some(node) = self.nodes.get_mut(gone.ino) {
                 node.links = 0;
                 node.ctime = now;
             }
-            self.drop_unused(cx, gone.ino);
+            self.drop_unused(gone.ino);
         } else {
             self.refresh(gone.ino);
         }
@@ -405,7 +405,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.outdate(dir);
         self.lost_home(ino, dir, name);
         self.arm(cx);
-        self.name_gone(cx, gone);
+        self.name_gone(gone);
         Ok(())
     }
 
@@ -417,7 +417,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.refresh(dir);
         self.lost_home(ino, dir, name);
         self.arm(cx);
-        self.name_gone(cx, gone);
+        self.name_gone(gone);
         Ok(())
     }
 
@@ -448,7 +448,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         }
         self.arm(cx);
         if let Some(gone) = gone {
-            self.name_gone(cx, gone);
+            self.name_gone(gone);
         }
         Ok(())
     }
@@ -480,6 +480,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             if !self.fs.is_writable() {
                 return fail(EROFS);
             }
+            if self.is_executed(node) {
+                return fail(ETXTBSY);
+            }
         }
         Ok(Opened { node, kind })
     }
@@ -497,7 +500,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         node.opens = node.opens.saturating_sub(1);
         if node.opens == 0 && node.links == 0 {
             self.look_at_clock(cx);
-            self.drop_unused(cx, handle.node);
+            self.drop_unused(handle.node);
             self.arm(cx);
         }
     }
@@ -595,13 +598,13 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn map(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handle: &mut Handle<Self>,
         _: u64,
         _: u64,
         shared_writable: bool,
     ) -> Answer<(Portal, u64)> {
-        self.map_file(handle.node, shared_writable)
+        self.map_file(cx, handle.node, shared_writable)
     }
 
     fn allocate(
@@ -619,10 +622,12 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         match pulse.badge {
             MEMORY => self.give_back(),
             DEVICE => self.device().pulse(pulse),
+            PAGES => self.answer_mapped(),
             _ => {}
         }
         self.look_at_clock(cx);
         self.settle(cx);
+        self.run_syncs(cx);
     }
 
     fn cancelled(&mut self, cx: &mut Context) {
@@ -638,6 +643,8 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 pub const DEVICE: u64 = 1;
 /// Badge of the portal by which `vm` says that it wants frames back.
 pub const MEMORY: u64 = 2;
+/// Badge of the portal by which `vm` says that pages of mapped files are wanted.
+pub const PAGES: u64 = 3;
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     /// `vm` wants frames.
@@ -649,7 +656,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 return;
             }
             let wanted = wanted.min(u64::from(u32::MAX)) as u32;
-            let shrunk = self.cache.shrink(wanted, |_, _, _, _| false);
+            let (mapped, now) = (&mut self.mapped, self.clock);
+            let shrunk = self.cache.shrink(wanted, |cache, file, page, _| {
+                mapped.hide(cache, file, page, now)
+            });
             if shrunk.dirty != 0 && shrunk.released < wanted {
                 // They can go when they are written.
                 self.everything = true;

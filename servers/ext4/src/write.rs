@@ -56,6 +56,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             // What is there must end where the file did.
             self.content(ino, size / PAGE64)?;
         }
+        if before == 0 && offset > size {
+            self.clean_tail(ino, size);
+        }
         let now = self.look_at_clock(cx);
         self.arm(cx);
         let (done, problem) = self.take_bytes(cx, ino, file, offset, length, before);
@@ -65,11 +68,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             node.ctime = now;
             let old = node.size.div_ceil(PAGE64);
             node.size = node.size.max(offset + done as u64);
-            let mapped = node.objects != [None; 2];
+            let size = node.size;
+            let longer = node.mapped && size.div_ceil(PAGE64) != old;
             self.touch(ino);
-            if mapped {
-                let first = (offset / PAGE64).min(old);
-                self.change_objects(cx, ino, first, (offset + done as u64).div_ceil(PAGE64));
+            if longer {
+                // Without memory for that, what is new is beyond the end for who has it mapped.
+                let _ = self.resize_mapped(ino, size);
             }
         }
         match problem {
@@ -136,6 +140,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             // A run of pages that are neighbours in the arena.
             let (mut first, mut pages, mut fresh, mut promised) = (0, 0, 0u64, 0u64);
             while pages < RUN && wanted > pages * PAGE {
+                self.filling = pages != 0;
                 let page = at / PAGE64 + pages as u64;
                 let low = if pages == 0 { from } else { 0 };
                 let high = (wanted - pages * PAGE).min(PAGE);
@@ -161,6 +166,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                     }
                 }
             }
+            self.filling = false;
             if pages == 0 {
                 break;
             }
@@ -219,7 +225,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             return Err(Failure::Wait(keys::pages(ino)));
         }
         let promised = self.promise(ino, page, superuser)?;
-        let (slot, fresh) = match self.cache.put(file, page) {
+        let mut put = self.cache.put(file, page);
+        if put.is_err() && self.make_room() {
+            put = self.cache.put(file, page);
+        }
+        let (slot, fresh) = match put {
             Ok(Put::There(slot)) => (slot, false),
             Ok(Put::Fresh(slot)) => (slot, true),
             other => {

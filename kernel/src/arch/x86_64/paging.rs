@@ -295,7 +295,6 @@ fn make_tables(
         let below = index(address, level - 1);
         if *entry & PRESENT == 0 {
             let frame = list_pop(tables).ok_or(MapError::NoTable)?;
-            tables.used += 1;
             let span = Span {
                 first: below,
                 last: below,
@@ -645,11 +644,7 @@ fn reprotected(entry: u64, protection: u64) -> u64 {
     ) | entry & (ACCESSED | DIRTY)
 }
 
-/// After so many pages that are shared or taken away interrupts may come in. A power of two.
-const PAGES_BETWEEN: usize = 4;
-
-/// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address); `open` is called between pages, when all is as if the next had not been asked for,
-/// and may not return.
+/// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address).
 #[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
 #[inline(always)]
 pub fn share_row(
@@ -662,7 +657,6 @@ pub fn share_row(
     recent: [&mut Recent; 2],
     mut changed: impl FnMut(Frame, Option<Frame>),
     mut stale: impl FnMut(Root, u64),
-    mut open: impl FnMut(),
 ) -> Result<(), (u64, MapError)> {
     let [source_recent, target_recent] = recent;
     let end = address
@@ -685,9 +679,6 @@ pub fn share_row(
             )
         };
         for (i, (from, to)) in (0..).zip(from.iter_mut().zip(to)) {
-            if i % PAGES_BETWEEN as u64 == PAGES_BETWEEN as u64 - 1 {
-                open();
-            }
             let entry = *from;
             if entry == 0 {
                 continue;
@@ -714,8 +705,8 @@ pub fn share_row(
 /// Entries of a table that are looked at at a time while it is taken away: a multiple of what spans are told in.
 const TAKE_SHARE: usize = 64;
 
-/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`], and for `open` [`share_row`]. Every [`Recent`] must be forgotten.
-pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnMut()) -> Taken {
+/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
+pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
     let Some(mut found) = next_used(table, span, 0) else {
@@ -739,14 +730,11 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
             let share = all.min(TAKE_SHARE);
             // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
             let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
-            for few in entries.chunks_mut(PAGES_BETWEEN) {
-                for entry in few {
-                    if *entry != 0 {
-                        emptied(frame_of(*entry));
-                        *entry = 0;
-                    }
+            for entry in entries {
+                if *entry != 0 {
+                    emptied(frame_of(*entry));
+                    *entry = 0;
                 }
-                open();
             }
             if share < all {
                 let first = span.first + share;
@@ -779,7 +767,6 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
 mod tests {
     use super::*;
     use prot::{EXECUTE, READ, WRITE};
-    use std::cell::Cell;
 
     fn map(
         root: Root,
@@ -807,8 +794,13 @@ mod tests {
         recent(|recent| super::next_mapped(root, address, pages, recent))
     }
 
+    fn take_table(root: Root, emptied: impl FnMut(Frame)) -> Taken {
+        RECENT.set(Recent::NONE);
+        super::take_table(root, emptied)
+    }
+
     thread_local! {
-        static RECENT: Cell<Recent> = const { Cell::new(Recent::NONE) };
+        static RECENT: std::cell::Cell<Recent> = const { std::cell::Cell::new(Recent::NONE) };
     }
 
     /// All operations of a test share one memory of recent tables.
@@ -934,14 +926,8 @@ mod tests {
         let used = 40 - list.count;
         let (mut tables, mut frames) = (0, 0);
         loop {
-            let (before, since) = (frames, Cell::new(0));
-            let emptied = |_| {
-                frames += 1;
-                since.set(since.get() + 1);
-                assert!(since.get() <= PAGES_BETWEEN);
-            };
-            RECENT.set(Recent::NONE);
-            match super::take_table(root, emptied, || since.set(0)) {
+            let before = frames;
+            match take_table(root, |_| frames += 1) {
                 Taken::Root => break,
                 Taken::Some => {}
                 Taken::Table(frame) => {
@@ -985,7 +971,6 @@ mod tests {
         assert_eq!(unmap(source, start + PAGE).before, Some(101));
 
         let (mut shared, mut flushed) = (Vec::new(), Vec::new());
-        let opened = Cell::new(0);
         let share = |list: &mut FrameList,
                      shared: &mut Vec<_>,
                      flushed: &mut Vec<_>,
@@ -1001,7 +986,6 @@ mod tests {
                 [here, there],
                 |new, old| shared.push((new, old)),
                 |root, at| flushed.push((root, at)),
-                || opened.set(opened.get() + 1),
             )
         };
         let mut none = FrameList::default();
@@ -1012,8 +996,6 @@ mod tests {
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
-        // Three pages in one table and five in the next, one of them behind the fourth.
-        assert_eq!(opened.get(), 1);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
             assert_eq!((seen.frame, seen.prot), (105, READ));

@@ -394,7 +394,13 @@ fn readers_get_another_portal_and_all_of_them_are_closed() {
     s.mapped.unused(&mut s.cache, s.file, 0);
     assert_eq!(s.cache.first_shown(s.file, 0, 10), None);
     assert_eq!(s.cache.pending(s.file, 0, 10), (true, false));
-    s.mapped.close(s.file);
+    // What grew meanwhile is known when it is mapped again.
+    s.mapped.map(s.file, 12, false);
+    assert_eq!(s.vm.with(|vm| vm.objects[&s.object].pages), 12);
+    s.vm.with(|vm| vm.full = true);
+    assert!(!s.mapped.close(s.file), "it has pages still");
+    s.vm.with(|vm| (vm.full, vm.objects.get_mut(&s.object).unwrap().executed) = (false, false));
+    assert!(s.mapped.close(s.file));
     assert!(s.vm.with(|vm| vm.objects.is_empty()));
     assert_eq!(s.mapped.use_of(s.file), (0, false));
 }

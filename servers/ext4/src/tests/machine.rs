@@ -1,15 +1,16 @@
 //! A machine around the server: the arena, the device, and time.
 
 use super::common::Random;
+use super::mapped::FakeObjects;
 use crate::memory::{Memory, PAGE};
 use crate::{Attached, Ext4, Options, Parts, Refused, STAGING};
-use cairn_abi::{pulse, Error};
-use cairn_block::{Device, Info, Kind, Outcome, Request};
+use cairn_abi::pulse;
+use cairn_block::{Device, Info, Kind, Outcome};
 use cairn_cache::Slot;
 use cairn_ext4::Time;
 use cairn_idl::fs::{self, o};
 use cairn_resmgr::fake::{Answer, Bench};
-use cairn_rt::Portal;
+use cairn_rt::paging::Request;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -61,7 +62,7 @@ impl Device for FakeDevice {
         self.info
     }
 
-    fn submit(&mut self, request: &Request) -> Result<(), cairn_block::Refused> {
+    fn submit(&mut self, request: &cairn_block::Request) -> Result<(), cairn_block::Refused> {
         let mut disk = self.disk.borrow_mut();
         if disk.pending.len() >= self.info.most_requests as usize {
             return Err(cairn_block::Refused::Full);
@@ -167,7 +168,7 @@ pub struct FakeMemory {
     there: Vec<bool>,
     /// Frames that there are.
     pub frames: usize,
-    pub objects: Vec<Vec<Option<Slot>>>,
+    pub objects: FakeObjects,
     pub wanted: u64,
 }
 
@@ -224,16 +225,18 @@ impl Memory for FakeMemory {
         wanted
     }
 
-    fn object(&mut self, pages: &[Option<Slot>], _: bool) -> Result<Portal, Error> {
-        self.objects.push(pages.to_vec());
-        Ok(Portal(500 + self.objects.len() as u32))
+    type Objects = FakeObjects;
+
+    fn objects(&self) -> FakeObjects {
+        self.objects.clone()
     }
 
-    fn change(&mut self, object: Portal, first: u64, pages: &[Option<Slot>], length: u64) -> bool {
-        let list = &mut self.objects[object.0 as usize - 501];
-        list.resize(length as usize, None);
-        list[first as usize..][..pages.len()].copy_from_slice(pages);
-        true
+    fn asked(&mut self) -> Option<Request> {
+        self.objects.0.borrow_mut().asked.pop_front()
+    }
+
+    fn synced(&mut self, ticket: u64, error: i64) {
+        self.objects.0.borrow_mut().synced.push((ticket, error));
     }
 }
 
@@ -285,7 +288,7 @@ impl Machine {
             arena: vec![0xee; all * PAGE],
             there: vec![false; all],
             frames: shape.frames + STAGING as usize,
-            objects: Vec::new(),
+            objects: FakeObjects::default(),
             wanted: 0,
         };
         let parts = Parts {

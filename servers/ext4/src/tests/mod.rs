@@ -2,7 +2,7 @@
 
 mod game;
 mod machine;
-mod more;
+mod mapped;
 mod plain;
 
 /// The images, from the tests of the core.

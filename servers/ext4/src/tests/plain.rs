@@ -20,7 +20,7 @@ pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn tree() -> (Folder, Vec<(&'static str, Vec<u8>)>) {
+pub fn tree() -> (Folder, Vec<(&'static str, Vec<u8>)>) {
     let folder = Folder::new();
     let files: Vec<(&str, Vec<u8>)> = [
         ("empty", 0),
@@ -279,22 +279,6 @@ fn more_files_than_memory() {
     for number in 0..40u64 {
         let name = format!("file-{number}");
         assert!(machine.read(name.as_bytes()).unwrap() == pattern(number, 300_000));
-    }
-    must_be_clean(&machine.close());
-}
-
-#[test]
-fn files_are_mapped_with_all_their_pages() {
-    let (folder, files) = tree();
-    let mut machine = Machine::new(make(4096, 16, &[], Some(&folder.0)), USUAL, 11);
-    let file = machine.open_file(b"odd", o::RDWR, 0).unwrap();
-    let answer = machine.call(file, &[fs::MMAP, 0, 4096, 0], b"", 0);
-    assert_eq!(answer.result(), 18);
-    let object = machine.bench.server.memory().objects[0].clone();
-    for (slot, bytes) in object.iter().zip(files[3].1.chunks(4096)) {
-        let memory = machine.bench.server.memory();
-        let shown = crate::Memory::bytes(memory, slot.unwrap(), 0, bytes.len());
-        assert!(shown == bytes);
     }
     must_be_clean(&machine.close());
 }
