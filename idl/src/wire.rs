@@ -6,6 +6,12 @@ use crate::errno;
 use cairn_abi::{flag, Error, Id, Token};
 use core::fmt;
 
+mod parts;
+mod signature;
+
+pub use parts::{deliver_pieces, Filled, Out, Room, View};
+pub use signature::{admit, refusal, Float, Length, Part, Passing, Shown, Signature, Terms, Trust};
+
 /// A positive error number of [`errno`].
 pub type Errno = i64;
 
@@ -16,6 +22,11 @@ pub const MINT: u64 = flag::MINT;
 pub const PASS_ONCE: u64 = flag::PASS_ONCE;
 pub const NOT_FURTHER: u64 = flag::NOT_FURTHER;
 pub const INTERRUPTIBLE: u64 = flag::INTERRUPTIBLE;
+pub const WINDOWS: u64 = flag::WINDOWS;
+pub const KEEP: u64 = flag::KEEP;
+
+/// Most pieces that a definition may cut a part into.
+pub const MAX_PIECES: usize = 64;
 
 /// A message to send, as [`Transport::call`] takes it.
 #[derive(Debug, Default)]
@@ -48,6 +59,13 @@ impl Answer {
 pub trait Transport {
     /// Send and wait for the answer.
     fn call(&self, message: Message) -> Result<Answer, Error>;
+    /// The same with parts in pieces, at most [`MAX_PIECES`] each, in place of the message's. The other side sees each part as one run of bytes.
+    fn call_pieces(
+        &self,
+        message: Message,
+        out: &[&[u8]],
+        input: &mut [&mut [u8]],
+    ) -> Result<Answer, Error>;
     /// Close a portal of the own table that came with an answer.
     fn close(&self, slot: u32);
 }
@@ -93,7 +111,27 @@ pub fn call<T: Transport + ?Sized>(
     message: Message,
     portals: usize,
 ) -> Result<[u64; 8], Failure> {
-    let answer = to.call(message).map_err(Failure::Gate)?;
+    settle(to, to.call(message), portals)
+}
+
+/// The same with parts in pieces.
+pub fn call_pieces<T: Transport + ?Sized>(
+    to: &T,
+    message: Message,
+    out: &[&[u8]],
+    input: &mut [&mut [u8]],
+    portals: usize,
+) -> Result<[u64; 8], Failure> {
+    settle(to, to.call_pieces(message, out, input), portals)
+}
+
+#[inline]
+fn settle<T: Transport + ?Sized>(
+    to: &T,
+    answer: Result<Answer, Error>,
+    portals: usize,
+) -> Result<[u64; 8], Failure> {
+    let answer = answer.map_err(Failure::Gate)?;
     let result = answer.words[0] as i64;
     if result >= 0 && answer.portals == portals {
         return Ok(answer.words);
@@ -130,6 +168,19 @@ pub fn length(word: u64, room: usize) -> Option<usize> {
     usize::try_from(word).ok().filter(|length| *length <= room)
 }
 
+/// No more pieces than the definition says.
+pub fn at_most(pieces: usize, most: usize) -> Result<(), Failure> {
+    match pieces <= most {
+        true => Ok(()),
+        false => Err(Failure::Gate(Error::BadArgument)),
+    }
+}
+
+/// Bytes that there is room for in all pieces together.
+pub fn room(pieces: &[&mut [u8]]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
 /// 0 or 1.
 #[inline]
 pub fn truth(word: u64) -> Option<bool> {
@@ -151,6 +202,14 @@ impl Given {
     }
 }
 
+/// Pages that one side gives the other: a portal by which `vm` hands them over, for one use (`cairn_rt::pages`). Whoever gave it may lie, so it is `vm` that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    pub slot: u32,
+    /// Most bytes that the interface lets anybody give.
+    pub most: u64,
+}
+
 /// A caller that waits for its answer, and its request. What it may see and change of the caller's memory are the two parts of the message.
 pub trait Caller {
     fn words(&self) -> &[u64; 8];
@@ -169,62 +228,32 @@ pub trait Caller {
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<usize, Error>;
     /// Copy into the in part; short only at its end.
     fn write(&self, offset: usize, from: &[u8]) -> Result<usize, Error>;
+    /// Copy from the out part into several pieces; short only at either end.
+    fn read_pieces(&self, offset: usize, into: &mut [&mut [u8]]) -> Result<usize, Error> {
+        let mut done = 0;
+        for piece in into {
+            let count = self.read(offset + done, piece)?;
+            done += count;
+            if count < piece.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+    /// Copy several pieces into the in part; short only at either end.
+    fn write_pieces(&self, offset: usize, from: &[&[u8]]) -> Result<usize, Error> {
+        let mut done = 0;
+        for piece in from {
+            let count = self.write(offset + done, piece)?;
+            done += count;
+            if count < piece.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
     /// Close a portal of the server's own table.
     fn close(&self, slot: u32);
-}
-
-/// The bytes that a caller sends along, as far as the interface allows.
-#[derive(Debug)]
-pub struct Out<'c, C> {
-    caller: &'c C,
-    len: usize,
-}
-
-impl<'c, C: Caller> Out<'c, C> {
-    /// A longer part is EMSGSIZE.
-    pub fn whole(caller: &'c C, most: usize) -> Result<Out<'c, C>, Errno> {
-        let len = caller.out_len();
-        match len <= most {
-            true => Ok(Out { caller, len }),
-            false => Err(errno::EMSGSIZE),
-        }
-    }
-
-    /// Of a longer part the beginning counts.
-    pub fn first(caller: &'c C, most: usize) -> Result<Out<'c, C>, Errno> {
-        let len = caller.out_len().min(most);
-        Ok(Out { caller, len })
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Copy from `offset` on, as much as there is and fits; how much. EFAULT if the caller's memory is not there.
-    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<usize, Errno> {
-        let rest = self.len.saturating_sub(offset).min(into.len());
-        match into.get_mut(..rest) {
-            None | Some([]) => Ok(0),
-            Some(into) => self
-                .caller
-                .read(offset, into)
-                .map(|count| count.min(rest))
-                .map_err(|_| errno::EFAULT),
-        }
-    }
-
-    /// All of it into a buffer, which is EMSGSIZE if it has too little room.
-    pub fn all<'b>(&self, into: &'b mut [u8]) -> Result<&'b [u8], Errno> {
-        let into = into.get_mut(..self.len).ok_or(errno::EMSGSIZE)?;
-        match self.read(0, into)? {
-            count if count == into.len() => Ok(into),
-            _ => Err(errno::EFAULT),
-        }
-    }
 }
 
 /// An answer as it travels.
@@ -263,38 +292,12 @@ pub fn result(value: u64) -> u64 {
     }
 }
 
-/// Refuse who came through another portal.
-#[inline]
-pub fn needs_badge(caller: &impl Caller, badge: u64) -> Result<(), Errno> {
-    match caller.badge() == badge {
-        true => Ok(()),
-        false => Err(errno::EPERM),
-    }
-}
-
-/// Refuse a request without the portals that belong to it.
-#[inline]
-pub fn needs_portals(caller: &impl Caller, count: usize) -> Result<(), Errno> {
-    match caller.portals() >= count {
-        true => Ok(()),
-        false => Err(EINVAL),
-    }
-}
-
 /// Refuse bits that mean nothing.
 #[inline]
 pub fn only(word: u64, bits: u64) -> Result<(), Errno> {
     match word & !bits {
         0 => Ok(()),
         _ => Err(EINVAL),
-    }
-}
-
-/// Refuse a caller without room for a structure.
-pub fn needs_room(caller: &impl Caller, bytes: usize) -> Result<(), Errno> {
-    match caller.in_len() >= bytes {
-        true => Ok(()),
-        false => Err(EINVAL),
     }
 }
 
@@ -324,16 +327,17 @@ pub fn within(bytes: &[u8], room: usize) -> &[u8] {
     &bytes[..bytes.len().min(room)]
 }
 
-/// The end of every dispatch: portals that nobody took are closed. `asked` of them belong to the operation.
+/// The end of every dispatch: portals that nobody took are closed, those of the operation if it failed.
 #[inline]
 pub fn finish<'s, C: Caller>(
     caller: &C,
     done: Result<Outcome<'s>, Errno>,
-    asked: usize,
+    signature: Option<&Signature>,
 ) -> Outcome<'s> {
     let arrived = caller.portals().min(cairn_abi::MAX_PORTALS);
+    let asked = signature.map_or(0, |signature| signature.portals_in.into());
     let kept = match done {
-        Ok(_) => asked.min(arrived),
+        Ok(_) => arrived.min(asked),
         Err(_) => 0,
     };
     if arrived > kept {
@@ -341,7 +345,10 @@ pub fn finish<'s, C: Caller>(
             caller.close(*word as u32);
         }
     }
-    done.unwrap_or_else(|errno| Outcome::Reply(Reply::error(errno)))
+    done.unwrap_or_else(|errno| {
+        let errno = signature.map_or(errno, |signature| refusal(signature, errno));
+        Outcome::Reply(Reply::error(errno))
+    })
 }
 
 /// Store a field of a structure.
@@ -354,68 +361,4 @@ pub fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 #[inline]
 pub fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     core::array::from_fn(|i| bytes[at + i])
-}
-
-/// Who relies on whom. What one side trusts the other with: to keep what it does not save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    None,
-    /// The client trusts the server.
-    Server,
-    /// The server trusts the client.
-    Client,
-    Both,
-}
-
-/// What happens to floating-point state on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
-    /// It stays in the registers: both sides leave it alone.
-    Kept,
-    /// Each side has its own.
-    Switched,
-    /// The other side finds zeroes.
-    Cleared,
-}
-
-/// How portals travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passing {
-    Copied,
-    /// They leave the sender's table.
-    Moved,
-    /// New ones, to the answering channel.
-    Minted,
-}
-
-/// How the portals of a message travel, all alike, and what the receiver may do with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub passing: Passing,
-    /// A single use.
-    pub once: bool,
-    /// They cannot be passed on.
-    pub not_further: bool,
-}
-
-/// What an operation's messages look like: what a compiled portal needs to know of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signature {
-    pub name: &'static str,
-    pub number: u64,
-    /// Bit n: word n is used in the request, in the answer. w0 always is.
-    pub words_in: u8,
-    pub words_out: u8,
-    /// Most bytes of the parts, 0 without one.
-    pub out_most: u64,
-    pub in_most: u64,
-    pub portals_in: u8,
-    pub portals_out: u8,
-    pub request: Terms,
-    pub answer: Terms,
-    /// The answer may come after other requests were served.
-    pub deferred: bool,
-    pub interruptible: bool,
-    pub trust: Trust,
-    pub float: Float,
 }

@@ -1,6 +1,8 @@
 // What every native component in C starts with: the first instruction, the gate, the start-up block, the log, the receive loop.
 
+#include <cairn/pages.h>
 #include <cairn/runtime.h>
+#include <cairn/window.h>
 
 // The start-up block (cairn-abi, `state::Startup` and `NamedPortal`), readable at CAIRN_STARTUP.
 struct startup {
@@ -162,23 +164,85 @@ void cairn_log_number(const char *text, int64_t number)
     write_line(&line);
 }
 
-static int64_t copy(uint64_t operation, const struct cairn_caller *caller, size_t offset, uint64_t address, size_t length)
+// `count`: bytes there, or with a vector's flag pieces.
+static int64_t copy(uint64_t operation, uint64_t vector, const struct cairn_caller *caller, size_t offset, uint64_t address, size_t count)
 {
-    if (length == 0)
+    if (count == 0)
         return 0;
-    uint64_t words[8] = { caller->token, offset, address, length };
-    uint64_t rax = service(caller->receiver, operation, words);
+    uint64_t words[8] = { caller->token, offset, address, count };
+    uint64_t rax = cairn_traverse_words(cairn_selector(caller->receiver, operation, vector), words);
     return rax & 255 ? CAIRN_GATE_FAILED(rax) : (int64_t)words[0];
 }
 
 int64_t cairn_read(const struct cairn_caller *caller, size_t offset, void *into, size_t length)
 {
-    return copy(CAIRN_RECEIVE_READ, caller, offset, (uint64_t)into, length);
+    return copy(CAIRN_RECEIVE_READ, 0, caller, offset, (uint64_t)into, length);
 }
 
 int64_t cairn_write(const struct cairn_caller *caller, size_t offset, const void *from, size_t length)
 {
-    return copy(CAIRN_RECEIVE_WRITE, caller, offset, (uint64_t)from, length);
+    return copy(CAIRN_RECEIVE_WRITE, 0, caller, offset, (uint64_t)from, length);
+}
+
+int64_t cairn_read_pieces(const struct cairn_caller *caller, size_t offset, const struct cairn_room *into, size_t pieces)
+{
+    return copy(CAIRN_RECEIVE_READ, CAIRN_FLAG_IN_VECTOR, caller, offset, (uint64_t)into, pieces);
+}
+
+int64_t cairn_write_pieces(const struct cairn_caller *caller, size_t offset, const struct cairn_bytes *from, size_t pieces)
+{
+    return copy(CAIRN_RECEIVE_WRITE, CAIRN_FLAG_OUT_VECTOR, caller, offset, (uint64_t)from, pieces);
+}
+
+int64_t cairn_window_make(struct cairn_window *window, size_t pages)
+{
+    uint64_t address = 0;
+    int64_t failed = vm_map(CAIRN_SLOT_VM, 0, pages * CAIRN_PAGE, VM_PROT_READ | VM_PROT_WRITE, VM_FLAGS_POPULATE, &address);
+    if (failed)
+        return failed;
+    uint64_t words[8] = { address, pages, CAIRN_AUTO };
+    uint64_t rax = service(CAIRN_SLOT_CURRENT, CAIRN_CURRENT_WINDOW_CREATE, words);
+    if (rax & 255) {
+        vm_unmap(CAIRN_SLOT_VM, address, pages * CAIRN_PAGE);
+        return CAIRN_GATE_FAILED(rax);
+    }
+    *window = (struct cairn_window){ (cairn_portal)words[0], (volatile uint64_t *)address, pages };
+    return 0;
+}
+
+int64_t cairn_window_open(const struct cairn_window *window, const struct cairn_caller *caller, size_t offset, size_t pages, uint64_t flags)
+{
+    uint64_t words[8] = { caller->receiver, caller->token, offset, pages, flags };
+    uint64_t rax = service(window->portal, CAIRN_WINDOW_OPEN, words);
+    return rax & 255 ? CAIRN_GATE_FAILED(rax) : 0;
+}
+
+void cairn_window_close(const struct cairn_window *window)
+{
+    uint64_t words[8] = { 0 };
+    service(window->portal, CAIRN_WINDOW_CLOSE, words);
+}
+
+int64_t cairn_pages_offer(void *pages, size_t length, vm_giving how, uint32_t receiver, cairn_portal *offer)
+{
+    return vm_offer(CAIRN_SLOT_VM, (uint64_t)pages, length, how, receiver, offer);
+}
+
+int64_t cairn_pages_take(cairn_portal offer, size_t most, void **pages, size_t *length)
+{
+    uint64_t start, taken;
+    int64_t failed = vm_take(CAIRN_SLOT_VM, 0, most, 0, offer, &start, &taken);
+    if (failed)
+        return failed;
+    cairn_close(offer);
+    *pages = (void *)start;
+    *length = taken;
+    return 0;
+}
+
+void cairn_pages_drop(void *pages, size_t length)
+{
+    vm_unmap(CAIRN_SLOT_VM, (uint64_t)pages, length);
 }
 
 // One traversal of the receive right, and what it delivered.
@@ -227,9 +291,12 @@ static struct cairn_gate reply_gate(uint64_t operation, uint64_t token, const st
     return gate;
 }
 
-// The caller whose answer could not be delivered still waits, unless it is gone: tell it why.
-static void apologise(uint64_t token, int64_t failure)
+// The caller whose answer could not be delivered still waits, unless it is gone: tell it why. Portals that should have gone over to it are still here.
+static void apologise(uint64_t token, int64_t failure, const struct cairn_reply *answer)
 {
+    if (answer->flags & CAIRN_FLAG_MOVE)
+        for (unsigned i = 8 - answer->portals; i < 8; i++)
+            cairn_close((cairn_portal)answer->words[i]);
     int64_t error = CAIRN_EIO;
     if (failure == CAIRN_GATE_FAILED(CAIRN_ERROR_BAD_TOKEN))
         return;
@@ -249,7 +316,7 @@ int64_t cairn_answer(uint64_t token, const struct cairn_reply *reply)
     if ((gate.rax & 255) == 0)
         return 0;
     int64_t failure = CAIRN_GATE_FAILED(gate.rax);
-    apologise(token, failure);
+    apologise(token, failure, reply);
     return failure;
 }
 
@@ -264,7 +331,7 @@ _Noreturn void cairn_serve(cairn_dispatch *dispatch, const void *server, void *s
             struct cairn_gate gate = reply_gate(CAIRN_RECEIVE_REPLY_RECEIVE, token, &reply);
             failure = exchange(&gate, &caller);
             if (failure)
-                apologise(token, failure);
+                apologise(token, failure, &reply);
         }
         if (failure == 0 && caller.kind == CAIRN_KIND_PULSE && pulse)
             pulse(self, &caller);

@@ -1,6 +1,7 @@
 // A client of the notice board in C: does what can be done with a board, checks every answer, and says in the log how it went.
 
 #include <cairn/board.h>
+#include <cairn/pages.h>
 #include <cairn/runtime.h>
 
 static int failures;
@@ -11,6 +12,56 @@ static void check(_Bool right, const char *what)
         return;
     failures++;
     cairn_log(what);
+}
+
+// Notes whose lines lie in several places, and room that does.
+static void pieces(cairn_portal board)
+{
+    uint32_t notes;
+    size_t length;
+    struct cairn_bytes lines[9] = { { "milk ", 5 }, { "", 0 }, { "and ", 4 }, { "bread", 5 } };
+    check(board_clear(board) == 0, "clear before the lines");
+    check(board_pin_lines(board, 3, BOARD_COLOUR_WHITE, lines, 4, &notes) == 0 && notes == 1, "pin lines");
+    check(board_pin(board, 0, BOARD_COLOUR_RED, "first, ", 7, &notes) == 0 && notes == 2, "pin one");
+    char start[3], middle[9], end[50];
+    const struct cairn_room room[3] = { { start, sizeof start }, { middle, sizeof middle }, { end, sizeof end } };
+    check(board_read_all(board, &notes, room, 3, &length) == 0 && notes == 2 && length == 21, "read all");
+    check(memcmp(start, "fir", 3) == 0 && memcmp(middle, "st, milk ", 9) == 0 && memcmp(end, "and bread", 9) == 0, "what was read of all");
+    check(board_read_all(board, &notes, room, 1, &length) == 0 && length == 3, "too little room");
+    check(board_pin_lines(board, 3, BOARD_COLOUR_WHITE, lines, 9, &notes) == CAIRN_GATE_FAILED(CAIRN_ERROR_BAD_ARGUMENT), "too many lines");
+}
+
+static uint64_t poster[BOARD_POSTER_MAX / 8] __attribute__((aligned(4096)));
+
+// A poster that the board looks at where it lies, and one that goes over to it.
+static void posters(cairn_portal board)
+{
+    size_t words = sizeof poster / 8;
+    uint64_t sum = 0, found;
+    for (size_t i = 0; i < words; i++)
+        sum += poster[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+    _Bool seen;
+    check(board_survey(board, poster, sizeof poster, &found, &seen) == 0 && found == sum && seen, "survey");
+    check(board_survey(board, poster + 1, sizeof poster - 8, &found, &seen) == 0 && found == sum && !seen, "survey of what lies across pages");
+    check(board_survey(board, poster, 5000, &found, &seen) == 0 && seen, "survey of a page and a bit");
+
+    cairn_portal offer;
+    check(cairn_pages_offer(poster, sizeof poster, VM_GIVING_MOVE, 0, &offer) == 0, "give");
+    check(poster[1] == 0, "given away");
+    check(board_hang(board, offer, &found) == 0 && found == sum, "hang");
+    check(board_hang(board, offer, &found) == -CAIRN_EBUSY, "hang it twice");
+    cairn_close(offer);
+    void *taken = 0;
+    size_t length = 0;
+    check(board_take_down(board, &offer) == 0, "take down");
+    check(cairn_pages_take(offer, BOARD_POSTER_MAX, &taken, &length) == 0 && length == sizeof poster, "take");
+    const uint64_t *back = taken;
+    for (size_t i = 0; back && i < words; i++)
+        sum -= back[i];
+    check(back && sum == 0, "what came back");
+    cairn_pages_drop(taken, length);
+    check(board_take_down(board, &offer) == -CAIRN_ENOENT, "take down nothing");
+    check(board_hang(board, board, &found) == -CAIRN_EIO, "hang what is no poster");
 }
 
 int main(void)
@@ -53,6 +104,9 @@ int main(void)
     // An answer at once, because there is a note again.
     check(board_pin(board, 1, BOARD_COLOUR_YELLOW, "bread", 5, &notes) == 0 && notes == 1, "pin again");
     check(board_wait(board, 1, note, sizeof note, &length) == 0 && length == 5, "wait for what is there");
+
+    pieces(board);
+    posters(board);
 
     // Answers that come later: each client says at place 6 of its own board that it has done the above, waits for the other to say so,
     // pins something at place 7 of the other's board, and waits for that at its own.

@@ -1,7 +1,9 @@
 // The notice board's server in C; ../../docs/guide/interfaces.md goes through it.
 
 #include <cairn/board.h>
+#include <cairn/pages.h>
 #include <cairn/runtime.h>
+#include <cairn/window.h>
 
 struct note {
     _Bool there;
@@ -16,6 +18,11 @@ struct board {
     struct note places[BOARD_PLACES];
     uint64_t pinned;
     cairn_portal watcher;
+    // Where callers' pages are looked at; without pages everything is copied.
+    struct cairn_window window;
+    // Pages that somebody gave.
+    void *poster;
+    size_t poster_length;
 };
 
 static uint32_t notes(const struct board *board)
@@ -140,13 +147,89 @@ static void pulse(void *self, const struct cairn_caller *pulse)
     }
 }
 
+// However the caller cut its lines, here they are one run of bytes.
+static int64_t pin_lines(void *self, const struct cairn_caller *caller, uint32_t place, board_colour colour, size_t lines_length, uint32_t *count)
+{
+    return pin(self, caller, place, colour, lines_length, count);
+}
+
+// The notes go from where they lie into the caller's room.
+static int64_t read_all(void *self, const struct cairn_caller *caller, uint32_t *count, size_t texts_room, struct cairn_bytes texts[8])
+{
+    (void)caller, (void)texts_room;
+    const struct board *board = self;
+    *count = notes(board);
+    for (uint32_t i = 0; i < BOARD_PLACES; i++)
+        if (board->places[i].there)
+            texts[i] = (struct cairn_bytes){ board->places[i].text, board->places[i].length };
+    return 0;
+}
+
+static uint64_t sum_of(const volatile uint64_t *words, size_t count)
+{
+    uint64_t sum = 0;
+    while (count--)
+        sum += *words++;
+    return sum;
+}
+
+static int64_t survey(void *self, const struct cairn_caller *caller, size_t poster_length, uint64_t *sum, _Bool *seen)
+{
+    const struct board *board = self;
+    size_t pages = poster_length / CAIRN_PAGE, done = 0;
+    if (pages && pages <= board->window.pages && cairn_window_open(&board->window, caller, 0, pages, 0) == 0) {
+        *seen = 1;
+        done = pages * CAIRN_PAGE;
+        *sum = sum_of(board->window.words, done / 8);
+    }
+    while (done < poster_length) {
+        uint64_t some[64] = { 0 };
+        int64_t count = cairn_read(caller, done, some, sizeof some);
+        if (count <= 0)
+            return -CAIRN_EFAULT;
+        *sum += sum_of(some, 64);
+        done += (size_t)count;
+    }
+    return 0;
+}
+
+static int64_t hang(void *self, const struct cairn_caller *caller, cairn_portal poster, uint64_t *sum)
+{
+    (void)caller;
+    struct board *board = self;
+    if (board->poster)
+        return -CAIRN_EBUSY;
+    // Whatever the caller gave, it is `vm` that is asked for the pages.
+    if (cairn_pages_take(poster, BOARD_POSTER_MAX, &board->poster, &board->poster_length) != 0)
+        return -CAIRN_EIO;
+    *sum = sum_of(board->poster, board->poster_length / 8);
+    return 0;
+}
+
+static int64_t take_down(void *self, const struct cairn_caller *caller, uint64_t *poster)
+{
+    struct board *board = self;
+    if (!board->poster)
+        return -CAIRN_ENOENT;
+    cairn_portal offer;
+    if (cairn_pages_offer(board->poster, board->poster_length, VM_GIVING_MOVE, caller->sender, &offer) != 0)
+        return -CAIRN_EIO;
+    cairn_pages_drop(board->poster, board->poster_length);
+    board->poster = 0;
+    *poster = offer;
+    return 0;
+}
+
 static const struct board_server server = {
     .pin = pin, .read = read_note, .clear = clear, .summary = summary, .watch = watch, .wait = wait_for,
+    .pin_lines = pin_lines, .read_all = read_all, .survey = survey, .hang = hang, .take_down = take_down,
 };
 
 static struct board board = { .watcher = CAIRN_NO_PORTAL };
 
 int main(void)
 {
+    // Without a window everything is copied.
+    cairn_window_make(&board.window, BOARD_POSTER_MAX / CAIRN_PAGE);
     cairn_serve(board_dispatch, &server, &board, pulse);
 }

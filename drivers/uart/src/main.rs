@@ -263,7 +263,7 @@ impl Program {
         let receiver = self.receiver;
         let outcome = match self.driver.present() {
             true => uart::dispatch(self, blocked),
-            false => wire::finish(blocked, Err(ENXIO), 0),
+            false => wire::finish(blocked, Err(ENXIO), None),
         };
         let Outcome::Reply(reply) = outcome else {
             return;

@@ -1,6 +1,6 @@
 //! `cairn/abi.h`: the constants of `cairn-abi` that C programs need, by their values in this build, so that they are written down once.
 
-use cairn_abi::service::{current, log, receive};
+use cairn_abi::service::{current, log, receive, window};
 use cairn_abi::{flag, layout, op, pulse, received, rights, state, Error};
 use std::fmt::Write;
 
@@ -20,6 +20,9 @@ pub fn header() -> String {
         ("CURRENT_DEADLINE", current::DEADLINE),
         ("CURRENT_CLOCK", current::CLOCK),
         ("CURRENT_PORTAL_CLOSE", current::PORTAL_CLOSE),
+        ("CURRENT_WINDOW_CREATE", current::WINDOW_CREATE),
+        ("WINDOW_OPEN", window::OPEN),
+        ("WINDOW_CLOSE", window::CLOSE),
         ("RECEIVE_RECEIVE", receive::RECEIVE),
         ("RECEIVE_REPLY", receive::REPLY),
         ("RECEIVE_REPLY_RECEIVE", receive::REPLY_RECEIVE),
@@ -34,6 +37,10 @@ pub fn header() -> String {
     }
     for (name, value) in [
         ("FLAG_PARTS", flag::PARTS),
+        ("FLAG_OUT_VECTOR", flag::OUT_VECTOR),
+        ("FLAG_IN_VECTOR", flag::IN_VECTOR),
+        ("FLAG_WINDOWS", flag::WINDOWS),
+        ("FLAG_KEEP", flag::KEEP),
         ("FLAG_MOVE", flag::MOVE),
         ("FLAG_INTERRUPTIBLE", flag::INTERRUPTIBLE),
         ("FLAG_MINT", flag::MINT),
@@ -50,6 +57,11 @@ pub fn header() -> String {
         ("PULSE_GONE", pulse::GONE),
         ("RIGHTS_DEFAULT", u64::from(rights::DEFAULT)),
         ("AUTO", cairn_abi::service::AUTO),
+        ("PAGE", layout::PAGE),
+        ("WINDOW_PAGES", window::MAX_PAGES),
+        ("WINDOW_IN", window::IN),
+        ("WINDOW_KEEP", window::KEEP),
+        ("WINDOW_COPY", window::COPY),
         ("STARTUP", layout::STARTUP),
         ("STARTUP_MAGIC", state::STARTUP_MAGIC),
         ("SLOT_CURRENT", u64::from(layout::native_slot::CURRENT)),

@@ -238,18 +238,32 @@ pub fn is_structure(part: &Option<Part>) -> Option<(&str, &str)> {
         Some(Part {
             name,
             of: PartType::Structure { name: of, .. },
+            ..
         }) => Some((name, of)),
         _ => None,
     }
 }
 
-/// A part of bytes: its name, the most, whether a longer one is cut.
-pub fn is_bytes(part: &Option<Part>) -> Option<(&str, u64, bool)> {
-    match part {
-        Some(Part {
-            name,
-            of: PartType::Bytes { most, cut },
-        }) => Some((name, *most, *cut)),
-        _ => None,
+/// A part of bytes.
+pub struct Bytes<'a> {
+    pub name: &'a str,
+    pub most: u64,
+    /// A longer one is cut.
+    pub cut: bool,
+    pub pieces: u64,
+    pub shown: bool,
+}
+
+pub fn is_bytes(part: &Option<Part>) -> Option<Bytes<'_>> {
+    let part = part.as_ref()?;
+    match part.of {
+        PartType::Bytes { most, cut } => Some(Bytes {
+            name: &part.name,
+            most,
+            cut,
+            pieces: part.pieces,
+            shown: part.shown != Shown::No,
+        }),
+        PartType::Structure { .. } => None,
     }
 }

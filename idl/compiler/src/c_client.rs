@@ -11,8 +11,11 @@ pub fn stub(text: &mut Text, names: &Names, operation: &Operation) {
     for portal in &operation.request_portals {
         parameters.push(format!("cairn_portal {}", portal.name));
     }
-    if let Some((name, ..)) = is_bytes(&operation.out) {
-        parameters.push(format!("const void *{name}, size_t {name}_length"));
+    if let Some(Bytes { name, pieces, .. }) = is_bytes(&operation.out) {
+        parameters.push(match pieces {
+            1 => format!("const void *{name}, size_t {name}_length"),
+            _ => format!("const struct cairn_bytes *{name}, size_t {name}_pieces"),
+        });
     }
     if let Some((name, of)) = is_structure(&operation.out) {
         parameters.push(format!("const {} *{name}", names.structure(of)));
@@ -23,12 +26,15 @@ pub fn stub(text: &mut Text, names: &Names, operation: &Operation) {
     for portal in &operation.answer_portals {
         parameters.push(format!("cairn_portal *{}", portal.name));
     }
-    if let Some((name, ..)) = is_bytes(&operation.input) {
+    if let Some(Bytes { name, pieces, .. }) = is_bytes(&operation.input) {
         let length = match operation.length {
             Some(_) => format!(", size_t *{name}_length"),
             None => String::new(),
         };
-        parameters.push(format!("void *{name}, size_t {name}_room{length}"));
+        parameters.push(match pieces {
+            1 => format!("void *{name}, size_t {name}_room{length}"),
+            _ => format!("const struct cairn_room *{name}, size_t {name}_pieces{length}"),
+        });
     }
     if let Some((name, of)) = is_structure(&operation.input) {
         parameters.push(format!("{} *{name}", names.structure(of)));
@@ -48,6 +54,17 @@ pub fn stub(text: &mut Text, names: &Names, operation: &Operation) {
 }
 
 fn message(text: &mut Text, names: &Names, operation: &Operation) {
+    for part in [&operation.out, &operation.input] {
+        if let Some(Bytes {
+            name,
+            pieces: most @ 2..,
+            ..
+        }) = is_bytes(part)
+        {
+            text.line(1, &format!("if ({name}_pieces > {most})"));
+            text.line(2, "return CAIRN_GATE_FAILED(CAIRN_ERROR_BAD_ARGUMENT);");
+        }
+    }
     let mut words = vec!["0".to_string(); WORDS];
     words[0] = names.macro_(&operation.name);
     for word in &operation.request {
@@ -58,14 +75,26 @@ fn message(text: &mut Text, names: &Names, operation: &Operation) {
     }
     text.line(1, "struct cairn_message message = {");
     text.line(2, &format!(".words = {{ {} }},", words.join(", ")));
-    if let Some((name, ..)) = is_bytes(&operation.out) {
-        text.line(2, &format!(".out = {name}, .out_length = {name}_length,"));
+    if let Some(Bytes { name, pieces, .. }) = is_bytes(&operation.out) {
+        text.line(
+            2,
+            &match pieces {
+                1 => format!(".out = {name}, .out_length = {name}_length,"),
+                _ => format!(".out = {name}, .out_pieces = {name}_pieces,"),
+            },
+        );
     }
     if let Some((name, _)) = is_structure(&operation.out) {
         text.line(2, &format!(".out = {name}, .out_length = sizeof *{name},"));
     }
-    if let Some((name, ..)) = is_bytes(&operation.input) {
-        text.line(2, &format!(".in = {name}, .in_length = {name}_room,"));
+    if let Some(Bytes { name, pieces, .. }) = is_bytes(&operation.input) {
+        text.line(
+            2,
+            &match pieces {
+                1 => format!(".in = {name}, .in_length = {name}_room,"),
+                _ => format!(".in = (void *){name}, .in_pieces = {name}_pieces,"),
+            },
+        );
     }
     if let Some((name, _)) = is_structure(&operation.input) {
         text.line(2, &format!(".in = {name}, .in_length = sizeof *{name},"));
@@ -83,10 +112,7 @@ fn message(text: &mut Text, names: &Names, operation: &Operation) {
             &format!(".portals = {},", operation.request_portals.len()),
         ),
     }
-    let mut flags = operation.request_terms.flags();
-    if operation.interruptible {
-        flags.push("INTERRUPTIBLE");
-    }
+    let flags = operation.call_flags();
     if !flags.is_empty() {
         text.line(2, &format!(".flags = {},", c_flags(&flags)));
     }
@@ -112,8 +138,14 @@ fn answer(text: &mut Text, names: &Names, operation: &Operation) {
             text.line(2, nonsense);
         }
     }
-    if let (Some(n), Some((name, ..))) = (operation.length, is_bytes(&operation.input)) {
-        text.line(1, &format!("if ({} > {name}_room)", word(n)));
+    if let (Some(n), Some(Bytes { name, pieces, .. })) =
+        (operation.length, is_bytes(&operation.input))
+    {
+        let room = match pieces {
+            1 => format!("{name}_room"),
+            _ => format!("cairn_room_of({name}, {name}_pieces)"),
+        };
+        text.line(1, &format!("if ({} > {room})", word(n)));
         text.line(2, nonsense);
         text.line(1, &format!("*{name}_length = {};", word(n)));
     }

@@ -40,7 +40,7 @@ fn parameters(names: &Names, operation: &Operation) -> Vec<String> {
     for portal in &operation.request_portals {
         all.push(format!("cairn_portal {}", portal.name));
     }
-    if let Some((name, ..)) = is_bytes(&operation.out) {
+    if let Some(Bytes { name, .. }) = is_bytes(&operation.out) {
         all.push(format!("size_t {name}_length"));
     }
     if let Some((name, of)) = is_structure(&operation.out) {
@@ -50,8 +50,11 @@ fn parameters(names: &Names, operation: &Operation) -> Vec<String> {
     if let Some((name, of)) = is_structure(&operation.input) {
         all.push(format!("{} *{name}", names.structure(of)));
     }
-    if let Some((name, ..)) = is_bytes(&operation.input) {
-        all.push(format!("size_t {name}_room, struct cairn_bytes *{name}"));
+    if let Some(Bytes { name, pieces, .. }) = is_bytes(&operation.input) {
+        all.push(match pieces {
+            1 => format!("size_t {name}_room, struct cairn_bytes *{name}"),
+            _ => format!("size_t {name}_room, struct cairn_bytes {name}[{pieces}]"),
+        });
     }
     all
 }
@@ -74,8 +77,13 @@ fn results(names: &Names, operation: &Operation, pointers: bool) -> Vec<String> 
 fn reply(text: &mut Text, names: &Names, operation: &Operation) {
     let mut parameters = vec!["struct cairn_reply *reply".to_string()];
     parameters.extend(results(names, operation, false));
-    if let Some((name, ..)) = is_bytes(&operation.input) {
-        parameters.push(format!("struct cairn_bytes {name}"));
+    let bytes = is_bytes(&operation.input);
+    // Pieces went to the caller before: only how many bytes they were is told.
+    if let Some(Bytes { name, pieces, .. }) = bytes {
+        parameters.push(match pieces {
+            1 => format!("struct cairn_bytes {name}"),
+            _ => format!("size_t {name}_length"),
+        });
     }
     text.line(0, "");
     let name = names.small(&snake(&operation.name));
@@ -95,15 +103,29 @@ fn reply(text: &mut Text, names: &Names, operation: &Operation) {
     for portal in &operation.answer_portals {
         words[portal.word as usize] = portal.name.clone();
     }
-    if let (Some(word), Some((name, ..))) = (operation.length, is_bytes(&operation.input)) {
-        words[word as usize] = format!("{name}.length");
+    if let (Some(word), Some(Bytes { name, pieces, .. })) = (&operation.length, &bytes) {
+        words[*word as usize] = match pieces {
+            1 => format!("{name}.length"),
+            _ => format!("{name}_length"),
+        };
     }
     text.line(1, "*reply = (struct cairn_reply){");
     text.line(2, &format!(".words = {{ {} }},", words.join(", ")));
-    if let Some((name, ..)) = is_bytes(&operation.input) {
+    if let Some(Bytes {
+        name,
+        pieces: 1,
+        shown,
+        ..
+    }) = bytes
+    {
+        let length = match shown {
+            false => format!("{name}.length"),
+            // What was filled by a window has a length and no bytes.
+            true => format!("{name}.bytes ? {name}.length : 0"),
+        };
         text.line(
             2,
-            &format!(".data = {name}.bytes, .data_length = {name}.length,"),
+            &format!(".data = {name}.bytes, .data_length = {length},"),
         );
     }
     if !operation.answer_portals.is_empty() {
@@ -117,12 +139,55 @@ fn reply(text: &mut Text, names: &Names, operation: &Operation) {
         text.line(2, &format!(".flags = {},", c_flags(&flags)));
     }
     text.line(1, "};");
+    if let (
+        Some(Bytes {
+            name, pieces: 2.., ..
+        }),
+        None,
+    ) = (is_bytes(&operation.input), operation.length)
+    {
+        text.line(1, &format!("(void){name}_length;"));
+    }
     text.line(0, "}");
 }
 
 fn refuse(text: &mut Text, condition: &str, error: &str) {
     text.line(1, &format!("if ({condition})"));
     text.line(2, &format!("return -CAIRN_{error};"));
+}
+
+/// Refuse what has not the operation's shape: what `admit` does in Rust.
+fn shape(text: &mut Text, names: &Names, operation: &Operation) {
+    if let Some(badge) = operation.badge {
+        refuse(
+            text,
+            &format!("caller->badge != UINT64_C({badge})"),
+            "EPERM",
+        );
+    }
+    let (least, most) = (operation.portals_least(), operation.request_portals.len());
+    let wrong = if least == most { "!=" } else { ">" };
+    refuse(text, &format!("caller->portals {wrong} {most}"), "EINVAL");
+    if operation.out.is_none() {
+        refuse(text, "caller->out_length != 0", "EINVAL");
+    }
+    if let Some(Bytes {
+        most, cut: false, ..
+    }) = is_bytes(&operation.out)
+    {
+        refuse(text, &format!("caller->out_length > {most}"), "EMSGSIZE");
+    }
+    if let Some((_, of)) = is_structure(&operation.out) {
+        let wrong = format!("caller->out_length != sizeof({})", names.structure(of));
+        refuse(text, &wrong, "EINVAL");
+    }
+    if operation.input.is_none() {
+        refuse(text, "caller->in_length != 0", "EINVAL");
+    }
+    if let Some((_, of)) = is_structure(&operation.input) {
+        let wrong = format!("caller->in_length < sizeof({})", names.structure(of));
+        refuse(text, &wrong, "EINVAL");
+    }
 }
 
 fn serve(text: &mut Text, names: &Names, operation: &Operation) {
@@ -135,17 +200,7 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
     ));
     text.line(0, "{");
     refuse(text, &format!("!server->{small}"), "ENOSYS");
-    if let Some(badge) = operation.badge {
-        refuse(
-            text,
-            &format!("caller->badge != UINT64_C({badge})"),
-            "EPERM",
-        );
-    }
-    let portals = operation.request_portals.len();
-    if portals > 0 && !operation.request_portals_optional {
-        refuse(text, &format!("caller->portals < {portals}"), "EINVAL");
-    }
+    shape(text, names, operation);
     let word = |n: u8| format!("caller->words[{n}]");
     let mut arguments = vec!["self".to_string(), "caller".to_string()];
     for argument in &operation.request {
@@ -161,24 +216,19 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
             false => slot,
         });
     }
-    if let Some((name, most, cut)) = is_bytes(&operation.out) {
+    if let Some(Bytes {
+        name, most, cut, ..
+    }) = is_bytes(&operation.out)
+    {
         text.line(1, &format!("size_t {name}_length = caller->out_length;"));
-        let condition = format!("{name}_length > {most}");
         if cut {
-            text.line(1, &format!("if ({condition})"));
+            text.line(1, &format!("if ({name}_length > {most})"));
             text.line(2, &format!("{name}_length = {most};"));
-        } else {
-            refuse(text, &condition, "EMSGSIZE");
         }
         arguments.push(format!("{name}_length"));
     }
     if let Some((name, of)) = is_structure(&operation.out) {
         text.line(1, &format!("{} {name};", names.structure(of)));
-        refuse(
-            text,
-            &format!("caller->out_length != sizeof {name}"),
-            "EINVAL",
-        );
         let read =
             format!("cairn_read(caller, 0, &{name}, sizeof {name}) != (int64_t)sizeof {name}");
         refuse(text, &read, "EFAULT");
@@ -194,23 +244,30 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
         arguments.push(format!("&{}", portal.name));
     }
     if let Some((name, of)) = is_structure(&operation.input) {
-        refuse(
-            text,
-            &format!("caller->in_length < sizeof({})", names.structure(of)),
-            "EINVAL",
-        );
         text.line(1, &format!("{} {name} = {{ 0 }};", names.structure(of)));
         arguments.push(format!("&{name}"));
     }
-    if let Some((name, most, _)) = is_bytes(&operation.input) {
+    if let Some(Bytes {
+        name, most, pieces, ..
+    }) = is_bytes(&operation.input)
+    {
         text.line(
             1,
             &format!(
                 "size_t {name}_room = caller->in_length < {most} ? caller->in_length : {most};"
             ),
         );
-        text.line(1, &format!("struct cairn_bytes {name} = {{ 0, 0 }};"));
-        arguments.push(format!("{name}_room, &{name}"));
+        text.line(
+            1,
+            &match pieces {
+                1 => format!("struct cairn_bytes {name} = {{ 0, 0 }};"),
+                _ => format!("struct cairn_bytes {name}[{pieces}] = {{ {{ 0, 0 }} }};"),
+            },
+        );
+        arguments.push(match pieces {
+            1 => format!("{name}_room, &{name}"),
+            _ => format!("{name}_room, {name}"),
+        });
     }
     text.line(
         1,
@@ -222,9 +279,19 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
     }
     text.line(1, "if (done != 0)");
     text.line(2, "return done < 0 ? done : -CAIRN_EIO;");
-    if let Some((name, ..)) = is_bytes(&operation.input) {
-        text.line(1, &format!("if ({name}.length > {name}_room)"));
-        text.line(2, &format!("{name}.length = {name}_room;"));
+    match is_bytes(&operation.input) {
+        Some(Bytes {
+            name, pieces: 1, ..
+        }) => {
+            text.line(1, &format!("if ({name}.length > {name}_room)"));
+            text.line(2, &format!("{name}.length = {name}_room;"));
+        }
+        Some(Bytes { name, pieces, .. }) => {
+            let deliver = format!("cairn_deliver(caller, {name}, {pieces}, {name}_room)");
+            text.line(1, &format!("int64_t {name}_length = {deliver};"));
+            refuse(text, &format!("{name}_length < 0"), "EFAULT");
+        }
+        None => {}
     }
     if let Some((name, _)) = is_structure(&operation.input) {
         let write =
@@ -234,7 +301,10 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
     let mut values = vec!["reply".to_string()];
     values.extend(operation.answer.iter().map(|w| w.name.clone()));
     values.extend(operation.answer_portals.iter().map(|p| p.name.clone()));
-    values.extend(is_bytes(&operation.input).map(|(name, ..)| name.to_string()));
+    values.extend(is_bytes(&operation.input).map(|bytes| match bytes.pieces {
+        1 => bytes.name.to_string(),
+        _ => format!("(size_t){}_length", bytes.name),
+    }));
     text.line(
         1,
         &format!("{}_reply({});", names.small(&small), values.join(", ")),
@@ -246,7 +316,7 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
 fn dispatch(text: &mut Text, names: &Names, interface: &Interface) {
     let server = names.small("server");
     text.line(0, "");
-    text.line(0, "// Decode a request, let the server do it, encode the answer: true if there is a reply to send now. Portals that do not belong to the operation are closed.");
+    text.line(0, "// Decode a request, let the server do it, encode the answer: true if there is a reply to send now. What has not the operation's shape is refused; portals that nobody took are closed.");
     text.line(0, &format!(
         "static inline _Bool {}(const void *server, void *self, const struct cairn_caller *caller, struct cairn_reply *reply)",
         names.small("dispatch")

@@ -216,12 +216,40 @@ impl Terms {
 pub struct Portal {
     pub word: u8,
     pub name: String,
+    /// It stands for pages that the sender gives, at most so many bytes.
+    pub pages: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: String,
     pub of: PartType,
+    /// Most pieces that either side may cut it into. 1: it is one run of bytes.
+    pub pieces: u64,
+    pub shown: Shown,
+}
+
+impl Part {
+    pub fn most(&self) -> u64 {
+        match self.of {
+            PartType::Bytes { most, .. } => most,
+            PartType::Structure { bytes, .. } => bytes,
+        }
+    }
+
+    pub fn is_structure(&self) -> bool {
+        matches!(self.of, PartType::Structure { .. })
+    }
+}
+
+/// May whole pages of a part be shown to the server?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    No,
+    /// Until the reply.
+    Call,
+    /// Longer.
+    Kept,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,6 +324,28 @@ impl Operation {
         let words = self.answer.iter().map(|w| w.word).chain(self.length);
         let portals = self.answer_portals.iter().map(|p| p.word);
         words.chain(portals).fold(1, |mask, word| mask | 1 << word)
+    }
+
+    /// Fewest portals of a request.
+    pub fn portals_least(&self) -> usize {
+        match self.request_portals_optional {
+            true => 0,
+            false => self.request_portals.len(),
+        }
+    }
+
+    /// Names of the gate's flags that a client's call has.
+    pub fn call_flags(&self) -> Vec<&'static str> {
+        let mut flags = self.request_terms.flags();
+        let shown = [&self.out, &self.input].map(|part| part.as_ref().map(|part| part.shown));
+        for (set, name) in [
+            (self.interruptible, "INTERRUPTIBLE"),
+            (shown.iter().flatten().any(|s| *s != Shown::No), "WINDOWS"),
+            (shown.iter().flatten().any(|s| *s == Shown::Kept), "KEEP"),
+        ] {
+            flags.extend(set.then_some(name));
+        }
+        flags
     }
 
     /// What a stub returns beside the in part: nothing, one value, several.

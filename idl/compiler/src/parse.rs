@@ -284,11 +284,25 @@ impl Parser {
             let name = self.name("the part's name")?;
             self.sign(":")?;
             let of = self.part_type()?;
+            let (mut pieces, mut shown, mut kept) = (None, false, false);
+            loop {
+                if pieces.is_none() && self.take_word("pieces") {
+                    pieces = Some(self.expression()?);
+                } else if !shown && self.take_word("shown") {
+                    shown = true;
+                    kept = self.take_word("kept");
+                } else {
+                    break;
+                }
+            }
             return Ok(Argument::Part {
                 at,
                 into_caller,
                 name,
                 of,
+                pieces,
+                shown,
+                kept,
             });
         }
         let word = match self.peek() {
@@ -309,8 +323,12 @@ impl Parser {
         }
         let name = self.name("the word's name")?;
         self.sign(":")?;
-        if !self.take_word("portal") {
-            let of = self.name("the word's type or `portal`")?;
+        let mut pages = None;
+        if self.take_word("pages") {
+            self.sign("<=")?;
+            pages = Some(self.expression()?);
+        } else if !self.take_word("portal") {
+            let of = self.name("the word's type, `portal` or `pages`")?;
             return Ok(Argument::Word { word, name, of });
         }
         let (mut moved, mut minted, mut optional) = (false, false, false);
@@ -336,6 +354,7 @@ impl Parser {
         Ok(Argument::Portal {
             word,
             name,
+            pages,
             moved,
             minted,
             optional,

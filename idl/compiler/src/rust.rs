@@ -258,15 +258,20 @@ fn decode(of: &FieldType, offset: &str) -> String {
     }
 }
 
-/// The parameters that client and server have alike: the request's words and portals.
-pub fn request_parameters(operation: &Operation) -> Vec<String> {
+/// The parameters that client and server have nearly alike: the request's words and portals. Pages are a slot to who gives them.
+pub fn request_parameters(operation: &Operation, server: bool) -> Vec<String> {
     let word = |word: &Word| format!("{}: {}", word.name, word_type(&word.of));
-    let portal = match operation.request_portals_optional {
-        true => "Option<u32>",
-        false => "u32",
+    let portal = |passed: &Portal| {
+        let of = match passed.pages {
+            Some(_) if server => "::cairn_idl::wire::Pages",
+            _ => "u32",
+        };
+        match operation.request_portals_optional {
+            true => format!("{}: Option<{of}>", passed.name),
+            false => format!("{}: {of}", passed.name),
+        }
     };
-    let portals = operation.request_portals.iter();
-    let portals = portals.map(|passed| format!("{}: {portal}", passed.name));
+    let portals = operation.request_portals.iter().map(portal);
     operation.request.iter().map(word).chain(portals).collect()
 }
 
@@ -334,15 +339,9 @@ pub fn result_type(operation: &Operation) -> String {
     }
 }
 
-/// Has the in part bytes (and not a structure)?
-pub fn bytes_in(operation: &Operation) -> Option<(&Part, u64)> {
-    match &operation.input {
-        Some(part) => match part.of {
-            PartType::Bytes { most, .. } => Some((part, most)),
-            PartType::Structure { .. } => None,
-        },
-        None => None,
-    }
+/// The in part if it has bytes (and not a structure).
+pub fn bytes_in(operation: &Operation) -> Option<&Part> {
+    operation.input.as_ref().filter(|part| !part.is_structure())
 }
 
 fn answer_structure(text: &mut Text, operation: &Operation) {
@@ -370,6 +369,38 @@ fn terms(terms: Terms) -> String {
     )
 }
 
+fn part(part: &Option<Part>) -> String {
+    let wire = "::cairn_idl::wire";
+    let Some(part) = part else {
+        return format!("{wire}::Part::NONE");
+    };
+    let length = match part.of {
+        PartType::Bytes { cut: false, .. } => "Most",
+        PartType::Bytes { cut: true, .. } => "First",
+        PartType::Structure { .. } => "Exact",
+    };
+    format!(
+        "{wire}::Part {{ length: {wire}::Length::{length}, most: {}, pieces: {}, shown: {wire}::Shown::{:?} }}",
+        part.most(),
+        part.pieces,
+        part.shown
+    )
+}
+
+/// Flags of the gate by their names, as Rust text.
+pub fn flags(names: &[&str]) -> String {
+    match names {
+        [] => "0".to_string(),
+        _ => {
+            let flags: Vec<String> = names
+                .iter()
+                .map(|name| format!("::cairn_idl::wire::{name}"))
+                .collect();
+            flags.join(" | ")
+        }
+    }
+}
+
 fn signatures(text: &mut Text, interface: &Interface) {
     let count = interface.operations.len();
     text.line(0, "");
@@ -383,24 +414,29 @@ fn signatures(text: &mut Text, interface: &Interface) {
     );
     for operation in &interface.operations {
         text.line(2, "::cairn_idl::wire::Signature {");
-        let most = |part: &Option<Part>| match part {
-            None => 0,
-            Some(part) => match &part.of {
-                PartType::Bytes { most, .. } => *most,
-                PartType::Structure { bytes, .. } => *bytes,
-            },
-        };
+        let pages = |portals: &[Portal]| portals.iter().filter_map(|p| p.pages).max().unwrap_or(0);
+        let errors: Vec<String> = operation
+            .errors
+            .iter()
+            .map(|name| format!("::cairn_idl::errno::{name}"))
+            .collect();
         let lines = [
             format!("name: \"{}\"", operation.name),
             format!("number: {}", operation.name),
             format!("words_in: {:#010b}", operation.words_in()),
             format!("words_out: {:#010b}", operation.words_out()),
-            format!("out_most: {}", most(&operation.out)),
-            format!("in_most: {}", most(&operation.input)),
+            format!("out: {}", part(&operation.out)),
+            format!("input: {}", part(&operation.input)),
+            format!("portals_least: {}", operation.portals_least()),
             format!("portals_in: {}", operation.request_portals.len()),
             format!("portals_out: {}", operation.answer_portals.len()),
             format!("request: {}", terms(operation.request_terms)),
             format!("answer: {}", terms(operation.answer_terms)),
+            format!("pages_in: {}", pages(&operation.request_portals)),
+            format!("pages_out: {}", pages(&operation.answer_portals)),
+            format!("flags: {}", flags(&operation.call_flags())),
+            format!("badge: {:?}", operation.badge),
+            format!("errors: &[{}]", errors.join(", ")),
             format!("deferred: {}", operation.deferred),
             format!("interruptible: {}", operation.interruptible),
             format!("trust: ::cairn_idl::wire::Trust::{:?}", operation.trust),

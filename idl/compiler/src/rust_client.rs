@@ -1,7 +1,9 @@
 //! The client's side in Rust: a method for each operation that makes the message, calls, and checks what came back.
 
 use crate::model::*;
-use crate::rust::{bytes_in, from_word, request_parameters, result_type, results, to_word, Text};
+use crate::rust::{
+    bytes_in, flags, from_word, request_parameters, result_type, results, to_word, Text,
+};
 
 const WIRE: &str = "::cairn_idl::wire";
 
@@ -41,15 +43,19 @@ fn stub(text: &mut Text, operation: &Operation) {
     text.doc(2, &operation.doc);
     text.line(2, "#[inline]");
     let mut parameters = vec!["&self".to_string()];
-    parameters.extend(request_parameters(operation));
+    parameters.extend(request_parameters(operation, false));
     if let Some(part) = &operation.out {
         parameters.push(match &part.of {
+            PartType::Bytes { .. } if part.pieces > 1 => format!("{}: &[&[u8]]", part.name),
             PartType::Bytes { .. } => format!("{}: &[u8]", part.name),
             PartType::Structure { name, .. } => format!("{}: &{name}", part.name),
         });
     }
-    if let Some((part, _)) = bytes_in(operation) {
-        parameters.push(format!("{}: &mut [u8]", part.name));
+    if let Some(part) = bytes_in(operation) {
+        parameters.push(match part.pieces {
+            1 => format!("{}: &mut [u8]", part.name),
+            _ => format!("{}: &mut [&mut [u8]]", part.name),
+        });
     }
     text.line(
         2,
@@ -66,8 +72,19 @@ fn stub(text: &mut Text, operation: &Operation) {
 }
 
 fn message(text: &mut Text, operation: &Operation) {
+    let cut = |part: &&Part| part.pieces > 1;
+    for part in operation.out.iter().chain(&operation.input).filter(cut) {
+        text.line(
+            3,
+            &format!("{WIRE}::at_most({}.len(), {})?;", part.name, part.pieces),
+        );
+    }
     if let (Some(part), Some(_)) = (bytes_in(operation), operation.length) {
-        text.line(3, &format!("let room = {}.len();", part.0.name));
+        let room = match part.pieces {
+            1 => format!("{}.len()", part.name),
+            _ => format!("{WIRE}::room({})", part.name),
+        };
+        text.line(3, &format!("let room = {room};"));
     }
     if let Some(Part {
         of: PartType::Structure { name, .. },
@@ -96,7 +113,7 @@ fn message(text: &mut Text, operation: &Operation) {
     };
     let input = match (&operation.input, bytes_in(operation)) {
         (None, _) => "&mut []".to_string(),
-        (Some(_), Some((part, _))) => part.name.clone(),
+        (Some(_), Some(part)) => part.name.clone(),
         (Some(_), None) => "&mut bytes".to_string(),
     };
     let portals = match operation.request_portals.first() {
@@ -105,29 +122,48 @@ fn message(text: &mut Text, operation: &Operation) {
         }
         _ => operation.request_portals.len().to_string(),
     };
-    let mut flags = operation.request_terms.flags();
-    if operation.interruptible {
-        flags.push("INTERRUPTIBLE");
-    }
-    let flags: Vec<String> = flags.iter().map(|f| format!("{WIRE}::{f}")).collect();
-    let flags = match flags.is_empty() {
-        true => "0".to_string(),
-        false => flags.join(" | "),
-    };
     // Without anything to look at in the answer its words have no name.
     let used = operation.results() > 0 || operation.length.is_some();
     let name = if used { "words" } else { "_" };
+    let pieces = operation
+        .out
+        .iter()
+        .chain(&operation.input)
+        .any(|part| cut(&part));
+    let call = if pieces { "call_pieces" } else { "call" };
     text.line(
         3,
-        &format!("let {name} = {WIRE}::call(self.0, {WIRE}::Message {{"),
+        &format!("let {name} = {WIRE}::{call}(self.0, {WIRE}::Message {{"),
     );
     text.line(4, &format!("words: [{}],", words.join(", ")));
-    text.line(4, &format!("out: {out},"));
-    text.line(4, &format!("input: {input},"));
+    if !pieces {
+        text.line(4, &format!("out: {out},"));
+        text.line(4, &format!("input: {input},"));
+    }
     text.line(4, &format!("portals: {portals},"));
-    text.line(4, &format!("flags: {flags},"));
-    let portals = operation.answer_portals.len();
-    text.line(3, &format!("}}, {portals})?;"));
+    text.line(4, &format!("flags: {},", flags(&operation.call_flags())));
+    let expected = operation.answer_portals.len();
+    if !pieces {
+        text.line(3, &format!("}}, {expected})?;"));
+        return;
+    }
+    // What is not in pieces is one.
+    let out = match &operation.out {
+        Some(part) if !cut(&part) => {
+            let bytes = out.strip_prefix('&').unwrap_or(&out);
+            format!("&[&{bytes}[..]]")
+        }
+        _ => out,
+    };
+    let input = match &operation.input {
+        Some(part) if !cut(&part) => {
+            let place = input.strip_prefix("&mut ").unwrap_or(&input);
+            format!("&mut [&mut {place}[..]]")
+        }
+        _ => input,
+    };
+    text.line(4, &format!("..{WIRE}::Message::default()"));
+    text.line(3, &format!("}}, {out}, {input}, {expected})?;"));
 }
 
 fn answer(text: &mut Text, operation: &Operation) {
@@ -153,6 +189,7 @@ fn answer(text: &mut Text, operation: &Operation) {
     if let Some(Part {
         name,
         of: PartType::Structure { name: of, .. },
+        ..
     }) = &operation.input
     {
         values.push((name.clone(), format!("{of}::from_bytes(&bytes)")));

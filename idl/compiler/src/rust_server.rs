@@ -1,7 +1,9 @@
 //! The server's side in Rust: a trait with a method for each operation, and a dispatcher that decodes requests, refuses what is out of bounds, and encodes answers.
 
 use crate::model::*;
-use crate::rust::{bytes_in, from_word, request_parameters, result_type, results, to_word, Text};
+use crate::rust::{
+    bytes_in, flags, from_word, request_parameters, result_type, results, to_word, Text,
+};
 
 const WIRE: &str = "::cairn_idl::wire";
 
@@ -17,37 +19,65 @@ pub fn server(text: &mut Text, interface: &Interface) {
         method(text, operation);
     }
     text.line(1, "}");
-    for operation in &interface.operations {
-        reply(text, operation);
+    for (at, operation) in interface.operations.iter().enumerate() {
+        reply(text, operation, at);
     }
-    for operation in &interface.operations {
-        serve(text, interface, operation);
+    for (at, operation) in interface.operations.iter().enumerate() {
+        serve(text, interface, operation, at);
     }
     dispatch(text, interface);
 }
 
 /// What a method gives back: results and bytes for the in part.
 fn given(operation: &Operation, lifetime: &str) -> String {
+    let bytes = bytes_in(operation).map(|part| match part {
+        Part {
+            pieces: 1,
+            shown: Shown::No,
+            ..
+        } => format!("&{lifetime}[u8]"),
+        Part { pieces: 1, .. } => match lifetime {
+            "" => format!("{WIRE}::Filled<'_>"),
+            _ => format!("{WIRE}::Filled<'s>"),
+        },
+        Part { pieces, .. } => format!("[&{lifetime}[u8]; {pieces}]"),
+    });
+    with_result(operation, bytes)
+}
+
+/// What a reply is made of: of pieces, which went to the caller before, their length.
+fn travelling(operation: &Operation) -> String {
+    match bytes_in(operation) {
+        Some(part) if part.pieces > 1 => with_result(operation, Some("usize".to_string())),
+        Some(_) => given(operation, "'s "),
+        None => given(operation, ""),
+    }
+}
+
+fn with_result(operation: &Operation, bytes: Option<String>) -> String {
     let result = result_type(operation);
-    match (bytes_in(operation).is_some(), result.as_str()) {
-        (false, _) => result,
-        (true, "()") => format!("&{lifetime}[u8]"),
-        (true, _) => format!("({result}, &{lifetime}[u8])"),
+    match (bytes, result.as_str()) {
+        (None, _) => result,
+        (Some(bytes), "()") => bytes,
+        (Some(bytes), _) => format!("({result}, {bytes})"),
     }
 }
 
 fn method(text: &mut Text, operation: &Operation) {
     text.doc(2, &operation.doc);
     let mut parameters = vec!["&mut self".to_string(), "caller: &C".to_string()];
-    parameters.extend(request_parameters(operation));
+    parameters.extend(request_parameters(operation, true));
     if let Some(part) = &operation.out {
         parameters.push(match &part.of {
             PartType::Bytes { .. } => format!("{}: {WIRE}::Out<'_, C>", part.name),
             PartType::Structure { name, .. } => format!("{}: {name}", part.name),
         });
     }
-    if let Some((part, _)) = bytes_in(operation) {
-        parameters.push(format!("{}_room: usize", part.name));
+    if let Some(part) = bytes_in(operation) {
+        parameters.push(match part.shown {
+            Shown::No => format!("{}_room: usize", part.name),
+            _ => format!("{}_room: {WIRE}::Room<'_, C>", part.name),
+        });
     }
     let given = match operation.deferred {
         true => format!("Option<{}>", given(operation, "")),
@@ -64,14 +94,16 @@ fn method(text: &mut Text, operation: &Operation) {
 }
 
 /// The answer as a message; public because a deferred one is made later.
-fn reply(text: &mut Text, operation: &Operation) {
-    let bytes = bytes_in(operation).is_some();
-    let (lifetime, out) = match bytes {
-        true => ("'s ", "<'s>"),
+fn reply(text: &mut Text, operation: &Operation, at: usize) {
+    let part = bytes_in(operation);
+    let bytes = part.is_some();
+    // Pieces went before: only how many bytes they were is told.
+    let carried = part.is_some_and(|part| part.pieces == 1);
+    let (generics, out) = match carried {
+        true => ("<'s>", "<'s>"),
         false => ("", "<'static>"),
     };
-    let of = given(operation, lifetime);
-    let generics = if bytes { "<'s>" } else { "" };
+    let of = travelling(operation);
     text.line(0, "");
     text.line(
         1,
@@ -92,11 +124,16 @@ fn reply(text: &mut Text, operation: &Operation) {
         1 => "answer".to_string(),
         _ => format!("answer.{name}"),
     };
+    let named = if carried || operation.length.is_some() {
+        "bytes"
+    } else {
+        "_"
+    };
     let pattern = match (bytes, travelling) {
-        (false, 0) => "_",
-        (false, _) => "answer",
-        (true, 0) => "bytes",
-        (true, _) => "(answer, bytes)",
+        (false, 0) => "_".to_string(),
+        (false, _) => "answer".to_string(),
+        (true, 0) => named.to_string(),
+        (true, _) => format!("(answer, {named})"),
     };
     let mut words = vec!["0".to_string(); WORDS];
     for word in &operation.answer {
@@ -114,31 +151,33 @@ fn reply(text: &mut Text, operation: &Operation) {
         words[portal.word as usize] = format!("{}.0", field(&portal.name));
     }
     if let Some(word) = operation.length {
-        words[word as usize] = "bytes.len() as u64".to_string();
+        words[word as usize] = match carried {
+            true => "bytes.len() as u64".to_string(),
+            false => "bytes as u64".to_string(),
+        };
     }
-    let flags: Vec<String> = (operation.answer_terms.flags().iter())
-        .map(|flag| format!("{WIRE}::{flag}"))
-        .collect();
-    let flags = match flags.is_empty() {
-        true => "0".to_string(),
-        false => flags.join(" | "),
+    let flags = flags(&operation.answer_terms.flags());
+    let data = match part {
+        Some(part) if carried && part.shown != Shown::No => "bytes.bytes()",
+        Some(_) if carried => "bytes",
+        _ => "&[]",
     };
     text.line(2, "match answer {");
     text.line(3, &format!("Ok({pattern}) => {WIRE}::Reply {{"));
     text.line(4, &format!("words: [{}],", words.join(", ")));
-    text.line(
-        4,
-        &format!("data: {},", if bytes { "bytes" } else { "&[]" }),
-    );
+    text.line(4, &format!("data: {data},"));
     text.line(4, &format!("portals: {},", operation.answer_portals.len()));
     text.line(4, &format!("flags: {flags},"));
     text.line(3, "},");
-    text.line(3, &format!("Err(errno) => {WIRE}::Reply::error(errno),"));
+    text.line(
+        3,
+        &format!("Err(errno) => {WIRE}::Reply::error({WIRE}::refusal(&SIGNATURES[{at}], errno)),"),
+    );
     text.line(2, "}");
     text.line(1, "}");
 }
 
-fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
+fn serve(text: &mut Text, interface: &Interface, operation: &Operation, at: usize) {
     let name = snake(&operation.name);
     text.line(0, "");
     text.line(
@@ -148,14 +187,9 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
         ),
     );
     let mut arguments = vec!["caller".to_string()];
-    if let Some(badge) = operation.badge {
-        text.line(2, &format!("{WIRE}::needs_badge(caller, {badge})?;"));
-    }
-    let portals = operation.request_portals.len();
-    if portals > 0 && !operation.request_portals_optional {
-        text.line(2, &format!("{WIRE}::needs_portals(caller, {portals})?;"));
-    }
-    if !operation.request.is_empty() || portals > 0 {
+    text.line(2, &format!("let signature = &SIGNATURES[{at}];"));
+    text.line(2, &format!("{WIRE}::admit(signature, caller)?;"));
+    if !operation.request.is_empty() || !operation.request_portals.is_empty() {
         text.line(2, "let w = caller.words();");
     }
     for word in &operation.request {
@@ -172,23 +206,27 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
         arguments.push(word.name.clone());
     }
     for passed in &operation.request_portals {
+        let slot = format!("w[{}] as u32", passed.word);
+        let value = match passed.pages {
+            None => slot,
+            Some(most) => format!("{WIRE}::Pages {{ slot: {slot}, most: {most} }}"),
+        };
         let value = match operation.request_portals_optional {
-            true => format!(
-                "(caller.portals() > 0).then_some(w[{}] as u32)",
-                passed.word
-            ),
-            false => format!("w[{}] as u32", passed.word),
+            true => format!("(caller.portals() > 0).then_some({value})"),
+            false => value,
         };
         text.line(2, &format!("let {} = {value};", passed.name));
         arguments.push(passed.name.clone());
     }
     if let Some(part) = &operation.out {
         match &part.of {
-            PartType::Bytes { most, cut } => {
-                let how = if *cut { "first" } else { "whole" };
+            PartType::Bytes { .. } => {
                 text.line(
                     2,
-                    &format!("let {} = {WIRE}::Out::{how}(caller, {most})?;", part.name),
+                    &format!(
+                        "let {} = {WIRE}::Out::of(caller, &signature.out);",
+                        part.name
+                    ),
                 );
             }
             PartType::Structure { name, .. } => {
@@ -203,16 +241,12 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
         }
         arguments.push(part.name.clone());
     }
-    if let Some((_, most)) = bytes_in(operation) {
-        text.line(2, &format!("let room = caller.in_len().min({most});"));
-        arguments.push("room".to_string());
-    }
-    if let Some(Part {
-        of: PartType::Structure { name, .. },
-        ..
-    }) = &operation.input
-    {
-        text.line(2, &format!("{WIRE}::needs_room(caller, {name}::BYTES)?;"));
+    if let Some(part) = bytes_in(operation) {
+        text.line(2, "let room = caller.in_len().min(signature.input.most);");
+        arguments.push(match part.shown {
+            Shown::No => "room".to_string(),
+            _ => format!("{WIRE}::Room::of(caller, &signature.input)"),
+        });
     }
     let call = format!("server.{name}({})?", arguments.join(", "));
     if operation.deferred {
@@ -229,18 +263,26 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
             },
         );
     }
-    if bytes_in(operation).is_some() {
+    if let Some(part) = bytes_in(operation) {
+        let alone = result_type(operation) == "()";
+        let bytes = if alone { "answer" } else { "answer.1" };
+        let bytes = match (part.shown, part.pieces) {
+            (Shown::No, 1) => format!("{WIRE}::within({bytes}, room)"),
+            (Shown::No, _) => format!("{WIRE}::deliver_pieces(caller, {bytes}, room)?"),
+            _ => format!("{bytes}.within(room)"),
+        };
         text.line(
             2,
-            &match result_type(operation).as_str() {
-                "()" => format!("let answer = {WIRE}::within(answer, room);"),
-                _ => format!("let answer = (answer.0, {WIRE}::within(answer.1, room));"),
+            &match alone {
+                true => format!("let answer = {bytes};"),
+                false => format!("let answer = (answer.0, {bytes});"),
             },
         );
     }
     if let Some(Part {
         name: part,
         of: PartType::Structure { .. },
+        ..
     }) = &operation.input
     {
         let value = match results(operation).len() {
@@ -265,25 +307,24 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation) {
 
 fn dispatch(text: &mut Text, interface: &Interface) {
     text.line(0, "");
-    text.line(1, "/// Decode a request, let the server do it, encode the answer. Unknown operations are ENOSYS. Portals that do not belong to the operation are closed.");
+    text.line(1, "/// Decode a request, let the server do it, encode the answer. Unknown operations are ENOSYS, and what has not the operation's shape ([`SIGNATURES`]) is refused; portals that nobody took are closed.");
     text.line(
         1,
         &format!("pub fn dispatch<'s, S: Server + ?Sized, C: {WIRE}::Caller>(server: &'s mut S, caller: &C) -> {WIRE}::Outcome<'s> {{"),
     );
-    text.line(2, "let (done, asked) = match caller.words()[0] {");
-    for operation in &interface.operations {
+    text.line(2, "let (done, signature) = match caller.words()[0] {");
+    for (at, operation) in interface.operations.iter().enumerate() {
         text.line(
             3,
             &format!(
-                "{} => (serve_{}(server, caller), {}),",
+                "{} => (serve_{}(server, caller), Some(&SIGNATURES[{at}])),",
                 operation.name,
                 snake(&operation.name),
-                operation.request_portals.len()
             ),
         );
     }
-    text.line(3, &format!("_ => (Err({WIRE}::ENOSYS), 0),"));
+    text.line(3, &format!("_ => (Err({WIRE}::ENOSYS), None),"));
     text.line(2, "};");
-    text.line(2, &format!("{WIRE}::finish(caller, done, asked)"));
+    text.line(2, &format!("{WIRE}::finish(caller, done, signature)"));
     text.line(1, "}");
 }

@@ -16,14 +16,23 @@ fn registers(mask: u8) -> String {
 }
 
 fn part(part: &Option<Part>) -> String {
-    match part {
-        None => String::new(),
-        Some(part) => match &part.of {
-            PartType::Bytes { most, cut: false } => format!("{} ≤ {most}", part.name),
-            PartType::Bytes { most, cut: true } => format!("{} (first {most})", part.name),
-            PartType::Structure { name, bytes } => format!("{name} ({bytes})"),
-        },
+    let Some(part) = part else {
+        return String::new();
+    };
+    let mut text = match &part.of {
+        PartType::Bytes { most, cut: false } => format!("{} ≤ {most}", part.name),
+        PartType::Bytes { most, cut: true } => format!("{} (first {most})", part.name),
+        PartType::Structure { name, bytes } => format!("{name} ({bytes})"),
+    };
+    if part.pieces > 1 {
+        let _ = write!(text, " pieces {}", part.pieces);
     }
+    text += match part.shown {
+        Shown::No => "",
+        Shown::Call => " shown",
+        Shown::Kept => " shown kept",
+    };
+    text
 }
 
 fn word_type(of: &WordType) -> String {
@@ -53,9 +62,10 @@ fn portals(portals: &[Portal], terms: Terms, optional: bool) -> impl Iterator<It
     ] {
         words += if set { word } else { "" };
     }
-    portals
-        .iter()
-        .map(move |p| format!("w{} {}: portal{words}", p.word, p.name))
+    portals.iter().map(move |p| match p.pages {
+        None => format!("w{} {}: portal{words}", p.word, p.name),
+        Some(most) => format!("w{} {}: pages ≤ {most}{words}", p.word, p.name),
+    })
 }
 
 /// What an operation's messages carry, in one line as the definition has it.

@@ -79,10 +79,11 @@ pub enum Argument {
         name: Name,
         of: Name,
     },
-    /// `w7 name: portal [moved | minted] [optional] [once] [not further]`
+    /// `w7 name: portal [moved | minted] [optional] [once] [not further]`, or `pages <= N` in place of `portal`
     Portal {
         word: Placed<u8>,
         name: Name,
+        pages: Option<Placed<Expression>>,
         moved: bool,
         minted: bool,
         optional: bool,
@@ -91,12 +92,15 @@ pub enum Argument {
     },
     /// `w0 length of name`
     Length { word: Placed<u8>, part: Name },
-    /// `out name: bytes <= N`, `out name: bytes first N`, `in name: Structure`
+    /// `out name: bytes <= N`, `out name: bytes first N`, `in name: Structure`; behind bytes `[pieces N] [shown [kept]]`
     Part {
         at: At,
         into_caller: bool,
         name: Name,
         of: PartType,
+        pieces: Option<Placed<Expression>>,
+        shown: bool,
+        kept: bool,
     },
 }
 

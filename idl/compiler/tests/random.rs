@@ -57,7 +57,8 @@ fn definition(draw: &mut Draw, name: &str) -> String {
         let mut arguments = Vec::new();
         let portals = draw.below(4);
         for p in 0..portals {
-            arguments.push(format!("w{} p{p}: portal", 8 - portals + p));
+            let of = draw.of(&["portal", "portal", "pages <= 2 * abi.PAGE"]);
+            arguments.push(format!("w{} p{p}: {of}", 8 - portals + p));
         }
         let terms = draw.of(&["", " moved", " once", " moved not further"]);
         arguments.iter_mut().for_each(|a| *a += terms);
@@ -72,8 +73,11 @@ fn definition(draw: &mut Draw, name: &str) -> String {
                 arguments.push(format!("w{w} x{w}: {}", draw.of(&TYPES)));
             }
         }
-        match draw.below(4) {
-            0 => arguments.push("out given: bytes <= MOST".into()),
+        let pieces = draw.of(&["", " pieces 2", " pieces 64"]);
+        let shown = draw.of(&["", "", "shown", "shown kept"]);
+        match draw.below(5) {
+            _ if !shown.is_empty() => arguments.push(format!("out given: bytes <= 65536 {shown}")),
+            0 => arguments.push(format!("out given: bytes <= MOST{pieces}")),
             1 => arguments.push(format!(
                 "out given: bytes first {}",
                 1 + draw.below(1 << 26)
@@ -83,7 +87,10 @@ fn definition(draw: &mut Draw, name: &str) -> String {
         }
         let input = draw.below(3);
         match input {
-            0 => arguments.push("in got: bytes <= 2 * MOST".into()),
+            0 if !shown.is_empty() => {
+                arguments.push(format!("in got: bytes <= 3 * abi.PAGE {shown}"))
+            }
+            0 => arguments.push(format!("in got: bytes <= 2 * MOST{pieces}")),
             1 => arguments.push(format!("in got: Thing{}", draw.below(structures))),
             _ => {}
         }
@@ -110,7 +117,7 @@ fn definition(draw: &mut Draw, name: &str) -> String {
             }
         }
         let _ = write!(text, "{})", results.join(", "));
-        if input != 1 && draw.below(3) == 0 {
+        if (input == 2 || input == 0 && pieces.is_empty()) && draw.below(3) == 0 {
             text += " deferred";
         }
         text += draw.of(&[

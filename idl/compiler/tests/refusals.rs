@@ -129,6 +129,53 @@ fn portals_and_parts() {
         "2:47",
         "`in` part",
     );
+    // Pieces, windows, pages.
+    refused(&op("(out x: bytes <= 4 pieces 1)"), "2:36", "2 to 64");
+    refused(&op("(in x: bytes <= 4 pieces 65)"), "2:35", "2 to 64");
+    refused(
+        &op("(in x: bytes <= 4 pieces 2) deferred"),
+        "2:4",
+        "structure or pieces",
+    );
+    refused(
+        &op("(out x: bytes <= 8192 shown, in y: bytes <= 4096)"),
+        "2:4",
+        "`y` would be as well",
+    );
+    refused(
+        &op("(out x: bytes <= 8192 shown, in y: bytes <= 4096 shown kept)"),
+        "2:4",
+        "`x` would be as well",
+    );
+    refused(&op("(out x: bytes <= 4095 shown)"), "2:4", "no whole page");
+    refused(
+        &op("(out x: bytes <= 8192 shown pieces 2)"),
+        "2:4",
+        "which no window shows",
+    );
+    refused(
+        &op("(out x: bytes <= 8192 kept)"),
+        "2:32",
+        "expected `,` or `)`",
+    );
+    refused(
+        "interface a; struct Pair { x: u8 } op A = 1 (out x: Pair shown);",
+        "1:50",
+        "only bytes",
+    );
+    refused(&op("(w7 p: pages <= 4095)"), "2:26", "whole pages");
+    refused(
+        &op("(w7 p: pages <= 4096 * 65537)"),
+        "2:26",
+        "at most 64 MiB",
+    );
+    refused(&op("(w7 p: pages)"), "2:22", "expected `<=`");
+    refused(
+        &op("() -> (w7 p: pages <= 4096 minted)"),
+        "2:20",
+        "moved, not minted",
+    );
+    refused(&op("(w6 p: pages <= 4096)"), "2:4", "in the last words");
     refused(&op("() float kept"), "2:4", "trust both");
     refused(&op("() trust nobody"), "2:19", "none, server");
 }
@@ -186,7 +233,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 /// Pieces that come together to something like a definition.
-const PIECES: [&str; 52] = [
+const PIECES: [&str; 56] = [
     "interface",
     "a",
     ";",
@@ -237,6 +284,10 @@ const PIECES: [&str; 52] = [
     "+",
     "-",
     "abi.PAGE",
+    "pieces",
+    "shown",
+    "kept",
+    "pages",
     "/// doc\n",
     "trust",
 ];
@@ -275,7 +326,7 @@ proptest! {
 
     /// A good definition with one character changed: every complaint has a place in it.
     #[test]
-    fn a_slip_of_the_pen(at in 0usize..3000, with in any::<char>()) {
+    fn a_slip_of_the_pen(at in 0usize..6000, with in any::<char>()) {
         let mut text: Vec<char> = include_str!("sample/sample.idl").chars().collect();
         let at = at % text.len();
         text[at] = with;

@@ -3,15 +3,17 @@
 
 include!("sample/sample.rs");
 
-use cairn_idl::errno::{EINVAL, EMSGSIZE, ENOSYS, EPERM};
+use cairn_idl::errno::{EINVAL, EMSGSIZE, ENOENT, ENOSYS, EOPNOTSUPP, EPERM};
 use cairn_idl::wire::{
-    Answer, Caller, Errno, Failure, Given, Message, Out, Outcome, Passing, Reply, Transport,
+    Answer, Caller, Errno, Failure, Filled, Given, Length, Message, Out, Outcome, Pages, Passing,
+    Reply, Room, Shown, Transport, View,
 };
 use proptest::prelude::*;
 use sample::{
     AskOneAnswer, Client, Colour, CountAnswer, LendAnswer, MoveShapeAnswer, Point, Shape,
 };
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Slots below are the client's, those above the server's.
 const OTHER_TABLE: u64 = 1000;
@@ -76,6 +78,41 @@ struct Keeper {
     refuse: bool,
     later: bool,
     kept: Vec<u32>,
+    /// What GATHER says instead.
+    error: Errno,
+    view: Seen,
+}
+
+const PAGE: usize = cairn_abi::layout::PAGE as usize;
+
+/// A window of two pages. What is asked of it is noted.
+struct Seen {
+    words: Vec<AtomicU64>,
+    asked: RefCell<Vec<[u64; 4]>>,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            words: (0..2 * PAGE as u64 / 8).map(AtomicU64::new).collect(),
+            asked: RefCell::default(),
+        }
+    }
+}
+
+impl View for Seen {
+    fn open(
+        &self,
+        token: u64,
+        offset: u64,
+        pages: u64,
+        flags: u64,
+    ) -> Result<&[AtomicU64], cairn_abi::Error> {
+        self.asked.borrow_mut().push([token, offset, pages, flags]);
+        self.words
+            .get(..pages as usize * PAGE / 8)
+            .ok_or(cairn_abi::Error::BadArgument)
+    }
 }
 
 impl Keeper {
@@ -184,6 +221,86 @@ impl sample::Server for Keeper {
         })
     }
 
+    fn weave<C: Caller>(
+        &mut self,
+        _: &C,
+        by: u8,
+        threads: Out<'_, C>,
+        cloth_room: usize,
+    ) -> Result<(u8, [&[u8]; 3]), Errno> {
+        assert!(threads.len() <= sample::TEXT_MAX && cloth_room <= 300);
+        // Cut otherwise than the client does it.
+        self.buffer.clear();
+        self.buffer.resize(threads.len() + 5, 0);
+        let (first, rest) = self.buffer.split_at_mut(threads.len() / 3);
+        let (second, third) = rest.split_at_mut(threads.len() / 2);
+        let count = threads.read_pieces(0, &mut [first, second, third])?;
+        assert_eq!(count, threads.len());
+        self.buffer.truncate(count);
+        let all = &self.buffer[..];
+        let (start, end) = all.split_at(all.len() / 2);
+        let total = sum(all).wrapping_add(by);
+        Ok((total, [end, start, all]))
+    }
+
+    fn gather<C: Caller>(
+        &mut self,
+        _: &C,
+        point: Point,
+        bits_room: usize,
+    ) -> Result<[&[u8]; 2], Errno> {
+        assert!(bits_room <= 100);
+        self.buffer = point.to_bytes().to_vec();
+        if point.x == 0 {
+            return Err(self.error);
+        }
+        Ok([&self.buffer, b"and more"])
+    }
+
+    fn spread<C: Caller>(&mut self, _: &C, text: Out<'_, C>) -> Result<u32, Errno> {
+        let (mut first, mut second) = ([0; 7], [0; 7]);
+        let count = text.read_pieces(0, &mut [&mut first, &mut second])?;
+        assert_eq!(count, text.len());
+        Ok(u32::from(sum(&first)) + u32::from(sum(&second)) * 1000)
+    }
+
+    fn look<C: Caller>(
+        &mut self,
+        _: &C,
+        picture: Out<'_, C>,
+        negative_room: Room<'_, C>,
+    ) -> Result<(u64, Filled<'_>), Errno> {
+        let pages = picture.len() / PAGE;
+        let Ok(seen) = picture.show(&self.view, 0, pages, false) else {
+            return Ok((0, Filled::Bytes(b"copied")));
+        };
+        let total = seen.iter().map(|word| word.load(Relaxed)).sum();
+        // It was not agreed that windows are kept; nor is there more than the part.
+        for (pages, kept) in [(pages, true), (pages + 1, false), (usize::MAX, false)] {
+            assert!(picture.show(&self.view, 0, pages, kept).is_err());
+        }
+        assert!(picture.show(&self.view, PAGE, pages, false).is_err());
+        match negative_room.show(&self.view, 0, 1, false) {
+            Ok(_) => Ok((total, Filled::Shown(1 << 40))),
+            Err(_) => Ok((total, Filled::Bytes(b"copied"))),
+        }
+    }
+
+    fn study<C: Caller>(&mut self, _: &C, until: u64, picture: Out<'_, C>) -> Result<(), Errno> {
+        let pages = until as usize;
+        picture.show(&self.view, 0, pages, true).map(|_| ())?;
+        picture.show_copied(&self.view, 0, pages).map(|_| ())
+    }
+
+    fn give<C: Caller>(&mut self, _: &C, given: Pages) -> Result<u64, Errno> {
+        self.kept.push(given.slot);
+        Ok(given.most)
+    }
+
+    fn take_back<C: Caller>(&mut self, _: &C) -> Result<Given, Errno> {
+        Ok(Given(12))
+    }
+
     fn nothing<C: Caller>(&mut self, _: &C) -> Result<(), Errno> {
         self.willing()
     }
@@ -202,6 +319,29 @@ struct Way {
 }
 
 impl Transport for Way {
+    /// One run of bytes on the other side, as it is with the nucleus.
+    fn call_pieces(
+        &self,
+        message: Message,
+        out: &[&[u8]],
+        input: &mut [&mut [u8]],
+    ) -> Result<Answer, cairn_abi::Error> {
+        assert!(message.out.is_empty() && message.input.is_empty());
+        let mut room = vec![0; cairn_idl::wire::room(input)];
+        let answer = self.call(Message {
+            out: &out.concat(),
+            input: &mut room,
+            ..message
+        });
+        let mut rest = &room[..];
+        for piece in input {
+            let (part, after) = rest.split_at(piece.len());
+            piece.copy_from_slice(part);
+            rest = after;
+        }
+        answer
+    }
+
     fn call(&self, message: Message) -> Result<Answer, cairn_abi::Error> {
         let mut words = message.words;
         let portals = message.portals as usize;
@@ -271,10 +411,10 @@ proptest! {
         let way = Way::default();
         let mut copy = vec![0; room];
         let answer = Client(&way).echo(marks, &text, &mut copy);
-        if marks & !(3 | 1 << 63) != 0 {
-            prop_assert_eq!(answer, Err(Failure::Refused(EINVAL)));
-        } else if text.len() > sample::TEXT_MAX {
+        if text.len() > sample::TEXT_MAX {
             prop_assert_eq!(answer, Err(Failure::Refused(EMSGSIZE)));
+        } else if marks & !(3 | 1 << 63) != 0 {
+            prop_assert_eq!(answer, Err(Failure::Refused(EINVAL)));
         } else {
             let (total, length) = answer.unwrap();
             prop_assert_eq!(total, sum(&text).wrapping_add(marks as u8));
@@ -324,6 +464,50 @@ proptest! {
         prop_assert_eq!(way.flags.get(), cairn_abi::flag::PASS_ONCE | cairn_abi::flag::NOT_FURTHER);
         prop_assert_eq!(Client(&way).lend(None).unwrap().other.slot(), 0);
         prop_assert!(way.closed.take().is_empty());
+        prop_assert_eq!(Client(&way).give(slot), Ok(4 * PAGE as u64));
+        prop_assert_eq!(way.server.take().kept.pop(), Some(arrived));
+        prop_assert_eq!(Client(&way).take_back().unwrap().slot(), 12);
+    }
+
+    #[test]
+    fn pieces(
+        threads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..6),
+        rooms in proptest::collection::vec(0usize..200, 0..5),
+        by: u8,
+        point: (i32, i32),
+    ) {
+        let way = Way::default();
+        let mut cloth: Vec<Vec<u8>> = rooms.iter().map(|room| vec![0; *room]).collect();
+        let mut cloth: Vec<&mut [u8]> = cloth.iter_mut().map(|piece| &mut piece[..]).collect();
+        let threads: Vec<&[u8]> = threads.iter().map(|thread| &thread[..]).collect();
+        let sent = threads.concat();
+        let room: usize = rooms.iter().sum();
+        let answer = Client(&way).weave(by, &threads, &mut cloth);
+        if threads.len() > 4 || rooms.len() > 3 {
+            prop_assert_eq!(answer, Err(Failure::Gate(cairn_abi::Error::BadArgument)));
+        } else if sent.len() > sample::TEXT_MAX {
+            prop_assert_eq!(answer, Err(Failure::Refused(EMSGSIZE)));
+        } else {
+            let (total, length) = answer.unwrap();
+            prop_assert_eq!(total, sum(&sent).wrapping_add(by));
+            prop_assert_eq!(length, (2 * sent.len()).min(room).min(300));
+            let (start, end) = sent.split_at(sent.len() / 2);
+            let woven = [end, start, &sent].concat();
+            let came = cloth.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
+            prop_assert_eq!(&came[..length], &woven[..length]);
+        }
+        // A structure beside pieces.
+        if rooms.len() <= 2 && point.0 != 0 {
+            let point = Point { x: point.0, y: point.1 };
+            let length = Client(&way).gather(&point, &mut cloth).unwrap();
+            prop_assert_eq!(length, 16.min(room));
+            let came = cloth.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
+            prop_assert_eq!(&came[..length], &[&point.to_bytes()[..], b"and more"].concat()[..length]);
+        }
+        let spread = Client(&way).spread(&threads).unwrap();
+        let counted = &sent[..sent.len().min(10)];
+        let (first, second) = counted.split_at(counted.len().min(7));
+        prop_assert_eq!(spread, u32::from(sum(first)) + u32::from(sum(second)) * 1000);
     }
 
     /// Requests of any kind: the server's methods assert what they were promised, every portal that came is kept or closed, and no reply is longer than the room.
@@ -384,6 +568,14 @@ impl Liar {
 }
 
 impl Transport for Liar {
+    fn call_pieces(
+        &self,
+        message: Message,
+        _: &[&[u8]],
+        _: &mut [&mut [u8]],
+    ) -> Result<Answer, cairn_abi::Error> {
+        self.call(message)
+    }
     fn call(&self, _: Message) -> Result<Answer, cairn_abi::Error> {
         Ok(Answer {
             words: self.words,
@@ -450,6 +642,111 @@ fn a_number_is_no_portal() {
 }
 
 #[test]
+fn pages_are_seen_where_that_was_agreed() {
+    let way = Way::default();
+    let (picture, mut negative) = (vec![0; 2 * PAGE], vec![0; PAGE]);
+    let answer = Client(&way).look(&picture, &mut negative).unwrap();
+    let total: u64 = (0..2 * PAGE as u64 / 8).sum();
+    // What the server says it filled is what there is room for at most.
+    assert_eq!(answer, (total, PAGE));
+    assert_eq!(way.flags.get(), cairn_abi::flag::WINDOWS);
+    let view = way.server.take().view;
+    assert_eq!(view.asked.take(), [[77, 0, 2, 0], [77, 0, 1, 1]]);
+    // Without a whole page of room nothing is shown; the window may say no.
+    assert_eq!(
+        Client(&way).look(&picture, &mut negative[..100]),
+        Ok((total, 6))
+    );
+    let long = vec![0; 3 * PAGE];
+    assert_eq!(Client(&way).look(&long, &mut negative), Ok((0, 6)));
+    assert_eq!(negative[..6], *b"copied");
+    way.server.take();
+    assert_eq!(Client(&way).study(2, &picture), Ok(()));
+    let flags = cairn_abi::flag::WINDOWS | cairn_abi::flag::KEEP | cairn_abi::flag::INTERRUPTIBLE;
+    assert_eq!(way.flags.get(), flags);
+    let view = way.server.take().view;
+    assert_eq!(view.asked.take(), [[77, 0, 2, 2], [77, 0, 2, 4]]);
+}
+
+/// Every shape but the operation's is refused before the server hears of it.
+#[test]
+fn other_shapes_are_refused() {
+    for signature in &sample::SIGNATURES {
+        let badge = signature.badge.unwrap_or(0);
+        let (least, most) = (signature.portals_least, signature.portals_in);
+        let right = |part: &cairn_idl::wire::Part| match part.length {
+            Length::None => 0,
+            _ => part.most,
+        };
+        let ask = |badge: u64, portals: usize, out: usize, input: usize| {
+            let (out, mut input) = (vec![0; out], vec![0; input]);
+            let arrived = Arrived {
+                words: [signature.number, 0, 0, 0, 0, 0, 0, 0],
+                out: &out,
+                input: RefCell::new(&mut input),
+                portals,
+                badge,
+                closed: RefCell::default(),
+            };
+            cairn_idl::wire::admit(signature, &arrived)
+        };
+        let (out, input) = (right(&signature.out), right(&signature.input));
+        for portals in 0..6 {
+            let fits = (least.into()..=most.into()).contains(&portals);
+            let answer = ask(badge, portals, out, input);
+            assert_eq!(answer, if fits { Ok(()) } else { Err(EINVAL) });
+        }
+        let portals = most.into();
+        if signature.badge.is_some() {
+            assert_eq!(ask(badge + 1, portals, out, input), Err(EPERM));
+        }
+        let longer = match signature.out.length {
+            Length::None | Length::Exact => Err(EINVAL),
+            Length::Most => Err(EMSGSIZE),
+            Length::First => Ok(()),
+        };
+        assert_eq!(ask(badge, portals, out + 1, input), longer);
+        let more = match signature.input.length {
+            Length::None => Err(EINVAL),
+            _ => Ok(()),
+        };
+        assert_eq!(ask(badge, portals, out, input + 1), more);
+        if signature.input.length == Length::Exact {
+            assert_eq!(ask(badge, portals, out, input - 1), Err(EINVAL));
+        }
+        if signature.out.length == Length::Exact {
+            assert_eq!(ask(badge, portals, out - 1, input), Err(EINVAL));
+        }
+    }
+}
+
+fn gather_says(error: Errno) -> Result<usize, Failure> {
+    let way = Way::default();
+    way.server.borrow_mut().error = error;
+    Client(&way).gather(&Point { x: 0, y: 0 }, &mut [])
+}
+
+#[test]
+fn errors_of_the_definition_are_told() {
+    assert_eq!(gather_says(ENOENT), Err(Failure::Refused(ENOENT)));
+    assert_eq!(gather_says(EINVAL), Err(Failure::Refused(EINVAL)));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "GATHER does not have error 95")]
+fn errors_that_the_definition_does_not_name_are_found() {
+    let _ = gather_says(EOPNOTSUPP);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "WAIT_FOR does not have error 95")]
+fn so_are_those_of_later_answers() {
+    let _ = sample::wait_for_reply(Err(EOPNOTSUPP));
+}
+
+#[test]
 fn deferred_answers_are_made_later() {
     let way = Way::default();
     way.server.borrow_mut().later = true;
@@ -473,9 +770,34 @@ fn signatures_say_what_is_used() {
     assert_eq!((count.words_in, count.words_out), (0xff, 0b1001_1111));
     let echo = of(sample::ECHO);
     assert_eq!(
-        (echo.words_in, echo.words_out, echo.out_most, echo.in_most),
+        (
+            echo.words_in,
+            echo.words_out,
+            echo.out.most,
+            echo.input.most
+        ),
         (0b11, 0b11, 200, 400)
     );
+    assert_eq!(echo.errors, [EMSGSIZE]);
+    let weave = of(sample::WEAVE);
+    assert_eq!((weave.out.pieces, weave.input.pieces), (4, 3));
+    assert_eq!(of(sample::FIRST_TEN).out.length, Length::First);
+    let shape = of(sample::MOVE_SHAPE);
+    assert_eq!(
+        (shape.out.length, shape.out.most),
+        (Length::Exact, Shape::BYTES)
+    );
+    let study = of(sample::STUDY);
+    assert_eq!(
+        (study.out.shown, study.input.length),
+        (Shown::Kept, Length::None)
+    );
+    let flags = cairn_abi::flag::WINDOWS | cairn_abi::flag::KEEP | cairn_abi::flag::INTERRUPTIBLE;
+    assert_eq!(study.flags, flags);
+    let lend = of(sample::LEND);
+    assert_eq!((lend.portals_least, lend.portals_in), (0, 1));
+    assert_eq!(of(sample::GIVE).pages_in, 4 * PAGE as u64);
+    assert_eq!(of(sample::TAKE_BACK).pages_out, PAGE as u64);
     let trade = of(sample::TRADE);
     assert_eq!(
         (

@@ -152,7 +152,7 @@ pub fn refuse() -> ! {
                 received,
             };
             if blocked.received.kind == received::kind::MESSAGE {
-                if let wire::Outcome::Reply(reply) = wire::finish(&blocked, Err(ENXIO), 0) {
+                if let wire::Outcome::Reply(reply) = wire::finish(&blocked, Err(ENXIO), None) {
                     let _ = answer(CHANNEL, blocked.received.token, &reply);
                 }
             }

@@ -5,7 +5,7 @@ use crate::portal::{Message, Portal};
 use cairn_abi::layout::native_slot;
 use cairn_abi::Id;
 use cairn_idl::vm::{self, Giving};
-use cairn_idl::wire::{Answer, Failure};
+use cairn_idl::wire::{Answer, Failure, Pages};
 use core::ops::{Deref, DerefMut};
 
 const VM: Portal = Portal(native_slot::VM);
@@ -61,6 +61,11 @@ pub fn take(offered: Portal, most: usize) -> Result<Taken, Failure> {
     Ok(Taken(unsafe {
         core::slice::from_raw_parts_mut(start, length)
     }))
+}
+
+/// Take what a request brought by its interface, which says how much that may be.
+pub fn accept(pages: Pages) -> Result<Taken, Failure> {
+    take(Portal(pages.slot), pages.most as usize)
 }
 
 /// Take it into the first of these pages (whole ones, of this domain's own), in the place of what is there; the portal is closed then. → bytes

@@ -6,6 +6,7 @@ use crate::gate::{selector, send, traverse_words, Gate};
 use crate::portal::{answer, words_alone, Message, Portal};
 use cairn_abi::service::receive;
 use cairn_abi::{flag, op, Error, Part, Token};
+use cairn_idl::wire::{self, Answer, MAX_PIECES};
 use core::marker::PhantomData;
 
 /// Memory that may be read.
@@ -46,6 +47,16 @@ impl Portal {
         out: &[Out],
         input: &mut [In],
     ) -> Result<[u64; 8], Error> {
+        self.ask_parts(message, out, input).map(words_alone)
+    }
+
+    /// The same as [`Portal::ask`].
+    pub fn ask_parts(
+        self,
+        message: Message,
+        out: &[Out],
+        input: &mut [In],
+    ) -> Result<Answer, Error> {
         let flags = message.flags
             | flag::portals(message.portals)
             | flag::PARTS
@@ -60,11 +71,82 @@ impl Portal {
             r15: out.len() as u64,
         };
         // SAFETY: the vectors, and the memory that their parts stand for, stay borrowed until the call returns; what is written is borrowed mutably.
-        unsafe { gate.traverse() }.map(|()| words_alone(answer(gate.rax, gate.words)))
+        unsafe { gate.traverse() }.map(|()| answer(gate.rax, gate.words))
     }
 }
 
+/// What the nucleus makes of a portal's call with parts in pieces.
+pub(crate) fn call_pieces(
+    portal: Portal,
+    message: wire::Message,
+    out: &[&[u8]],
+    input: &mut [&mut [u8]],
+) -> Result<Answer, Error> {
+    let mut from = [Out::new(&[]); MAX_PIECES];
+    let mut into = [const { In(Part { base: 0, len: 0 }, PhantomData) }; MAX_PIECES];
+    let (Some(from), Some(into)) = (from.get_mut(..out.len()), into.get_mut(..input.len())) else {
+        return Err(Error::BadArgument);
+    };
+    for (place, piece) in from.iter_mut().zip(out) {
+        *place = Out::new(piece);
+    }
+    for (place, piece) in into.iter_mut().zip(input) {
+        *place = In::new(piece);
+    }
+    let message = Message {
+        words: message.words,
+        portals: message.portals,
+        flags: message.flags,
+        ..Message::default()
+    };
+    portal.ask_parts(message, from, into)
+}
+
 impl Receiver {
+    /// As [`Receiver::read_parts`], for slices.
+    pub fn read_pieces(
+        self,
+        token: Token,
+        offset: u64,
+        pieces: &mut [&mut [u8]],
+    ) -> Result<usize, Error> {
+        let mut done = 0;
+        for some in pieces.chunks_mut(MAX_PIECES) {
+            let mut into = [const { In(Part { base: 0, len: 0 }, PhantomData) }; MAX_PIECES];
+            let into = &mut into[..some.len()];
+            let wanted = wire::room(some);
+            for (place, piece) in into.iter_mut().zip(some) {
+                *place = In::new(piece);
+            }
+            let count = self.read_parts(token, offset + done as u64, into)?;
+            done += count;
+            if count < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// As [`Receiver::write_parts`], for slices.
+    pub fn write_pieces(self, token: Token, offset: u64, pieces: &[&[u8]]) -> Result<usize, Error> {
+        let mut done = 0;
+        for some in pieces.chunks(MAX_PIECES) {
+            let mut from = [Out::new(&[]); MAX_PIECES];
+            let from = &mut from[..some.len()];
+            let mut wanted = 0;
+            for (place, piece) in from.iter_mut().zip(some) {
+                *place = Out::new(piece);
+                wanted += piece.len();
+            }
+            let count = self.write_parts(token, offset + done as u64, from)?;
+            done += count;
+            if count < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
     /// Copy from offset `offset` of the caller's out part into these parts; short only where either side ends.
     pub fn read_parts(self, token: Token, offset: u64, into: &mut [In]) -> Result<usize, Error> {
         let words = [token, offset, into.as_mut_ptr() as u64, into.len() as u64];

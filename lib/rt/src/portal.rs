@@ -1,6 +1,7 @@
 //! Portals as values, and the calls that go through them.
 
 use crate::gate::{selector, traverse_words, Gate};
+use crate::parts;
 use cairn_abi::service::{current, AUTO};
 use cairn_abi::{flag, layout, op, received, rights, Error};
 use cairn_idl::wire::{self, Answer, Failure};
@@ -215,6 +216,15 @@ impl wire::Transport for Portal {
             flags: message.flags,
         };
         self.ask(message)
+    }
+
+    fn call_pieces(
+        &self,
+        message: wire::Message,
+        out: &[&[u8]],
+        input: &mut [&mut [u8]],
+    ) -> Result<Answer, Error> {
+        parts::call_pieces(*self, message, out, input)
     }
 
     fn close(&self, slot: u32) {

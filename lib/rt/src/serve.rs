@@ -1,7 +1,7 @@
 //! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, and the loop for servers that need nothing else.
 
 use crate::{Portal, Received, Receiver, Reply};
-use cairn_abi::{received, Error, Id, Token};
+use cairn_abi::{flag, received, Error, Id, Token, MAX_PORTALS};
 use cairn_idl::errno::{EFAULT, EIO, EMFILE};
 use cairn_idl::wire::{self, Caller, Outcome};
 
@@ -44,6 +44,14 @@ impl Caller for Blocked {
         self.receiver
             .write(self.received.token, offset as u64, from)
     }
+    fn read_pieces(&self, offset: usize, into: &mut [&mut [u8]]) -> Result<usize, Error> {
+        self.receiver
+            .read_pieces(self.received.token, offset as u64, into)
+    }
+    fn write_pieces(&self, offset: usize, from: &[&[u8]]) -> Result<usize, Error> {
+        self.receiver
+            .write_pieces(self.received.token, offset as u64, from)
+    }
     fn close(&self, slot: u32) {
         Portal(slot).close();
     }
@@ -59,8 +67,14 @@ fn reply<'a>(from: &wire::Reply<'a>) -> Reply<'a> {
     }
 }
 
-/// The caller whose answer could not be delivered still waits, unless it is gone: tell it why.
-fn apologise(receiver: Receiver, token: Token, error: Error) {
+/// The caller whose answer could not be delivered still waits, unless it is gone: tell it why. Portals that should have gone over to it are still here.
+fn apologise(receiver: Receiver, token: Token, error: Error, answer: &Reply) {
+    if answer.flags & flag::MOVE != 0 {
+        let first = 8 - (answer.portals as usize).min(MAX_PORTALS);
+        for slot in &answer.words[first..] {
+            Portal(*slot as u32).close();
+        }
+    }
     let errno = match error {
         Error::BadToken => return,
         Error::BadAddress => EFAULT,
@@ -74,9 +88,10 @@ fn apologise(receiver: Receiver, token: Token, error: Error) {
 /// Answer a caller, now or some time after its request. An answer that it cannot take (its memory is not there, its portal table is full) becomes an error
 /// for it, which is returned here as well.
 pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<(), Error> {
-    let result = receiver.reply_with(token, &reply(from));
+    let answer = reply(from);
+    let result = receiver.reply_with(token, &answer);
     if let Err(error) = result {
-        apologise(receiver, token, error);
+        apologise(receiver, token, error, &answer);
     }
     result
 }
@@ -101,10 +116,10 @@ pub fn serve<S>(
             let Outcome::Reply(from) = dispatch(server, &blocked) else {
                 break;
             };
-            let next =
-                receiver.reply_receive_into(token, &reply(&from), None, &mut blocked.received);
+            let answer = reply(&from);
+            let next = receiver.reply_receive_into(token, &answer, None, &mut blocked.received);
             if let Err(error) = next {
-                apologise(receiver, token, error);
+                apologise(receiver, token, error, &answer);
                 // What was received before is answered: nothing of it is to be looked at again.
                 blocked.received.kind = received::kind::FAULT;
             }

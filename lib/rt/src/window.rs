@@ -5,7 +5,7 @@ use crate::portal::{Message, Portal};
 use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::service::{current, window, AUTO};
 use cairn_abi::{Error, Token};
-use cairn_idl::vm;
+use cairn_idl::{vm, wire};
 use core::sync::atomic::AtomicU64;
 
 /// A place for pages of callers. Where nothing is shown there are pages of this component's own.
@@ -69,5 +69,32 @@ impl Window {
 
     pub fn close(&self) {
         let _ = self.portal.service(window::CLOSE, &[]);
+    }
+}
+
+/// A window for the callers of one channel, as generated servers want it ([`cairn_idl::wire::Out::show`], [`cairn_idl::wire::Room::show`]).
+pub struct View {
+    window: Window,
+    channel: Receiver,
+}
+
+impl Window {
+    pub fn on(self, channel: Receiver) -> View {
+        View {
+            window: self,
+            channel,
+        }
+    }
+}
+
+impl wire::View for View {
+    fn open(
+        &self,
+        token: Token,
+        offset: u64,
+        pages: u64,
+        flags: u64,
+    ) -> Result<&[AtomicU64], Error> {
+        self.window.open(self.channel, token, offset, pages, flags)
     }
 }

@@ -5,11 +5,12 @@
 
 use cairn_abi::layout::native_slot;
 use cairn_abi::{pulse, received, Error};
-use cairn_examples::board::{self, change, Client, Colour, NOTE_MAX, PLACES};
-use cairn_idl::errno::{EINVAL, EMSGSIZE, ENOENT, ENOSYS};
+use cairn_examples::board::{self, change, Client, Colour, NOTE_MAX, PLACES, POSTER_MAX};
+use cairn_examples::sum_of;
+use cairn_idl::errno::{EBUSY, EINVAL, EIO, EMSGSIZE, ENOENT, ENOSYS};
 use cairn_idl::wire::{call, Failure, Message};
 use cairn_rt::start::exit;
-use cairn_rt::{log, startup, time, Portal, Receiver};
+use cairn_rt::{log, memory, pages, startup, time, Portal, Receiver};
 
 cairn_rt::entry!(main);
 
@@ -33,6 +34,8 @@ fn main() -> ! {
     match (startup::portal("board"), startup::portal("other")) {
         (Some(own), Some(other)) => {
             one(&mut checks, own);
+            pieces(&mut checks, own);
+            posters(&mut checks, own);
             together(&mut checks, own, other);
         }
         _ => checks.check(false, "no boards"),
@@ -115,6 +118,96 @@ fn one(checks: &mut Checks, portal: Portal) {
     );
     checks.check(board.pin(1, Colour::Yellow, b"bread") == Ok(1), "pin again");
     checks.check(board.wait(1, &mut note) == Ok(5), "wait for what is there");
+}
+
+/// Notes whose lines lie in several places, and room that does.
+fn pieces(checks: &mut Checks, portal: Portal) {
+    let board = Client(&portal);
+    checks.check(board.clear().is_ok(), "clear before the lines");
+    let lines = [&b"milk "[..], b"", b"and ", b"bread"];
+    checks.check(
+        board.pin_lines(3, Colour::White, &lines) == Ok(1),
+        "pin lines",
+    );
+    checks.check(board.pin(0, Colour::Red, b"first, ") == Ok(2), "pin one");
+    let (mut start, mut middle, mut end) = ([0; 3], [0; 9], [0; 50]);
+    let all = board.read_all(&mut [&mut start, &mut middle, &mut end]);
+    checks.check(all == Ok((2, 21)), "read all");
+    checks.check(start == *b"fir" && middle == *b"st, milk ", "how it begins");
+    checks.check(end[..9] == *b"and bread", "how it ends");
+    checks.check(
+        board.read_all(&mut [&mut start, &mut middle[..2]]) == Ok((2, 5)),
+        "too little room",
+    );
+    let nine = [&b"x"[..]; 9];
+    checks.check(
+        board.pin_lines(3, Colour::White, &nine) == Err(Failure::Gate(Error::BadArgument)),
+        "too many lines",
+    );
+    let far = [0; NOTE_MAX];
+    checks.check(
+        board.pin_lines(3, Colour::White, &[&far, b"x"]) == Err(Failure::Refused(EMSGSIZE)),
+        "too long lines",
+    );
+}
+
+/// A poster that the board looks at where it lies, and one that goes over to it.
+fn posters(checks: &mut Checks, portal: Portal) {
+    let board = Client(&portal);
+    let Some(poster) = memory::map(POSTER_MAX) else {
+        return checks.check(false, "memory for a poster");
+    };
+    for (i, byte) in poster.iter_mut().enumerate() {
+        *byte = (i % 251) as u8;
+    }
+    let sum = sum_of(poster);
+    let right = |answer: Result<board::SurveyAnswer, Failure>, sum, seen| {
+        answer.is_ok_and(|answer| (answer.sum, answer.seen) == (sum, seen))
+    };
+    checks.check(right(board.survey(poster), sum, true), "survey");
+    // Pages that do not begin where a page does are copied, and so is what is no whole page.
+    let within = &poster[8..POSTER_MAX - 4];
+    checks.check(
+        right(board.survey(within), sum_of(within), false),
+        "survey of what lies across pages",
+    );
+    let some = &poster[..5000];
+    checks.check(
+        right(board.survey(some), sum_of(some), true),
+        "survey of a page and a bit",
+    );
+    checks.check(
+        right(board.survey(&poster[..7]), sum_of(&poster[..7]), false),
+        "survey of less than a page",
+    );
+
+    match pages::give(poster, pages::ANYBODY) {
+        Ok(offered) => {
+            checks.check(poster.iter().all(|byte| *byte == 0), "given away");
+            checks.check(board.hang(offered.0) == Ok(sum), "hang");
+            checks.check(
+                board.hang(offered.0) == Err(Failure::Refused(EBUSY)),
+                "hang it twice",
+            );
+            offered.close();
+        }
+        Err(_) => checks.check(false, "give"),
+    }
+    let down = board.take_down();
+    let taken = down.and_then(|poster| pages::take(Portal(poster.slot()), POSTER_MAX));
+    checks.check(
+        taken.is_ok_and(|poster| sum_of(&poster) == sum),
+        "take down",
+    );
+    checks.check(
+        board.take_down() == Err(Failure::Refused(ENOENT)),
+        "take down nothing",
+    );
+    // What is no offer: `vm` says so to the board.
+    checks.check(
+        board.hang(portal.0) == Err(Failure::Refused(EIO)),
+        "hang what is no poster",
+    );
 }
 
 /// Answers that come later: each client says at place 6 of its own board that it has done the above, waits for the other to say so,

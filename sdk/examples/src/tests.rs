@@ -3,6 +3,7 @@
 use super::*;
 use board::Server;
 use cairn_abi::Error;
+use core::sync::atomic::AtomicU64;
 
 struct Asks<'a>(&'a [u8]);
 
@@ -46,9 +47,30 @@ struct Posted {
     answers: Vec<(u64, i64, Vec<u8>)>,
     told: Vec<(u32, u64)>,
     closed: Vec<u32>,
+    view: Option<Seen>,
+}
+
+/// A window of a page of ones.
+struct Seen(Vec<AtomicU64>);
+
+impl View for Seen {
+    fn open(&self, token: u64, offset: u64, pages: u64, flags: u64) -> Result<&[AtomicU64], Error> {
+        assert_eq!((token, offset, pages, flags), (77, 0, 1, 0));
+        Ok(&self.0)
+    }
 }
 
 impl Post for Posted {
+    type View = Seen;
+    fn view(&self) -> Option<&Seen> {
+        self.view.as_ref()
+    }
+    fn hang(&mut self, poster: Pages) -> Result<u64, Errno> {
+        Ok(poster.most)
+    }
+    fn take_down(&mut self, receiver: u32) -> Result<u32, Errno> {
+        Ok(receiver)
+    }
     fn answer(&mut self, token: u64, reply: &Reply) {
         let answer = (token, reply.words[0] as i64, reply.data.to_vec());
         self.answers.push(answer);
@@ -63,7 +85,7 @@ impl Post for Posted {
 
 fn pin(board: &mut Board<Posted>, place: u32, text: &[u8]) -> Result<u32, Errno> {
     let asks = Asks(text);
-    let note = Out::whole(&asks, NOTE_MAX)?;
+    let note = Out::of(&asks, &board::SIGNATURES[0].out);
     board.pin(&asks, place, Colour::Red, note)
 }
 
@@ -114,4 +136,29 @@ fn who_waits_is_answered_once() {
     board.forget(77, false);
     pin(&mut board, 4, b"x").unwrap();
     assert_eq!(board.post.answers.len(), 2);
+}
+
+#[test]
+fn posters_are_seen_or_copied() {
+    let mut poster = vec![0; PAGE as usize + 12];
+    poster[8] = 5;
+    poster[PAGE as usize + 8] = 7;
+    let asks = Asks(&poster);
+    let mut board = Board::new(Posted::default());
+    let out = || Out::of(&asks, &board::SIGNATURES[8].out);
+    let answer = board.survey(&asks, out()).unwrap();
+    assert_eq!((answer.sum, answer.seen), (12, false));
+    board.post.view = Some(Seen((0..PAGE / 8).map(|_| AtomicU64::new(1)).collect()));
+    let answer = board.survey(&asks, out()).unwrap();
+    assert_eq!((answer.sum, answer.seen), (PAGE / 8 + 7, true));
+}
+
+#[test]
+fn all_notes_are_read_from_where_they_lie() {
+    let mut board = Board::new(Posted::default());
+    let asks = Asks(b"");
+    pin(&mut board, 7, b"last").unwrap();
+    pin(&mut board, 1, b"first").unwrap();
+    let (notes, texts) = board.read_all(&asks, 100).unwrap();
+    assert_eq!((notes, &texts.concat()[..]), (2, &b"firstlast"[..]));
 }

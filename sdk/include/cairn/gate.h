@@ -20,6 +20,18 @@ typedef uint32_t cairn_portal;
 // What a server's function returns when the answer comes later.
 #define CAIRN_LATER INT64_C(1)
 
+// Bytes somewhere; a piece of what goes out. (As `Part` of cairn-abi.)
+struct cairn_bytes {
+    const void *bytes;
+    size_t length;
+};
+// Room somewhere; a piece of where something comes in.
+struct cairn_room {
+    void *bytes;
+    size_t length;
+};
+_Static_assert(sizeof(struct cairn_bytes) == 16 && sizeof(struct cairn_room) == 16, "as in cairn-abi");
+
 // A message to send. Parts are lent for the length of the call.
 struct cairn_message {
     uint64_t words[8];
@@ -27,6 +39,8 @@ struct cairn_message {
     size_t out_length;
     void *in;
     size_t in_length;
+    // If not 0: `out` (`in`) leads to so many struct cairn_bytes (cairn_room), and its length is not looked at.
+    size_t out_pieces, in_pieces;
     // How many of the last words are portals to pass.
     unsigned portals;
     uint64_t flags;
@@ -83,15 +97,19 @@ static inline int64_t cairn_call(cairn_portal to, struct cairn_message *message)
 {
     uint64_t selector = cairn_selector(to, CAIRN_OP_CALL, message->flags | (uint64_t)message->portals << CAIRN_PORTALS_SHIFT);
     uint64_t rax;
-    if (message->out_length == 0 && message->in_length == 0) {
+    if ((message->out_length | message->in_length | message->out_pieces | message->in_pieces) == 0) {
         rax = cairn_traverse_words(selector, message->words);
     } else {
+        if (message->out_pieces)
+            selector |= CAIRN_FLAG_OUT_VECTOR;
+        if (message->in_pieces)
+            selector |= CAIRN_FLAG_IN_VECTOR;
         struct cairn_gate gate = {
             .rax = selector | CAIRN_FLAG_PARTS,
             .rbx = (uint64_t)message->in,
-            .rbp = message->in_length,
+            .rbp = message->in_pieces ? message->in_pieces : message->in_length,
             .r14 = (uint64_t)message->out,
-            .r15 = message->out_length,
+            .r15 = message->out_pieces ? message->out_pieces : message->out_length,
         };
         for (int i = 0; i < 8; i++)
             gate.words[i] = message->words[i];
@@ -134,11 +152,6 @@ struct cairn_reply {
     uint64_t flags;
 };
 
-struct cairn_bytes {
-    const void *bytes;
-    size_t length;
-};
-
 // Close a portal of the own table (runtime.c).
 void cairn_close(cairn_portal portal);
 
@@ -165,6 +178,34 @@ static inline int64_t cairn_call_for(cairn_portal to, struct cairn_message *mess
 // Copy from the caller's out part, into its in part (runtime.c): bytes copied, short only at the part's end, or negative.
 int64_t cairn_read(const struct cairn_caller *caller, size_t offset, void *into, size_t length);
 int64_t cairn_write(const struct cairn_caller *caller, size_t offset, const void *from, size_t length);
+// The same from and into several pieces, one behind the other, with one entry of the nucleus.
+int64_t cairn_read_pieces(const struct cairn_caller *caller, size_t offset, const struct cairn_room *into, size_t pieces);
+int64_t cairn_write_pieces(const struct cairn_caller *caller, size_t offset, const struct cairn_bytes *from, size_t pieces);
+
+// Bytes that there is room for in all pieces together.
+static inline size_t cairn_room_of(const struct cairn_room *pieces, size_t count)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < count; i++)
+        room += pieces[i].length;
+    return room;
+}
+
+// Pieces into the beginning of the caller's in part, at most `room` bytes (the pieces are cut to that): how many, or negative.
+static inline int64_t cairn_deliver(const struct cairn_caller *caller, struct cairn_bytes *pieces, size_t count, size_t room)
+{
+    int64_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].length > room)
+            pieces[i].length = room;
+        room -= pieces[i].length;
+        length += (int64_t)pieces[i].length;
+    }
+    if (length == 0)
+        return 0;
+    return cairn_write_pieces(caller, 0, pieces, count) == length ? length : -CAIRN_EFAULT;
+}
+
 // A result word: what would look like an error is one.
 static inline uint64_t cairn_result(uint64_t value)
 {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What an operation cannot be called, because a stub, a parameter or a member of that name would not compile in one of the languages.
 const KEYWORDS: &str = "as async await break char const continue crate default do double dyn else enum extern false float fn for goto if impl in inline int let long loop match mod move mut pub ref \
     register restrict return self short signed sizeof static struct super switch trait true type typedef union unsafe unsigned use void volatile where while yield abstract become box final macro \
-    override priv try typeof unsized virtual auto case caller server reply answer words message to w self room bytes u8 u16 u32 u64 i8 i16 i32 i64 usize isize str";
+    override priv try typeof unsized virtual auto case caller server reply answer words message to w self room bytes signature u8 u16 u32 u64 i8 i16 i32 i64 usize isize str";
 
 impl Checker<'_> {
     /// What everything is called, so that no two things in the generated code have one name; and what expressions may name.

@@ -4,10 +4,13 @@ use super::Checker;
 use crate::model::*;
 use crate::source::At;
 use crate::syntax::{self, Argument, Item, Name, Property};
+use cairn_abi::layout;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest part: what one message may carry.
+/// Longest part: what one message may carry. As many bytes `vm` hands over at once.
 const PART_MOST: i128 = 64 << 20;
+/// Most pieces that a definition may cut a part into.
+const PIECES_MOST: i128 = 64;
 
 impl Checker<'_> {
     pub(super) fn trust(&mut self, name: Option<&Name>, otherwise: Trust) -> Trust {
@@ -104,20 +107,15 @@ impl Checker<'_> {
         for property in &source.properties {
             self.property(property, &mut operation);
         }
-        if operation.deferred
-            && matches!(
-                &operation.input,
-                Some(Part {
-                    of: PartType::Structure { .. },
-                    ..
-                })
-            )
-        {
-            self.complain(
-                source.name.at,
-                "a deferred answer cannot have a structure: let it be bytes",
-            );
+        if let (true, Some(part)) = (operation.deferred, &operation.input) {
+            if part.is_structure() || part.pieces > 1 {
+                self.complain(
+                    source.name.at,
+                    "a deferred answer cannot have a structure or pieces: let it be bytes",
+                );
+            }
         }
+        self.views(source.name.at, &operation);
         if operation.float == Float::Kept && operation.trust != Trust::Both {
             self.complain(
                 source.name.at,
@@ -201,6 +199,7 @@ impl Checker<'_> {
                 Argument::Portal {
                     word,
                     name,
+                    pages,
                     moved,
                     minted,
                     optional,
@@ -231,10 +230,17 @@ impl Checker<'_> {
                     if request && *minted {
                         self.complain(name.at, "only an answer can mint portals");
                     }
+                    if pages.is_some() && *minted {
+                        self.complain(
+                            name.at,
+                            "the portal for pages is `vm`'s: it can be moved, not minted",
+                        );
+                    }
+                    let pages = pages.as_ref().map(|most| self.pages(most));
                     if !request && *optional {
                         self.complain(
                             name.at,
-                            "a caller cannot tell whether an answer's optional portal came",
+                            "only a request's portal can be optional: an answer has its own always",
                         );
                     }
                     if terms.replace(how).is_some_and(|other| other != how) {
@@ -243,6 +249,7 @@ impl Checker<'_> {
                     let portal = Portal {
                         word: word.value,
                         name: name.value.clone(),
+                        pages,
                     };
                     if request {
                         into.request_portals.push(portal);
@@ -254,9 +261,10 @@ impl Checker<'_> {
                     }
                 }
                 Argument::Length { word, part } => {
-                    let is_in = into.input.as_ref().is_some_and(|p| {
-                        p.name == part.value && matches!(p.of, PartType::Bytes { .. })
-                    });
+                    let is_in = into
+                        .input
+                        .as_ref()
+                        .is_some_and(|p| p.name == part.value && !p.is_structure());
                     if request || !is_in {
                         self.complain(
                             part.at,
@@ -270,11 +278,16 @@ impl Checker<'_> {
                     into_caller,
                     name,
                     of,
+                    pieces,
+                    shown,
+                    kept,
                 } => {
                     self.argument_name(name, request, names);
                     // What stubs call its length and room.
                     names.insert(format!("{}_length", name.value));
                     names.insert(format!("{}_room", name.value));
+                    names.insert(format!("{}_pieces", name.value));
+                    names.insert(format!("{}_shown", name.value));
                     if !request {
                         self.complain(
                             *at,
@@ -286,14 +299,73 @@ impl Checker<'_> {
                         true => &mut into.input,
                         false => &mut into.out,
                     };
-                    let part = Part {
+                    let pieces = pieces.as_ref().map_or(1, |most| self.pieces(most));
+                    let shown = match (shown, kept) {
+                        (false, _) => Shown::No,
+                        (true, false) => Shown::Call,
+                        (true, true) => Shown::Kept,
+                    };
+                    let mut part = Part {
                         name: name.value.clone(),
                         of,
+                        pieces,
+                        shown,
                     };
+                    if part.is_structure() && (pieces > 1 || shown != Shown::No) {
+                        self.complain(name.at, "only bytes come in pieces or are shown");
+                        (part.pieces, part.shown) = (1, Shown::No);
+                    }
                     if slot.replace(part).is_some() {
                         self.complain(*at, "a message has one part in each direction");
                     }
                 }
+            }
+        }
+    }
+
+    fn pieces(&mut self, most: &syntax::Placed<syntax::Expression>) -> u64 {
+        let value = self.value(most);
+        if !(2..=PIECES_MOST).contains(&value) {
+            self.complain(most.at, "a part comes in at most 2 to 64 pieces");
+        }
+        value.clamp(2, PIECES_MOST) as u64
+    }
+
+    fn pages(&mut self, most: &syntax::Placed<syntax::Expression>) -> u64 {
+        let value = self.value(most);
+        let page = i128::from(layout::PAGE);
+        if !(page..=PART_MOST).contains(&value) || value % page != 0 {
+            self.complain(most.at, "whole pages are given, at most 64 MiB of them");
+        }
+        value.clamp(page, PART_MOST) as u64
+    }
+
+    /// Windows are a matter of the whole call: who agrees that one part is shown agrees for the other one as well.
+    fn views(&mut self, at: At, operation: &Operation) {
+        let parts = [&operation.out, &operation.input].map(Option::as_ref);
+        let both = parts
+            .iter()
+            .flatten()
+            .map(|part| part.shown)
+            .max_by_key(|shown| *shown as u8);
+        let wanted = both.unwrap_or(Shown::No);
+        for part in parts.into_iter().flatten() {
+            if part.shown != Shown::No && part.pieces > 1 {
+                self.complain(
+                    at,
+                    format!("`{}` comes in pieces, which no window shows", part.name),
+                );
+            } else if part.shown != Shown::No && part.most() < layout::PAGE {
+                self.complain(
+                    at,
+                    format!("`{}` has no whole page that could be shown", part.name),
+                );
+            } else if part.shown != wanted && part.pieces == 1 && part.most() >= layout::PAGE {
+                let text = format!(
+                    "who lets one part be shown does so with both: `{}` would be as well, say so",
+                    part.name
+                );
+                self.complain(at, text);
             }
         }
     }

@@ -147,6 +147,30 @@ pub mod sample {
     ///
     /// `() -> (w1 tint: colour, w7 one: portal moved)`
     pub const ASK_ONE: u64 = 8;
+    /// Pieces both ways; one way, beside a structure; of more bytes than count.
+    ///
+    /// `(w1 by: u8, out threads ≤ 200 pieces 4, in cloth ≤ 300 pieces 3) -> (w0 length of cloth, w1 sum: u8)`
+    pub const WEAVE: u64 = 9;
+    ///
+    /// `(out Point (8), in bits ≤ 100 pieces 2) -> (w0 length of bits)`
+    pub const GATHER: u64 = 10;
+    ///
+    /// `(out text (first 10) pieces 64) -> (w0 taken: u32)`
+    pub const SPREAD: u64 = 11;
+    /// Seen in place of copied: for the call; kept.
+    ///
+    /// `(out picture ≤ 65536 shown, in negative ≤ 65536 shown) -> (w0 length of negative, w1 sum: u64)`
+    pub const LOOK: u64 = 12;
+    ///
+    /// `(w1 until: u64, out picture ≤ 8192 shown kept)`
+    pub const STUDY: u64 = 13;
+    /// Pages that change hands.
+    ///
+    /// `(w7 given: pages ≤ 16384) -> (w1 most: u64)`
+    pub const GIVE: u64 = 14;
+    ///
+    /// `() -> (w7 back: pages ≤ 4096 moved)`
+    pub const TAKE_BACK: u64 = 15;
     ///
     /// `()`
     pub const NOTHING: u64 = 128;
@@ -296,6 +320,99 @@ pub mod sample {
             ::cairn_idl::wire::or_close(self.0, words, 1, answer())
         }
 
+        /// Pieces both ways; one way, beside a structure; of more bytes than count.
+        #[inline]
+        pub fn weave(&self, by: u8, threads: &[&[u8]], cloth: &mut [&mut [u8]]) -> Result<(u8, usize), ::cairn_idl::wire::Failure> {
+            ::cairn_idl::wire::at_most(threads.len(), 4)?;
+            ::cairn_idl::wire::at_most(cloth.len(), 3)?;
+            let room = ::cairn_idl::wire::room(cloth);
+            let words = ::cairn_idl::wire::call_pieces(self.0, ::cairn_idl::wire::Message {
+                words: [WEAVE, u64::from(by), 0, 0, 0, 0, 0, 0],
+                portals: 0,
+                flags: 0,
+                ..::cairn_idl::wire::Message::default()
+            }, threads, cloth, 0)?;
+            let answer = || Some((u8::try_from(words[1]).ok()?, ::cairn_idl::wire::length(words[0], room)?));
+            ::cairn_idl::wire::or_close(self.0, words, 0, answer())
+        }
+
+        #[inline]
+        pub fn gather(&self, point: &Point, bits: &mut [&mut [u8]]) -> Result<usize, ::cairn_idl::wire::Failure> {
+            ::cairn_idl::wire::at_most(bits.len(), 2)?;
+            let room = ::cairn_idl::wire::room(bits);
+            let words = ::cairn_idl::wire::call_pieces(self.0, ::cairn_idl::wire::Message {
+                words: [GATHER, 0, 0, 0, 0, 0, 0, 0],
+                portals: 0,
+                flags: 0,
+                ..::cairn_idl::wire::Message::default()
+            }, &[&point.to_bytes()[..]], bits, 0)?;
+            ::cairn_idl::wire::or_close(self.0, words, 0, ::cairn_idl::wire::length(words[0], room))
+        }
+
+        #[inline]
+        pub fn spread(&self, text: &[&[u8]]) -> Result<u32, ::cairn_idl::wire::Failure> {
+            ::cairn_idl::wire::at_most(text.len(), 64)?;
+            let words = ::cairn_idl::wire::call_pieces(self.0, ::cairn_idl::wire::Message {
+                words: [SPREAD, 0, 0, 0, 0, 0, 0, 0],
+                portals: 0,
+                flags: 0,
+                ..::cairn_idl::wire::Message::default()
+            }, text, &mut [], 0)?;
+            ::cairn_idl::wire::or_close(self.0, words, 0, u32::try_from(words[0]).ok())
+        }
+
+        /// Seen in place of copied: for the call; kept.
+        #[inline]
+        pub fn look(&self, picture: &[u8], negative: &mut [u8]) -> Result<(u64, usize), ::cairn_idl::wire::Failure> {
+            let room = negative.len();
+            let words = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [LOOK, 0, 0, 0, 0, 0, 0, 0],
+                out: picture,
+                input: negative,
+                portals: 0,
+                flags: ::cairn_idl::wire::WINDOWS,
+            }, 0)?;
+            let answer = || Some((words[1], ::cairn_idl::wire::length(words[0], room)?));
+            ::cairn_idl::wire::or_close(self.0, words, 0, answer())
+        }
+
+        #[inline]
+        pub fn study(&self, until: u64, picture: &[u8]) -> Result<(), ::cairn_idl::wire::Failure> {
+            let _ = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [STUDY, until, 0, 0, 0, 0, 0, 0],
+                out: picture,
+                input: &mut [],
+                portals: 0,
+                flags: ::cairn_idl::wire::INTERRUPTIBLE | ::cairn_idl::wire::WINDOWS | ::cairn_idl::wire::KEEP,
+            }, 0)?;
+            Ok(())
+        }
+
+        /// Pages that change hands.
+        #[inline]
+        pub fn give(&self, given: u32) -> Result<u64, ::cairn_idl::wire::Failure> {
+            let words = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [GIVE, 0, 0, 0, 0, 0, 0, u64::from(given)],
+                out: &[],
+                input: &mut [],
+                portals: 1,
+                flags: 0,
+            }, 0)?;
+            Ok(words[1])
+        }
+
+        #[inline]
+        pub fn take_back(&self) -> Result<::cairn_idl::wire::Given, ::cairn_idl::wire::Failure> {
+            let words = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [TAKE_BACK, 0, 0, 0, 0, 0, 0, 0],
+                out: &[],
+                input: &mut [],
+                portals: 0,
+                flags: 0,
+            }, 1)?;
+            Ok(::cairn_idl::wire::Given(words[7]))
+        }
+
         #[inline]
         pub fn nothing(&self) -> Result<(), ::cairn_idl::wire::Failure> {
             let _ = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
@@ -333,6 +450,23 @@ pub mod sample {
         /// A portal beside a word that may mean nothing.
         fn ask_one<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<AskOneAnswer, ::cairn_idl::wire::Errno>;
 
+        /// Pieces both ways; one way, beside a structure; of more bytes than count.
+        fn weave<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, by: u8, threads: ::cairn_idl::wire::Out<'_, C>, cloth_room: usize) -> Result<(u8, [&[u8]; 3]), ::cairn_idl::wire::Errno>;
+
+        fn gather<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, point: Point, bits_room: usize) -> Result<[&[u8]; 2], ::cairn_idl::wire::Errno>;
+
+        fn spread<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, text: ::cairn_idl::wire::Out<'_, C>) -> Result<u32, ::cairn_idl::wire::Errno>;
+
+        /// Seen in place of copied: for the call; kept.
+        fn look<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, picture: ::cairn_idl::wire::Out<'_, C>, negative_room: ::cairn_idl::wire::Room<'_, C>) -> Result<(u64, ::cairn_idl::wire::Filled<'_>), ::cairn_idl::wire::Errno>;
+
+        fn study<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, until: u64, picture: ::cairn_idl::wire::Out<'_, C>) -> Result<(), ::cairn_idl::wire::Errno>;
+
+        /// Pages that change hands.
+        fn give<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, given: ::cairn_idl::wire::Pages) -> Result<u64, ::cairn_idl::wire::Errno>;
+
+        fn take_back<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<::cairn_idl::wire::Given, ::cairn_idl::wire::Errno>;
+
         fn nothing<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<(), ::cairn_idl::wire::Errno>;
     }
 
@@ -346,7 +480,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[0], errno)),
         }
     }
 
@@ -360,7 +494,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[1], errno)),
         }
     }
 
@@ -374,7 +508,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[2], errno)),
         }
     }
 
@@ -388,7 +522,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[3], errno)),
         }
     }
 
@@ -402,7 +536,7 @@ pub mod sample {
                 portals: 1,
                 flags: ::cairn_idl::wire::MINT,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[4], errno)),
         }
     }
 
@@ -416,7 +550,7 @@ pub mod sample {
                 portals: 2,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[5], errno)),
         }
     }
 
@@ -430,7 +564,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[6], errno)),
         }
     }
 
@@ -444,7 +578,105 @@ pub mod sample {
                 portals: 1,
                 flags: ::cairn_idl::wire::MOVE,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[7], errno)),
+        }
+    }
+
+    /// The answer to [`WEAVE`] as it travels.
+    #[inline]
+    pub fn weave_reply(answer: Result<(u8, usize), ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok((answer, bytes)) => ::cairn_idl::wire::Reply {
+                words: [bytes as u64, u64::from(answer), 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[8], errno)),
+        }
+    }
+
+    /// The answer to [`GATHER`] as it travels.
+    #[inline]
+    pub fn gather_reply(answer: Result<usize, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(bytes) => ::cairn_idl::wire::Reply {
+                words: [bytes as u64, 0, 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[9], errno)),
+        }
+    }
+
+    /// The answer to [`SPREAD`] as it travels.
+    #[inline]
+    pub fn spread_reply(answer: Result<u32, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(answer) => ::cairn_idl::wire::Reply {
+                words: [u64::from(answer), 0, 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[10], errno)),
+        }
+    }
+
+    /// The answer to [`LOOK`] as it travels.
+    #[inline]
+    pub fn look_reply<'s>(answer: Result<(u64, ::cairn_idl::wire::Filled<'s>), ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'s> {
+        match answer {
+            Ok((answer, bytes)) => ::cairn_idl::wire::Reply {
+                words: [bytes.len() as u64, answer, 0, 0, 0, 0, 0, 0],
+                data: bytes.bytes(),
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[11], errno)),
+        }
+    }
+
+    /// The answer to [`STUDY`] as it travels.
+    #[inline]
+    pub fn study_reply(answer: Result<(), ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(_) => ::cairn_idl::wire::Reply {
+                words: [0, 0, 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[12], errno)),
+        }
+    }
+
+    /// The answer to [`GIVE`] as it travels.
+    #[inline]
+    pub fn give_reply(answer: Result<u64, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(answer) => ::cairn_idl::wire::Reply {
+                words: [0, answer, 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[13], errno)),
+        }
+    }
+
+    /// The answer to [`TAKE_BACK`] as it travels.
+    #[inline]
+    pub fn take_back_reply(answer: Result<::cairn_idl::wire::Given, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(answer) => ::cairn_idl::wire::Reply {
+                words: [0, 0, 0, 0, 0, 0, 0, answer.0],
+                data: &[],
+                portals: 1,
+                flags: ::cairn_idl::wire::MOVE,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[14], errno)),
         }
     }
 
@@ -458,11 +690,13 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(errno),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[15], errno)),
         }
     }
 
     fn serve_count<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[0];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let a = u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
         let b = u16::try_from(w[2]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
@@ -476,35 +710,40 @@ pub mod sample {
     }
 
     fn serve_echo<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[1];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let marks = w[1];
         ::cairn_idl::wire::only(marks, 9223372036854775811)?;
-        let text = ::cairn_idl::wire::Out::whole(caller, 200)?;
-        let room = caller.in_len().min(400);
+        let text = ::cairn_idl::wire::Out::of(caller, &signature.out);
+        let room = caller.in_len().min(signature.input.most);
         let answer = server.echo(caller, marks, text, room)?;
         let answer = (answer.0, ::cairn_idl::wire::within(answer.1, room));
         Ok(::cairn_idl::wire::Outcome::Reply(echo_reply(Ok(answer))))
     }
 
     fn serve_move_shape<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[2];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let by = i8::try_from(w[2] as i64).ok().ok_or(::cairn_idl::wire::EINVAL)?;
         let shape = Shape::from_bytes(&::cairn_idl::wire::structure(caller)?);
-        ::cairn_idl::wire::needs_room(caller, Shape::BYTES)?;
         let answer = server.move_shape(caller, by, shape)?;
         ::cairn_idl::wire::deliver(caller, &answer.moved.to_bytes())?;
         Ok(::cairn_idl::wire::Outcome::Reply(move_shape_reply(Ok(answer))))
     }
 
     fn serve_first_ten<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
-        let text = ::cairn_idl::wire::Out::first(caller, 10)?;
+        let signature = &SIGNATURES[3];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let text = ::cairn_idl::wire::Out::of(caller, &signature.out);
         let answer = server.first_ten(caller, text)?;
         Ok(::cairn_idl::wire::Outcome::Reply(first_ten_reply(Ok(answer))))
     }
 
     fn serve_trade<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
-        ::cairn_idl::wire::needs_badge(caller, 7)?;
-        ::cairn_idl::wire::needs_portals(caller, 1)?;
+        let signature = &SIGNATURES[4];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let note = w[1];
         let given = w[7] as u32;
@@ -513,6 +752,8 @@ pub mod sample {
     }
 
     fn serve_lend<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[5];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let lent = (caller.portals() > 0).then_some(w[7] as u32);
         let answer = server.lend(caller, lent)?;
@@ -520,9 +761,11 @@ pub mod sample {
     }
 
     fn serve_wait_for<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[6];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
         let tint = Colour::from_word(w[1]).ok_or(::cairn_idl::wire::EINVAL)?;
-        let room = caller.in_len().min(16);
+        let room = caller.in_len().min(signature.input.most);
         let Some(answer) = server.wait_for(caller, tint, room)? else {
             return Ok(::cairn_idl::wire::Outcome::Later);
         };
@@ -531,45 +774,128 @@ pub mod sample {
     }
 
     fn serve_ask_one<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[7];
+        ::cairn_idl::wire::admit(signature, caller)?;
         let answer = server.ask_one(caller)?;
         Ok(::cairn_idl::wire::Outcome::Reply(ask_one_reply(Ok(answer))))
     }
 
+    fn serve_weave<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[8];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let w = caller.words();
+        let by = u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
+        let threads = ::cairn_idl::wire::Out::of(caller, &signature.out);
+        let room = caller.in_len().min(signature.input.most);
+        let answer = server.weave(caller, by, threads, room)?;
+        let answer = (answer.0, ::cairn_idl::wire::deliver_pieces(caller, answer.1, room)?);
+        Ok(::cairn_idl::wire::Outcome::Reply(weave_reply(Ok(answer))))
+    }
+
+    fn serve_gather<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[9];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let point = Point::from_bytes(&::cairn_idl::wire::structure(caller)?);
+        let room = caller.in_len().min(signature.input.most);
+        let answer = server.gather(caller, point, room)?;
+        let answer = ::cairn_idl::wire::deliver_pieces(caller, answer, room)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(gather_reply(Ok(answer))))
+    }
+
+    fn serve_spread<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[10];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let text = ::cairn_idl::wire::Out::of(caller, &signature.out);
+        let answer = server.spread(caller, text)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(spread_reply(Ok(answer))))
+    }
+
+    fn serve_look<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[11];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let picture = ::cairn_idl::wire::Out::of(caller, &signature.out);
+        let room = caller.in_len().min(signature.input.most);
+        let answer = server.look(caller, picture, ::cairn_idl::wire::Room::of(caller, &signature.input))?;
+        let answer = (answer.0, answer.1.within(room));
+        Ok(::cairn_idl::wire::Outcome::Reply(look_reply(Ok(answer))))
+    }
+
+    fn serve_study<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[12];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let w = caller.words();
+        let until = w[1];
+        let picture = ::cairn_idl::wire::Out::of(caller, &signature.out);
+        server.study(caller, until, picture)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(study_reply(Ok(()))))
+    }
+
+    fn serve_give<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[13];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let w = caller.words();
+        let given = ::cairn_idl::wire::Pages { slot: w[7] as u32, most: 16384 };
+        let answer = server.give(caller, given)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(give_reply(Ok(answer))))
+    }
+
+    fn serve_take_back<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[14];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let answer = server.take_back(caller)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(take_back_reply(Ok(answer))))
+    }
+
     fn serve_nothing<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[15];
+        ::cairn_idl::wire::admit(signature, caller)?;
         server.nothing(caller)?;
         Ok(::cairn_idl::wire::Outcome::Reply(nothing_reply(Ok(()))))
     }
 
-    /// Decode a request, let the server do it, encode the answer. Unknown operations are ENOSYS. Portals that do not belong to the operation are closed.
+    /// Decode a request, let the server do it, encode the answer. Unknown operations are ENOSYS, and what has not the operation's shape ([`SIGNATURES`]) is refused; portals that nobody took are closed.
     pub fn dispatch<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> ::cairn_idl::wire::Outcome<'s> {
-        let (done, asked) = match caller.words()[0] {
-            COUNT => (serve_count(server, caller), 0),
-            ECHO => (serve_echo(server, caller), 0),
-            MOVE_SHAPE => (serve_move_shape(server, caller), 0),
-            FIRST_TEN => (serve_first_ten(server, caller), 0),
-            TRADE => (serve_trade(server, caller), 1),
-            LEND => (serve_lend(server, caller), 1),
-            WAIT_FOR => (serve_wait_for(server, caller), 0),
-            ASK_ONE => (serve_ask_one(server, caller), 0),
-            NOTHING => (serve_nothing(server, caller), 0),
-            _ => (Err(::cairn_idl::wire::ENOSYS), 0),
+        let (done, signature) = match caller.words()[0] {
+            COUNT => (serve_count(server, caller), Some(&SIGNATURES[0])),
+            ECHO => (serve_echo(server, caller), Some(&SIGNATURES[1])),
+            MOVE_SHAPE => (serve_move_shape(server, caller), Some(&SIGNATURES[2])),
+            FIRST_TEN => (serve_first_ten(server, caller), Some(&SIGNATURES[3])),
+            TRADE => (serve_trade(server, caller), Some(&SIGNATURES[4])),
+            LEND => (serve_lend(server, caller), Some(&SIGNATURES[5])),
+            WAIT_FOR => (serve_wait_for(server, caller), Some(&SIGNATURES[6])),
+            ASK_ONE => (serve_ask_one(server, caller), Some(&SIGNATURES[7])),
+            WEAVE => (serve_weave(server, caller), Some(&SIGNATURES[8])),
+            GATHER => (serve_gather(server, caller), Some(&SIGNATURES[9])),
+            SPREAD => (serve_spread(server, caller), Some(&SIGNATURES[10])),
+            LOOK => (serve_look(server, caller), Some(&SIGNATURES[11])),
+            STUDY => (serve_study(server, caller), Some(&SIGNATURES[12])),
+            GIVE => (serve_give(server, caller), Some(&SIGNATURES[13])),
+            TAKE_BACK => (serve_take_back(server, caller), Some(&SIGNATURES[14])),
+            NOTHING => (serve_nothing(server, caller), Some(&SIGNATURES[15])),
+            _ => (Err(::cairn_idl::wire::ENOSYS), None),
         };
-        ::cairn_idl::wire::finish(caller, done, asked)
+        ::cairn_idl::wire::finish(caller, done, signature)
     }
 
     /// What each operation's messages look like, by number.
-    pub static SIGNATURES: [::cairn_idl::wire::Signature; 9] = [
+    pub static SIGNATURES: [::cairn_idl::wire::Signature; 16] = [
         ::cairn_idl::wire::Signature {
             name: "COUNT",
             number: COUNT,
             words_in: 0b11111111,
             words_out: 0b10011111,
-            out_most: 0,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[::cairn_idl::errno::EINVAL, ::cairn_idl::errno::EOVERFLOW],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -580,12 +906,18 @@ pub mod sample {
             number: ECHO,
             words_in: 0b00000011,
             words_out: 0b00000011,
-            out_most: 200,
-            in_most: 400,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 200, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 400, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[::cairn_idl::errno::EMSGSIZE],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -596,12 +928,18 @@ pub mod sample {
             number: MOVE_SHAPE,
             words_in: 0b00000101,
             words_out: 0b00000011,
-            out_most: 104,
-            in_most: 104,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Exact, most: 104, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Exact, most: 104, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -612,12 +950,18 @@ pub mod sample {
             number: FIRST_TEN,
             words_in: 0b00000001,
             words_out: 0b00000001,
-            out_most: 10,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::First, most: 10, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -628,12 +972,18 @@ pub mod sample {
             number: TRADE,
             words_in: 0b10000011,
             words_out: 0b10000001,
-            out_most: 0,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 1,
             portals_in: 1,
             portals_out: 1,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Moved, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Minted, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: ::cairn_idl::wire::MOVE,
+            badge: Some(7),
+            errors: &[::cairn_idl::errno::EPERM],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -644,12 +994,18 @@ pub mod sample {
             number: LEND,
             words_in: 0b10000001,
             words_out: 0b11000001,
-            out_most: 0,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
             portals_in: 1,
             portals_out: 2,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: true, not_further: true },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: ::cairn_idl::wire::PASS_ONCE | ::cairn_idl::wire::NOT_FURTHER,
+            badge: None,
+            errors: &[],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -660,12 +1016,18 @@ pub mod sample {
             number: WAIT_FOR,
             words_in: 0b00000011,
             words_out: 0b00000001,
-            out_most: 0,
-            in_most: 16,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 16, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: ::cairn_idl::wire::INTERRUPTIBLE,
+            badge: None,
+            errors: &[::cairn_idl::errno::EINTR],
             deferred: true,
             interruptible: true,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -676,12 +1038,172 @@ pub mod sample {
             number: ASK_ONE,
             words_in: 0b00000001,
             words_out: 0b10000011,
-            out_most: 0,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
             portals_in: 0,
             portals_out: 1,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Moved, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "WEAVE",
+            number: WEAVE,
+            words_in: 0b00000011,
+            words_out: 0b00000011,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 200, pieces: 4, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 300, pieces: 3, shown: ::cairn_idl::wire::Shown::No },
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "GATHER",
+            number: GATHER,
+            words_in: 0b00000001,
+            words_out: 0b00000001,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Exact, most: 8, pieces: 1, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 100, pieces: 2, shown: ::cairn_idl::wire::Shown::No },
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[::cairn_idl::errno::ENOENT],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "SPREAD",
+            number: SPREAD,
+            words_in: 0b00000001,
+            words_out: 0b00000001,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::First, most: 10, pieces: 64, shown: ::cairn_idl::wire::Shown::No },
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "LOOK",
+            number: LOOK,
+            words_in: 0b00000001,
+            words_out: 0b00000011,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 65536, pieces: 1, shown: ::cairn_idl::wire::Shown::Call },
+            input: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 65536, pieces: 1, shown: ::cairn_idl::wire::Shown::Call },
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: ::cairn_idl::wire::WINDOWS,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "STUDY",
+            number: STUDY,
+            words_in: 0b00000011,
+            words_out: 0b00000001,
+            out: ::cairn_idl::wire::Part { length: ::cairn_idl::wire::Length::Most, most: 8192, pieces: 1, shown: ::cairn_idl::wire::Shown::Kept },
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: ::cairn_idl::wire::INTERRUPTIBLE | ::cairn_idl::wire::WINDOWS | ::cairn_idl::wire::KEEP,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: true,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "GIVE",
+            number: GIVE,
+            words_in: 0b10000001,
+            words_out: 0b00000011,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 1,
+            portals_in: 1,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 16384,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "TAKE_BACK",
+            number: TAKE_BACK,
+            words_in: 0b00000001,
+            words_out: 0b10000001,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 1,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Moved, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 4096,
+            flags: 0,
+            badge: None,
+            errors: &[],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Server,
@@ -692,12 +1214,18 @@ pub mod sample {
             number: NOTHING,
             words_in: 0b00000001,
             words_out: 0b00000001,
-            out_most: 0,
-            in_most: 0,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
             portals_in: 0,
             portals_out: 0,
             request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
             answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            errors: &[],
             deferred: false,
             interruptible: false,
             trust: ::cairn_idl::wire::Trust::Both,
