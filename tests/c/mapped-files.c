@@ -1,4 +1,4 @@
-/* Files that are cut, grow and get holes while they are mapped: what shared and private mappings see, where they end with SIGBUS, and that reads and writes of the file agree with them. cairn-test: cores=4 also=disk */
+/* Files that are cut, grow and get holes while they are mapped: what shared and private mappings see, where they end with SIGBUS, and that reads and writes of the file agree with them. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A 1 GiB sparse file: size, blocks, holes that read as zero, data where it was written, shrinking and growing again. cairn-test: also=disk */
+/* A 1 GiB sparse file: size, blocks, holes that read as zero, data where it was written, shrinking and growing again. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 # A full disk: the right error, nothing lost of what was there, and room again afterwards.
-# cairn-test: disk=16M,-m,0
+# cairn-test: disk=16M,-m,0 only=linux
 echo precious >keep && sync
 dd if=/dev/zero of=fill bs=64k 2>/dev/null; echo "status $?"
 size=$(stat -c %s fill); [ "$size" -gt 8000000 ] && echo "most of it"

@@ -1,5 +1,5 @@
 # Programs that are executed from the disk, while they are replaced and removed.
-# cairn-test: root=debian
+# cairn-test: root=debian only=linux
 cp /bin/true prog && ./prog && echo ran; cp /bin/bash shell && ./shell -c 'echo from here'
 ./shell -c 'rm shell; ls; (echo "a child of $((6 * 7))"); /bin/true && echo "still runs"'
 printf '#!/mnt/disk-programs/interpreter -u\nprint(6 * 7)\n' >script && cp /usr/bin/python3 interpreter && chmod +x script && ./script

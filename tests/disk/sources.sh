@@ -1,5 +1,5 @@
 # A tree of sources of 100 MB: packed, unpacked, built in part with make and a compiler, half deleted, compared.
-# cairn-test: root=debian limit=1800 mem=512M disk=512M,-N,30000
+# cairn-test: root=debian limit=1800 mem=512M disk=512M,-N,30000 only=linux
 python3 - <<'END'
 import os
 for d in range(100):

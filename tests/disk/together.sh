@@ -1,5 +1,5 @@
 # Eight processes make, rename, link and remove in one folder and in each other's.
-# cairn-test: limit=600
+# cairn-test: limit=600 only=linux
 mkdir all
 one() {
     n=0

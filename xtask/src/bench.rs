@@ -89,10 +89,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
             measure(&mut figures, &machine, &[], &arguments.operations)?;
         }
         // In a machine of their own, so that the others are not about one with a disk.
-        if figures.failure.is_none()
-            && disk::served_by(system)
-            && is_wanted_on_disk(&arguments.operations)
-        {
+        if figures.failure.is_none() && is_wanted_on_disk(&arguments.operations) {
             let shape = Shape {
                 size: "256M".to_string(),
                 ..Shape::plain()
@@ -161,12 +158,9 @@ fn machine(system: System, add: &[Pair]) -> Machine {
     }
 }
 
-/// Are any operations on a disk asked for?
+/// Are operations on a disk asked for? Only by their names: without any the others are meant.
 fn is_wanted_on_disk(operations: &[String]) -> bool {
-    operations.is_empty()
-        || operations
-            .iter()
-            .any(|o| o.starts_with(ON_DISK) || ON_DISK.starts_with(o.as_str()))
+    operations.iter().any(|o| o.starts_with(ON_DISK))
 }
 
 /// Run the program on one system; `first`: arguments before the operations' names.

@@ -98,8 +98,8 @@ const POWERCUT_HELP: &str = "\
 Random games of file operations are played on a disk that remembers its writes and flushes. Then the disk is made as a cut of power may leave it: after each flush, and with any part of what was written since. e2fsck may find nothing but a journal to replay, and every file must be what was durable or written later.
 
 Examples:
-  ./cairn powercut --system linux --games 1
-  ./cairn powercut --system linux --lose 3    flushes are left out: something must be found";
+  ./cairn powercut --games 1
+  ./cairn powercut --lose 3    flushes are left out: something must be found";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -185,8 +185,8 @@ pub struct Machine {
     /// Throw away what the guest writes to disks when the machine ends
     #[arg(long)]
     pub snapshot: bool,
-    /// ext4 file systems that are mounted when the machine starts: device, and folder
-    #[arg(skip)]
+    /// Mount the ext4 file system of a disk or partition when the machine starts, for example /dev/vda1:/mnt (repeatable)
+    #[arg(long = "mount", value_name = "DEVICE:FOLDER", value_parser = pair)]
     pub mounts: Vec<Pair>,
     /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
     #[arg(long, value_name = "FILE")]

@@ -42,6 +42,9 @@ portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", badge = 1 } }
 pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let mut text = standard.to_string();
     let disks = machine.attached()?.len();
+    if let (0, Some(mount)) = (disks, machine.mounts.first()) {
+        bail!("{} is to be mounted, and there is no disk", mount.first);
+    }
     if disks == 0 {
         return Ok(text);
     }
@@ -81,16 +84,22 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         mounts.push((&mount.first, &mount.second));
     }
     for (path, folder) in mounts {
-        let disk = path.trim_start_matches("/dev/");
-        // As Linux numbers them: major 254, sixteen minors for each.
+        let named = path.trim_start_matches("/dev/");
+        let disk = named.trim_end_matches(|c: char| c.is_ascii_digit());
+        let partition = named[disk.len()..].parse::<usize>().unwrap_or(0);
         let number = (0..disks).find(|&number| name(number) == disk);
-        let Some(device) = number.map(|number| 254 << 8 | number << 4) else {
+        let (Some(number), 0..=15) = (number, partition) else {
             bail!("{path} is none of the machine's disks");
         };
+        if !folder.starts_with('/') {
+            bail!("{folder}: the whole path of a folder is wanted");
+        }
+        // As Linux numbers them: major 254, sixteen minors for each disk.
+        let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
-            "\n[[component]]\nname = \"ext4-{disk}\"\nbinary = \"/cairn/ext4\"\npriority = 140\n\
-             portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\" }} }}\n\
-             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{disk}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
+            "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\n\
+             portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
+             mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }
     Ok(text)
@@ -115,16 +124,18 @@ mod tests {
         assert_eq!(with_disks(STANDARD, &machine).unwrap(), STANDARD);
         machine.disks = vec![Disk::Scratch("a".into()), Disk::Scratch("b".into())];
         machine.mounts = vec![Pair {
-            first: "/dev/vdb".to_string(),
+            first: "/dev/vdb2".to_string(),
             second: "/mnt".to_string(),
         }];
         let text = with_disks(STANDARD, &machine).unwrap();
         let manifest = cairn_manifest::parse(&text).unwrap();
-        let names = ["pci", "vda", "vdb", "ext4-vdb"].map(|n| manifest.component(n).is_some());
+        let names = ["pci", "vda", "vdb", "ext4-vdb2"].map(|n| manifest.component(n).is_some());
         assert_eq!(names, [true; 4]);
-        assert!(text.contains("badge = 0x110421af4"));
+        assert!(text.contains("badge = 0x110421af4") && text.contains("st_dev=65042"));
         let devfs = &manifest.components[manifest.component("devfs").unwrap()];
         assert!(devfs.portals.contains_key("vda") && devfs.portals.contains_key("vdb"));
+        machine.mounts[0].first = "/dev/vdc".to_string();
+        assert!(with_disks(STANDARD, &machine).is_err());
         machine.disks = vec![Disk::Scratch("a".into()); 9];
         assert!(with_disks(STANDARD, &machine).is_err());
     }

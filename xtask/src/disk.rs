@@ -3,7 +3,7 @@
 //! [`Disk`] is one that is attached; [`Scratch`] is a new ext4 file system, as `mke2fs` makes it with Debian's defaults, that is gone with its value. What a system wrote is judged by
 //! `e2fsck -fn` ([`check`]), which must find nothing at all.
 
-use crate::cli::{Machine, Pair, System};
+use crate::cli::{Machine, Pair};
 use crate::{machine, places, progress};
 use anyhow::{bail, Context, Result};
 use std::fs::{self, File};
@@ -19,15 +19,6 @@ const SECTOR: u64 = 512;
 const QCOW2: [u8; 4] = *b"QFI\xfb";
 /// Where a scratch disk is mounted, on both systems.
 pub const PLACE: &str = "/mnt";
-
-/// Does this system have what serves disks and their file systems?
-pub fn served_by(system: System) -> bool {
-    match system {
-        System::Linux => true,
-        // There is no file system on disks yet.
-        System::Cairn => false,
-    }
-}
 
 /// The first disk is mounted at [`PLACE`].
 pub fn mount() -> Pair {

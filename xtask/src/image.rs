@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build::{self, System};
 use crate::cli::{Machine, Root};
 use crate::{composition, debian, packages, places};
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::Path;
 
@@ -80,6 +80,9 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
 
 /// What Linux boots from: the root, and, where there are disks, the modules for them, which `guest-init` loads in the order of their names.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
+    if machine.root.is_on_disk() && !machine.mounts.is_empty() {
+        bail!("with Linux on a root of its own, mount in the guest: its /etc/fstab is on the disk");
+    }
     let mut archive = root(guest_init, machine)?;
     if !machine.attached()?.is_empty() {
         for (number, module) in packages::linux_modules(&DISK_MODULES)?

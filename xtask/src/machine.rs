@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{disk, image, packages, places, scratch};
+use crate::{image, packages, places, scratch};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,6 @@ pub struct Boot {
 impl Boot {
     /// Build what `machine` asks for and write its archive into a new folder.
     pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
-        if machine.root.is_on_disk() && !disk::served_by(machine.system) {
-            bail!("Cairn has no file system on disks yet: use --root debian, or --system linux");
-        }
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;

@@ -3,7 +3,7 @@
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
 //! it is time of a host that may be slow), `args=A,B`,
-//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `root=debian`, `also=disk` (a C program runs in suite `disk`, too), `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
@@ -25,6 +25,7 @@ struct Program {
     /// Its file on the host and its name in the guest.
     file: Pair,
     compare: bool,
+    only_linux: bool,
     kind: Kind,
 }
 
@@ -57,18 +58,15 @@ struct Wishes {
     cores: Option<u32>,
     root: Option<Root>,
     disk: Option<Shape>,
-    /// A program that is run on a disk as well.
-    also_on_disk: bool,
+    /// It shows what Cairn does not do yet; CAVEATS says what.
+    only_linux: bool,
 }
 
 pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     let smp = arguments.smp;
     let mut programs = scripts(report, smp, "corpus", "sh", Root::Small)?;
     programs.extend(scripts(report, smp, "debian", "bash", Root::Debian)?);
-    if disk::served_by(arguments.system) {
-        programs.extend(scripts(report, smp, "disk", "sh", Root::Small)?);
-        programs.extend(c_programs(report, smp, "disk", "gcc")?);
-    }
+    programs.extend(scripts(report, smp, "disk", "sh", Root::Small)?);
     for (suite, compiler) in [("c-glibc", "gcc"), ("c-musl", "musl-gcc")] {
         programs.extend(c_programs(report, smp, suite, compiler)?);
     }
@@ -78,10 +76,10 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     // One batch for each kind of machine.
     let mut kinds: BTreeMap<Kind, Vec<Program>> = BTreeMap::new();
     // What Linux is not asked about proves nothing there.
-    for program in programs
-        .into_iter()
-        .filter(|p| p.compare || arguments.system == cli::System::Cairn)
-    {
+    for program in programs.into_iter().filter(|p| match arguments.system {
+        cli::System::Cairn => !p.only_linux,
+        cli::System::Linux => p.compare,
+    }) {
         let batch = kinds.entry(program.kind.clone()).or_default();
         batch.push(program);
     }
@@ -277,7 +275,7 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         let name = format!("{suite}/{}", stem(&path));
         let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&source, 600);
-        if suite == "c-musl" && !wishes.musl || suite == "disk" && !wishes.also_on_disk {
+        if suite == "c-musl" && !wishes.musl {
             continue;
         }
         let runs = runs(report, &name, &wishes, smp);
@@ -294,10 +292,7 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         let guest = format!("/tests/{suite}/{}", stem(&path));
         for run in runs {
             let argv = vec![guest.clone()];
-            let mut program = program(run, argv, &wishes, content.clone(), &binary, &guest);
-            if suite == "disk" {
-                program.onto_disk(&wishes);
-            }
+            let program = program(run, argv, &wishes, content.clone(), &binary, &guest);
             programs.push(program);
         }
     }
@@ -368,6 +363,7 @@ fn program(
             second: guest.to_string(),
         },
         compare: wishes.linux,
+        only_linux: wishes.only_linux,
         kind: Kind {
             memory: wishes
                 .memory
@@ -404,7 +400,7 @@ fn wishes(content: &[u8], limit: u64) -> Wishes {
         cores: word("cores").and_then(|cores| cores.parse().ok()),
         root: (word("root") == Some("debian")).then_some(Root::Debian),
         disk: word("disk").and_then(Shape::parse),
-        also_on_disk: word("also") == Some("disk"),
+        only_linux: word("only") == Some("linux"),
     }
 }
 
