@@ -61,13 +61,8 @@ pub struct Domain<A: Arch> {
 
 /// Threads that one entry kills or continues.
 const THREAD_SHARE: usize = 16;
-/// Portals that a dead domain closes before interrupts are let in; a thread's end counts as several.
-const CLOSE_WORK: u32 = 2;
-/// Slots that are looked over at a time: it counts like closing one.
+/// Slots that are looked over at a time.
 const GLANCE: u32 = 32;
-const THREAD_WORK: u32 = 3;
-/// Portals that TABLE_COPY copies before interrupts are let in.
-const COPY_SHARE: u32 = 2;
 /// Slots that CLOSE_ON_EXEC looks at before that; closing one, or looking over many empty ones, counts as several.
 const MARKED_WORK: u32 = 8;
 const MARKED_CLOSE: u32 = 4;
@@ -154,20 +149,14 @@ impl<A: Arch> Kernel<A> {
         if self.domains[d].empty {
             return Ok(true);
         }
-        let (mut looked, mut closed, mut work) = (0, 0, 0);
+        let (mut looked, mut closed) = (0, 0);
         for _ in 0..THREAD_SHARE {
             let Some(t) = self.domains[d].first_thread else {
                 break;
             };
-            let windows = self.threads[t].windows != 0;
             self.kill(t, death::KILLED, 0);
-            work += THREAD_WORK;
-            if windows || work >= CLOSE_WORK {
-                // Closing windows was work enough for one share.
-                if self.has_to_end(caller) {
-                    return Ok(false);
-                }
-                work = 0;
+            if self.has_to_end(caller) {
+                return Ok(false);
             }
         }
         if self.domains[d].first_thread.is_some() {
@@ -175,12 +164,6 @@ impl<A: Arch> Kernel<A> {
         }
         let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
-            if work >= CLOSE_WORK {
-                if self.has_to_end(caller) {
-                    return Ok(false);
-                }
-                work = 0;
-            }
             let cursor = self.domains[d].cursor;
             let stop = high.min(cursor + GLANCE);
             let Some(slot) = self.domains[d].table.next_used(cursor, stop) else {
@@ -189,7 +172,6 @@ impl<A: Arch> Kernel<A> {
                     break;
                 }
                 looked += GLANCE;
-                work += 1;
                 continue;
             };
             if let Some(target) = self.domains[d].table.target(slot as u64) {
@@ -202,7 +184,9 @@ impl<A: Arch> Kernel<A> {
             closed += 1;
             looked += slot + 1 - cursor;
             self.domains[d].cursor = slot + 1;
-            work += 1;
+            if self.has_to_end(caller) {
+                return Ok(false);
+            }
         }
         if self.domains[d].cursor < high {
             return Ok(false);
@@ -508,34 +492,44 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let (mut next, mut share) = (first.max(1), COPY_SHARE);
-        while let Some(slot) = self.domains[source].table.next_used(next, end) {
-            if share == 0 {
-                self.answer(t, 1, slot as u64);
+        let mut next = first.max(1);
+        while next < end {
+            let stop = end.min(next + GLANCE);
+            next = match self.domains[source].table.next_used(next, stop) {
+                Some(slot) => {
+                    self.copy_entry(t, source, d, slot)?;
+                    slot + 1
+                }
+                None => stop,
+            };
+            if next < end {
+                self.answer(t, 1, next as u64);
                 if self.let_in(t) {
                     return Err(Stop::Restart);
                 }
-                share = COPY_SHARE;
             }
-            share -= 1;
-            let from = self.domains[source].table.target(slot as u64);
-            let inherits = |target: &Target| {
-                target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT
-            };
-            if let Some(target) = from.filter(inherits) {
-                if slot >= self.domains[d].table.entries() {
-                    self.answer(t, 0, slot as u64);
-                    return Err(Error::NoSlot.into());
-                }
-                if let Some(old) = self.domains[d].table.target(slot as u64) {
-                    self.close(d, slot, old)?;
-                }
-                self.place(d, slot, target);
-            }
-            next = slot + 1;
         }
         // Nothing above is in use: done.
         self.answer(t, 0, if end < used { end as u64 } else { 0 });
+        Ok(())
+    }
+
+    /// The entry in this slot is copied, if it may be inherited.
+    fn copy_entry(&mut self, t: ThreadRef, source: DomainRef, d: DomainRef, slot: u32) -> Answer {
+        let target = self.domains[source].table.target(slot as u64);
+        let inherits =
+            |target: &Target| target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT;
+        let Some(target) = target.filter(inherits) else {
+            return Ok(());
+        };
+        if slot >= self.domains[d].table.entries() {
+            self.answer(t, 0, slot as u64);
+            return Err(Error::NoSlot.into());
+        }
+        if let Some(old) = self.domains[d].table.target(slot as u64) {
+            self.close(d, slot, old)?;
+        }
+        self.place(d, slot, target);
         Ok(())
     }
 

@@ -245,7 +245,13 @@ impl<A: Arch> Kernel<A> {
     /// will execute its `syscall` again. True: the entry has to end for that ([`Stop::Restart`]).
     #[inline(always)]
     pub(crate) fn let_in(&mut self, t: ThreadRef) -> bool {
-        self.dispatch.preempt || self.dispatch.current != Some(t) || A::let_in(self)
+        !self.open_for(t) || A::let_in(self)
+    }
+
+    /// The running thread is this one, and nobody else's turn is it: so it may be taken for interrupted.
+    #[inline(always)]
+    pub(crate) fn open_for(&self, t: ThreadRef) -> bool {
+        !self.dispatch.preempt && self.dispatch.current == Some(t)
     }
 
     /// Let the thread execute its `syscall` instruction (two bytes) again.

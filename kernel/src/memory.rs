@@ -24,9 +24,7 @@ const GIVE_SHARE: u64 = 1;
 const TABLE_SHARE: u64 = 8;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
-/// What REAP does before interrupts are let in: pages that it unmaps, where a table counts as several; and frames that it returns at most.
-const REAP_WORK: u64 = 10;
-const TABLE_WORK: u64 = 5;
+/// Frames that REAP returns at most.
 const REAP_FRAMES: usize = 32;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
@@ -158,9 +156,9 @@ impl<A: Arch> Kernel<A> {
             }
             memory::SPACE_INFO => {
                 let s = self.space_at(t, w[0])?;
-                let (reserve, used) = (self.spaces[s].tables.count, self.spaces[s].table_frames);
-                self.answer(t, 0, reserve as u64);
-                self.answer(t, 1, used as u64);
+                let (tables, root) = (self.spaces[s].tables, self.spaces[s].root.is_some());
+                self.answer(t, 0, tables.count as u64);
+                self.answer(t, 1, tables.used as u64 + root as u64);
                 Ok(())
             }
             memory::SYSTEM_PAGE => {
@@ -313,11 +311,8 @@ impl<A: Arch> Kernel<A> {
         prot: u64,
     ) -> Result<(), MapError> {
         let tables = &mut self.spaces[s].tables;
-        let before = tables.count;
-        let result = self.arch.map(root, address, frame, prot, tables);
-        let used = before - tables.count;
-        self.spaces[s].table_frames += used;
-        self.frames.replaced(frame, result?);
+        let before = self.arch.map(root, address, frame, prot, tables)?;
+        self.frames.replaced(frame, before);
         Ok(())
     }
 
@@ -330,15 +325,11 @@ impl<A: Arch> Kernel<A> {
         row: impl ExactSizeIterator<Item = Option<Frame>>,
         prot: u64,
     ) -> Result<(), (u64, MapError)> {
-        let space = &mut self.spaces[s];
-        let (frames, before) = (&mut self.frames, space.tables.count);
-        let mapped =
-            self.arch
-                .map_row(root, address, row, prot, &mut space.tables, |frame, old| {
-                    frames.replaced(frame, old)
-                });
-        space.table_frames += before - space.tables.count;
-        mapped
+        let (frames, tables) = (&mut self.frames, &mut self.spaces[s].tables);
+        self.arch
+            .map_row(root, address, row, prot, tables, |frame, old| {
+                frames.replaced(frame, old)
+            })
     }
 
     /// So much of an operation on a row of pages is done: let interrupts in. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were
@@ -561,28 +552,20 @@ impl<A: Arch> Kernel<A> {
 
     /// All page tables but the root of a space that nobody uses join its reserve. How far that came shows the space itself.
     fn tables_to_reserve(&mut self, t: ThreadRef, s: SpaceRef, root: A::Root) -> Answer {
-        let mut work = 0;
-        while self.spaces[s].table_frames > 1 {
-            if work >= REAP_WORK {
-                if self.let_in(t) {
-                    return Err(Stop::Restart);
-                }
-                work = 0;
-            }
-            let frames = &mut self.frames;
-            let taken = self.arch.take_table(root, |frame| {
-                frames.unmapped(frame);
-                work += 1;
-            });
-            work += TABLE_WORK;
-            match taken {
+        while self.spaces[s].tables.used != 0 {
+            let (open, frames) = (self.open_for(t), &mut self.frames);
+            let emptied = |frame| frames.unmapped(frame);
+            match self.arch.take_table(root, open, emptied) {
                 Taken::Some => {}
                 Taken::Table(frame) => {
-                    let space = &mut self.spaces[s];
-                    space.table_frames -= 1;
-                    self.arch.list_push(&mut space.tables, frame);
+                    let tables = &mut self.spaces[s].tables;
+                    tables.used -= 1;
+                    self.arch.list_push(tables, frame);
                 }
                 Taken::Root => break,
+            }
+            if self.let_in(t) {
+                return Err(Stop::Restart);
             }
         }
         Ok(())
@@ -611,10 +594,8 @@ impl<A: Arch> Kernel<A> {
                     Some(frame) => frame,
                     None => {
                         // Nothing is mapped, and there are no tables below it.
-                        self.arch.take_table(root, |_| {});
-                        let space = &mut self.spaces[s];
-                        space.root = None;
-                        space.table_frames = 0;
+                        self.arch.take_table(root, false, |_| {});
+                        self.spaces[s].root = None;
                         self.arch.root_frame(root)
                     }
                 };

@@ -9,9 +9,10 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
 use cairn_abi::Error;
 
-/// Pages that SHARE goes over before interrupts are let in, where a row's begin and each table that it needs count as several. (FILL lets them in after each page that it fills.)
-const SHARE_PAGES: u64 = 8;
-const ROW_PAGES: u64 = 2;
+/// Pages that SHARE goes over before it writes down how far it came, where a row's begin and each table that it needs count as several. (Interrupts may come in more often: then it goes back
+/// to where that was. FILL lets them in after each page that it fills.)
+const SHARE_PAGES: u64 = 16;
+const ROW_PAGES: u64 = 8;
 const TABLE_PAGES: u64 = 6;
 /// And the rows that FILL maps: a row's begin counts as several pages.
 const MAP_WORK: u64 = 8;
@@ -89,19 +90,20 @@ impl<A: Arch> Kernel<A> {
                     share = SHARE_PAGES;
                 }
                 let piece = (pages as u64 - at).min(share);
-                let space = &mut self.spaces[target];
-                let (frames, before) = (&mut self.frames, space.tables.count);
+                let open = self.open_for(t);
+                let (frames, tables) = (&mut self.frames, &mut self.spaces[target].tables);
+                let before = tables.used;
                 let shared = self.arch.share_row(
                     from,
                     to,
                     address + at * PAGE,
                     piece,
                     read_only == 1,
-                    &mut space.tables,
+                    open,
+                    tables,
                     |frame, old| frames.replaced(frame, old),
                 );
-                let tables = before - space.tables.count;
-                space.table_frames += tables;
+                let tables = self.spaces[target].tables.used - before;
                 if let Err((_, error)) = shared {
                     self.answer(t, 0, done);
                     return Err(Self::map_error(error));

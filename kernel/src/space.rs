@@ -12,8 +12,6 @@ pub struct Space<R> {
     pub root: Option<R>,
     /// Frames for page tables and portal tables.
     pub tables: FrameList,
-    /// Page-table frames in use, the root included.
-    pub table_frames: u32,
     /// Domains that use it.
     pub domains: u32,
     pub holders: u32,
@@ -33,7 +31,6 @@ impl<A: Arch> Kernel<A> {
             .insert(Space {
                 root: None,
                 tables: FrameList::default(),
-                table_frames: 0,
                 domains: 0,
                 holders: 0,
                 pager,
@@ -50,9 +47,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn space_give(&mut self, s: SpaceRef, frame: crate::arch::Frame) {
         if self.spaces[s].root.is_none() {
             let root = self.arch.root_new(frame);
-            let space = &mut self.spaces[s];
-            space.root = Some(root);
-            space.table_frames = 1;
+            self.spaces[s].root = Some(root);
         } else {
             self.arch.list_push(&mut self.spaces[s].tables, frame);
         }

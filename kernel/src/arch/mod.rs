@@ -56,12 +56,14 @@ pub struct Mapping {
     pub dirty: bool,
 }
 
-/// Free frames of a space for its page tables: a list threaded through the frames themselves.
+/// Free frames of a space for its page tables: a list threaded through the frames themselves, and how many were taken for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameList {
     /// First frame, 0 when empty.
     pub head: Frame,
     pub count: u32,
+    /// Page tables below the root.
+    pub used: u32,
 }
 
 /// What taking a space apart came to.
@@ -201,8 +203,9 @@ pub trait Arch: Sized {
     fn let_in(kernel: &mut Kernel<Self>) -> bool {
         kernel.arch.interrupt_waits()
     }
-    /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it.
-    fn take_table(&mut self, root: Self::Root, emptied: impl FnMut(Frame)) -> Taken;
+    /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. With `open`, which is as for
+    /// [`Arch::share_row`].
+    fn take_table(&mut self, root: Self::Root, open: bool, emptied: impl FnMut(Frame)) -> Taken;
 
     // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
 
@@ -270,7 +273,7 @@ pub trait Arch: Sized {
     }
 
     /// Copy what is mapped among `pages` pages to the same addresses of another space; with `read_only` WRITE is taken away on both sides.
-    /// `changed` and Err as for [`Arch::map_row`].
+    /// `changed` and Err as for [`Arch::map_row`]. With `open` the machine may let interrupts in as [`Arch::let_in`] does, between any two pages, and never return: what is done by then is whole.
     #[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
     fn share_row(
         &mut self,
@@ -279,6 +282,7 @@ pub trait Arch: Sized {
         address: u64,
         pages: u64,
         read_only: bool,
+        _open: bool,
         tables: &mut FrameList,
         mut changed: impl FnMut(Frame, Option<Frame>),
     ) -> Result<(), (u64, MapError)> {

@@ -301,6 +301,7 @@ impl Arch for Sim {
             .is_some_and(|space| space.tables.contains_key(&table));
         if missing {
             let frame = self.list_pop(tables).ok_or(MapError::NoTable)?;
+            tables.used += 1;
             self.spaces
                 .entry(root)
                 .or_default()
@@ -360,7 +361,7 @@ impl Arch for Sim {
     fn interrupt_waits(&self) -> bool {
         !self.patient
     }
-    fn take_table(&mut self, root: Frame, mut emptied: impl FnMut(Frame)) -> Taken {
+    fn take_table(&mut self, root: Frame, _open: bool, mut emptied: impl FnMut(Frame)) -> Taken {
         const SHARE: usize = 8;
         let Some(space) = self.spaces.get_mut(&root) else {
             return Taken::Root;

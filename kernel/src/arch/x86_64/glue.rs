@@ -399,25 +399,41 @@ pub fn asks(reason: u8, on: bool) {
     ASKS.store(others | if on { reason } else { 0 }, Relaxed);
 }
 
-/// See [`crate::arch::Arch::let_in`]. An interrupt finds the running thread by its registers and sets it back before its `syscall`; the stack is abandoned, on which nothing needs an end.
+/// May an entry let interrupts in that is whole and need not come back?
 #[inline(always)]
-pub fn let_in(kernel: &mut Kernel<Machine>) -> bool {
-    if ASKS.load(Relaxed) != 0 {
-        // SAFETY: called in an entry.
-        return unsafe { interrupt_waits() };
-    }
-    // SAFETY: the portable part says that the thread with these registers may be taken for one that was interrupted, and gives the nucleus away while interrupts are on: it is in a
-    // state as between two entries, and told to the compiler as changed. Whoever interrupts either comes back with every register unchanged, or not at all.
+pub fn opens() -> bool {
+    ASKS.load(Relaxed) == 0
+}
+
+/// Let them in. One of them finds the running thread by its registers and sets it back before its `syscall`; the stack is abandoned, on which nothing needs an end.
+///
+/// # Safety
+/// The portable part says that the running thread may be taken for one that was interrupted before its `syscall`: all objects are as between two entries. `nucleus` is a pointer to
+/// all or a part of the nucleus, from which everybody's references come that changed something in it: so the compiler has changed it, too.
+#[inline(always)]
+pub unsafe fn open<T>(nucleus: *mut T) {
+    // SAFETY: whoever interrupts either comes back with every register unchanged, or not at all.
     unsafe {
         asm!(
             "sti",
             "nop",
             "cli",
-            "/* {kernel} */",
-            kernel = in(reg) core::ptr::from_mut(kernel),
+            "/* {nucleus} */",
+            nucleus = in(reg) nucleus,
             options(preserves_flags),
         );
     }
+}
+
+/// See [`crate::arch::Arch::let_in`].
+#[inline(always)]
+pub fn let_in(kernel: &mut Kernel<Machine>) -> bool {
+    if !opens() {
+        // SAFETY: called in an entry.
+        return unsafe { interrupt_waits() };
+    }
+    // SAFETY: by the contract of that.
+    unsafe { open(core::ptr::from_mut(kernel)) }
     false
 }
 

@@ -40,6 +40,7 @@ use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
 use cairn_abi::state::Registers;
 use core::cell::Cell;
+use core::hint::black_box;
 
 /// Flags that a program may set for itself: arithmetic, trap, direction, resume, alignment check, identification.
 const USER_FLAGS: u64 = 0x25_0dd5;
@@ -408,7 +409,7 @@ impl Arch for Machine {
         glue::let_in(kernel)
     }
 
-    fn take_table(&mut self, root: Root, emptied: impl FnMut(Frame)) -> Taken {
+    fn take_table(&mut self, root: Root, open: bool, emptied: impl FnMut(Frame)) -> Taken {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
             let template = Root(self.template);
@@ -423,7 +424,13 @@ impl Arch for Machine {
         self.source.set(Recent::NONE);
         self.target = Recent::NONE;
         self.copies.forget();
-        paging::take_table(root, emptied)
+        let (open, machine) = (open && glue::opens(), &raw mut *self);
+        paging::take_table(root, emptied, || {
+            if open {
+                // SAFETY: the caller says so, and that a table is half empty disturbs nobody.
+                unsafe { glue::open(machine) }
+            }
+        })
     }
 
     fn map_row(
@@ -482,9 +489,13 @@ impl Arch for Machine {
         address: u64,
         pages: u64,
         read_only: bool,
+        open: bool,
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),
     ) -> Result<(), (u64, MapError)> {
+        let (open, machine) = (open && glue::opens(), &raw mut *self);
+        // A pointer that the compiler knows nothing of, so that what is changed behind it is changed when interrupts come in.
+        let tables = black_box(tables);
         let (users, mut stale) = (self.users(source) | self.users(target), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = [self.source.get_mut(), &mut self.target];
@@ -500,6 +511,12 @@ impl Arch for Machine {
             |root, at| {
                 stale = users;
                 forget(root, at, active, count)
+            },
+            || {
+                if open {
+                    // SAFETY: the caller says so; with one core nobody hears of `stale`.
+                    unsafe { glue::open(machine) }
+                }
             },
         );
         self.others.stale(stale);

@@ -295,6 +295,7 @@ fn make_tables(
         let below = index(address, level - 1);
         if *entry & PRESENT == 0 {
             let frame = list_pop(tables).ok_or(MapError::NoTable)?;
+            tables.used += 1;
             let span = Span {
                 first: below,
                 last: below,
@@ -644,7 +645,11 @@ fn reprotected(entry: u64, protection: u64) -> u64 {
     ) | entry & (ACCESSED | DIRTY)
 }
 
-/// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address).
+/// After so many pages that are shared or taken away interrupts may come in. A power of two.
+const PAGES_BETWEEN: usize = 4;
+
+/// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address); `open` is called between pages, when all is as if the next had not been asked for,
+/// and may not return.
 #[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
 #[inline(always)]
 pub fn share_row(
@@ -657,6 +662,7 @@ pub fn share_row(
     recent: [&mut Recent; 2],
     mut changed: impl FnMut(Frame, Option<Frame>),
     mut stale: impl FnMut(Root, u64),
+    mut open: impl FnMut(),
 ) -> Result<(), (u64, MapError)> {
     let [source_recent, target_recent] = recent;
     let end = address
@@ -679,6 +685,9 @@ pub fn share_row(
             )
         };
         for (i, (from, to)) in (0..).zip(from.iter_mut().zip(to)) {
+            if i % PAGES_BETWEEN as u64 == PAGES_BETWEEN as u64 - 1 {
+                open();
+            }
             let entry = *from;
             if entry == 0 {
                 continue;
@@ -705,8 +714,8 @@ pub fn share_row(
 /// Entries of a table that are looked at at a time while it is taken away: a multiple of what spans are told in.
 const TAKE_SHARE: usize = 64;
 
-/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`]. Every [`Recent`] must be forgotten.
-pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
+/// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`], and for `open` [`share_row`]. Every [`Recent`] must be forgotten.
+pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnMut()) -> Taken {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
     let Some(mut found) = next_used(table, span, 0) else {
@@ -730,11 +739,14 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
             let share = all.min(TAKE_SHARE);
             // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
             let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
-            for entry in entries {
-                if *entry != 0 {
-                    emptied(frame_of(*entry));
-                    *entry = 0;
+            for few in entries.chunks_mut(PAGES_BETWEEN) {
+                for entry in few {
+                    if *entry != 0 {
+                        emptied(frame_of(*entry));
+                        *entry = 0;
+                    }
                 }
+                open();
             }
             if share < all {
                 let first = span.first + share;
@@ -767,6 +779,7 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame)) -> Taken {
 mod tests {
     use super::*;
     use prot::{EXECUTE, READ, WRITE};
+    use std::cell::Cell;
 
     fn map(
         root: Root,
@@ -794,13 +807,8 @@ mod tests {
         recent(|recent| super::next_mapped(root, address, pages, recent))
     }
 
-    fn take_table(root: Root, emptied: impl FnMut(Frame)) -> Taken {
-        RECENT.set(Recent::NONE);
-        super::take_table(root, emptied)
-    }
-
     thread_local! {
-        static RECENT: std::cell::Cell<Recent> = const { std::cell::Cell::new(Recent::NONE) };
+        static RECENT: Cell<Recent> = const { Cell::new(Recent::NONE) };
     }
 
     /// All operations of a test share one memory of recent tables.
@@ -926,8 +934,14 @@ mod tests {
         let used = 40 - list.count;
         let (mut tables, mut frames) = (0, 0);
         loop {
-            let before = frames;
-            match take_table(root, |_| frames += 1) {
+            let (before, since) = (frames, Cell::new(0));
+            let emptied = |_| {
+                frames += 1;
+                since.set(since.get() + 1);
+                assert!(since.get() <= PAGES_BETWEEN);
+            };
+            RECENT.set(Recent::NONE);
+            match super::take_table(root, emptied, || since.set(0)) {
                 Taken::Root => break,
                 Taken::Some => {}
                 Taken::Table(frame) => {
@@ -971,6 +985,7 @@ mod tests {
         assert_eq!(unmap(source, start + PAGE).before, Some(101));
 
         let (mut shared, mut flushed) = (Vec::new(), Vec::new());
+        let opened = Cell::new(0);
         let share = |list: &mut FrameList,
                      shared: &mut Vec<_>,
                      flushed: &mut Vec<_>,
@@ -986,6 +1001,7 @@ mod tests {
                 [here, there],
                 |new, old| shared.push((new, old)),
                 |root, at| flushed.push((root, at)),
+                || opened.set(opened.get() + 1),
             )
         };
         let mut none = FrameList::default();
@@ -996,6 +1012,8 @@ mod tests {
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
+        // Three pages in one table and five in the next, one of them behind the fourth.
+        assert_eq!(opened.get(), 1);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
             assert_eq!((seen.frame, seen.prot), (105, READ));
