@@ -2,6 +2,7 @@
 
 use crate::gate::{exchange, selector, send};
 use crate::portal::Portal;
+use cairn_abi::layout::PAGE;
 use cairn_abi::service::{current, receive, AUTO};
 use cairn_abi::{flag, received, rights, Error, Id, Token};
 
@@ -225,13 +226,25 @@ impl Receiver {
         selector(self.0 .0, operation, flags)
     }
 
-    /// Copy from the caller's out part; short only at its end.
+    /// Copy from the caller's out part; short only at its end. One or two pages' length goes page by page, the short way behind the portal; of more the nucleus does more in one entry.
     pub fn read(self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
-        let length = into.len() as u64;
-        let words = self
-            .0
-            .service_into(receive::READ, &[token, offset, 0, length], 2, into)?;
-        Ok(words[0] as usize)
+        let page = PAGE as usize;
+        let most = if into.len() <= 2 * page {
+            page
+        } else {
+            into.len()
+        };
+        let mut done = 0;
+        for piece in into.chunks_mut(most) {
+            let (length, offset) = (piece.len(), offset + done as u64);
+            let words = [token, offset, 0, length as u64];
+            let words = self.0.service_into(receive::READ, &words, 2, piece)?;
+            done += words[0] as usize;
+            if words[0] < length as u64 {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     /// Copy into the caller's in part; short only at its end.
