@@ -632,6 +632,10 @@ proptest! {
             general.perform(Step::Usual { which, times: 4 });
         }
         for (step, settle) in steps {
+            // What was counted on the way differs, and would be in the memory that is compared.
+            if matches!(step, Step::Raw { op: current::COUNTERS, .. }) {
+                continue;
+            }
             quick.perform(step.clone());
             general.perform(step);
             let (running, other) = (quick.w.current(), general.w.current());
