@@ -1,5 +1,5 @@
 # sync in all its forms says nothing and loses nothing; synchronous writes.
-# cairn-test: root=debian only=linux
+# cairn-test: root=debian
 python3 - <<'END'
 import os
 f = os.open('f', os.O_RDWR | os.O_CREAT)
