@@ -368,9 +368,19 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Who pays for what `t` does.
+    #[inline]
     fn payer(&self, t: ThreadRef) -> ThreadRef {
-        let mut payer = t;
-        for _ in 0..CHAIN {
+        match self.threads[t].client {
+            Some(client) => self.payer_behind(client),
+            None => t,
+        }
+    }
+
+    /// The end of the chain that goes on with `client`. Apart from [`Kernel::payer`], so that the loop is there once.
+    #[inline(never)]
+    fn payer_behind(&self, client: ThreadRef) -> ThreadRef {
+        let mut payer = client;
+        for _ in 1..CHAIN {
             match self.threads[payer].client {
                 Some(client) => payer = client,
                 None => break,

@@ -186,14 +186,14 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
     /// Highest priority of a queued thread whatever the floor, −1 when there is none.
     #[inline]
     pub fn highest(&self) -> i16 {
-        self.occupied
-            .iter()
-            .enumerate()
-            .rev()
-            .find(|(_, &word)| word != 0)
-            .map_or(-1, |(i, &word)| {
-                (i as i16) * 64 + 63 - word.leading_zeros() as i16
-            })
+        let in_word = |i: i16, word: u64| i * 64 + 63 - word.leading_zeros() as i16;
+        match self.occupied {
+            [0, 0, 0, 0] => -1,
+            [word, 0, 0, 0] => in_word(0, word),
+            [_, word, 0, 0] => in_word(1, word),
+            [_, _, word, 0] => in_word(2, word),
+            [_, _, _, word] => in_word(3, word),
+        }
     }
 
     /// The first of the most important threads whatever the floor.

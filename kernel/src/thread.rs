@@ -427,9 +427,18 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The thread is in user mode (or about to be).
+    #[inline]
     pub(crate) fn upcall_if_poked(&mut self, t: ThreadRef) {
+        if self.threads[t].poked {
+            self.upcall_poked(t);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn upcall_poked(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
-        if thread.poked && !thread.in_upcall && self.domains[thread.domain].upcall_entry != 0 {
+        if !thread.in_upcall && self.domains[thread.domain].upcall_entry != 0 {
             self.threads[t].poked = false;
             self.upcall(t, upcall::POKE, 0, 0, 0, 0);
         }

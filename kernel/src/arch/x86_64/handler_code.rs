@@ -57,6 +57,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    #[inline(never)]
     fn bytes(&mut self, bytes: &[u8]) {
         if let Some(room) = self.code.get_mut(self.len..self.len + bytes.len()) {
             room.copy_from_slice(bytes);

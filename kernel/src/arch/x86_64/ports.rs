@@ -71,6 +71,7 @@ pub fn console_to_com1() {
     LOG_TO_COM1.store(true, Relaxed);
 }
 
+#[inline(never)]
 pub fn console_write(bytes: &[u8]) {
     if DEBUG_CONSOLE_THERE.load(Relaxed) {
         // SAFETY: reads exactly the slice; the direction flag is clear in the nucleus.
