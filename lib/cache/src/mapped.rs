@@ -62,6 +62,8 @@ struct Shown<O> {
     pages: u64,
     /// Pages that somebody waits for, ascending.
     wanted: Vec<u64>,
+    /// Nobody had it mapped when that was asked last.
+    idle: bool,
 }
 
 /// The mapped files of a cache.
@@ -92,10 +94,12 @@ impl<O: Objects> Mapped<O> {
                 writable: false,
                 pages,
                 wanted: Vec::new(),
+                idle: false,
             };
             self.files.insert(file, shown);
         }
         let shown = self.files.get_mut(&file)?;
+        shown.idle = false;
         if pages > shown.pages {
             // It grew while nobody had it mapped.
             let from = shown.pages;
@@ -117,6 +121,7 @@ impl<O: Objects> Mapped<O> {
         let Some(shown) = self.files.get_mut(&file) else {
             return self.objects.refuse(file.tag(), first, pages);
         };
+        shown.idle = false;
         let end = first.saturating_add(pages).min(shown.pages);
         for page in first..end {
             if let Err(at) = shown.wanted.binary_search(&page) {
@@ -260,7 +265,14 @@ impl<O: Objects> Mapped<O> {
         page: u64,
         now: u64,
     ) -> bool {
-        self.take_out(cache, file, (page, page + 1), now) == Some(0)
+        if self.files.get(&file).is_some_and(|shown| shown.idle) {
+            // Nobody misses them, and those beside it will go as well.
+            let first = page / AROUND * AROUND;
+            self.take_out(cache, file, (first, first + AROUND), now);
+        } else {
+            self.take_out(cache, file, (page, page + 1), now);
+        }
+        cache.first_shown(file, page, page + 1).is_none() && !cache.pending(file, page, page + 1).0
     }
 
     /// Pages of a range are shown no more: before they are removed from the cache (a hole is punched), or when nobody has the file mapped. What programs wrote to them makes them dirty; how many runs of
@@ -329,10 +341,13 @@ impl<O: Objects> Mapped<O> {
         Ok(())
     }
 
-    /// Nobody has it mapped any more: its pages may go like those of any other file. (It can be mapped again at any time.)
+    /// Nobody has it mapped any more: what was written is dirty. It keeps its pages, because programs are run again, until the cache gives them up, which costs less now.
     pub fn unused<M: Memory>(&mut self, cache: &mut Cache<M>, file: File, now: u64) {
         if self.use_of(file).0 == 0 {
-            self.take_out(cache, file, (0, u64::MAX), now);
+            self.collect(cache, file, (0, u64::MAX), now);
+            if let Some(shown) = self.files.get_mut(&file) {
+                shown.idle = true;
+            }
         }
     }
 

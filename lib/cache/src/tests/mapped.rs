@@ -391,9 +391,14 @@ fn readers_get_another_portal_and_all_of_them_are_closed() {
     assert_eq!(cut, Err(Refused::Executed));
     s.access(3, Some(7));
     s.vm.with(|vm| vm.objects.get_mut(&s.object).unwrap().mapped = 0);
+    s.access(4, None);
     s.mapped.unused(&mut s.cache, s.file, 0);
-    assert_eq!(s.cache.first_shown(s.file, 0, 10), None);
     assert_eq!(s.cache.pending(s.file, 0, 10), (true, false));
+    // It keeps its pages for who maps it next; when one must go the others go with it, but not what has to be written.
+    assert_eq!(s.cache.first_shown(s.file, 0, 10), Some(3));
+    assert!(s.mapped.hide(&mut s.cache, s.file, 4, 0));
+    assert_eq!(s.cache.first_shown(s.file, 0, 10), None);
+    assert!(!s.mapped.hide(&mut s.cache, s.file, 3, 0));
     // What grew meanwhile is known when it is mapped again.
     s.mapped.map(s.file, 12, false);
     assert_eq!(s.vm.with(|vm| vm.objects[&s.object].pages), 12);
