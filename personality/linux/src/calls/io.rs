@@ -3,7 +3,7 @@
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
-use crate::machine::area::{process, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::direct::{self, Outcome};
 use crate::machine::request::{Request, Vector};
@@ -190,7 +190,12 @@ fn undone(outcome: Outcome) -> Option<Result<u64>> {
             Some(written(Err(error)).map(|_| 0))
         }
         Outcome::Refused(_) => deliver::pending().then_some(Err(RESTART)),
-        Outcome::Done(..) | Outcome::Interrupted | Outcome::Failed => None,
+        // The nucleus tells of a poke once: the ordinary way must know of it, or it waits although a signal is there.
+        Outcome::Interrupted => {
+            area().mark_poked();
+            None
+        }
+        Outcome::Done(..) | Outcome::Failed => None,
     }
 }
 
