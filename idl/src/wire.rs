@@ -176,6 +176,22 @@ pub fn at_most(pieces: usize, most: usize) -> Result<(), Failure> {
     }
 }
 
+/// Fill several pieces, one behind the other, until one of them is not filled; how much.
+pub(crate) fn piecewise<E>(
+    into: &mut [&mut [u8]],
+    mut read: impl FnMut(usize, &mut [u8]) -> Result<usize, E>,
+) -> Result<usize, E> {
+    let mut done = 0;
+    for piece in into {
+        let count = read(done, piece)?;
+        done += count;
+        if count < piece.len() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
 /// Bytes that there is room for in all pieces together.
 pub fn room(pieces: &[&mut [u8]]) -> usize {
     pieces.iter().map(|piece| piece.len()).sum()
@@ -230,15 +246,7 @@ pub trait Caller {
     fn write(&self, offset: usize, from: &[u8]) -> Result<usize, Error>;
     /// Copy from the out part into several pieces; short only at either end.
     fn read_pieces(&self, offset: usize, into: &mut [&mut [u8]]) -> Result<usize, Error> {
-        let mut done = 0;
-        for piece in into {
-            let count = self.read(offset + done, piece)?;
-            done += count;
-            if count < piece.len() {
-                break;
-            }
-        }
-        Ok(done)
+        piecewise(into, |done, piece| self.read(offset + done, piece))
     }
     /// Copy several pieces into the in part; short only at either end.
     fn write_pieces(&self, offset: usize, from: &[&[u8]]) -> Result<usize, Error> {

@@ -59,26 +59,13 @@ impl<'c, C: Caller> Out<'c, C> {
 
     /// Copy from `offset` on into several pieces, one behind the other, with one entry of the nucleus; how much.
     pub fn read_pieces(&self, offset: usize, into: &mut [&mut [u8]]) -> Result<usize, Errno> {
-        let rest = self.len.saturating_sub(offset);
-        if rest < super::room(into) {
-            return self.read_short(offset, into);
+        if self.len.saturating_sub(offset) < super::room(into) {
+            // The caller may have more than counts here.
+            return super::piecewise(into, |done, piece| self.read(offset + done, piece));
         }
         self.caller
             .read_pieces(offset, into)
             .map_err(|_| errno::EFAULT)
-    }
-
-    /// The same where there is less than they hold: the caller may have more than counts here.
-    fn read_short(&self, offset: usize, into: &mut [&mut [u8]]) -> Result<usize, Errno> {
-        let mut done = 0;
-        for piece in into {
-            let count = self.read(offset + done, piece)?;
-            done += count;
-            if count < piece.len() {
-                break;
-            }
-        }
-        Ok(done)
     }
 
     /// Whole pages of it, from `offset` on, in a window of the server's, until the reply; with `kept` until the caller unmaps or revokes them. EOPNOTSUPP where it cannot be

@@ -1,22 +1,16 @@
 //! The user's side of a session: keeps what is under way until it has come out, so that it can be given to the driver's successor once more.
 
 use crate::rings::{self, Half, LIST};
-use crate::{Info, Kind, Outcome, Refused, Request};
+use crate::{Info, Kept, Outcome, Refused, Request};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use cairn_idl::block::REQUESTS;
 use cairn_queue::{Receiver, Sender};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 
 /// A request that is under way.
-struct Kept {
-    id: u64,
-    kind: Kind,
-    sector: u64,
-    bytes: u64,
-    pages: Vec<u32>,
-    offset: u32,
+struct Slot {
+    kept: Kept,
     /// The driver has it.
     sent: bool,
 }
@@ -36,7 +30,7 @@ pub enum Bell {
 pub struct Client<M> {
     info: Info,
     rings: Option<Rings<M>>,
-    slots: [Option<Kept>; REQUESTS],
+    slots: [Option<Slot>; REQUESTS],
     used: usize,
     /// Slots whose request is not sent, in order.
     unsent: VecDeque<u8>,
@@ -72,9 +66,9 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
             done: Receiver::new(done, rings::DONE)?,
         });
         self.unsent.clear();
-        for (slot, kept) in self.slots.iter_mut().enumerate() {
-            if let Some(kept) = kept {
-                kept.sent = false;
+        for (slot, asked) in self.slots.iter_mut().enumerate() {
+            if let Some(asked) = asked {
+                asked.sent = false;
                 self.unsent.push_back(slot as u8);
             }
         }
@@ -91,8 +85,8 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         self.rings = None;
         self.ended = true;
         self.unsent.clear();
-        for kept in self.slots.iter_mut().filter_map(Option::take) {
-            self.failed.push_back(kept.id);
+        for asked in self.slots.iter_mut().filter_map(Option::take) {
+            self.failed.push_back(asked.kept.id);
         }
         self.used = 0;
     }
@@ -124,13 +118,8 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         }
         let slot = self.slots.iter().position(Option::is_none);
         let slot = slot.ok_or(Refused::Full)?;
-        self.slots[slot] = Some(Kept {
-            id: request.id,
-            kind: request.kind,
-            sector: request.sector,
-            bytes: request.bytes,
-            pages: request.pages.to_vec(),
-            offset: request.offset,
+        self.slots[slot] = Some(Slot {
+            kept: request.into(),
             sent: false,
         });
         self.used += 1;
@@ -143,22 +132,14 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         let mut bell = Bell::Quiet;
         let mut list = [0; LIST];
         while let (Some(rings), Some(&slot)) = (&mut self.rings, self.unsent.front()) {
-            let Some(kept) = &mut self.slots[slot as usize] else {
+            let Some(asked) = &mut self.slots[slot as usize] else {
                 self.unsent.pop_front();
                 continue;
             };
-            let request = Request {
-                id: kept.id,
-                kind: kept.kind,
-                sector: kept.sector,
-                bytes: kept.bytes,
-                pages: &kept.pages,
-                offset: kept.offset,
-            };
-            let (words, data) = rings::encode(slot as usize, &request, &mut list);
+            let (words, data) = rings::encode(slot as usize, &asked.kept.request(), &mut list);
             match rings.asked.send(words, data) {
                 Ok(wakes) => {
-                    kept.sent = true;
+                    asked.sent = true;
                     self.unsent.pop_front();
                     if wakes {
                         bell = Bell::Ring;
@@ -181,9 +162,9 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
                 Ok(Some((message, _))) => {
                     let (slot, outcome) = rings::completed(&message);
                     let place = self.slots.get_mut(slot as usize);
-                    if let Some(kept) = place.and_then(|kept| kept.take_if(|kept| kept.sent)) {
+                    if let Some(asked) = place.and_then(|asked| asked.take_if(|asked| asked.sent)) {
                         self.used -= 1;
-                        return (Some((kept.id, outcome)), self.send());
+                        return (Some((asked.kept.id, outcome)), self.send());
                     }
                 }
                 // Asked to be told of the next one; was there one meanwhile?

@@ -9,6 +9,8 @@
 
 extern crate alloc;
 
+use alloc::vec::Vec;
+
 pub mod chip;
 pub mod client;
 pub mod fake;
@@ -62,6 +64,43 @@ pub struct Request<'a> {
     pub pages: &'a [u32],
     /// Where in the first page the data begins; a multiple of 512.
     pub offset: u32,
+}
+
+/// A request of its own, to be kept until the device takes it or has done it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub id: u64,
+    pub kind: Kind,
+    pub sector: u64,
+    pub bytes: u64,
+    pub pages: Vec<u32>,
+    pub offset: u32,
+}
+
+impl Kept {
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            id: self.id,
+            kind: self.kind,
+            sector: self.sector,
+            bytes: self.bytes,
+            pages: &self.pages,
+            offset: self.offset,
+        }
+    }
+}
+
+impl From<&Request<'_>> for Kept {
+    fn from(request: &Request) -> Kept {
+        Kept {
+            id: request.id,
+            kind: request.kind,
+            sector: request.sector,
+            bytes: request.bytes,
+            pages: request.pages.to_vec(),
+            offset: request.offset,
+        }
+    }
 }
 
 /// Why a request was not taken.

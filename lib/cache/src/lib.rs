@@ -14,6 +14,8 @@ extern crate alloc;
 pub mod ahead;
 pub mod behind;
 pub mod cache;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod index;
 pub mod mapped;
 pub mod slots;

@@ -2,20 +2,10 @@
 
 use crate::memory::PAGE;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
-use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, SECTOR};
+use cairn_block::{Device, Info, Kept, Kind, Outcome, Refused, SECTOR};
 
 /// Requests that are one thing to whoever made them.
 pub type Group = u64;
-
-struct Kept {
-    id: u64,
-    kind: Kind,
-    sector: u64,
-    bytes: u64,
-    pages: Vec<u32>,
-    offset: u32,
-}
 
 struct About {
     /// Requests that have not come out; one more while the group is open.
@@ -134,15 +124,7 @@ impl<D: Device> Requests<D> {
 
     /// False: the device has no room for it now.
     fn begin(&mut self, kept: &Kept) -> bool {
-        let request = Request {
-            id: kept.id,
-            kind: kept.kind,
-            sector: kept.sector,
-            bytes: kept.bytes,
-            pages: &kept.pages,
-            offset: kept.offset,
-        };
-        match self.device.submit(&request) {
+        match self.device.submit(&kept.request()) {
             Ok(()) => true,
             Err(Refused::Full) => false,
             Err(Refused::Invalid) => {

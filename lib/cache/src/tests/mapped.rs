@@ -1,31 +1,8 @@
 //! Mapped files: programs write straight into the cache's pages, the cache gives pages up, writes them and loads them again, and nothing is lost.
 
 use super::*;
+use crate::fake::Vm;
 use crate::mapped::{Mapped, Objects, Refused};
-
-/// The memory manager's side of one object.
-#[derive(Default)]
-struct Object {
-    tag: u64,
-    pages: u64,
-    has: BTreeMap<u64, Slot>,
-    written: BTreeSet<u64>,
-    readers: BTreeSet<u32>,
-    /// Faults that wait, and those that were refused.
-    waits: BTreeSet<u64>,
-    refused: Vec<u64>,
-    mapped: u64,
-    executed: bool,
-}
-
-#[derive(Default)]
-struct Vm {
-    objects: BTreeMap<u32, Object>,
-    next: u32,
-    /// Changes are refused for want of memory.
-    full: bool,
-    changes: u32,
-}
 
 #[derive(Clone)]
 struct SharedVm(Rc<RefCell<Vm>>);
@@ -35,24 +12,8 @@ impl SharedVm {
         run(&mut self.0.borrow_mut())
     }
 
-    /// A program touches a page: its slot, or it waits.
     fn touch(&self, object: u32, page: u64, write: bool) -> Option<Slot> {
-        self.with(|vm| {
-            let object = vm.objects.get_mut(&object).expect("an object");
-            assert!(page < object.pages);
-            match object.has.get(&page) {
-                Some(&slot) => {
-                    if write {
-                        object.written.insert(page);
-                    }
-                    Some(slot)
-                }
-                None => {
-                    object.waits.insert(page);
-                    None
-                }
-            }
-        })
+        self.with(|vm| vm.touch(object, page, write))
     }
 }
 
@@ -60,26 +21,11 @@ impl Objects for SharedVm {
     type Object = u32;
 
     fn make(&mut self, pages: u64, tag: u64) -> Option<u32> {
-        self.with(|vm| {
-            vm.next += 1;
-            let object = Object {
-                tag,
-                pages,
-                ..Object::default()
-            };
-            vm.objects.insert(vm.next, object);
-            Some(vm.next)
-        })
+        Some(self.with(|vm| vm.make(pages, tag)))
     }
-
     fn reader(&mut self, object: u32) -> Option<u32> {
-        self.with(|vm| {
-            vm.next += 1;
-            vm.objects.get_mut(&object)?.readers.insert(vm.next);
-            Some(vm.next)
-        })
+        Some(self.with(|vm| vm.reader(object)))
     }
-
     fn change(
         &mut self,
         object: u32,
@@ -87,49 +33,11 @@ impl Objects for SharedVm {
         slots: &[Option<Slot>],
         pages: u64,
     ) -> Result<u64, Refused> {
-        self.with(|vm| {
-            vm.changes += 1;
-            if vm.full {
-                return Err(Refused::Failed);
-            }
-            let object = vm.objects.get_mut(&object).expect("an object");
-            assert!(first + slots.len() as u64 <= pages, "beyond the end");
-            if pages < object.pages && object.executed {
-                return Err(Refused::Executed);
-            }
-            let mut written = 0;
-            for (page, slot) in (first..).zip(slots) {
-                let old = match slot {
-                    Some(slot) => object.has.insert(page, *slot),
-                    None => object.has.remove(&page),
-                };
-                if old != *slot {
-                    written += u64::from(object.written.remove(&page));
-                }
-                if slot.is_some() {
-                    object.waits.remove(&page);
-                }
-            }
-            let cut = object.has.split_off(&pages);
-            written += cut.keys().filter(|p| object.written.contains(p)).count() as u64;
-            object.written.retain(|page| *page < pages);
-            object.pages = pages;
-            Ok(written)
-        })
+        self.with(|vm| vm.change(object, first, slots, pages))
     }
-
     fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
-        self.with(|vm| {
-            for object in vm.objects.values_mut().filter(|o| o.tag == tag) {
-                for page in first..first + pages {
-                    if object.waits.remove(&page) {
-                        object.refused.push(page);
-                    }
-                }
-            }
-        });
+        self.with(|vm| vm.refuse(tag, first, pages));
     }
-
     fn written(
         &mut self,
         object: u32,
@@ -137,34 +45,10 @@ impl Objects for SharedVm {
         pages: u64,
         runs: &mut [(u64, u64)],
     ) -> Option<(usize, u64, bool)> {
-        self.with(|vm| {
-            let object = vm.objects.get_mut(&object)?;
-            let mut count = 0;
-            let told: Vec<u64> = object
-                .written
-                .range(first..first + pages)
-                .copied()
-                .collect();
-            for page in told {
-                if count > 0 && runs[count - 1].0 + runs[count - 1].1 == page {
-                    runs[count - 1].1 += 1;
-                } else if count < runs.len() {
-                    runs[count] = (page, 1);
-                    count += 1;
-                } else {
-                    break;
-                }
-                object.written.remove(&page);
-            }
-            Some((count, object.mapped, object.executed))
-        })
+        self.with(|vm| vm.written(object, first, pages, runs))
     }
-
     fn close(&mut self, portal: u32) {
-        self.with(|vm| {
-            let reader = vm.objects.values_mut().any(|o| o.readers.remove(&portal));
-            assert!(reader || vm.objects.remove(&portal).is_some());
-        });
+        self.with(|vm| vm.close(portal));
     }
 }
 
@@ -187,7 +71,7 @@ impl Server {
         let mut mapped = Mapped::new(vm.clone());
         let file = cache.open();
         let object = mapped.map(file, pages, true).unwrap();
-        vm.with(|vm| vm.objects.get_mut(&object).unwrap().mapped = pages);
+        vm.with(|vm| vm.object(object).mapped = pages);
         Server {
             cache,
             arena,
@@ -385,12 +269,12 @@ fn readers_get_another_portal_and_all_of_them_are_closed() {
     assert_ne!(reader, s.object);
     assert_eq!(s.mapped.map(s.file, 10, false), Some(reader));
     assert_eq!(s.mapped.map(s.file, 10, true), Some(s.object));
-    s.vm.with(|vm| vm.objects.get_mut(&s.object).unwrap().executed = true);
+    s.vm.with(|vm| vm.object(s.object).executed = true);
     assert_eq!(s.mapped.use_of(s.file), (10, true));
     let cut = s.mapped.resize(&mut s.cache, s.file, 5);
     assert_eq!(cut, Err(Refused::Executed));
     s.access(3, Some(7));
-    s.vm.with(|vm| vm.objects.get_mut(&s.object).unwrap().mapped = 0);
+    s.vm.with(|vm| vm.object(s.object).mapped = 0);
     s.access(4, None);
     s.mapped.unused(&mut s.cache, s.file, 0);
     assert_eq!(s.cache.pending(s.file, 0, 10), (true, false));
@@ -404,7 +288,7 @@ fn readers_get_another_portal_and_all_of_them_are_closed() {
     assert_eq!(s.vm.with(|vm| vm.objects[&s.object].pages), 12);
     s.vm.with(|vm| vm.full = true);
     assert!(!s.mapped.close(s.file), "it has pages still");
-    s.vm.with(|vm| (vm.full, vm.objects.get_mut(&s.object).unwrap().executed) = (false, false));
+    s.vm.with(|vm| (vm.full, vm.object(s.object).executed) = (false, false));
     assert!(s.mapped.close(s.file));
     assert!(s.vm.with(|vm| vm.objects.is_empty()));
     assert_eq!(s.mapped.use_of(s.file), (0, false));

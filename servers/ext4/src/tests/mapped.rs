@@ -5,6 +5,7 @@ use super::machine::{Machine, Shape, USUAL};
 use super::plain::{pattern, tree};
 use crate::{Memory, PAGES};
 use cairn_abi::pulse;
+use cairn_cache::fake::Vm;
 use cairn_cache::mapped::{Objects, Refused};
 use cairn_cache::Slot;
 use cairn_idl::errno::*;
@@ -12,26 +13,13 @@ use cairn_idl::fs::{self, o};
 use cairn_rt::paging::Request;
 use cairn_rt::Portal;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 #[derive(Default)]
-pub struct FakeObject {
-    pub tag: u64,
-    pub pages: u64,
-    pub has: BTreeMap<u64, Slot>,
-    pub written: BTreeSet<u64>,
-    pub mapped: u64,
-    pub executed: bool,
-}
-
-#[derive(Default)]
 pub struct FakeVm {
-    pub objects: BTreeMap<u32, FakeObject>,
-    readers: BTreeMap<u32, u32>,
-    next: u32,
+    pub vm: Vm,
     pub asked: VecDeque<Request>,
-    pub refused: Vec<u64>,
     pub synced: Vec<(u64, i64)>,
 }
 
@@ -39,30 +27,21 @@ pub struct FakeVm {
 #[derive(Clone, Default)]
 pub struct FakeObjects(pub Rc<RefCell<FakeVm>>);
 
+impl FakeObjects {
+    fn with<R>(&self, run: impl FnOnce(&mut Vm) -> R) -> R {
+        run(&mut self.0.borrow_mut().vm)
+    }
+}
+
 impl Objects for FakeObjects {
     type Object = Portal;
 
     fn make(&mut self, pages: u64, tag: u64) -> Option<Portal> {
-        let mut vm = self.0.borrow_mut();
-        vm.next += 1;
-        let number = 500 + vm.next;
-        let object = FakeObject {
-            tag,
-            pages,
-            ..FakeObject::default()
-        };
-        vm.objects.insert(number, object);
-        Some(Portal(number))
+        Some(Portal(self.with(|vm| vm.make(pages, tag))))
     }
-
     fn reader(&mut self, object: Portal) -> Option<Portal> {
-        let mut vm = self.0.borrow_mut();
-        vm.next += 1;
-        let number = 500 + vm.next;
-        vm.readers.insert(number, object.0);
-        Some(Portal(number))
+        Some(Portal(self.with(|vm| vm.reader(object.0))))
     }
-
     fn change(
         &mut self,
         object: Portal,
@@ -70,32 +49,11 @@ impl Objects for FakeObjects {
         slots: &[Option<Slot>],
         pages: u64,
     ) -> Result<u64, Refused> {
-        let mut vm = self.0.borrow_mut();
-        let object = vm.objects.get_mut(&object.0).expect("an object");
-        assert!(first + slots.len() as u64 <= pages);
-        if pages < object.pages && object.executed {
-            return Err(Refused::Executed);
-        }
-        let mut written = 0;
-        for (page, slot) in (first..).zip(slots) {
-            let old = match slot {
-                Some(slot) => object.has.insert(page, *slot),
-                None => object.has.remove(&page),
-            };
-            if old != *slot {
-                written += u64::from(object.written.remove(&page));
-            }
-        }
-        object.has.retain(|page, _| *page < pages);
-        object.written.retain(|page| *page < pages);
-        object.pages = pages;
-        Ok(written)
+        self.with(|vm| vm.change(object.0, first, slots, pages))
     }
-
-    fn refuse(&mut self, _: u64, first: u64, pages: u64) {
-        self.0.borrow_mut().refused.extend(first..first + pages);
+    fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
+        self.with(|vm| vm.refuse(tag, first, pages));
     }
-
     fn written(
         &mut self,
         object: Portal,
@@ -103,29 +61,10 @@ impl Objects for FakeObjects {
         pages: u64,
         runs: &mut [(u64, u64)],
     ) -> Option<(usize, u64, bool)> {
-        let mut vm = self.0.borrow_mut();
-        let object = vm.objects.get_mut(&object.0)?;
-        let all: Vec<u64> = object
-            .written
-            .range(first..first + pages)
-            .copied()
-            .collect();
-        let mut count = 0;
-        for page in all {
-            let Some(run) = runs.get_mut(count) else {
-                break;
-            };
-            *run = (page, 1);
-            count += 1;
-            object.written.remove(&page);
-        }
-        Some((count, object.mapped, object.executed))
+        self.with(|vm| vm.written(object.0, first, pages, runs))
     }
-
     fn close(&mut self, portal: Portal) {
-        let mut vm = self.0.borrow_mut();
-        let reader = vm.readers.remove(&portal.0).is_some();
-        assert!(reader || vm.objects.remove(&portal.0).is_some());
+        self.with(|vm| vm.close(portal.0));
     }
 }
 
@@ -135,8 +74,8 @@ impl Machine {
         let answer = self.call(file, &[fs::MMAP, 0, 4096, 1], b"", 0);
         assert!(answer.result() > 0);
         let vm = self.vm();
-        let number = *vm.borrow().objects.keys().next_back().unwrap();
-        vm.borrow_mut().objects.get_mut(&number).unwrap().mapped = 100;
+        let number = *vm.borrow().vm.objects.keys().next_back().unwrap();
+        vm.borrow_mut().vm.object(number).mapped = 100;
         number
     }
 
@@ -152,17 +91,16 @@ impl Machine {
     /// A program touches a page, and waits until it is there.
     fn touch(&mut self, object: u32, page: u64, write: bool) -> Option<Slot> {
         let vm = self.vm();
-        let tag = vm.borrow().objects[&object].tag;
+        let tag = vm.borrow().vm.objects[&object].tag;
         for round in 0..50 {
-            let found = vm.borrow().objects[&object].has.get(&page).copied();
+            let found = vm.borrow().vm.objects[&object].has.get(&page).copied();
             if let Some(slot) = found {
                 if write {
-                    let mut vm = vm.borrow_mut();
-                    vm.objects.get_mut(&object).unwrap().written.insert(page);
+                    vm.borrow_mut().vm.object(object).written.insert(page);
                 }
                 return Some(slot);
             }
-            if vm.borrow_mut().refused.contains(&page) {
+            if vm.borrow_mut().vm.refused.contains(&page) {
                 return None;
             }
             if round == 0 {
@@ -197,7 +135,7 @@ fn pages_come_when_they_are_touched_and_what_is_written_gets_to_the_image() {
     let mut machine = Machine::new(image, USUAL, 11);
     let file = machine.open_file(b"odd", o::RDWR, 0).unwrap();
     let object = machine.map(file);
-    assert!(machine.vm().borrow().objects[&object].has.is_empty());
+    assert!(machine.vm().borrow().vm.objects[&object].has.is_empty());
     let bytes = &files[3].1;
     assert!(machine.see(object, 3, 4096) == bytes[3 * 4096..4 * 4096]);
     assert!(machine.see(object, 17, 4096)[..70_001 - 17 * 4096] == bytes[17 * 4096..]);
@@ -208,7 +146,7 @@ fn pages_come_when_they_are_touched_and_what_is_written_gets_to_the_image() {
     assert!(machine.disk.borrow().write_requests > 0);
     // By msync.
     machine.put(object, 6, &pattern(98, 4096));
-    let tag = machine.vm().borrow().objects[&object].tag;
+    let tag = machine.vm().borrow().vm.objects[&object].tag;
     machine.ask(Request::Sync {
         tag,
         first: 6,
@@ -265,8 +203,8 @@ fn holes_are_filled_cut_and_punched_under_a_mapping() {
     let tail = machine.see(object, 100, 4096);
     assert!(tail[..10] == pattern(100, 4096)[..10] && tail[10..].iter().all(|b| *b == 0));
     assert_eq!(machine.result(file, &[fs::TRUNCATE, 20 * 4096], b""), 0);
-    assert_eq!(machine.vm().borrow().objects[&object].pages, 20);
-    assert!(machine.vm().borrow().objects[&object]
+    assert_eq!(machine.vm().borrow().vm.objects[&object].pages, 20);
+    assert!(machine.vm().borrow().vm.objects[&object]
         .has
         .range(20..)
         .next()
@@ -279,11 +217,11 @@ fn holes_are_filled_cut_and_punched_under_a_mapping() {
     assert!(machine.see(object, 11, 4096) == pattern(11, 4096));
     // A program that runs is neither cut nor opened for writing.
     let vm = machine.vm();
-    vm.borrow_mut().objects.get_mut(&object).unwrap().executed = true;
+    vm.borrow_mut().vm.object(object).executed = true;
     let cut = machine.result(file, &[fs::TRUNCATE, 4096], b"");
     assert_eq!(cut, -ETXTBSY);
     assert_eq!(machine.open_file(b"sparse", o::RDWR, 0), Err(-ETXTBSY));
-    vm.borrow_mut().objects.get_mut(&object).unwrap().executed = false;
+    vm.borrow_mut().vm.object(object).executed = false;
     machine.bench.close(file);
     let mut machine = Machine::new(machine.close(), USUAL, 14);
     let found = machine.read(b"sparse").unwrap();
@@ -340,7 +278,7 @@ fn what_cannot_be_read_is_refused_and_what_is_mapped_is_not_freed() {
     // (What lies around the first page is there.)
     assert_eq!(machine.touch(object, 100, false), None);
     machine.disk.borrow_mut().fail_reads = false;
-    machine.vm().borrow_mut().refused.clear();
+    machine.vm().borrow_mut().vm.refused.clear();
     assert!(machine.touch(object, 100, false).is_some());
     assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"dir/large"), 0);
     machine.bench.close(file);
@@ -351,20 +289,20 @@ fn what_cannot_be_read_is_refused_and_what_is_mapped_is_not_freed() {
     machine.put(object, 2, &pattern(4, 100));
     assert!(machine.see(object, 2, 100) == pattern(4, 100));
     let vm = machine.vm();
-    vm.borrow_mut().objects.get_mut(&object).unwrap().mapped = 0;
-    let tag = vm.borrow().objects[&object].tag;
+    vm.borrow_mut().vm.object(object).mapped = 0;
+    let tag = vm.borrow().vm.objects[&object].tag;
     machine.ask(Request::Unused { tag });
     for _ in 0..10 {
         machine.wait();
         while machine.turn() {}
     }
-    assert!(vm.borrow().objects.is_empty());
+    assert!(vm.borrow().vm.objects.is_empty());
     // Somebody asks for what is no more.
     machine.ask(Request::Pages {
         tag,
         first: 0,
         pages: 1,
     });
-    assert_eq!(vm.borrow().refused, [0]);
+    assert_eq!(vm.borrow().vm.refused, [0]);
     must_be_clean(&machine.close());
 }
