@@ -48,6 +48,8 @@ pub struct Disk {
     pub fail_writes: bool,
     /// Flushes are forgotten: what the tests must find out.
     pub lazy: bool,
+    /// Whatever is asked for is done when somebody looks, and nothing is kept: for who waits for what.
+    pub instant: bool,
     pub read_requests: usize,
     pub write_requests: usize,
 }
@@ -104,7 +106,11 @@ impl Device for FakeDevice {
     }
 
     fn completed(&mut self) -> Option<(u64, Outcome)> {
-        self.disk.borrow_mut().done.pop_front()
+        let mut disk = self.disk.borrow_mut();
+        if disk.instant && !disk.pending.is_empty() {
+            return Some((disk.pending.remove(0).id, Outcome::Done));
+        }
+        disk.done.pop_front()
     }
 }
 

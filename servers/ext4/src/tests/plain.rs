@@ -2,6 +2,7 @@
 
 use super::common::{make, must_be_clean, Folder};
 use super::machine::{Machine, Shape, USUAL};
+use cairn_abi::pulse;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, POSITION};
 use std::os::unix::fs::symlink;
@@ -113,6 +114,21 @@ fn what_mke2fs_put_there_is_read() {
         assert_eq!(machine.open_file(b"one", o::RDWR, 0), Err(-EROFS));
         assert_eq!(machine.sync(), 0);
         assert!(machine.disk.borrow().bytes == image, "nothing was written");
+    }
+}
+
+#[test]
+fn a_device_that_is_done_at_once_leaves_nobody_waiting() {
+    let mut machine = Machine::new(make(1024, 16, &[], None), USUAL, 1);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    for (badge, name) in [(file, "fsync"), (0, "sync")] {
+        assert_eq!(machine.write_at(file, 0, b"precious"), 8);
+        machine.disk.borrow_mut().instant = true;
+        let token = machine.bench.send(badge, &[fs::SYNC, 0], b"", 0);
+        // What is done while a request is worked on is told by notifications afterwards.
+        (0..8).for_each(|_| machine.bench.pulse(pulse::NOTIFY, 1, 1));
+        assert!(machine.bench.answer(token).is_some(), "{name} waits");
+        machine.disk.borrow_mut().instant = false;
     }
 }
 
