@@ -2,8 +2,9 @@
 //!
 //! One guest instruction is one tick of the time-stamp counter, so a figure does not depend on the host. Linux runs lean (see [`machine`]). Besides what the
 //! program measures there are two lines of the harness's own: `boot`, instructions from power-on to the first line of the first process, and
-//! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table: [`nucleus`].
+//! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table ([`nucleus`]), and so is `./cairn bench disk` ([`device`]).
 
+mod device;
 mod nucleus;
 
 use crate::cli::{self, Machine, Pair, System};
@@ -66,6 +67,9 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         .map(|(first, rest)| (first.as_str(), rest))
     {
         return nucleus::bench(arguments, names);
+    }
+    if arguments.operations == [device::WORD] {
+        return device::bench(arguments);
     }
     let binary = places::build().join("tests/bench");
     compile("gcc", &places::root().join("benches/bench.c"), &binary)?;

@@ -243,6 +243,7 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     assert_eq!(pins.0.borrow().len(), 2);
     fake.finish(&found[1], 1);
     assert_eq!(backend.completed(), Some((2, Outcome::Failed)));
+    backend.let_go();
     assert!(pins.0.borrow().is_empty());
     let flush = Order {
         kind: Kind::Flush,
@@ -253,4 +254,54 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     assert!(backend.start(0, &flush));
     fake.finish(&fake.take()[0], 0);
     assert_eq!(backend.completed(), Some((0, Outcome::Done)));
+}
+
+#[test]
+fn fixed_pages_are_pinned_once_for_a_session_and_its_last_request() {
+    let fake = FakeDevice::new();
+    let pins = FakePins::default();
+    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
+    // With a page that is not there nothing is fixed, and nothing stays pinned.
+    backend.fix(5, 14);
+    backend.fix(5, 0);
+    backend.fix(5, 5000);
+    assert!(pins.0.borrow().is_empty());
+    backend.fix(5, 9);
+    assert_eq!(pins.0.borrow().len(), 9);
+    let order = Order {
+        kind: Kind::Write,
+        sector: 0,
+        bytes: 2 * PAGE,
+        arena: 5,
+        pages: &[8, 6],
+        offset: 0,
+    };
+    assert!(backend.start(1, &order));
+    assert!(!backend.start(1, &order), "the device has it");
+    // Beyond what is fixed pages are pinned as ever.
+    let beyond = Order {
+        pages: &[8, 9],
+        ..order
+    };
+    assert!(backend.start(2, &beyond));
+    let pinned = |frame: u32| pins.0.borrow().get(&frame).copied();
+    assert_eq!((pinned(80), pinned(90)), (Some(2), Some(1)));
+    let found = fake.take();
+    let pieces = [(80 * PAGE, 4096, false), (60 * PAGE, 4096, false)];
+    assert_eq!(found[0].data, pieces);
+    fake.finish(&found[1], 0);
+    assert_eq!(backend.completed(), Some((2, Outcome::Done)));
+    backend.let_go();
+    assert_eq!(pins.0.borrow().len(), 9);
+    // The session ends before its request; another one's arena has the same number.
+    backend.unfix(5);
+    backend.unfix(5);
+    assert_eq!(pins.0.borrow().len(), 9);
+    backend.fix(5, 1);
+    assert_eq!(pinned(0), Some(2));
+    fake.finish(&found[0], 0);
+    assert_eq!(backend.completed(), Some((1, Outcome::Done)));
+    assert_eq!(pins.0.borrow().len(), 1);
+    backend.unfix(5);
+    assert!(pins.0.borrow().is_empty());
 }

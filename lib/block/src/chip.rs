@@ -1,10 +1,10 @@
 //! What the drivers of devices with memory of their own access have in common: a [`Chip`] does requests on frames; [`Pinned`] makes a [`Backend`] of it, whose pages are pinned before the chip hears of them, and let go when it is done.
 
-use crate::serve::{Backend, Order, TAGS};
+use crate::serve::{Backend, Order, SESSIONS, TAGS};
 use crate::{Info, Kind, Outcome};
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_idl::block::PAGES;
+use cairn_idl::block::{FIXED_MOST, PAGES};
 
 /// Memory that the device sees too; bytes are counted from its beginning. The device may write anywhere in it at any time, though it is not supposed to: what is read back is to be checked.
 pub trait Memory {
@@ -52,12 +52,30 @@ pub trait Pins {
     fn unpin(&mut self, frames: &[u32]);
 }
 
+/// Most frames of one [`Pins::unpin`], and of one [`Pins::pin`].
+const AT_ONCE: usize = 512;
+
+/// Pages of an arena that are pinned once, for all requests of a session.
+struct Fixed {
+    arena: u32,
+    frames: Vec<u32>,
+    /// Requests that the device has.
+    under_way: usize,
+    /// The session is over.
+    over: bool,
+}
+
 pub struct Pinned<C, P> {
     pub chip: C,
     pins: P,
     /// What the device has of clients, by tag.
     held: Vec<[u32; PAGES]>,
     counts: [usize; TAGS],
+    /// Frames that the device is done with, to be let go together.
+    loose: Vec<u32>,
+    fixed: [Option<Fixed>; SESSIONS],
+    /// Which of them a tag's request uses.
+    uses: [Option<usize>; TAGS],
 }
 
 impl<C: Chip, P: Pins> Pinned<C, P> {
@@ -67,17 +85,56 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
             pins,
             held: vec![[0; PAGES]; TAGS],
             counts: [0; TAGS],
+            loose: Vec::with_capacity(AT_ONCE),
+            fixed: [const { None }; SESSIONS],
+            uses: [None; TAGS],
         }
     }
 
-    /// A request that came out; its pages are its owner's again.
+    /// A request that came out; its pages are its owner's again (their pins are gone when [`Pinned::let_go`] was called).
     pub fn completed(&mut self) -> Option<(usize, Outcome)> {
         let (tag, outcome) = self.chip.completed()?;
         let count = core::mem::take(self.counts.get_mut(tag)?);
-        if count > 0 {
-            self.pins.unpin(&self.held[tag][..count]);
+        if self.loose.len() + count > AT_ONCE {
+            self.let_go();
+        }
+        self.loose.extend_from_slice(&self.held[tag][..count]);
+        if let Some(index) = self.uses[tag].take() {
+            if let Some(fixed) = &mut self.fixed[index] {
+                fixed.under_way -= 1;
+            }
+            self.end_fixed(index);
         }
         Some((tag, outcome))
+    }
+
+    /// Unpin what came out.
+    pub fn let_go(&mut self) {
+        if !self.loose.is_empty() {
+            self.pins.unpin(&self.loose);
+            self.loose.clear();
+        }
+    }
+
+    /// If the session is over and the device has nothing of it any more.
+    fn end_fixed(&mut self, index: usize) {
+        if let Some(fixed) = self.fixed[index].take_if(|f| f.over && f.under_way == 0) {
+            for frames in fixed.frames.chunks(AT_ONCE) {
+                self.pins.unpin(frames);
+            }
+        }
+    }
+
+    /// The frames of a request's pages, if they are all fixed: which arena's.
+    fn find_fixed(&mut self, tag: usize, order: &Order) -> Option<usize> {
+        let of = |f: &Option<Fixed>| matches!(f, Some(f) if f.arena == order.arena && !f.over);
+        let index = self.fixed.iter().position(of)?;
+        let fixed = self.fixed[index].as_mut()?;
+        for (place, &page) in self.held.get_mut(tag)?.iter_mut().zip(order.pages) {
+            *place = *fixed.frames.get(page as usize)?;
+        }
+        fixed.under_way += 1;
+        Some(index)
     }
 }
 
@@ -87,16 +144,17 @@ impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
     }
 
     fn start(&mut self, tag: usize, order: &Order) -> bool {
-        let Some(held) = self.held.get_mut(tag) else {
-            return false;
-        };
-        if self.counts[tag] > 0 {
+        let pages = order.pages.len();
+        if tag >= TAGS || pages > PAGES || self.counts[tag] > 0 || self.uses[tag].is_some() {
             return false;
         }
-        let Some(frames) = held.get_mut(..order.pages.len()) else {
-            return false;
+        let fixed = match pages {
+            0 => None,
+            _ => self.find_fixed(tag, order),
         };
-        if !frames.is_empty() && !self.pins.pin(order.arena, order.pages, frames) {
+        let frames = &mut self.held[tag][..pages];
+        let pinned = pages > 0 && fixed.is_none();
+        if pinned && !self.pins.pin(order.arena, order.pages, frames) {
             return false;
         }
         let data = Frames {
@@ -106,11 +164,55 @@ impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
         let begun = self
             .chip
             .start(tag, order.kind, order.sector, order.bytes, data);
-        match begun {
-            true => self.counts[tag] = order.pages.len(),
-            false if !frames.is_empty() => self.pins.unpin(frames),
-            false => {}
+        match (begun, fixed) {
+            (true, Some(_)) => self.uses[tag] = fixed,
+            (true, None) => self.counts[tag] = pages,
+            (false, Some(index)) => {
+                if let Some(fixed) = &mut self.fixed[index] {
+                    fixed.under_way -= 1;
+                }
+            }
+            (false, None) if pinned => self.pins.unpin(frames),
+            (false, None) => {}
         }
         begun
+    }
+
+    fn fix(&mut self, arena: u32, pages: u32) {
+        let Some(index) = self.fixed.iter().position(Option::is_none) else {
+            return;
+        };
+        if pages == 0 || pages > FIXED_MOST {
+            return;
+        }
+        let pages: Vec<u32> = (0..pages).collect();
+        let mut frames = vec![0; pages.len()];
+        for first in (0..pages.len()).step_by(AT_ONCE) {
+            let some = first..(first + AT_ONCE).min(pages.len());
+            let there = self
+                .pins
+                .pin(arena, &pages[some.clone()], &mut frames[some]);
+            if !there {
+                frames.truncate(first);
+                frames.chunks(AT_ONCE).for_each(|f| self.pins.unpin(f));
+                return;
+            }
+        }
+        self.fixed[index] = Some(Fixed {
+            arena,
+            frames,
+            under_way: 0,
+            over: false,
+        });
+    }
+
+    fn unfix(&mut self, arena: u32) {
+        let of = |f: &Option<Fixed>| matches!(f, Some(f) if f.arena == arena && !f.over);
+        if let Some(index) = self.fixed.iter().position(of) {
+            if let Some(fixed) = &mut self.fixed[index] {
+                fixed.over = true;
+            }
+            self.end_fixed(index);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The component's loop hears of completions by pulses with the badge that it gave to [`Disk::open`]: it calls [`Disk::pulse`] with each of them, and then [`Device::completed`] until there is none.
 
 use crate::client::{Bell, Client};
-use crate::{Device, Info, Outcome, Refused, Request};
+use crate::{Device, Info, Outcome, Refused, Request, PAGE};
 use cairn_abi::layout::native_slot;
 use cairn_abi::pulse;
 use cairn_idl::block::{self, properties, InfoAnswer, REQUESTS};
@@ -19,8 +19,9 @@ pub struct Disk {
     driver: Portal,
     channel: Receiver,
     badge: u64,
-    /// What drivers pin pages of the arena through.
+    /// What drivers pin pages of the arena through, and how many of them stay where they are.
     arena: Portal,
+    fixed: u32,
     client: Client<Shared>,
     /// The driver's bell.
     session: Option<Portal>,
@@ -46,6 +47,27 @@ impl Disk {
         channel: Receiver,
         badge: u64,
     ) -> Result<Disk, Failure> {
+        Disk::with(driver, arena, 0, channel, badge)
+    }
+
+    /// The same for an arena whose pages have frames and keep them as long as there is the device: if they are few ([`block::FIXED_MOST`]), requests cost the driver less.
+    pub fn open_fixed(
+        driver: Portal,
+        arena: &mut [u8],
+        channel: Receiver,
+        badge: u64,
+    ) -> Result<Disk, Failure> {
+        let pages = (arena.len() / PAGE) as u32;
+        Disk::with(driver, arena, pages, channel, badge)
+    }
+
+    fn with(
+        driver: Portal,
+        arena: &mut [u8],
+        fixed: u32,
+        channel: Receiver,
+        badge: u64,
+    ) -> Result<Disk, Failure> {
         let info = block::Client(&driver).info()?;
         let (address, length) = (arena.as_mut_ptr() as u64, arena.len() as u64);
         let shared = vm::Client(&Portal(native_slot::VM)).dma_share(address, length)?;
@@ -54,6 +76,7 @@ impl Disk {
             channel,
             badge,
             arena: Portal(shared.slot()),
+            fixed,
             client: Client::new(translate(&info)),
             session: None,
         };
@@ -74,7 +97,7 @@ impl Disk {
         let arena = self.arena.duplicate().map_err(Failure::Gate);
         let arena = arena.inspect_err(|_| bell.close())?;
         let answer = block::Client(&self.driver)
-            .attach(bell.0, arena.0)
+            .attach(self.fixed, bell.0, arena.0)
             .inspect_err(|_| {
                 // If they were not delivered.
                 bell.close();

@@ -192,6 +192,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
             disk.done(tag, outcome);
         }
         unasked = false;
+        disk.backend.let_go();
         disk.pump();
         disk.backend.chip.kick();
         if disk.arm() {

@@ -26,6 +26,10 @@ pub trait Backend {
     fn info(&self) -> Info;
     /// Begin with an order. It comes out by [`Disk::done`] with its tag; false: it cannot be begun (its pages are not there), and has failed.
     fn start(&mut self, tag: usize, order: &Order) -> bool;
+    /// The first pages of an arena stay what they are until [`Backend::unfix`], so what it takes to reach them may be done once.
+    fn fix(&mut self, _arena: u32, _pages: u32) {}
+    /// The arena's session is over. What of it is under way goes on.
+    fn unfix(&mut self, _arena: u32) {}
 }
 
 /// A request that was checked; sectors are the disk's. `arena` is the portal through which its pages are found.
@@ -247,6 +251,7 @@ impl<B: Backend, S: System> Disk<B, S> {
 
     fn end(&mut self, index: usize) {
         if let Some(session) = self.sessions[index].take() {
+            self.backend.unfix(session.arena);
             self.system.close(session.bell);
             self.system.close(session.arena);
         }
@@ -303,10 +308,12 @@ impl<B: Backend, S: System> block::Server for Disk<B, S> {
     fn attach<C: Caller>(
         &mut self,
         caller: &C,
+        fixed: u32,
         bell: u32,
         arena: u32,
     ) -> Result<AttachAnswer, Errno> {
         let (rings, session) = self.attach_to(caller.badge(), bell, arena)?;
+        self.backend.fix(arena, fixed);
         Ok(AttachAnswer {
             rings: Given(u64::from(rings)),
             session: Given(u64::from(session)),

@@ -160,7 +160,7 @@ fn driver() -> Driver {
 /// A session for this badge: the client's memory.
 fn attach(driver: &mut Driver, badge: u64, bell: u32) -> Memory {
     let made = driver
-        .attach(&Sent(badge), bell, bell + 1)
+        .attach(&Sent(badge), 0, bell, bell + 1)
         .expect("a session");
     driver.system.made[&(made.rings.0 as u32)].clone()
 }
@@ -456,18 +456,18 @@ fn clients_take_turns() {
 #[test]
 fn sessions_are_made_and_ended_and_refused() {
     let mut driver = driver();
-    let nobody = driver.attach(&Sent(1), 5, 6).map(|_| ());
+    let nobody = driver.attach(&Sent(1), 0, 5, 6).map(|_| ());
     assert_eq!(nobody, Err(ENXIO), "no such partition");
     assert_eq!(Server::info(&mut driver, &Sent(3)).map(|_| ()), Err(ENXIO));
     for i in 0..SESSIONS as u32 {
         attach(&mut driver, 0, 100 + 2 * i);
     }
-    assert_eq!(driver.attach(&Sent(0), 5, 6).map(|_| ()), Err(ENFILE));
+    assert_eq!(driver.attach(&Sent(0), 0, 5, 6).map(|_| ()), Err(ENFILE));
     driver.closed(BADGE_SESSION_FIRST + 3);
     driver.closed(BADGE_SESSION_FIRST + 3);
     assert_eq!(driver.system.closed, [106, 107]);
     driver.system.poor = true;
-    assert_eq!(driver.attach(&Sent(0), 5, 6).map(|_| ()), Err(ENOMEM));
+    assert_eq!(driver.attach(&Sent(0), 0, 5, 6).map(|_| ()), Err(ENOMEM));
     driver.system.poor = false;
     attach(&mut driver, 0, 200);
     assert_eq!(driver.newest(), BADGE_SESSION_FIRST + SESSIONS as u64);

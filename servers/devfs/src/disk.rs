@@ -1,13 +1,14 @@
-//! Disks as files: `/dev/vda`, `/dev/vda1`. Any byte can be read and written; the data goes by way of a few buffers, and nothing is kept there: what was written has been given to the device when the call returns.
+//! Disks as files: `/dev/vda`, `/dev/vda1`. Any byte can be read and written ([`crate::transfer`]); the data goes by way of pages of devfs's own, and nothing is kept there: what was written has been given to the device when the call returns.
 //!
-//! A READ or WRITE is cut into pieces of a buffer each. A *job* is what a disk does for one of them; the request waits for it, and finds it again by its progress: bytes done so far in the lower half, the job (plus 1) in the upper one.
-//! Where a piece does not begin and end at blocks, what is around it is read first. A job that writes has its blocks alone, so such writes lose nothing of each other.
+//! A *job* is what a disk does for a request. A request waits for its jobs, and finds them again by its progress: a transfer (plus 1) in the lower half, or one job without data (plus 1) in the upper one.
 
+use crate::room::{Room, PAGES};
+use crate::transfer::{Transfer, Wish, PIECE_PAGES};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use cairn_block::{Device, Info, Kind, Outcome, Request, PAGE, SECTOR};
+use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
@@ -22,12 +23,14 @@ pub trait Drive: Device {
 
 /// Badges of the drives' pulses.
 pub const FIRST_BADGE: u64 = 0x100;
-/// Buffers, and bytes of each.
-pub const BUFFERS: usize = 8;
-pub const BUFFER: usize = 64 * 1024;
-/// Keys of requests that wait: for a job, or for any to end.
+/// Bytes of the arena.
+pub const ARENA: usize = PAGES * PAGE;
+/// Most jobs at a time.
+const JOBS: usize = 64;
+/// Keys of requests that wait: for a job, for any to end, for one of a transfer's.
 const JOB: u64 = 0x100;
-const ROOM: u64 = 0x200;
+pub(crate) const ROOM: u64 = 0x200;
+pub(crate) const TRANSFER: u64 = 0x1000;
 /// Linux's block devices of virtio; each disk has so many numbers.
 pub const MAJOR: u32 = 254;
 const MINORS: u32 = 16;
@@ -42,35 +45,55 @@ pub struct Part {
     sectors: u64,
 }
 
-struct Job {
+/// What a drive does for a request.
+pub(crate) struct Job {
     drive: usize,
-    kind: Kind,
+    pub kind: Kind,
     /// Of the disk.
     sector: u64,
     sectors: u64,
+    /// Pages of the arena.
+    first: usize,
+    pages: usize,
     /// A write that must read first.
-    fill: bool,
-    outcome: Option<Outcome>,
+    pub fill: bool,
+    pub outcome: Option<Outcome>,
+    /// Who is woken when it is done.
+    key: u64,
     /// Nobody waits for it any more.
     orphan: bool,
 }
 
-/// What a READ or WRITE wants.
-#[derive(Clone, Copy)]
-struct Wish {
-    part: usize,
-    offset: u64,
-    length: usize,
-    write: bool,
+impl Job {
+    /// Without pages as yet.
+    pub fn new(drive: usize, kind: Kind, (sector, sectors): (u64, u64), key: u64) -> Job {
+        Job {
+            drive,
+            kind,
+            sector,
+            sectors,
+            first: 0,
+            pages: 0,
+            fill: false,
+            outcome: None,
+            key,
+            orphan: false,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        self.kind == Kind::Write || self.fill
+    }
 }
 
-#[derive(Default)]
 pub struct Disks {
     drives: Vec<Box<dyn Drive>>,
     parts: Vec<Part>,
-    /// All buffers, [`BUFFERS`] times [`BUFFER`] bytes, in the arena of each drive.
+    /// [`ARENA`] bytes, the arena of each drive, and what of it is in use.
     arena: &'static mut [u8],
-    jobs: [Option<Job>; BUFFERS],
+    room: Room,
+    pub(crate) jobs: [Option<Job>; JOBS],
+    pub(crate) transfers: Vec<Option<Transfer>>,
     answer: [u8; 16],
 }
 
@@ -93,12 +116,23 @@ mod request {
     pub const GEOMETRY: u64 = 0x0301;
 }
 
+impl Default for Disks {
+    fn default() -> Disks {
+        Disks::new(&mut [])
+    }
+}
+
 impl Disks {
     /// Without disks; `arena` is what all of them have as arena.
     pub fn new(arena: &'static mut [u8]) -> Disks {
         Disks {
+            drives: Vec::new(),
+            parts: Vec::new(),
             arena,
-            ..Disks::default()
+            room: Room::default(),
+            jobs: [const { None }; JOBS],
+            transfers: Vec::new(),
+            answer: [0; 16],
         }
     }
 
@@ -141,43 +175,27 @@ impl Disks {
             return;
         };
         drive.heard(pulse, self.arena);
-        while let Some((id, outcome)) = drive.completed() {
-            let Some(place) = self.jobs.get_mut(id as usize) else {
-                continue;
-            };
-            match place {
-                Some(job) if job.orphan => *place = None,
-                Some(job) => {
+        while let Some((id, outcome)) = self.drives[number].completed() {
+            match self.jobs.get_mut(id as usize) {
+                Some(Some(job)) if job.orphan => self.free(cx, id as usize),
+                Some(Some(job)) => {
                     job.outcome = Some(outcome);
-                    cx.wake(JOB + id);
-                    continue;
+                    cx.wake(job.key);
                 }
-                None => {}
+                _ => {}
             }
-            cx.wake(ROOM);
         }
     }
 
-    /// The job of a request that ended without it.
+    /// The jobs of a request that ended without them.
     pub fn cancelled(&mut self, cx: &mut Context) {
-        let index = (cx.progress >> 32).wrapping_sub(1) as usize;
-        let Some(place) = self.jobs.get_mut(index) else {
-            return;
-        };
-        match place {
-            Some(job) if job.outcome.is_none() => job.orphan = true,
-            _ => self.free(cx, index),
+        match (cx.progress >> 32).checked_sub(1) {
+            Some(index) => self.leave(cx, index as usize),
+            None if cx.progress > 0 => {
+                self.end_transfer(cx, cx.progress as usize - 1);
+            }
+            None => {}
         }
-    }
-
-    fn free(&mut self, cx: &mut Context, index: usize) {
-        self.jobs[index] = None;
-        cx.wake(ROOM);
-    }
-
-    fn drive(&self, part: usize) -> Answer<(usize, Info)> {
-        let drive = self.parts.get(part).ok_or(Failure::Errno(ENXIO))?.drive;
-        Ok((drive, self.drives[drive].info()))
     }
 
     /// READ: the bytes go to the caller; how many.
@@ -189,15 +207,14 @@ impl Disks {
         length: usize,
     ) -> Answer<usize> {
         let left = self.size(part).saturating_sub(offset);
-        self.transfer(
-            cx,
-            Wish {
-                part,
-                offset,
-                length: left.min(length as u64) as usize,
-                write: false,
-            },
-        )
+        let length = left.min(length as u64) as usize;
+        let wish = Wish {
+            part,
+            offset,
+            length,
+            write: false,
+        };
+        self.transfer(cx, wish)
     }
 
     pub fn write(
@@ -215,140 +232,95 @@ impl Disks {
         if left == 0 && length > 0 {
             return Err(Failure::Errno(ENOSPC));
         }
-        self.transfer(
-            cx,
-            Wish {
-                part,
-                offset,
-                length: left.min(length as u64) as usize,
-                write: true,
-            },
-        )
+        let length = left.min(length as u64) as usize;
+        let wish = Wish {
+            part,
+            offset,
+            length,
+            write: true,
+        };
+        self.transfer(cx, wish)
     }
 
-    fn transfer(&mut self, cx: &mut Context, wish: Wish) -> Answer<usize> {
-        loop {
-            let done = cx.progress as u32 as usize;
-            if let Some(index) = (cx.progress >> 32).checked_sub(1) {
-                match self.go_on(cx, &wish, done, index as usize) {
-                    Ok(more) => cx.progress = (done + more) as u64,
-                    Err(Failure::Errno(_)) if done > 0 => return Ok(done),
-                    Err(failure) => return Err(failure),
-                }
-            } else if done >= wish.length {
-                return Ok(done);
-            } else {
-                return Err(self.begin(cx, &wish, done)?);
+    /// A drive and what it is, by one of its parts.
+    pub(crate) fn drive(&self, part: usize) -> Answer<(usize, Info)> {
+        let drive = self.parts.get(part).ok_or(Failure::Errno(ENXIO))?.drive;
+        Ok((drive, self.drives[drive].info()))
+    }
+
+    /// The sector of the disk where a part begins.
+    pub(crate) fn first(&self, part: usize) -> u64 {
+        self.parts[part].first
+    }
+
+    /// Whether a job must wait for another one that is about the same blocks.
+    pub(crate) fn is_disturbed(&self, new: &Job) -> bool {
+        self.jobs.iter().flatten().any(|job| {
+            job.drive == new.drive
+                && (new.writes() || job.writes())
+                && job.sector < new.sector + new.sectors
+                && new.sector < job.sector + job.sectors
+        })
+    }
+
+    /// A place for a job, with so many pages of the arena; None: everything is in use.
+    pub(crate) fn place(&mut self, mut job: Job, pages: usize) -> Option<usize> {
+        let index = self.jobs.iter().position(Option::is_none)?;
+        if pages > 0 {
+            (job.first, job.pages) = (self.room.take(pages)?, pages);
+        }
+        self.jobs[index] = Some(job);
+        Some(index)
+    }
+
+    /// The pages of a job.
+    pub(crate) fn memory(&mut self, index: usize) -> &mut [u8] {
+        match self.jobs.get(index) {
+            Some(Some(job)) => &mut self.arena[job.first * PAGE..][..job.pages * PAGE],
+            _ => &mut [],
+        }
+    }
+
+    /// A job is done with, and its pages.
+    pub(crate) fn free(&mut self, cx: &mut Context, index: usize) {
+        self.remove(index);
+        cx.wake(ROOM);
+    }
+
+    /// The same for a job that came to nothing: who waits for room need not look.
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Some(job) = self.jobs.get_mut(index).and_then(Option::take) {
+            if job.pages > 0 {
+                self.room.give(job.first, job.pages);
             }
         }
     }
 
-    /// The piece behind the first `done` bytes: its sectors of the disk (first, count), where it begins in them, its bytes.
-    fn piece(&self, wish: &Wish, done: usize) -> Answer<(u64, u64, usize, usize)> {
-        let (_, info) = self.drive(wish.part)?;
-        let block = u64::from(info.block);
-        let at = self.parts[wish.part].first * SECTOR + wish.offset + done as u64;
-        let start = at / block * block;
-        let skip = (at - start) as usize;
-        let most = BUFFER.min(info.most_pages as usize * PAGE);
-        let bytes = (wish.length - done).min(most - skip);
-        let end = (at + bytes as u64).next_multiple_of(block);
-        Ok((start / SECTOR, (end - start) / SECTOR, skip, bytes))
-    }
-
-    /// Begin with the next piece. What to wait for.
-    fn begin(&mut self, cx: &mut Context, wish: &Wish, done: usize) -> Answer<Failure> {
-        let (sector, sectors, skip, bytes) = self.piece(wish, done)?;
-        let (drive, _) = self.drive(wish.part)?;
-        let disturbs = |job: &Job| {
-            job.drive == drive
-                && (wish.write || job.kind == Kind::Write || job.fill)
-                && job.sector < sector + sectors
-                && sector < job.sector + job.sectors
-        };
-        let free = self.jobs.iter().position(Option::is_none);
-        let Some(index) = free.filter(|_| !self.jobs.iter().flatten().any(disturbs)) else {
-            return Ok(Failure::Wait(ROOM));
-        };
-        let fill = wish.write && (skip != 0 || bytes as u64 != sectors * SECTOR);
-        if wish.write && !fill {
-            cx.fetch(done, &mut self.arena[index * BUFFER..][..bytes])?;
+    /// Nobody waits for a job any more; its pages are the drive's until it is done.
+    pub(crate) fn leave(&mut self, cx: &mut Context, index: usize) {
+        match self.jobs.get_mut(index) {
+            Some(Some(job)) if job.outcome.is_none() => job.orphan = true,
+            _ => self.free(cx, index),
         }
-        let kind = match wish.write && !fill {
-            true => Kind::Write,
-            false => Kind::Read,
-        };
-        self.jobs[index] = Some(Job {
-            drive,
-            kind,
-            sector,
-            sectors,
-            fill,
-            outcome: None,
-            orphan: false,
-        });
-        if !self.submit(index) {
-            self.jobs[index] = None;
-            // The drive has enough to do: when something has come out.
-            return Ok(Failure::Wait(ROOM));
-        }
-        cx.progress = done as u64 | (index as u64 + 1) << 32;
-        Ok(Failure::Wait(JOB + index as u64))
     }
 
     /// Give the job to its drive.
-    fn submit(&mut self, index: usize) -> bool {
-        let Some(job) = &mut self.jobs[index] else {
-            return false;
+    pub(crate) fn submit(&mut self, index: usize) -> Result<(), Refused> {
+        let Some(Some(job)) = self.jobs.get_mut(index) else {
+            return Err(Refused::Invalid);
         };
         job.outcome = None;
-        let bytes = job.sectors * SECTOR;
-        let count = match job.kind {
-            Kind::Read | Kind::Write => bytes.div_ceil(PAGE as u64) as usize,
-            _ => 0,
-        };
-        let first = (index * BUFFER / PAGE) as u32;
-        let pages: [u32; BUFFER / PAGE] = core::array::from_fn(|i| first + i as u32);
+        let first = job.first as u32;
+        let pages: [u32; PIECE_PAGES] = core::array::from_fn(|i| first + i as u32);
         let request = Request {
             id: index as u64,
             kind: job.kind,
             sector: job.sector,
-            bytes,
-            pages: &pages[..count],
+            bytes: job.sectors * SECTOR,
+            pages: &pages[..job.pages],
             offset: 0,
         };
-        self.drives[job.drive].submit(&request).is_ok()
-    }
-
-    /// A request runs again with its job: how many bytes more are done.
-    fn go_on(&mut self, cx: &mut Context, wish: &Wish, done: usize, index: usize) -> Answer<usize> {
-        let (_, _, skip, bytes) = self.piece(wish, done)?;
-        let wait = Err(Failure::Wait(JOB + index as u64));
-        let Some(Some(job)) = self.jobs.get_mut(index) else {
-            return Err(Failure::Errno(EIO));
-        };
-        let Some(outcome) = job.outcome else {
-            return wait;
-        };
-        let buffer = &mut self.arena[index * BUFFER + skip..][..bytes];
-        let result = match outcome {
-            Outcome::Failed => Err(Failure::Errno(EIO)),
-            Outcome::Done if core::mem::take(&mut job.fill) => match cx.fetch(done, buffer) {
-                Ok(()) => {
-                    job.kind = Kind::Write;
-                    if self.submit(index) {
-                        return wait;
-                    }
-                    Err(Failure::Errno(EIO))
-                }
-                Err(failure) => Err(failure),
-            },
-            Outcome::Done if wish.write => Ok(bytes),
-            Outcome::Done => cx.store(done, buffer).map(|()| bytes),
-        };
-        self.free(cx, index);
-        cx.progress = done as u64;
-        result
+        self.drives[job.drive].submit(&request)
     }
 
     /// Have the drive do something without data, and wait for it.
@@ -372,24 +344,22 @@ impl Disks {
             };
         }
         let (drive, _) = self.drive(part)?;
-        let Some(index) = self.jobs.iter().position(Option::is_none) else {
+        let Some(index) = self.place(Job::new(drive, kind, range, 0), 0) else {
             return Err(Failure::Wait(ROOM));
         };
-        self.jobs[index] = Some(Job {
-            drive,
-            kind,
-            sector: range.0,
-            sectors: range.1,
-            fill: false,
-            outcome: None,
-            orphan: false,
-        });
-        if !self.submit(index) {
-            self.jobs[index] = None;
-            return Err(Failure::Wait(ROOM));
+        let key = JOB + index as u64;
+        if let Some(job) = &mut self.jobs[index] {
+            job.key = key;
+        }
+        if let Err(why) = self.submit(index) {
+            self.remove(index);
+            return Err(match why {
+                Refused::Full => Failure::Wait(ROOM),
+                Refused::Invalid => Failure::Errno(EIO),
+            });
         }
         cx.progress = (index as u64 + 1) << 32;
-        Err(Failure::Wait(JOB + index as u64))
+        Err(Failure::Wait(key))
     }
 
     pub fn sync(&mut self, cx: &mut Context, part: usize) -> Answer<()> {

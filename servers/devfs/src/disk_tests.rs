@@ -113,7 +113,7 @@ fn world() -> World {
         flushes: 0,
         most: 64,
     })));
-    let mut disks = Disks::new(Vec::leak(vec![0; BUFFERS * BUFFER]));
+    let mut disks = Disks::new(Vec::leak(vec![0; ARENA]));
     disks.add(
         "vda",
         Box::new(disk.clone()),
@@ -181,6 +181,7 @@ fn any_bytes_are_read_and_written_and_what_is_around_them_stays() {
         (5, 3),
         (1023, 2),
         (70_001, 150_000),
+        (1, 499_000),
         (65_536, 4096),
     ] {
         let before = w.on_disk(0, SECTORS as usize * 512);
@@ -217,7 +218,7 @@ fn errors_and_interruptions_leave_no_job() {
     assert_eq!(w.write(whole, 0, &[1; 5]), -EIO);
     assert_eq!(w.call(whole, &[fs::SYNC], b"", 0).0, -EIO);
     w.disk.0.borrow_mut().fails = false;
-    for _ in 0..3 * BUFFERS {
+    for _ in 0..3 * JOBS {
         let token = w.bench.send(whole, &[fs::READ, 0], b"", 1000);
         w.bench.interrupt(token);
         assert_eq!(w.bench.answer(token).map(|a| a.result()), Some(-EINTR));
@@ -303,4 +304,38 @@ fn nodes_are_block_devices_with_numbers() {
     let open = [fs::OPEN, o::RDONLY, 0];
     let answer = w.bench.call(BADGE_NUMBERS, &open, b"254:1", fs::PATH_MAX);
     assert_eq!(answer.unwrap().result(), 0);
+}
+
+#[test]
+fn a_long_request_has_several_pieces_under_way_and_waits_for_room() {
+    let mut w = world();
+    let whole = w.open(b"vda");
+    let long = 1 << 20;
+    // More than the arena holds: some wait.
+    let tokens: Vec<_> = (0..4)
+        .map(|_| w.bench.send(whole, &[fs::READ, 0], b"", long))
+        .collect();
+    assert_eq!(w.disk.0.borrow().asked.len(), ARENA / PIECE_PAGES / PAGE);
+    // One goes away with its pieces under way, whose pages are the disk's until they are done.
+    w.bench.interrupt(tokens[0]);
+    let expected = w.on_disk(0, long);
+    for _ in 0..10 {
+        w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    }
+    for token in &tokens[1..] {
+        let answer = w.bench.answer(*token).expect("done");
+        assert!(answer.data == expected);
+    }
+    // A failure behind the first pieces leaves what came before it.
+    let token = w
+        .bench
+        .send(whole, &[fs::READ, 0], b"", 7 * PIECE_PAGES * PAGE);
+    w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    w.disk.0.borrow_mut().fails = true;
+    w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    let count = w.bench.answer(token).expect("done").result();
+    assert_eq!(count, (4 * PIECE_PAGES * PAGE) as i64);
+    w.disk.0.borrow_mut().fails = false;
+    assert!(w.disk.0.borrow().asked.is_empty());
+    assert_eq!(w.read(whole, 0, long).map(|bytes| bytes.len()), Ok(long));
 }

@@ -11,7 +11,7 @@ use cairn_abi::layout::native_slot;
 use cairn_abi::service;
 use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
-use cairn_devfs::disk::{Disks, Drive, BUFFER, BUFFERS, FIRST_BADGE};
+use cairn_devfs::disk::{Disks, Drive, ARENA, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
 use cairn_idl::block;
 use cairn_resmgr::event::serve;
@@ -78,7 +78,7 @@ impl Drive for Driven {
 fn disks() -> Disks {
     let named = |name: &&str| startup::portal(name).is_some();
     let arena = match DISKS.iter().any(named) {
-        true => memory::map(BUFFERS * BUFFER),
+        true => memory::map(ARENA),
         false => None,
     };
     let Some(arena) = arena else {
@@ -94,7 +94,7 @@ fn disks() -> Disks {
             continue;
         };
         let badge = FIRST_BADGE + found.len() as u64;
-        match Disk::open(portal, arena, CHANNEL, badge) {
+        match Disk::open_fixed(portal, arena, CHANNEL, badge) {
             Ok(disk) => found.push((name, disk, partitions(portal))),
             Err(why) => log!("{name}: {why}"),
         }

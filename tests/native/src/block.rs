@@ -133,7 +133,7 @@ fn refusals() {
         CHANNEL.make_portal(9).expect("a portal"),
         CHANNEL.make_portal(9).expect("a portal"),
     );
-    let made = whole.attach(bell.0, other.0).expect("a session");
+    let made = whole.attach(0, bell.0, other.0).expect("a session");
     Portal(made.rings.slot()).close();
     Portal(made.session.slot()).close();
 }
