@@ -21,11 +21,10 @@ const POOL_PERIOD: u32 = 16;
 /// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, portals' code, semaphores, windows.
 const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16];
 
-/// Every so many forks nothing is copied at once, to see anew what is written.
+/// Every so many forks nothing is copied at once and no page of an object shown, to see anew what is written and asked for; the first time soon, because what a program writes
+/// and children ask for while it starts is not what they do later.
 const RELEARN: u32 = 64;
-
-/// The same for pages of objects that children asked for.
-const RELEARN_WANTED: u32 = 256;
+const RELEARN_FIRST: u32 = 4;
 
 impl<N: Nucleus> Vm<N> {
     /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
@@ -265,13 +264,11 @@ impl<N: Nucleus> Vm<N> {
             return 0;
         };
         space.forks = space.forks.wrapping_add(1);
-        if !space.forks.is_multiple_of(RELEARN) {
+        if !space.forks.is_multiple_of(RELEARN) && space.forks != RELEARN_FIRST {
             return EAGER;
         }
         space.pages.cool_down(&mut self.frames);
-        if space.forks.is_multiple_of(RELEARN_WANTED) {
-            space.pages.forget_wanted(&mut self.frames);
-        }
+        space.pages.forget_wanted(&mut self.frames);
         0
     }
 
@@ -386,6 +383,7 @@ impl<N: Nucleus> Vm<N> {
         if space.domains <= 1 {
             if let Some(space) = self.spaces.get_mut(domain.space) {
                 space.parent = NOBODY;
+                space.forks = 0;
             }
             let mut from = 0;
             for &(start, end) in kept {

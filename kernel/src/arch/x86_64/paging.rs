@@ -739,7 +739,12 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
             let share = all.min(TAKE_SHARE);
             // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
             let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
-            for few in entries.chunks_mut(PAGES_BETWEEN) {
+            let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
+            for few in few {
+                // Most are empty between a stack's or a heap's ends.
+                if few.iter().fold(0, |all, entry| all | *entry) == 0 {
+                    continue;
+                }
                 for entry in few {
                     if *entry != 0 {
                         emptied(frame_of(*entry));
