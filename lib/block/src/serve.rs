@@ -1,6 +1,7 @@
 //! The driver's side, the same for all drivers: sessions, the check of what clients ask for, and who is next. A driver adds a [`Backend`].
 //!
 //! What always holds: what the backend gets lies on the disk, within the part that the session is for, and fits its pages; each order comes back once, and is then told to the session that asked for it, if that still exists.
+//! Nothing is begun while orders of a session that ended are under way: who comes in the place of a client that died must find the disk as it will stay.
 
 use crate::partition::Partition;
 use crate::rings::{self, Half, LIST};
@@ -19,6 +20,8 @@ use core::sync::atomic::AtomicU64;
 /// Most sessions, and most orders that the backend has.
 pub const SESSIONS: usize = 16;
 pub const TAGS: usize = 64;
+/// In place of a session's badge: an order of the driver's own.
+const OWN: u64 = 0;
 
 /// What does the work.
 pub trait Backend {
@@ -79,6 +82,8 @@ pub struct Disk<B, S: System> {
     sessions: [Option<Session<S::Memory>>; SESSIONS],
     jobs: [Option<Job>; TAGS],
     under_way: usize,
+    /// Of these, how many were asked for by sessions that have ended.
+    left_behind: usize,
     /// The next session's badge.
     next: u64,
     /// Whose turn it is.
@@ -94,6 +99,7 @@ impl<B: Backend, S: System> Disk<B, S> {
             sessions: [const { None }; SESSIONS],
             jobs: [None; TAGS],
             under_way: 0,
+            left_behind: 0,
             next: BADGE_SESSION_FIRST,
             turn: 0,
         }
@@ -124,8 +130,9 @@ impl<B: Backend, S: System> Disk<B, S> {
         Ok((found.first, info))
     }
 
-    /// A free tag, if the backend can do with one more.
+    /// A free tag, if the backend can do with one more now.
     fn tag(&self) -> Option<usize> {
+        (self.left_behind == 0).then_some(())?;
         let most = (self.backend.info().most_requests as usize).min(TAGS);
         (self.under_way < most).then_some(())?;
         self.jobs.iter().position(Option::is_none)
@@ -200,7 +207,7 @@ impl<B: Backend, S: System> Disk<B, S> {
     pub fn reserve(&mut self) -> Option<usize> {
         let tag = self.tag()?;
         self.jobs[tag] = Some(Job {
-            session: 0,
+            session: OWN,
             slot: 0,
         });
         self.under_way += 1;
@@ -210,6 +217,7 @@ impl<B: Backend, S: System> Disk<B, S> {
     fn tell(&mut self, job: Job, outcome: Outcome) {
         let of = |s: &Option<Session<_>>| s.as_ref().is_some_and(|s| s.badge == job.session);
         let Some(index) = self.sessions.iter().position(of) else {
+            self.left_behind -= usize::from(job.session != OWN);
             return;
         };
         let Some(session) = &mut self.sessions[index] else {
@@ -252,6 +260,8 @@ impl<B: Backend, S: System> Disk<B, S> {
     fn end(&mut self, index: usize) {
         if let Some(session) = self.sessions[index].take() {
             self.backend.unfix(session.arena);
+            let jobs = self.jobs.iter().flatten();
+            self.left_behind += jobs.filter(|job| job.session == session.badge).count();
             self.system.close(session.bell);
             self.system.close(session.arena);
         }

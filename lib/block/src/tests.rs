@@ -440,6 +440,38 @@ fn who_does_not_take_its_completions_is_put_out() {
 }
 
 #[test]
+fn the_successor_of_a_client_that_died_finds_nothing_under_way() {
+    let mut driver = driver();
+    let mut old = client(&mut driver, 0, 50);
+    let mut other = client(&mut driver, 2, 60);
+    for id in 0..3 {
+        old.submit(&page(id, Kind::Write, id * 8, &[1])).unwrap();
+    }
+    driver.pump();
+    other.submit(&page(9, Kind::Read, 0, &[2])).unwrap();
+    // Asked for and not begun: it never will be.
+    old.submit(&page(3, Kind::Write, 24, &[1])).unwrap();
+    driver.closed(BADGE_SESSION_FIRST);
+    let mut new = client(&mut driver, 0, 70);
+    new.submit(&page(1, Kind::Write, 0, &[3])).unwrap();
+    for left in (0..3).rev() {
+        driver.pump();
+        assert!(!driver.arm(), "something has to come out first");
+        assert_eq!(driver.backend.begun.len(), left + 1);
+        let begun = driver.backend.begun.remove(0);
+        driver.done(begun.tag, Outcome::Done);
+    }
+    driver.pump();
+    let begun: Vec<u32> = driver.backend.begun.iter().map(|b| b.arena).collect();
+    assert_eq!(begun.len(), 2, "the new one's and the other's: {begun:?}");
+    for begun in std::mem::take(&mut driver.backend.begun) {
+        driver.done(begun.tag, Outcome::Done);
+    }
+    assert_eq!(all(&mut new), [(1, Outcome::Done)]);
+    assert_eq!(all(&mut other), [(9, Outcome::Done)]);
+}
+
+#[test]
 fn clients_take_turns() {
     let mut driver = driver();
     let mut greedy = client(&mut driver, 0, 50);
