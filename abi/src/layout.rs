@@ -21,6 +21,9 @@ pub const NATIVE_STACK_SIZE: u64 = 256 * 1024;
 /// The boot archive in `init` (read-only) and in the server that fills the root from it (read-write).
 pub const ARCHIVE: u64 = 0x6000_0000_0000;
 
+/// Memory of a native component that outlives it (its manifest line's `keepsake`): its successor finds there what it left.
+pub const KEEPSAKE: u64 = 0x6800_0000_0000;
+
 /// A Linux program's mappings lie in `LINUX_LOW..LINUX_TOP`; `mmap` without an address searches downwards from the stack.
 pub const LINUX_LOW: u64 = 0x1_0000;
 pub const LINUX_TOP: u64 = 0x7fff_0000_0000;

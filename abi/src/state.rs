@@ -95,6 +95,8 @@ pub struct Startup {
     pub portals: u32,
     /// Archive length for components that get it ([`crate::layout::ARCHIVE`]); otherwise 0.
     pub archive_len: u64,
+    /// Bytes at [`crate::layout::KEEPSAKE`], 0 without.
+    pub keepsake_len: u64,
     /// The component's own name, NUL-padded.
     pub name: [u8; 24],
 }

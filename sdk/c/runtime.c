@@ -9,13 +9,14 @@ struct startup {
     uint64_t magic;
     uint32_t arguments_length, portals;
     uint64_t archive_length;
+    uint64_t keepsake_length;
     char name[24];
 };
 struct named_portal {
     char name[24];
     uint32_t slot, reserved;
 };
-_Static_assert(sizeof(struct startup) == 48 && sizeof(struct named_portal) == 32, "as in cairn-abi");
+_Static_assert(sizeof(struct startup) == 56 && sizeof(struct named_portal) == 32, "as in cairn-abi");
 
 int main(void);
 

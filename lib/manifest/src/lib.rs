@@ -63,6 +63,9 @@ pub struct Component {
     /// Most pages of memory, as a size: "16M". Without it no limit of its own.
     #[serde(default)]
     pub memory: Option<String>,
+    /// Memory that outlives it, as a size: its successor finds there what it left.
+    #[serde(default)]
+    pub keepsake: Option<String>,
     /// Arguments; `{cmdline}` stands for the nucleus's command line.
     #[serde(default)]
     pub arguments: Vec<String>,
@@ -237,9 +240,13 @@ impl Component {
         if self.portals.len() > PORTALS_MAX {
             return Err(Invalid(format!("more than {PORTALS_MAX} portals")));
         }
-        if let Some(memory) = &self.memory {
+        for memory in self.memory.iter().chain(&self.keepsake) {
             size(memory)
                 .ok_or_else(|| Invalid(format!("`{memory}` is no size (4096, 64K, 16M, 1G)")))?;
+        }
+        let keepsake = self.keepsake.as_deref().and_then(size);
+        if keepsake.is_some_and(|bytes| bytes == 0 || bytes > 64 << 20) {
+            return Err(Invalid("a keepsake has at most 64M".into()));
         }
         if self.ceiling.is_some_and(|c| c < self.priority) {
             return Err(Invalid("its ceiling is below its priority".into()));

@@ -34,6 +34,17 @@ pub fn archive() -> Option<&'static mut [u8]> {
     Some(unsafe { core::slice::from_raw_parts_mut(layout::ARCHIVE as *mut u8, length) })
 }
 
+/// The memory that outlives this component, with what its predecessor left there (at first zeroes); empty without.
+pub fn keepsake() -> &'static [AtomicU64] {
+    match startup::keepsake_len() {
+        0 => &[],
+        // SAFETY: `init` mapped that many bytes there, readable and writable, for this component alone, which only ever uses them as atomics.
+        len => unsafe {
+            core::slice::from_raw_parts(layout::KEEPSAKE as *const AtomicU64, len / 8)
+        },
+    }
+}
+
 /// Make whole pages resident now, so that using them cannot fail later.
 pub fn populate(pages: &mut [u8]) -> Result<(), Error> {
     advise(pages, vm::advice::POPULATE_WRITE)

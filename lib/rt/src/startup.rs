@@ -70,6 +70,11 @@ pub fn archive_len() -> usize {
     block().map_or(0, |b| b.archive_len as usize)
 }
 
+/// Bytes of this component's keepsake at [`layout::KEEPSAKE`], 0 without one.
+pub fn keepsake_len() -> usize {
+    block().map_or(0, |b| b.keepsake_len as usize)
+}
+
 /// The boot archive, for components that read it only.
 pub fn archive() -> &'static [u8] {
     match archive_len() {

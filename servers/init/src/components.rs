@@ -32,6 +32,8 @@ struct Running {
     domain: Option<(Portal, Id)>,
     /// Device portals, made once and given again after a restart.
     devices: Vec<(String, Portal)>,
+    /// The memory object that outlives it, once it was made.
+    keepsake: Option<Portal>,
 }
 
 pub struct Components {
@@ -64,6 +66,7 @@ impl Components {
                 receiver,
                 domain: None,
                 devices: devices(component)?,
+                keepsake: None,
             });
         }
         let vm = fault("portal", running[0].receiver.make_portal(vm::BADGE_CONTROL))?;
@@ -134,9 +137,11 @@ impl Components {
                 self.archive.len() as u64
             }
         };
+        let keepsake_len = self.show_keepsake(component, index, id)?;
         let named = self.give(manifest, index, portal)?;
         let devices = self.show_devices(component, id)?;
-        let block = self.startup_block(component, &named, devices, archive_len)?;
+        let lengths = (archive_len, keepsake_len);
+        let block = self.startup_block(component, &named, devices, lengths)?;
         self.map_into(id, layout::STARTUP, PAGE, vm::prot::READ)?;
         self.write_into(id, layout::STARTUP, &block)?;
         self.run(component, index, portal, image.entry)
@@ -231,6 +236,36 @@ impl Components {
         Ok(object)
     }
 
+    /// What its predecessor left, or zeroes; how many bytes.
+    fn show_keepsake(
+        &mut self,
+        component: &Component,
+        index: usize,
+        id: Id,
+    ) -> Result<u64, String> {
+        let size = component.keepsake.as_deref().and_then(cairn_manifest::size);
+        let Some(size) = size else { return Ok(0) };
+        let len = size.next_multiple_of(PAGE);
+        let object = match self.running[index].keepsake {
+            Some(object) => object,
+            None => {
+                let how = vm::making::SHARED | vm::making::FRESH;
+                let made = self.vm().object_create(len / PAGE, how, 0, &[]);
+                let made = made.map_err(|why| format!("keepsake: {why}"))?;
+                Portal(made.slot())
+            }
+        };
+        self.running[index].keepsake = Some(object);
+        let (prot, flags) = (
+            vm::prot::READ | vm::prot::WRITE,
+            vm::flags::FIXED | vm::flags::SHARED,
+        );
+        self.vm()
+            .object_map_into(id, layout::KEEPSAKE, len, prot, flags, 0, object.0)
+            .map_err(|why| format!("mapping the keepsake: {why}"))?;
+        Ok(len)
+    }
+
     fn map_into(&self, id: Id, address: u64, len: u64, prot: u64) -> Result<(), String> {
         self.vm()
             .map_into(id, address, len, prot, vm::flags::FIXED)
@@ -321,7 +356,7 @@ impl Components {
         component: &Component,
         named: &[(String, u32)],
         mut arguments: Vec<String>,
-        archive_len: u64,
+        lengths: (u64, u64),
     ) -> Result<Vec<u8>, String> {
         arguments.extend(
             component
@@ -333,7 +368,7 @@ impl Components {
             .iter()
             .map(|(name, slot)| (name.as_str(), *slot))
             .collect();
-        startup::build(&component.name, &named, &arguments, archive_len)
+        startup::build(&component.name, &named, &arguments, lengths)
             .map_err(|_| "its arguments do not fit into the start-up block".to_string())
     }
 
@@ -475,7 +510,7 @@ impl Components {
             format!("archive={}:{}", boot.archive_frame, archive_pages),
             format!("init={own_id}"),
         ];
-        let block = self.startup_block(component, &named, arguments.into(), 0)?;
+        let block = self.startup_block(component, &named, arguments.into(), (0, 0))?;
         buffer.0.copy_from_slice(&block);
         let source = buffer.frame().ok_or("no frame behind the buffer")?;
         fault(

@@ -18,12 +18,12 @@ fn padded(name: &str) -> [u8; 24] {
     bytes
 }
 
-/// The block for component `name` with its named portals (name, slot), arguments, and the length of the archive if it gets that.
+/// The block for component `name` with its named portals (name, slot), arguments, and the lengths of the archive and of its keepsake if it gets them.
 pub fn build(
     name: &str,
     portals: &[(&str, u32)],
     arguments: &[String],
-    archive_len: u64,
+    (archive_len, keepsake_len): (u64, u64),
 ) -> Result<Vec<u8>, TooLong> {
     let mut text = Vec::new();
     for argument in arguments {
@@ -35,6 +35,7 @@ pub fn build(
     block.extend((text.len() as u32).to_le_bytes());
     block.extend((portals.len() as u32).to_le_bytes());
     block.extend(archive_len.to_le_bytes());
+    block.extend(keepsake_len.to_le_bytes());
     block.extend(padded(name));
     for (name, slot) in portals {
         block.extend(padded(name));
@@ -57,13 +58,19 @@ mod tests {
 
     #[test]
     fn the_block_has_the_layout_of_the_abi() {
-        let block = build("tty", &[("proc", 8), ("uart0", 9)], &["rows=25".into()], 77).unwrap();
+        let block = build(
+            "tty",
+            &[("proc", 8), ("uart0", 9)],
+            &["rows=25".into()],
+            (77, 78),
+        )
+        .unwrap();
         let portals = size_of::<Startup>();
         let arguments = portals + 2 * size_of::<NamedPortal>();
         assert_eq!(block[..8], STARTUP_MAGIC.to_le_bytes());
         assert_eq!(block[8..16], [8, 0, 0, 0, 2, 0, 0, 0]);
-        assert_eq!(block[16], 77);
-        assert_eq!(&block[24..28], b"tty\0");
+        assert_eq!((block[16], block[24]), (77, 78));
+        assert_eq!(&block[32..36], b"tty\0");
         assert_eq!(&block[portals..portals + 5], b"proc\0");
         assert_eq!(block[portals + 24], 8);
         assert_eq!(&block[arguments..arguments + 8], b"rows=25\0");
@@ -72,6 +79,6 @@ mod tests {
 
     #[test]
     fn too_many_arguments_are_refused() {
-        assert_eq!(build("x", &[], &["y".repeat(5000)], 0), Err(TooLong));
+        assert_eq!(build("x", &[], &["y".repeat(5000)], (0, 0)), Err(TooLong));
     }
 }

@@ -28,17 +28,19 @@ impl<N: Nucleus> Vm<N> {
         let count = r.out_len as u64 / 8;
         let [_, pages, how, tag, ..] = r.words;
         let (writable, watched) = (how & making::SHARED != 0, how & making::WATCHED != 0);
+        let fresh = how & making::FRESH != 0;
         if !r.out_len.is_multiple_of(8)
             || count > MAX_PAGES
-            || how & !(making::SHARED | making::WATCHED) != 0
+            || how & !(making::SHARED | making::WATCHED | making::FRESH) != 0
+            || fresh && (watched || count != 0 || pages == 0)
         {
             return Err(EINVAL);
         }
-        let length = match watched {
+        let length = match watched || fresh {
             true => pages,
             false => count,
         };
-        if count > length || length > MAX_PAGES || !watched && count == 0 {
+        if count > length || length > MAX_PAGES || length == 0 && !watched {
             return Err(EINVAL);
         }
         let room = count as usize * 8;
@@ -58,7 +60,7 @@ impl<N: Nucleus> Vm<N> {
         let handle = self.objects.next_handle();
         let number = self.objects.insert(Object {
             pages,
-            maker,
+            maker: if fresh { NOBODY } else { maker },
             len: length,
             handle: handle.unwrap_or(NOBODY),
             tag: watched.then_some(tag),

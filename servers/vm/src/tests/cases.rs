@@ -440,6 +440,47 @@ fn objects_show_their_makers_pages() {
 }
 
 #[test]
+fn a_fresh_object_outlives_its_maker() {
+    let mut w = World::new(1024);
+    let maker = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let how = vm::making::SHARED | vm::making::FRESH;
+    for words in [
+        [vm::OBJECT_CREATE, 0, how],
+        [vm::OBJECT_CREATE, 4, how | vm::making::WATCHED],
+        [vm::OBJECT_CREATE, 1 << 40, how],
+    ] {
+        assert_eq!(w.call(maker, &words), -EINVAL);
+    }
+    let made = w.call_badge(maker, 0, &[vm::OBJECT_CREATE, 1000, how]);
+    let Some(Pass::Mint(badge)) = made.pass else {
+        panic!("no object: {made:?}");
+    };
+    let map = |w: &mut World, id: Id, prot: u64| {
+        let how = flags::SHARED | flags::FIXED;
+        let words = [vm::OBJECT_MAP, 0x100 * PAGE, 1000 * PAGE, prot, how, 0];
+        w.call_badge(id, badge, &words).words[0] as i64
+    };
+    let free = w.vm.frames.free();
+    assert_eq!(map(&mut w, maker, RW), 0x100 * PAGE as i64);
+    assert!(
+        w.vm.frames.free() + 8 > free,
+        "it takes memory as it is used"
+    );
+    w.write(maker, 0x105, 7).unwrap();
+    assert_eq!(w.read(maker, 0x106), Ok(0));
+    w.destroy(maker);
+    w.audit();
+    let next = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    assert_eq!(map(&mut w, next, RW), 0x100 * PAGE as i64);
+    assert_eq!(w.read(next, 0x105), Ok(7));
+    w.write(next, 0x4e7, 8).unwrap();
+    w.destroy(next);
+    w.close_object(badge);
+    w.audit();
+    assert_eq!(w.vm.objects.iter().count(), 0);
+}
+
+#[test]
 fn read_only_objects_stay_so() {
     let mut w = World::new(1024);
     let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
