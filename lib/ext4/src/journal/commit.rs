@@ -221,7 +221,8 @@ impl Fs {
     /// fsync, and with `data_only` fdatasync: the transaction that must become durable, if any.
     pub fn unsynced(&self, ino: u32, data_only: bool) -> Option<u32> {
         let wanted = |data: &bool| *data || !data_only;
-        if self.running.inodes.get(&ino).is_some_and(wanted) {
+        // What was put there as it was, or taken back, changed nothing, and there may be nothing to commit.
+        if self.has_changes() && self.running.inodes.get(&ino).is_some_and(wanted) {
             return Some(self.transaction());
         }
         let closed = self.journal.as_ref()?.committing.as_ref()?;

@@ -133,6 +133,18 @@ fn a_device_that_is_done_at_once_leaves_nobody_waiting() {
 }
 
 #[test]
+fn fsync_of_times_that_are_what_they_were_waits_for_nothing() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 1);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    machine.write_at(file, 0, b"x");
+    for _ in 0..3 {
+        let ino = machine.call(file, &[fs::STAT], b"", 144).data[8];
+        machine.bench.server.touch(u32::from(ino));
+        assert_eq!(machine.result(file, &[fs::SYNC, 0], b""), 0);
+    }
+}
+
+#[test]
 fn reading_in_order_asks_for_much_at_a_time_and_once() {
     let (folder, files) = tree();
     let image = make(4096, 16, &[], Some(&folder.0));
