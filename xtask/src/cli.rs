@@ -117,28 +117,25 @@ pub enum System {
     Linux,
 }
 
-/// What the guest's root file system has. It is in memory, where what a program changes is gone when the machine ends, but for the one that says otherwise.
+/// What the guest's root file system has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Root {
-    /// Debian's busybox, and little else
+    /// Debian's busybox, and little else, in memory: what a program changes is gone when the machine ends
     Small,
-    /// Debian packages: bash, coreutils, util-linux, procps, python3, perl, sqlite3, lua, tcc, make, vim … (the first use downloads some 40 MB)
+    /// Debian packages on an ext4 disk of 4 GiB (build/cache/debian.ext4), which keeps what is changed unless --snapshot is given: bash, coreutils, util-linux, procps, python3, perl, sqlite3, lua, tcc, make, vim … (the first use downloads some 40 MB)
     Debian,
-    /// The same on a disk of 4 GiB (build/cache/debian.ext4), which keeps what is changed unless --snapshot is given
-    DebianDisk,
 }
 
 impl Root {
     pub fn is_on_disk(self) -> bool {
-        self == Root::DebianDisk
+        self == Root::Debian
     }
 
     /// Memory that is enough for it, in QEMU's notation.
     pub fn memory(self) -> &'static str {
         match self {
             Root::Small => "256M",
-            Root::Debian => "1G",
-            Root::DebianDisk => "512M",
+            Root::Debian => "512M",
         }
     }
 }
@@ -158,12 +155,15 @@ pub struct Machine {
     /// Number of processors
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smp: u32,
-    /// Memory, in QEMU's notation [default: 256M, or 1G with a Debian root]
+    /// Memory, in QEMU's notation [default: 256M, or 512M with a Debian root]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub mem: Option<String>,
     /// The root file system
     #[arg(long, value_enum, default_value_t = Root::Small)]
     pub root: Root,
+    /// If that is on a disk: as it was made, whatever was changed on the user's. For tests.
+    #[arg(skip)]
+    pub root_as_made: bool,
     /// Which system to boot
     #[arg(long, value_enum, default_value_t = System::Cairn)]
     pub system: System,
@@ -203,6 +203,7 @@ impl Machine {
             smp: 1,
             mem: Some(memory.to_string()),
             root: Root::Small,
+            root_as_made: false,
             system,
             lean: false,
             accel: Accel::Tcg,
@@ -220,7 +221,10 @@ impl Machine {
     pub fn attached(&self) -> anyhow::Result<Vec<Disk>> {
         let mut disks = Vec::new();
         if self.root.is_on_disk() {
-            disks.push(Disk::File(debian::disk()?));
+            disks.push(match self.root_as_made {
+                true => Disk::Unchanged(debian::as_made()?),
+                false => Disk::File(debian::disk()?),
+            });
         }
         disks.extend(self.disks.iter().cloned());
         Ok(disks)

@@ -149,6 +149,6 @@ mod tests {
         });
         cairn_manifest::parse(&moved).unwrap();
         assert!(!moved.contains(MOVED[1].0) && text.contains(MOVED[1].0));
-        assert!(Root::DebianDisk.is_on_disk() && !Root::Debian.is_on_disk());
+        assert!(Root::Debian.is_on_disk() && !Root::Small.is_on_disk());
     }
 }

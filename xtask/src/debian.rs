@@ -1,4 +1,4 @@
-//! `--root debian`: a root file system of unmodified Debian packages, made once under `build/cache` and never installed on the host.
+//! `--root debian`: a root file system of unmodified Debian packages on an ext4 disk, made once under `build/cache` and never installed on the host.
 //!
 //! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. Maintainer scripts are not run: what they would have made and
 //! somebody needs (accounts, the links of alternatives) is made here.
@@ -90,11 +90,13 @@ const COPIES: [(&str, &str); 7] = [
     ("usr/share/libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
 ];
 
-/// The folder with the root; made if it is not there, or was made from another list of packages.
-pub fn root() -> Result<PathBuf> {
+/// The folder with the root; made if it is not there, or was made from other lists.
+fn root() -> Result<PathBuf> {
     let folder = places::cache().join("debian-root");
-    let stamp = places::cache().join("debian-root.complete");
-    let wanted = format!("{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?}");
+    let stamp = complete();
+    let (folders, files) = image::beside_packages()?;
+    let wanted =
+        format!("{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?} {folders:?} {files:?}");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
         return Ok(folder);
     }
@@ -107,9 +109,24 @@ pub fn root() -> Result<PathBuf> {
     fetch(&download)?;
     unpack(&download, &folder)?;
     finish(&folder)?;
+    for (path, mode) in folders {
+        let path = folder.join(path);
+        if !path.exists() {
+            fs::create_dir_all(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        }
+    }
+    for (path, content) in files {
+        fs::write(folder.join(path), content)?;
+    }
     fs::remove_dir_all(&download)?;
     fs::write(&stamp, wanted)?;
     Ok(folder)
+}
+
+/// Says from what the folder was made, when it is whole.
+fn complete() -> PathBuf {
+    places::cache().join("debian-root.complete")
 }
 
 /// All packages of the root as files in `download/archives`.
@@ -183,29 +200,27 @@ fn finish(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The root on a disk: made once, and from then on changed by guests only.
+/// The user's root: a copy of the one [`as_made`], from then on changed by guests only.
 pub fn disk() -> Result<PathBuf> {
     let place = places::cache().join("debian.ext4");
-    if place.exists() {
+    if !place.exists() {
+        let new = place.with_extension("new");
+        let mut copy = Command::new("cp");
+        copy.arg("--sparse=always").arg(as_made()?).arg(&new);
+        progress::run("making a root of your own", &mut copy)?;
+        // Whole or not at all.
+        fs::rename(&new, &place)?;
+    }
+    Ok(place)
+}
+
+/// The file system with the packages, which nobody changes: made once for a list of packages.
+pub fn as_made() -> Result<PathBuf> {
+    let place = places::cache().join("debian-root.ext4");
+    let tree = root()?;
+    let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    if stamp(&place).is_some_and(|made| Some(made) >= stamp(&complete())) {
         return Ok(place);
-    }
-    let tree = places::cache().join("debian.ext4.tree");
-    if tree.exists() {
-        fs::remove_dir_all(&tree)?;
-    }
-    let mut copy = Command::new("cp");
-    copy.arg("-a").arg(root()?).arg(&tree);
-    progress::run("copying the packages' files", &mut copy)?;
-    let (folders, files) = image::beside_packages()?;
-    for (folder, mode) in folders {
-        let folder = tree.join(folder);
-        if !folder.exists() {
-            fs::create_dir_all(&folder)?;
-            fs::set_permissions(&folder, fs::Permissions::from_mode(mode))?;
-        }
-    }
-    for (file, content) in files {
-        fs::write(tree.join(file), content)?;
     }
     let shape = Shape {
         size: "4G".to_string(),
@@ -216,8 +231,6 @@ pub fn disk() -> Result<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         disk::give_to_root(&new, &tree)?;
     }
-    fs::remove_dir_all(&tree)?;
-    // Whole or not at all.
     fs::rename(&new, &place)?;
     Ok(place)
 }

@@ -3,7 +3,7 @@
 //! [`Disk`] is one that is attached; [`Scratch`] is a new ext4 file system, as `mke2fs` makes it with Debian's defaults, that is gone with its value. What a system wrote is judged by
 //! `e2fsck -fn` ([`check`]), which must find nothing at all.
 
-use crate::cli::{Machine, Pair};
+use crate::cli::{Machine, Pair, Root};
 use crate::{machine, places, progress};
 use anyhow::{bail, Context, Result};
 use std::fs::{self, File};
@@ -20,10 +20,14 @@ const QCOW2: [u8; 4] = *b"QFI\xfb";
 /// Where a scratch disk is mounted, on both systems.
 pub const PLACE: &str = "/mnt";
 
-/// The first disk is mounted at [`PLACE`].
-pub fn mount() -> Pair {
+/// The first disk behind that of the root is mounted at [`PLACE`].
+pub fn mount(root: Root) -> Pair {
+    let device = match root.is_on_disk() {
+        true => "/dev/vdb",
+        false => "/dev/vda",
+    };
     Pair {
-        first: "/dev/vda".to_string(),
+        first: device.to_string(),
         second: PLACE.to_string(),
     }
 }
@@ -35,6 +39,8 @@ pub enum Disk {
     File(PathBuf),
     /// Nobody wants it after a crash of the host, so the host flushes nothing.
     Scratch(PathBuf),
+    /// What is written to it is gone with the machine.
+    Unchanged(PathBuf),
     /// Served by this process on a socket (network block device).
     Served(PathBuf),
 }
@@ -43,8 +49,9 @@ impl Disk {
     /// QEMU's arguments for the machine's disk `number`.
     pub fn arguments(&self, number: usize, snapshot: bool) -> Result<Vec<String>> {
         let mut drive = format!("if=none,id=disk{number},discard=unmap,");
+        let snapshot = snapshot || matches!(self, Disk::Unchanged(_));
         match self {
-            Disk::File(path) | Disk::Scratch(path) => {
+            Disk::File(path) | Disk::Scratch(path) | Disk::Unchanged(path) => {
                 let format = format(path, snapshot)
                     .with_context(|| format!("the disk {}", path.display()))?;
                 drive.push_str(&format!("format={format},"));
@@ -165,10 +172,10 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The machine with this file system as its only disk, mounted at [`PLACE`].
+    /// The machine with this file system as its only disk beside the root's, mounted at [`PLACE`].
     pub fn attached_to(&self, mut machine: Machine) -> Machine {
         machine.disks = vec![Disk::Scratch(self.path.clone())];
-        machine.mounts = vec![mount()];
+        machine.mounts = vec![mount(machine.root)];
         machine
     }
 }
@@ -298,6 +305,7 @@ mod tests {
         assert!(kept.contains("format=raw") && kept.contains("disk,,options"));
         assert!(!kept.contains("unsafe") && !kept.contains("snapshot"));
         assert!(drive(Disk::File(path.clone()), true).ends_with(",snapshot=on"));
+        assert!(drive(Disk::Unchanged(path.clone()), false).ends_with(",snapshot=on"));
         assert!(drive(Disk::Scratch(path), false).ends_with(",cache=unsafe"));
     }
 

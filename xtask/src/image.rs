@@ -3,8 +3,8 @@
 use crate::archive::Archive;
 use crate::build::{self, System};
 use crate::cli::{Machine, Root};
-use crate::{composition, debian, packages, places};
-use anyhow::{bail, Context, Result};
+use crate::{composition, packages, places};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
@@ -43,12 +43,11 @@ const FOLDERS: [(&str, u32); 22] = [
     ("var/tmp", 0o1777),
 ];
 
-/// The root file system that Cairn and Linux share: what `--root` names, `guest-init`, what is to be mounted, and what was added.
+/// The root file system that Cairn and Linux share: what `--root` names, `guest-init`, and what was added.
 fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = match machine.root {
         Root::Small => small()?,
-        Root::Debian => debian()?,
-        Root::DebianDisk => mount_points(),
+        Root::Debian => mount_points(),
     };
     // What goes onto a disk is put there by `guest-init`.
     let added = match machine.root.is_on_disk() {
@@ -58,17 +57,6 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     archive.file("sbin/init", 0o755, read(guest_init)?);
     // Linux opens it before the first process could make it.
     archive.character_device("dev/console", 0o600, 5, 1);
-    let mut table = String::new();
-    for mount in &machine.mounts {
-        archive.directory(&mount.second, 0o755);
-        table.push_str(&format!(
-            "{} {} ext4 defaults 0 0\n",
-            mount.first, mount.second
-        ));
-    }
-    if !table.is_empty() {
-        archive.file("etc/fstab", 0o644, table.into_bytes());
-    }
     for pair in &machine.add {
         archive.host(
             Path::new(&pair.first),
@@ -80,9 +68,6 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
 
 /// What Linux boots from: the root, and, where there are disks, the modules for them, which `guest-init` loads in the order of their names.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
-    if machine.root.is_on_disk() && !machine.mounts.is_empty() {
-        bail!("with Linux on a root of its own, mount in the guest: its /etc/fstab is on the disk");
-    }
     let mut archive = root(guest_init, machine)?;
     if !machine.attached()?.is_empty() {
         for (number, module) in packages::linux_modules(&DISK_MODULES)?
@@ -140,22 +125,6 @@ pub fn beside_packages() -> Result<Beside> {
 
 /// Files of `/etc` that no package has.
 const HOST_FILES: [&str; 2] = ["hostname", "hosts"];
-
-/// Debian's packages as they are, with the folders that they leave to an installer.
-fn debian() -> Result<Archive> {
-    let mut archive = Archive::default();
-    archive.host(&debian::root()?, "/")?;
-    for (path, mode) in FOLDERS {
-        if !archive.contains(path) {
-            archive.directory(path, mode);
-        }
-    }
-    for name in HOST_FILES {
-        let path = format!("etc/{name}");
-        archive.host(&places::root().join("system/root").join(&path), &path)?;
-    }
-    Ok(archive)
-}
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))

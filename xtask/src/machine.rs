@@ -142,6 +142,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     if machine.root.is_on_disk() {
         line = format!("{line} disk-root=/dev/vda");
     }
+    for mount in &machine.mounts {
+        line = format!("{line} disk-mount={}:{}", mount.first, mount.second);
+    }
     if let Some(append) = &machine.append {
         line = format!("{line} {append}");
     }

@@ -18,10 +18,10 @@ pub fn prepare() -> Words {
         mount_missing();
         disks::load_modules();
         let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-        if let Some(device) = word_of(&line, "disk-root") {
+        if let Some(device) = words_of(&line, "disk-root").next() {
             root::enter(device);
         }
-        disks::mount_all();
+        disks::mount_all(words_of(&line, "disk-mount"));
         name_host();
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -67,11 +67,10 @@ fn name_host() {
     }
 }
 
-/// The value of a word of the command line.
-fn word_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+/// The values of a word of the command line.
+fn words_of<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let words = line.split_whitespace();
-    let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    values.next()
+    words.filter_map(move |word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The environment wins over the command line; what neither says gets a default.
@@ -114,7 +113,8 @@ mod tests {
         assert_eq!(words.term, "xterm");
         assert_eq!(words_from(&HashMap::new(), "").term, "linux");
         let line = "quiet disk-root=/dev/vda x=y";
-        assert_eq!(word_of(line, "disk-root"), Some("/dev/vda"));
-        assert_eq!(word_of(line, "disk"), None);
+        assert_eq!(words_of(line, "disk-root").next(), Some("/dev/vda"));
+        assert_eq!(words_of(line, "disk").next(), None);
+        assert_eq!(words_of("m=1 x m=2", "m").count(), 2);
     }
 }

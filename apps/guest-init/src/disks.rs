@@ -1,4 +1,4 @@
-//! File systems on disks: what `/etc/fstab` lists is mounted at the start and unmounted before the machine ends, so that nothing is left in a journal.
+//! File systems on disks: what `/etc/fstab` and the command line's words `disk-mount=DEVICE:FOLDER` list is mounted at the start, and all are unmounted before the machine ends, so that nothing is left in a journal.
 //!
 //! On Linux the modules for them are loaded first, in the order of their names. On Cairn drivers and file systems are components: what the manifest has mounted is left as it is.
 
@@ -22,26 +22,43 @@ struct Line {
 }
 
 /// Mount what is to be mounted and is not yet.
-pub fn mount_all() {
+pub fn mount_all<'a>(words: impl Iterator<Item = &'a str>) {
     let there = lines(&fs::read_to_string(MOUNTED).unwrap_or_default());
-    for line in lines(&fs::read_to_string(TABLE).unwrap_or_default()) {
+    let mut wanted = lines(&fs::read_to_string(TABLE).unwrap_or_default());
+    wanted.extend(words.filter_map(named));
+    for line in wanted {
         if there.iter().any(|mount| mount.folder == line.folder) {
             continue;
         }
-        if let Err(e) = sys::mount(&line.device, &line.folder, &line.kind) {
+        let mounted = fs::create_dir_all(&line.folder)
+            .and_then(|()| sys::mount(&line.device, &line.folder, &line.kind));
+        if let Err(e) = mounted {
             eprintln!("guest-init: cannot mount {}: {e}", line.folder);
         }
     }
 }
 
-/// Unmount them, the last first; one that somebody still uses becomes read-only, which writes everything out as well.
+/// The last colon separates: a device's name may hold one.
+fn named(word: &str) -> Option<Line> {
+    let (device, folder) = word.rsplit_once(':')?;
+    Some(Line {
+        device: device.to_string(),
+        folder: folder.to_string(),
+        kind: "ext4".to_string(),
+    })
+}
+
+/// Unmount all devices, the last first; one that somebody still uses becomes read-only, which writes everything out as well.
 pub fn unmount_all() {
     // On Cairn the end of the machine closes what the manifest mounted, and needs its mount for that.
     if Path::new(CAIRN).exists() {
         return;
     }
-    let table = lines(&fs::read_to_string(TABLE).unwrap_or_default());
-    for line in table.iter().rev() {
+    let there = lines(&fs::read_to_string(MOUNTED).unwrap_or_default());
+    let devices = there
+        .iter()
+        .filter(|mount| mount.device.starts_with("/dev/"));
+    for line in devices.rev() {
         if sys::unmount(&line.folder).is_err() {
             // What cannot be made read-only has at least been synced.
             let _ = sys::read_only(&line.folder);
@@ -103,5 +120,7 @@ mod tests {
             ),
             ("/dev/vda", "/disk", "ext4")
         );
+        assert_eq!(named("/dev/vda:/disk"), found.into_iter().next());
+        assert_eq!(named("/dev/vda"), None);
     }
 }

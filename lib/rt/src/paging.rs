@@ -6,8 +6,15 @@ use cairn_abi::{layout, Error};
 use cairn_idl::errno::ETXTBSY;
 use cairn_idl::vm::{self, making, Wanted};
 use cairn_idl::wire::Failure;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 const VM: Portal = Portal(layout::native_slot::VM);
+
+/// Entries of a portal table at first and with each growth, and how many are kept free for portals that others pass.
+const ENTRIES: u32 = 256;
+const SPARE: u32 = 32;
+/// Entries of this component's table.
+static ROOM: AtomicU32 = AtomicU32::new(ENTRIES);
 
 /// What `vm` asks of the maker of watched objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +86,7 @@ pub fn wanted() -> Option<Request> {
 pub fn object(pages: u64, tag: u64) -> Result<Portal, Error> {
     vm::Client(&VM)
         .object_create(pages, making::SHARED | making::WATCHED, tag, &[])
-        .map(|object| Portal(object.slot()))
+        .map(|object| kept(object.slot()))
         .map_err(gate)
 }
 
@@ -87,8 +94,17 @@ pub fn object(pages: u64, tag: u64) -> Result<Portal, Error> {
 pub fn reader(object: Portal) -> Result<Portal, Error> {
     vm::Client(&VM)
         .object_reader(object.0)
-        .map(|reader| Portal(reader.slot()))
+        .map(|reader| kept(reader.slot()))
         .map_err(gate)
+}
+
+/// An object's portal, kept for as long as its file is: with many files the table grows.
+fn kept(slot: u32) -> Portal {
+    let room = ROOM.load(Ordering::Relaxed);
+    if slot + SPARE >= room && vm::Client(&VM).grow_table(0).is_ok() {
+        ROOM.store(room + ENTRIES, Ordering::Relaxed);
+    }
+    Portal(slot)
 }
 
 /// From page `first` on it has the pages at these addresses in this component (u64, little-endian; 0 = none), and `pages` in all. → how many of those that went had been written since [`written`] was asked.

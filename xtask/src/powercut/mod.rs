@@ -8,7 +8,7 @@ mod cut;
 mod game;
 mod recorder;
 
-use crate::cli::{self, Machine, Pair};
+use crate::cli::{self, Machine, Pair, Root};
 use crate::disk::{self, Disk, Scratch, Shape};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
@@ -101,7 +101,7 @@ fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Ga
             second: PROGRAM.to_string(),
         }],
         disks: vec![Disk::Served(socket)],
-        mounts: vec![disk::mount()],
+        mounts: vec![disk::mount(Root::Small)],
         ..Machine::plain(arguments.system, "256M")
     };
     let game = Game::new(seed, arguments.operations);

@@ -95,7 +95,8 @@ pub fn run(
             boots_failed = 0;
         }
         let Some(running) = &mut guest else { continue };
-        let counted = machine.system == System::Cairn;
+        // On a root on a disk programs leave things behind that it is there for (caches, compiled modules).
+        let counted = machine.system == System::Cairn && !machine.root.is_on_disk();
         let before = match in_files {
             None if counted => kept_in_files(running).ok(),
             before => before,

@@ -89,7 +89,7 @@ fn on(
         second: "/exchange".to_string(),
     };
     let mut machine = batch::machine(system, Root::Debian.memory(), vec![add]);
-    machine.root = Root::Debian;
+    (machine.root, machine.root_as_made) = (Root::Debian, true);
     let machine = scratch.attached_to(machine);
     let mut guest = match Guest::start(Boot::prepare("test", &machine)?, &machine, false)? {
         Ok(guest) => guest,

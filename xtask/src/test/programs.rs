@@ -109,6 +109,7 @@ fn compare(
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
     let plain = Machine {
         root: kind.root,
+        root_as_made: true,
         ..batch::machine(arguments.system, &kind.memory, add)
     };
     let (mut machine, disk) = with_disk(&plain, kind)?;
@@ -247,7 +248,7 @@ fn scripts(
         let wishes = wishes(&content, 120);
         let root = wishes.root.unwrap_or(root);
         let shell = match root {
-            Root::Debian | Root::DebianDisk => "bash",
+            Root::Debian => "bash",
             Root::Small => shell,
         };
         let guest = format!("/{suite}/{}.sh", stem(&path));

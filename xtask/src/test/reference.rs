@@ -1,7 +1,7 @@
 //! What Linux does with the same programs: the measure of all tests that compare. Kept by the hash of the program, so that Linux boots only for what is new.
 
 use super::batch::{self, Done, Job};
-use crate::cli::{Machine, System};
+use crate::cli::{Machine, Root, System};
 use crate::places;
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -21,9 +21,12 @@ pub struct Keyed {
     pub content: Vec<u8>,
 }
 
-fn place(keyed: &Keyed) -> PathBuf {
+fn place(keyed: &Keyed, root: Root) -> PathBuf {
     let mut hasher = Sha256::new();
     hasher.update(VERSION);
+    if root.is_on_disk() {
+        hasher.update("root on a disk");
+    }
     if keyed.job.place != batch::PLACE {
         hasher.update(keyed.job.place);
     }
@@ -48,7 +51,7 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
     let mut results = Results::new();
     let mut missing = Vec::new();
     for keyed in jobs {
-        let kept = fs::read(place(keyed)).ok().filter(|_| !fresh);
+        let kept = fs::read(place(keyed, machine.root)).ok().filter(|_| !fresh);
         match kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             Some(done) => {
                 results.insert(keyed.job.name.clone(), Ok(done));
@@ -71,7 +74,7 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
         if let (Ok(done), Some(keyed)) = (&result, missing.iter().find(|k| k.job.name == job.name))
         {
             if let Ok(bytes) = serde_json::to_vec_pretty(done) {
-                failed_to_keep = fs::write(place(keyed), bytes).err();
+                failed_to_keep = fs::write(place(keyed, machine.root), bytes).err();
             }
         }
         results.insert(job.name.clone(), result);
