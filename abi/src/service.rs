@@ -295,6 +295,8 @@ pub mod machine {
     pub const MESSAGE: u8 = 5;
     /// w0 slot or AUTO → w0 slot of the trace portal.
     pub const TRACE: u8 = 6;
+    /// → w0 physical address of ACPI's root pointer, 0: there is none.
+    pub const FIRMWARE: u8 = 7;
 }
 
 /// [`crate::PortalKind::Semaphore`]. P needs CALL, V needs NOTIFY.

@@ -36,6 +36,11 @@ impl<A: Arch> Kernel<A> {
         self.system_frame = frame;
     }
 
+    /// Where ACPI's root pointer is (0: nowhere), for those who read the firmware's tables.
+    pub fn boot_firmware(&mut self, root: u64) {
+        self.firmware = root;
+    }
+
     /// Give a frame to an object pool. False: the pool's region is full.
     pub fn boot_pool(&mut self, pool: usize, frame: Frame) -> bool {
         self.frames.set(frame, FrameKind::Nucleus);

@@ -147,6 +147,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) mourned: Option<ThreadRef>,
     /// Threads that were ever made.
     pub(crate) births: u64,
+    /// Where the firmware's tables begin (ACPI's root pointer); 0: there are none.
+    pub(crate) firmware: u64,
 }
 
 impl<A: Arch> Kernel<A> {
@@ -180,6 +182,7 @@ impl<A: Arch> Kernel<A> {
             graveyard: None,
             mourned: None,
             births: 0,
+            firmware: 0,
             arch,
         }
     }

@@ -34,6 +34,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.arch.power(w[0], w[1]);
             }
+            machine::FIRMWARE => self.answer(t, 0, self.firmware),
             _ => return Err(Error::BadOperation.into()),
         }
         Ok(())

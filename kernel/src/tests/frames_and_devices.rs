@@ -490,4 +490,7 @@ fn counters_and_power() {
     );
     w.ok(init, MACHINE, machine::POWER, &[2, 7]);
     assert_eq!(w.k.arch.power, Some((2, 7)));
+    assert_eq!(w.ok(init, MACHINE, machine::FIRMWARE, &[])[0], 0);
+    w.k.boot_firmware(0xf_5a20);
+    assert_eq!(w.ok(init, MACHINE, machine::FIRMWARE, &[])[0], 0xf_5a20);
 }

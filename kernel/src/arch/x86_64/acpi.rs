@@ -32,6 +32,8 @@ pub enum Register {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acpi {
+    /// Where the root pointer is.
+    pub root: u64,
     pub io_apic: Option<IoApic>,
     pub lines: [LineRoute; LINES],
     /// Enabled processors: their local APICs, as many as can be used.
@@ -50,6 +52,7 @@ pub struct Acpi {
 impl Default for Acpi {
     fn default() -> Acpi {
         Acpi {
+            root: 0,
             io_apic: None,
             lines: core::array::from_fn(|line| LineRoute {
                 global: line as u32,
@@ -98,10 +101,10 @@ fn checksum(bytes: &[u8]) -> bool {
 }
 
 /// The root pointer: where the loader says, else in the BIOS area.
-fn root_pointer(memory: &impl Memory, hint: u64) -> Option<&'static [u8]> {
+fn root_pointer(memory: &impl Memory, hint: u64) -> Option<(u64, &'static [u8])> {
     let valid = |address| {
         let bytes = memory.bytes(address, 36)?;
-        (bytes.starts_with(b"RSD PTR ") && checksum(&bytes[..20])).then_some(bytes)
+        (bytes.starts_with(b"RSD PTR ") && checksum(&bytes[..20])).then_some((address, bytes))
     };
     if hint != 0 {
         if let Some(found) = valid(hint) {
@@ -121,12 +124,15 @@ fn table(memory: &impl Memory, address: u64) -> Option<&'static [u8]> {
 
 /// Read what is there.
 pub fn read(memory: &impl Memory, root_hint: u64) -> Option<Acpi> {
-    let root = root_pointer(memory, root_hint)?;
+    let (address, root) = root_pointer(memory, root_hint)?;
     let (list, width) = match (root[15], u64_at(root, 24)?) {
         (2.., address) if address != 0 => (table(memory, address)?, 8),
         _ => (table(memory, u32_at(root, 16)? as u64)?, 4),
     };
-    let mut acpi = Acpi::default();
+    let mut acpi = Acpi {
+        root: address,
+        ..Acpi::default()
+    };
     for entry in list[36..].chunks_exact(width) {
         let address = if width == 8 {
             u64_at(entry, 0)?

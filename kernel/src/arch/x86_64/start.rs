@@ -130,6 +130,8 @@ pub extern "C" fn start(start_info: u64) -> ! {
 struct Built {
     machine: Machine,
     system_page: SystemPage,
+    /// Where ACPI's root pointer is.
+    firmware: u64,
 }
 
 /// Page tables, descriptors, controllers, clock.
@@ -192,6 +194,7 @@ fn machine(
     Built {
         machine: Machine::new(apic, lines, clock, power, features, root),
         system_page,
+        firmware: acpi.root,
     }
 }
 
@@ -250,6 +253,7 @@ fn run(
     };
     // SAFETY: the only call, before interrupts or user mode.
     let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
+    kernel.boot_firmware(built.firmware);
     let mut cores = 1;
     if let Some(acpi) = processors {
         // SAFETY: the only start, before user mode; each list is used here only, once.
