@@ -14,6 +14,8 @@ pub const NATIVE_HEAP: u64 = 0x1_0000_0000;
 /// A native component's device memory (its manifest line's `device-memory`) is shown from here upwards, each piece in a range of [`DEVICE_RANGE`].
 pub const DEVICES: u64 = 0x7000_0000_0000;
 pub const DEVICE_RANGE: u64 = 0x1_0000_0000;
+/// `vm` shows itself the tables of the IOMMU here, each frame n at n pages above it, and below, in ranges as above, the registers of its units.
+pub const IOMMU_TABLES: u64 = 0x7100_0000_0000;
 /// The first thread's stack of a native component ends here (guard page below it).
 pub const NATIVE_STACK_TOP: u64 = 0x7ff0_0000_0000;
 /// Default size of that stack.

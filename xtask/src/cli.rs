@@ -188,6 +188,9 @@ pub struct Machine {
     /// Mount the ext4 file system of a disk or partition when the machine starts, for example /dev/vda1:/mnt (repeatable)
     #[arg(long = "mount", value_name = "DEVICE:FOLDER", value_parser = pair)]
     pub mounts: Vec<Pair>,
+    /// Give the machine an IOMMU (Intel's), with these of QEMU's properties for it; virtio devices are behind it like all others
+    #[arg(long, value_name = "PROPERTIES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub iommu: Option<String>,
     /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
     #[arg(long, value_name = "FILE")]
     pub with: Option<PathBuf>,
@@ -212,6 +215,7 @@ impl Machine {
             disks: Vec::new(),
             snapshot: false,
             mounts: Vec::new(),
+            iommu: None,
             with: None,
             verbose: false,
         }

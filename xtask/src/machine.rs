@@ -125,6 +125,12 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
             "clock=vm,base=2026-01-01T00:00:00",
         ]);
     }
+    if let Some(properties) = &machine.iommu {
+        // Before all devices that are behind it.
+        let device = format!("intel-iommu,{properties}");
+        command.args(["-device", device.trim_end_matches(',')]);
+        command.args(["-global", "virtio-device.iommu_platform=on"]);
+    }
     for device in devices(machine)? {
         command.args(["-device", &device]);
     }

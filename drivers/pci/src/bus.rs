@@ -1,6 +1,6 @@
 //! What drivers get: each the function that its portal's badge names, and of that only what this file gives.
 //!
-//! A driver whose device may be bus master can make it write anywhere (there is no IOMMU yet), so the windows and messages here keep honest drivers from disturbing each other; they are no wall.
+//! A driver whose device may be bus master can make it write anywhere, unless there is an IOMMU: `vm` is told whose device it is and shows it its driver's memory only. Messages are no wall: a device can send whichever it likes.
 
 use crate::config::*;
 use alloc::vec::Vec;
@@ -23,6 +23,8 @@ pub trait Outside {
     fn write(&mut self, address: u64, value: u32);
     /// Where and what a device must write to raise the interrupt that this portal leads to; None if it is none of that sort.
     fn message(&mut self, interrupt: u32) -> Option<(u64, u32)>;
+    /// From now on a function is for this domain to use.
+    fn attach(&mut self, domain: u32, function: Address) -> Result<(), Errno>;
     fn close(&mut self, portal: u32);
 }
 
@@ -165,6 +167,18 @@ impl<C: Config, O: Outside> Bus<C, O> {
         Ok(address + within)
     }
 
+    pub fn set_master(&mut self, badge: u64, domain: u32, on: bool) -> Result<(), Errno> {
+        let (_, at) = self.of(badge)?;
+        match on {
+            true => {
+                self.outside.attach(domain, at)?;
+                self.command(at, command::MASTER, 0);
+            }
+            false => self.command(at, 0, command::MASTER),
+        }
+        Ok(())
+    }
+
     pub fn describe(&self, badge: u64, index: u32) -> Result<Function, Errno> {
         let index = match badge {
             ALL => index as usize,
@@ -201,12 +215,7 @@ impl<C: Config, O: Outside> pci::Server for Bus<C, O> {
     }
 
     fn master<K: Caller>(&mut self, caller: &K, on: bool) -> Result<(), Errno> {
-        let (_, at) = self.of(caller.badge())?;
-        match on {
-            true => self.command(at, command::MASTER, 0),
-            false => self.command(at, 0, command::MASTER),
-        }
-        Ok(())
+        self.set_master(caller.badge(), caller.sender(), on)
     }
 }
 

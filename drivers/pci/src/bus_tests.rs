@@ -12,6 +12,8 @@ struct Told {
     shown: Vec<(Option<u32>, u64, u64, u64)>,
     written: Vec<(u64, u32)>,
     closed: Vec<u32>,
+    attached: Vec<(u32, Address)>,
+    refuses: bool,
 }
 
 impl Outside for Told {
@@ -24,6 +26,13 @@ impl Outside for Told {
     }
     fn message(&mut self, interrupt: u32) -> Option<(u64, u32)> {
         (interrupt == 9).then_some((0xfee0_1000, 0x77))
+    }
+    fn attach(&mut self, domain: u32, function: Address) -> Result<(), Errno> {
+        if self.refuses {
+            return Err(EIO);
+        }
+        self.attached.push((domain, function));
+        Ok(())
     }
     fn close(&mut self, portal: u32) {
         self.closed.push(portal);
@@ -124,6 +133,21 @@ fn messages_go_into_the_table() {
     );
     // Its table is nowhere.
     assert_eq!(bus.set_message(DISK as u64 | 1 << 32, 0, 9), Err(ENXIO));
+}
+
+#[test]
+fn who_may_be_master_belongs_to_the_driver_first() {
+    let mut bus = bus();
+    bus.outside.refuses = true;
+    assert_eq!(bus.set_master(DISK as u64, 77, true), Err(EIO));
+    assert_eq!(bus.config.device(0x20).words[1] & command::MASTER, 0);
+    bus.outside.refuses = false;
+    assert_eq!(bus.set_master(DISK as u64, 77, true), Ok(()));
+    assert_eq!(bus.outside.attached, [(77, 0x20)]);
+    assert_ne!(bus.config.device(0x20).words[1] & command::MASTER, 0);
+    assert_eq!(bus.set_master(DISK as u64, 77, false), Ok(()));
+    assert_eq!(bus.config.device(0x20).words[1] & command::MASTER, 0);
+    assert_eq!(bus.set_master(1 << 40, 77, true), Err(ENODEV));
 }
 
 #[test]

@@ -77,6 +77,14 @@ impl Outside for System {
         (told[0] == 1).then_some((told[2], told[3] as u32))
     }
 
+    fn attach(&mut self, domain: u32, function: Address) -> Result<(), Errno> {
+        let attached = vm::Client(&self.vm).dma_attach(domain, function.into());
+        attached.map(|_| ()).map_err(|failure| match failure {
+            Failure::Refused(ENOMEM) => ENOMEM,
+            _ => EIO,
+        })
+    }
+
     fn close(&mut self, portal: u32) {
         Portal(portal).close();
     }

@@ -52,6 +52,25 @@ impl Registers {
         inside.then(|| self.base.wrapping_add(offset).cast())
     }
 
+    /// Memory that is shown there for a device and this program: its cache line goes to memory, for a device that does not look into the processor's caches.
+    pub fn write_back(&self, offset: usize) {
+        if let Some(place) = self.at::<u64>(offset) {
+            // SAFETY: as in `read32`; the instruction changes nothing that a program can see.
+            unsafe {
+                core::arch::asm!("clflush [{}]", "mfence", in(reg) place, options(nostack, preserves_flags));
+            }
+        }
+    }
+
+    /// All ones outside of the range, as where no device answers.
+    pub fn read64(&self, offset: usize) -> u64 {
+        match self.at::<u64>(offset) {
+            // SAFETY: as in `read32`.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u64::MAX,
+        }
+    }
+
     /// All ones outside of the range, as where no device answers.
     pub fn read32(&self, offset: usize) -> u32 {
         match self.at::<u32>(offset) {
@@ -74,6 +93,13 @@ impl Registers {
             // SAFETY: as in `read32`.
             Some(register) => unsafe { register.read_volatile() },
             None => u8::MAX,
+        }
+    }
+
+    pub fn write64(&self, offset: usize, value: u64) {
+        if let Some(register) = self.at::<u64>(offset) {
+            // SAFETY: as in `write32`.
+            unsafe { register.write_volatile(value) };
         }
     }
 

@@ -488,7 +488,12 @@ impl Components {
         map(layout::SYSTEM_PAGE, system_page, prot::READ)?;
 
         let mut named = self.give(manifest, 0, target)?;
-        for (name, portal) in [("space", space), ("init-space", Portal(init_slot::SPACE))] {
+        let mut more = Vec::from([("space", space), ("init-space", Portal(init_slot::SPACE))]);
+        // For the IOMMU. A machine without such interrupts has none.
+        if let Ok(words) = MACHINE.service(machine::MESSAGE, &[AUTO]) {
+            more.push(("irq", Portal(words[0] as u32)));
+        }
+        for (name, portal) in more {
             let slot = native_slot::FIRST_NAMED + named.len() as u32;
             put(target, portal, slot)?;
             named.push((name.to_string(), slot));
@@ -504,11 +509,13 @@ impl Components {
             .iter()
             .map(|r| format!("{}:{}", r.first, r.count))
             .collect();
+        let firmware = fault("firmware", MACHINE.service(machine::FIRMWARE, &[]))?[0];
         let arguments = [
             format!("free={}", free.join(",")),
             format!("used={}", boot.used()),
             format!("archive={}:{}", boot.archive_frame, archive_pages),
             format!("init={own_id}"),
+            format!("acpi={firmware}"),
         ];
         let block = self.startup_block(component, &named, arguments.into(), (0, 0))?;
         buffer.0.copy_from_slice(&block);

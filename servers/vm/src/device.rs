@@ -32,10 +32,14 @@ impl<N: Nucleus> Vm<N> {
         {
             return Err(EINVAL);
         }
-        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
         if space.linux() {
             return Err(EINVAL);
         }
+        if (0..len / PAGE).any(|page| self.is_iommus(physical / PAGE + page)) {
+            return Err(EACCES);
+        }
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         for page in 0..len / PAGE {
             let frame = (physical / PAGE + page) as u32;
             with_tables(

@@ -3,6 +3,8 @@
 //! A component *shares* a range of its memory and gives the portal to a driver; the driver *pins* pages of it before it tells its device of them, and unpins them when the device is done. A driver has memory of its own for
 //! the device in whole blocks of frames.
 //!
+//! Where there is an IOMMU ([`crate::iommu`]) the device reaches what is pinned, and what was made for it, and nothing else.
+//!
 //! What always holds: a pin, and each frame of a block, is a reference to the frame in the driver's name. So a frame that a device may write to is used for nothing else, though its owner gives it back, or ends, or the driver dies:
 //! only the driver's word that the device does nothing any more ([`Vm::dma`], DMA_BEGIN) lets go of what nobody unpinned.
 
@@ -23,6 +25,7 @@ use cairn_idl::vm::{
     self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, DMA_ALLOC_MAX, PIN_FEW,
     PIN_MOST,
 };
+use cairn_iommu::Iommu;
 
 const DRIVERS: usize = (BADGE_DRIVER_LAST - BADGE_DRIVER_FIRST + 1) as usize;
 /// Most ranges that are shared, pages that a driver has pinned, and blocks that it has.
@@ -57,6 +60,9 @@ pub struct Dma {
     shares: Slab<Share>,
     open: usize,
     drivers: [Driver; DRIVERS],
+    pub(crate) iommu: Option<Iommu>,
+    /// Pages where the registers of its units begin.
+    pub(crate) registers: Vec<u64>,
 }
 
 impl Dma {
@@ -66,7 +72,7 @@ impl Dma {
     }
 
     /// The driver that this domain is.
-    fn is_driver(&self, id: Id) -> Option<usize> {
+    pub(crate) fn is_driver(&self, id: Id) -> Option<usize> {
         self.drivers.iter().position(|d| d.domain == id && id != 0)
     }
 
@@ -104,15 +110,16 @@ impl Driver {
         }
     }
 
-    fn unpin(&mut self, frames: &mut Frames, frame: Frame) -> Result<(), Errno> {
-        let count = self.pins.get_mut(&frame).ok_or(EINVAL)?;
+    /// One pin less; whether it was the frame's last. None: it was not pinned.
+    fn unpin(&mut self, frame: Frame) -> Option<bool> {
+        let count = self.pins.get_mut(&frame)?;
         *count -= 1;
-        if *count == 0 {
+        let last = *count == 0;
+        if last {
             self.pins.remove(&frame);
         }
         self.pinned -= 1;
-        frames.release(frame);
-        Ok(())
+        Some(last)
     }
 }
 
@@ -176,6 +183,7 @@ impl<N: Nucleus> Vm<N> {
                     return Err(EINVAL);
                 }
                 self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
+                self.pin(number, &frames[..count])?;
                 let mut bytes = [0; PIN_MOST as usize * 4];
                 let (places, _) = bytes.as_chunks_mut();
                 for (place, frame) in places.iter_mut().zip(&frames[..count]) {
@@ -183,9 +191,9 @@ impl<N: Nucleus> Vm<N> {
                 }
                 let written = self.nucleus.write(r.token, 0, &bytes[..count * 4]);
                 if written != Ok(count * 4) {
+                    self.unpin(number, &mut frames[..count])?;
                     return Err(EFAULT);
                 }
-                self.pin(number, &frames[..count]);
                 Ok(Answer::new(&[count as u64 * 4]))
             }
             vm::DMA_PIN_FEW => {
@@ -193,7 +201,7 @@ impl<N: Nucleus> Vm<N> {
                 let count = few(r.words[1])?;
                 unpack(&r.words[2..6], &mut pages[..count]);
                 self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
-                self.pin(number, &frames[..count]);
+                self.pin(number, &frames[..count])?;
                 let mut words = [0; 5];
                 for (i, &frame) in frames[..count].iter().enumerate() {
                     words[1 + i / 2] |= u64::from(frame) << (i % 2 * 32);
@@ -267,13 +275,15 @@ impl<N: Nucleus> Vm<N> {
         Ok(())
     }
 
-    fn pin(&mut self, number: usize, frames: &[Frame]) {
+    fn pin(&mut self, number: usize, frames: &[Frame]) -> Result<(), Errno> {
+        self.reach(number, frames)?;
         let driver = &mut self.dma.drivers[number];
         for &frame in frames {
             *driver.pins.entry(frame).or_default() += 1;
             self.frames.retain(frame);
         }
         driver.pinned += frames.len();
+        Ok(())
     }
 
     /// What comes through a driver's portal.
@@ -285,6 +295,7 @@ impl<N: Nucleus> Vm<N> {
             if other || self.dma.is_driver(r.sender).is_some_and(|n| n != number) {
                 return Err(EBUSY);
             }
+            self.withdraw_all(number)?;
             let driver = &mut self.dma.drivers[number];
             driver.let_go(&mut self.frames);
             driver.domain = r.sender;
@@ -298,26 +309,69 @@ impl<N: Nucleus> Vm<N> {
             vm::DMA_UNPIN => {
                 let mut list = [0; PIN_MOST as usize];
                 let count = self.listed(r, &mut list)?;
-                self.unpin(number, &list[..count])?;
+                self.unpin(number, &mut list[..count])?;
             }
             vm::DMA_UNPIN_FEW => {
                 let mut list = [0; PIN_FEW as usize];
                 let count = few(r.words[1])?;
                 unpack(&r.words[2..6], &mut list[..count]);
-                self.unpin(number, &list[..count])?;
+                self.unpin(number, &mut list[..count])?;
             }
             _ => return Err(EINVAL),
         }
         Ok(Answer::new(&[0]))
     }
 
-    fn unpin(&mut self, number: usize, list: &[Frame]) -> Result<(), Errno> {
+    /// Puts the list into another order.
+    fn unpin(&mut self, number: usize, list: &mut [Frame]) -> Result<(), Errno> {
         let driver = &mut self.dma.drivers[number];
-        let mut done = Ok(());
-        for &frame in list {
-            done = driver.unpin(&mut self.frames, frame).and(done);
+        // Those that were pinned come first, and first of them those that are not pinned any more.
+        let (mut last, mut known) = (0, 0);
+        for i in 0..list.len() {
+            let Some(was_last) = driver.unpin(list[i]) else {
+                continue;
+            };
+            list.swap(i, known);
+            if was_last {
+                list.swap(known, last);
+                last += 1;
+            }
+            known += 1;
         }
-        done
+        self.withdraw(number, &list[..last])?;
+        for &frame in &list[..known] {
+            self.frames.release(frame);
+        }
+        match known == list.len() {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// The driver's device reaches nothing of what it had.
+    fn withdraw_all(&mut self, number: usize) -> Result<(), Errno> {
+        if self.dma.iommu.is_none() {
+            return Ok(());
+        }
+        let mut next = 0;
+        loop {
+            let mut some = [0; BLOCK as usize];
+            let pins = self.dma.drivers[number].pins.range(next..);
+            let count = pins
+                .zip(&mut some)
+                .map(|((frame, _), place)| *place = *frame)
+                .count();
+            let Some(&last) = some[..count].last() else {
+                break;
+            };
+            self.withdraw(number, &some[..count])?;
+            next = last + 1;
+        }
+        for i in 0..self.dma.drivers[number].blocks.len() {
+            let first = self.dma.drivers[number].blocks[i];
+            self.withdraw(number, &row(first))?;
+        }
+        Ok(())
     }
 
     fn dma_alloc(&mut self, r: &Request, number: usize) -> Result<Answer, Errno> {
@@ -332,6 +386,11 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let first = self.frames.alloc_block(NATIVE_RESERVE).ok_or(ENOMEM)?;
+        let list = row(first);
+        if let Err(errno) = self.reach(number, &list) {
+            self.frames.release_block(first);
+            return Err(errno);
+        }
         let all = first..first + BLOCK;
         let zeroed = all.clone().all(|f| self.nucleus.zero_frame(f).is_ok());
         let bytes = BLOCK_PAGES * PAGE;
@@ -340,6 +399,7 @@ impl<N: Nucleus> Vm<N> {
             false => Err(ENOMEM),
         };
         let (Ok(address), Some(space)) = (place, self.spaces.get_mut(index)) else {
+            self.withdraw(number, &list)?;
             self.frames.release_block(first);
             return Err(ENOMEM);
         };
@@ -348,8 +408,6 @@ impl<N: Nucleus> Vm<N> {
         all.clone().for_each(|frame| self.frames.retain(frame));
         let (nucleus, frames, tables) =
             (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
-        let mut list = [0; BLOCK as usize];
-        list.iter_mut().zip(all).for_each(|(place, f)| *place = f);
         let start = address / PAGE;
         let split = ((CHUNK - start % CHUNK) as usize).min(list.len());
         let (head, tail) = list.split_at(split);
@@ -365,6 +423,11 @@ impl<N: Nucleus> Vm<N> {
         }
         Ok(Answer::new(&[0, address, u64::from(first) * PAGE]))
     }
+}
+
+/// The frames of a block.
+fn row(first: Frame) -> [Frame; BLOCK as usize] {
+    core::array::from_fn(|i| first + i as Frame)
 }
 
 fn few(count: u64) -> Result<usize, Errno> {

@@ -6,6 +6,9 @@ use crate::nucleus::{Answer, Frame, Nucleus};
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{map, pool, prot, Fill, Row, FILLS, ROWS};
 use cairn_abi::{Error, Id, Token};
+use cairn_iommu::dmar;
+use cairn_iommu::fake::Fake;
+use cairn_iommu::{Hardware, Message};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What memory holds before anybody wrote it.
@@ -57,6 +60,12 @@ pub struct Machine {
     pub count: BTreeMap<&'static str, u32>,
     /// Most room in the heap that was asked for.
     pub heap_asked: usize,
+    /// A remapping unit.
+    pub unit: Fake,
+    /// Frames that are its tables.
+    pub tables: HashSet<Frame>,
+    pub said: Vec<String>,
+    pub acknowledged: u32,
     next_slot: u32,
     next_id: Id,
 }
@@ -453,8 +462,60 @@ impl Nucleus for Machine {
         self.time
     }
 
+    fn show_table(&mut self, frame: Frame) -> bool {
+        self.tables.insert(frame)
+    }
+
+    fn message(&mut self) -> Option<Message> {
+        None
+    }
+
+    fn acknowledge(&mut self) {
+        self.acknowledged += 1;
+    }
+
+    fn say(&mut self, line: std::fmt::Arguments) {
+        self.said.push(line.to_string());
+    }
+
     fn heap_room(&mut self, _: &mut Frames, bytes: usize) -> bool {
         self.heap_asked = self.heap_asked.max(bytes);
         true
+    }
+}
+
+impl Hardware for Machine {
+    fn show(&mut self, unit: usize, address: u64, length: u64) -> bool {
+        self.unit.show(unit, address, length)
+    }
+    fn register(&mut self, unit: usize, at: usize) -> u32 {
+        self.unit.register(unit, at)
+    }
+    fn set_register(&mut self, unit: usize, at: usize, value: u32) {
+        self.unit.set_register(unit, at, value);
+    }
+    fn word(&mut self, table: Frame, index: usize) -> u64 {
+        assert!(self.tables.contains(&table));
+        self.unit.word(table, index)
+    }
+    fn set_word(&mut self, table: Frame, index: usize, value: u64) {
+        assert!(self.tables.contains(&table));
+        self.unit.set_word(table, index, value);
+    }
+    fn write_back(&mut self, table: Frame, index: usize) {
+        self.unit.write_back(table, index);
+    }
+    fn barrier(&mut self) {}
+    fn is_apart(&mut self, frame: Frame) -> bool {
+        self.unit.is_apart(frame)
+    }
+    fn time(&mut self) -> u64 {
+        self.unit.time()
+    }
+}
+
+impl dmar::Physical for Machine {
+    fn peek(&mut self, address: u64, into: &mut [u8]) -> bool {
+        self.unit.peek(address, into)
     }
 }

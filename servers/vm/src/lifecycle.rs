@@ -427,6 +427,7 @@ impl<N: Nucleus> Vm<N> {
         if id == self.init {
             return Err(EPERM);
         }
+        self.driver_gone(id);
         for space in core::mem::take(&mut self.leaving) {
             self.dismantle_or_keep(space);
         }

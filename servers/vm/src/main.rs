@@ -1,7 +1,7 @@
 //! The program: takes the machine's memory over from `init`, then serves requests and faults.
 //!
-//! Arguments: `free=FIRST:COUNT,…` (frame numbers), `archive=FIRST:COUNT`, `used=COUNT`, `init=DOMAIN`.
-//! Portals: `memory`, `space` (its own), `init-space`.
+//! Arguments: `free=FIRST:COUNT,…` (frame numbers), `archive=FIRST:COUNT`, `used=COUNT`, `init=DOMAIN`, `acpi=ADDRESS` (of ACPI's root pointer).
+//! Portals: `memory`, `space` (its own), `init-space`, and `irq`, a message-signalled interrupt, where there are such.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -88,7 +88,9 @@ fn start() -> Option<Vm<Portals>> {
         frames.free(),
         archive.1
     );
-    Some(Vm::new(nucleus, frames, &start))
+    let mut vm = Vm::new(nucleus, frames, &start);
+    vm.start_iommu(number("acpi").unwrap_or(0));
+    Some(vm)
 }
 
 fn main() -> ! {

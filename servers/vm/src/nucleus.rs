@@ -3,6 +3,8 @@
 use crate::frames::Frames;
 use cairn_abi::service::memory::{Fill, Row};
 use cairn_abi::{Error, Id, Token};
+use cairn_iommu::{dmar, Hardware, Message};
+use core::fmt;
 
 /// A frame of physical memory (address / 4096). 0 is never one.
 pub type Frame = u32;
@@ -43,7 +45,7 @@ impl Answer {
 }
 
 /// Nucleus operations (see `cairn_abi::service`). Spaces and domains are named by slots of `vm`'s own table. All take at most 512 pages.
-pub trait Nucleus {
+pub trait Nucleus: Hardware + dmar::Physical {
     /// A new space whose faults come to `vm` with this badge.
     fn space_create(&mut self, badge: u64) -> Result<u32, Error>;
     fn domain_create(&mut self, space: u32) -> Result<(u32, Id), Error>;
@@ -117,6 +119,14 @@ pub trait Nucleus {
     fn notify(&mut self, slot: u32);
     /// Monotonic nanoseconds.
     fn now(&mut self) -> u64;
+    /// Show this frame to `vm` itself, as a table of the IOMMU.
+    fn show_table(&mut self, frame: Frame) -> bool;
+    /// What the IOMMU writes to interrupt `vm`; None: it cannot.
+    fn message(&mut self) -> Option<Message>;
+    /// That interrupt may come again.
+    fn acknowledge(&mut self);
+    /// A line for the log.
+    fn say(&mut self, line: fmt::Arguments);
     /// Set frames aside so that `vm`'s own heap can grow by this many bytes during the request at hand.
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool;
 }

@@ -1,12 +1,17 @@
 //! The nucleus as `vm` really reaches it: portal calls, a window for copying into frames, and the frames behind `vm`'s own heap.
 
-use cairn_abi::layout::{native_slot, NATIVE_HEAP, PAGE, SYSTEM_PAGE};
-use cairn_abi::service::memory::{prot, Fill, Row};
-use cairn_abi::service::{current, domain, memory, receive, AUTO};
+use cairn_abi::layout::{
+    native_slot, DEVICES, DEVICE_RANGE, IOMMU_TABLES, NATIVE_HEAP, PAGE, SYSTEM_PAGE,
+};
+use cairn_abi::service::memory::{map, prot, Fill, Row};
+use cairn_abi::service::{current, domain, interrupt, memory, receive, AUTO};
 use cairn_abi::{rights, Error, Id, Token};
-use cairn_rt::{Portal, Receiver, Reply};
+use cairn_iommu::{dmar, Hardware, Message};
+use cairn_rt::device::Registers;
+use cairn_rt::{dma, log, startup, Portal, Receiver, Reply};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Answer, Frame, Nucleus, Pass};
+use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Where frames are mapped for copying (16 pages and one more for data that begins inside a page).
@@ -19,6 +24,12 @@ const STEP: usize = 16;
 /// Entries that a frame adds to a portal table, and how many are kept free.
 const ENTRIES_PER_FRAME: u32 = 256;
 const SPARE_SLOTS: u32 = 32;
+
+/// Where a page that is no memory is seen for a moment; below it the registers of the IOMMU's units.
+const GLIMPSE: u64 = DEVICES + 255 * DEVICE_RANGE;
+const UNITS: usize = 255;
+/// Badge of the pulses of the IOMMU's interrupt.
+const FAULTS: u64 = 0;
 
 /// Frames set aside for the heap. Only this thread uses them; atomics because a static must be shareable.
 static STASH_FRAMES: [AtomicU32; STASH] = [const { AtomicU32::new(0) }; STASH];
@@ -84,8 +95,19 @@ fn map_own(memory: Portal, space: u32, address: u64, list: &[Frame]) -> Result<(
         list.len() as u64,
         prot::READ | prot::WRITE,
     ];
+    map_with(memory, space, memory::MAP_LIST, &words)
+}
+
+/// Show a page that is no memory, uncached.
+fn map_device(memory: Portal, space: u32, address: u64, page: u64) -> Result<(), Error> {
+    let bits = prot::READ | prot::WRITE | prot::DEVICE | map::IO;
+    let words = [u64::from(space), address, page, 1, bits, 0];
+    map_with(memory, space, memory::MAP, &words)
+}
+
+fn map_with(memory: Portal, space: u32, operation: u8, words: &[u64]) -> Result<(), Error> {
     loop {
-        match memory.service(memory::MAP_LIST, &words) {
+        match memory.service(operation, words) {
             Err(Error::NoTable) => {
                 let frame = unstash().ok_or(Error::NoMemory)?;
                 memory.service(
@@ -368,6 +390,33 @@ impl Nucleus for Portals {
         cairn_rt::time::monotonic()
     }
 
+    fn show_table(&mut self, frame: Frame) -> bool {
+        let address = IOMMU_TABLES + u64::from(frame) * PAGE;
+        let inside = Registers::shown(address, PAGE).is_some();
+        inside && map_own(self.memory, self.space, address, &[frame]).is_ok()
+    }
+
+    fn message(&mut self) -> Option<Message> {
+        let irq = startup::portal("irq")?;
+        let words = [u64::from(native_slot::RECEIVE), FAULTS];
+        irq.service(interrupt::BIND, &words).ok()?;
+        let told = irq.service(interrupt::INFO, &[]).ok()?;
+        Some(Message {
+            address: told[2],
+            word: told[3] as u32,
+        })
+    }
+
+    fn acknowledge(&mut self) {
+        if let Some(irq) = startup::portal("irq") {
+            let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
+        }
+    }
+
+    fn say(&mut self, line: fmt::Arguments) {
+        log!("{line}");
+    }
+
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool {
         let wanted = bytes.div_ceil(PAGE as usize) + crate::STASH_LOW;
         while stashed() < wanted {
@@ -379,6 +428,84 @@ impl Nucleus for Portals {
                 return false;
             }
         }
+        true
+    }
+}
+
+/// A table of the IOMMU, as `vm` sees it.
+fn table(frame: Frame) -> Option<Registers> {
+    Registers::shown(IOMMU_TABLES + u64::from(frame) * PAGE, PAGE)
+}
+
+/// The registers of a unit.
+fn unit(number: usize) -> Option<Registers> {
+    let address = DEVICES + number as u64 * DEVICE_RANGE;
+    Registers::shown(address, cairn_iommu::REGISTER_PAGES * PAGE)
+}
+
+impl Hardware for Portals {
+    fn show(&mut self, number: usize, address: u64, length: u64) -> bool {
+        number < UNITS
+            && (0..length / PAGE).all(|page| {
+                let place = DEVICES + number as u64 * DEVICE_RANGE + page * PAGE;
+                map_device(self.memory, self.space, place, address / PAGE + page).is_ok()
+            })
+    }
+
+    fn register(&mut self, number: usize, at: usize) -> u32 {
+        unit(number).map_or(u32::MAX, |registers| registers.read32(at))
+    }
+
+    fn set_register(&mut self, number: usize, at: usize, value: u32) {
+        if let Some(registers) = unit(number) {
+            registers.write32(at, value);
+        }
+    }
+
+    fn word(&mut self, frame: Frame, index: usize) -> u64 {
+        table(frame).map_or(0, |table| table.read64(index * 8))
+    }
+
+    fn set_word(&mut self, frame: Frame, index: usize, value: u64) {
+        if let Some(table) = table(frame) {
+            table.write64(index * 8, value);
+        }
+    }
+
+    fn write_back(&mut self, frame: Frame, index: usize) {
+        if let Some(table) = table(frame) {
+            table.write_back(index * 8);
+        }
+    }
+
+    fn barrier(&mut self) {
+        dma::barrier();
+    }
+
+    fn is_apart(&mut self, frame: Frame) -> bool {
+        // The nucleus shows as device memory only what is no memory of its own or of programs.
+        let shown = map_device(self.memory, self.space, GLIMPSE, u64::from(frame)).is_ok();
+        let _ = self.unmap(self.space, GLIMPSE, 1);
+        shown
+    }
+
+    fn time(&mut self) -> u64 {
+        cairn_rt::time::monotonic()
+    }
+}
+
+impl dmar::Physical for Portals {
+    fn peek(&mut self, address: u64, into: &mut [u8]) -> bool {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = address + i as u64;
+            let first = i == 0 || at.is_multiple_of(PAGE);
+            if first && map_device(self.memory, self.space, GLIMPSE, at / PAGE).is_err() {
+                return false;
+            }
+            *byte =
+                Registers::shown(GLIMPSE, PAGE).map_or(0, |page| page.read8((at % PAGE) as usize));
+        }
+        let _ = self.unmap(self.space, GLIMPSE, 1);
         true
     }
 }

@@ -62,6 +62,7 @@ impl<N: Nucleus> Vm<N> {
                     self.close_object(object);
                 }
             }
+            pulse::INTERRUPT => self.tell_faults(),
             pulse::GONE => {
                 self.forget_token(r.words[1]);
                 self.forget_deferred(r.words[1]);
@@ -99,7 +100,11 @@ impl<N: Nucleus> Vm<N> {
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
             }
-            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO if r.badge != BADGE_CONTROL => Err(EPERM),
+            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO | vm::DMA_ATTACH
+                if r.badge != BADGE_CONTROL =>
+            {
+                Err(EPERM)
+            }
             vm::CREATE => match self.create(r.token, w[1], w[2] & 1 != 0) {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
@@ -136,6 +141,10 @@ impl<N: Nucleus> Vm<N> {
                 None => Err(ESRCH),
             },
             vm::LIMIT => self.set_limit(w[1] as Id, w[2]),
+            vm::DMA_ATTACH => match self.dma_attach(w[1], w[2]) {
+                Ok(enforced) => return Some(Answer::new(&[0, enforced])),
+                Err(errno) => Err(errno),
+            },
             vm::DEVICE_INTO => self
                 .of(w[1])
                 .and_then(|index| self.show_device(index, w[2], w[3], w[4])),

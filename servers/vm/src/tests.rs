@@ -3,6 +3,7 @@
 mod cases;
 mod changes;
 mod dma;
+mod iommu;
 mod lending;
 mod model;
 mod offers;
@@ -204,7 +205,7 @@ impl World {
         let vm = &self.vm;
         let mut counts: HashMap<Frame, u32> = HashMap::new();
         *counts.entry(vm.zeroes).or_default() += 1;
-        for frame in &vm.nucleus.owned {
+        for frame in vm.nucleus.owned.iter().chain(&vm.nucleus.tables) {
             *counts.entry(*frame).or_default() += 1;
         }
         let mut mapped: HashMap<usize, u64> = HashMap::new();

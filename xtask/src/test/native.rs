@@ -1,7 +1,7 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
-//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores. A file with a `# seeds: …` line is for [`ways`] instead.
+//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always. A file with a `# seeds: …` line is for [`ways`] instead.
 
 use super::programs::{compile, files};
 use super::{batch, ways, Report, Verdict};
@@ -42,18 +42,18 @@ pub fn run(report: &mut Report, smp: u32) -> Result<()> {
         let more = lines(&manifest, "# cores: ");
         let more = more.iter().filter_map(|cores| cores.parse().ok());
         let more = more.filter(|&cores: &u32| cores > smp);
-        for cores in std::iter::once(smp).chain(more) {
-            let full = if cores == smp {
-                format!("native/{name}")
-            } else {
-                format!("native/{name}@{cores}")
-            };
+        let always = lines(&manifest, "# iommu: ").pop();
+        let too = lines(&manifest, "# iommu-too: ").pop();
+        let mut runs = vec![(format!("native/{name}"), smp, always.clone())];
+        runs.extend(more.map(|cores| (format!("native/{name}@{cores}"), cores, always.clone())));
+        runs.extend(too.map(|properties| (format!("native/{name}+iommu"), smp, Some(properties))));
+        for (full, cores, iommu) in runs {
             if !report.wants(&full) {
                 continue;
             }
             let begun = Instant::now();
             let verdict = match ways::seeds(&manifest) {
-                seeds if seeds.is_empty() => one(&file, &name, cores)?,
+                seeds if seeds.is_empty() => one(&file, &name, cores, iommu)?,
                 seeds => ways::compare(&file, &name, &seeds)?,
             };
             report.result(&full, begun.elapsed(), verdict);
@@ -63,7 +63,7 @@ pub fn run(report: &mut Report, smp: u32) -> Result<()> {
 }
 
 /// The outer error is the host's.
-fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
+fn one(file: &Path, name: &str, smp: u32, iommu: Option<String>) -> Result<Verdict> {
     let manifest = fs::read_to_string(file)?;
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
@@ -83,6 +83,7 @@ fn one(file: &Path, name: &str, smp: u32) -> Result<Verdict> {
             second: guest,
         });
     }
+    machine.iommu = iommu;
     machine.with = Some(file.to_path_buf());
     machine.append = lines(&manifest, "# append: ").into_iter().next();
     let boot = Boot::prepare("native", &machine)?;

@@ -6,21 +6,25 @@ use cairn_idl::vm::{advice, flags, BADGE_DRIVER_FIRST, PIN_MOST};
 
 const ARENA: u64 = 0x10_0000;
 const PAGES: u64 = 600;
-const BADGE: u64 = BADGE_DRIVER_FIRST;
+pub const BADGE: u64 = BADGE_DRIVER_FIRST;
 
-struct Machine2 {
-    world: World,
-    owner: Id,
-    driver: Id,
-    share: u64,
+pub struct Machine2 {
+    pub world: World,
+    pub owner: Id,
+    pub driver: Id,
+    pub share: u64,
 }
 
-fn native(world: &mut World) -> Id {
+pub fn native(world: &mut World) -> Id {
     world.made(&[vm::CREATE, 0, 0]).expect("a domain")
 }
 
 fn machine() -> Machine2 {
-    let mut world = World::new(3000);
+    machine_in(World::new(3000))
+}
+
+/// An owner of memory with 20 pages there, and a driver.
+pub fn machine_in(mut world: World) -> Machine2 {
     let (owner, driver) = (native(&mut world), native(&mut world));
     world.map(owner, ARENA, PAGES);
     let share = share(&mut world, owner, ARENA, PAGES).unwrap();
@@ -48,20 +52,20 @@ fn numbers(list: &[u32]) -> Vec<u8> {
 }
 
 impl Machine2 {
-    fn populate(&mut self, first: u64, count: u64) {
+    pub fn populate(&mut self, first: u64, count: u64) {
         let (address, len) = ((ARENA + first) * PAGE, count * PAGE);
         let words = [vm::ADVISE, address, len, advice::POPULATE_WRITE];
         assert_eq!(self.world.call(self.owner, &words), 0);
     }
 
-    fn give_back(&mut self, first: u64, count: u64) {
+    pub fn give_back(&mut self, first: u64, count: u64) {
         let (address, len) = ((ARENA + first) * PAGE, count * PAGE);
         let words = [vm::ADVISE, address, len, advice::DONT_NEED];
         assert_eq!(self.world.call(self.owner, &words), 0);
         self.world.audit();
     }
 
-    fn begin(&mut self, who: Id) -> i64 {
+    pub fn begin(&mut self, who: Id) -> i64 {
         let answer = self.world.call_badge(who, BADGE, &[vm::DMA_BEGIN]);
         self.world.audit();
         answer.words[0] as i64
@@ -84,11 +88,11 @@ impl Machine2 {
         }
     }
 
-    fn pin(&mut self, pages: &[u32]) -> Result<Vec<Frame>, i64> {
+    pub fn pin(&mut self, pages: &[u32]) -> Result<Vec<Frame>, i64> {
         self.pin_as(self.driver, self.share, pages)
     }
 
-    fn unpin(&mut self, frames: &[Frame]) -> i64 {
+    pub fn unpin(&mut self, frames: &[Frame]) -> i64 {
         self.world.vm.nucleus.out = numbers(frames);
         let answer = self.world.call_badge(self.driver, BADGE, &[vm::DMA_UNPIN]);
         self.world.vm.nucleus.out.clear();
