@@ -296,7 +296,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         while self.nodes.get(ino).is_some_and(|node| node.cutting) {
             let now = self.now;
             if self.act(|fs| fs.cut_rest(ino, now))? {
-                self.node(ino)?.cutting = false;
+                let node = self.node(ino)?;
+                node.cutting = false;
+                // Who read in the meantime may have seen blocks that are gone now.
+                node.unlearn();
                 self.refresh(ino);
             }
         }

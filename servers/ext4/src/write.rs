@@ -254,6 +254,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     pub(crate) fn promise(&mut self, ino: u32, page: u64, superuser: bool) -> Answer<bool> {
         let per_page = self.per_page();
         let (from, to) = (page * per_page, (page + 1) * per_page);
+        if self.node(ino)?.cutting {
+            self.finish_cut(ino)?;
+        }
         let node = self.node(ino)?;
         if node.knows(from, to) || node.delayed.contains(page) {
             return Ok(false);

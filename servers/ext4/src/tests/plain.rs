@@ -133,6 +133,32 @@ fn a_device_that_is_done_at_once_leaves_nobody_waiting() {
 }
 
 #[test]
+fn blocks_that_a_cut_gave_away_are_not_written_to() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 1);
+    let [a, _] = [&b"a"[..], b"b"].map(|name| {
+        let opened = machine.open_file(name, o::CREAT | o::RDWR, 0o644);
+        opened.unwrap()
+    });
+    assert_eq!(machine.write_at(a, 0, &[1; 49_000]), 49_000);
+    assert_eq!(machine.sync(), 0);
+    let mut machine = Machine::new(machine.close(), USUAL, 2);
+    let [a, b] = [&b"a"[..], b"b"].map(|name| machine.open_file(name, o::RDWR, 0).unwrap());
+    // What lies behind the end is still being freed when the file is looked at.
+    let cut = machine.bench.send(a, &[fs::TRUNCATE, 8192], b"", 0);
+    machine.finish(cut);
+    assert_eq!(machine.read_at(a, 0, 10).unwrap(), [1; 10]);
+    assert_eq!(machine.write_at(a, 8192, &[2; 8192]), 8192);
+    assert_eq!(machine.write_at(b, 0, &[3; 40_000]), 40_000);
+    assert_eq!(machine.result(b, &[fs::SYNC, 0], b""), 0);
+    assert_eq!(machine.sync(), 0);
+    let image = machine.close();
+    must_be_clean(&image);
+    let mut machine = Machine::new(image, USUAL, 3);
+    assert!(machine.read(b"a").unwrap() == [[1; 8192], [2; 8192]].concat());
+    assert!(machine.read(b"b").unwrap() == [3; 40_000]);
+}
+
+#[test]
 fn fsync_of_times_that_are_what_they_were_waits_for_nothing() {
     let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 1);
     let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
