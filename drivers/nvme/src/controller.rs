@@ -1,16 +1,8 @@
 //! The controller: reset and set up (section 3.5), and requests of the first namespace, whose data are lists of pages (PRP, section 4.1.1).
 
 use crate::queue::{Command, Queue};
-use cairn_block::chip::{Chip, Frames, Memory};
+use cairn_block::chip::{Chip, Frames, Memory, Registers};
 use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
-
-/// Registers of the controller.
-pub trait Registers {
-    fn read(&mut self, at: usize) -> u32;
-    fn write(&mut self, at: usize, value: u32);
-    /// Let a little time pass.
-    fn pause(&mut self);
-}
 
 const CAPABILITIES: usize = 0;
 const MASK: usize = 0x0c;

@@ -1,7 +1,7 @@
 //! A controller for the tests: registers and the commands of its setup as the specification has them; commands to the namespace wait until a test finishes them.
 
-use crate::controller::{Registers, PIECES};
-use cairn_block::chip::Memory;
+use crate::controller::PIECES;
+use cairn_block::chip::{Memory, Registers};
 use cairn_block::fake::FakeMemory;
 use std::cell::RefCell;
 use std::rc::Rc;

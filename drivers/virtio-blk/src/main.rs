@@ -1,16 +1,13 @@
-//! The driver program of one virtio disk: portals `pci` (whose badge says which), `irq`, and `dma` (its own badge of `vm`); protocol `cairn_idl::block`.
+//! The driver program of one virtio disk ([`cairn_block::start`] names its portals); protocol `cairn_idl::block`.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
 
-use cairn_block::program::{self, Pieces};
+use cairn_block::start::{drive, Trouble};
 use cairn_idl::pci;
-use cairn_idl::wire::Failure;
-use cairn_rt::dma::Driver;
-use cairn_rt::{device, log, startup, Portal};
+use cairn_rt::{device, Portal};
 use cairn_virtio_blk::device::{reset, Device, Registers, PIECES};
 use cairn_virtio_blk::place::{find, Place};
-use core::fmt;
 
 cairn_rt::entry!(main);
 
@@ -52,34 +49,24 @@ impl Registers for Windows {
 }
 
 /// Why there is no disk.
-enum Trouble {
-    /// A portal that the manifest should give is missing.
-    Portal,
+#[derive(Debug)]
+enum Unfit {
     /// It is no device of virtio 1.
-    Other,
-    Failure(&'static str, Failure),
+    NoVirtio1,
+    #[expect(dead_code, reason = "shown in the log")]
     Device(cairn_virtio_blk::device::Trouble),
 }
 
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Trouble::Portal => f.write_str("a portal is missing"),
-            Trouble::Other => f.write_str("no device of virtio 1"),
-            Trouble::Failure(what, why) => write!(f, "{what}: {why}"),
-            Trouble::Device(why) => write!(f, "the device: {why:?}"),
-        }
-    }
+fn other() -> Trouble<Unfit> {
+    Trouble::Device(Unfit::NoVirtio1)
 }
 
-type Disk = Device<Windows, Pieces>;
-
 /// Show the windows that the device's registers are in.
-fn windows(bus: &pci::Client<Portal>) -> Result<Windows, Trouble> {
-    let places = find(|at| bus.read(at).ok()).ok_or(Trouble::Other)?;
+fn windows(bus: &pci::Client<Portal>) -> Result<Windows, Trouble<Unfit>> {
+    let places = find(|at| bus.read(at).ok()).ok_or_else(other)?;
     let mut shown: [Option<(u64, u64)>; pci::BARS] = [None; pci::BARS];
     let mut window = |place: Place| {
-        let known = shown.get_mut(place.bar as usize).ok_or(Trouble::Other)?;
+        let known = shown.get_mut(place.bar as usize).ok_or_else(other)?;
         let (address, length) = match *known {
             Some(known) => known,
             None => {
@@ -90,9 +77,9 @@ fn windows(bus: &pci::Client<Portal>) -> Result<Windows, Trouble> {
         };
         let (offset, size) = (u64::from(place.offset), u64::from(place.length));
         if offset + size > length {
-            return Err(Trouble::Other);
+            return Err(other());
         }
-        device::Registers::shown(address + offset, size).ok_or(Trouble::Other)
+        device::Registers::shown(address + offset, size).ok_or_else(other)
     };
     Ok(Windows {
         common: window(places.common)?,
@@ -102,31 +89,14 @@ fn windows(bus: &pci::Client<Portal>) -> Result<Windows, Trouble> {
     })
 }
 
-fn start(pci: Portal) -> Result<(Disk, Driver, Option<Portal>), Trouble> {
-    let failed = |what| move |why| Trouble::Failure(what, why);
-    let bus = pci::Client(&pci);
-    let mut registers = windows(&bus)?;
-    // From here on the device does nothing, whatever it did for a driver before this one.
-    reset(&mut registers).map_err(Trouble::Device)?;
-    let vm = startup::portal("dma").ok_or(Trouble::Portal)?;
-    let driver = Driver::begin(vm).map_err(failed("memory for the device"))?;
-    let pieces = Pieces::make(&driver, PIECES).map_err(failed("memory for the device"))?;
-    let irq = program::listen(&bus);
-    bus.master(true).map_err(failed("bus mastery"))?;
-    let device = Device::new(registers, pieces, irq.is_some());
-    Ok((device.map_err(Trouble::Device)?, driver, irq))
-}
-
 fn main() -> ! {
-    let started = match startup::portal("pci") {
-        Some(pci) => start(pci),
-        None => Err(Trouble::Portal),
-    };
-    match started {
-        Ok((device, driver, irq)) => program::run(device, driver, irq),
-        Err(trouble) => {
-            log!("no disk: {trouble}");
-            program::refuse()
-        }
-    }
+    drive(
+        PIECES,
+        |bus| {
+            let mut registers = windows(bus)?;
+            reset(&mut registers).map_err(|why| Trouble::Device(Unfit::Device(why)))?;
+            Ok(registers)
+        },
+        |registers, pieces, message| Device::new(registers, pieces, message).map_err(Unfit::Device),
+    )
 }

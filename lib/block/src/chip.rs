@@ -20,6 +20,14 @@ pub trait Memory {
     fn barrier(&self);
 }
 
+/// Registers of a device that knows words of 32 bits only.
+pub trait Registers {
+    fn read(&mut self, at: usize) -> u32;
+    fn write(&mut self, at: usize, value: u32);
+    /// Let a little time pass.
+    fn pause(&mut self);
+}
+
 /// Data of a request: frames, and where it begins in the first of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
