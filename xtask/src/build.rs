@@ -139,6 +139,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-pci",
         "cairn-virtio-blk",
         "cairn-nvme",
+        "cairn-ahci",
         "cairn-ext4-server",
         "cairn-trace",
         "cairn-bench-ipc",

@@ -408,6 +408,7 @@ mod tests {
             include_str!("../../../tests/native/flood.toml"),
             include_str!("../../../tests/native/block.toml"),
             include_str!("../../../tests/native/nvme.toml"),
+            include_str!("../../../tests/native/ahci.toml"),
             include_str!("../../../system/trace.toml"),
         ] {
             parse(&[system, more].join("\n")).unwrap();

@@ -1,0 +1,22 @@
+//! The driver program of the first SATA disk of an AHCI controller ([`cairn_block::start`] names its portals); protocol `cairn_idl::block`.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+use cairn_ahci::disk::Disk;
+use cairn_ahci::port::{reset, PIECES, REGISTERS};
+use cairn_block::start::{drive, window, Trouble};
+
+cairn_rt::entry!(main);
+
+fn main() -> ! {
+    drive(
+        PIECES,
+        |bus| {
+            let mut registers = window(bus, REGISTERS)?;
+            reset(&mut registers).map_err(Trouble::Device)?;
+            Ok(registers)
+        },
+        Disk::new,
+    )
+}
