@@ -13,7 +13,12 @@ struct Slot {
     kept: Kept,
     /// The driver has it.
     sent: bool,
+    /// How many drivers have waited for it in vain.
+    late: u32,
 }
+
+/// A request is tried so often on a device that does not answer.
+pub const LATE_MOST: u32 = 3;
 
 struct Rings<M> {
     asked: Sender<Half<M>>,
@@ -25,6 +30,12 @@ struct Rings<M> {
 pub enum Bell {
     Ring,
     Quiet,
+}
+
+fn note_late(place: &mut Option<Slot>) {
+    if let Some(asked) = place.as_mut().filter(|asked| asked.sent) {
+        asked.late += 1;
+    }
 }
 
 pub struct Client<M> {
@@ -66,8 +77,13 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
             done: Receiver::new(done, rings::DONE)?,
         });
         self.unsent.clear();
-        for (slot, asked) in self.slots.iter_mut().enumerate() {
-            if let Some(asked) = asked {
+        for (slot, place) in self.slots.iter_mut().enumerate() {
+            // Only now, when the device was reset, its pages are the user's again.
+            if let Some(given_up) = place.take_if(|asked| asked.late >= LATE_MOST) {
+                self.used -= 1;
+                self.failed.push_back(given_up.kept.id);
+            }
+            if let Some(asked) = place {
                 asked.sent = false;
                 self.unsent.push_back(slot as u8);
             }
@@ -77,7 +93,19 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
 
     /// The driver is gone; what is under way waits for the next one.
     pub fn pause(&mut self) {
-        self.rings = None;
+        let Some(mut rings) = self.rings.take() else {
+            return;
+        };
+        // Its last words may be that something was late. (What else came out comes out again.)
+        for _ in 0..REQUESTS {
+            let Ok(Some((message, _))) = rings.done.receive(&mut []) else {
+                break;
+            };
+            let (slot, told) = rings::completed(&message);
+            if let (None, Some(place)) = (told, self.slots.get_mut(slot as usize)) {
+                note_late(place);
+            }
+        }
     }
 
     /// There will be no driver: everything fails, and what comes later as well.
@@ -121,6 +149,7 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         self.slots[slot] = Some(Slot {
             kept: request.into(),
             sent: false,
+            late: 0,
         });
         self.used += 1;
         self.unsent.push_back(slot as u8);
@@ -160,9 +189,15 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         while let Some(rings) = &mut self.rings {
             match rings.done.receive(&mut []) {
                 Ok(Some((message, _))) => {
-                    let (slot, outcome) = rings::completed(&message);
-                    let place = self.slots.get_mut(slot as usize);
-                    if let Some(asked) = place.and_then(|asked| asked.take_if(|asked| asked.sent)) {
+                    let (slot, told) = rings::completed(&message);
+                    let Some(place) = self.slots.get_mut(slot as usize) else {
+                        continue;
+                    };
+                    let Some(outcome) = told else {
+                        note_late(place);
+                        continue;
+                    };
+                    if let Some(asked) = place.take_if(|asked| asked.sent) {
                         self.used -= 1;
                         return (Some((asked.kept.id, outcome)), self.send());
                     }

@@ -23,6 +23,8 @@ const INTERRUPT: u64 = u64::MAX;
 /// How often a device that is at work is looked at, should an interrupt get lost, or if it has none.
 const LOOK: u64 = 1_000_000_000;
 const POLL: u64 = 1_000_000;
+/// How long a device may have a request. (Some flush slowly.)
+const LIMIT: u64 = 60_000_000_000;
 /// How long the driver waits for what it reads itself.
 const PATIENCE: u64 = 30_000_000_000;
 
@@ -184,6 +186,8 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
     let mut disk: Disks<C> = Disk::new(Pinned::new(chip, Vm(driver)), Native, table);
     // The device is looked at though it did not interrupt.
     let mut unasked = false;
+    // When it is next asked whether it has had something for too long.
+    let mut look_at = 0;
     loop {
         while let Some((tag, outcome)) = disk.backend.completed() {
             if core::mem::take(&mut unasked) {
@@ -198,7 +202,15 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
         if disk.arm() {
             continue;
         }
-        let deadline = (disk.under_way() > 0).then(|| time::monotonic() + look);
+        let now = time::monotonic();
+        if now >= look_at {
+            look_at = now + LOOK;
+            if disk.is_late(now, LIMIT) {
+                log!("the device does not answer");
+                end();
+            }
+        }
+        let deadline = (disk.under_way() > 0).then_some(now + look);
         match CHANNEL.receive(deadline) {
             Ok(received) if received.kind == received::kind::PULSE => {
                 hear(&mut disk, irq, &received);

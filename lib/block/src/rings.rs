@@ -18,6 +18,8 @@ pub const DONE: Shape = Shape {
 /// Bytes of the longest list of pages.
 pub const LIST: usize = PAGES * 4;
 
+const LATE: u64 = 2;
+
 /// Words of memory that the rings take.
 pub fn words() -> usize {
     ASKED.words() + DONE.words()
@@ -114,10 +116,17 @@ pub fn completion(slot: u64, outcome: Outcome) -> [u64; 4] {
     [slot, (outcome == Outcome::Failed) as u64, 0, 0]
 }
 
-pub fn completed(message: &Message) -> (u64, Outcome) {
+/// In place of a completion: the device has not done this one in time, and is reset before anything else comes.
+pub fn late(slot: u64) -> [u64; 4] {
+    [slot, LATE, 0, 0]
+}
+
+/// What is told of a request; None: that it is late.
+pub fn completed(message: &Message) -> (u64, Option<Outcome>) {
     let outcome = match message.words[1] {
-        0 => Outcome::Done,
-        _ => Outcome::Failed,
+        0 => Some(Outcome::Done),
+        LATE => None,
+        _ => Some(Outcome::Failed),
     };
     (message.words[0], outcome)
 }

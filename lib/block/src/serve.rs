@@ -73,6 +73,8 @@ struct Session<M> {
 struct Job {
     session: u64,
     slot: u64,
+    /// When it was first seen under way.
+    since: Option<u64>,
 }
 
 pub struct Disk<B, S: System> {
@@ -174,6 +176,7 @@ impl<B: Backend, S: System> Disk<B, S> {
         let job = Job {
             session: session.badge,
             slot: request.id,
+            since: None,
         };
         let order = Order {
             kind: request.kind,
@@ -203,12 +206,31 @@ impl<B: Backend, S: System> Disk<B, S> {
         }
     }
 
+    /// Whether the device has had something for longer than `limit` now, which is told to who asked for it: the driver ends then, its successor resets the device, and begins with all that was under way once more.
+    pub fn is_late(&mut self, now: u64, limit: u64) -> bool {
+        let mut any = false;
+        for job in self.jobs.iter_mut().flatten() {
+            let since = *job.since.get_or_insert(now);
+            if now.saturating_sub(since) <= limit {
+                continue;
+            }
+            any = true;
+            let mut sessions = self.sessions.iter_mut().flatten();
+            if let Some(session) = sessions.find(|s| s.badge == job.session) {
+                // Who has no room for it does not keep to the rules, and hears of the driver's end.
+                let _ = session.done.send(rings::late(job.slot), &[]);
+            }
+        }
+        any
+    }
+
     /// A tag for an order of the driver's own; [`Disk::done`] is called for it as well.
     pub fn reserve(&mut self) -> Option<usize> {
         let tag = self.tag()?;
         self.jobs[tag] = Some(Job {
             session: OWN,
             slot: 0,
+            since: None,
         });
         self.under_way += 1;
         Some(tag)

@@ -1,6 +1,6 @@
 //! Both sides of sessions on the host, with a disk in memory that does its orders when and in what order a test wants.
 
-use crate::client::{Bell, Client};
+use crate::client::{Bell, Client, LATE_MOST};
 use crate::partition::Partition;
 use crate::rings;
 use crate::serve::{Backend, Disk, Order, System, SESSIONS, TAGS};
@@ -398,7 +398,7 @@ fn a_hostile_client_gets_nothing_beyond_its_part_and_disturbs_nobody() {
     let mut done = Receiver::new(done, rings::DONE).unwrap();
     for _ in 0..5 {
         let (message, _) = done.receive(&mut []).unwrap().expect("an answer");
-        assert_eq!(rings::completed(&message), (0, Outcome::Failed));
+        assert_eq!(rings::completed(&message), (0, Some(Outcome::Failed)));
     }
     // Twice the same name is its own confusion.
     assert_eq!(send(&mut driver, [write | 9, 0, 4096, 0], &[1]), 1);
@@ -538,4 +538,45 @@ fn a_hostile_driver_confuses_nobody() {
     assert!(all(&mut client).is_empty());
     assert!(!client.is_running(), "nonsense ends the session");
     assert_eq!(client.under_way(), 1);
+}
+
+#[test]
+fn what_a_device_never_does_is_tried_three_times_and_fails() {
+    let limit = 60;
+    let mut driver = driver();
+    let mut client = client(&mut driver, 0, 50);
+    client.submit(&page(7, Kind::Write, 0, &[1])).unwrap();
+    client.submit(&page(8, Kind::Write, 8, &[2])).unwrap();
+    for round in 0..LATE_MOST {
+        driver.pump();
+        assert!(!driver.is_late(1000, limit), "from now on it counts");
+        let good = driver.backend.begun.iter().position(|b| b.sector == 8);
+        if let Some(good) = good.filter(|_| round > 0) {
+            let tag = driver.backend.begun.remove(good).tag;
+            driver.done(tag, Outcome::Done);
+            assert_eq!(all(&mut client), [(8, Outcome::Done)]);
+        }
+        if round == 0 {
+            // Begun later than the other one, so not late yet.
+            client.submit(&page(9, Kind::Read, 16, &[3])).unwrap();
+            driver.pump();
+        }
+        assert!(!driver.is_late(1000 + limit, limit));
+        assert!(driver.is_late(1001 + limit, limit));
+        // The client may hear of it before the driver's end, or after.
+        if round == 1 {
+            assert!(all(&mut client).is_empty(), "its pages are the device's");
+        }
+        client.pause();
+        assert!(all(&mut client).is_empty());
+        driver = self::driver();
+        client.begin(attach(&mut driver, 0, 60)).expect("rings");
+    }
+    assert_eq!(all(&mut client), [(7, Outcome::Failed)]);
+    driver.pump();
+    let begun: Vec<u64> = driver.backend.begun.iter().map(|b| b.sector).collect();
+    assert_eq!(begun, [16], "given up three times, the others not");
+    driver.done(driver.backend.begun[0].tag, Outcome::Done);
+    assert_eq!(all(&mut client), [(9, Outcome::Done)]);
+    assert_eq!((client.under_way(), driver.under_way()), (0, 0));
 }
