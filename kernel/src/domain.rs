@@ -443,7 +443,11 @@ impl<A: Arch> Kernel<A> {
 
     fn domain_thread_create(&mut self, t: ThreadRef, d: DomainRef, w: [u64; 8]) -> Answer {
         let own = self.threads[t].domain;
-        if w[5] > self.domains[own].ceiling as u64 {
+        let priority = match w[5] {
+            AUTO => self.threads[t].base as u64,
+            priority => priority,
+        };
+        if priority > self.domains[own].ceiling as u64 {
             return Err(Error::BadArgument.into());
         }
         if !self.threads.room(1) {
@@ -462,7 +466,7 @@ impl<A: Arch> Kernel<A> {
             gs_base: w[4],
             ..Registers::default()
         };
-        let thread = self.thread_create(d, registers, w[5] as u8)?;
+        let thread = self.thread_create(d, registers, priority as u8)?;
         if d == own {
             self.threads[thread].affinity = self.threads[t].affinity;
         }

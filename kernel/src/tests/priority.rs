@@ -262,6 +262,8 @@ fn nobody_asks_for_more_than_the_ceiling() {
     let refused = w.err(t, slot, domain::THREAD_CREATE, &create(81));
     assert_eq!(refused, Error::BadArgument);
     let made = w.ok(t, slot, domain::THREAD_CREATE, &create(80));
+    let same = w.ok(t, slot, domain::THREAD_CREATE, &create(AUTO));
+    assert_eq!(w.ok(t, same[0] as u32, thread::INFO, &[])[2], 60);
     let too_high = w.err(t, made[0] as u32, thread::SET_PRIORITY, &[81, 0, 0]);
     assert_eq!(too_high, Error::BadArgument);
     assert_eq!(

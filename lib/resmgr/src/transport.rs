@@ -1,7 +1,9 @@
 //! The nucleus as the framework sees it. [`Native`] is the real thing; [`crate::fake::Fake`] lets tests play the clients.
 
 use cairn_abi::service::{current, memory::pool};
-use cairn_abi::{flag, layout, Error, Token};
+use cairn_abi::{flag, layout, received, Error, Token};
+#[cfg(target_os = "none")]
+use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
 use cairn_rt::{time, Message, Portal, Received, Receiver};
 
@@ -57,6 +59,47 @@ pub struct Native {
     pub receiver: Receiver,
     /// `proc`'s portal with system badge, for supplementary groups.
     pub proc: Option<Portal>,
+    clock: Clock,
+}
+
+/// Badge of the alarm's notifications.
+const ALARM: u64 = u32::MAX as u64;
+
+/// How deadlines are kept: by an alarm, so that receives and replies stay on their short ways; without one, by the nucleus.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// The deadline that the alarm knows.
+    known: Option<u64>,
+    /// Once it was asked for: the alarm, if there could be one.
+    #[cfg(target_os = "none")]
+    alarm: Option<Option<Alarm>>,
+}
+
+impl Clock {
+    /// Wait no longer than until this; what the nucleus must see to itself.
+    #[inline]
+    fn keep(&mut self, receiver: Receiver, deadline: Option<u64>) -> Option<u64> {
+        match deadline == self.known {
+            true => None,
+            false => self.change(receiver, deadline),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change(&mut self, receiver: Receiver, deadline: Option<u64>) -> Option<u64> {
+        #[cfg(target_os = "none")]
+        {
+            let start = || receiver.make_portal(ALARM).and_then(Alarm::start).ok();
+            if let Some(alarm) = *self.alarm.get_or_insert_with(start) {
+                alarm.set(deadline);
+                self.known = deadline;
+                return None;
+            }
+        }
+        let _ = receiver;
+        deadline
+    }
 }
 
 impl Native {
@@ -65,7 +108,33 @@ impl Native {
         Native {
             receiver: Receiver(Portal(layout::native_slot::RECEIVE)),
             proc: cairn_rt::startup::portal("proc"),
+            clock: Clock::default(),
         }
+    }
+
+    /// What was received, unless it is the alarm: then the time has come, or the wait goes on.
+    #[inline]
+    fn delivered(
+        &mut self,
+        status: Result<(), Error>,
+        deadline: Option<u64>,
+        into: &mut Received,
+    ) -> Result<(), Error> {
+        match status.is_ok() && into.kind == received::kind::PULSE && into.badge == ALARM {
+            false => status,
+            true => self.alarmed(deadline, into),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alarmed(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
+        if deadline.is_some_and(|deadline| deadline <= time::monotonic()) {
+            // The alarm forgets what it has told.
+            self.clock.known = None;
+            return Err(Error::TimedOut);
+        }
+        self.receive(deadline, into)
     }
 }
 
@@ -96,7 +165,9 @@ impl Transport for Native {
 
     #[inline]
     fn receive(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
-        self.receiver.receive_into(deadline, into)
+        let left = self.clock.keep(self.receiver, deadline);
+        let status = self.receiver.receive_into(left, into);
+        self.delivered(status, deadline, into)
     }
 
     #[inline]
@@ -107,15 +178,15 @@ impl Transport for Native {
         deadline: Option<u64>,
         into: &mut Received,
     ) -> Result<(), Error> {
-        match self
-            .receiver
-            .reply_receive_into(token, reply, deadline, into)
-        {
-            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => self
-                .receiver
-                .reply_receive_into(token, reply, deadline, into),
+        let left = self.clock.keep(self.receiver, deadline);
+        let receiver = self.receiver;
+        let status = match receiver.reply_receive_into(token, reply, left, into) {
+            Err(Error::NoMemory) if reply.flags & flag::MINT != 0 && more_portals() => {
+                receiver.reply_receive_into(token, reply, left, into)
+            }
             result => result,
-        }
+        };
+        self.delivered(status, deadline, into)
     }
 
     #[inline]
@@ -130,7 +201,9 @@ impl Transport for Native {
         deadline: Option<u64>,
         received: &mut Received,
     ) -> Result<(), Error> {
-        self.receiver.reply_words_receive(token, deadline, received)
+        let left = self.clock.keep(self.receiver, deadline);
+        let status = self.receiver.reply_words_receive(token, left, received);
+        self.delivered(status, deadline, received)
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {

@@ -1,7 +1,9 @@
 //! Entry point and panic handler of native components.
 
 use crate::portal::Portal;
-use cairn_abi::service::current;
+use cairn_abi::layout::native_slot;
+use cairn_abi::service::{current, domain};
+use cairn_abi::Error;
 
 /// `entry!(main)`: the program starts at `fn main() -> !`, with the registers rdi, rsi, rdx of its first instruction as arguments if it takes them
 /// (`entry!(main, registers)` for `fn main(u64, u64, u64) -> !`).
@@ -40,6 +42,14 @@ macro_rules! entry {
 pub fn exit(value: u64) -> ! {
     loop {
         let _ = Portal::CURRENT.service(current::EXIT, &[value]);
+    }
+}
+
+/// No other thread of the component goes on.
+fn end_others() {
+    if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {
+        let others = || Portal(native_slot::DOMAIN).service(domain::KILL_OTHERS, &[own[0]]);
+        while others() == Err(Error::Again) {}
     }
 }
 
@@ -83,5 +93,6 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
         crate::startup::name(),
         Addresses(&addresses[..count])
     ));
+    end_others();
     exit(101)
 }
