@@ -208,24 +208,42 @@ impl Iommu {
         domain: usize,
         frames: impl Iterator<Item = Frame> + Clone,
     ) -> Result<(), Trouble> {
+        let mut made = None;
         for frame in frames.clone() {
             if u64::from(frame) >= self.end {
                 return Err(Trouble::TooHigh);
             }
-            self.make_tables(hardware, take, domain, frame)?;
-        }
-        for frame in frames {
-            if let Some((table, index)) = self.place(hardware, domain, frame) {
-                self.set(hardware, table, index, address(frame) | self.leaf);
+            if made != Some(chunk(frame)) {
+                self.make_tables(hardware, take, domain, frame)?;
+                made = Some(chunk(frame));
             }
         }
+        self.fill(hardware, domain, frames, |frame| address(frame) | self.leaf);
         Ok(())
     }
 
     fn hide<H: Hardware>(&mut self, hardware: &mut H, domain: usize, frames: &[Frame]) {
-        for &frame in frames {
-            if let Some((table, index)) = self.place(hardware, domain, frame) {
-                self.set(hardware, table, index, 0);
+        self.fill(hardware, domain, frames.iter().copied(), |_| 0);
+    }
+
+    /// Entries of frames, where there are tables for them.
+    fn fill<H: Hardware>(
+        &self,
+        hardware: &mut H,
+        domain: usize,
+        frames: impl Iterator<Item = Frame>,
+        entry: impl Fn(Frame) -> u64,
+    ) {
+        // The table that was used last.
+        let mut known = None;
+        for frame in frames {
+            let table = match known {
+                Some((of, table)) if of == chunk(frame) => table,
+                _ => self.table(hardware, domain, frame),
+            };
+            known = Some((chunk(frame), table));
+            if let Some(table) = table {
+                self.set(hardware, table, index(frame, 0), entry(frame));
             }
         }
     }
@@ -432,19 +450,14 @@ impl Iommu {
         Ok(top)
     }
 
-    /// The page table, and the word in it, that shows a frame; None if there is no such table.
-    fn place<H: Hardware>(
-        &self,
-        hardware: &mut H,
-        domain: usize,
-        frame: Frame,
-    ) -> Option<(Frame, usize)> {
+    /// The page table that shows a frame, if it is there.
+    fn table<H: Hardware>(&self, hardware: &mut H, domain: usize, frame: Frame) -> Option<Frame> {
         let mut table = self.domains[domain]?;
         for level in (1..self.levels).rev() {
             let entry = hardware.word(table, index(frame, level));
             table = below(entry, READ_WRITE)?;
         }
-        Some((table, index(frame, 0)))
+        Some(table)
     }
 
     fn make_tables<H: Hardware>(
@@ -494,6 +507,11 @@ impl Iommu {
             hardware.write_back(table, index);
         }
     }
+}
+
+/// What one page table shows.
+fn chunk(frame: Frame) -> Frame {
+    frame / WORDS as Frame
 }
 
 fn address(frame: Frame) -> u64 {

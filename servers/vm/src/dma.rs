@@ -349,6 +349,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// The driver's device reaches nothing of what it had.
+    #[cold]
     fn withdraw_all(&mut self, number: usize) -> Result<(), Errno> {
         if self.dma.iommu.is_none() {
             return Ok(());

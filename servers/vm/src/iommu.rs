@@ -98,21 +98,37 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A driver's device reaches these frames.
+    #[inline]
     pub(crate) fn reach(&mut self, driver: usize, frames: &[Frame]) -> Result<(), Errno> {
+        match self.dma.iommu {
+            None => Ok(()),
+            Some(_) => self.show_to_device(driver, frames),
+        }
+    }
+
+    #[inline(never)]
+    fn show_to_device(&mut self, driver: usize, frames: &[Frame]) -> Result<(), Errno> {
         self.with_iommu(|iommu, nucleus, mut take| {
             iommu.map(nucleus, &mut take, domain(driver), frames)
         })
     }
 
     /// It does not any more. After an error nobody may be given them.
+    #[inline]
     pub(crate) fn withdraw(&mut self, driver: usize, frames: &[Frame]) -> Result<(), Errno> {
-        if frames.is_empty() {
-            return Ok(());
+        match self.dma.iommu {
+            Some(_) if !frames.is_empty() => self.hide_from_device(driver, frames),
+            _ => Ok(()),
         }
+    }
+
+    #[inline(never)]
+    fn hide_from_device(&mut self, driver: usize, frames: &[Frame]) -> Result<(), Errno> {
         self.with_iommu(|iommu, nucleus, _| iommu.unmap(nucleus, domain(driver), frames))
     }
 
     /// DMA_ATTACH: the bus says whose this device is. → 1 if that is enforced. The device of somebody who is no driver reaches nothing.
+    #[cold]
     pub(crate) fn dma_attach(&mut self, id: u64, function: u64) -> Result<u64, Errno> {
         let function = u16::try_from(function).map_err(|_| EINVAL)?;
         let id = Id::try_from(id).map_err(|_| ESRCH)?;
@@ -126,6 +142,9 @@ impl<N: Nucleus> Vm<N> {
 
     /// A domain ends. If it was a driver its device reaches nothing from now on; what it had stays its own until its successor has reset the device.
     pub(crate) fn driver_gone(&mut self, id: Id) {
+        if self.dma.iommu.is_none() {
+            return;
+        }
         if let Some(driver) = self.dma.is_driver(id) {
             // Whoever is given the frames asks the IOMMU again.
             let _ = self.with_iommu(|iommu, nucleus, _| iommu.detach(nucleus, domain(driver)));
@@ -133,6 +152,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Tell of accesses that were refused.
+    #[cold]
     pub(crate) fn tell_faults(&mut self) {
         for _ in 0..LOOKS {
             let mut found = None;
