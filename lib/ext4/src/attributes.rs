@@ -2,13 +2,13 @@
 
 use crate::bytes::{le16, le32, put16, put32};
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::fs::{Fs, Time};
 use crate::inode::Inode;
 use crate::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 
 const MAGIC: u32 = 0xEA02_0000;
 /// Of the block: magic, references, blocks, hash, checksum.

@@ -2,11 +2,11 @@
 
 use crate::bytes::{halves, le16};
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::fs::Fs;
 use crate::shape::Shape;
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 
 /// A number of 32 bits whose upper half is elsewhere: the two positions.
 pub(crate) const FREE_BLOCKS: (usize, usize) = (0x0C, 0x2C);

@@ -3,10 +3,10 @@
 
 use crate::bytes::{array, halves, le16, le32, put, put16, put32};
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::fs::{Fs, Time};
 use crate::shape::Shape;
+use cairn_crc32c::crc32c;
 
 pub const ROOT: u32 = 2;
 

@@ -5,13 +5,13 @@
 
 use crate::allocate::next_bit;
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::fs::{Fs, Time};
 use crate::group::{DIRECTORIES, FREE_INODES, INODES_UNINIT, UNUSED};
 use crate::inode::{seed, Inode, DIRECTORY, EXTENTS, FORMAT, REGULAR, ROOT};
 use crate::transaction::PIECES;
 use alloc::vec;
+use cairn_crc32c::crc32c;
 
 /// What a new inode is to be.
 #[derive(Clone, Copy, Debug)]

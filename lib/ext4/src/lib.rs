@@ -21,7 +21,6 @@ mod attributes;
 mod blocks;
 mod bytes;
 mod cache;
-mod crc;
 mod directory;
 mod error;
 mod extent;

@@ -3,11 +3,11 @@
 
 use crate::bytes::le32;
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::extent::Place;
 use crate::fs::Fs;
 use crate::inode::Inode;
+use cairn_crc32c::crc32c;
 
 const MAGIC: u32 = 0x0B10_CA04;
 /// Behind the numbers: magic and sum.

@@ -2,8 +2,8 @@
 //! Everything in a [`Shape`] has been checked against everything else and against the size of the device.
 
 use crate::bytes::{array, halves, le16, le32};
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
+use cairn_crc32c::crc32c;
 
 /// Positions in the superblock (struct ext4_super_block).
 pub(crate) mod at {

@@ -9,9 +9,10 @@ use crate::fs::{Fs, Run};
 use crate::group::{BLOCK_SUM, INODE_SUM};
 use crate::shape::{at, RO_ORPHAN_PRESENT};
 use crate::verify::bitmap_sum;
-use crate::{attributes, crc, extent, group, inode, orphan_file};
+use crate::{attributes, extent, group, inode, orphan_file};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 
 /// Blocks that no single operation exceeds: two directories whose indexes and extent trees split, with the bitmaps and descriptors of all that they allocate.
 pub(crate) const CREDITS: usize = 128;
@@ -127,7 +128,7 @@ impl Fs {
             self.cache.seal(block, |data| match kind {
                 Kind::Node(seed) => {
                     let tail = extent::tail(data);
-                    put32(data, tail, crc::crc32c(seed, &data[..tail]));
+                    put32(data, tail, crc32c(seed, &data[..tail]));
                 }
                 Kind::Leaf(seed) => {
                     let tail = data.len() - 4;
@@ -210,7 +211,7 @@ impl Fs {
                 put32(raw, at::RO_COMPAT, features & !RO_ORPHAN_PRESENT);
             }
             if checksums {
-                put32(raw, at::CHECKSUM, crc::crc32c(!0, &raw[..at::CHECKSUM]));
+                put32(raw, at::CHECKSUM, crc32c(!0, &raw[..at::CHECKSUM]));
             }
         });
         Ok(())

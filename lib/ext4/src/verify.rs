@@ -2,12 +2,12 @@
 
 use crate::bytes::le32;
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::fs::Fs;
 use crate::group::{BLOCK_SUM, INODE_SUM};
 use crate::shape::Shape;
 use crate::{attributes, directory, extent, orphan_file};
+use cairn_crc32c::crc32c;
 
 pub(crate) fn check(fs: &Fs, block: u64, kind: Kind, data: &[u8]) -> Result<(), Error> {
     let shape = &fs.shape;

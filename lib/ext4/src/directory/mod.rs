@@ -10,12 +10,12 @@ pub mod read;
 
 use crate::bytes::{le16, le32};
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::extent::Place;
 use crate::fs::{Fs, Memo};
 use crate::inode::{Inode, INDEXED, ROOT};
 use crate::shape::Shape;
+use cairn_crc32c::crc32c;
 
 pub const NAME_MAX: usize = 255;
 /// Inode, length of the entry, length of the name, type.

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::bytes::{be32, put, put16, put32, put_be32};
 use crate::cache::Kind;
-use crate::crc::crc32c;
 use crate::error::Error;
 use crate::fs::{Fs, Step, Time};
 use crate::shape::{at, RECOVER, SUPER_BYTES};
@@ -18,6 +17,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 
 /// What the device is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,13 +6,13 @@ pub(crate) mod commit;
 pub(crate) mod replay;
 
 use crate::bytes::{array, be32, put_be32};
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use crate::extent::Place;
 use crate::fs::{Fs, Run};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 use commit::Activity;
 
 pub(crate) const MAGIC: u32 = 0xC03B_3998;

@@ -5,11 +5,11 @@ use super::{
 };
 use crate::bytes::{be16, be32, put_be32};
 use crate::cache::Cache;
-use crate::crc::crc32c;
 use crate::error::{damaged, Error};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use cairn_crc32c::crc32c;
 
 /// A block of a transaction: where in the journal it is.
 #[derive(Clone, Copy, Debug)]
