@@ -14,11 +14,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The word for this table among the operations of `./cairn bench`.
 pub const WORD: &str = "disk";
 const PROGRAM: &str = "/bin/disk";
+/// Adds a component to Cairn that measures what a file server gets; its lines in the log, and the last of them.
+const MANIFEST: &str = "benches/disk.toml";
+const MARK: &str = "] rate: row ";
+const END: &str = "] rate: end";
 const PAGES: u64 = 256 * 256;
 const PAGE: usize = 4096;
 /// Machines of each system, and samples in each.
@@ -54,6 +58,10 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
             let what = format!("measuring {system:?} ({} of {MACHINES})", turn + 1);
             let step = progress::Step::begin(&what);
             measure(&machine, samples)?;
+            if *system == System::Cairn {
+                let with = Some(places::root().join(MANIFEST));
+                measure_driver(&Machine { with, ..machine }, samples)?;
+            }
             drop(step);
         }
     }
@@ -117,6 +125,37 @@ fn measure(machine: &Machine, samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
+/// The component begins by itself.
+fn measure_driver(machine: &Machine, samples: &mut Samples) -> Result<()> {
+    let boot = Boot::prepare("bench", machine)?;
+    let log = boot.nucleus_log();
+    let mut guest = match Guest::start(boot, machine, false)? {
+        Ok(guest) => guest,
+        Err(failure) => bail!("{failure}"),
+    };
+    let deadline = Instant::now() + LIMIT;
+    let text = loop {
+        let text = std::fs::read(&log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if text.contains(END) {
+            break text;
+        }
+        if Instant::now() > deadline {
+            guest.log.look();
+            guest.log.show_failure();
+            bail!("the component that reads the disk has not come to its end");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    guest.power_off();
+    for line in text.lines() {
+        if let Some((_, row)) = line.split_once(MARK) {
+            take(row, samples);
+        }
+    }
+    Ok(())
+}
+
 /// Lines `NAME RATE`.
 fn take(text: &str, samples: &mut Samples) {
     for line in text.lines() {
@@ -152,7 +191,9 @@ fn table(cairn: &Samples, linux: &Samples) -> String {
             }
             None => "-".to_string(),
         };
-        let (c, l) = (figures(cairn.get(name)), figures(linux.get(name)));
+        // What a file server gets stands beside what a program gets of Linux, where the device writes into its pages as well.
+        let on_linux = name.replacen("driver-", "disk-", 1);
+        let (c, l) = (figures(cairn.get(name)), figures(linux.get(&on_linux)));
         let ratio = match (c, l) {
             (Some([c, ..]), Some([l, ..])) if l > 0 => format!("{:.2}", c as f64 / l as f64),
             _ => String::new(),
@@ -163,7 +204,7 @@ fn table(cairn: &Samples, linux: &Samples) -> String {
             cell(l)
         ));
     }
-    text.push_str("disk-read-1m: MiB a second in order; disk-random-4k-32: reads a second. Medians over all machines; ratio: how many times Cairn's rate is Linux's.\n");
+    text.push_str("disk-…: what a program gets, driver-…: what a file server gets of its driver (Linux: the program's); read-1m: MiB a second in order; random-4k-32: reads a second. Medians over all machines; ratio: how many times Cairn's rate is Linux's.\n");
     text
 }
 
