@@ -353,3 +353,20 @@ fn a_million_names() {
     }
     removed_with_all_names(caller, dir, 1024, now);
 }
+
+#[test]
+fn nothing_is_to_be_committed_for_an_inode_that_stays_as_it_is() {
+    let mut caller = Caller::open(Disk::new(make(1024, 4, &[], None)), true).unwrap();
+    let file = create(&mut caller, ROOT, b"file", FILE).unwrap();
+    assert!(caller.fs.unsynced(file, true).is_some());
+    caller.sync().unwrap();
+    assert_eq!(caller.fs.unsynced(file, false), None);
+    caller.act(|fs| fs.change_inode(file, |_| ())).unwrap();
+    assert!(!caller.fs.has_changes());
+    assert_eq!(caller.fs.unsynced(file, false), None);
+    caller
+        .act(|fs| fs.change_inode(file, |inode| inode.atime.sec += 1))
+        .unwrap();
+    assert!(caller.fs.unsynced(file, false).is_some());
+    assert_eq!(caller.fs.unsynced(file, true), None);
+}

@@ -133,6 +133,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             return fail(EFBIG);
         }
         self.finish_cut(ino)?;
+        // What is under way there may have reserved blocks for the same place.
+        self.await_writes(ino, offset / PAGE64, end.div_ceil(PAGE64))?;
         let node = self.node(ino)?;
         let (old, grows) = (node.size, grow && end > node.size);
         if grows && !old.is_multiple_of(PAGE64) {
@@ -186,6 +188,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if first < last {
             let per_page = self.per_page();
             let (from, to) = ((first * per_page) as u32, (last * per_page) as u32);
+            let size = self.node(ino)?.size;
+            if last * PAGE64 >= size && self.act(|fs| fs.inode(ino))?.size < size {
+                // Nobody will write the last page any more, and tell the image so where the file ends.
+                self.act(|fs| fs.extend(ino, size, now))?;
+            }
             self.node(ino)?.unlearn();
             while !self.act(|fs| fs.punch(ino, from, to, now))? {}
             let now = self.clock;

@@ -116,6 +116,10 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         self.begin_loads(ino, page, to.min(page + LOAD))?;
         let file = self.file(ino)?;
+        if self.cache.slot(file, page).is_none() && !self.cache.is_loading(file, page, page + 1) {
+            // Holes come at once: in a small cache the last of them have pushed it out.
+            self.begin_loads(ino, page, page + 1)?;
+        }
         Ok(self.cache.get(file, page).is_some())
     }
 
@@ -139,12 +143,16 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// All missing pages of a range are asked for.
-    pub(crate) fn begin_loads(&mut self, ino: u32, from: u64, to: u64) -> Answer<()> {
+    pub(crate) fn begin_loads(&mut self, ino: u32, mut from: u64, to: u64) -> Answer<()> {
         let file = self.file(ino)?;
         loop {
             match self.cache.load(file, from, to, LOAD) {
                 Ok(None) => return Ok(()),
-                Ok(Some(io)) => self.load_run(ino, io)?,
+                Ok(Some(io)) => {
+                    // What came at once may go again for what comes next: never back.
+                    from = io.first + io.slots.len() as u64;
+                    self.load_run(ino, io)?;
+                }
                 Err(Full) if self.make_room() => {}
                 Err(Full) => return Err(self.no_room()),
             }

@@ -3,7 +3,7 @@
 use super::common::Random;
 use super::mapped::FakeObjects;
 use crate::memory::{Memory, PAGE};
-use crate::{Attached, Ext4, Options, Parts, Refused, STAGING};
+use crate::{Attached, Ext4, Options, Parts, Refused, DEVICE, STAGING};
 use cairn_abi::pulse;
 use cairn_block::{Device, Info, Kind, Outcome};
 use cairn_cache::Slot;
@@ -50,6 +50,9 @@ pub struct Disk {
     pub lazy: bool,
     /// Whatever is asked for is done when somebody looks, and nothing is kept: for who waits for what.
     pub instant: bool,
+    /// How many looks at what is done find nothing yet; then flushes are done as soon as somebody looks.
+    late: usize,
+    prompt: bool,
     pub read_requests: usize,
     pub write_requests: usize,
 }
@@ -110,6 +113,16 @@ impl Device for FakeDevice {
         if disk.instant && !disk.pending.is_empty() {
             return Some((disk.pending.remove(0).id, Outcome::Done));
         }
+        if disk.late > 0 {
+            disk.late -= 1;
+            return None;
+        }
+        if disk.prompt {
+            while let Some(index) = disk.pending.iter().position(|a| a.kind == Kind::Flush) {
+                let flush = disk.pending.swap_remove(index);
+                disk.over(flush, Outcome::Done);
+            }
+        }
         disk.done.pop_front()
     }
 }
@@ -149,6 +162,13 @@ impl Disk {
                 }
                 (at, left, from) = (at + some, left - some, 0);
             }
+        }
+        self.over(asked, outcome);
+    }
+
+    /// What was asked came out, in whatever way.
+    fn over(&mut self, asked: Asked, outcome: Outcome) {
+        if outcome == Outcome::Done {
             match asked.kind {
                 Kind::Write => {
                     let data = self.bytes[asked.at..asked.at + asked.bytes].to_vec();
@@ -345,14 +365,48 @@ impl Machine {
     }
 
     /// The device does one thing, and says so. False: it has nothing to do.
+    ///
+    /// Now and then it does more, of which the server hears in the middle of what it does, whenever it looks.
     pub fn turn(&mut self) -> bool {
         if self.disk.borrow().waiting() == 0 {
             return false;
         }
+        let ahead = self.random.below(4) == 0;
+        let count = if ahead { self.random.below(4) + 1 } else { 1 };
+        let late = self.random.below(6) as usize;
         let memory = self.bench.server.memory();
-        self.disk.borrow_mut().work(memory, &mut self.random);
-        self.bench.pulse(pulse::NOTIFY, 1, 1);
+        let mut disk = self.disk.borrow_mut();
+        for _ in 0..count.min(disk.waiting() as u64) {
+            disk.work(memory, &mut self.random);
+        }
+        drop(disk);
+        if ahead {
+            self.hear(late, true);
+            self.bench.pulse(pulse::NOTIFY, 1, DEVICE);
+            self.hear(0, false);
+        }
+        self.bench.pulse(pulse::NOTIFY, 1, DEVICE);
         true
+    }
+
+    fn hear(&mut self, late: usize, prompt: bool) {
+        let mut disk = self.disk.borrow_mut();
+        (disk.late, disk.prompt) = (late, prompt);
+    }
+
+    /// What the device has is done, of which the server hears after so many looks at it: a request that comes then.
+    pub fn send_when_done(&mut self, looks: usize, badge: u64, words: &[u64]) -> u64 {
+        let memory = self.bench.server.memory();
+        let mut disk = self.disk.borrow_mut();
+        while disk.waiting() != 0 {
+            disk.work(memory, &mut self.random);
+        }
+        drop(disk);
+        self.hear(looks, true);
+        let token = self.bench.send(badge, words, b"", 0);
+        self.hear(0, false);
+        self.bench.pulse(pulse::NOTIFY, 1, DEVICE);
+        token
     }
 
     /// A second goes by.

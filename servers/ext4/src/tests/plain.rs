@@ -171,6 +171,90 @@ fn fsync_of_times_that_are_what_they_were_waits_for_nothing() {
 }
 
 #[test]
+fn who_waits_is_woken_also_by_what_is_done_while_the_server_looks() {
+    let image = make(1024, 4, &[], None);
+    let shape = Shape {
+        pages: 64,
+        frames: 64,
+        ..USUAL
+    };
+    for turns in 0..12 {
+        for looks in 0..6 {
+            let mut machine = Machine::new(image.clone(), shape, turns);
+            let flags = o::RDWR | o::CREAT;
+            let file = machine.open_file(b"file", flags, 0o644).unwrap();
+            assert_eq!(machine.write_at(file, 0, &pattern(1, 5000)), 5000);
+            // The data is out, and its blocks are being committed; nobody waits for that.
+            for _ in 0..6 {
+                machine.wait();
+            }
+            while machine.turn() {}
+            for _ in 0..6 {
+                machine.wait();
+            }
+            for _ in 0..turns {
+                machine.turn();
+            }
+            let token = machine.send_when_done(looks, file, &[fs::SYNC, 0]);
+            assert_eq!(machine.finish(token).result(), 0);
+        }
+    }
+}
+
+#[test]
+fn room_is_reserved_beside_what_is_being_written() {
+    let image = make(1024, 4, &[], None);
+    for turns in 0..6 {
+        let mut machine = Machine::new(image.clone(), USUAL, turns);
+        let flags = o::RDWR | o::CREAT;
+        let file = machine.open_file(b"file", flags, 0o644).unwrap();
+        let bytes = pattern(1, 20_000);
+        assert_eq!(machine.write_at(file, 0, &bytes), 20_000);
+        let sync = machine.bench.send(file, &[fs::SYNC, 0], b"", 0);
+        for _ in 0..turns {
+            machine.turn();
+        }
+        let words = [fs::ALLOCATE, 1, 10_000, 50_000];
+        assert_eq!(machine.result(file, &words, b""), 0);
+        assert_eq!(machine.finish(sync).result(), 0);
+        assert!(machine.read_at(file, 0, 30_000).unwrap() == bytes);
+        machine.bench.close(file);
+        must_be_clean(&machine.close());
+    }
+}
+
+#[test]
+fn a_hole_at_the_end_of_what_was_never_written_out_keeps_the_length() {
+    let image = make(1024, 4, &[], None);
+    let mut machine = Machine::new(image, USUAL, 1);
+    let flags = o::RDWR | o::CREAT;
+    let file = machine.open_file(b"file", flags, 0o644).unwrap();
+    assert_eq!(machine.write_at(file, 0, &pattern(1, 9025)), 9025);
+    let words = [fs::ALLOCATE, 3, 900, 60_000];
+    assert_eq!(machine.result(file, &words, b""), 0);
+    machine.bench.close(file);
+    let mut machine = Machine::new(machine.close(), USUAL, 2);
+    let found = machine.read(b"file").unwrap();
+    assert_eq!(found.len(), 9025);
+    assert!(found[..900] == pattern(1, 9025)[..900] && found[900..].iter().all(|b| *b == 0));
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn holes_larger_than_the_cache_are_read() {
+    let shape = Shape {
+        pages: 40,
+        frames: 40,
+        ..USUAL
+    };
+    let mut machine = Machine::new(make(1024, 4, &[], None), shape, 1);
+    let flags = o::RDWR | o::CREAT;
+    let file = machine.open_file(b"file", flags, 0o644).unwrap();
+    assert_eq!(machine.result(file, &[fs::TRUNCATE, 2_000_000], b""), 0);
+    assert!(machine.read(b"file").unwrap() == vec![0; 2_000_000]);
+}
+
+#[test]
 fn reading_in_order_asks_for_much_at_a_time_and_once() {
     let (folder, files) = tree();
     let image = make(4096, 16, &[], Some(&folder.0));
