@@ -27,6 +27,8 @@ enum Stage {
     /// Whole transactions go home, in shares: what is left of them, the last first.
     Home(Journal, Replay, Vec<u64>),
     Orphans(u32, u32),
+    /// The superblock says that the log may hold something, then the log begins.
+    Mark(u32),
     Open(u32),
     Done,
 }
@@ -117,9 +119,15 @@ impl Mount {
                     let (next, tid) = (*next, *tid);
                     self.stage = self.orphans(next, tid)?;
                 }
+                Stage::Mark(tid) => {
+                    let tid = *tid;
+                    let step = self.fs.mark_open(now)?;
+                    self.stage = Stage::Open(tid);
+                    return Ok(Progress::Step(step));
+                }
                 Stage::Open(tid) => {
                     let tid = *tid;
-                    let step = self.fs.open_log(tid, now)?;
+                    let step = self.fs.open_log(tid)?;
                     self.fs.writable = true;
                     self.stage = Stage::Done;
                     return Ok(Progress::Step(step));
@@ -272,7 +280,7 @@ impl Mount {
             }
         }
         fs.orphans.reverse();
-        Ok(Stage::Open(tid))
+        Ok(Stage::Mark(tid))
     }
 }
 

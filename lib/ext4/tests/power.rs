@@ -192,6 +192,36 @@ fn nothing_is_lost() {
     }
 }
 
+/// Whatever part of what opening writes is there, `e2fsck` has nothing to ask.
+#[test]
+fn opening_is_in_order() {
+    let mut disk = Disk::new(make(4096, 8, &[], None));
+    let mut base = disk.bytes.clone();
+    disk.events = Some(Vec::new());
+    let opened = Caller::open(disk, true).unwrap();
+    let mut since: Vec<(u64, std::rc::Rc<[u8]>)> = Vec::new();
+    for event in opened.disk.events.unwrap() {
+        match event {
+            Event::Write(at, data) => since.push((at, data)),
+            _ => {
+                for there in 0..1u32 << since.len() {
+                    let mut image = base.clone();
+                    for (number, (at, data)) in since.iter().enumerate() {
+                        if there >> number & 1 != 0 {
+                            image[*at as usize..][..data.len()].copy_from_slice(data);
+                        }
+                    }
+                    let (_, text) = with_tool(&image, "e2fsck", &["-fp"], &[0, 1, 4]);
+                    assert!(!text.contains("UNEXPECTED"), "{text}");
+                }
+                for (at, data) in since.drain(..) {
+                    base[at as usize..][..data.len()].copy_from_slice(&data);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_missing_flush_is_found() {
     for without in ["log", "commit block", "home"] {

@@ -445,18 +445,8 @@ impl Fs {
         Ok((block, data))
     }
 
-    /// From now on the log may hold something: the first step of a file system that is opened for writing.
-    pub(crate) fn open_log(&mut self, tid: u32, now: Time) -> Result<Step, Error> {
-        let (wide, sums) = (self.shape.wide, self.shape.checksums);
-        let Some(journal) = &mut self.journal else {
-            return Err(Error::ReadOnly);
-        };
-        journal.set_format(wide, sums);
-        journal.tid = tid;
-        journal.durable = tid.wrapping_sub(1);
-        journal.head = journal.first;
-        let first = journal.first;
-        let log = (journal.block(0)?, journal.head_with(first, tid));
+    /// From now on the log may hold something: the superblock says so before the log does, or `e2fsck` finds a log that nobody speaks of.
+    pub(crate) fn mark_open(&mut self, now: Time) -> Result<Step, Error> {
         let write = self.super_with(|raw| {
             let features = crate::bytes::le32(raw, at::INCOMPAT);
             put32(raw, at::INCOMPAT, features | RECOVER);
@@ -466,7 +456,25 @@ impl Fs {
             put16(raw, at::MOUNTS, mounts);
         })?;
         Ok(Step {
-            writes: vec![log, write],
+            writes: vec![write],
+            flush: true,
+            name: "mark",
+        })
+    }
+
+    /// The log of a file system that is opened for writing begins with this transaction.
+    pub(crate) fn open_log(&mut self, tid: u32) -> Result<Step, Error> {
+        let (wide, sums) = (self.shape.wide, self.shape.checksums);
+        let Some(journal) = &mut self.journal else {
+            return Err(Error::ReadOnly);
+        };
+        journal.set_format(wide, sums);
+        journal.tid = tid;
+        journal.durable = tid.wrapping_sub(1);
+        journal.head = journal.first;
+        let first = journal.first;
+        Ok(Step {
+            writes: vec![(journal.block(0)?, journal.head_with(first, tid))],
             flush: true,
             name: "open",
         })
