@@ -1,5 +1,5 @@
 # Large files: written, read in other pieces, changed in the middle, copied, cut; more data than memory.
-# cairn-test: limit=900 mem=128M disk=512M only=linux
+# cairn-test: limit=900 mem=128M disk=512M
 yes 'a line of a large file, again and again' | head -c 200000000 >big; stat -c '%s' big; sha256sum <big
 dd if=big bs=1000003 skip=50 count=20 2>/dev/null | sha256sum
 dd if=big bs=7 skip=12345678 count=3 2>/dev/null; echo

@@ -1,5 +1,5 @@
 # Ten thousand names in one folder: made, listed, looked up, renamed, half of them removed, and the folder emptied.
-# cairn-test: limit=600 disk=64M,-N,20000 only=linux
+# cairn-test: limit=600 disk=64M,-N,20000
 mkdir m && cd m
 seq -f 'a-name-that-is-not-short-%05.0f' 1 10000 2>/dev/null >/tmp/names || awk 'BEGIN { for (i = 1; i <= 10000; i++) printf "a-name-that-is-not-short-%05d\n", i }' >/tmp/names
 xargs touch </tmp/names
