@@ -933,6 +933,43 @@ static void file_copy_8m(void) {
     close_file();
 }
 
+/* A program with its interpreter and C library beside it. Their names in it are relative: it runs wherever it lies, from there. */
+static int copy_here(const char *from) {
+    snprintf(other, sizeof other, "/lib/bench/%s", from);
+    int in = open(other, O_RDONLY), out = open(from, O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    ssize_t length = in < 0 || out < 0 ? -1 : 0;
+    while (length >= 0 && (length = read(in, block, sizeof block)) > 0) {
+        if (write(out, block, length) != length) {
+            length = -1;
+        }
+    }
+    close(in);
+    close(out);
+    return length < 0 ? refuse(from) : 0;
+}
+static int do_dynamic(void) {
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execl("./dynamic", "dynamic", (char *)NULL);
+        _exit(127);
+    }
+    return wait_for(pid);
+}
+static void file_exec_dynamic(void) {
+    static const char *const names[] = {"dynamic", "ld.so", "libc.so.6"};
+    if (chdir(directory) < 0) {
+        refuse("chdir");
+    }
+    for (int i = 0; i < 3 && !refused; i++) {
+        copy_here(names[i]);
+    }
+    measure(10, do_dynamic);
+    for (int i = 0; i < 3; i++) {
+        unlink(names[i]);
+    }
+    chdir("/");
+}
+
 /* ---- timers ---- */
 
 /* Lateness of a 1 ms absolute sleep at SCHED_FIFO: median, 99 %, maximum instead of median, minimum, maximum. */
@@ -1054,6 +1091,7 @@ static const struct operation on_disk[] = {
     {"ext4-mapped-touch", file_mapped_touch},
     {"ext4-private-write", file_private_write},
     {"ext4-cp-8m", file_copy_8m},
+    {"ext4-exec-dynamic", file_exec_dynamic},
 };
 
 static int wanted(const char *operation, char **names) {

@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use cairn_hostlink::Spec;
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 const PROGRAM: &str = "/bin/bench";
@@ -99,6 +100,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
                 ..Shape::plain()
             };
             let scratch = Scratch::ext4(&shape)?;
+            let add = [add, dynamic_program()?].concat();
             let machine = scratch.attached_to(machine(system, &add));
             measure(
                 &mut figures,
@@ -138,6 +140,33 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         failed |= check(&cairn, &budgets, &arguments.operations);
     }
     Ok(u8::from(failed))
+}
+
+/// benches/dynamic.c, linked to find its interpreter and C library in the folder that it is started in, with this machine's of these.
+fn dynamic_program() -> Result<Vec<Pair>> {
+    let binary = places::build().join("tests/bench-dynamic");
+    let mut command = Command::new("gcc");
+    command
+        .args(["-O2", "-Wl,--dynamic-linker=ld.so", "-Wl,-rpath,.", "-o"])
+        .arg(&binary)
+        .arg(places::root().join("benches/dynamic.c"));
+    progress::run("compiling benches/dynamic.c", &mut command)?;
+    let library = |name: &str| -> Result<String> {
+        let mut command = Command::new("gcc");
+        command.arg(format!("-print-file-name={name}"));
+        let output = command.output().context("cannot run gcc")?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let files = [
+        ("dynamic", binary.display().to_string()),
+        ("ld.so", library("ld-linux-x86-64.so.2")?),
+        ("libc.so.6", library("libc.so.6")?),
+    ];
+    let pairs = files.map(|(name, first)| Pair {
+        first,
+        second: format!("/lib/bench/{name}"),
+    });
+    Ok(pairs.to_vec())
 }
 
 type Budgets = BTreeMap<String, u64>;
