@@ -39,6 +39,13 @@ fn main() -> ! {
         log!("row driver-read-1m {}", reader.in_order());
         log!("row driver-random-4k-32 {}", reader.at_random());
     }
+    // The same with pages that are pinned once.
+    let fixed = Disk::open_fixed(portal, reader.arena, CHANNEL, BADGE);
+    reader.disk = fixed.expect("a second session");
+    for _ in 0..SAMPLES {
+        log!("row driver-fixed-read-1m {}", reader.in_order());
+        log!("row driver-fixed-random-4k-32 {}", reader.at_random());
+    }
     log!("end");
     loop {
         let _ = CHANNEL.receive(None);

@@ -178,7 +178,7 @@ fn figures(samples: Option<&Vec<u64>>) -> Option<[u64; 3]> {
 
 fn table(cairn: &Samples, linux: &Samples) -> String {
     let mut text = format!(
-        "{:<20} {:>24} {:>24} {:>7}\n",
+        "{:<26} {:>24} {:>24} {:>7}\n",
         "wall time", "Cairn (least-most)", "Linux (least-most)", "ratio"
     );
     let mut names: Vec<&String> = cairn.keys().chain(linux.keys()).collect();
@@ -192,19 +192,20 @@ fn table(cairn: &Samples, linux: &Samples) -> String {
             None => "-".to_string(),
         };
         // What a file server gets stands beside what a program gets of Linux, where the device writes into its pages as well.
-        let on_linux = name.replacen("driver-", "disk-", 1);
+        let program = name.replacen("driver-fixed-", "disk-", 1);
+        let on_linux = program.replacen("driver-", "disk-", 1);
         let (c, l) = (figures(cairn.get(name)), figures(linux.get(&on_linux)));
         let ratio = match (c, l) {
             (Some([c, ..]), Some([l, ..])) if l > 0 => format!("{:.2}", c as f64 / l as f64),
             _ => String::new(),
         };
         text.push_str(&format!(
-            "{name:<20} {:>24} {:>24} {ratio:>7}\n",
+            "{name:<26} {:>24} {:>24} {ratio:>7}\n",
             cell(c),
             cell(l)
         ));
     }
-    text.push_str("disk-…: what a program gets, driver-…: what a file server gets of its driver (Linux: the program's); read-1m: MiB a second in order; random-4k-32: reads a second. Medians over all machines; ratio: how many times Cairn's rate is Linux's.\n");
+    text.push_str("disk-…: what a program gets, driver-…: what a file server gets of its driver (Linux: the program's), -fixed: with pages that are pinned once; read-1m: MiB a second in order; random-4k-32: reads a second. Medians over all machines; ratio: how many times Cairn's rate is Linux's.\n");
     text
 }
 
