@@ -30,13 +30,19 @@ pub(crate) fn check(seed: u32, block: u64, data: &[u8], sums: bool) -> Result<()
 
 impl Fs {
     /// An orphan from before this mount, to be finished with [`Fs::finish`]; to be asked until there is none before anything else is done.
-    pub fn leftover(&mut self) -> Result<Option<u32>, Error> {
+    /// Files without names that are `kept` are still open for somebody: only what they have behind their ends is finished, by [`Fs::cut_rest`].
+    pub fn leftover(&mut self, kept: impl Fn(u32) -> bool) -> Result<Option<u32>, Error> {
         while let Some(ino) = self.orphan_file {
             if self.change(|fs| fs.adopt(ino))? {
                 self.orphan_file = None;
             }
         }
-        Ok(self.orphans.last().copied())
+        for &ino in self.orphans.iter().rev() {
+            if !kept(ino) || self.inode(ino)?.links != 0 {
+                return Ok(Some(ino));
+            }
+        }
+        Ok(None)
     }
 
     /// Moves some numbers. True when there are none.

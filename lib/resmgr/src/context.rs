@@ -102,6 +102,8 @@ pub struct Context<'a> {
     pub progress: u64,
     /// An interrupted request answers `progress` (bytes done) instead of EINTR, if it is not 0.
     pub progress_is_result: bool,
+    /// It was made before, and a predecessor of this server died with it.
+    pub repeated: bool,
     pub transport: &'a mut dyn Transport,
     pub(crate) later: &'a mut Later,
 }

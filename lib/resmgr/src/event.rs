@@ -21,6 +21,9 @@ pub fn serve<S: Server, T: Transport>(
     transport: &mut T,
 ) -> ! {
     let mut received = Received::default();
+    for event in core::mem::take(&mut manager.early) {
+        manager.pulse(server, transport, &event);
+    }
     let mut status = manager.ready(server, transport, &mut received);
     loop {
         status = manager.step(server, transport, status, &mut received);
@@ -67,13 +70,22 @@ fn direct<S: Server>(
 #[cold]
 #[inline(never)]
 fn close_unwanted(transport: &mut dyn Transport, request: &mut Received) {
-    let takes = matches!(request.words[0], fs::LINK | fs::RENAME | fs::POLL_NOTIFY);
+    let operation = request.words[0] & !fs::AGAIN;
+    let takes = matches!(operation, fs::LINK | fs::RENAME | fs::POLL_NOTIFY);
     let passed = request.portals.min(request.words.len());
     request.portals = passed.min(takes as usize);
     let first = request.words.len() - passed;
     for word in &request.words[first..][..passed - request.portals] {
         transport.close(Portal(*word as u32));
     }
+}
+
+/// Was the request made before ([`fs::AGAIN`])? From here on its operation stands alone.
+#[inline(always)]
+fn is_repeated(request: &mut Received) -> bool {
+    let repeated = request.words[0] & fs::AGAIN != 0;
+    request.words[0] &= !fs::AGAIN;
+    repeated
 }
 
 /// Badges of the portals that a reply mints.
@@ -126,9 +138,18 @@ impl<S: Server> Manager<S> {
         self.ready(server, transport, received)
     }
 
-    /// A request that came before there was a server: it is worked on when [`serve`] begins.
+    /// A request or pulse that came before there was a server: it is worked on when [`serve`] begins.
     pub fn hold(&mut self, request: &Received) {
-        self.park([HELD; 2], request, None, Again::default());
+        if request.kind == received::kind::PULSE {
+            self.early.push(*request);
+            return;
+        }
+        let mut request = *request;
+        let again = Again {
+            repeated: is_repeated(&mut request),
+            ..Again::default()
+        };
+        self.park([HELD; 2], &request, None, again);
         self.waiting.later.wake(HELD);
     }
 
@@ -187,7 +208,13 @@ impl<S: Server> Manager<S> {
         waited: Option<u32>,
     ) -> Option<Result<(), Error>> {
         let (request, mut again) = match waited {
-            None => (&*received, Again::default()),
+            None => {
+                let again = Again {
+                    repeated: is_repeated(received),
+                    ..Again::default()
+                };
+                (&*received, again)
+            }
             Some(place) => {
                 let parked = self.lot.get(place);
                 (&parked.request, parked.again)
@@ -329,6 +356,7 @@ impl<S: Server> Manager<S> {
             request: &Received::default(),
             progress: 0,
             progress_is_result: false,
+            repeated: false,
             transport,
             later: &mut self.waiting.later,
         };
@@ -389,6 +417,7 @@ impl<S: Server> Manager<S> {
     ) {
         let parked = self.lot.take(place);
         self.core.forget_lock_wait(&parked.request);
+        self.core.forget_middle(&parked.request);
         self.with_context(transport, &parked, |cx| server.cancelled(cx));
         if let Some(number) = number {
             let result = if parked.again.progress_is_result && parked.again.progress != 0 {
@@ -422,6 +451,7 @@ impl<S: Server> Manager<S> {
         if entry.locks {
             if let Ok(meta) = server.meta(entry.handle.node) {
                 if self.core.locks.close(meta.ino, badge) {
+                    self.core.keep_locks(meta.ino);
                     self.waiting.later.wake(crate::files::lock_key(meta.ino));
                 }
             }
@@ -441,6 +471,7 @@ impl<S: Server> Manager<S> {
             request: &parked.request,
             progress: parked.again.progress,
             progress_is_result: parked.again.progress_is_result,
+            repeated: parked.again.repeated,
             transport,
             later: &mut self.waiting.later,
         })

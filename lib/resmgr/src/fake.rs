@@ -69,6 +69,13 @@ pub struct Fake {
     pub unreadable: bool,
 }
 
+impl Fake {
+    /// The next request has this token: its lower half is the thread that makes it.
+    pub fn next_caller(&mut self, token: Token) {
+        self.next_token = token.wrapping_sub(1);
+    }
+}
+
 impl Transport for Fake {
     fn read(&mut self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         if core::mem::take(&mut self.unreadable) {

@@ -2,7 +2,7 @@
 
 use crate::context::{inline_len, Context, Failure};
 use crate::dirent::Dirents;
-use crate::handle::{Entry, Handle};
+use crate::handle::{Entry, Handle, Handles, LOST};
 use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
 use crate::permission;
@@ -31,6 +31,21 @@ pub(crate) fn lock_key(ino: u64) -> u64 {
 
 fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
+}
+
+#[inline(always)]
+fn entry<S: Server>(handles: &mut Handles<S>, badge: u64) -> Answer<&mut Entry<S>> {
+    let missing = handles.missing(badge);
+    handles.entry(badge).ok_or(missing)
+}
+
+/// A handle may not be used so (`number`), or not before its holder has heard that data of the file was lost.
+#[cold]
+pub(crate) fn barred<S: Server>(entry: &mut Entry<S>, number: i64) -> Failure {
+    Failure::Errno(match entry.take_lost() {
+        true => EIO,
+        false => number,
+    })
 }
 
 /// What a wait becomes for a handle (or request) that must not block: what was done so far, or EAGAIN.
@@ -63,12 +78,12 @@ fn put_words(data: &[u8], words: &mut [u64; 8]) {
 }
 
 impl<S: Server> Core<S> {
-    fn entry(&mut self, badge: u64) -> Answer<&mut Entry<S>> {
-        self.handles.entry(badge).ok_or(Failure::Errno(EBADF))
+    pub(crate) fn entry(&mut self, badge: u64) -> Answer<&mut Entry<S>> {
+        entry(&mut self.handles, badge)
     }
 
     fn handle(&mut self, badge: u64) -> Answer<&mut Handle<S>> {
-        self.handles.get(badge).ok_or(Failure::Errno(EBADF))
+        self.entry(badge).map(|entry| &mut entry.handle)
     }
 
     /// The offset that a READ or WRITE of `length` bytes (at most [`TRANSFER_MAX`]) means.
@@ -93,9 +108,9 @@ impl<S: Server> Core<S> {
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
         let badge = cx.request.badge;
-        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
+        let entry = entry(&mut self.handles, badge)?;
         if !entry.handle.readable() {
-            return fail(EBADF);
+            return Err(barred(entry, EBADF));
         }
         if entry.handle.kind & kind::DIRECTORY != 0 {
             return fail(EISDIR);
@@ -107,16 +122,27 @@ impl<S: Server> Core<S> {
         if length == 0 {
             return Ok(());
         }
+        let moves =
+            wish == POSITION && entry.handle.kind & (kind::SEEKABLE | CONSTANT) == kind::SEEKABLE;
+        let offset = match moves {
+            true => entry.begin(cx.request.token, cx.repeated, offset),
+            false => offset,
+        };
         let Entry {
-            handle, position, ..
+            handle,
+            position,
+            kept,
+            ..
         } = entry;
         let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
-        let moves = wish == POSITION && handle.kind & (kind::SEEKABLE | CONSTANT) == kind::SEEKABLE;
         match server.read(cx, handle, offset, length) {
             Ok(data) => {
                 let total = (data.done + data.rest.len()) as u64;
                 if moves {
                     *position = offset + total;
+                    if let Some(kept) = kept {
+                        kept.set_position(*position);
+                    }
                 }
                 reply.words[0] = total;
                 if inline.is_some() {
@@ -147,26 +173,21 @@ impl<S: Server> Core<S> {
         let (token, badge, position) = self.moved;
         if token == caller {
             if let Some(entry) = self.handles.entry(badge) {
-                entry.position = position;
+                entry.set_position(position);
             }
         }
     }
 
     #[inline]
     pub fn write(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
-        let entry = self
-            .handles
-            .entry(cx.request.badge)
-            .ok_or(Failure::Errno(EBADF))?;
+        let entry = entry(&mut self.handles, cx.request.badge)?;
         if !entry.handle.writable() {
-            return fail(EBADF);
+            return Err(barred(entry, EBADF));
         }
         let wish = cx.request.words[1];
         let length = inline_len(cx.request).unwrap_or(cx.request.out_len.min(TRANSFER_MAX));
         let mut offset = Self::offset(entry, wish, length)?;
-        let Entry {
-            handle, position, ..
-        } = entry;
+        let handle = &mut entry.handle;
         let seekable = handle.kind & kind::SEEKABLE != 0;
         if seekable && length == 0 {
             return Ok(());
@@ -187,12 +208,23 @@ impl<S: Server> Core<S> {
             return fail(EFBIG);
         }
         let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
-        let done = match server.write(cx, handle, offset, length) {
+        if seekable && (appends || wish == POSITION) {
+            offset = entry.begin(cx.request.token, cx.repeated, offset);
+        }
+        let done = match server.write(cx, &mut entry.handle, offset, length) {
             Ok(done) => done,
-            Err(failure) => blocked(cx, nonblocking, failure)?,
+            Err(failure) => {
+                if seekable && cx.progress != 0 && entry.middle == 0 {
+                    entry.middle = cx.request.token;
+                }
+                blocked(cx, nonblocking, failure)?
+            }
         };
-        if seekable && wish == POSITION && handle.kind & CONSTANT == 0 {
-            *position = offset + done as u64;
+        if entry.middle == cx.request.token {
+            entry.middle = 0;
+        }
+        if seekable && wish == POSITION && entry.handle.kind & CONSTANT == 0 {
+            entry.set_position(offset + done as u64);
         }
         reply.words[0] = done as u64;
         Ok(())
@@ -210,7 +242,10 @@ impl<S: Server> Core<S> {
         let directory = entry.handle.kind & kind::DIRECTORY != 0;
         let base = match whence {
             0 => 0,
-            1 => entry.position,
+            1 => {
+                let position = entry.position;
+                entry.begin(cx.request.token, cx.repeated, position)
+            }
             2..=4 if directory => return fail(EINVAL),
             2 => server.meta(entry.handle.node)?.size,
             3 | 4 => {
@@ -219,7 +254,7 @@ impl<S: Server> Core<S> {
                     return fail(ENXIO);
                 }
                 let found = server.seek_data(cx, &mut entry.handle, offset, whence == 4, size)?;
-                entry.position = found;
+                entry.set_position(found);
                 return Ok(Reply::result(found as i64));
             }
             _ => return fail(EINVAL),
@@ -230,29 +265,28 @@ impl<S: Server> Core<S> {
         if target < 0 {
             return fail(EINVAL);
         }
-        entry.position = target as u64;
+        entry.set_position(target as u64);
         Ok(Reply::result(target))
     }
 
     pub fn readdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self
-            .handles
-            .entry(cx.request.badge)
-            .ok_or(Failure::Errno(EBADF))?;
+        let entry = entry(&mut self.handles, cx.request.badge)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
         if entry.handle.kind & kind::DIRECTORY == 0 {
             return fail(ENOTDIR);
         }
+        let before = entry.position;
+        let before = entry.begin(cx.request.token, cx.repeated, before);
         let room = cx.request.in_len.min(self.records.len());
         let mut dirents = Dirents::new(&mut self.records[..room]);
-        let position = server.readdir(cx, &mut entry.handle, entry.position, &mut dirents)?;
+        let position = server.readdir(cx, &mut entry.handle, before, &mut dirents)?;
         let (used, full) = (dirents.len(), dirents.full());
         if used == 0 && full {
             return fail(EINVAL);
         }
-        entry.position = position;
+        entry.set_position(position);
         Ok(Reply::new(&[used as u64]).data(&self.records[..used]))
     }
 
@@ -261,7 +295,11 @@ impl<S: Server> Core<S> {
             server.sync_all(cx)?;
             return Ok(Reply::result(0));
         }
-        let handle = self.handle(cx.request.badge)?;
+        let entry = self.entry(cx.request.badge)?;
+        if entry.take_lost() {
+            return fail(EIO);
+        }
+        let handle = &mut entry.handle;
         if handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -274,15 +312,15 @@ impl<S: Server> Core<S> {
 
     pub fn getflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
         let handle = self.handle(cx.request.badge)?;
-        Ok(Reply::result(handle.flags as i64))
+        Ok(Reply::result((handle.flags & !LOST) as i64))
     }
 
     pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
-        if handle.flags & o::PATH != 0 {
+        let entry = self.entry(cx.request.badge)?;
+        if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
-        handle.flags = handle.flags & !SETTABLE | cx.request.words[1] & SETTABLE;
+        entry.set_flags(entry.handle.flags & !SETTABLE | cx.request.words[1] & SETTABLE);
         Ok(Reply::result(0))
     }
 
@@ -370,25 +408,27 @@ impl<S: Server> Core<S> {
     }
 
     pub fn map<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
+        let entry = self.entry(cx.request.badge)?;
         let [_, offset, length, shared_writable, ..] = cx.request.words;
-        if handle.flags & o::PATH != 0 {
+        if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
         let shared_writable = shared_writable != 0;
-        if !handle.readable() || shared_writable && !handle.writable() {
-            return fail(EACCES);
+        if !entry.handle.readable() || shared_writable && !entry.handle.writable() {
+            return Err(barred(entry, EACCES));
         }
+        let handle = &mut entry.handle;
         let (portal, pages) = server.map(cx, handle, offset, length, shared_writable)?;
         Ok(Reply::new(&[pages]).portal(portal, false))
     }
 
     pub fn allocate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
+        let entry = self.entry(cx.request.badge)?;
         let [_, mode, offset, length, ..] = cx.request.words;
-        if !handle.writable() {
-            return fail(EBADF);
+        if !entry.handle.writable() {
+            return Err(barred(entry, EBADF));
         }
+        let handle = &mut entry.handle;
         if offset > i64::MAX as u64 || length == 0 || length > i64::MAX as u64 {
             return fail(EINVAL);
         }
@@ -407,7 +447,7 @@ impl<S: Server> Core<S> {
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, command, kind, start, length, pid, ..] = cx.request.words;
         let badge = cx.request.badge;
-        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
+        let entry = entry(&mut self.handles, badge)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -443,17 +483,22 @@ impl<S: Server> Core<S> {
         }
         if kind == 2 {
             if self.locks.clear(ino, wish.owner, wish.start, wish.end) {
+                self.keep_locks(ino);
                 cx.wake(lock_key(ino));
             }
             return Ok(Reply::result(0));
         }
-        if wish.exclusive && !entry.handle.writable() || !wish.exclusive && !entry.handle.readable()
-        {
-            return fail(EBADF);
+        let may = match wish.exclusive {
+            true => entry.handle.writable(),
+            false => entry.handle.readable(),
+        };
+        if !may {
+            return Err(barred(entry, EBADF));
         }
         entry.locks = true;
         match self.locks.set(ino, wish, command == 2) {
             Ok(()) => {
+                self.keep_locks(ino);
                 // A part that was exclusive may be shared now.
                 cx.wake(lock_key(ino));
                 Ok(Reply::result(0))
@@ -471,10 +516,25 @@ impl<S: Server> Core<S> {
         }
     }
 
+    /// A write that waited in the middle is over without its result.
+    pub fn forget_middle(&mut self, request: &Received) {
+        if let Some(entry) = self.handles.entry(request.badge) {
+            if entry.middle == request.token {
+                entry.middle = 0;
+            }
+        }
+    }
+
+    /// The locks of a file have changed: a successor shall know.
+    pub fn keep_locks(&mut self, ino: u64) {
+        let (ranges, whole) = self.locks.of(ino);
+        self.handles.keepsake().set_locks(ino, ranges, whole);
+    }
+
     pub fn flock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let operation = cx.request.words[1];
         let badge = cx.request.badge;
-        let entry = self.handles.entry(badge).ok_or(Failure::Errno(EBADF))?;
+        let entry = entry(&mut self.handles, badge)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -482,6 +542,7 @@ impl<S: Server> Core<S> {
         match operation & !4 {
             8 => {
                 if self.locks.unlock_whole(ino, badge) {
+                    self.keep_locks(ino);
                     cx.wake(lock_key(ino));
                 }
                 Ok(Reply::result(0))
@@ -489,6 +550,7 @@ impl<S: Server> Core<S> {
             kind @ (1 | 2) => {
                 entry.locks = true;
                 if self.locks.lock_whole(ino, badge, kind == 2) {
+                    self.keep_locks(ino);
                     cx.wake(lock_key(ino));
                     Ok(Reply::result(0))
                 } else if operation & 4 != 0 {

@@ -2,7 +2,7 @@
 //! what it is, and everything left out has a correct default.
 //!
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
-//! * [`handle`] open files by badge; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
+//! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
 //! * [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
@@ -22,6 +22,7 @@ pub mod event;
 pub mod fake;
 mod files;
 pub mod handle;
+pub mod keep;
 pub mod layout;
 pub mod lock;
 pub mod manager;
@@ -35,7 +36,8 @@ pub mod waiting;
 
 pub use context::{Context, Failure, Later};
 pub use dirent::Dirents;
-pub use handle::{Handle, Handles};
+pub use handle::{Handle, Handles, Recovered};
+pub use keep::{Keepsake, Marks};
 pub use manager::Manager;
 pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};

@@ -58,6 +58,12 @@ pub fn end_of(start: u64, length: u64) -> u64 {
 }
 
 impl Locks {
+    /// All locks of a file: record locks, and holders of flock (badge, exclusive).
+    pub fn of(&self, ino: u64) -> (&[Record], &[(u64, bool)]) {
+        let file = self.files.get(&ino);
+        file.map_or((&[], &[]), |file| (&file.records, &file.whole))
+    }
+
     /// The first lock of somebody else that stands in the way.
     pub fn conflict(&self, ino: u64, wish: &Record) -> Option<Record> {
         let file = self.files.get(&ino)?;

@@ -5,7 +5,8 @@
 
 use crate::cache::Cache;
 use crate::context::{Context, Failure};
-use crate::handle::Handles;
+use crate::handle::{Handles, Recovered};
+use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
 use crate::lock::Locks;
 use crate::path::{Found, Last, Names, Walk};
@@ -30,6 +31,8 @@ pub struct Manager<S: Server> {
     pub(crate) waiting: Waiting,
     pub(crate) lot: Lot,
     pub(crate) redirect: Vec<u8>,
+    /// Pulses that came too early.
+    pub(crate) early: Vec<Received>,
 }
 
 /// Open files and buffers.
@@ -74,7 +77,33 @@ impl<S: Server> Manager<S> {
             waiting: Waiting::default(),
             lot: Lot::default(),
             redirect: Vec::new(),
+            early: Vec::new(),
         }
+    }
+
+    /// Go on where a predecessor was killed, and leave to a successor what is open from now on. (Before anything is served.)
+    pub fn recover(&mut self, server: &mut S, keep: Keepsake) -> Recovered {
+        let core = &mut self.core;
+        let told = core
+            .handles
+            .recover(keep, |identity| server.recover(identity));
+        let keep = core.handles.keepsake();
+        let (ranges, whole) = keep.locks();
+        let mounts = keep.mounts();
+        for (ino, lock) in ranges {
+            // In doubt the first one holds.
+            let _ = core.locks.set(ino, lock, false);
+        }
+        for (ino, badge, exclusive) in whole {
+            core.locks.lock_whole(ino, badge, exclusive);
+        }
+        for (identity, path) in mounts {
+            match server.recover(identity) {
+                Some((node, _)) => core.mounts.push((node, path)),
+                None => core.handles.keepsake().remove_mount(identity),
+            }
+        }
+        told
     }
 
     /// How many files are open.
@@ -106,6 +135,7 @@ impl<S: Server> Core<S> {
             request,
             progress: again.progress,
             progress_is_result: again.progress_is_result,
+            repeated: again.repeated,
             transport,
             later: &mut waiting.later,
         };
@@ -205,7 +235,7 @@ impl<S: Server> Core<S> {
         }
         match self.handles.get(badge) {
             Some(handle) => Ok(handle.node),
-            None => Err(Failure::Errno(EBADF)),
+            None => Err(self.handles.missing(badge)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Operations that take a path: opening, attributes, and changes of the tree.
 
 use crate::context::{no_path, Context, Failure};
-use crate::files::{check_write, drop_set_id, without_set_id};
+use crate::files::{barred, check_write, drop_set_id, without_set_id};
 use crate::layout;
 use crate::manager::Core;
 use crate::path::{Dots, Found, Last};
@@ -120,6 +120,9 @@ impl<S: Server> Core<S> {
         let meta = server.meta(node)?;
         let badge = self.handles.insert(node, flags & !OPEN_ONLY, kind, state);
         server.retain(node);
+        if let Some(identity) = server.identity(node) {
+            self.handles.keep(badge, identity);
+        }
         reply.words[1] = meta.mode as u64;
         reply.words[2] = kind;
         reply.words[3] = meta.size;
@@ -299,14 +302,11 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         let (node, access) = if cx.request.out_len == 0 {
-            let handle = self
-                .handles
-                .get(cx.request.badge)
-                .ok_or(Failure::Errno(EBADF))?;
-            if !handle.writable() {
-                return fail(EINVAL);
+            let entry = self.entry(cx.request.badge)?;
+            if !entry.handle.writable() {
+                return Err(barred(entry, EINVAL));
             }
-            let node = handle.node;
+            let node = entry.handle.node;
             (node, server.access(node)?)
         } else {
             let (node, access) = self.existing(server, cx, Last::Follow)?;
@@ -371,6 +371,10 @@ impl<S: Server> Core<S> {
         self.mounts = mounts;
         let (node, access) = found?;
         self.mounts.retain(|(mount, _)| *mount != node);
+        let identity = server.identity(node);
+        if let Some(identity) = identity {
+            self.handles.keepsake().remove_mount(identity);
+        }
         self.cache.directory_changed();
         if cx.request.words[1] != 0 {
             if !is(&access, s::IFDIR) {
@@ -378,7 +382,11 @@ impl<S: Server> Core<S> {
             }
             let length = self.absolute(server, cx, node)?;
             server.retain(node);
-            self.mounts.push((node, self.text[..length].into()));
+            let path = &self.text[..length];
+            self.mounts.push((node, path.into()));
+            if let Some(identity) = identity {
+                self.handles.keepsake().add_mount(identity, path);
+            }
         }
         Ok(Reply::result(0))
     }

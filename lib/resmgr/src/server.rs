@@ -144,6 +144,18 @@ pub trait Server: Sized {
     /// [`Server::change`]: where a path led may be remembered. (Not for generated trees.)
     const STABLE_NAMES: bool = false;
 
+    /// What a node is called over the server's death, for handles that a successor shall go on with; None: they end with the server.
+    fn identity(&mut self, node: Self::Node) -> Option<u64> {
+        let _ = node;
+        None
+    }
+
+    /// A handle or mount point of a predecessor is for the node that was called so: the node, which is retained for it, and whether data of it was lost.
+    fn recover(&mut self, identity: u64) -> Option<(Self::Node, bool)> {
+        let _ = identity;
+        None
+    }
+
     /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
     fn root(&mut self, badge: u64) -> Self::Node;
     fn meta(&mut self, node: Self::Node) -> Answer<Meta>;

@@ -16,6 +16,8 @@ pub const REGISTRATIONS_OF_ONE: usize = 1024;
 pub(crate) struct Again {
     pub progress: u64,
     pub progress_is_result: bool,
+    /// It was made before, and a predecessor died with it ([`cairn_idl::fs::AGAIN`]).
+    pub repeated: bool,
 }
 
 /// A request that waits.

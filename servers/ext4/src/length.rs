@@ -80,6 +80,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             }
             other => other?,
         };
+        self.note_changed(ino);
         self.cache.remove(file, pages, u64::MAX);
         self.break_promises(ino, pages, u64::MAX);
         let node = self.node(ino)?;
@@ -113,6 +114,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         self.look_at_clock(cx);
         self.arm(cx);
+        self.note_changed(ino);
         let end = offset + length;
         match mode {
             0 | FALLOC_KEEP_SIZE => self.preallocate(cx, ino, offset, end, mode == 0),

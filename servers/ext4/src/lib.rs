@@ -3,6 +3,7 @@
 //! * [`start`] opening an image; [`server`] the whole, and how things go on; [`keys`] what is waited for;
 //! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
 //! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`map`] of files, over [`memory`] and [`runs`];
+//! * [`successor`] what goes on after the server's death;
 //! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod runs;
 pub mod server;
 pub mod start;
 mod steps;
+mod successor;
 mod sync;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use cairn_ext4::Time;
 use cairn_ext4_server::memory::PAGE;
 use cairn_ext4_server::{Ext4, Memory, Options, Parts, DEVICE, MEMORY, PAGES, STAGING};
 use cairn_resmgr::event::serve;
-use cairn_resmgr::{Manager, Native, NativeObjects};
+use cairn_resmgr::{Keepsake, Manager, Native, NativeObjects, Recovered};
 use cairn_rt::{memory, paging, startup, time, Portal, Received, Receiver};
 
 cairn_rt::entry!(main);
@@ -84,10 +84,10 @@ fn say(line: core::fmt::Arguments) {
     cairn_rt::log!("{line}");
 }
 
-/// Nothing can be served.
+/// Nothing can be served: whoever asks hears so. (A successor would not fare better.)
 fn give_up(why: core::fmt::Arguments) -> ! {
     say(why);
-    cairn_rt::start::exit(1)
+    cairn_block::program::refuse()
 }
 
 fn main() -> ! {
@@ -114,6 +114,7 @@ fn main() -> ! {
         Ok(disk) => disk,
         Err(failure) => give_up(format_args!("no disk: {failure:?}")),
     };
+    let (keep, marks) = Keepsake::new(memory::keepsake());
     let given = |word| startup::arguments().any(|argument| argument == word);
     let parts = Parts {
         memory: Arena { bytes, lent },
@@ -127,6 +128,8 @@ fn main() -> ! {
                 .map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
             log: say,
         },
+        open: keep.identities(),
+        marks,
     };
     let now = time::realtime();
     let now = Time {
@@ -141,9 +144,9 @@ fn main() -> ! {
             return;
         }
         match event.kind {
-            received::kind::MESSAGE => manager.hold(&event),
-            _ if event.badge == DEVICE => disk.pulse(&event),
-            _ => {}
+            received::kind::PULSE if event.badge == DEVICE => disk.pulse(&event),
+            // Files are closed and callers go in the meantime as well.
+            _ => manager.hold(&event),
         }
     });
     let mut server = match opened {
@@ -151,6 +154,14 @@ fn main() -> ! {
         Err(refused) => give_up(format_args!("not mounted: {refused:?}")),
     };
     server.say_what();
+    let told = manager.recover(&mut server, keep);
+    server.recovered();
+    if told != Recovered::default() {
+        say(format_args!(
+            "goes on with {} open files, {} of which lost data; {} are not there any more",
+            told.open, told.lost, told.gone
+        ));
+    }
     serve(&mut manager, &mut server, &mut Native::new())
 }
 

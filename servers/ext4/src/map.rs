@@ -205,6 +205,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             any = true;
         }
         if any {
+            self.note_changed(ino);
             let now = self.now;
             if let Some(node) = self.nodes.get_mut(ino) {
                 node.mtime = now;

@@ -21,6 +21,8 @@ pub struct Known {
 #[derive(Default)]
 pub struct Node {
     pub ino: u32,
+    /// Tells files apart that had the same inode one after the other.
+    pub generation: u32,
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -56,6 +58,9 @@ pub struct Node {
     pub flush: u64,
     /// Programs may have it mapped.
     pub mapped: bool,
+    /// Its data was changed, and a death of the server may lose that; where that is marked for a successor, if somebody has it open.
+    pub unsafe_data: bool,
+    pub mark: Option<u32>,
     /// The directory and name that it was last found by.
     pub home: Option<(u32, Box<[u8]>)>,
 }
@@ -65,6 +70,7 @@ impl Node {
     pub fn new(inode: &Inode) -> Node {
         let mut node = Node {
             ino: inode.ino,
+            generation: inode.generation,
             size: inode.size,
             used: true,
             ..Node::default()
@@ -100,6 +106,11 @@ impl Node {
         } else {
             self.ctime = self.ctime.max(inode.ctime);
         }
+    }
+
+    /// What it is called over the server's death.
+    pub fn identity(&self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.ino)
     }
 
     pub fn is_regular(&self) -> bool {

@@ -19,7 +19,7 @@ use cairn_cache::{Cache, File, Io, Mapped, Policy, Slot};
 use cairn_ext4::{Error, Fs, Inode, Time};
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Failure};
+use cairn_resmgr::{Context, Failure, Marks};
 
 /// How the file system is mounted.
 #[derive(Clone, Copy)]
@@ -87,6 +87,12 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) flush_failed: u64,
     /// A flush that files which were forgotten meanwhile would wait for.
     pub(crate) flush_forgotten: u64,
+    /// What is left to a successor besides open files: those whose data is not on the disk.
+    pub(crate) marks: Marks,
+    /// Nodes whose data was changed since it was last seen to be on the disk.
+    pub(crate) changed: Vec<u32>,
+    /// What a predecessor had open and was found again, until the framework has asked for it; of these, what lost data.
+    pub(crate) found: BTreeMap<u64, bool>,
     /// When the last commit was asked for.
     pub(crate) committed: u64,
     pub(crate) wakes: Vec<u64>,
@@ -264,6 +270,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// The node and its pages go from memory.
     pub(crate) fn forget(&mut self, ino: u32) {
         if let Some(node) = self.nodes.remove(ino) {
+            if let Some(mark) = node.mark {
+                self.marks.remove(mark);
+            }
             self.flush_forgotten = self.flush_forgotten.max(node.flush);
             if let Some(file) = node.file {
                 self.cache.close(file);
@@ -427,9 +436,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.wakes.push(keys::ROOM);
         self.settle(cx);
         self.run_syncs(cx);
+        self.note_safe();
         let (_, _, dirty) = self.cache.usage();
         if self.fs.is_writable()
-            && (dirty != 0 || self.fs.has_changes() || !self.touched.is_empty())
+            && (dirty != 0
+                || self.fs.has_changes()
+                || !self.touched.is_empty()
+                || !self.changed.is_empty())
             || !self.jobs.is_empty()
             || writable
         {

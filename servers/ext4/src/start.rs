@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use cairn_block::{Device, Kind};
 use cairn_cache::{Cache, Mapped, Policy, Slot};
 use cairn_ext4::{Error, Mount, Progress, Step, Time};
-use cairn_resmgr::Failure;
+use cairn_resmgr::Marks;
 
 /// Pages through which metadata goes.
 pub const STAGING: u32 = 256;
@@ -33,6 +33,9 @@ pub struct Parts<M> {
     /// Blocks of metadata to be kept.
     pub metadata: usize,
     pub options: Options,
+    /// What a predecessor had open, and its marks.
+    pub open: Vec<u64>,
+    pub marks: Marks,
 }
 
 /// One transfer at a time, waited for.
@@ -94,6 +97,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             expected,
             metadata,
             options,
+            open,
+            marks,
         } = parts;
         if !memory.populate(pages, STAGING) {
             return Err(Refused::NoMemory);
@@ -165,6 +170,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             flush_done: 0,
             flush_failed: 0,
             flush_forgotten: 0,
+            marks,
+            changed: Vec::new(),
+            found: BTreeMap::new(),
             committed: 0,
             wakes: Vec::new(),
             armed: false,
@@ -172,36 +180,30 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             clock: 0,
             options,
         };
+        server.find_open(&open, &mut wait);
         if write {
-            server.finish_leftovers(&mut wait)?;
+            server.finish_leftovers(&mut wait);
         }
+        server.wakes.clear();
         Ok(server)
     }
 
-    /// Files that had no names, or blocks behind their ends, when the power went.
-    fn finish_leftovers(&mut self, wait: &mut impl FnMut(&mut M, &mut D)) -> Result<(), Refused> {
+    /// Files that had no names and that nobody has open, or blocks behind their ends, when the power went or the server died.
+    fn finish_leftovers(&mut self, wait: &mut impl FnMut(&mut M, &mut D)) {
         let now = self.now;
-        loop {
-            let ended = match self.act(|fs| fs.leftover()) {
-                Ok(None) => break,
-                Ok(Some(ino)) => self.act(|fs| fs.finish(ino, now)).map(|_| ()),
-                Err(failure) => Err(failure),
-            };
-            match ended {
-                Ok(()) => {}
-                Err(Failure::Wait(_)) => {
-                    self.go_on();
-                    if self.requests.idle() {
-                        continue;
-                    }
-                    wait(self.cache.memory(), self.requests.device());
-                    self.go_on();
+        // What cannot be finished stays in the list; the rest can be used, unless it said that it is damaged.
+        while self
+            .until_there(wait, |server| {
+                let nodes = &server.nodes;
+                let is_open = |ino| nodes.get(ino).is_some_and(|node| node.opens != 0);
+                // (Not by `act`, which takes the whole server.)
+                let next = server.fs.leftover(is_open);
+                match server.act(|_| next)? {
+                    Some(ino) => server.act(|fs| fs.finish(ino, now)).map(|_| true),
+                    None => Ok(false),
                 }
-                // They stay in the list; the rest can be used, unless it said that it is damaged.
-                Err(_) => break,
-            }
-        }
-        self.wakes.clear();
-        Ok(())
+            })
+            .unwrap_or(false)
+        {}
     }
 }

@@ -150,6 +150,15 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         ROOT
     }
 
+    fn identity(&mut self, node: u32) -> Option<u64> {
+        self.nodes.get(node).map(|node| node.identity())
+    }
+
+    fn recover(&mut self, identity: u64) -> Option<(u32, bool)> {
+        let lost = self.found.get(&identity)?;
+        Some((identity as u32, *lost))
+    }
+
     fn meta(&mut self, node: u32) -> Answer<Meta> {
         self.load(node)?;
         let node = self.node(node)?;
@@ -488,8 +497,11 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn retain(&mut self, node: u32) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.opens += 1;
+        if let Some(about) = self.nodes.get_mut(node) {
+            about.opens += 1;
+            if about.opens == 1 {
+                self.opens_changed(node);
+            }
         }
     }
 
@@ -498,7 +510,12 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             return;
         };
         node.opens = node.opens.saturating_sub(1);
-        if node.opens == 0 && node.links == 0 {
+        if node.opens != 0 {
+            return;
+        }
+        let nameless = node.links == 0;
+        self.opens_changed(handle.node);
+        if nameless {
             self.look_at_clock(cx);
             self.drop_unused(handle.node);
             self.arm(cx);
@@ -528,6 +545,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             cx.progress = done as u64;
             cx.progress_is_result = true;
             self.sync_write(cx, handle.node, handle.flags & O_SYNC == 0)?;
+            self.note_synced(handle.node);
         }
         Ok(done)
     }
@@ -582,14 +600,18 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             self.note_mapped(handle.node);
         }
         let data_only = cx.request.words[1] != 0;
-        self.sync_file(cx, handle.node, data_only)
+        self.sync_file(cx, handle.node, data_only)?;
+        self.note_synced(handle.node);
+        Ok(())
     }
 
     fn sync_all(&mut self, cx: &mut Context) -> Answer<()> {
         match cx.request.words[1] {
-            fs::SYNC_CLOSE if cx.uid() == 0 => self.close(cx),
-            _ => self.sync_everything(cx),
+            fs::SYNC_CLOSE if cx.uid() == 0 => self.close(cx)?,
+            _ => self.sync_everything(cx)?,
         }
+        self.note_safe();
+        Ok(())
     }
 
     fn interruptible(&self, operation: u64) -> bool {

@@ -63,6 +63,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.arm(cx);
         let (done, problem) = self.take_bytes(cx, ino, file, offset, length, before);
         if done != before {
+            self.note_changed(ino);
             let node = self.node(ino)?;
             node.mtime = now;
             node.ctime = now;

@@ -219,7 +219,7 @@ impl Caller {
 
     fn finish_leftovers(&mut self) -> Result<(), Error> {
         let now = self.now;
-        while let Some(ino) = self.act(Fs::leftover)? {
+        while let Some(ino) = self.act(|fs| fs.leftover(|_| false))? {
             while !self.act(|fs| fs.finish(ino, now))? {}
         }
         Ok(())

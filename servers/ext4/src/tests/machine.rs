@@ -10,10 +10,12 @@ use cairn_cache::Slot;
 use cairn_ext4::Time;
 use cairn_idl::fs::{self, o};
 use cairn_resmgr::fake::{Answer, Bench};
+use cairn_resmgr::{Keepsake, Recovered};
 use cairn_rt::paging::Request;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 pub const NOW: u64 = 1_700_000_000_000_000_000;
 
@@ -291,6 +293,14 @@ pub const USUAL: Shape = Shape {
     caches_writes: true,
 };
 
+/// Memory that outlives servers.
+pub type Kept = &'static [AtomicU64];
+
+pub fn keepsake(bytes: usize) -> Kept {
+    let words: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+    words.leak()
+}
+
 pub struct Machine {
     pub bench: Bench<Ext4<FakeMemory, FakeDevice>>,
     pub disk: Rc<RefCell<Disk>>,
@@ -304,6 +314,17 @@ impl Machine {
     }
 
     pub fn open(image: Vec<u8>, shape: Shape, seed: u64) -> Result<Machine, (Refused, Vec<u8>)> {
+        Self::follow(image, shape, seed, &[]).map(|(machine, _)| machine)
+    }
+
+    /// A server that goes on where another one was killed.
+    pub fn follow(
+        image: Vec<u8>,
+        shape: Shape,
+        seed: u64,
+        kept: Kept,
+    ) -> Result<(Machine, Recovered), (Refused, Vec<u8>)> {
+        let (keep, marks) = Keepsake::new(kept);
         let mut random = Random(seed);
         let disk = Rc::new(RefCell::new(Disk {
             bytes: image,
@@ -328,6 +349,8 @@ impl Machine {
                 device: 7,
                 log: silent,
             },
+            open: keep.identities(),
+            marks,
         };
         let sectors = disk.borrow().bytes.len() as u64 / 512;
         let device = FakeDevice {
@@ -357,11 +380,23 @@ impl Machine {
         };
         let mut bench = Bench::new(server, b"");
         bench.fake.time = NOW;
-        Ok(Machine {
+        let told = bench.manager.recover(&mut bench.server, keep);
+        bench.server.recovered();
+        let machine = Machine {
             bench,
             disk,
             random,
-        })
+        };
+        Ok((machine, told))
+    }
+
+    /// The server is killed; what is at the device is still done, whatever order. The image.
+    pub fn kill(mut self) -> Vec<u8> {
+        while self.disk.borrow().waiting() != 0 {
+            let memory = self.bench.server.memory();
+            self.disk.borrow_mut().work(memory, &mut self.random);
+        }
+        core::mem::take(&mut self.disk.borrow_mut().bytes)
     }
 
     /// The device does one thing, and says so. False: it has nothing to do.

@@ -1,0 +1,326 @@
+//! The server is killed, with files open, and its successor goes on.
+
+use super::common::{make, must_be_clean, Random};
+use super::machine::{keepsake, Kept, Machine, USUAL};
+use super::plain::pattern;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, o, AGAIN, POSITION};
+use cairn_resmgr::Recovered;
+use std::collections::BTreeMap;
+
+const KEEP: usize = 1 << 20;
+
+fn start(image: Vec<u8>, seed: u64, kept: Kept) -> (Machine, Recovered) {
+    Machine::follow(image, USUAL, seed, kept).unwrap_or_else(|(refused, _)| panic!("{refused:?}"))
+}
+
+fn recovered(open: usize, lost: usize, gone: usize) -> Recovered {
+    Recovered { open, lost, gone }
+}
+
+#[test]
+fn open_files_go_on_where_they_were() {
+    let kept = keepsake(KEEP);
+    let (mut m, told) = start(make(4096, 32, &[], None), 1, kept);
+    assert_eq!(told, recovered(0, 0, 0));
+    let bytes = pattern(7, 100_000);
+    let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+    assert_eq!(m.write_at(file, POSITION, &bytes), 100_000);
+    assert_eq!(m.result(file, &[fs::SEEK, 5000, 0], b""), 5000);
+    let appends = m.open_file(b"file", o::WRONLY | o::APPEND, 0).unwrap();
+    let dir = m.open_file(b"", o::RDONLY | o::DIRECTORY, 0).unwrap();
+    let nameless = m.open_file(b"gone", o::CREAT | o::RDWR, 0o600).unwrap();
+    assert_eq!(m.write_at(nameless, 0, &bytes[..9000]), 9000);
+    assert_eq!(m.result(0, &[fs::UNLINK], b"gone"), 0);
+    assert_eq!(m.sync(), 0);
+    let closed = m.open_file(b"file", o::RDONLY, 0).unwrap();
+    m.bench.close(closed);
+
+    let (mut m, told) = start(m.kill(), 2, kept);
+    assert_eq!(told, recovered(4, 0, 0));
+    assert_eq!(m.read_at(file, POSITION, 3000).unwrap(), bytes[5000..8000]);
+    assert_eq!(m.write_at(appends, POSITION, b"more"), 4);
+    assert_eq!(m.read_at(file, 100_000, 10).unwrap(), b"more");
+    assert_eq!(m.read_at(nameless, 0, 9000).unwrap(), bytes[..9000]);
+    assert!(m.call(dir, &[fs::READDIR], b"", 4000).result() > 0);
+    assert_eq!(m.read_at(closed, 0, 1), Err(-EIO), "nobody's");
+    let other = m.open_file(b"file", o::RDONLY, 0).unwrap();
+    assert!(![file, appends, dir, nameless, closed].contains(&other));
+    assert_eq!(m.result(appends, &[fs::SYNC, 0], b""), 0);
+
+    // Once more; then the file without a name ends.
+    let (mut m, told) = start(m.kill(), 3, kept);
+    assert_eq!(told, recovered(5, 0, 0));
+    assert_eq!(m.read_at(file, POSITION, 2).unwrap(), bytes[8000..8002]);
+    assert_eq!(m.read_at(nameless, 8999, 9).unwrap(), bytes[8999..9000]);
+    for badge in [file, appends, dir, nameless, other] {
+        m.bench.close(badge);
+    }
+    assert_eq!(m.sync(), 0);
+    must_be_clean(&m.close());
+}
+
+#[test]
+fn who_lost_data_hears_so_once() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let names: [&[u8]; 4] = [b"safe", b"written", b"cut", b"read"];
+    let files = names.map(|name| m.open_file(name, o::CREAT | o::RDWR, 0o644).unwrap());
+    for file in files {
+        assert_eq!(m.write_at(file, 0, &[1; 10_000]), 10_000);
+    }
+    assert_eq!(m.sync(), 0);
+    let [safe, written, cut, read] = files;
+    let reader = m.open_file(b"written", o::RDONLY, 0).unwrap();
+    let path = m.open_file(b"written", o::PATH, 0).unwrap();
+    assert_eq!(m.write_at(written, 5000, &[2; 10_000]), 10_000);
+    assert_eq!(m.write_at(safe, 5000, &[2; 10_000]), 10_000);
+    assert_eq!(m.result(safe, &[fs::SYNC, 1], b""), 0);
+    assert_eq!(m.result(cut, &[fs::TRUNCATE, 10], b""), 0);
+    assert_eq!(m.read_at(read, 0, 10).unwrap(), [1; 10]);
+    let new = m.open_file(b"new", o::CREAT | o::RDWR, 0o644).unwrap();
+
+    let (mut m, told) = start(m.kill(), 2, kept);
+    assert_eq!(told, recovered(6, 3, 1));
+    assert_eq!(m.read_at(safe, 9999, 10).unwrap(), [2; 10]);
+    assert_eq!(m.read_at(read, 0, 10).unwrap(), [1; 10]);
+    // Each of those who have it open, whatever they do first; a name alone has lost nothing.
+    assert_eq!(m.read_at(reader, 0, 10), Err(-EIO));
+    assert_eq!(m.read_at(reader, 0, 20_000).unwrap(), [1; 10_000]);
+    assert_eq!(m.result(path, &[fs::STAT], b""), 0);
+    assert_eq!(m.result(written, &[fs::GETFLAGS], b""), o::RDWR as i64);
+
+    // Who was not told yet is told by the next.
+    let (mut m, told) = start(m.kill(), 3, kept);
+    assert_eq!(told, recovered(6, 0, 1));
+    assert_eq!(m.read_at(reader, 0, 10).unwrap(), [1; 10]);
+    assert_eq!(m.result(written, &[fs::SYNC, 0], b""), -EIO);
+    assert_eq!(m.result(written, &[fs::SYNC, 0], b""), 0);
+    assert_eq!(m.result(cut, &[fs::TRUNCATE, 10], b""), -EIO);
+    assert_eq!(m.result(cut, &[fs::TRUNCATE, 10], b""), 0);
+    // What was never on the disk is gone for good.
+    for _ in 0..2 {
+        assert_eq!(m.read_at(new, 0, 10), Err(-EIO));
+        assert_eq!(m.result(new, &[fs::SYNC, 0], b""), -EIO);
+    }
+    m.bench.close(new);
+    assert_eq!(m.read(b"new"), Err(-ENOENT));
+    must_be_clean(&m.close());
+}
+
+#[test]
+fn what_becomes_safe_by_itself_is_not_told() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+    assert_eq!(m.write_at(file, 0, &[1; 10_000]), 10_000);
+    for _ in 0..20 {
+        m.wait();
+        while m.turn() {}
+    }
+    let (mut m, told) = start(m.kill(), 2, kept);
+    assert_eq!(told, recovered(1, 0, 0));
+    assert_eq!(m.read_at(file, 0, 10_000).unwrap(), [1; 10_000]);
+}
+
+#[test]
+fn locks_and_mount_points_go_on() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    assert_eq!(m.result(0, &[fs::MKDIR, 0o755], b"mnt"), 0);
+    let [a, b] = [0; 2].map(|_| m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap());
+    let lock = |m: &mut Machine, badge, what, kind, start, length, pid| {
+        m.result(badge, &[fs::LOCK, what, kind, start, length, pid], b"")
+    };
+    assert_eq!(lock(&mut m, a, 1, 1, 10, 20, 7), 0);
+    assert_eq!(lock(&mut m, a, 1, 2, 15, 1, 7), 0);
+    assert_eq!(lock(&mut m, a, 1, 0, 100, 0, 0), 0);
+    assert_eq!(m.result(b, &[fs::FLOCK, 2], b""), 0);
+    assert_eq!(m.result(0, &[fs::MOUNT_POINT, 1], b"mnt"), 0);
+    assert_eq!(m.sync(), 0);
+    let (mut m, _) = start(m.kill(), 2, kept);
+    assert_eq!(lock(&mut m, b, 1, 1, 12, 1, 8), -EAGAIN);
+    assert_eq!(lock(&mut m, b, 1, 1, 15, 1, 8), 0);
+    assert_eq!(lock(&mut m, b, 1, 1, 200, 1, 8), -EAGAIN);
+    assert_eq!(lock(&mut m, b, 1, 0, 200, 1, 8), 0);
+    assert_eq!(m.result(a, &[fs::FLOCK, 1 | 4], b""), -EAGAIN);
+    assert_eq!(m.result(0, &[fs::STAT], b"mnt/x"), -REDIRECT);
+    m.bench.close(b);
+    assert_eq!(m.result(a, &[fs::FLOCK, 1 | 4], b""), 0);
+    m.bench.close(a);
+    assert_eq!(m.result(0, &[fs::MOUNT_POINT, 0], b"mnt"), 0);
+    let (mut m, told) = start(m.kill(), 3, kept);
+    assert_eq!(told, recovered(0, 0, 0));
+    assert_eq!(m.result(0, &[fs::STAT], b"mnt/x"), -ENOENT);
+    let c = m.open_file(b"file", o::RDWR, 0).unwrap();
+    assert_eq!(m.result(c, &[fs::FLOCK, 2 | 4], b""), 0);
+    assert_eq!(lock(&mut m, c, 1, 1, 0, 0, 9), 0);
+}
+
+/// Requests that a server died with are made again; what they had moved is as if they had not.
+#[test]
+fn what_is_asked_again_is_done_once() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+    assert_eq!(m.write_at(file, 0, &pattern(3, 1000)), 1000);
+    let appends = m.open_file(b"file", o::WRONLY | o::APPEND, 0).unwrap();
+    assert_eq!(m.sync(), 0);
+    // The thread with this token has read, but its answer never came.
+    m.bench.fake.next_caller(77);
+    assert_eq!(m.read_at(file, POSITION, 100).unwrap().len(), 100);
+    m.bench.fake.next_caller(78);
+    assert_eq!(m.write_at(appends, POSITION, &[9; 50]), 50);
+    assert_eq!(m.sync(), 0);
+    let (mut m, told) = start(m.kill(), 2, kept);
+    assert_eq!(told, recovered(2, 0, 0));
+    m.bench.fake.next_caller(77 | 5 << 32);
+    let again = m.call(file, &[fs::READ | AGAIN, POSITION], b"", 100);
+    assert!(again.bytes() == &pattern(3, 1000)[..100]);
+    m.bench.fake.next_caller(78 | 5 << 32);
+    let words = [fs::WRITE | AGAIN, POSITION];
+    assert_eq!(m.result(appends, &words, &[9; 50]), 50);
+    // Another thread begins where the position is, and appends at the end.
+    m.bench.fake.next_caller(79);
+    let again = m.call(file, &[fs::READ | AGAIN, POSITION], b"", 100);
+    assert!(again.bytes() == &pattern(3, 1000)[100..200]);
+    assert_eq!(m.read(b"file").unwrap().len(), 1050);
+    m.bench.fake.next_caller(80);
+    assert_eq!(m.result(appends, &words, &[9; 50]), 50);
+    assert_eq!(m.read(b"file").unwrap().len(), 1100);
+    let seek = [fs::SEEK | AGAIN, 0, 1];
+    m.bench.fake.next_caller(81);
+    assert_eq!(m.result(file, &seek, b""), 200);
+}
+
+/// Whatever a server of ours that went wrong wrote there.
+#[test]
+fn nonsense_that_was_left_harms_nobody() {
+    let mut random = Random(5);
+    let image = make(4096, 8, &[], None);
+    for round in 0..40 {
+        let kept = keepsake(64 * 1024);
+        let (mut m, _) = start(image.clone(), round, kept);
+        let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+        m.open_file(b"", o::RDONLY, 0).unwrap();
+        assert_eq!(m.result(file, &[fs::LOCK, 1, 1, 10, 20, 7], b""), 0);
+        assert_eq!(m.result(file, &[fs::FLOCK, 2], b""), 0);
+        assert_eq!(m.result(0, &[fs::MOUNT_POINT, 1], b"lost+found"), 0);
+        assert_eq!(m.sync(), 0);
+        let image = m.kill();
+        for _ in 0..1 + random.below(6) {
+            let at = random.below(7 * 16) as usize;
+            let value = match random.below(4) {
+                0 => random.below(6),
+                1 => random.below(1 << 40) << random.below(24),
+                2 => kept[random.below(96) as usize].load(std::sync::atomic::Ordering::Relaxed),
+                _ => u64::MAX - random.below(3),
+            };
+            kept[at].store(value, std::sync::atomic::Ordering::Relaxed);
+        }
+        let (mut m, _) = start(image, round, kept);
+        assert!(m.read_at(file, 0, 10).is_ok_and(|b| b.is_empty()) || m.read(b"file").is_ok());
+        let new = m.open_file(b"new", o::CREAT | o::RDWR, 0o644).unwrap();
+        assert_eq!(m.write_at(new, 0, b"x"), 1);
+        m.bench.close(file);
+        must_be_clean(&m.close());
+    }
+}
+
+/// Games: writers at known versions; the server is killed at any moment, again and again.
+#[test]
+fn killed_at_any_moment() {
+    for seed in 1..=12 {
+        game(seed);
+    }
+}
+
+fn game(seed: u64) {
+    let kept = keepsake(KEEP);
+    let mut random = Random(seed);
+    let block = [1024, 4096][seed as usize % 2];
+    let (mut m, _) = start(make(block, 32, &[], None), seed, kept);
+    // By badge: what was synced, and whether something was written since.
+    let mut files: BTreeMap<u64, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+    for number in 0..6 {
+        let name = format!("f{number}");
+        let badge = m.open_file(name.as_bytes(), o::CREAT | o::RDWR, 0o644);
+        files.insert(badge.unwrap(), (Vec::new(), Vec::new()));
+        if number == 0 {
+            assert_eq!(m.result(0, &[fs::UNLINK], name.as_bytes()), 0);
+        }
+    }
+    assert_eq!(m.sync(), 0);
+    for life in 0..6 {
+        for _ in 0..random.below(40) {
+            let nth = random.below(files.len() as u64) as usize;
+            let (&badge, (synced, now)) = files.iter_mut().nth(nth).unwrap();
+            match random.below(8) {
+                0 => {
+                    assert_eq!(m.result(badge, &[fs::SYNC, random.below(2)], b""), 0);
+                    synced.clone_from(now);
+                }
+                1 => {
+                    let size = random.below(60_000) as usize;
+                    assert_eq!(m.result(badge, &[fs::TRUNCATE, size as u64], b""), 0);
+                    now.resize(size, 0);
+                }
+                2 => m.wait(),
+                3 => drop(m.turn()),
+                _ => {
+                    let at = random.below(50_000) as usize;
+                    let bytes = pattern(random.below(1 << 40), 1 + random.below(20_000) as usize);
+                    assert_eq!(m.write_at(badge, at as u64, &bytes), bytes.len() as i64);
+                    now.resize(now.len().max(at + bytes.len()), 0);
+                    now[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+        }
+        // In the middle of something.
+        for &badge in files.keys().take(random.below(3) as usize) {
+            m.bench.send(badge, &[fs::SYNC, 0], b"", 0);
+            for _ in 0..random.below(6) {
+                m.turn();
+            }
+        }
+        let told;
+        (m, told) = start(m.kill(), seed * 10 + life, kept);
+        assert_eq!((told.open, told.gone), (files.len(), 0));
+        let mut lost = 0;
+        for (&badge, (synced, now)) in &mut files {
+            let there = match m.read_at(badge, 0, 200_000) {
+                Ok(bytes) => {
+                    if bytes != *now {
+                        let at = bytes.iter().zip(now.iter()).position(|(a, b)| a != b);
+                        eprintln!("DBG life {life} badge {badge:x} len {} {} synced {} at {at:?} same-as-synced {} told {told:?}", bytes.len(), now.len(), synced.len(), bytes == *synced);
+                        if let Some(at) = at {
+                            let n = bytes[at..]
+                                .iter()
+                                .zip(&now[at..])
+                                .take_while(|(a, b)| a != b)
+                                .count();
+                            eprintln!(
+                                "DBG {n} there {:?} wanted {:?}",
+                                &bytes[at..at + 8],
+                                &now[at..at + 8]
+                            );
+                        }
+                    }
+                    assert!(bytes == *now, "seed {seed}: lost, and nobody was told");
+                    bytes
+                }
+                Err(error) => {
+                    assert_eq!(error, -EIO);
+                    lost += 1;
+                    assert!(synced != now || told.lost > 0);
+                    m.read_at(badge, 0, 200_000).unwrap()
+                }
+            };
+            *now = there.clone();
+            *synced = there;
+        }
+        assert_eq!(lost, told.lost);
+        assert_eq!(m.sync(), 0);
+    }
+    must_be_clean(&m.close());
+}
