@@ -253,14 +253,29 @@ impl<R: Handle, T> Pool<R, T> {
         self.base as usize + r.index() as usize * Self::object_size()
     }
 
+    #[inline(always)]
     pub fn at_address(&self, address: usize) -> Option<R> {
+        // Exact division: the odd part's inverse turns multiples of the size into quotients, and all else into greater numbers (Hacker's Delight, 10-17).
         let offset = address.wrapping_sub(self.base as usize);
-        let index = offset / Self::object_size();
-        if !offset.is_multiple_of(Self::object_size()) || index >= self.high as usize {
+        let index = offset
+            .wrapping_mul(Self::INVERSE)
+            .rotate_right(Self::object_size().trailing_zeros());
+        if index >= self.high as usize {
             return None;
         }
         NonZeroU32::new(index as u32).map(R::make)
     }
+
+    /// Of an object's size without its factors of two, modulo 2⁶⁴, by Newton's method: each step doubles how many bits are right, of which there are three at first.
+    const INVERSE: usize = {
+        let odd = Self::object_size() >> Self::object_size().trailing_zeros();
+        let (mut inverse, mut right) = (odd, 3);
+        while right < usize::BITS {
+            inverse = inverse.wrapping_mul(2usize.wrapping_sub(odd.wrapping_mul(inverse)));
+            right *= 2;
+        }
+        inverse
+    };
 
     /// Two different objects at once.
     #[inline]

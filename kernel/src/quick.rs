@@ -18,6 +18,7 @@
 
 use crate::arch::Arch;
 use crate::pool::{ChannelRef, ThreadRef};
+use crate::portal::code::SETTLED;
 use crate::queue::List;
 use crate::thread::{Sending, State};
 use crate::Kernel;
@@ -115,46 +116,14 @@ impl<A: Arch> Kernel<A> {
         else {
             return;
         };
-        let effective = self.threads[first].effective;
-        let mut server = running;
-        let mut links = 0;
-        while server != first && links < LINKS {
-            let to = &mut self.threads[server];
-            let code = core::mem::replace(&mut to.reply_code, A::reply_code());
-            let (client, serving) = (to.quick_client, to.serving);
-            if server == running {
-                to.channel = None;
-                to.state = State::Running;
-            }
-            let (Some(client), Some(c), Some(block)) =
-                (self.threads.at_address(client), serving, A::block_of(code))
-            else {
-                break;
-            };
-            let number = block;
-            let block = &self.blocks[self.blocks.handle(block)];
-            let slot = block.selector as u32;
-            let (from, to) = self.threads.pair(client, server);
-            from.badge = block.badge;
-            if block.selector & flag::PARTS == 0 {
-                from.parts = 0;
-            }
-            from.sending = Sending::Message;
-            from.state = State::Held;
-            from.channel = Some(c);
-            from.server = Some(server);
-            from.registers.rax = block.selector;
-            from.registers.rflags = crate::thread::USER_FLAGS;
-            to.client = Some(client);
-            to.effective = effective;
-            // The link of a server in the middle is still that of a receiver: who is held and not put off has none.
-            let channel = &mut self.channels[c];
-            channel.receivers.remove(&mut self.threads, server);
-            let d = self.threads[client].domain;
-            self.call_settled(d, number, slot);
-            server = client;
-            links += 1;
-        }
+        // Mostly it is one.
+        let links = if self.threads[running].quick_client == self.threads.address(first)
+            && running != first
+        {
+            self.settle_link(running, first, true, self.threads[first].effective) as u32
+        } else {
+            self.settle_links(running, first)
+        };
         self.dispatch.current = Some(running);
         self.dispatch.loaded = Some(running);
         let d = self.threads[running].domain;
@@ -162,6 +131,69 @@ impl<A: Arch> Kernel<A> {
         let domain = &self.domains[d];
         self.arch
             .settled(links, domain.root, (&raw const *domain).cast());
+    }
+
+    /// All calls from `first` to `running`; how many.
+    #[cold]
+    #[inline(never)]
+    fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) -> u32 {
+        let effective = self.threads[first].effective;
+        let mut server = running;
+        let mut links = 0;
+        while server != first && links < LINKS {
+            let client = self.threads.at_address(self.threads[server].quick_client);
+            match client {
+                Some(client) if self.settle_link(server, client, server == running, effective) => {
+                    server = client;
+                    links += 1;
+                }
+                _ => break,
+            }
+        }
+        links
+    }
+
+    /// One call, of a server that runs or waits for a quick reply itself.
+    #[inline(always)]
+    fn settle_link(
+        &mut self,
+        server: ThreadRef,
+        client: ThreadRef,
+        runs: bool,
+        effective: u8,
+    ) -> bool {
+        let (from, to) = self.threads.pair(client, server);
+        let code = core::mem::replace(&mut to.reply_code, A::reply_code());
+        if runs {
+            to.channel = None;
+            to.state = State::Running;
+        }
+        let (Some(c), Some(block)) = (to.serving, A::block_of(code)) else {
+            return false;
+        };
+        let block = self.blocks.at_mut(block);
+        block.settled += 1;
+        let often = block.settled >= SETTLED;
+        from.badge = block.badge;
+        if block.selector & flag::PARTS == 0 {
+            from.parts = 0;
+        }
+        from.sending = Sending::Message;
+        from.state = State::Held;
+        from.channel = Some(c);
+        from.server = Some(server);
+        from.registers.rax = block.selector;
+        from.registers.rflags = crate::thread::USER_FLAGS;
+        to.client = Some(client);
+        to.effective = effective;
+        // Who waits plainly is alone, and nobody has come since.
+        debug_assert!(to.link.is_alone());
+        let (d, slot) = (from.domain, block.selector as u32);
+        self.channels[c].receivers = List::default();
+        if often {
+            self.often_settled(d, slot);
+        }
+        true
     }
 
     /// Who serves channel number `channel`, and works for a quick call with parts there, and the caller, whose token this is.

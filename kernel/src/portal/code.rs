@@ -90,7 +90,7 @@ impl Block {
 }
 
 /// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
-const SETTLED: u64 = 64;
+pub(crate) const SETTLED: u64 = 64;
 
 const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 512);
 
@@ -213,16 +213,14 @@ impl<A: Arch> Kernel<A> {
         })
     }
 
-    /// A call by the code of this entry was settled.
-    pub(crate) fn call_settled(&mut self, d: DomainRef, block: u32, slot: u32) {
-        let b = self.blocks.handle(block);
-        self.blocks[b].settled += 1;
-        if self.blocks[b].settled >= SETTLED {
-            self.uncompile(d, slot);
-            let table = &mut self.domains[d].table;
-            if let Some(code) = table.entry(slot).map(|entry| entry.code) {
-                table.set_code(slot, code, MORE_USES);
-            }
+    /// Calls by the code of this entry were settled [`SETTLED`] times.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn often_settled(&mut self, d: DomainRef, slot: u32) {
+        self.uncompile(d, slot);
+        let table = &mut self.domains[d].table;
+        if let Some(code) = table.entry(slot).map(|entry| entry.code) {
+            table.set_code(slot, code, MORE_USES);
         }
     }
 

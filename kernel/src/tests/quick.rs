@@ -455,3 +455,18 @@ fn the_time_needs_no_entry() {
     assert_eq!(r.w.ok(t, 0, current::CLOCK, &[])[0], now);
     assert_eq!(r.w.k.counters.entries, entries);
 }
+
+#[test]
+fn objects_are_found_by_their_addresses_and_by_no_others() {
+    let c = chain(4);
+    let threads = &c.w.k.threads;
+    let addresses: Vec<usize> = c.threads.iter().map(|&t| threads.address(t)).collect();
+    for (&t, &address) in c.threads.iter().zip(&addresses) {
+        assert_eq!(threads.at_address(address), Some(t));
+        for other in (1..64).chain([1 << 20, 1 << 40, usize::MAX / 2]) {
+            assert_eq!(threads.at_address(address + other), None);
+            assert_eq!(threads.at_address(address.wrapping_sub(other)), None);
+        }
+    }
+    assert_eq!(threads.at_address(0), None);
+}
