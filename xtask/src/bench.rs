@@ -5,6 +5,7 @@
 //! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table ([`nucleus`]), and so is `./cairn bench disk` ([`device`]).
 
 mod device;
+mod hot_text;
 mod nucleus;
 
 use crate::cli::{self, Machine, Pair, System};

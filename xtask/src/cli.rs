@@ -197,6 +197,9 @@ pub struct Machine {
     /// Show the nucleus's log (Linux: the kernel's) on standard error
     #[arg(short, long)]
     pub verbose: bool,
+    /// Where QEMU tells which blocks of instructions it executes, and in which range of addresses (in its notation)
+    #[arg(skip)]
+    pub executed: Option<(PathBuf, String)>,
 }
 
 impl Machine {
@@ -218,6 +221,7 @@ impl Machine {
             iommu: None,
             with: None,
             verbose: false,
+            executed: None,
         }
     }
 

@@ -131,6 +131,11 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
         command.args(["-device", device.trim_end_matches(',')]);
         command.args(["-global", "virtio-device.iommu_platform=on"]);
     }
+    if let Some((file, range)) = &machine.executed {
+        command
+            .args(["-d", "exec,nochain", "-dfilter", range, "-D"])
+            .arg(file);
+    }
     for device in devices(machine)? {
         command.args(["-device", &device]);
     }

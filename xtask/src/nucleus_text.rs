@@ -26,6 +26,24 @@ fn built() -> Result<Vec<u8>> {
     fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// The code that stays.
+pub struct Text {
+    pub address: u64,
+    pub code: Vec<u8>,
+}
+
+pub fn text() -> Result<Text> {
+    let bytes = built()?;
+    let file = object::File::parse(&*bytes)?;
+    let section = file
+        .section_by_name(".text")
+        .context("the nucleus has no .text")?;
+    Ok(Text {
+        address: section.address(),
+        code: section.data()?.to_vec(),
+    })
+}
+
 pub fn sizes() -> Result<Sizes> {
     let bytes = built()?;
     let file = object::File::parse(&*bytes)?;

@@ -5,7 +5,7 @@
 //! [`IS_DONE`] is answered with 1, and whoever looks for the file `done` is told that it exists.
 
 use crate::need;
-use crate::samples::{Samples, COUNT};
+use crate::samples::Samples;
 use crate::stubs::receive_stamped;
 use cairn_abi::layout::native_slot;
 use cairn_abi::pulse;
@@ -169,7 +169,7 @@ impl Clock {
             *place = (stamp - at) as u32;
         }
         self.taken += 1;
-        if self.taken == WARM + COUNT {
+        if self.taken == WARM + self.samples.count() {
             self.chip(STATUS_B, QUIET);
             if let Some(row) = self.row.take() {
                 self.samples.tell(row);

@@ -6,7 +6,7 @@ use cairn_abi::service::current;
 use cairn_rt::{log, memory, startup, Portal};
 use core::fmt;
 
-/// Samples of a row.
+/// Samples of a row, if the command line does not ask for fewer with the word `ipc.samples=N`. There is room for so many in any case.
 pub const COUNT: usize = 10_000;
 /// Operations before the first sample, and operations whose work is counted.
 const WARM: usize = 200;
@@ -19,10 +19,12 @@ pub struct Samples(&'static mut [u32]);
 
 impl Samples {
     pub fn new() -> Samples {
+        let asked = word("ipc.samples=").and_then(|count| count.parse().ok());
+        let count = asked.unwrap_or(COUNT).clamp(1, COUNT);
         let bytes = memory::map(COUNT * 4).unwrap_or_else(|| panic!("no memory for samples"));
         let _ = memory::populate(bytes);
         // SAFETY: any four bytes are a u32.
-        Samples(unsafe { bytes.align_to_mut().1 })
+        Samples(unsafe { &mut bytes.align_to_mut().1[..count] })
     }
 
     /// Where sample `index` goes.
@@ -30,9 +32,13 @@ impl Samples {
         self.0.get_mut(index)
     }
 
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// How often [`Samples::row`] does what it measures.
     pub fn turns(&self) -> u64 {
-        (WARM + COUNT) as u64 + COUNTED
+        (WARM + self.count()) as u64 + COUNTED
     }
 
     pub fn address(&mut self) -> u64 {
@@ -83,13 +89,13 @@ impl Samples {
     /// Tell of samples that are there already; they are sorted afterwards.
     pub fn tell(&mut self, name: &str) {
         self.0.sort_unstable();
-        let at = |share: usize| self.0[(COUNT * share / 10_000).min(COUNT - 1)];
+        let at = |share: usize| self.0[(self.count() * share / 10_000).min(self.count() - 1)];
         log!(
             "row {name} {} {} {} {} {}",
             at(5000),
             at(9900),
             at(9999),
-            self.0[COUNT - 1],
+            at(10_000),
             self.0[0]
         );
         log!("histogram {name}{}", Distribution(self.0));
@@ -98,11 +104,16 @@ impl Samples {
 
 /// The command line's word `ipc.rows=NAME,NAME…` wants only rows whose names begin so.
 pub fn wanted(name: &str) -> bool {
-    let words = startup::argument("cmdline").unwrap_or("");
-    match words.split(' ').find_map(|w| w.strip_prefix("ipc.rows=")) {
+    match word("ipc.rows=") {
         Some(names) => names.split(',').any(|wanted| name.starts_with(wanted)),
         None => true,
     }
+}
+
+/// What stands behind this in the command line.
+fn word(begin: &str) -> Option<&'static str> {
+    let words = startup::argument("cmdline")?;
+    words.split(' ').find_map(|word| word.strip_prefix(begin))
 }
 
 fn counters() -> Counters {

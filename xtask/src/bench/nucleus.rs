@@ -2,9 +2,10 @@
 //!
 //! The components write their figures to the log: `row NAME MEDIAN 99% 99.99% MAX MIN`, `work NAME ENTRIES SWITCHES INVALIDATIONS BYTES` in hundredths, and
 //! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path (no code behind portals), `chain-leg` is what
-//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot needs and which is gone afterwards.
+//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot needs and which is gone afterwards, `nucleus-hot-text` that
+//! of what frequent operations execute ([`super::hot_text`]).
 
-use super::{grouped, hundredths, is_wanted, spec, WORK};
+use super::{grouped, hot_text, hundredths, is_wanted, spec, WORK};
 use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
@@ -39,6 +40,7 @@ const LOADS: [(&str, &str); 4] = [
 const FIGURES: [&str; 2] = [":99.99", ":max"];
 const TEXT: &str = "nucleus-text";
 const BOOT_TEXT: &str = "nucleus-boot-text";
+const HOT_TEXT: &str = "nucleus-hot-text";
 
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,13 +174,13 @@ impl Budgets {
 pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     let mut budgets = Budgets::read()?;
     let mut rows = Rows::default();
-    for line in run(names, "")?.lines() {
+    for line in run(names, "", &|_| Ok(()))?.lines() {
         rows.line(line);
     }
     if GENERAL.iter().any(|(_, name)| is_wanted(name, names)) {
         let mut general = Rows::default();
         let sources: Vec<String> = GENERAL.iter().map(|(from, _)| from.to_string()).collect();
-        for line in run(&sources, " nucleus.portals=none")?.lines() {
+        for line in run(&sources, " nucleus.portals=none", &|_| Ok(()))?.lines() {
             general.line(line);
         }
         for (from, name) in GENERAL {
@@ -193,6 +195,10 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     let text = nucleus_text::sizes()?;
     rows.add(TEXT, Row::of(text.stays));
     rows.add(BOOT_TEXT, Row::of(text.boot));
+    if is_wanted(HOT_TEXT, names) {
+        let bytes = hot_text::bytes(run)?;
+        rows.add(HOT_TEXT, Row::of(bytes));
+    }
     budgets.limit_legs(&rows);
     rows.order.retain(|name| is_wanted(name, names));
 
@@ -218,8 +224,13 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     Ok(u8::from(arguments.check && !over.is_empty()))
 }
 
-/// The log of one machine in which these rows were measured, all if there are no names. `words` are further ones for its command line.
-fn run(names: &[String], words: &str) -> Result<String> {
+/// The log of one machine in which these rows were measured, all if there are no names. `words` are further ones for its command line; `change` changes the
+/// machine when what it boots is built.
+fn run(
+    names: &[String],
+    words: &str,
+    change: &dyn Fn(&mut Machine) -> Result<()>,
+) -> Result<String> {
     let load = places::build().join("tests/load");
     compile("gcc", &places::root().join("benches/load.c"), &load)?;
     let mut append = words.to_string();
@@ -231,7 +242,7 @@ fn run(names: &[String], words: &str) -> Result<String> {
             .collect();
         append.push_str(&format!(" ipc.rows={}", names.join(",")));
     }
-    let machine = Machine {
+    let mut machine = Machine {
         append: Some(append),
         add: vec![Pair {
             first: load.display().to_string(),
@@ -241,6 +252,7 @@ fn run(names: &[String], words: &str) -> Result<String> {
         ..Machine::plain(System::Cairn, Root::Small.memory())
     };
     let boot = Boot::prepare("bench", &machine)?;
+    change(&mut machine)?;
     let log = boot.nucleus_log();
     let mut guest = match Guest::start(boot, &machine, true)? {
         Ok(guest) => guest,
