@@ -36,12 +36,42 @@ pub mod device {
     pub const fn inode(rdev: u64) -> u64 {
         0x1_0000 + rdev
     }
+    /// st_dev of everything below /sys.
+    pub const SYS_ST_DEV: u64 = 6;
+
+    /// Minor numbers of each disk: itself and its partitions.
+    pub const MINORS: u32 = 16;
+
+    /// Major and minor number of a disk (partition 0) or a partition of it, by the disk's name below /dev, as Linux gives them: `vda` (virtio), `sda`, `ram0`.
+    pub fn disk(name: &str, partition: u32) -> Option<(u32, u32)> {
+        if let Some(number) = name.strip_prefix("ram") {
+            let number = number.parse::<u8>().ok().filter(|_| partition == 0)?;
+            return Some((1, u32::from(number)));
+        }
+        let (major, letter) = match name.as_bytes() {
+            [b'v', b'd', letter @ b'a'..=b'z'] => (254, letter - b'a'),
+            [b's', b'd', letter @ b'a'..=b'p'] => (8, letter - b'a'),
+            _ => return None,
+        };
+        (partition < MINORS).then_some((major, u32::from(letter) * MINORS + partition))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::proc::{Credentials, Status};
     use core::mem::offset_of;
+
+    #[test]
+    fn disks_have_numbers_by_their_names() {
+        use super::device::disk;
+        assert_eq!(disk("vdc", 3), Some((254, 35)));
+        assert_eq!(disk("ram2", 0), Some((1, 2)));
+        assert_eq!(disk("sdb", 1), Some((8, 17)));
+        for (name, partition) in [("ram0", 1), ("vda", 16), ("vdaa", 0), ("ram", 0), ("x", 0)] {
+            assert_eq!(disk(name, partition), None);
+        }
+    }
 
     #[test]
     fn structures_travel_with_the_layout_that_they_have_in_memory() {

@@ -38,7 +38,7 @@ const C_FLAGS: [&str; 21] = [
 ];
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 10] = [
+const NATIVE: [(&str, &str); 11] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -48,6 +48,7 @@ const NATIVE: [(&str, &str); 10] = [
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),
+    ("cairn-sysfs", "sysfs"),
     ("cairn-uart", "uart"),
 ];
 

@@ -72,9 +72,18 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let nodes: Vec<String> = (0..disks)
         .map(|number| format!("{0} = {{ to = \"{0}\" }}", name(number)))
         .collect();
+    for component in ["devfs", "sysfs"] {
+        text.push_str(&format!(
+            "\n[[grant]]\ncomponent = \"{component}\"\nportals = {{ {} }}\n",
+            nodes.join(", ")
+        ));
+    }
+    let names: Vec<String> = (0..disks)
+        .map(|number| format!("\"{}\"", name(number)))
+        .collect();
     text.push_str(&format!(
-        "\n[[grant]]\ncomponent = \"devfs\"\nportals = {{ {} }}\n",
-        nodes.join(", ")
+        "\n[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nportals = {{ proc = {{ to = \"proc\", badge = 1 }} }}\ndisks = [{}]\n",
+        names.join(", ")
     ));
     let mut mounts: Vec<(&str, &str)> = Vec::new();
     if machine.root.is_on_disk() {

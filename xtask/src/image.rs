@@ -148,8 +148,10 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         Err(invalid) => anyhow::bail!("the manifest is wrong: {}", invalid.0),
     };
     let mut further: Vec<String> = Vec::new();
-    for component in &parsed.components {
-        let Some(name) = component.binary.strip_prefix("/cairn/") else {
+    let filesystems = parsed.filesystems.iter().map(|line| &line.binary);
+    let components = parsed.components.iter().map(|component| &component.binary);
+    for binary in components.chain(filesystems) {
+        let Some(name) = binary.strip_prefix("/cairn/") else {
             continue;
         };
         let known = system.components.iter().any(|(known, _)| known == name)

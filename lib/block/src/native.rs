@@ -27,6 +27,11 @@ pub struct Disk {
     session: Option<Portal>,
 }
 
+/// What there is behind `driver`. It may wait until the driver has started.
+pub fn info(driver: Portal) -> Result<Info, Failure> {
+    Ok(translate(&block::Client(&driver).info()?))
+}
+
 fn translate(told: &InfoAnswer) -> Info {
     Info {
         sectors: told.sectors,

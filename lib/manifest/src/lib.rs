@@ -24,9 +24,40 @@ pub struct Manifest {
     #[serde(rename = "component")]
     pub components: Vec<Component>,
     pub first: First,
+    /// File systems that mount(2) can mount.
+    #[serde(default, rename = "filesystem")]
+    pub filesystems: Vec<Filesystem>,
     /// Further portals for components that stand elsewhere: what is added to a manifest can so be given to what it had. Empty after [`parse`].
     #[serde(default, rename = "grant")]
     grants: Vec<Further>,
+}
+
+/// A kind of file system on disks: for each that is mounted a component is started, which may touch what this line says, and the disk.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filesystem {
+    /// As mount(2) names it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Path in the boot archive.
+    pub binary: String,
+    pub priority: u8,
+    /// Most pages of memory, as a size.
+    #[serde(default)]
+    pub memory: Option<String>,
+    /// Beside the disk, which it knows as `disk`.
+    #[serde(default)]
+    pub portals: BTreeMap<String, Grant>,
+    /// Components whose disks, or parts of them, it may be given.
+    pub disks: Vec<String>,
+}
+
+/// A disk (partition 0) or a partition of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The driver's component.
+    pub disk: String,
+    pub partition: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,7 +79,7 @@ pub struct First {
 }
 
 /// One line of the composition.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
     pub name: String,
@@ -222,6 +253,31 @@ impl Manifest {
                 .check(self)
                 .map_err(|Invalid(why)| Invalid(format!("component `{name}`: {why}")))?;
         }
+        for (i, line) in self.filesystems.iter().enumerate() {
+            let kind = &line.kind;
+            if kind.is_empty() || kind.len() > 8 || kind.contains([':', ',', ' ']) {
+                return Err(Invalid(format!("`{kind}` is no type of file system")));
+            }
+            for disk in &line.disks {
+                let again = |l: &Filesystem| l.kind == *kind && l.disks.contains(disk);
+                if self.filesystems[..i].iter().any(again) {
+                    return Err(Invalid(format!("file system `{kind}`: `{disk}` twice")));
+                }
+                if self.component(disk).is_none() {
+                    return Err(Invalid(format!(
+                        "file system `{kind}`: disk `{disk}` is no component"
+                    )));
+                }
+            }
+            // What a component made of it would be.
+            let part = Part {
+                disk: line.disks.first().cloned().unwrap_or("vm".into()),
+                partition: 0,
+            };
+            line.component(&part, "/")
+                .check(self)
+                .map_err(|Invalid(why)| Invalid(format!("file system `{kind}`: {why}")))?;
+        }
         if self.components.first().map(|c| c.name.as_str()) != Some("vm") {
             return Err(Invalid(
                 "the first component must be `vm`: every other one gets its memory from it".into(),
@@ -232,6 +288,71 @@ impl Manifest {
 
     pub fn component(&self, name: &str) -> Option<usize> {
         self.components.iter().position(|c| c.name == name)
+    }
+
+    /// The line for this type and the device of this name (`vda`, `vda1`), and which part of a disk that is. `Err(true)`: there is no such type at all.
+    pub fn filesystem(&self, kind: &str, device: &str) -> Result<(&Filesystem, Part), bool> {
+        let mut lines = self.filesystems.iter().filter(|line| line.kind == kind);
+        let unknown = lines.clone().next().is_none();
+        lines
+            .find_map(|line| Some((line, line.part(device)?)))
+            .ok_or(unknown)
+    }
+
+    /// Whether a component has this part of a disk as its own, or one that holds it or lies in it.
+    pub fn is_in_use(&self, part: &Part) -> bool {
+        self.components.iter().any(|component| {
+            let Some(Grant::Call { to, badge }) = component.portals.get("disk") else {
+                return false;
+            };
+            *to == part.disk && (*badge == part.partition || *badge == 0 || part.partition == 0)
+        })
+    }
+}
+
+impl Filesystem {
+    fn part(&self, device: &str) -> Option<Part> {
+        self.disks.iter().find_map(|disk| {
+            let partition = match device.strip_prefix(disk.as_str())? {
+                "" => 0,
+                digits if digits.starts_with(['0', '+']) => return None,
+                digits => digits.parse::<u8>().ok().filter(|n| *n <= 128)?,
+            };
+            Some(Part {
+                disk: disk.clone(),
+                partition: u64::from(partition),
+            })
+        })
+    }
+
+    /// A component for a part of a disk that is mounted there.
+    pub fn component(&self, part: &Part, place: &str) -> Component {
+        let device = match part.partition {
+            0 => part.disk.clone(),
+            number => format!("{}{number}", part.disk),
+        };
+        let mut portals = self.portals.clone();
+        let disk = Grant::Call {
+            to: part.disk.clone(),
+            badge: part.partition,
+        };
+        portals.insert("disk".into(), disk);
+        Component {
+            name: format!("{}-{device}", self.kind),
+            binary: self.binary.clone(),
+            priority: self.priority,
+            restart: Restart::Never,
+            memory: self.memory.clone(),
+            arguments: [format!("prefix={place}")].into(),
+            portals,
+            mounts: [Mount {
+                prefix: place.into(),
+                fstype: format!("{}:{device}", self.kind),
+                badge: 0,
+            }]
+            .into(),
+            ..Component::default()
+        }
     }
 }
 
@@ -348,6 +469,32 @@ mod tests {
         );
         assert_eq!(m.components[0].restart, Restart::Halt);
         assert_eq!(size("1M"), Some(1 << 20));
+    }
+
+    #[test]
+    fn a_file_system_gets_the_disks_of_its_line_and_no_other() {
+        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
+        let mut m = parse(&format!("{SMALL}\n{line}")).unwrap();
+        let (line, part) = m.filesystem("ext4", "uart3").unwrap();
+        assert_eq!((part.disk.as_str(), part.partition), ("uart", 3));
+        assert!(!m.is_in_use(&part));
+        let component = line.component(&part, "/mnt");
+        assert_eq!(component.name, "ext4-uart3");
+        assert_eq!(component.mounts[0].fstype, "ext4:uart3");
+        assert_eq!(component.portals.len(), 2);
+        m.components.push(component);
+        for (device, used) in [("uart", true), ("uart3", true), ("uart4", false)] {
+            let (_, part) = m.filesystem("ext4", device).unwrap();
+            assert_eq!(m.is_in_use(&part), used, "{device}");
+        }
+        for device in ["vm", "vm1", "uart03", "uart+3", "uart129", "uart3p", ""] {
+            assert_eq!(m.filesystem("ext4", device).err(), Some(false), "{device}");
+        }
+        assert_eq!(m.filesystem("vfat", "uart").err(), Some(true));
+        let absent =
+            "[[filesystem]]\ntype = \"x\"\nbinary = \"/x\"\npriority = 1\ndisks = [\"sda\"]\n";
+        let Invalid(why) = parse(&format!("{SMALL}\n{absent}")).unwrap_err();
+        assert!(why.contains("sda"), "{why}");
     }
 
     #[test]

@@ -34,8 +34,10 @@ impl<S: Server> Handle<S> {
         self.flags & (o::PATH | LOST) == 0 && matches!(self.flags & o::ACCMODE, o::WRONLY | o::RDWR)
     }
 
+    /// Files and disks count as always ready: who reads them waits for the disk all the same.
     pub fn nonblocking(&self) -> bool {
-        self.flags & o::NONBLOCK != 0
+        use cairn_idl::fs::kind;
+        self.flags & o::NONBLOCK != 0 && self.kind & kind::ALWAYS_READY == 0
     }
 }
 

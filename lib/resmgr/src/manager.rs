@@ -214,6 +214,7 @@ impl<S: Server> Core<S> {
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
+            fs::UNMOUNT => self.unmount(server, cx),
             fs::XATTR => self.attribute(server, cx),
             _ => server.special(cx, &mut self.handles),
         }

@@ -391,6 +391,21 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(0))
     }
 
+    pub fn unmount<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        if cx.uid() != 0 {
+            return fail(EPERM);
+        }
+        if cx.request.badge >> 32 != 0 {
+            return fail(EINVAL);
+        }
+        // Who opens something after it has begun finds a server that ends.
+        if cx.progress == 0 && !(self.handles.is_empty() && self.mounts.is_empty()) {
+            return fail(EBUSY);
+        }
+        server.unmount(cx)?;
+        Ok(Reply::result(0))
+    }
+
     // ---- changes of the tree
 
     pub fn mkdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

@@ -441,6 +441,12 @@ pub trait Server: Sized {
         Ok(())
     }
 
+    /// Everything is written and closed, and the server ends soon after the answer. Nobody has anything open.
+    fn unmount(&mut self, cx: &mut Context) -> Answer<()> {
+        let _ = cx;
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
     /// A request of this kind that waits ends when its caller is interrupted; otherwise it goes on, as requests to disks do.
     fn interruptible(&self, operation: u64) -> bool {
         let _ = operation;

@@ -45,6 +45,12 @@ pub fn exit(value: u64) -> ! {
     }
 }
 
+/// End the component, whatever threads it has (an alarm's).
+pub fn end(value: u64) -> ! {
+    end_others();
+    exit(value)
+}
+
 /// No other thread of the component goes on.
 fn end_others() {
     if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {

@@ -24,7 +24,7 @@ pub fn name() -> &'static str {
     block().map_or("init", |b| text(&b.name))
 }
 
-fn portals() -> &'static [NamedPortal] {
+fn entries() -> &'static [NamedPortal] {
     match block() {
         // SAFETY: `init` wrote `portals` entries behind the header, within the block.
         Some(b) => unsafe {
@@ -37,9 +37,13 @@ fn portals() -> &'static [NamedPortal] {
 /// The portal that the manifest gave under this name.
 pub fn portal(name: &str) -> Option<Portal> {
     portals()
-        .iter()
-        .find(|p| text(&p.name) == name)
-        .map(|p| Portal(p.slot))
+        .find(|(given, _)| *given == name)
+        .map(|(_, portal)| portal)
+}
+
+/// All of them, with their names.
+pub fn portals() -> impl Iterator<Item = (&'static str, Portal)> {
+    entries().iter().map(|p| (text(&p.name), Portal(p.slot)))
 }
 
 /// The manifest's arguments, one after the other.
@@ -48,7 +52,7 @@ pub fn arguments() -> impl Iterator<Item = &'static str> {
         // SAFETY: `init` wrote `args_len` bytes behind the portals, within the block.
         Some(b) => unsafe {
             core::slice::from_raw_parts(
-                portals().as_ptr().add(portals().len()).cast(),
+                entries().as_ptr().add(entries().len()).cast(),
                 b.args_len as usize,
             )
         },

@@ -270,6 +270,22 @@ fn refresh(state: &mut State) {
     }
 }
 
+/// The mount portal of exactly this place, if something is mounted there; and whether something is below.
+pub fn mounted_at(place: &[u8]) -> Result<Option<(u32, bool)>> {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let found = state.prefixes.find(place);
+    // The root's own name is empty.
+    let name = place.strip_suffix(b"/").unwrap_or(place);
+    let above = state.prefixes.is_above(name);
+    drop(state);
+    match found {
+        Some((index, length)) if length == name.len() => Ok(Some((mount(index)?, above))),
+        _ => Ok(None),
+    }
+}
+
 /// A scheme's manager (`pipe:`): its portal slot.
 pub fn scheme(name: &[u8]) -> Result<u32> {
     let process = process();

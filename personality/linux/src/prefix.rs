@@ -74,6 +74,12 @@ impl Prefixes {
         self.absolute.iter().map(|entry| entry.index)
     }
 
+    /// Whether something is mounted below this place.
+    pub fn is_above(&self, place: &[u8]) -> bool {
+        let below = |e: &Entry| e.name.len() > place.len() && matches(place, &e.name);
+        self.absolute.iter().any(below)
+    }
+
     /// Index in the published table and how many bytes of `name` it takes. `name` is absolute or has a scheme (`dev:1:3`).
     #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<(u32, usize)> {
@@ -228,6 +234,13 @@ mod tests {
         assert_eq!(p.find(b"dev:"), Some((4, 4)));
         assert_eq!(p.find(b""), None);
         assert_eq!(Prefixes::default().find(b"/x"), None);
+    }
+
+    #[test]
+    fn what_is_mounted_below_is_found() {
+        let p = table();
+        assert!(p.is_above(b"") && p.is_above(b"/dev"));
+        assert!(!p.is_above(b"/dev/pts") && !p.is_above(b"/de") && !p.is_above(b"/proc"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
+use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
@@ -31,15 +32,12 @@ const JOBS: usize = 64;
 const JOB: u64 = 0x100;
 pub(crate) const ROOM: u64 = 0x200;
 pub(crate) const TRANSFER: u64 = 0x1000;
-/// Linux's block devices of virtio; each disk has so many numbers.
-pub const MAJOR: u32 = 254;
-const MINORS: u32 = 16;
-
 /// A disk or a partition: a file.
 #[derive(Clone, Debug)]
 pub struct Part {
     pub name: String,
-    pub minor: u32,
+    /// Major and minor.
+    pub numbers: (u32, u32),
     drive: usize,
     first: u64,
     sectors: u64,
@@ -143,13 +141,13 @@ impl Disks {
         let number = self.drives.len();
         let whole = (0, 0, drive.info().sectors);
         for &(partition, first, sectors) in [whole].iter().chain(partitions) {
-            if partition < MINORS {
+            if let Some(numbers) = device::disk(name, partition) {
                 self.parts.push(Part {
                     name: match partition {
                         0 => name.into(),
                         _ => format!("{name}{partition}"),
                     },
-                    minor: number as u32 * MINORS + partition,
+                    numbers,
                     drive: number,
                     first,
                     sectors,

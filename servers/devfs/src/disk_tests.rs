@@ -339,3 +339,12 @@ fn a_long_request_has_several_pieces_under_way_and_waits_for_room() {
     assert!(w.disk.0.borrow().asked.is_empty());
     assert_eq!(w.read(whole, 0, long).map(|bytes| bytes.len()), Ok(long));
 }
+
+#[test]
+fn who_opened_it_not_to_wait_waits_all_the_same() {
+    let mut world = world();
+    let flags = o::RDONLY | o::NONBLOCK;
+    let disk = world.bench.open(b"vda", flags, 0).unwrap();
+    let expected = world.disk.0.borrow().bytes[..64].to_vec();
+    assert_eq!(world.read(disk, 0, 64), Ok(expected));
+}

@@ -1,6 +1,6 @@
 //! What is in /dev.
 
-use crate::disk::{self, Part};
+use crate::disk::Part;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -85,7 +85,7 @@ pub fn entries(lines: u32, disks: &[Part]) -> Vec<Entry> {
             name: part.name.clone(),
             kind: Kind::Disk(number),
             mode: s::IFBLK | 0o660,
-            rdev: makedev(disk::MAJOR, part.minor),
+            rdev: makedev(part.numbers.0, part.numbers.1),
         });
     }
     entries

@@ -8,10 +8,12 @@ extern crate alloc;
 use cairn_abi::layout::native_slot;
 use cairn_abi::received;
 use cairn_block::native::Disk;
+use cairn_block::Device;
 use cairn_cache::Slot;
 use cairn_ext4::Time;
 use cairn_ext4_server::memory::PAGE;
-use cairn_ext4_server::{Ext4, Memory, Options, Parts, DEVICE, MEMORY, PAGES, STAGING};
+use cairn_ext4_server::{Ext4, Memory, Options, Parts, Refused, DEVICE, MEMORY, PAGES, STAGING};
+use cairn_idl::errno::*;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Keepsake, Manager, Native, NativeObjects, Recovered};
 use cairn_rt::{memory, paging, startup, time, Portal, Received, Receiver};
@@ -84,38 +86,51 @@ fn say(line: core::fmt::Arguments) {
     cairn_rt::log!("{line}");
 }
 
-/// Nothing can be served: whoever asks hears so. (A successor would not fare better.)
-fn give_up(why: core::fmt::Arguments) -> ! {
+/// Nothing can be served. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)
+fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
     say(why);
+    if startup::portal("ready").is_some() {
+        cairn_rt::start::exit(errno as u64)
+    }
     cairn_block::program::refuse()
+}
+
+/// What there was to be done is done.
+fn end() {
+    cairn_rt::start::end(0)
 }
 
 fn main() -> ! {
     let Some(driver) = startup::portal("disk") else {
-        give_up(format_args!("no disk"));
+        give_up(ENXIO, format_args!("no disk"));
     };
     // All idle memory can be cache.
     let frames = time::system_page().total_frames;
     let lent = u32::try_from(frames).unwrap_or(u32::MAX / 2).max(64);
     let Some(bytes) = memory::map((lent + STAGING) as usize * PAGE) else {
-        give_up(format_args!("no memory for the arena"));
+        give_up(ENOMEM, format_args!("no memory for the arena"));
     };
     let watcher = CHANNEL.make_portal(MEMORY);
     let lending =
         watcher.and_then(|watcher| memory::lend(&mut bytes[..lent as usize * PAGE], watcher));
     if let Err(error) = lending {
-        give_up(format_args!("no cache: {error:?}"));
+        give_up(ENOMEM, format_args!("no cache: {error:?}"));
     }
     let watching = CHANNEL.make_portal(PAGES).and_then(paging::watch);
     if let Err(error) = watching {
-        give_up(format_args!("no mapped files: {error:?}"));
+        give_up(ENOMEM, format_args!("no mapped files: {error:?}"));
     }
     let disk = match Disk::open(driver, bytes, CHANNEL, DEVICE) {
         Ok(disk) => disk,
-        Err(failure) => give_up(format_args!("no disk: {failure:?}")),
+        Err(failure) => give_up(ENXIO, format_args!("no disk: {failure:?}")),
     };
     let (keep, marks) = Keepsake::new(memory::keepsake());
     let given = |word| startup::arguments().any(|argument| argument == word);
+    // Of mount(2): it is to hear when the disk is open, and that it cannot be written where that was wanted.
+    let mounted = startup::portal("ready");
+    if mounted.is_some() && disk.info().read_only && !given("ro") {
+        give_up(EACCES, format_args!("the disk cannot be written"));
+    }
     let parts = Parts {
         memory: Arena { bytes, lent },
         pages: lent,
@@ -127,6 +142,7 @@ fn main() -> ! {
             device: startup::argument("st_dev")
                 .map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
             log: say,
+            end,
         },
         open: keep.identities(),
         marks,
@@ -151,7 +167,14 @@ fn main() -> ! {
     });
     let mut server = match opened {
         Ok(server) => server,
-        Err(refused) => give_up(format_args!("not mounted: {refused:?}")),
+        Err(refused) => give_up(
+            match refused {
+                Refused::Image(_) => EINVAL,
+                Refused::Device => EIO,
+                Refused::NoMemory => ENOMEM,
+            },
+            format_args!("not mounted: {refused:?}"),
+        ),
     };
     server.say_what();
     let told = manager.recover(&mut server, keep);
@@ -161,6 +184,10 @@ fn main() -> ! {
             "goes on with {} open files, {} of which lost data; {} are not there any more",
             told.open, told.lost, told.gone
         ));
+    }
+    if let Some(ready) = mounted {
+        // If `init` cannot be told it hears of the end.
+        let _ = ready.notify(1);
     }
     serve(&mut manager, &mut server, &mut Native::new())
 }

@@ -119,6 +119,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
+    /// Whether programs have any file mapped.
+    pub(crate) fn anything_mapped(&mut self) -> bool {
+        let marked = self.nodes.all().filter(|node| node.mapped);
+        let marked: Vec<u32> = marked.map(|node| node.ino).collect();
+        marked.into_iter().any(|ino| self.is_mapped(ino))
+    }
+
     /// Whether a program that runs was started from it.
     pub(crate) fn is_executed(&mut self, ino: u32) -> bool {
         let node = self.nodes.get(ino).filter(|node| node.mapped);

@@ -31,6 +31,8 @@ pub struct Options {
     pub device: u64,
     /// Where to say what somebody should know.
     pub log: fn(core::fmt::Arguments),
+    /// Ends the program: it was unmounted.
+    pub end: fn(),
 }
 
 /// What a group of requests is for.
@@ -97,6 +99,8 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) committed: u64,
     pub(crate) wakes: Vec<u64>,
     pub(crate) armed: bool,
+    /// It was unmounted.
+    pub(crate) ended: bool,
     pub(crate) now: Time,
     pub(crate) clock: u64,
     pub(crate) options: Options,

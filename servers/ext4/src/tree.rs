@@ -614,6 +614,18 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(())
     }
 
+    fn unmount(&mut self, cx: &mut Context) -> Answer<()> {
+        if cx.progress == 0 && self.anything_mapped() {
+            return fail(EBUSY);
+        }
+        self.close(cx)?;
+        self.ended = true;
+        // The next tick, when the answer is on its way.
+        let now = cx.transport.monotonic();
+        cx.wake_at(Some(now));
+        Ok(())
+    }
+
     fn interruptible(&self, operation: u64) -> bool {
         matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL | fs::IOCTL)
     }
@@ -657,6 +669,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
+        if self.ended {
+            (self.options.end)();
+        }
         self.look_after(cx);
     }
 }

@@ -34,12 +34,16 @@ struct Running {
     devices: Vec<(String, Portal)>,
     /// The memory object that outlives it, once it was made.
     keepsake: Option<Portal>,
+    /// Of one that was not there from the start: the portal by which it says that it is ready.
+    ready: Option<Portal>,
 }
 
 pub struct Components {
     running: Vec<Running>,
     archive: &'static [u8],
     command_line: String,
+    /// Types of file systems on disks, with commas between them.
+    filesystems: String,
     /// The archive as a memory object, once somebody needs it.
     archive_object: Option<Portal>,
     vm: Portal,
@@ -67,13 +71,18 @@ impl Components {
                 domain: None,
                 devices: devices(component)?,
                 keepsake: None,
+                ready: None,
             });
         }
+        let mut kinds: Vec<&str> = manifest.filesystems.iter().map(|l| &*l.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
         let vm = fault("portal", running[0].receiver.make_portal(vm::BADGE_CONTROL))?;
         Ok(Components {
             running,
             archive: boot.archive,
             command_line: boot.command_line.clone(),
+            filesystems: kinds.join(","),
             archive_object: None,
             vm,
         })
@@ -145,6 +154,39 @@ impl Components {
         self.map_into(id, layout::STARTUP, PAGE, vm::prot::READ)?;
         self.write_into(id, layout::STARTUP, &block)?;
         self.run(component, index, portal, image.entry)
+    }
+
+    /// A place for a component that is not of the manifest, with the portal by which it says that it is ready.
+    pub fn add(&mut self, index: usize, ready: Portal) -> Result<(), Error> {
+        let receiver = Receiver::create().inspect_err(|_| ready.close())?;
+        let new = Running {
+            receiver,
+            domain: None,
+            devices: Vec::new(),
+            keepsake: None,
+            ready: Some(ready),
+        };
+        match self.running.get_mut(index) {
+            Some(place) => *place = new,
+            None => self.running.push(new),
+        }
+        Ok(())
+    }
+
+    /// Whether it came by [`Components::add`] and is there.
+    pub fn was_added(&self, index: usize) -> bool {
+        let running = self.running.get(index);
+        running.is_some_and(|running| running.ready.is_some())
+    }
+
+    /// It and its channel end: who still has portals to it gets errors.
+    pub fn remove(&mut self, index: usize) {
+        self.forget(index);
+        let running = &mut self.running[index];
+        running.receiver.0.close();
+        for portal in [running.ready.take(), running.keepsake.take()] {
+            portal.into_iter().for_each(Portal::close);
+        }
     }
 
     /// The component's domain is dead: let `vm` take its memory back.
@@ -335,6 +377,11 @@ impl Components {
             }
             named.push((name.clone(), slot));
         }
+        if let Some(ready) = running.ready {
+            let slot = native_slot::FIRST_NAMED + named.len() as u32;
+            put(target, ready, slot)?;
+            named.push(("ready".to_string(), slot));
+        }
         Ok(named)
     }
 
@@ -362,7 +409,8 @@ impl Components {
             component
                 .arguments
                 .iter()
-                .map(|a| a.replace("{cmdline}", &self.command_line)),
+                .map(|a| a.replace("{cmdline}", &self.command_line))
+                .map(|a| a.replace("{filesystems}", &self.filesystems)),
         );
         let named: Vec<(&str, u32)> = named
             .iter()

@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod components;
 mod first_memory;
+mod mounts;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,6 +19,7 @@ use cairn_idl::{fs, proc};
 use cairn_manifest::{Manifest, Restart};
 use cairn_rt::{log, Portal, Receiver};
 use components::Components;
+use mounts::Mounts;
 
 cairn_rt::entry!(main, registers);
 
@@ -30,7 +32,7 @@ fn main(archive_len: u64, archive_frame: u64, command_line_len: u64) -> ! {
     cairn_rt::heap::set_grow(first_memory::grow);
     let boot = first_memory::Boot::new(archive_len, archive_frame, command_line_len);
     match start(&boot) {
-        Ok((manifest, mut components)) => watch(&manifest, &mut components),
+        Ok((mut manifest, mut components)) => watch(&mut manifest, &mut components),
         Err(why) => {
             log!("the system does not come up: {why}");
             halt(NOT_BOOTED)
@@ -92,9 +94,18 @@ fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String>
         bytes.extend(mount.fstype.as_bytes());
         let lengths = (prefix.len() as u64, mount.fstype.len() as u64);
         proc::Client(&proc)
-            .mount(lengths.0, lengths.1, portal.0, &bytes)
+            .mount(lengths.0, lengths.1, 0, portal.0, &bytes)
             .map_err(|why| alloc::format!("mounting {}: {why}", mount.prefix))?;
         portal.close();
+    }
+    if !manifest.filesystems.is_empty() {
+        let name = b"mount:";
+        let asked = Receiver(Portal(native_slot::RECEIVE)).make_portal(mounts::ASKED);
+        let asked = asked.map_err(|e| alloc::format!("no portal: {e:?}"))?;
+        proc::Client(&proc)
+            .mount(name.len() as u64, 5, 0, asked.0, b"mount:mount")
+            .map_err(|why| alloc::format!("the name for mounting: {why}"))?;
+        asked.close();
     }
     let Some(root) = manifest
         .components
@@ -145,20 +156,34 @@ fn first_process(manifest: &Manifest, components: &Components) -> Result<(), Str
 }
 
 /// Wait for deaths and act by policy, for ever.
-fn watch(manifest: &Manifest, components: &mut Components) -> ! {
+fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
+    let mut mounts = Mounts::default();
     loop {
         let Ok(received) = receiver.receive(None) else {
             continue;
         };
-        if received.kind != received::kind::PULSE || received.words[0] != pulse::DEATH {
-            if received.token != 0 {
-                let _ = receiver.reply(
-                    received.token,
-                    cairn_rt::Reply::result(-cairn_idl::errno::ENOSYS),
-                );
+        if received.kind != received::kind::PULSE {
+            let passed = received.portals.min(cairn_abi::MAX_PORTALS);
+            for word in &received.words[8 - passed..] {
+                Portal(*word as u32).close();
+            }
+            if let Some(result) = mounts.asked(&received, manifest, components) {
+                let _ = receiver.reply(received.token, cairn_rt::Reply::result(result));
             }
             continue;
+        }
+        match received.words[0] {
+            pulse::DEATH => {}
+            pulse::NOTIFY => {
+                mounts.pulse(received.badge, manifest, components);
+                continue;
+            }
+            pulse::GONE => {
+                mounts.gone(received.words[1]);
+                continue;
+            }
+            _ => continue,
         }
         let index = received.badge as usize;
         let Some(component) = manifest.components.get(index) else {
@@ -169,6 +194,11 @@ fn watch(manifest: &Manifest, components: &mut Components) -> ! {
             component.name,
             reason(received.words[2], received.words[3])
         );
+        let death = (index, received.words[2], received.words[3]);
+        if mounts.died(death, manifest, components) {
+            continue;
+        }
+        let component = &manifest.components[index];
         match component.restart {
             Restart::Never => components.forget(index),
             Restart::Halt => halt(COMPONENT_DIED),

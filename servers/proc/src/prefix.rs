@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
 use cairn_idl::errno::{EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
+use cairn_idl::mounts::mount::{NO_ACCESS_TIMES, READ_ONLY};
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -53,6 +54,8 @@ impl PrefixPage {
 struct Mount {
     name: Vec<u8>,
     fstype: Vec<u8>,
+    /// `mounts::mount` bits.
+    flags: u8,
     portal: Portal,
 }
 
@@ -111,7 +114,7 @@ impl Prefixes {
     fn mount(
         &mut self,
         name: Vec<u8>,
-        fstype: Vec<u8>,
+        (fstype, flags): (Vec<u8>, u8),
         portal: Portal,
         replace: bool,
     ) -> Result<(usize, Option<Portal>), Errno> {
@@ -131,6 +134,7 @@ impl Prefixes {
         self.mounts[index] = Some(Mount {
             name,
             fstype,
+            flags,
             portal,
         });
         self.publish();
@@ -172,7 +176,7 @@ impl Prefixes {
             let entry = &mut bytes[HEAD + index * ENTRY..][..ENTRY];
             entry[..mount.name.len()].copy_from_slice(&mount.name);
             entry[NAME..NAME + 4].copy_from_slice(&(mount.name.len() as u32).to_le_bytes());
-            entry[NAME + 4] = 1;
+            entry[NAME + 4] = 1 | mount.flags;
             entry[NAME + 8..NAME + 8 + mount.fstype.len()].copy_from_slice(&mount.fstype);
         }
         bytes
@@ -227,7 +231,9 @@ impl<S: System> Manager<S> {
         let all = self.bytes(message, 0, name_len + type_len)?;
         let (name, fstype) = all.split_at_checked(name_len).ok_or(EFAULT)?;
         let name = normal(name)?.to_vec();
-        let (index, old) = self.prefixes.mount(name, fstype.to_vec(), portal, system)?;
+        let flags = message.words[3] as u8 & (READ_ONLY | NO_ACCESS_TIMES) as u8;
+        let kind = (fstype.to_vec(), flags);
+        let (index, old) = self.prefixes.mount(name, kind, portal, system)?;
         if let Some(old) = old {
             self.system.close(old);
         }
@@ -289,9 +295,9 @@ mod tests {
     fn mounts_are_published_and_indices_are_not_reused_at_once() {
         let page = PrefixPage::leak();
         let mut prefixes = Prefixes::new(page);
-        let root = prefixes.mount(Vec::new(), b"tmpfs".to_vec(), Portal(70), true);
+        let root = prefixes.mount(Vec::new(), (b"tmpfs".to_vec(), 0), Portal(70), true);
         assert_eq!(root, Ok((0, None)));
-        let proc = prefixes.mount(b"/proc".to_vec(), b"proc".to_vec(), Portal(71), true);
+        let proc = prefixes.mount(b"/proc".to_vec(), (b"proc".to_vec(), 2), Portal(71), true);
         assert_eq!(proc, Ok((1, None)));
         let bytes = page.bytes();
         assert_eq!(bytes[0] & 1, 0);
@@ -300,15 +306,16 @@ mod tests {
         assert_eq!(&bytes[16..21], b"cairn");
         assert_eq!(bytes[HEAD + NAME + 4], 1);
         assert_eq!(&bytes[HEAD + ENTRY..][..5], b"/proc");
+        assert_eq!(bytes[HEAD + ENTRY + NAME + 4], 3);
         assert_eq!(&bytes[HEAD + ENTRY + NAME + 8..][..5], b"proc\0");
         assert_eq!(prefixes.unmount(b"/proc"), Ok(Portal(71)));
         assert_eq!(prefixes.unmount(b"/proc"), Err(EINVAL));
         assert_eq!(prefixes.unmount(b""), Err(EBUSY));
-        let again = prefixes.mount(b"/proc".to_vec(), Vec::new(), Portal(72), false);
+        let again = prefixes.mount(b"/proc".to_vec(), (Vec::new(), 0), Portal(72), false);
         assert_eq!(again, Ok((2, None)));
-        let twice = prefixes.mount(b"/proc".to_vec(), Vec::new(), Portal(73), false);
+        let twice = prefixes.mount(b"/proc".to_vec(), (Vec::new(), 0), Portal(73), false);
         assert_eq!(twice, Err(EBUSY));
-        let replaced = prefixes.mount(b"/proc".to_vec(), Vec::new(), Portal(74), true);
+        let replaced = prefixes.mount(b"/proc".to_vec(), (Vec::new(), 0), Portal(74), true);
         assert_eq!(replaced, Ok((2, Some(Portal(72)))));
     }
 }

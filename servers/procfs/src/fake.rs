@@ -171,6 +171,7 @@ impl System for Fake {
         .map(|(prefix, fstype)| Mount {
             prefix: prefix.to_string(),
             fstype: fstype.to_string(),
+            flags: 0,
         })
         .collect();
         (mounts, self.host_name.clone())
@@ -188,6 +189,10 @@ impl System for Fake {
             megahertz: 2000,
             ..Processor::default()
         }
+    }
+
+    fn disk_types(&self) -> Vec<String> {
+        ["ext4", "vfat"].map(String::from).to_vec()
     }
 
     fn boot_line(&self) -> String {

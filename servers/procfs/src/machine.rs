@@ -3,7 +3,11 @@
 use crate::process::TICK;
 use crate::system::{Load, System};
 use crate::table::Who;
+use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_idl::device;
+use cairn_idl::mounts::mount::{NO_ACCESS_TIMES, READ_ONLY};
 use core::fmt::Write;
 
 /// As uname(2) tells it.
@@ -36,65 +40,103 @@ pub fn host_name<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
 struct Mounted {
     path: String,
     kind: String,
-    /// The device, where the manifest names one behind the type (`ext4:vda`); otherwise the type.
+    /// The device, where there is one behind the type (`ext4:vda`); otherwise the type.
     source: String,
-    on_device: bool,
+    /// Major and minor number, as st_dev has them.
+    numbers: (u32, u32),
+    options: &'static str,
+}
+
+/// Number of the first mount; the others follow.
+const FIRST_MOUNT: usize = 20;
+
+/// What files of these types have as st_dev; of a type that is not here, nobody knows, and the mount has a number of its own.
+fn numbers(kind: &str, device: Option<&str>, number: usize) -> (u32, u32) {
+    let plain = match kind {
+        "tmpfs" => 2,
+        "proc" => 4,
+        "devtmpfs" => device::ST_DEV as u32,
+        "sysfs" => device::SYS_ST_DEV as u32,
+        _ => number as u32,
+    };
+    let on_disk = device.and_then(|name| {
+        let disk = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let partition = name[disk.len()..].parse().unwrap_or(0);
+        device::disk(name, 0).or(device::disk(disk, partition))
+    });
+    on_disk.unwrap_or((0, plain))
 }
 
 /// Mounted prefixes; schemes are no mounts to a program.
-fn mounted<S: System>(system: &mut S) -> impl Iterator<Item = Mounted> {
+fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
     let (mounts, _) = system.mounts();
-    mounts
-        .into_iter()
-        .filter(|mount| !mount.prefix.ends_with(':'))
-        .map(|mount| {
-            let path = match mount.prefix.as_str() {
-                "" => String::from("/"),
-                path => path.into(),
-            };
-            let (kind, device) = match mount.fstype.split_once(':') {
-                Some((kind, device)) => (String::from(kind), Some(device)),
-                None => (mount.fstype.clone(), None),
-            };
-            let mut source = String::new();
-            let _ = match device {
-                Some(device) => write!(source, "/dev/{device}"),
-                None => write!(source, "{kind}"),
-            };
-            Mounted {
-                path,
-                kind,
-                source,
-                on_device: device.is_some(),
-            }
-        })
+    let named = mounts.iter().filter(|mount| !mount.prefix.ends_with(':'));
+    let described = named.enumerate().map(|(number, mount)| {
+        let path = match mount.prefix.as_str() {
+            "" => "/",
+            path => path,
+        };
+        let (kind, device) = match mount.fstype.split_once(':') {
+            Some((kind, device)) => (kind, Some(device)),
+            None => (mount.fstype.as_str(), None),
+        };
+        let flags = u64::from(mount.flags);
+        Mounted {
+            path: path.into(),
+            kind: kind.into(),
+            source: match device {
+                Some(device) => format!("/dev/{device}"),
+                None => kind.into(),
+            },
+            numbers: numbers(kind, device, FIRST_MOUNT + number),
+            options: match (flags & READ_ONLY != 0, flags & NO_ACCESS_TIMES != 0) {
+                (false, false) => "rw,relatime",
+                (true, false) => "ro,relatime",
+                (false, true) => "rw,noatime",
+                (true, true) => "ro,noatime",
+            },
+        }
+    });
+    described.collect()
 }
 
 pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
     for mount in mounted(system) {
         let (source, path, kind) = (mount.source, mount.path, mount.kind);
-        let _ = writeln!(out, "{source} {path} {kind} rw,relatime 0 0");
+        let _ = writeln!(out, "{source} {path} {kind} {} 0 0", mount.options);
     }
     Some(())
 }
 
 pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    for (number, mount) in mounted(system).enumerate() {
-        let (source, path, kind) = (mount.source, mount.path, mount.kind);
-        let parent = if path == "/" { 1 } else { 20 };
-        let id = 20 + number;
+    let all = mounted(system);
+    for (number, mount) in all.iter().enumerate() {
+        let (source, path, kind) = (&mount.source, &mount.path, &mount.kind);
+        let ((major, minor), options) = (mount.numbers, mount.options);
+        // It lies in the one with the longest name that its own begins with.
+        let holds = |at: usize, it: &Mounted| {
+            let rest = path.strip_prefix(it.path.as_str());
+            at != number && rest.is_some_and(|r| it.path == "/" || r.starts_with('/'))
+        };
+        let above = all.iter().enumerate().filter(|(at, it)| holds(*at, it));
+        let above = above.max_by_key(|(_, it)| it.path.len());
+        let parent = above.map_or(1, |(number, _)| FIRST_MOUNT + number);
+        let id = FIRST_MOUNT + number;
         let _ = writeln!(
             out,
-            "{id} {parent} 0:{id} / {path} rw,relatime - {kind} {source} rw"
+            "{id} {parent} {major}:{minor} / {path} {options} - {kind} {source} {}",
+            &options[..2]
         );
     }
     Some(())
 }
 
 pub fn filesystems<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let mut names: alloc::vec::Vec<(String, bool)> = mounted(system)
-        .map(|mount| (mount.kind, mount.on_device))
+    let mut names: Vec<(String, bool)> = mounted(system)
+        .into_iter()
+        .map(|mount| (mount.kind, mount.source.starts_with("/dev/")))
         .collect();
+    names.extend(system.disk_types().into_iter().map(|name| (name, true)));
     names.sort();
     names.dedup();
     for (name, on_device) in names {

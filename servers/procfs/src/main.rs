@@ -1,10 +1,11 @@
-//! The program of /proc: `cmdline=` is the machine's boot command line, portals `proc` (system badge) and `vm` (control badge).
+//! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge) and `vm` (control badge).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+use alloc::string::String;
 use cairn_procfs::outside::{random, Outside};
 use cairn_procfs::server::Procfs;
 use cairn_resmgr::event::serve;
@@ -22,6 +23,12 @@ fn main() -> ! {
         proc,
         vm,
         boot_line: startup::argument("cmdline").unwrap_or("").into(),
+        disk_types: startup::argument("filesystems")
+            .unwrap_or("")
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(String::from)
+            .collect(),
         boot_id: random(),
     });
     serve(&mut Manager::new(b"/proc"), &mut procfs, &mut Native::new())

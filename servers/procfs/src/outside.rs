@@ -18,6 +18,7 @@ pub struct Outside {
     /// `vm`'s control portal.
     pub vm: Portal,
     pub boot_line: String,
+    pub disk_types: Vec<String>,
     pub boot_id: [u8; 16],
 }
 
@@ -33,10 +34,11 @@ pub fn decode_prefixes(bytes: &[u8]) -> (Vec<Mount>, Vec<u8>) {
     };
     let name = text(&PrefixTable::from_bytes(head).hostname).into_bytes();
     let mounts = structures(entries, Prefix::from_bytes)
-        .filter(|entry| entry.used == 1)
+        .filter(|entry| entry.used & 1 != 0)
         .map(|entry| Mount {
             prefix: text(&entry.name),
             fstype: text(&entry.fstype),
+            flags: entry.used & !1,
         })
         .collect();
     (mounts, name)
@@ -168,6 +170,10 @@ impl System for Outside {
 
     fn processor(&mut self) -> Processor {
         crate::processor::describe(time::system_page().tsc_hz, time::system_page().cores)
+    }
+
+    fn disk_types(&self) -> Vec<String> {
+        self.disk_types.clone()
     }
 
     fn boot_line(&self) -> String {

@@ -109,7 +109,7 @@ impl<S: System> Procfs<S> {
                 writer(&mut self.system, who, &mut text).ok_or(Failure::Errno(ESRCH))?;
                 Ok(text.into_bytes())
             }
-            What::Dir(_) | What::Link(_) => Err(Failure::Errno(EINVAL)),
+            What::Dir(_) | What::Link(_) | What::Elsewhere(_) => Err(Failure::Errno(EINVAL)),
         }
     }
 }
@@ -149,15 +149,18 @@ impl<S: System> Server for Procfs<S> {
         Ok(meta)
     }
 
-    fn lookup(&mut self, _: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+    fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
         let Node::Dir(dir, who) = dir else {
             return Err(Failure::Errno(ENOTDIR));
         };
         let row = self
             .rows_of(dir)
             .find(|(_, row)| row.name.as_bytes() == name);
-        if let Some((row, _)) = row {
-            return Ok(self.node(row, who));
+        if let Some((row, it)) = row {
+            return match it.what {
+                What::Elsewhere(place) => Err(cx.redirect(place.as_bytes())),
+                _ => Ok(self.node(row, who)),
+            };
         }
         let number = number(name).ok_or(MISSING)?;
         // Whether a process exists is seen by the question for its owner.

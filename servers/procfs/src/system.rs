@@ -37,6 +37,8 @@ pub struct Mount {
     /// Absolute path (or scheme) without trailing slash; the root is empty.
     pub prefix: String,
     pub fstype: String,
+    /// `mounts::mount` bits.
+    pub flags: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -71,6 +73,8 @@ pub trait System {
     fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>);
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
     fn processor(&mut self) -> Processor;
+    /// Types of file systems that disks can be mounted with.
+    fn disk_types(&self) -> Vec<String>;
     /// Command line of the boot.
     fn boot_line(&self) -> String;
     /// Nanoseconds since boot; since 1970.

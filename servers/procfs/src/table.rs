@@ -43,6 +43,8 @@ pub enum What<S> {
     Fixed(&'static str),
     /// Text that is bytes, not characters.
     Bytes(fn(&mut S, Who) -> alloc::vec::Vec<u8>),
+    /// A file of another server, under this name.
+    Elsewhere(&'static str),
     /// A symbolic link; `None`: does not lead anywhere.
     Link(fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>),
 }
@@ -127,7 +129,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Root, "meminfo", machine::meminfo),
         fixed(Root, "modules", ""),
         text(Root, "nucleus", machine::nucleus),
-        fixed(Root, "partitions", "major minor  #blocks  name\n\n"),
+        Row {
+            dir: Root,
+            name: "partitions",
+            mode: s::IFREG | 0o444,
+            what: What::Elsewhere("sys:partitions"),
+        },
         text(Root, "stat", machine::stat),
         fixed(Root, "swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
         text(Root, "uptime", machine::uptime),

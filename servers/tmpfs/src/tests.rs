@@ -359,6 +359,7 @@ fn nodes_of_other_managers_redirect() {
     assert!(stat(&mut b, b"mnt/below").is_ok());
     b.label = label::make(5, 5);
     assert_eq!(b.result(0, &[fs::MOUNT_POINT, 1], b"mnt"), -EPERM);
+    assert_eq!(b.result(0, &[fs::UNMOUNT], b""), -EPERM);
     assert_eq!(b.result(0, &mknod(s::IFCHR, 1), b"c"), -EPERM);
 }
 

@@ -1,20 +1,30 @@
-//! mount, umount2: moving portals between prefixes of the name tree.
-//!
-//! `mount --bind` and remounts are the forms that programs use without a device: a bind mount makes the old name's handle the mount portal of the new one.
+//! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk `init` starts a file server, which unmounting ends.
 
-use super::open::open_directory;
-use crate::errno::{Result, EINVAL, ENODEV, EPERM};
+use super::open::{open_directory, open_file};
+use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
-use crate::path::{self, send, walk, AT_FDCWD};
+use crate::path::{self, scheme, AT_FDCWD};
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_idl::{fs, proc};
+use cairn_idl::{fs, mounts, proc};
 use core::sync::atomic::Ordering;
 
-const BIND: u64 = 4096;
+/// MS_ flags of mount(2), and the number that old programs put into the upper half.
+const READ_ONLY: u64 = 1;
+const NO_SUID: u64 = 2;
 const REMOUNT: u64 = 32;
+const NO_ACCESS_TIMES: u64 = 1024;
+const BIND: u64 = 4096;
+const SILENT: u64 = 32768;
+const RELATIVE_ACCESS_TIMES: u64 = 1 << 21;
+const MAGIC_MASK: u64 = 0xffff_0000;
+const MAGIC: u64 = 0xc0ed_0000;
+/// Of umount2.
+const FORCE: u64 = 1;
+const DETACH: u64 = 2;
+const NO_FOLLOW: u64 = 8;
 
 fn privileged() -> Result<()> {
     if process().euid.load(Ordering::Relaxed) == 0 {
@@ -33,10 +43,13 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
     privileged()?;
     let mut target = UserString::empty();
     target.fill(f.arg(1))?;
-    let flags = f.arg(3);
+    let mut flags = f.arg(3);
+    if flags & MAGIC_MASK == MAGIC {
+        flags &= !MAGIC_MASK;
+    }
     let place = absolute(target.as_bytes())?;
     if flags & REMOUNT != 0 {
-        return Ok(0);
+        return remount(&place, flags);
     }
     if flags & BIND != 0 {
         let mut source = UserString::empty();
@@ -48,20 +61,72 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
     kind.fill(f.arg(2))?;
     match kind.as_bytes() {
         // They are mounted already where they belong; mounting them there again changes nothing.
-        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place) => {
-            Err(crate::errno::EBUSY)
-        }
+        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place)? => Err(EBUSY),
         b"" => Err(EINVAL),
-        _ => Err(ENODEV),
+        kind => disk(f, kind, &place, flags),
     }
 }
 
-fn is_mounted(place: &[u8]) -> bool {
-    let state = process().state();
-    state
-        .prefixes
-        .find(place)
-        .is_some_and(|(_, length)| length == place.len())
+/// A file system on a disk. Its server is `init`'s to start.
+fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
+    // What is not kept is refused; programs never get rights from set-user-id files.
+    const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCESS_TIMES;
+    let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
+    let mut source = UserString::empty();
+    source.fill(f.arg(0))?;
+    if flags & !KEPT != 0 || !options_are_known(f.arg(4))? {
+        return Err(EINVAL);
+    }
+    let node = open_file(AT_FDCWD, source.as_bytes(), fs::o::PATH, 0)?;
+    if node.mode & fs::s::IFMT != fs::s::IFBLK {
+        return Err(ENOTBLK);
+    }
+    let path = path::path_of(&node)?;
+    let device = path.strip_prefix(b"/dev/").ok_or(ENXIO)?;
+    if is_mounted(place)? {
+        return Err(EBUSY);
+    }
+    let mut bits = 0;
+    for (flag, bit) in [
+        (READ_ONLY, mounts::mount::READ_ONLY),
+        (NO_ACCESS_TIMES, mounts::mount::NO_ACCESS_TIMES),
+    ] {
+        bits |= if flags & flag != 0 { bit } else { 0 };
+    }
+    let texts = [kind, device, place].concat();
+    let lengths = [kind, device, place].map(|text| text.len() as u64);
+    let words = [mounts::MOUNT, lengths[0], lengths[1], lengths[2], bits];
+    Request::new(&words).out(&texts).call(mounter)?;
+    // Names that are found from a folder above lead there as well.
+    mount_point(place, 1)
+}
+
+/// Options of the file system itself: those that say what it does anyway.
+fn options_are_known(address: u64) -> Result<bool> {
+    if address == 0 {
+        return Ok(true);
+    }
+    let mut options = UserString::empty();
+    options.fill(address)?;
+    let mut options = options.as_bytes().split(|byte| *byte == b',');
+    Ok(options.all(|it| matches!(it, b"" | b"errors=remount-ro" | b"data=ordered")))
+}
+
+/// Nothing can be changed of what is mounted: what would change nothing is done.
+fn remount(place: &[u8], flags: u64) -> Result<u64> {
+    let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
+    let mut told = [0; fs::Statfs::BYTES];
+    let request = Request::new(&[fs::STATFS]).input(&mut told);
+    request.call(slot)?;
+    let now = fs::Statfs::from_bytes(&told).flags as u64;
+    match (now ^ flags) & READ_ONLY {
+        0 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+fn is_mounted(place: &[u8]) -> Result<bool> {
+    path::mounted_at(place).map(|found| found.is_some())
 }
 
 /// Tell the manager of the directory that it is covered, then `proc`.
@@ -80,25 +145,40 @@ fn announce(place: &[u8], kind: &[u8], handle: u32) -> Result<u64> {
     result.map(|_| 0)
 }
 
+/// Asked by way of the folder above: the whole name may lead to what is mounted there.
 fn mount_point(place: &[u8], on: u64) -> Result<u64> {
-    walk(AT_FDCWD, place, |start, answer| {
-        let request = Request::new(&[fs::MOUNT_POINT, on]).out(&start.rest);
-        send(request, start.slot, answer)
-    })
-    .map(|w| w[0])
+    let slash = place.iter().rposition(|byte| *byte == b'/').ok_or(EINVAL)?;
+    let (above, name) = place.split_at(slash + 1);
+    let folder = open_directory(AT_FDCWD, above)?;
+    let request = Request::new(&[fs::MOUNT_POINT, on]).out(name);
+    request.call(folder.slot()).map(|words| words[0])
 }
 
 pub fn umount2(f: &mut Frame) -> Result<u64> {
     privileged()?;
+    if f.arg(1) & !(FORCE | DETACH | NO_FOLLOW) != 0 {
+        return Err(EINVAL);
+    }
     let mut target = UserString::empty();
     target.fill(f.arg(0))?;
     let place = absolute(target.as_bytes())?;
-    if !is_mounted(&place) {
-        return Err(EINVAL);
+    let (slot, is_above) = path::mounted_at(&place)?.ok_or(EINVAL)?;
+    if is_above {
+        return Err(EBUSY);
     }
-    Request::new(&[proc::UNMOUNT])
-        .out(&place)
-        .call(linux_slot::PROC)?;
+    // A disk's server closes it and ends, and with it goes the name; of others only the name goes.
+    match Request::new(&[fs::UNMOUNT]).call(slot) {
+        Ok(_) => {
+            let mounter = scheme(b"mount:")?;
+            let request = Request::new(&[mounts::ENDED]).out(&place);
+            request.call(mounter)?;
+        }
+        Err(EOPNOTSUPP | EINVAL | ENOSYS) => {
+            let request = Request::new(&[proc::UNMOUNT]).out(&place);
+            request.call(linux_slot::PROC)?;
+        }
+        Err(errno) => return Err(errno),
+    }
     let _ = mount_point(&place, 0);
     Ok(0)
 }

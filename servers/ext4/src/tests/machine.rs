@@ -348,6 +348,7 @@ impl Machine {
                 no_access_times: false,
                 device: 7,
                 log: silent,
+                end: || {},
             },
             open: keep.identities(),
             marks,

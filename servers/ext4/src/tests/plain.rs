@@ -452,3 +452,22 @@ fn times_of_directories_are_those_of_their_last_change() {
     let mut machine = Machine::new(machine.close(), USUAL, 12);
     assert_eq!(times(&mut machine), before);
 }
+
+#[test]
+fn a_file_system_is_unmounted_when_nobody_uses_it() {
+    let mut machine = Machine::new(make(4096, 32, &[], None), USUAL, 5);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o640).unwrap();
+    assert_eq!(machine.write_at(file, 0, b"kept"), 4);
+    assert_eq!(machine.result(file, &[fs::UNMOUNT], b""), -EINVAL);
+    assert_eq!(machine.result(0, &[fs::UNMOUNT], b""), -EBUSY);
+    machine.bench.close(file);
+    machine.bench.label = 7;
+    assert_eq!(machine.result(0, &[fs::UNMOUNT], b""), -EPERM);
+    machine.bench.label = 0;
+    assert_eq!(machine.result(0, &[fs::UNMOUNT], b""), 0);
+    assert!(machine.bench.server.ended);
+    let image = core::mem::take(&mut machine.disk.borrow_mut().bytes);
+    must_be_clean(&image);
+    let mut machine = Machine::new(image, USUAL, 5);
+    assert_eq!(machine.read(b"f").unwrap(), b"kept");
+}

@@ -1,0 +1,257 @@
+//! mount(2) and umount2 of disks: a component for each, from the manifest's lines `[[filesystem]]` ([`cairn_idl::mounts`]).
+//!
+//! `init` waits for nobody here: a file server says by a pulse that it has opened its disk, or by the number that it ends with why not, and who asked is answered then. It ends by itself when it was unmounted.
+
+use crate::components::Components;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use cairn_abi::layout::native_slot;
+use cairn_abi::{death, Token};
+use cairn_idl::errno::*;
+use cairn_idl::mounts::{self, mount};
+use cairn_idl::{device, label, proc};
+use cairn_manifest::{Component, Manifest};
+use cairn_rt::{log, Portal, Received, Receiver, Reply};
+
+const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
+/// Badges of `init`'s channel: of who asks for mounts, and from here on of file servers, by their place among the components. (Those below are of components that end.)
+pub const ASKED: u64 = 1 << 32;
+const READY: u64 = 1 << 33;
+/// Bytes of a request's texts.
+const TEXTS: usize = 256;
+
+/// Who asked and is not answered yet.
+#[derive(Default)]
+pub struct Mounts {
+    /// By the component that was started for it, with its flags.
+    starting: Vec<(usize, u64, Token)>,
+    /// By the place that is to be free.
+    ending: Vec<(String, Token)>,
+}
+
+fn answer(token: Token, result: i64) {
+    // If that is refused nobody waits any more.
+    let _ = CHANNEL.reply(token, Reply::result(result));
+}
+
+impl Mounts {
+    /// A request; the answer, unless it comes later.
+    pub fn asked(
+        &mut self,
+        request: &Received,
+        manifest: &mut Manifest,
+        components: &mut Components,
+    ) -> Option<i64> {
+        if request.badge != ASKED {
+            return Some(-ENOSYS);
+        }
+        if label::uid(request.label) != 0 {
+            return Some(-EPERM);
+        }
+        let mut bytes = [0; TEXTS];
+        let length = request.out_len;
+        let Some(bytes) = bytes.get_mut(..length) else {
+            return Some(-EINVAL);
+        };
+        match CHANNEL.read(request.token, 0, bytes) {
+            Ok(read) if read == length => {}
+            _ => return Some(-EFAULT),
+        }
+        let Ok(texts) = core::str::from_utf8(bytes) else {
+            return Some(-EINVAL);
+        };
+        let done = match request.words[0] {
+            mounts::MOUNT => self.mount(request, texts, manifest, components),
+            mounts::ENDED => {
+                let there = mounted(manifest, texts).is_some();
+                if there {
+                    self.ending.push((texts.to_string(), request.token));
+                }
+                Ok(!there)
+            }
+            _ => Err(ENOSYS),
+        };
+        match done {
+            Ok(true) => Some(0),
+            Ok(false) => None,
+            Err(errno) => Some(-errno),
+        }
+    }
+
+    /// MOUNT. False: it is answered later.
+    fn mount(
+        &mut self,
+        request: &Received,
+        texts: &str,
+        manifest: &mut Manifest,
+        components: &mut Components,
+    ) -> Result<bool, i64> {
+        let [_, kind_len, device_len, place_len, flags, ..] = request.words;
+        if kind_len
+            .checked_add(device_len)
+            .and_then(|both| both.checked_add(place_len))
+            != Some(texts.len() as u64)
+        {
+            return Err(EINVAL);
+        }
+        let cut = |text: &'_ str, at: u64| {
+            text.split_at_checked(at as usize)
+                .map(|(a, b)| (a.to_string(), b.to_string()))
+        };
+        let (kind, rest) = cut(texts, kind_len).ok_or(EINVAL)?;
+        let (device, place) = cut(&rest, device_len).ok_or(EINVAL)?;
+        // The root is the manifest's.
+        if !place.starts_with('/') || place.ends_with('/') || place.contains('\0') {
+            return Err(EINVAL);
+        }
+        let (line, part) =
+            manifest
+                .filesystem(&kind, &device)
+                .map_err(|unknown| if unknown { ENODEV } else { ENXIO })?;
+        if manifest.is_in_use(&part) || mounted(manifest, &place).is_some() {
+            return Err(EBUSY);
+        }
+        let mut component = line.component(&part, &place);
+        if let Some((major, minor)) = device::disk(&part.disk, part.partition as u32) {
+            let number = u64::from(major) << 8 | u64::from(minor);
+            component.arguments.push(alloc::format!("st_dev={number}"));
+        }
+        for (bit, word) in [
+            (mount::READ_ONLY, "ro"),
+            (mount::NO_ACCESS_TIMES, "noatime"),
+        ] {
+            if flags & bit != 0 {
+                component.arguments.push(word.to_string());
+            }
+        }
+        let free = manifest.components.iter().position(|c| c.name.is_empty());
+        let index = free.unwrap_or(manifest.components.len());
+        let ready = CHANNEL.make_portal(READY | index as u64);
+        components
+            .add(index, ready.map_err(|_| ENOMEM)?)
+            .map_err(|_| ENOMEM)?;
+        match free {
+            Some(index) => manifest.components[index] = component,
+            None => manifest.components.push(component),
+        }
+        if let Err(why) = components.restart(manifest, index) {
+            log!("{device} is not mounted: {why}");
+            components.remove(index);
+            // Its place is not used again: an end of it may still be told.
+            manifest.components[index] = Component {
+                name: "-".to_string(),
+                ..Component::default()
+            };
+            return Err(ENOMEM);
+        }
+        self.starting.push((index, flags, request.token));
+        Ok(false)
+    }
+
+    /// A pulse with a badge that is no component's: a file server has opened its disk.
+    pub fn pulse(&mut self, badge: u64, manifest: &mut Manifest, components: &mut Components) {
+        let is = |index: usize| badge == READY | index as u64;
+        let Some(at) = self.starting.iter().position(|(index, ..)| is(*index)) else {
+            return;
+        };
+        let (index, flags, token) = self.starting.swap_remove(at);
+        let result = announce(manifest, components, index, flags);
+        if result < 0 {
+            // Its end is heard of as any other's, and takes no name away.
+            manifest.components[index].mounts.clear();
+            components.forget(index);
+        }
+        answer(token, result);
+    }
+
+    /// Who asked is gone.
+    pub fn gone(&mut self, token: Token) {
+        // What was begun for it goes on.
+        self.ending.retain(|(_, waiting)| *waiting != token);
+    }
+
+    /// A component died. True: it was a file server that will not be started again, and is no longer mounted.
+    pub fn died(
+        &mut self,
+        (index, code, detail): (usize, u64, u64),
+        manifest: &mut Manifest,
+        components: &mut Components,
+    ) -> bool {
+        let starting = self.starting.iter().position(|(it, ..)| *it == index);
+        if let Some(at) = starting {
+            let (_, _, token) = self.starting.swap_remove(at);
+            remove(manifest, components, index);
+            let why = match code {
+                death::EXIT if (1..=133).contains(&detail) => detail as i64,
+                _ => EIO,
+            };
+            answer(token, -why);
+            return true;
+        }
+        let component = &manifest.components[index];
+        let on_disk = component.mounts.iter().any(|m| m.fstype.contains(':'));
+        let ended = on_disk && (code, detail) == (death::EXIT, 0);
+        if !ended && !components.was_added(index) {
+            return false;
+        }
+        let places: Vec<String> = component.mounts.iter().map(|m| m.prefix.clone()).collect();
+        if let Ok(portal) = components.portal(manifest, "proc", proc::BADGE_SYSTEM) {
+            for place in &places {
+                // Somebody may have taken the name away.
+                let _ = proc::Client(&portal).unmount(place.as_bytes());
+            }
+            portal.close();
+        }
+        remove(manifest, components, index);
+        self.ending.retain(|(place, token)| {
+            let waits = !places.contains(place);
+            if !waits {
+                answer(*token, 0);
+            }
+            waits
+        });
+        true
+    }
+}
+
+/// The component of a disk that is mounted there.
+fn mounted(manifest: &Manifest, place: &str) -> Option<usize> {
+    let there = |c: &Component| {
+        let mut mounts = c.mounts.iter();
+        mounts.any(|m| m.prefix == place && m.fstype.contains(':'))
+    };
+    manifest.components.iter().position(there)
+}
+
+/// Put the file server's name into the table.
+fn announce(manifest: &Manifest, components: &Components, index: usize, flags: u64) -> i64 {
+    let component = &manifest.components[index];
+    let Some(mount) = component.mounts.first() else {
+        return -EINVAL;
+    };
+    let portals = components
+        .portal(manifest, &component.name, mount.badge)
+        .and_then(|own| {
+            Ok((
+                own,
+                components.portal(manifest, "proc", proc::BADGE_SYSTEM)?,
+            ))
+        });
+    let Ok((own, portal)) = portals else {
+        return -ENOMEM;
+    };
+    let texts = [mount.prefix.as_bytes(), mount.fstype.as_bytes()].concat();
+    let lengths = (mount.prefix.len() as u64, mount.fstype.len() as u64);
+    let done = proc::Client(&portal).mount(lengths.0, lengths.1, flags, own.0, &texts);
+    own.close();
+    portal.close();
+    match done {
+        Ok(_) => 0,
+        Err(failure) => -failure.errno(),
+    }
+}
+
+fn remove(manifest: &mut Manifest, components: &mut Components, index: usize) {
+    components.remove(index);
+    manifest.components[index] = Component::default();
+}

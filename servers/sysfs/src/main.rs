@@ -1,0 +1,43 @@
+//! The program of /sys: portals named after disks (`vda`, `ram0`, …) lead to their drivers, which are waited for.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use cairn_block::native;
+use cairn_idl::block;
+use cairn_resmgr::event::serve;
+use cairn_resmgr::{Manager, Native};
+use cairn_rt::{log, startup, time, Portal};
+use cairn_sysfs::server::Sysfs;
+use cairn_sysfs::tree::Tree;
+
+cairn_rt::entry!(main);
+
+fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
+    let mut list = Vec::new();
+    let mut number = 1;
+    while let Ok(found) = block::Client(&disk).partition(number) {
+        list.push((found.found, found.first, found.sectors));
+        number = found.found + 1;
+    }
+    list
+}
+
+fn main() -> ! {
+    let mut tree = Tree::default();
+    for (name, portal) in startup::portals() {
+        if cairn_idl::device::disk(name, 0).is_none() {
+            continue;
+        }
+        match native::info(portal) {
+            Ok(info) => tree.add(name, info, &partitions(portal)),
+            Err(why) => log!("{name}: {why}"),
+        }
+    }
+    let born = (time::realtime() / 1_000_000_000) as i64;
+    let mut sysfs = Sysfs { tree, born };
+    serve(&mut Manager::new(b"/sys"), &mut sysfs, &mut Native::new())
+}

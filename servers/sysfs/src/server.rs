@@ -1,0 +1,188 @@
+//! The tree as a resource manager.
+
+use crate::tree::{Dir, Node, Tree};
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{s, Stat, Statfs};
+use cairn_resmgr::layout;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server};
+
+/// Badge of the portal behind the scheme `sys:`.
+pub const BADGE_SCHEME: u64 = 1;
+/// SYSFS_MAGIC.
+const MAGIC: i64 = 0x6265_6572;
+
+pub struct Sysfs {
+    pub tree: Tree,
+    /// Start of the system, for stat.
+    pub born: i64,
+}
+
+/// Different for each node.
+fn inode(node: Node) -> u64 {
+    let (kind, at, number) = match node {
+        Node::Dir(dir) => (0, dir as usize, 0),
+        Node::Device(at) => (1, at, 0),
+        Node::Queue(at) => (2, at, 0),
+        Node::Holders(at) => (3, at, 0),
+        Node::Slaves(at) => (4, at, 0),
+        Node::Subsystem(at) => (5, at, 0),
+        Node::Property(at, number) => (6, at, number),
+        Node::OfQueue(at, number) => (7, at, number),
+        Node::Link(dir, at) => (8, at, dir as usize),
+        Node::Partitions => (9, 0, 0),
+    };
+    1 + (kind | (number as u64) << 4 | (at as u64) << 12)
+}
+
+impl Server for Sysfs {
+    type Node = Node;
+    /// The text as it was when the file was opened.
+    type State = Vec<u8>;
+
+    fn root(&mut self, badge: u64) -> Node {
+        Node::Dir(match badge {
+            BADGE_SCHEME => Dir::Scheme,
+            _ => Dir::Root,
+        })
+    }
+
+    fn meta(&mut self, node: Node) -> Answer<Meta> {
+        let (mode, size) = match node {
+            Node::Link(..) | Node::Subsystem(_) => (s::IFLNK | 0o777, 0),
+            Node::Property(..) | Node::OfQueue(..) => (s::IFREG | 0o444, 4096),
+            Node::Partitions => (s::IFREG | 0o444, 0),
+            _ => (s::IFDIR | 0o755, 0),
+        };
+        Ok(Meta {
+            mode,
+            size,
+            ino: inode(node),
+            ..Meta::default()
+        })
+    }
+
+    fn lookup(&mut self, _: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+        let mut children = self.tree.children(dir).into_iter();
+        let found = children.find(|(it, _)| it.as_bytes() == name);
+        found.map(|(_, node)| node).ok_or(Failure::Errno(ENOENT))
+    }
+
+    fn parent(&mut self, _: &mut Context, dir: Node) -> Answer<Node> {
+        Ok(self.tree.above(dir))
+    }
+
+    fn target(&mut self, _: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
+        let target = self.tree.target(link).ok_or(Failure::Errno(EINVAL))?;
+        put(target.as_bytes(), into)
+    }
+
+    fn path(&mut self, _: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
+        put(self.tree.path(node).as_bytes(), into)
+    }
+
+    fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
+        Ok(Stat {
+            dev: cairn_idl::device::SYS_ST_DEV,
+            atime: self.born,
+            mtime: self.born,
+            ctime: self.born,
+            ..layout::plain_stat(&self.meta(node)?)
+        })
+    }
+
+    fn statfs(&mut self, _: &mut Context, _: Node) -> Answer<Statfs> {
+        Ok(Statfs {
+            kind: MAGIC,
+            ..layout::empty_statfs()
+        })
+    }
+
+    fn readdir(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        let dir = handle.node;
+        let mut names = alloc::vec![(".".into(), dir), ("..".into(), self.tree.above(dir))];
+        names.extend(self.tree.children(dir));
+        let mut position = position;
+        while let Some((name, node)) = names.get(position as usize) {
+            let meta = self.meta(*node)?;
+            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
+                break;
+            }
+            position += 1;
+        }
+        Ok(position)
+    }
+
+    fn open(
+        &mut self,
+        _: &mut Context,
+        node: Node,
+        _: u64,
+        state: &mut Vec<u8>,
+    ) -> Answer<Opened<Node>> {
+        *state = self.tree.text(node).unwrap_or_default().into_bytes();
+        let kind = layout::default_kind(self.meta(node)?.mode);
+        Ok(Opened { node, kind })
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        _: &mut Context,
+        handle: &'a mut Handle<Self>,
+        offset: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        let text = handle.state.get(offset as usize..).unwrap_or(&[]);
+        Ok(Data::from(&text[..length.min(text.len())]))
+    }
+}
+
+fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
+    into.get_mut(..bytes.len())
+        .ok_or(Failure::Errno(ENAMETOOLONG))?
+        .copy_from_slice(bytes);
+    Ok(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_block::Info;
+    use cairn_idl::fs::{self, o};
+    use cairn_resmgr::fake::Bench;
+
+    #[test]
+    fn a_program_finds_a_disk_by_its_number() {
+        let mut tree = Tree::default();
+        let info = Info {
+            sectors: 2048,
+            block: 512,
+            ..Info::default()
+        };
+        tree.add("vdb", info, &[(2, 100, 50)]);
+        let mut bench = Bench::new(Sysfs { tree, born: 7 }, b"/sys");
+        let mut read = |path: &[u8]| {
+            let handle = bench.open(path, o::RDONLY, 0)?;
+            let answer = bench.call(handle, &[fs::READ, fs::POSITION], b"", 100);
+            Ok(answer.unwrap().bytes().to_vec())
+        };
+        assert_eq!(read(b"dev/block/254:18/start"), Ok(b"100\n".to_vec()));
+        assert_eq!(read(b"dev/block/254:16/vdb2/size"), Ok(b"50\n".to_vec()));
+        assert_eq!(read(b"block/vdb/queue/rotational"), Ok(b"0\n".to_vec()));
+        assert_eq!(read(b"block/vdb/../vdb/ro"), Ok(b"0\n".to_vec()));
+        assert_eq!(read(b"block/vdc/ro"), Err(-ENOENT));
+        let place = bench.open(b"class/block/vdb2", o::RDONLY, 0).unwrap();
+        let answer = bench.call(place, &[fs::GETPATH], b"", 100).unwrap();
+        assert_eq!(answer.bytes(), b"/sys/devices/block/vdb/vdb2");
+        assert!(bench
+            .open(b"block/new", o::CREAT | o::WRONLY, 0o644)
+            .is_err());
+    }
+}

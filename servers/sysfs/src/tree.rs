@@ -1,0 +1,397 @@
+//! What is in the tree: directories, and for each disk and partition a directory with a file for each of its properties, in Linux's words. Other places lead there by links.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use cairn_block::{Info, SECTOR};
+use cairn_idl::device;
+
+/// A disk or a partition.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub name: String,
+    /// Its place in the list, if it is a partition its disk's.
+    pub disk: usize,
+    /// 0: the whole disk.
+    pub partition: u32,
+    pub numbers: (u32, u32),
+    /// Of the disk's sectors.
+    pub first: u64,
+    pub sectors: u64,
+    pub info: Info,
+}
+
+/// A place in the tree. Numbers are those of devices in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    Dir(Dir),
+    Device(usize),
+    /// A directory of a disk.
+    Queue(usize),
+    /// Who is built upon it, and upon what it is built: nobody and nothing, here.
+    Holders(usize),
+    Slaves(usize),
+    /// A property, by its place in [`PROPERTIES`] or [`QUEUE`].
+    Property(usize, usize),
+    OfQueue(usize, usize),
+    /// To the device.
+    Link(Dir, usize),
+    /// From the device to its class.
+    Subsystem(usize),
+    /// `/proc/partitions`.
+    Partitions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    Root,
+    Block,
+    Class,
+    ClassBlock,
+    Dev,
+    DevBlock,
+    DevChar,
+    Devices,
+    Disks,
+    Fs,
+    Kernel,
+    /// Behind the scheme `sys:`, for other servers' names.
+    Scheme,
+}
+
+/// Directory, the one above it, its name.
+const DIRS: [(Dir, Dir, &str); 10] = [
+    (Dir::Block, Dir::Root, "block"),
+    (Dir::Class, Dir::Root, "class"),
+    (Dir::ClassBlock, Dir::Class, "block"),
+    (Dir::Dev, Dir::Root, "dev"),
+    (Dir::DevBlock, Dir::Dev, "block"),
+    (Dir::DevChar, Dir::Dev, "char"),
+    (Dir::Devices, Dir::Root, "devices"),
+    (Dir::Disks, Dir::Devices, "block"),
+    (Dir::Fs, Dir::Root, "fs"),
+    (Dir::Kernel, Dir::Root, "kernel"),
+];
+
+/// What a property says of a device; `None`: such a device does not have it.
+type Text = fn(&Device) -> Option<String>;
+
+/// Of disks only, of partitions only.
+fn of_disk(device: &Device, text: &str) -> Option<String> {
+    (device.partition == 0).then(|| text.to_string())
+}
+
+fn of_partition(device: &Device, value: u64) -> Option<String> {
+    (device.partition != 0).then(|| value.to_string())
+}
+
+pub const PROPERTIES: [(&str, Text); 12] = [
+    ("alignment_offset", |_| Some("0".to_string())),
+    ("dev", |d| Some(format!("{}:{}", d.numbers.0, d.numbers.1))),
+    ("discard_alignment", |_| Some("0".to_string())),
+    ("ext_range", |d| of_disk(d, "16")),
+    ("hidden", |d| of_disk(d, "0")),
+    ("partition", |d| of_partition(d, u64::from(d.partition))),
+    ("range", |d| of_disk(d, "16")),
+    ("removable", |d| of_disk(d, "0")),
+    ("ro", |d| Some(u8::from(d.info.read_only).to_string())),
+    ("size", |d| Some(d.sectors.to_string())),
+    ("start", |d| of_partition(d, d.first)),
+    ("uevent", |d| {
+        let (kind, number) = match d.partition {
+            0 => ("disk", String::new()),
+            number => ("partition", format!("\nPARTN={number}")),
+        };
+        let (major, minor) = d.numbers;
+        Some(format!(
+            "MAJOR={major}\nMINOR={minor}\nDEVNAME={}\nDEVTYPE={kind}{number}",
+            d.name
+        ))
+    }),
+];
+
+pub const QUEUE: [(&str, Text); 11] = [
+    ("discard_granularity", |d| {
+        Some(match d.info.discards {
+            true => d.info.block.to_string(),
+            false => "0".to_string(),
+        })
+    }),
+    ("discard_max_bytes", |d| {
+        Some(match d.info.discards {
+            true => (u64::from(u32::MAX) * SECTOR).to_string(),
+            false => "0".to_string(),
+        })
+    }),
+    ("hw_sector_size", |d| Some(d.info.block.to_string())),
+    ("logical_block_size", |d| Some(d.info.block.to_string())),
+    ("minimum_io_size", |d| Some(d.info.block.to_string())),
+    ("nr_requests", |d| Some(d.info.most_requests.to_string())),
+    ("optimal_io_size", |_| Some("0".to_string())),
+    ("physical_block_size", |d| Some(d.info.block.to_string())),
+    ("rotational", |_| Some("0".to_string())),
+    ("scheduler", |_| Some("none".to_string())),
+    ("write_cache", |d| {
+        Some(match d.info.caches_writes {
+            true => "write back".to_string(),
+            false => "write through".to_string(),
+        })
+    }),
+];
+
+fn device_name(disk: &str, partition: u32) -> String {
+    match partition {
+        0 => disk.to_string(),
+        number => format!("{disk}{number}"),
+    }
+}
+
+#[derive(Default)]
+pub struct Tree {
+    devices: Vec<Device>,
+}
+
+impl Tree {
+    /// The next disk, and its partitions: number, first sector, sectors. One whose name has no numbers is left out.
+    pub fn add(&mut self, name: &str, info: Info, partitions: &[(u32, u64, u64)]) {
+        let disk = self.devices.len();
+        let whole = (0, 0, info.sectors);
+        for &(partition, first, sectors) in [whole].iter().chain(partitions) {
+            let Some(numbers) = device::disk(name, partition) else {
+                continue;
+            };
+            self.devices.push(Device {
+                name: device_name(name, partition),
+                disk,
+                partition,
+                numbers,
+                first,
+                sectors,
+                info,
+            });
+        }
+    }
+
+    fn disks(&self) -> impl Iterator<Item = (usize, &Device)> {
+        let all = self.devices.iter().enumerate();
+        all.filter(|(_, device)| device.partition == 0)
+    }
+
+    /// Names and what is there; empty for what is no directory.
+    pub fn children(&self, dir: Node) -> Vec<(String, Node)> {
+        let mut found: Vec<(String, Node)> = Vec::new();
+        match dir {
+            Node::Dir(Dir::Scheme) => found.push(("partitions".to_string(), Node::Partitions)),
+            Node::Dir(dir) => {
+                let below = DIRS.iter().filter(|(_, above, _)| *above == dir);
+                found.extend(below.map(|(dir, _, name)| (name.to_string(), Node::Dir(*dir))));
+                let all = self.devices.iter().enumerate();
+                match dir {
+                    Dir::Block => {
+                        let link =
+                            |(at, d): (usize, &Device)| (d.name.clone(), Node::Link(dir, at));
+                        found.extend(self.disks().map(link));
+                    }
+                    Dir::ClassBlock => {
+                        found.extend(all.map(|(at, d)| (d.name.clone(), Node::Link(dir, at))));
+                    }
+                    Dir::DevBlock => found.extend(all.map(|(at, d)| {
+                        let (major, minor) = d.numbers;
+                        (format!("{major}:{minor}"), Node::Link(dir, at))
+                    })),
+                    Dir::Disks => {
+                        found.extend(
+                            self.disks()
+                                .map(|(at, d)| (d.name.clone(), Node::Device(at))),
+                        );
+                    }
+                    _ => {}
+                }
+            }
+            Node::Device(at) => {
+                let Some(device) = self.devices.get(at) else {
+                    return found;
+                };
+                for (number, (name, text)) in PROPERTIES.iter().enumerate() {
+                    if text(device).is_some() {
+                        found.push((name.to_string(), Node::Property(at, number)));
+                    }
+                }
+                found.push(("holders".to_string(), Node::Holders(at)));
+                found.push(("subsystem".to_string(), Node::Subsystem(at)));
+                if device.partition == 0 {
+                    found.push(("queue".to_string(), Node::Queue(at)));
+                    found.push(("slaves".to_string(), Node::Slaves(at)));
+                    let all = self.devices.iter().enumerate();
+                    let parts = all.filter(|(_, d)| d.disk == at && d.partition != 0);
+                    found.extend(parts.map(|(at, d)| (d.name.clone(), Node::Device(at))));
+                }
+            }
+            Node::Queue(at) => {
+                for (number, (name, _)) in QUEUE.iter().enumerate() {
+                    found.push((name.to_string(), Node::OfQueue(at, number)));
+                }
+            }
+            _ => {}
+        }
+        found
+    }
+
+    /// The directory that a node is in; the root is its own.
+    pub fn above(&self, node: Node) -> Node {
+        match node {
+            Node::Dir(dir) => {
+                let found = DIRS.iter().find(|(it, _, _)| *it == dir);
+                Node::Dir(found.map_or(dir, |(_, above, _)| *above))
+            }
+            Node::Device(at) => match self.devices.get(at) {
+                Some(device) if device.partition != 0 => Node::Device(device.disk),
+                _ => Node::Dir(Dir::Disks),
+            },
+            Node::OfQueue(at, _) => Node::Queue(at),
+            Node::Link(dir, _) => Node::Dir(dir),
+            Node::Partitions => Node::Dir(Dir::Scheme),
+            Node::Queue(at)
+            | Node::Holders(at)
+            | Node::Slaves(at)
+            | Node::Property(at, _)
+            | Node::Subsystem(at) => Node::Device(at),
+        }
+    }
+
+    /// Its path below the root.
+    pub fn path(&self, node: Node) -> String {
+        let above = self.above(node);
+        if above == node {
+            return String::new();
+        }
+        let named = self.children(above).into_iter().find(|(_, it)| *it == node);
+        let name = named.map_or(String::new(), |(name, _)| name);
+        match self.path(above) {
+            before if before.is_empty() => name,
+            before => format!("{before}/{name}"),
+        }
+    }
+
+    /// Where a link leads.
+    pub fn target(&self, link: Node) -> Option<String> {
+        let (from, to) = match link {
+            Node::Link(dir, at) => (Node::Dir(dir), Node::Device(at)),
+            Node::Subsystem(at) => (Node::Device(at), Node::Dir(Dir::ClassBlock)),
+            _ => return None,
+        };
+        let up = self.path(from).split('/').count();
+        Some(format!("{}{}", "../".repeat(up), self.path(to)))
+    }
+
+    /// What a file holds.
+    pub fn text(&self, file: Node) -> Option<String> {
+        let (at, text) = match file {
+            Node::Property(at, number) => (at, PROPERTIES.get(number)?.1),
+            Node::OfQueue(at, number) => (at, QUEUE.get(number)?.1),
+            Node::Partitions => return Some(self.partitions()),
+            _ => return None,
+        };
+        let mut text = text(self.devices.get(at)?)?;
+        text.push('\n');
+        Some(text)
+    }
+
+    fn partitions(&self) -> String {
+        let mut text = String::from("major minor  #blocks  name\n\n");
+        for device in &self.devices {
+            let ((major, minor), blocks) = (device.numbers, device.sectors / 2);
+            text.push_str(&format!(
+                "{major:4}  {minor:7} {blocks:10} {}\n",
+                device.name
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> Tree {
+        let info = Info {
+            sectors: 131_072,
+            block: 512,
+            discards: true,
+            most_requests: 64,
+            ..Info::default()
+        };
+        let mut tree = Tree::default();
+        tree.add("vda", info, &[(1, 2048, 4096), (3, 6144, 100)]);
+        tree.add("ram0", info, &[]);
+        tree.add("nonsense", info, &[]);
+        tree
+    }
+
+    /// As a program would: by names from the root.
+    fn at(tree: &Tree, path: &str) -> Option<Node> {
+        path.split('/').try_fold(Node::Dir(Dir::Root), |dir, name| {
+            let children = tree.children(dir);
+            children
+                .into_iter()
+                .find(|(it, _)| it == name)
+                .map(|(_, node)| node)
+        })
+    }
+
+    #[test]
+    fn every_node_knows_its_path_and_links_lead_to_what_is_there() {
+        let tree = tree();
+        let (mut open, mut seen) = (alloc::vec![Node::Dir(Dir::Root)], 0);
+        while let Some(dir) = open.pop() {
+            for (name, node) in tree.children(dir) {
+                let path = tree.path(node);
+                assert!(
+                    path.ends_with(&name) && at(&tree, &path) == Some(node),
+                    "{path}"
+                );
+                if let Some(target) = tree.target(node) {
+                    let mut place: Vec<&str> = path.split('/').collect();
+                    place.pop();
+                    for part in target.split('/') {
+                        match part {
+                            ".." => drop(place.pop().unwrap()),
+                            name => place.push(name),
+                        }
+                    }
+                    assert!(at(&tree, &place.join("/")).is_some(), "{path} -> {target}");
+                }
+                open.push(node);
+                seen += 1;
+            }
+        }
+        assert!(seen > 60);
+    }
+
+    #[test]
+    fn properties_are_linux_s() {
+        let tree = tree();
+        let text = |path: &str| tree.text(at(&tree, path)?);
+        assert_eq!(text("devices/block/vda/size").unwrap(), "131072\n");
+        assert_eq!(text("devices/block/vda/vda1/start").unwrap(), "2048\n");
+        assert_eq!(text("devices/block/vda/vda3/dev").unwrap(), "254:3\n");
+        assert_eq!(text("devices/block/ram0/dev").unwrap(), "1:0\n");
+        assert_eq!(text("devices/block/vda/partition"), None);
+        assert_eq!(text("devices/block/vda/vda1/hidden"), None);
+        let uevent = text("devices/block/vda/vda1/uevent").unwrap();
+        assert_eq!(
+            uevent,
+            "MAJOR=254\nMINOR=1\nDEVNAME=vda1\nDEVTYPE=partition\nPARTN=1\n"
+        );
+        let link = at(&tree, "dev/block/254:1").unwrap();
+        assert_eq!(tree.target(link).unwrap(), "../../devices/block/vda/vda1");
+        assert!(at(&tree, "block/vda1").is_none() && at(&tree, "class/block/vda1").is_some());
+        let partitions = tree.text(Node::Partitions).unwrap();
+        assert_eq!(
+            partitions.lines().nth(3),
+            Some(" 254        1       2048 vda1")
+        );
+        assert_eq!(partitions.lines().count(), 6);
+    }
+}
