@@ -1,4 +1,5 @@
 //! The atomics of what several cores share without the nucleus lock ([`crate::lock`], [`crate::requests`]). `models/cores` compiles those files with others in this place, which
 //! try everything that the order of these operations allows.
 
+pub use core::hint::spin_loop as pause;
 pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -74,9 +74,21 @@ impl<A: Arch> Kernel<A> {
         Some(core)
     }
 
-    /// Core `core` comes in: to be called before its entry.
-    #[inline]
+    /// Core `core` comes in: to be called before its entry. Whatever quick calls are under way, there or on other cores, are settled: nobody else looks at objects with some of them half done.
     pub fn come_in(&mut self, core: usize) {
+        for other in 0..self.cores.count {
+            if let Some(running) = self.arch.unsettled_on(other) {
+                self.turn_to(other);
+                self.settle(running);
+            }
+        }
+        self.turn_to(core);
+        self.dispatch.called = false;
+    }
+
+    /// What belongs to core `core` is in `dispatch` from now on.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, core: usize) {
         if core != self.cores.here {
             self.exchange(core);
         }
@@ -91,7 +103,6 @@ impl<A: Arch> Kernel<A> {
         let last = core::mem::replace(&mut self.dispatch, mine);
         let from = core::mem::replace(&mut self.cores.here, core);
         self.cores.away[from] = Some(last);
-        self.dispatch.called = false;
         self.arch.exchange(from, core);
     }
 
@@ -396,6 +407,11 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument);
         }
         self.threads[t].affinity = mask;
+        self.not_plain(t);
+        match self.threads[t].serving {
+            Some(c) => self.find_plain(t, c),
+            None => self.threads[t].plain = 0,
+        }
         if mask & 1 << self.threads[t].core != 0 {
             return Ok(());
         }

@@ -2,15 +2,18 @@
 //! `models/cores` runs this very code in all orders.
 //!
 //! Whoever waits has interrupts off; what others may want of him meanwhile he does in the function that he waits with. He may sleep there as well: who lets go
-//! is told whose turn it is, and wakes him. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
+//! is told whose turn it is, and wakes him. Who only passes by ([`TicketLock::pass`]: the code of a portal, for some forty instructions) takes no ticket: it gets in where nobody is, or not at
+//! all, and who has his turn waits until it has gone by. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
 //! his turn ([`TicketLock::is_turn`]); who lets go says whose turn it is and then looks who sleeps.
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{pause, AtomicU32, Ordering};
 
 pub struct TicketLock {
     /// The next ticket, and the one that has the lock.
     pub(crate) next: AtomicU32,
     pub(crate) serving: AtomicU32,
+    /// 1: whose turn it is is in, or somebody passes.
+    pub(crate) busy: AtomicU32,
 }
 
 impl TicketLock {
@@ -18,6 +21,7 @@ impl TicketLock {
         TicketLock {
             next: AtomicU32::new(0),
             serving: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
         }
     }
 
@@ -28,7 +32,25 @@ impl TicketLock {
         while self.serving.load(Ordering::Acquire) != ticket {
             waiting(ticket);
         }
+        while !self.pass() {
+            pause();
+        }
     }
+
+    /// Have the lock if nobody has it, out of turn. The code of portals does this by itself, with the address of [`TicketLock::busy`].
+    #[inline]
+    pub fn pass(&self) -> bool {
+        self.busy.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// Let go what [`TicketLock::pass`] has taken.
+    #[inline]
+    pub fn passed(&self) {
+        self.busy.store(0, Ordering::Release);
+    }
+
+    /// Where the code of portals finds it: 0 if nobody is in.
+    pub const BUSY: usize = core::mem::offset_of!(TicketLock, busy);
 
     /// Has the lock come to this ticket? For one who has said that he sleeps.
     pub fn is_turn(&self, ticket: u32) -> bool {
@@ -38,6 +60,7 @@ impl TicketLock {
     /// Give it to the next, whose ticket is the answer. Only by whoever has it.
     #[inline]
     pub fn release(&self) -> u32 {
+        self.passed();
         let next = self.serving.load(Ordering::Relaxed).wrapping_add(1);
         self.serving.store(next, Ordering::SeqCst);
         next
@@ -56,6 +79,43 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64};
     use std::sync::Arc;
     use std::vec::Vec;
+
+    #[test]
+    fn who_passes_is_alone_too() {
+        const ROUNDS: u64 = 20_000;
+        let shared = Arc::new((TicketLock::new(), AtomicU64::new(0), AtomicU64::new(0)));
+        let add = |sum: &AtomicU64| {
+            let before = sum.load(Ordering::Relaxed);
+            sum.store(before + 1, Ordering::Relaxed);
+        };
+        let passers: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = shared.clone();
+                std::thread::spawn(move || {
+                    let (lock, sum, passed) = &*shared;
+                    for _ in 0..ROUNDS {
+                        if lock.pass() {
+                            add(sum);
+                            add(passed);
+                            lock.passed();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (lock, sum, passed) = &*shared;
+        for _ in 0..ROUNDS {
+            lock.acquire(|_| std::thread::yield_now());
+            add(sum);
+            lock.release();
+        }
+        for passer in passers {
+            passer.join().expect("no panic");
+        }
+        let times = passed.load(Ordering::Relaxed);
+        assert!(times > 0, "nobody got by");
+        assert_eq!(sum.load(Ordering::Relaxed), ROUNDS + times);
+    }
 
     #[test]
     fn one_at_a_time_and_everybody_gets_it() {

@@ -97,11 +97,17 @@ impl<A: Arch> Kernel<A> {
     /// `t` serves `c` from now on: what shows that it waits there plainly?
     pub(crate) fn find_plain(&mut self, t: ThreadRef, c: ChannelRef) {
         let id = self.threads.id(t) as u64;
+        let all = self.cores.all();
         let thread = &mut self.threads[t];
-        thread.plain = id << 32 | self.channels.id(c) as u64;
+        // One that may not run everywhere is never plain: a quick call takes it to the caller's core.
+        thread.plain = if thread.affinity & all == all {
+            id << 32 | self.channels.id(c) as u64
+        } else {
+            0
+        };
     }
 
-    /// Start of every entry that the machine layer has not settled.
+    /// Start of every entry that the machine layer has not settled. (With several cores [`Kernel::come_in`] has.)
     #[inline(always)]
     pub(crate) fn settle_entry(&mut self) {
         if let Some(running) = self.arch.unsettled() {
@@ -129,8 +135,12 @@ impl<A: Arch> Kernel<A> {
         let d = self.threads[running].domain;
         self.dispatch.loaded_domain = Some(d);
         let domain = &self.domains[d];
-        self.arch
-            .settled(links, domain.root, (&raw const *domain).cast());
+        self.arch.settled(
+            self.cores.here,
+            links,
+            domain.root,
+            (&raw const *domain).cast(),
+        );
     }
 
     /// All calls from `first` to `running`; how many.
@@ -162,7 +172,9 @@ impl<A: Arch> Kernel<A> {
         runs: bool,
         effective: u8,
     ) -> bool {
+        let here = self.cores.here;
         let (from, to) = self.threads.pair(client, server);
+        to.core = here as u8;
         let code = core::mem::replace(&mut to.reply_code, A::reply_code());
         if runs {
             to.channel = None;
@@ -190,7 +202,8 @@ impl<A: Arch> Kernel<A> {
         debug_assert!(to.link.is_alone());
         let (d, slot) = (from.domain, block.selector as u32);
         self.channels[c].receivers = List::default();
-        if often {
+        // With several cores it need not have been this one's wish, and the shared code is no shorter way.
+        if often && !self.several() {
             self.often_settled(d, slot);
         }
         true

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 21] = [
+const PIECES: [(&str, &str); 34] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_current"),
@@ -39,17 +39,58 @@ const PIECES: [(&str, &str); 21] = [
     ("template_parts_reply", "template_parts_end"),
     ("template_turned_parts", "template_turned_parts_reply"),
     ("template_turned_parts_reply", "template_turned_parts_end"),
-    ("template_current", "template_current_end"),
     ("template_semaphore", "template_semaphore_end"),
+    ("template_several_native", "template_several_native_reply"),
+    (
+        "template_several_native_reply",
+        "template_several_native_end",
+    ),
+    (
+        "template_several_interruptible",
+        "template_several_interruptible_reply",
+    ),
+    (
+        "template_several_interruptible_reply",
+        "template_several_interruptible_end",
+    ),
+    ("template_several_turned", "template_several_turned_reply"),
+    (
+        "template_several_turned_reply",
+        "template_several_turned_end",
+    ),
+    (
+        "template_several_turned_interruptible",
+        "template_several_turned_interruptible_reply",
+    ),
+    (
+        "template_several_turned_interruptible_reply",
+        "template_several_turned_interruptible_end",
+    ),
+    ("template_several_parts", "template_several_parts_reply"),
+    ("template_several_parts_reply", "template_several_parts_end"),
+    (
+        "template_several_turned_parts",
+        "template_several_turned_parts_reply",
+    ),
+    (
+        "template_several_turned_parts_reply",
+        "template_several_turned_parts_end",
+    ),
+    (
+        "template_several_semaphore",
+        "template_several_semaphore_end",
+    ),
+    ("template_current", "template_current_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 7] = [
     "portal_call",
     "portal_call_stored",
     "portal_parts",
     "portal_current_rest",
     "portal_current_above",
     "portal_semaphore_rest",
+    "general_called",
 ];
 /// Where shared code goes on that has stored everything; the beginnings of the general path where the return address is stored already.
 const STORED: [&str; 3] = [
@@ -58,7 +99,7 @@ const STORED: [&str; 3] = [
     "general_channel_called",
 ];
 /// Functions of the nucleus that portal code may jump to.
-const EXITS: [&str; 8] = [
+const EXITS: [&str; 12] = [
     "entry::general",
     "entry::general_unseen",
     "entry::general_stored",
@@ -67,6 +108,10 @@ const EXITS: [&str; 8] = [
     "entry::leave_with_words",
     "entry::settle_again",
     "entry::compile_again",
+    "entry::counted",
+    "entry::counted_stored",
+    "entry::counted_passed",
+    "entry::general_passed",
 ];
 /// Functions that it may call.
 const CALLS: [&str; 12] = [

@@ -148,6 +148,8 @@ pub trait Arch: Sized {
     }
     /// Index of the block of code that this address lies in, if it lies in one.
     fn block_of(code: usize) -> Option<u32>;
+    /// With several cores: wait until every other one has left the code of entries in which it may be.
+    fn wait_for_passers(&mut self) {}
     /// Write the code of a connection into a block's memory; the block has this index. Returns where it is executed.
     fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize;
     /// A root as the processor's register wants it.
@@ -156,8 +158,10 @@ pub trait Arch: Sized {
     fn unsettled(&self) -> Option<usize> {
         None
     }
-    /// So many calls were settled: this domain, of this root, runs.
-    fn settled(&mut self, links: u32, root: Self::Root, domain: *const u8);
+    /// The same for a core, where there are several.
+    fn unsettled_on(&self, core: usize) -> Option<usize>;
+    /// So many calls were settled: this domain, of this root, runs on this core, the present one.
+    fn settled(&mut self, core: usize, links: u32, root: Self::Root, domain: *const u8);
 
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;

@@ -40,6 +40,8 @@ struct Away {
     turn: u64,
     bases: (u64, u64),
     float: u64,
+    running: usize,
+    called: u32,
 }
 
 pub struct Sim {
@@ -183,6 +185,8 @@ impl Arch for Sim {
             turn: core::mem::replace(&mut self.turn, mine.turn),
             bases: core::mem::replace(&mut self.bases, mine.bases),
             float: core::mem::replace(&mut self.float, mine.float),
+            running: core::mem::replace(&mut self.running, mine.running),
+            called: LINKS - core::mem::replace(&mut self.links, LINKS - mine.called),
         };
         self.away.insert(from, last);
         self.here = to;
@@ -238,8 +242,14 @@ impl Arch for Sim {
     fn unsettled(&self) -> Option<usize> {
         (self.running != 0).then_some(self.running)
     }
-    fn settled(&mut self, links: u32, root: Frame, _: *const u8) {
-        assert_eq!(links, LINKS - self.links);
+    fn unsettled_on(&self, core: usize) -> Option<usize> {
+        match self.away.get(&core) {
+            Some(away) if core != self.here => (away.running != 0).then_some(away.running),
+            _ => self.unsettled(),
+        }
+    }
+    fn settled(&mut self, core: usize, links: u32, root: Frame, _: *const u8) {
+        assert_eq!((core, links), (self.here, LINKS - self.links));
         assert_eq!(self.active, Some(root));
         (self.running, self.links) = (0, LINKS);
     }

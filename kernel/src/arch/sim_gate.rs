@@ -47,7 +47,7 @@ impl Kernel<Sim> {
                 self.quick_semaphore(t, slot, entry.target) || self.quick_hand_on(t, entry.target)
             }
             (PortalKind::Channel | PortalKind::Current | PortalKind::Semaphore, None) => {
-                self.settle_entry();
+                self.come_in(self.cores.here);
                 self.compile(t);
                 // A mutex never has code of its own.
                 false
@@ -58,7 +58,7 @@ impl Kernel<Sim> {
 
     /// A device interrupts, with whoever runs or idle: as far as the machine layer serves it by itself ([`crate::quick_interrupt`]). False: [`Kernel::interrupt`] must.
     pub fn quick_interrupt(&mut self, source: u32) -> bool {
-        self.settle_entry();
+        self.come_in(self.cores.here);
         let Some(way) = self.arch.ways.get(&source).copied() else {
             return false;
         };
@@ -361,6 +361,9 @@ impl Kernel<Sim> {
 
     /// What the server of a quick call with parts does beside a reply with words alone.
     fn quick_parts(&mut self, r: ThreadRef, t: ThreadRef, channel: u32) -> bool {
+        if self.several() {
+            return false;
+        }
         const EXTRAS: u64 = flag::PARTS | flag::MINT | flag::portals(1);
         let registers = &self.threads[r].registers;
         let rax = registers.rax;

@@ -14,8 +14,8 @@ use crate::Kernel;
 use cairn_abi::service::{receive, semaphore};
 use cairn_abi::{flag, received, rights, PortalKind};
 
-/// Bytes of code in a block. With what is beside it and the pool's own words a block has 512 bytes.
-pub const CODE_BYTES: usize = 456;
+/// Bytes of code in a block. With what is beside it and the pool's own words a block has 640 bytes.
+pub const CODE_BYTES: usize = 584;
 /// Most blocks of one domain.
 const MOST: u32 = 64;
 /// Slots that can have code of their own: those of a table's first frame.
@@ -92,7 +92,7 @@ impl Block {
 /// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
 pub(crate) const SETTLED: u64 = 64;
 
-const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 512);
+const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 640);
 
 impl<A: Arch> Kernel<A> {
     /// The entry that `t`, the current thread, is using was used so often that it shall have code of its own, if that is possible.
@@ -126,6 +126,13 @@ impl<A: Arch> Kernel<A> {
         if !self.compiles {
             return;
         }
+        let mut entry_code = entry.code;
+        if self.several() {
+            // Another core may be in the block that the entry has, or in one that was given back just now.
+            self.uncompile(d, slot);
+            entry_code = A::portal_code(entry.target);
+            self.arch.wait_for_passers();
+        }
         let mut block = Block::EMPTY;
         if let Way::Call(connection) = &way {
             block.selector = connection.selector;
@@ -133,7 +140,7 @@ impl<A: Arch> Kernel<A> {
             block.reply_selector = connection.reply_selector;
             block.plain = connection.plain;
         }
-        let b = match A::block_of(entry.code) {
+        let b = match A::block_of(entry_code) {
             // What it was made for does not come any more: make it anew.
             Some(index) => {
                 let b = self.blocks.handle(index);

@@ -41,6 +41,50 @@ fn a_ready_thread_goes_to_an_idle_core_and_a_call_stays() {
 }
 
 #[test]
+fn a_quick_call_is_settled_when_another_core_comes_in() {
+    use crate::arch::Arch;
+    let mut w = World::with_cores(2);
+    w.quick = true;
+    let (server, client, receive, portal) = pair(&mut w);
+    w.ok(w.init, server.slot, domain::CONFIGURE, &[0, 255]);
+    let s = w.thread(server, 40);
+    w.answer_calls();
+    w.on(1);
+    w.receive(s, receive);
+    w.on(0);
+    let c = w.thread(client, 30);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(c));
+    for round in 1..4 {
+        w.call(c, portal, &[round]);
+        assert_eq!(w.current(), Some(s));
+        // The first one makes the code.
+        assert_eq!(w.k.arch.unsettled_on(1).is_some(), round > 1);
+        if round == 3 {
+            w.on(0);
+            assert_eq!(w.k.arch.unsettled_on(1), None);
+            assert_eq!((w.state(c), w.state(s)), (State::Held, State::Running));
+            assert_eq!(w.k.threads[s].core, 1);
+            w.check();
+            w.k.turn_to(1);
+        }
+        w.reply_receive(s, receive, &[round + 1]);
+        assert_eq!(w.current(), Some(c));
+        assert_eq!(w.result(c).expect("an answer")[0], round + 1);
+    }
+    assert_eq!(w.k.arch.quick, 1);
+    // Where a server may not run everywhere it is not called without a look.
+    let (init, id) = (w.init, w.id(s));
+    w.on(0);
+    let affinity = [id, thread_op::SET_AFFINITY as u64, 1];
+    w.ok(init, server.slot, domain::THREAD_CONTROL, &affinity);
+    w.on(1);
+    w.call(c, portal, &[1]);
+    assert_eq!(w.k.arch.unsettled_on(1), None);
+    assert_eq!(w.current(), None);
+}
+
+#[test]
 fn as_many_run_as_there_are_cores_and_the_most_important() {
     let mut w = World::with_cores(3);
     let dom = w.domain();

@@ -166,7 +166,9 @@ impl World {
     }
 
     pub fn check(&self) {
-        if self.checked && self.k.arch.running == 0 {
+        use crate::arch::Arch;
+        let settled = (0..self.k.cores.count).all(|core| self.k.arch.unsettled_on(core).is_none());
+        if self.checked && settled {
             invariants::check(&self.k);
         }
     }
@@ -227,6 +229,9 @@ impl World {
         }
         if self.quick && self.k.gate() {
             return;
+        }
+        if self.k.cores.count > 1 {
+            self.on(self.k.cores.here);
         }
         self.full = self.k.syscall().full != 0;
     }

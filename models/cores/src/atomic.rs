@@ -3,6 +3,7 @@
 
 use loom::sync::atomic as model;
 pub use loom::sync::atomic::Ordering;
+pub use loom::thread::yield_now as pause;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
@@ -69,4 +70,4 @@ macro_rules! arithmetic {
 atomic!(AtomicBool, bool);
 atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
-arithmetic!(AtomicU32, u32, fetch_add, fetch_sub, fetch_or, fetch_and);
+arithmetic!(AtomicU32, u32, swap, fetch_add, fetch_sub, fetch_or, fetch_and);

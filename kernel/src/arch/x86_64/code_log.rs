@@ -32,9 +32,13 @@ fn tell(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
     line.push(b" ");
     hexadecimal(&mut line, &(second as u16).to_be_bytes());
     line.push(b" ");
-    hexadecimal(&mut line, &code[..=last]);
-    line.push(b"\n");
     console_write(line.as_bytes());
+    for some in code[..=last].chunks(256) {
+        line = Line::new();
+        hexadecimal(&mut line, some);
+        console_write(line.as_bytes());
+    }
+    console_write(b"\n");
 }
 
 fn hexadecimal(line: &mut Line, bytes: &[u8]) {
@@ -43,6 +47,3 @@ fn hexadecimal(line: &mut Line, bytes: &[u8]) {
         line.push(&[digit(byte >> 4), digit(byte)]);
     }
 }
-
-// A line holds a whole block.
-const _: () = assert!(2 * CODE_BYTES < 1000);

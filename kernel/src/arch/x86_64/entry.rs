@@ -15,6 +15,7 @@ use super::float::FloatState;
 use super::interrupts::{FIRST_LINE, FIRST_OTHER, LEGACY};
 use super::Machine;
 use crate::domain::Domain;
+use crate::lock::TicketLock;
 use crate::portal::table::{Entry, FAR};
 use crate::thread::{Thread, USER_FLAGS};
 use cairn_abi::state::{Registers, EXACT_FLAGS};
@@ -232,6 +233,107 @@ pub unsafe extern "C" fn general_receive() {
         "general_receive_called",
         super::glue::on_receive_right,
         leave_with_words
+    )
+}
+
+/// [`general`] of an entry that was used so often, with several cores, that it shall have code of its own. The return address is stored.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_counted() {
+    naked_asm!(
+        "mov rsp, r11",
+        "test eax, {far}",
+        "jnz {general_stored}",
+        store_used!(),
+        "mov [rsp + {rax}], rax",
+        "mov qword ptr [rsp + {rflags}], {user_flags}",
+        store_words!(),
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "call {on_counted}",
+        "jmp {leave}",
+        far = const FAR,
+        general_stored = sym general_stored,
+        stack = const offset_of!(PerCpu, stack),
+        on_counted = sym super::glue::on_counted,
+        leave = sym leave,
+        user_flags = const USER_FLAGS,
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rbp = const offset_of!(Registers, rbp),
+        rflags = const offset_of!(Registers, rflags),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+        r12 = const offset_of!(Registers, r12),
+        r13 = const offset_of!(Registers, r13),
+        r14 = const offset_of!(Registers, r14),
+        r15 = const offset_of!(Registers, r15),
+    )
+}
+
+/// Behind entries with several cores: [`general`], and the entry's uses are counted.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn counted() {
+    naked_asm!(
+        "mov [r11 + {rip}], rcx",
+        "jmp {counted_stored}",
+        rip = const offset_of!(Registers, rip),
+        counted_stored = sym counted_stored,
+    )
+}
+
+/// [`counted`] where the return address is stored.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn counted_stored() {
+    naked_asm!(
+        "dec byte ptr [rsp + {uses}]",
+        "jnz general_called",
+        "jmp {general_counted}",
+        uses = const offset_of!(Entry, target.uses),
+        general_counted = sym general_counted,
+    )
+}
+
+/// [`counted_stored`] for a template that has the lock, which it lets go.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn counted_passed() {
+    naked_asm!(
+        "mov dword ptr [rip + {lock} + {busy}], 0",
+        "jmp {counted_stored}",
+        lock = sym super::glue::LOCK,
+        busy = const TicketLock::BUSY,
+        counted_stored = sym counted_stored,
+    )
+}
+
+/// [`general`] for a template that has the lock, which it lets go, and has stored the return address. r11 may lead anywhere.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_passed() {
+    naked_asm!(
+        "mov dword ptr [rip + {lock} + {busy}], 0",
+        "mov r11, gs:[{registers}]",
+        "jmp general_called",
+        lock = sym super::glue::LOCK,
+        busy = const TicketLock::BUSY,
+        registers = const offset_of!(PerCpu, registers),
     )
 }
 

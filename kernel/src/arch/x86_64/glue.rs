@@ -17,7 +17,13 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Whoever is in the nucleus has this lock, if there are several cores.
-static LOCK: TicketLock = TicketLock::new();
+pub(super) static LOCK: TicketLock = TicketLock::new();
+
+/// Where the templates for several cores take it.
+pub fn busy() -> u64 {
+    &raw const LOCK as u64 + TicketLock::BUSY as u64
+}
+
 static SEVERAL: AtomicBool = AtomicBool::new(false);
 
 pub(super) static KERNEL: Single<MaybeUninit<Kernel<Machine>>> = Single::new(MaybeUninit::uninit());
@@ -201,13 +207,31 @@ pub unsafe extern "C" fn on_receive_right(channel: u32) -> Resume {
     unsafe { kernel() }.receive_right(channel)
 }
 
-/// Somebody comes into the nucleus, or to code that looks at objects, with quick calls under way.
+/// Somebody comes into the nucleus, or to code that looks at objects, with quick calls under way. (With several cores that is seen to when it is this one's turn: [`Kernel::come_in`].)
 ///
 /// # Safety
 /// Called by the entry code, with all of the running thread's registers stored that the nucleus may look at.
 pub unsafe extern "C" fn settle() {
+    if SEVERAL.load(Relaxed) {
+        return;
+    }
     // SAFETY: by the contract, and per-CPU data of this processor.
     unsafe { kernel().settle((*descriptors::own()).registers as usize) }
+}
+
+/// A `syscall` with several cores by an entry that was used so often that it shall have code of its own.
+///
+/// # Safety
+/// Called by the entry code.
+pub unsafe extern "C" fn on_counted() -> Resume {
+    fn counted(kernel: &mut Kernel<Machine>, _: u64, _: u64) -> Resume {
+        if let Some(t) = kernel.dispatch.current {
+            kernel.compile(t);
+        }
+        kernel.syscall()
+    }
+    // SAFETY: by the contract.
+    unsafe { in_turn(counted, 0, 0) }
 }
 
 /// An entry of the running thread's table was used so often that it shall have code of its own.

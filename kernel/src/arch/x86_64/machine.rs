@@ -298,9 +298,13 @@ impl Arch for Machine {
         (offset < POOL_SIZE).then_some((offset / BLOCK_SIZE) as u32)
     }
 
+    fn wait_for_passers(&mut self) {
+        self.others.pass();
+    }
+
     fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize {
         let at = CODE_AREA + index as u64 * BLOCK_SIZE;
-        let reply = templates::write(code, at, way, self.clock);
+        let reply = templates::write(code, at, way, self.clock, self.others.count > 1);
         code_log::made(at, reply, code);
         // What was executed at this address before may be in the processor still.
         cpu::serialize();
@@ -311,14 +315,25 @@ impl Arch for Machine {
         root.0 as u64 * PAGE
     }
 
-    fn settled(&mut self, links: u32, root: Root, domain: *const u8) {
+    fn unsettled_on(&self, core: usize) -> Option<usize> {
+        let cpu = PER_CPU[core].get();
+        // SAFETY: per-CPU data of a processor, whose portal code changes these with the nucleus lock only, as long as calls are not settled.
+        unsafe {
+            let links = (&raw const (*cpu).links).read_volatile();
+            (links != LINKS).then(|| (&raw const (*cpu).registers).read_volatile() as usize)
+        }
+    }
+
+    fn settled(&mut self, core: usize, links: u32, root: Root, domain: *const u8) {
         self.active = root.0;
-        // SAFETY: per-CPU data of this processor; the entry code is not running.
-        let cpu = unsafe { &mut *descriptors::own() };
-        cpu.domain = domain.cast();
-        cpu.links = LINKS;
-        // A quick call counts itself and its reply.
-        cpu.direct -= links as u64;
+        let cpu = PER_CPU[core].get();
+        // SAFETY: per-CPU data of the processor whose turn it is; its entry code does not use these (it may read `domain`, where somebody's calls are turned round: nobody's are who was called quickly).
+        unsafe {
+            (*cpu).domain = domain.cast();
+            (*cpu).links = LINKS;
+            // A quick call counts itself and its reply.
+            (*cpu).direct -= links as u64;
+        }
     }
 
     fn new_float_state(&self) -> FloatState {

@@ -12,8 +12,8 @@
 
 use super::descriptors::PerCpu;
 use super::entry::{
-    compile_again, general, general_channel, general_receive, general_rest, general_stored,
-    general_unseen, leave, leave_with_words, settle_again, store_used, store_words,
+    compile_again, counted, general, general_channel, general_receive, general_rest,
+    general_stored, general_unseen, leave, leave_with_words, settle_again, store_used, store_words,
 };
 use super::glue::{
     on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL,
@@ -69,9 +69,11 @@ static SEMAPHORE: AtomicPtr<()> = AtomicPtr::new(portal_semaphore as *const () a
 
 static MEMORY: AtomicPtr<()> = AtomicPtr::new(portal_memory as *const () as *mut ());
 
+static REPLY: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *mut ());
+
 /// What a fresh thread's `reply_code` is.
 pub fn reply_code() -> usize {
-    portal_receive as *const () as usize
+    REPLY.load(Relaxed) as usize
 }
 
 /// Entries that all lead to [`general`].
@@ -106,6 +108,16 @@ pub fn general_only(short_ways: bool) {
     CURRENT.store(general as *const () as *mut (), Relaxed);
     MEMORY.store(general as *const () as *mut (), Relaxed);
     SEMAPHORE.store(general as *const () as *mut (), Relaxed);
+}
+
+/// The same with several cores, but that entries may get code of their own, which takes the lock; the shared code counts their uses.
+pub fn with_lock() {
+    general_only(false);
+    for kind in [&CALL, &CURRENT, &SEMAPHORE] {
+        kind.store(counted as *const () as *mut (), Relaxed);
+    }
+    RECEIVE.store(portal_receive_entry as *const () as *mut (), Relaxed);
+    REPLY.store(general as *const () as *mut (), Relaxed);
 }
 
 /// Flags that a plain call may have. The rest of the selector's upper half, the operation among it, must be zero.

@@ -8,7 +8,7 @@ use super::memory::PAGE;
 use crate::arch::Frame;
 use crate::cores::MOST;
 use crate::lock::TicketLock;
-use crate::requests::{Requests, Wires, ENTER_AT, FETCH, FLUSH, USE_ROOT};
+use crate::requests::{Requests, Wires, ENTER_AT, FETCH, FLUSH, PASS, USE_ROOT};
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -215,6 +215,15 @@ impl Others {
         for core in (0..self.count).filter(|&core| core != here) {
             PARCELS[core].entry.store(entry, Relaxed);
             REQUESTS.ask(&Apics, core, ENTER_AT);
+        }
+    }
+
+    /// All but this core have been interrupted, or were waiting for the lock.
+    pub fn pass(&self) {
+        // SAFETY: GS leads to this processor's data.
+        let here = unsafe { (*descriptors::own()).core };
+        for core in (0..self.count).filter(|&core| core != here) {
+            REQUESTS.ask(&Apics, core, PASS);
         }
     }
 

@@ -264,8 +264,10 @@ fn run(
         // SAFETY: the page is the nucleus's, and nobody reads it yet.
         unsafe { (*system_page.cast::<SystemPage>()).cores = cores as u64 };
     }
-    // The code of portals is for one core: it does without the lock.
-    if cores > 1 || info.words().any(|word| word == b"nucleus.portals=general") {
+    if cores > 1 {
+        portal_code::with_lock();
+    }
+    if info.words().any(|word| word == b"nucleus.portals=general") {
         portal_code::general_only(false);
         kernel.general_way_only();
     }

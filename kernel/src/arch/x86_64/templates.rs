@@ -9,8 +9,12 @@
 
 use super::clock::{self, Clock};
 use super::descriptors::PerCpu;
-use super::entry::settle_again;
+use super::entry::{
+    counted, counted_passed, counted_stored, general, general_passed, general_unseen, settle_again,
+};
 use super::float::FloatState;
+use super::glue::busy;
+use super::portal_code::general_entries;
 use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
@@ -61,9 +65,16 @@ enum Constant {
     SelectorV,
     SemaphoreCount,
     SemaphoreWaiters,
+    /// Of the entry's own block, of the lock and of the entries of threads with something unusual pending.
+    Block,
+    Busy,
+    GeneralEntries,
     /// Where the shared code is; in the code stands how far away.
     SharedCall,
     SharedCallStored,
+    /// The same for code that has the lock.
+    CallPassed,
+    Passed,
     SettleAgain,
     SharedParts,
     SharedCurrent,
@@ -75,38 +86,14 @@ enum Constant {
 const COUNT: usize = Constant::Count as usize;
 const FIRST_EXIT: usize = Constant::SharedCall as usize;
 
+/// How many there are for calls, for one core and for several each: without turn base and with one; of these without flags, INTERRUPTIBLE, with parts.
+const CALLS: usize = 6;
+const TEMPLATES: usize = 2 * (CALLS + 1) + 1;
+const CURRENT: usize = TEMPLATES - 1;
+
 extern "C" {
-    static template_native: u8;
-    static template_native_reply: u8;
-    static template_native_end: u8;
-    static template_interruptible: u8;
-    static template_interruptible_reply: u8;
-    static template_interruptible_end: u8;
-    static template_turned: u8;
-    static template_turned_reply: u8;
-    static template_turned_end: u8;
-    static template_turned_interruptible: u8;
-    static template_turned_interruptible_reply: u8;
-    static template_turned_interruptible_end: u8;
-    static template_parts: u8;
-    static template_parts_reply: u8;
-    static template_parts_end: u8;
-    static template_turned_parts: u8;
-    static template_turned_parts_reply: u8;
-    static template_turned_parts_end: u8;
-    static template_current: u8;
-    static template_current_end: u8;
-    static template_semaphore: u8;
-    static template_semaphore_end: u8;
-    static constants_native: u8;
-    static constants_interruptible: u8;
-    static constants_turned: u8;
-    static constants_turned_interruptible: u8;
-    static constants_parts: u8;
-    static constants_turned_parts: u8;
-    static constants_current: u8;
-    static constants_semaphore: u8;
-    static constants_end: u8;
+    /// In the order in which they are assembled.
+    static portal_templates: [Place; TEMPLATES];
     fn portal_call();
     fn portal_call_stored();
     fn portal_receive();
@@ -114,6 +101,17 @@ extern "C" {
     fn portal_current_rest();
     fn portal_current_above();
     fn portal_semaphore_rest();
+    fn general_called();
+}
+
+/// Addresses of a template's beginning, second entrance and end, and of its notes.
+#[repr(C)]
+struct Place {
+    code: usize,
+    reply: usize,
+    end: usize,
+    notes: usize,
+    notes_end: usize,
 }
 
 /// Where one placeholder is: bytes from the template's start, which [`Constant`], how many bytes.
@@ -131,125 +129,77 @@ struct Template {
     notes: &'static [Note],
 }
 
-/// The template between these symbols.
-///
-/// # Safety
-/// The symbols are those of one template: its code, and its notes.
-unsafe fn template(code: [*const u8; 3], notes: [*const u8; 2]) -> Template {
-    let [start, reply, end] = code;
-    // SAFETY: by the contract; text and constants of the image are never written.
+fn template(number: usize) -> Template {
+    // SAFETY: the table is written below, with the symbols of one template in each place; text and constants of the image are never written.
     unsafe {
+        let place = &portal_templates[number];
+        let notes = place.notes_end - place.notes;
         Template {
-            code: core::slice::from_raw_parts(start, end as usize - start as usize),
-            reply: reply as usize - start as usize,
+            code: core::slice::from_raw_parts(place.code as *const u8, place.end - place.code),
+            reply: place.reply - place.code,
             notes: core::slice::from_raw_parts(
-                notes[0].cast(),
-                (notes[1] as usize - notes[0] as usize) / size_of::<Note>(),
+                place.notes as *const Note,
+                notes / size_of::<Note>(),
             ),
         }
     }
 }
 
-fn for_call(connection: &Connection) -> Template {
-    let interruptible = connection.selector > u32::MAX as u64;
-    let parts = connection.selector & flag::PARTS != 0;
-    // SAFETY: the symbols below belong together.
-    unsafe {
-        match (connection.turned, interruptible) {
-            (false, _) if parts => template(
-                [
-                    &raw const template_parts,
-                    &raw const template_parts_reply,
-                    &raw const template_parts_end,
-                ],
-                [
-                    &raw const constants_parts,
-                    &raw const constants_turned_parts,
-                ],
-            ),
-            (true, _) if parts => template(
-                [
-                    &raw const template_turned_parts,
-                    &raw const template_turned_parts_reply,
-                    &raw const template_turned_parts_end,
-                ],
-                [
-                    &raw const constants_turned_parts,
-                    &raw const constants_current,
-                ],
-            ),
-            (false, false) => template(
-                [
-                    &raw const template_native,
-                    &raw const template_native_reply,
-                    &raw const template_native_end,
-                ],
-                [
-                    &raw const constants_native,
-                    &raw const constants_interruptible,
-                ],
-            ),
-            (false, true) => template(
-                [
-                    &raw const template_interruptible,
-                    &raw const template_interruptible_reply,
-                    &raw const template_interruptible_end,
-                ],
-                [
-                    &raw const constants_interruptible,
-                    &raw const constants_turned,
-                ],
-            ),
-            (true, false) => template(
-                [
-                    &raw const template_turned,
-                    &raw const template_turned_reply,
-                    &raw const template_turned_end,
-                ],
-                [
-                    &raw const constants_turned,
-                    &raw const constants_turned_interruptible,
-                ],
-            ),
-            (true, true) => template(
-                [
-                    &raw const template_turned_interruptible,
-                    &raw const template_turned_interruptible_reply,
-                    &raw const template_turned_interruptible_end,
-                ],
-                [
-                    &raw const constants_turned_interruptible,
-                    &raw const constants_parts,
-                ],
-            ),
-        }
-    }
+fn for_call(connection: &Connection) -> usize {
+    let sort = if connection.selector & flag::PARTS != 0 {
+        2
+    } else if connection.selector > u32::MAX as u64 {
+        1
+    } else {
+        0
+    };
+    connection.turned as usize * 3 + sort
 }
 
-/// Make the code of an entry, to be executed at address `at`. The offset at which it is entered as well, or 0.
-pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> usize {
+/// Make the code of an entry, to be executed at address `at`; with `several` cores, such that takes the lock. The offset at which it is entered as well, or 0.
+pub fn write(
+    code: &mut [u8; CODE_BYTES],
+    at: u64,
+    way: &Way,
+    clock: Clock,
+    several: bool,
+) -> usize {
     let mut values = [0; COUNT];
     let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
-    set(Constant::SharedCall, portal_call as *const () as u64);
-    set(
-        Constant::SharedCallStored,
-        portal_call_stored as *const () as u64,
-    );
-    set(Constant::SettleAgain, settle_again as *const () as u64);
-    set(Constant::SharedParts, portal_parts as *const () as u64);
-    set(
-        Constant::SharedCurrent,
-        portal_current_rest as *const () as u64,
-    );
-    set(
-        Constant::CurrentAbove,
-        portal_current_above as *const () as u64,
-    );
-    set(
-        Constant::SharedSemaphore,
-        portal_semaphore_rest as *const () as u64,
-    );
-    set(Constant::SharedReply, portal_receive as *const () as u64);
+    let first = if several { CALLS + 1 } else { 0 };
+    let exits: [(Constant, unsafe extern "C" fn()); 10] = if several {
+        [
+            (Constant::SharedCall, counted),
+            (Constant::SharedCallStored, counted_stored),
+            (Constant::CallPassed, counted_passed),
+            (Constant::SettleAgain, general_called),
+            (Constant::SharedParts, general_called),
+            (Constant::Passed, general_passed),
+            (Constant::SharedCurrent, general_unseen),
+            (Constant::CurrentAbove, general_unseen),
+            (Constant::SharedSemaphore, general_called),
+            (Constant::SharedReply, general),
+        ]
+    } else {
+        [
+            (Constant::SharedCall, portal_call),
+            (Constant::SharedCallStored, portal_call_stored),
+            (Constant::CallPassed, portal_call_stored),
+            (Constant::SettleAgain, settle_again),
+            (Constant::SharedParts, portal_parts),
+            (Constant::Passed, settle_again),
+            (Constant::SharedCurrent, portal_current_rest),
+            (Constant::CurrentAbove, portal_current_above),
+            (Constant::SharedSemaphore, portal_semaphore_rest),
+            (Constant::SharedReply, portal_receive),
+        ]
+    };
+    for (constant, exit) in exits {
+        set(constant, exit as *const () as u64);
+    }
+    set(Constant::Block, at);
+    set(Constant::Busy, busy());
+    set(Constant::GeneralEntries, general_entries() as u64);
     let template = match way {
         Way::Current { domain, id } => {
             set(Constant::Id, *id as u64);
@@ -259,17 +209,7 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> u
             );
             set(Constant::ClockBase, clock.base);
             set(Constant::ClockRate, clock.mult);
-            // SAFETY: the symbols belong together.
-            unsafe {
-                template(
-                    [
-                        &raw const template_current,
-                        &raw const template_current,
-                        &raw const template_current_end,
-                    ],
-                    [&raw const constants_current, &raw const constants_semaphore],
-                )
-            }
+            template(CURRENT)
         }
         Way::Semaphore(taking) => {
             set(Constant::SelectorP, taking.p);
@@ -280,20 +220,10 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, way: &Way, clock: Clock) -> u
                 Constant::SemaphoreWaiters,
                 part(offset_of!(Semaphore, waiters)),
             );
-            // SAFETY: the symbols belong together.
-            unsafe {
-                template(
-                    [
-                        &raw const template_semaphore,
-                        &raw const template_semaphore,
-                        &raw const template_semaphore_end,
-                    ],
-                    [&raw const constants_semaphore, &raw const constants_end],
-                )
-            }
+            template(first + CALLS)
         }
         Way::Call(c) => {
-            let template = for_call(c);
+            let template = template(first + for_call(c));
             set(Constant::Selector, c.selector);
             set(Constant::ReplySelector, c.reply_selector);
             set(Constant::Received, c.received);
@@ -387,20 +317,52 @@ global_asm!(
         .long \\to - . - 4
         constant \\template, \\what, 4
     .endm
-    .macro notes template
+    // A template begins, whose second entrance is at REPLY; and ends. It must fit into a block.
+    .macro begin template, reply
+        .pushsection .rodata.portal_templates, \"a\", @progbits
+        .quad template_\\template, \\reply, template_\\template\\()_end
+        .quad constants_\\template, constants_\\template\\()_end
+        .popsection
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
-        .global constants_\\template
         .balign 4
     constants_\\template:
         .popsection
-    .endm",
-    // A call of eight words and nothing else but, with `parts`, two parts below 4 GiB each; and its reply. `wide`: the selector has flags.
-    ".macro portal_template name, turned, wide, parts
-        notes \\name
         .text
         .balign 16
-        .global template_\\name
-    template_\\name:
+        .global template_\\template
+    template_\\template:
+    .endm
+    .macro end template
+        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
+    constants_\\template\\()_end:
+        .popsection
+        .global template_\\template\\()_end
+    template_\\template\\()_end:
+        int3
+        .org template_\\template + {code_bytes}, 0xcc
+    .endm
+    // Have the lock, if nobody is in. rcx is lost.
+    .macro pass template, to, what
+        mov ecx, 1
+        xchg ecx, dword ptr [0x7fffffff]
+        constant \\template, {busy}, 4
+        test ecx, ecx
+        leave_if_not_equal \\template, \\to, \\what
+    .endm
+    .macro passed template
+        mov dword ptr [0x7fffffff], 0
+        constant \\template, {busy}, 4, 4
+    .endm
+    .pushsection .rodata.portal_templates, \"a\", @progbits
+    .balign 8
+    .global portal_templates
+    portal_templates:
+    .popsection",
+    // A call of eight words and nothing else but, with `parts`, two parts below 4 GiB each; and its reply. `wide`: the selector has flags.
+    // With `several` cores it takes the lock first, asks whether the entry is still its own (not emptied or changed by another core), the caller's thread as usual, and of the reply whether
+    // the call is still not settled.
+    ".macro portal_template name, turned, wide, parts, several
+        begin \\name, template_\\name\\()_reply
         .if \\wide
         mov [r11 + {rip}], rcx
         movabs rcx, 0x7fffffffffffffff
@@ -413,15 +375,24 @@ global_asm!(
         leave_if_not_equal \\name, portal_call, {shared_call}
         mov [r11 + {rip}], rcx
         .endif
+        .if \\several
+        pass \\name, {counted_stored}, {shared_call_stored}
+        cmp qword ptr [rsp], 0x7fffffff
+        constant \\name, {block}, 4
+        leave_if_not_equal \\name, {counted_passed}, {call_passed}
+        cmp qword ptr [r11 + {entries}], 0x7fffffff
+        constant \\name, {general_entries}, 4
+        leave_if_zero \\name, {counted_passed}, {call_passed}
+        .endif
         movabs rcx, 0x7fffffffffffffff
         constant \\name, {plain}, 8
         cmp rcx, qword ptr [0x7fffffff]
         constant \\name, {channel_plain}, 4
-        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        leave_if_not_equal \\name, portal_call_stored, {call_passed}
         cmp dword ptr [0x7fffffff], 0x7fffffff
         constant \\name, {portal_channel}, 4, 4
         constant \\name, {channel_id}, 4
-        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        leave_if_not_equal \\name, portal_call_stored, {call_passed}
         .if \\parts
         // rcx is 0 from here on.
         mov rcx, r15
@@ -433,9 +404,9 @@ global_asm!(
         cmp dword ptr [0x7fffffff], 0
         constant \\name, {server_unusual}, 4, 1
         .endif
-        leave_if_not_equal \\name, portal_call_stored, {shared_call_stored}
+        leave_if_not_equal \\name, portal_call_stored, {call_passed}
         dec dword ptr gs:[{links}]
-        leave_if_zero \\name, portal_call_stored, {shared_call_stored}
+        leave_if_zero \\name, portal_call_stored, {call_passed}
         .if \\parts
         mov qword ptr [0x7fffffff], rcx
         constant \\name, {channel_plain}, 4
@@ -483,6 +454,9 @@ global_asm!(
         constant \\name, {server_rip}, 4
         mov rsp, qword ptr [0x7fffffff]
         constant \\name, {server_rsp}, 4
+        .if \\several
+        passed \\name
+        .endif
         mov r11d, {user_flags}
         swapgs
         sysretq
@@ -501,13 +475,20 @@ global_asm!(
         cmp dword ptr [rsp + {object}], 0x7fffffff
         constant \\name, {channel_index}, 4
         leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        .if \\several
+        pass \\name, general_called, {settle_again_constant}
+        cmp qword ptr [0x7fffffff], 0x7fffffff
+        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {reply_leg}, 4
+        leave_if_not_equal \\name, {general_passed}, {passed}
+        .endif
         // Whoever pokes it while it waits sees by this whether that ends the wait.
         mov [r11 + {rax}], rax
         mov rcx, [r11 + {thread_plain}]
         mov r11, qword ptr [0x7fffffff]
         constant \\name, {server_client}, 4
         cmp rbp, [r11 + {token}]
-        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        leave_if_not_equal \\name, {settle_again}, {passed}
         mov qword ptr [0x7fffffff], 0x7fffffff
         constant \\name, {server_reply_code}, 4, 4
         constant \\name, {shared_reply}, 4
@@ -530,27 +511,122 @@ global_asm!(
         mov r15, [r11 + {r15}]
         mov rcx, [r11 + {rip}]
         mov rsp, [r11 + {rsp}]
+        .if \\several
+        passed \\name
+        .endif
         mov r11d, {user_flags}
         swapgs
         sysretq
-        .global template_\\name\\()_end
-    template_\\name\\()_end:
-        int3
-        // It must fit into a block.
-        .org template_\\name + {code_bytes}, 0xcc
+        end \\name
+    .endm",
+    // P where the semaphore counts something, V where nobody waits and it is an ordinary one.
+    ".macro semaphore_template semaphore
+    begin \\semaphore, template_\\semaphore
+    cmp rax, 0x7fffffff
+    constant \\semaphore, {selector_p}, 4
+    jne 2f
+    cmp dword ptr [0x7fffffff], 0
+    constant \\semaphore, {semaphore_count}, 4, 1
+    leave_if_zero \\semaphore, portal_semaphore_rest, {shared_semaphore}
+    dec dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    2:
+    movabs rsp, 0x7fffffffffffffff
+    constant \\semaphore, {selector_v}, 8
+    cmp rax, rsp
+    leave_if_not_equal \\semaphore, portal_semaphore_rest, {shared_semaphore}
+    cmp qword ptr [0x7fffffff], 0
+    constant \\semaphore, {semaphore_waiters}, 4, 1
+    leave_if_not_equal \\semaphore, portal_semaphore_rest, {shared_semaphore}
+    inc dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    jo 3f
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    // It counts as far as it can already.
+    3:
+    dec dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    leave \\semaphore, portal_semaphore_rest, {shared_semaphore}
+    end \\semaphore
     .endm
-    portal_template native, 0, 0, 0
-    portal_template interruptible, 0, 1, 0
-    portal_template turned, 1, 0, 0
-    portal_template turned_interruptible, 1, 1, 0
-    portal_template parts, 0, 1, 1
-    portal_template turned_parts, 1, 1, 1",
+    // The same with the lock.
+    .macro several_semaphore_template semaphore
+    begin \\semaphore, template_\\semaphore
+    mov [r11 + {rip}], rcx
+    cmp rax, 0x7fffffff
+    constant \\semaphore, {selector_p}, 4
+    jne 2f
+    pass \\semaphore, general_called, {shared_semaphore}
+    cmp qword ptr [rsp], 0x7fffffff
+    constant \\semaphore, {block}, 4
+    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    cmp dword ptr [0x7fffffff], 0
+    constant \\semaphore, {semaphore_count}, 4, 1
+    leave_if_zero \\semaphore, {general_passed}, {passed}
+    dec dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    passed \\semaphore
+    xor eax, eax
+    mov rcx, [r11 + {rip}]
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    2:
+    movabs rcx, 0x7fffffffffffffff
+    constant \\semaphore, {selector_v}, 8
+    cmp rax, rcx
+    leave_if_not_equal \\semaphore, general_called, {shared_semaphore}
+    pass \\semaphore, general_called, {shared_semaphore}
+    cmp qword ptr [rsp], 0x7fffffff
+    constant \\semaphore, {block}, 4
+    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    cmp qword ptr [0x7fffffff], 0
+    constant \\semaphore, {semaphore_waiters}, 4, 1
+    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    inc dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    jo 3f
+    passed \\semaphore
+    xor eax, eax
+    mov rcx, [r11 + {rip}]
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
+    // It counts as far as it can already.
+    3:
+    dec dword ptr [0x7fffffff]
+    constant \\semaphore, {semaphore_count}, 4
+    leave \\semaphore, {general_passed}, {passed}
+    end \\semaphore
+    .endm",
+    // In the order of the table: [`CALLS`].
+    "portal_template native, 0, 0, 0, 0
+    portal_template interruptible, 0, 1, 0, 0
+    portal_template parts, 0, 1, 1, 0
+    portal_template turned, 1, 0, 0, 0
+    portal_template turned_interruptible, 1, 1, 0, 0
+    portal_template turned_parts, 1, 1, 1, 0
+    semaphore_template semaphore
+    portal_template several_native, 0, 0, 0, 1
+    portal_template several_interruptible, 0, 1, 0, 1
+    portal_template several_parts, 0, 1, 1, 1
+    portal_template several_turned, 1, 0, 0, 1
+    portal_template several_turned_interruptible, 1, 1, 0, 1
+    portal_template several_turned_parts, 1, 1, 1, 1
+    several_semaphore_template several_semaphore",
     // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
-    "notes current
-    .text
-    .balign 16
-    .global template_current
-    template_current:
+    "begin current, template_current
     test rax, rax
     jnz 2f
     mov edi, [r11 + {token}]
@@ -585,55 +661,7 @@ global_asm!(
     mov r11d, {user_flags}
     swapgs
     sysretq
-    .global template_current_end
-    template_current_end:
-    int3
-    .org template_current + {code_bytes}, 0xcc",
-    // P where the semaphore counts something, V where nobody waits and it is an ordinary one.
-    "notes semaphore
-    .text
-    .balign 16
-    .global template_semaphore
-    template_semaphore:
-    cmp rax, 0x7fffffff
-    constant semaphore, {selector_p}, 4
-    jne 2f
-    cmp dword ptr [0x7fffffff], 0
-    constant semaphore, {semaphore_count}, 4, 1
-    leave_if_zero semaphore, portal_semaphore_rest, {shared_semaphore}
-    dec dword ptr [0x7fffffff]
-    constant semaphore, {semaphore_count}, 4
-    xor eax, eax
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
-    2:
-    movabs rsp, 0x7fffffffffffffff
-    constant semaphore, {selector_v}, 8
-    cmp rax, rsp
-    leave_if_not_equal semaphore, portal_semaphore_rest, {shared_semaphore}
-    cmp qword ptr [0x7fffffff], 0
-    constant semaphore, {semaphore_waiters}, 4, 1
-    leave_if_not_equal semaphore, portal_semaphore_rest, {shared_semaphore}
-    inc dword ptr [0x7fffffff]
-    constant semaphore, {semaphore_count}, 4
-    jo 3f
-    xor eax, eax
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
-    // It counts as far as it can already.
-    3:
-    dec dword ptr [0x7fffffff]
-    constant semaphore, {semaphore_count}, 4
-    leave semaphore, portal_semaphore_rest, {shared_semaphore}
-    .global template_semaphore_end
-    template_semaphore_end:
-    int3
-    .org template_semaphore + {code_bytes}, 0xcc
-    notes end",
+    end current",
     selector = const Constant::Selector as usize,
     reply_selector = const Constant::ReplySelector as usize,
     received = const Constant::Received as usize,
@@ -673,6 +701,15 @@ global_asm!(
     semaphore_count = const Constant::SemaphoreCount as usize,
     semaphore_waiters = const Constant::SemaphoreWaiters as usize,
     current_above = const Constant::CurrentAbove as usize,
+    block = const Constant::Block as usize,
+    busy = const Constant::Busy as usize,
+    general_entries = const Constant::GeneralEntries as usize,
+    call_passed = const Constant::CallPassed as usize,
+    passed = const Constant::Passed as usize,
+    counted_stored = sym counted_stored,
+    counted_passed = sym counted_passed,
+    general_passed = sym general_passed,
+    entries = const offset_of!(MachineThread, entries),
     settle_again = sym settle_again,
     links = const offset_of!(PerCpu, links),
     direct = const offset_of!(PerCpu, direct),
