@@ -5,12 +5,13 @@ use crate::leg::{self, make};
 use crate::samples::{wanted, Samples};
 use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
 use crate::{need, thread, with_room, HIGH};
-use cairn_abi::layout::native_slot;
+use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::op;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::semaphore as operations;
 use cairn_abi::service::{current, domain, memory, thread as operation, AUTO};
 use cairn_idl::vm;
+use cairn_rt::dma::Driver;
 use cairn_rt::gate::selector;
 use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{log, startup, Message, Portal};
@@ -36,6 +37,7 @@ pub fn all() {
     pulse(&mut samples, legs[0]);
     pages(&mut samples);
     threads(&mut samples);
+    pins(&mut samples);
     interrupts(&legs);
     log!("end");
 }
@@ -205,6 +207,40 @@ fn pages(samples: &mut Samples) {
         map();
         unmap()
     });
+}
+
+/// A driver pins pages of an arena for its device, and unpins them; the messages included.
+fn pins(samples: &mut Samples) {
+    const MOST: usize = 256;
+    let rows = [
+        ("dma-pin-1", "dma-unpin-1", 1),
+        ("dma-pin-8", "dma-unpin-8", 8),
+        ("dma-pin-256", "dma-unpin-256", MOST),
+    ];
+    if !rows.iter().any(|row| wanted(row.0) || wanted(row.1)) {
+        return;
+    }
+    let portal = startup::portal("dma").unwrap_or_else(|| panic!("no dma"));
+    let arena = cairn_rt::memory::map(MOST * PAGE as usize).expect("an arena");
+    need("memory", cairn_rt::memory::populate(arena));
+    let (address, length) = (arena.as_mut_ptr() as u64, arena.len() as u64);
+    let shared = vm::Client(&Portal(native_slot::VM)).dma_share(address, length);
+    let shared = Portal(shared.expect("a share").slot());
+    let driver = Driver::begin(portal).expect("a driver");
+    let pages: [u32; MOST] = core::array::from_fn(|i| i as u32);
+    let mut frames = [0; MOST];
+    for (pin, unpin, count) in rows {
+        let mut pinned = || {
+            let begin = stubs::now();
+            let done = driver.pin(shared, &pages[..count], &mut frames);
+            let middle = stubs::now();
+            done.and_then(|()| driver.unpin(&frames[..count]))
+                .expect("pins");
+            (span(begin, middle), span(middle, stubs::now()))
+        };
+        samples.row(pin, || pinned().0);
+        samples.row(unpin, || pinned().1);
+    }
 }
 
 /// Interrupts while this thread does something. (Other backgrounds are programs: benches/load.c.)

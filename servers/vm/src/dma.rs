@@ -11,12 +11,12 @@
 use crate::frames::{Frames, BLOCK};
 use crate::mapping::{range, Backing};
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::pages::CHUNK;
+use crate::pages::{Chunk, CHUNK};
+use crate::pins::Pins;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::{Handle, Slab};
 use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
@@ -32,8 +32,8 @@ const DRIVERS: usize = (BADGE_DRIVER_LAST - BADGE_DRIVER_FIRST + 1) as usize;
 const MAX_SHARES: usize = 256;
 const MAX_PINS: usize = 16 * 1024;
 const MAX_BLOCKS: usize = 32;
-/// Heap that a pin may take.
-const PIN_BYTES: usize = 64;
+/// Heap that a list of blocks takes while it grows.
+const LIST_BYTES: usize = 2 * MAX_BLOCKS * size_of::<Frame>();
 /// Pages of a block.
 const BLOCK_PAGES: u64 = BLOCK as u64;
 const READ_WRITE: u64 = prot::READ | prot::WRITE;
@@ -48,9 +48,7 @@ struct Share {
 struct Driver {
     /// Who is it; 0 before the first.
     domain: Id,
-    /// How often each frame is pinned.
-    pins: BTreeMap<Frame, u32>,
-    pinned: usize,
+    pins: Pins,
     /// First frames of its blocks.
     blocks: Vec<Frame>,
 }
@@ -79,24 +77,23 @@ impl Dma {
     /// References of drivers, for the audit.
     #[cfg(test)]
     pub(crate) fn held(&self) -> impl Iterator<Item = (Frame, u32)> + '_ {
-        let pins = |d: &'_ Driver| d.pins.clone().into_iter();
         let blocks = |d: &'_ Driver| d.blocks.clone().into_iter();
         let of_blocks = move |d| blocks(d).flat_map(|first| (first..first + BLOCK).map(|f| (f, 1)));
-        self.drivers
-            .iter()
-            .flat_map(move |d| pins(d).chain(of_blocks(d)))
+        self.drivers.iter().flat_map(move |d| {
+            let pins = d.pins.from(0).map(|(f, n)| (f, u32::from(n)));
+            pins.chain(of_blocks(d))
+        })
     }
 }
 
 impl Driver {
     /// The device does nothing: let go of everything.
     fn let_go(&mut self, frames: &mut Frames) {
-        for (frame, count) in core::mem::take(&mut self.pins) {
+        for (frame, count) in core::mem::take(&mut self.pins).from(0) {
             for _ in 0..count {
                 frames.release(frame);
             }
         }
-        self.pinned = 0;
         for first in core::mem::take(&mut self.blocks) {
             let all = first..first + BLOCK;
             // Whole, if its driver is gone, so that the next one finds a block again.
@@ -108,18 +105,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    /// One pin less; whether it was the frame's last. None: it was not pinned.
-    fn unpin(&mut self, frame: Frame) -> Option<bool> {
-        let count = self.pins.get_mut(&frame)?;
-        *count -= 1;
-        let last = *count == 0;
-        if last {
-            self.pins.remove(&frame);
-        }
-        self.pinned -= 1;
-        Some(last)
     }
 }
 
@@ -182,7 +167,7 @@ impl<N: Nucleus> Vm<N> {
                 if r.in_len < count * 4 {
                     return Err(EINVAL);
                 }
-                self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
+                self.frames_behind(r.badge, &pages[..count], &mut frames)?;
                 self.pin(number, &frames[..count])?;
                 let mut bytes = [0; PIN_MOST as usize * 4];
                 let (places, _) = bytes.as_chunks_mut();
@@ -200,7 +185,7 @@ impl<N: Nucleus> Vm<N> {
                 let (mut pages, mut frames) = ([0; PIN_FEW as usize], [0; PIN_FEW as usize]);
                 let count = few(r.words[1])?;
                 unpack(&r.words[2..6], &mut pages[..count]);
-                self.frames_behind(r.badge, number, &pages[..count], &mut frames)?;
+                self.frames_behind(r.badge, &pages[..count], &mut frames)?;
                 self.pin(number, &frames[..count])?;
                 let mut words = [0; 5];
                 for (i, &frame) in frames[..count].iter().enumerate() {
@@ -230,18 +215,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// The frames behind pages of what is shared, if they may be pinned.
-    fn frames_behind(
-        &mut self,
-        badge: u64,
-        number: usize,
-        pages: &[u32],
-        into: &mut [Frame],
-    ) -> Result<(), Errno> {
-        if self.dma.drivers[number].pinned + pages.len() > MAX_PINS
-            || !self.heap_has(pages.len() * PIN_BYTES)
-        {
-            return Err(ENOMEM);
-        }
+    fn frames_behind(&self, badge: u64, pages: &[u32], into: &mut [Frame]) -> Result<(), Errno> {
         let shares = &self.dma.shares;
         let share = shares
             .resolve(badge - BADGE_SHARE_FIRST)
@@ -252,8 +226,8 @@ impl<N: Nucleus> Vm<N> {
             .resolve(share.space)
             .and_then(|index| self.spaces.get(index))
             .ok_or(EBADF)?;
-        // The region that was looked at last.
-        let mut known = 0..0;
+        // The region and the chunk that were looked at last.
+        let (mut known, mut chunk) = (0..0, None::<&Chunk>);
         for (&page, place) in pages.iter().zip(into) {
             if u64::from(page) >= share.count {
                 return Err(EFAULT);
@@ -266,23 +240,36 @@ impl<N: Nucleus> Vm<N> {
                 }
                 known = region.start..region.end;
             }
-            let found = space.pages.get(page).ok_or(EFAULT)?;
-            if found.cow || self.frames.references(found.frame) == u32::MAX {
+            let there = match chunk {
+                Some(there) if there.first == page - page % CHUNK => there,
+                _ => space.pages.chunk(page).ok_or(EFAULT)?,
+            };
+            chunk = Some(there);
+            let (bit, frame) = (1 << (page % CHUNK), there.frames[(page % CHUNK) as usize]);
+            let own = there.resident & !there.cow & bit != 0;
+            if !own || self.frames.references(frame) == u32::MAX {
                 return Err(EFAULT);
             }
-            *place = found.frame;
+            *place = frame;
         }
         Ok(())
     }
 
     fn pin(&mut self, number: usize, frames: &[Frame]) -> Result<(), Errno> {
+        let pins = &self.dma.drivers[number].pins;
+        // Few need not be looked at for what they take exactly.
+        let growth = match frames.len() as u64 {
+            0..=PIN_FEW => 0,
+            _ => pins.growth(frames),
+        };
+        if pins.total() + frames.len() > MAX_PINS || !self.heap_has(growth) {
+            return Err(ENOMEM);
+        }
         self.reach(number, frames)?;
-        let driver = &mut self.dma.drivers[number];
+        self.dma.drivers[number].pins.add(frames);
         for &frame in frames {
-            *driver.pins.entry(frame).or_default() += 1;
             self.frames.retain(frame);
         }
-        driver.pinned += frames.len();
         Ok(())
     }
 
@@ -324,20 +311,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// Puts the list into another order.
     fn unpin(&mut self, number: usize, list: &mut [Frame]) -> Result<(), Errno> {
-        let driver = &mut self.dma.drivers[number];
-        // Those that were pinned come first, and first of them those that are not pinned any more.
-        let (mut last, mut known) = (0, 0);
-        for i in 0..list.len() {
-            let Some(was_last) = driver.unpin(list[i]) else {
-                continue;
-            };
-            list.swap(i, known);
-            if was_last {
-                list.swap(known, last);
-                last += 1;
-            }
-            known += 1;
-        }
+        let (known, last) = self.dma.drivers[number].pins.take(list);
         self.withdraw(number, &list[..last])?;
         for &frame in &list[..known] {
             self.frames.release(frame);
@@ -357,10 +331,10 @@ impl<N: Nucleus> Vm<N> {
         let mut next = 0;
         loop {
             let mut some = [0; BLOCK as usize];
-            let pins = self.dma.drivers[number].pins.range(next..);
+            let pins = self.dma.drivers[number].pins.from(next);
             let count = pins
                 .zip(&mut some)
-                .map(|((frame, _), place)| *place = *frame)
+                .map(|((frame, _), place)| *place = frame)
                 .count();
             let Some(&last) = some[..count].last() else {
                 break;
@@ -382,7 +356,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let index = self.domain(r.sender).ok_or(ESRCH)?.space;
         let space = self.spaces.get(index).ok_or(ESRCH)?;
-        let growth = space.pages.growth(2) + PIN_BYTES;
+        let growth = space.pages.growth(2) + LIST_BYTES;
         if self.dma.drivers[number].blocks.len() >= MAX_BLOCKS || !self.heap_has(growth) {
             return Err(ENOMEM);
         }

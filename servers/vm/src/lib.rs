@@ -26,6 +26,7 @@ pub mod nucleus;
 pub mod object;
 pub mod offer;
 pub mod pages;
+pub mod pins;
 pub mod region;
 pub mod request;
 pub mod shown;

@@ -173,6 +173,11 @@ impl Pages {
         self.keys.binary_search(&(page & !(CHUNK - 1)))
     }
 
+    /// The chunk of a page.
+    pub(crate) fn chunk(&self, page: u64) -> Option<&Chunk> {
+        Some(&self.chunks[self.find(page).ok()?])
+    }
+
     #[inline]
     pub fn get(&self, page: u64) -> Option<Page> {
         let chunk = &self.chunks[self.find(page).ok()?];

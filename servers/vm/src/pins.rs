@@ -1,0 +1,119 @@
+//! How often a driver has pinned each frame.
+//!
+//! Counts lie in tables of [`ROW`] frames in a row, so that pinning and unpinning neighbours takes a few instructions for each. A table that was once needed stays until the driver lets go of everything: 1 KiB for 2 MiB.
+
+use crate::nucleus::Frame;
+use crate::stat::EVERY_REQUEST;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use cairn_idl::vm::PIN_FEW;
+
+/// Frames of a table.
+const ROW: u32 = 512;
+/// Heap that a table takes.
+pub const TABLE_BYTES: usize = 1024 + 256;
+/// Tables for few frames fit into what every request has.
+const _: () = assert!(PIN_FEW as usize * TABLE_BYTES < EVERY_REQUEST);
+
+/// 16 bits are enough: a driver pins fewer than 65,536 pages in all.
+type Table = Box<[u16; ROW as usize]>;
+
+#[derive(Default)]
+pub struct Pins {
+    tables: BTreeMap<u32, Table>,
+    total: usize,
+}
+
+fn by_table(frames: &[Frame]) -> impl Iterator<Item = &[Frame]> {
+    frames.chunk_by(|a, b| a / ROW == b / ROW)
+}
+
+impl Pins {
+    /// Pins in all.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Most heap that it takes to [`Pins::add`] these.
+    pub fn growth(&self, frames: &[Frame]) -> usize {
+        let new = |run: &&[Frame]| !self.tables.contains_key(&(run[0] / ROW));
+        by_table(frames).filter(new).count() * TABLE_BYTES
+    }
+
+    pub fn add(&mut self, frames: &[Frame]) {
+        for run in by_table(frames) {
+            let table = self.tables.entry(run[0] / ROW);
+            let table = table.or_insert_with(|| Box::new([0; ROW as usize]));
+            for frame in run {
+                table[(frame % ROW) as usize] += 1;
+            }
+        }
+        self.total += frames.len();
+    }
+
+    /// One pin less of each; the list gets another order. How many of them were pinned, which come first, and how many of those are not pinned any more, first of all.
+    pub fn take(&mut self, list: &mut [Frame]) -> (usize, usize) {
+        let (mut known, mut last, mut next) = (0, 0, 0);
+        while next < list.len() {
+            let run = by_table(&list[next..]).next().map_or(1, <[_]>::len);
+            let all = next..next + run;
+            next = all.end;
+            let Some(table) = self.tables.get_mut(&(list[all.start] / ROW)) else {
+                continue;
+            };
+            for i in all {
+                let count = &mut table[(list[i] % ROW) as usize];
+                if *count == 0 {
+                    continue;
+                }
+                *count -= 1;
+                list.swap(i, known);
+                if *count == 0 {
+                    list.swap(known, last);
+                    last += 1;
+                }
+                known += 1;
+            }
+        }
+        self.total -= known;
+        (known, last)
+    }
+
+    /// Pinned frames from this one on, and how often.
+    pub fn from(&self, first: Frame) -> impl Iterator<Item = (Frame, u16)> + '_ {
+        let tables = self.tables.range(first / ROW..);
+        let each = |(number, table): (&u32, &'_ Table)| (number * ROW, **table);
+        tables
+            .map(each)
+            .flat_map(|(base, table)| (base..).zip(table))
+            .filter(move |&(frame, count)| count > 0 && frame >= first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn pins_are_counted_and_given_back_once() {
+        let mut pins = Pins::default();
+        let frames = [700, 701, 5, 701, 100_000];
+        assert_eq!(pins.growth(&frames), 4 * TABLE_BYTES, "at most");
+        pins.add(&frames);
+        assert_eq!(pins.growth(&frames), 0);
+        assert_eq!(pins.total(), 5);
+        let held: Vec<_> = pins.from(6).collect();
+        assert_eq!(held, [(700, 1), (701, 2), (100_000, 1)]);
+        let mut list = [6, 701, 100_001, 9_000_000, 5, 700, 700];
+        let (known, last) = pins.take(&mut list);
+        assert_eq!((known, last), (3, 2));
+        assert_eq!(list[2], 701, "still pinned once");
+        let mut gone = [list[0], list[1]];
+        gone.sort_unstable();
+        assert_eq!(gone, [5, 700]);
+        assert_eq!(pins.total(), 2);
+        assert_eq!(pins.take(&mut [701, 100_000, 701]), (2, 2));
+        assert_eq!((pins.total(), pins.from(0).count()), (0, 0));
+    }
+}
