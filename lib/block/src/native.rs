@@ -130,9 +130,15 @@ impl Disk {
 
     /// A pulse with the device's badge. If the driver is gone this waits for its successor, and gives it what was under way.
     pub fn pulse(&mut self, received: &Received) {
-        if received.words[0] == pulse::CLOSED {
+        if received.words[0] == pulse::CLOSED && !self.is_served() {
             self.again();
         }
+    }
+
+    /// Whether the driver knows this session. It was another one's bell otherwise that is gone: of one that could not be made, or of this component's predecessor on the channel.
+    fn is_served(&self) -> bool {
+        let told = self.session.map(|session| block::Client(&session).info());
+        matches!(told, Some(Ok(_)))
     }
 
     /// Another session, with the same device.

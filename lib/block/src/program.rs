@@ -6,7 +6,7 @@ use crate::serve::{Disk, System};
 use crate::{Kind, Outcome, PAGE, SECTOR};
 use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
-use cairn_abi::service::interrupt;
+use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
 use cairn_idl::block::{self, BADGE_SESSION_FIRST};
 use cairn_idl::errno::ENXIO;
@@ -184,6 +184,9 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
         false => POLL,
     };
     let mut disk: Disks<C> = Disk::new(Pinned::new(chip, Vm(driver)), Native, table);
+    if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {
+        disk.number_from(own[1] << 32);
+    }
     // The device is looked at though it did not interrupt.
     let mut unasked = false;
     // When it is next asked whether it has had something for too long.

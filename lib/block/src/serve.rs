@@ -116,10 +116,20 @@ impl<B: Backend, S: System> Disk<B, S> {
         self.sessions.iter().flatten().count()
     }
 
+    /// Sessions have badges from this on. Those of drivers that served this disk before must not be among them: their clients still hold portals with them.
+    pub fn number_from(&mut self, first: u64) {
+        self.next = first;
+    }
+
     /// Where the part behind a badge begins, and what it is.
     fn part(&self, badge: u64) -> Result<(u64, Info), Errno> {
         let mut info = self.backend.info();
         info.most_pages = info.most_pages.min(PAGES as u32);
+        if badge >= BADGE_SESSION_FIRST {
+            let mut sessions = self.sessions.iter().flatten();
+            let session = sessions.find(|session| session.badge == badge);
+            return session.map(|s| (s.first, s.info)).ok_or(ENXIO);
+        }
         if badge == BADGE_DISK {
             return Ok((0, info));
         }
@@ -344,6 +354,9 @@ impl<B: Backend, S: System> block::Server for Disk<B, S> {
         bell: u32,
         arena: u32,
     ) -> Result<AttachAnswer, Errno> {
+        if caller.badge() >= BADGE_SESSION_FIRST {
+            return Err(ENXIO);
+        }
         let (rings, session) = self.attach_to(caller.badge(), bell, arena)?;
         self.backend.fix(arena, fixed);
         Ok(AttachAnswer {

@@ -472,6 +472,24 @@ fn the_successor_of_a_client_that_died_finds_nothing_under_way() {
 }
 
 #[test]
+fn a_session_is_told_from_those_of_a_drivers_predecessor() {
+    let mut old = driver();
+    attach(&mut old, 0, 50);
+    let session = Sent(BADGE_SESSION_FIRST);
+    assert_eq!(Server::info(&mut old, &session).unwrap().sectors, 10_000);
+    assert!(old.attach(&session, 0, 5, 6).is_err());
+    old.closed(BADGE_SESSION_FIRST);
+    assert!(Server::info(&mut old, &session).is_err());
+    let mut new = driver();
+    new.number_from(7 << 32);
+    attach(&mut new, 0, 60);
+    assert!(Server::info(&mut new, &session).is_err());
+    new.closed(BADGE_SESSION_FIRST);
+    assert_eq!(new.sessions(), 1);
+    assert!(Server::info(&mut new, &Sent(7 << 32)).is_ok());
+}
+
+#[test]
 fn clients_take_turns() {
     let mut driver = driver();
     let mut greedy = client(&mut driver, 0, 50);
