@@ -181,7 +181,7 @@ const BAD_MEMORY: i64 = EFAULT.value() as i64;
 
 /// What is left to do when a READ or WRITE on the direct way gave no count: an error, or the ordinary way.
 #[cold]
-fn undone(outcome: Outcome) -> Option<Result<u64>> {
+fn undone(outcome: Outcome, f: &Frame, operation: u64, offset: u64) -> Option<Result<u64>> {
     match outcome {
         Outcome::Refused(number)
             if number != RESTART.value() as i64 && number != EINTR.value() as i64 =>
@@ -195,7 +195,19 @@ fn undone(outcome: Outcome) -> Option<Result<u64>> {
             area().mark_poked();
             None
         }
+        Outcome::Died => Some(again(f, operation, offset)),
         Outcome::Done(..) | Outcome::Failed => None,
+    }
+}
+
+/// A READ or WRITE that its server died with is asked of the successor.
+fn again(f: &Frame, operation: u64, offset: u64) -> Result<u64> {
+    let file = usable(f.rdi)?;
+    let range = buffer(f)?;
+    let request = Request::new(&[operation | fs::AGAIN, offset, 0]);
+    match operation {
+        fs::READ => request.input_user(range).wait(file.slot()).map(|w| w[0]),
+        _ => written(request.out_user(range).wait(file.slot())),
     }
 }
 
@@ -211,7 +223,7 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
                 let stored = user::store(target, word).map(|()| target.count());
                 Some(given(&file, POSITION, target.count(), stored))
             }
-            other => undone(other),
+            other => undone(other, f, fs::READ, POSITION),
         };
     }
     receive_direct(f, POSITION)
@@ -229,7 +241,7 @@ fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     match direct::receive(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
         Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
-        other => undone(other),
+        other => undone(other, f, fs::READ, offset),
     }
 }
 
@@ -241,7 +253,7 @@ pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
         let word = user::load(source).ok()?;
         return match direct::exchange(file.slot(), fs::WRITE, source.count(), word) {
             Outcome::Done(count, _) => Some(Ok(count)),
-            other => undone(other),
+            other => undone(other, f, fs::WRITE, POSITION),
         };
     }
     send_direct(f, POSITION)
@@ -259,7 +271,7 @@ fn send_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     match direct::send(file.slot(), offset, range) {
         Outcome::Done(count, _) => Some(Ok(count)),
         Outcome::Refused(BAD_MEMORY) if user::touch(range, false) => None,
-        other => undone(other),
+        other => undone(other, f, fs::WRITE, offset),
     }
 }
 

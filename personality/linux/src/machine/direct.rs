@@ -27,6 +27,8 @@ pub enum Outcome {
     Refused(i64),
     /// A poke ended the wait.
     Interrupted,
+    /// The server died with the request.
+    Died,
     /// The gate failed: the ordinary way will say how.
     Failed,
 }
@@ -35,9 +37,11 @@ impl Answer {
     #[inline(always)]
     fn outcome(self) -> Outcome {
         const INTERRUPTED: i64 = NO_ANSWER - Error::Interrupted as i64;
+        const DIED: i64 = NO_ANSWER - Error::Dead as i64;
         match self.result {
             0.. => Outcome::Done(self.result as u64, self.word),
             INTERRUPTED => Outcome::Interrupted,
+            DIED => Outcome::Died,
             ..=NO_ANSWER => Outcome::Failed,
             number => Outcome::Refused(number),
         }

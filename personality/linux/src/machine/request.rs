@@ -25,6 +25,8 @@ const PIECES: usize = 64;
 
 /// How often a request is made again because memory was missing.
 const TRIES: u32 = 8;
+/// How often it is made again because its server died: one that dies of the request itself must not take for ever.
+const LIVES: u32 = 3;
 /// Results above this are −errno.
 const LAST_VALUE: u64 = -4096i64 as u64;
 
@@ -205,9 +207,21 @@ impl<'a> Request<'a> {
         // SAFETY: a call to a channel without parts touches no memory of the caller.
         let (rax, words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
-        self.came(rax, &words)?;
+        match self.came(rax, &words) {
+            Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot),
+            came => came?,
+        }
         check(words[0])?;
         Ok(words)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_again(mut self, slot: u32) -> Result<[u64; 8]> {
+        match self.again(slot, &mut 1) {
+            true => self.call_with_parts(slot),
+            false => Err(EIO),
+        }
     }
 
     #[inline(never)]
@@ -216,14 +230,31 @@ impl<'a> Request<'a> {
         result.map(|()| words)
     }
 
+    /// The server died with the request (those that it had not received yet wait for its successor): true if it is worth being made again, marked as such.
+    #[cold]
+    #[inline(never)]
+    fn again(&mut self, slot: u32, lives: &mut u32) -> bool {
+        // Without `vm` or `proc` there is no machine.
+        if slot < linux_slot::MOUNTS || *lives == 0 {
+            return false;
+        }
+        *lives -= 1;
+        self.gate.words[0] |= fs::AGAIN;
+        true
+    }
+
     /// The same; with −errno in w0 the other words are still wanted (redirects).
-    pub fn call_words(self, slot: u32) -> (Result<()>, [u64; 8]) {
-        let mut tries = TRIES;
+    pub fn call_words(mut self, slot: u32) -> (Result<()>, [u64; 8]) {
+        let (mut tries, mut lives) = (TRIES, LIVES);
         loop {
             let mut gate = self.gate;
             gate.rax = selector(slot, op::CALL, self.flags);
             // SAFETY: the parts are borrowed by the request, or the program's own memory.
-            let result = unsafe { gate.traverse() }.map_err(errno_of);
+            let result = unsafe { gate.traverse() };
+            if result == Err(Error::Dead) && self.again(slot, &mut lives) {
+                continue;
+            }
+            let result = result.map_err(errno_of);
             let result = result.and_then(|()| self.came(gate.rax, &gate.words));
             let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
             if result != Err(EFAULT) || !self.touched(&mut tries) {
@@ -290,8 +321,8 @@ impl<'a> Request<'a> {
 
     /// The same; with −errno in w0 the other words are still wanted.
     #[inline(always)]
-    pub fn wait_words(self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
-        let mut tries = TRIES;
+    pub fn wait_words(mut self, slot: u32, deadline: Option<u64>) -> Result<[u64; 8]> {
+        let (mut tries, mut lives) = (TRIES, LIVES);
         loop {
             let mut gate = self.gate;
             gate.rax = selector(slot, op::CALL, self.flags | flag::INTERRUPTIBLE);
@@ -304,6 +335,7 @@ impl<'a> Request<'a> {
                 Err(Error::Interrupted) => true,
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
                 Err(Error::BadAddress) if self.touched(&mut tries) => continue,
+                Err(Error::Dead) if self.again(slot, &mut lives) => continue,
                 Err(error) => return Err(errno_of(error)),
                 Ok(()) => {
                     self.came(gate.rax, &gate.words)?;
@@ -329,11 +361,16 @@ impl<'a> Request<'a> {
     /// A signal came before the server had the request. As on Linux, what can be done without waiting is done before the handler runs: only a wait is interrupted.
     #[cold]
     #[inline(never)]
-    fn prompt(self, slot: u32) -> Result<[u64; 8]> {
+    fn prompt(mut self, slot: u32) -> Result<[u64; 8]> {
         let mut gate = self.gate;
         gate.rax = selector(slot, op::CALL, self.flags | flag::PROMPT);
         // SAFETY: as in `call`.
-        unsafe { gate.traverse() }.map_err(errno_of)?;
+        let result = unsafe { gate.traverse() };
+        if result == Err(Error::Dead) && self.again(slot, &mut 1) {
+            // The successor is waited for before the handler runs: made anew after it, the request would have lost its mark.
+            return self.call_with_parts(slot);
+        }
+        result.map_err(errno_of)?;
         self.came(gate.rax, &gate.words)?;
         match gate.words[0] as i64 {
             word if interrupted(word) => Err(RESTART),
