@@ -2,8 +2,9 @@
 
 use crate::device::{reset, Device, Trouble};
 use crate::fake::{FakeDevice, FEATURES};
-use cairn_block::chip::{Chip, Frames, Pinned, Pins};
+use cairn_block::chip::{Chip, Frames};
 use cairn_block::fake::FakeMemory;
+use cairn_block::pinned::{Pinned, Pins};
 use cairn_block::serve::{Backend, Order};
 use cairn_block::{Kind, Outcome};
 use std::cell::RefCell;
@@ -222,17 +223,23 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
         offset: 0,
     };
     assert!(backend.start(1, &order));
+    assert!(!backend.start(1, &order), "it waits for its pins");
+    assert!(pins.0.borrow().is_empty());
+    // All pages of what waits are pinned at once; if some are not there, each order's alone.
+    let missing = Order {
+        pages: &[4, 13],
+        ..order
+    };
+    assert!(backend.start(2, &missing));
+    assert!(backend.begin(), "one came to nothing");
+    assert_eq!(backend.completed(), Some((2, Outcome::Failed)));
     assert!(!backend.start(1, &order), "the device has it");
     assert_eq!(
         pins.0.borrow().iter().collect::<Vec<_>>(),
         [(&40, &1), (&60, &1)]
     );
-    let missing = Order {
-        pages: &[4, 13],
-        ..order
-    };
-    assert!(!backend.start(2, &missing));
     assert!(backend.start(2, &order));
+    assert!(!backend.begin());
     let found = fake.take();
     assert_eq!(
         found[1].data,
@@ -243,6 +250,7 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     assert_eq!(pins.0.borrow().len(), 2);
     fake.finish(&found[1], 1);
     assert_eq!(backend.completed(), Some((2, Outcome::Failed)));
+    assert_eq!(backend.loose(), 4);
     backend.let_go();
     assert!(pins.0.borrow().is_empty());
     let flush = Order {
@@ -284,6 +292,7 @@ fn fixed_pages_are_pinned_once_for_a_session_and_its_last_request() {
         ..order
     };
     assert!(backend.start(2, &beyond));
+    assert!(!backend.begin());
     let pinned = |frame: u32| pins.0.borrow().get(&frame).copied();
     assert_eq!((pinned(80), pinned(90)), (Some(2), Some(1)));
     let found = fake.take();

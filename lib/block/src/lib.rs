@@ -16,6 +16,7 @@ pub mod client;
 pub mod fake;
 pub mod native;
 pub mod partition;
+pub mod pinned;
 pub mod program;
 pub mod rings;
 pub mod serve;

@@ -25,6 +25,9 @@ pub struct Disk {
     client: Client<Shared>,
     /// The driver's bell.
     session: Option<Portal>,
+    /// The user takes what came out, until there is nothing more: the driver hears then of what is submitted meanwhile.
+    taking: bool,
+    due: bool,
 }
 
 /// What there is behind `driver`. It may wait until the driver has started.
@@ -84,6 +87,8 @@ impl Disk {
             fixed,
             client: Client::new(translate(&info)),
             session: None,
+            taking: false,
+            due: false,
         };
         match disk.attach() {
             Ok(()) => Ok(disk),
@@ -122,9 +127,13 @@ impl Disk {
     }
 
     fn ring(&mut self, bell: Bell) {
-        if let (Bell::Ring, Some(session)) = (bell, self.session) {
-            // Of a driver that is gone a pulse tells.
-            let _ = session.notify(1);
+        self.due |= bell == Bell::Ring;
+        if self.due && !self.taking {
+            self.due = false;
+            if let Some(session) = self.session {
+                // Of a driver that is gone a pulse tells.
+                let _ = session.notify(1);
+            }
         }
     }
 
@@ -183,6 +192,7 @@ impl Device for Disk {
 
     fn completed(&mut self) -> Option<(u64, Outcome)> {
         let (out, bell) = self.client.completed();
+        self.taking = out.is_some();
         self.ring(bell);
         if out.is_none() && !self.client.is_running() && !self.client.has_ended() {
             // The driver told something that cannot be: its session ends, its pulse comes.

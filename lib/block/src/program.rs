@@ -1,8 +1,9 @@
 //! The program of a driver around its [`Chip`]: memory and pins from `vm`, interrupts, the disk's partitions, and the loop. A driver's `main.rs` finds its device and calls [`run`].
 
-use crate::chip::{Chip, Frames, Memory, Pinned, Pins};
+use crate::chip::{Chip, Frames, Memory};
 use crate::partition::{self, Unreadable};
-use crate::serve::{Disk, System};
+use crate::pinned::{Pinned, Pins};
+use crate::serve::{AtOnce, Backend, Disk, System};
 use crate::{Kind, Outcome, PAGE, SECTOR};
 use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
@@ -27,6 +28,9 @@ const POLL: u64 = 1_000_000;
 const LIMIT: u64 = 60_000_000_000;
 /// How long the driver waits for what it reads itself.
 const PATIENCE: u64 = 30_000_000_000;
+
+/// Frames that the device is done with are unpinned when there are so many, or when it has nothing to do: a call to `vm` for each request would cost more than they do.
+const LOOSE_MOST: usize = 64;
 
 /// Pieces of memory for driver and device, one behind the other.
 pub struct Pieces(Vec<Piece>);
@@ -199,11 +203,17 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
             disk.done(tag, outcome);
         }
         unasked = false;
-        disk.backend.let_go();
+        if disk.backend.loose() >= LOOSE_MOST {
+            disk.backend.let_go();
+        }
         disk.pump();
+        let failed = disk.backend.begin();
         disk.backend.chip.kick();
-        if disk.arm() {
+        if disk.arm() || failed {
             continue;
+        }
+        if disk.under_way() == 0 {
+            disk.backend.let_go();
         }
         let now = time::monotonic();
         if now >= look_at {
@@ -224,7 +234,31 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
                 log!("the device has given up");
                 end();
             }
-            Err(_) => unasked = disk.backend.chip.interrupts(),
+            Err(_) => {
+                disk.backend.let_go();
+                unasked = disk.backend.chip.interrupts();
+            }
+        }
+    }
+}
+
+/// Serve a disk without a device.
+pub fn run_at_once<B: AtOnce>(backend: B) -> ! {
+    let mut disk = Disk::new(backend, Native, Vec::new());
+    loop {
+        disk.pump();
+        while let Some((tag, outcome)) = disk.backend.completed() {
+            disk.done(tag, outcome);
+        }
+        if disk.arm() {
+            continue;
+        }
+        match CHANNEL.receive(None) {
+            Ok(received) if received.kind == received::kind::PULSE => {
+                hear(&mut disk, None, &received);
+            }
+            Ok(received) => request(&mut disk, received),
+            Err(_) => {}
         }
     }
 }
@@ -240,7 +274,7 @@ fn end() -> ! {
     panic!("a driver of a device")
 }
 
-fn hear<C: Chip>(disk: &mut Disks<C>, irq: Option<Portal>, received: &Received) {
+fn hear<B: Backend>(disk: &mut Disk<B, Native>, irq: Option<Portal>, received: &Received) {
     match received.words[0] {
         // What comes out from now on makes another one.
         pulse::INTERRUPT => {
@@ -254,7 +288,7 @@ fn hear<C: Chip>(disk: &mut Disks<C>, irq: Option<Portal>, received: &Received) 
     }
 }
 
-fn request<C: Chip>(disk: &mut Disks<C>, received: Received) {
+fn request<B: Backend>(disk: &mut Disk<B, Native>, received: Received) {
     let blocked = Blocked {
         receiver: CHANNEL,
         received,

@@ -35,6 +35,12 @@ pub trait Backend {
     fn unfix(&mut self, _arena: u32) {}
 }
 
+/// A backend that has done an order when [`Backend::start`] comes back.
+pub trait AtOnce: Backend {
+    /// One that was done.
+    fn completed(&mut self) -> Option<(usize, Outcome)>;
+}
+
 /// A request that was checked; sectors are the disk's. `arena` is the portal through which its pages are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order<'a> {
