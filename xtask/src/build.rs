@@ -141,6 +141,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-virtio-blk",
         "cairn-nvme",
         "cairn-ahci",
+        "cairn-ram",
         "cairn-ext4-server",
         "cairn-trace",
         "cairn-bench-ipc",

@@ -1,7 +1,7 @@
 //! The program of a driver around its [`Chip`]: memory and pins from `vm`, interrupts, the disk's partitions, and the loop. A driver's `main.rs` finds its device and calls [`run`].
 
 use crate::chip::{Chip, Frames, Memory};
-use crate::partition::{self, Unreadable};
+use crate::partition::{self, Partition, Unreadable};
 use crate::pinned::{Pinned, Pins};
 use crate::serve::{AtOnce, Backend, Disk, System};
 use crate::{Kind, Outcome, PAGE, SECTOR};
@@ -107,8 +107,6 @@ impl System for Native {
     }
 }
 
-type Disks<C> = Disk<Pinned<C, Vm>, Native>;
-
 /// Reading the disk before there are clients, to memory of the driver's.
 struct Own<'d, C>(&'d mut C);
 
@@ -166,6 +164,14 @@ pub fn refuse() -> ! {
     }
 }
 
+fn serve<B: Backend>(backend: B, table: Vec<Partition>) -> Disk<B, Native> {
+    let mut disk = Disk::new(backend, Native, table);
+    if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {
+        disk.number_from(own[1] << 32);
+    }
+    disk
+}
+
 /// Serve a disk.
 pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
     let info = chip.info();
@@ -187,10 +193,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
         true => LOOK,
         false => POLL,
     };
-    let mut disk: Disks<C> = Disk::new(Pinned::new(chip, Vm(driver)), Native, table);
-    if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {
-        disk.number_from(own[1] << 32);
-    }
+    let mut disk = serve(Pinned::new(chip, Vm(driver)), table);
     // The device is looked at though it did not interrupt.
     let mut unasked = false;
     // When it is next asked whether it has had something for too long.
@@ -244,7 +247,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
 
 /// Serve a disk without a device.
 pub fn run_at_once<B: AtOnce>(backend: B) -> ! {
-    let mut disk = Disk::new(backend, Native, Vec::new());
+    let mut disk = serve(backend, Vec::new());
     loop {
         disk.pump();
         while let Some((tag, outcome)) = disk.backend.completed() {

@@ -1,7 +1,8 @@
 //! What a driver needs whose device reads and writes memory by itself: memory for both ([`Piece`]), and pages of clients, pinned for as long as the device has them ([`Driver`]). See docs/block.md.
 
 use crate::portal::Portal;
-use cairn_idl::vm::{self, DMA_ALLOC_MAX, PIN_FEW, PIN_MOST};
+use cairn_idl::errno::EFAULT;
+use cairn_idl::vm::{self, COPY_MOST, DMA_ALLOC_MAX, PIN_FEW, PIN_MOST};
 use cairn_idl::wire::Failure;
 use core::sync::atomic::{fence, Ordering};
 
@@ -9,6 +10,8 @@ use core::sync::atomic::{fence, Ordering};
 pub const MOST: usize = PIN_MOST as usize;
 /// Bytes of a [`Piece`].
 pub const PIECE: usize = DMA_ALLOC_MAX as usize;
+/// Most bytes of one [`Driver::read`] or [`Driver::write`].
+pub const COPY: usize = COPY_MOST as usize;
 const FEW: usize = PIN_FEW as usize;
 
 /// A driver as `vm` knows it, by the portal that the manifest gave it (`{ to = "vm", badge = N }` with a badge from [`vm::BADGE_DRIVER_FIRST`] on).
@@ -33,6 +36,13 @@ fn pack(numbers: &[u32]) -> [u64; 4] {
         words[i / 2] |= u64::from(number) << (i % 2 * 32);
     }
     words
+}
+
+fn whole(moved: u64, wanted: u64) -> Result<(), Failure> {
+    match moved == wanted {
+        true => Ok(()),
+        false => Err(Failure::Refused(EFAULT)),
+    }
 }
 
 fn bytes(numbers: &[u32]) -> [u8; MOST * 4] {
@@ -82,6 +92,16 @@ impl Driver {
             *place = u32::from_le_bytes(*number);
         }
         Ok(())
+    }
+
+    /// Bytes of a client's arena, for devices that do not reach it by themselves: from byte `at` on (at most [`COPY`] of them).
+    pub fn read(&self, arena: Portal, at: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let wanted = into.len() as u64;
+        whole(vm::Client(&arena).share_read(at, into)?, wanted)
+    }
+
+    pub fn write(&self, arena: Portal, at: u64, from: &[u8]) -> Result<(), Failure> {
+        whole(vm::Client(&arena).share_write(at, from)?, from.len() as u64)
     }
 
     /// The device is done with these.

@@ -6,7 +6,7 @@ use cairn_abi::{layout, Error};
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
 const VM: Portal = Portal(layout::native_slot::VM);
 
@@ -34,15 +34,38 @@ pub fn archive() -> Option<&'static mut [u8]> {
     Some(unsafe { core::slice::from_raw_parts_mut(layout::ARCHIVE as *mut u8, length) })
 }
 
-/// The memory that outlives this component, with what its predecessor left there (at first zeroes); empty without.
+/// The memory that outlives this component, with what its predecessor left there (at first zeroes); empty without, or where it was had as [`keepsake_bytes`].
 pub fn keepsake() -> &'static [AtomicU64] {
     match startup::keepsake_len() {
         0 => &[],
+        _ if had_as(BYTES, WORDS) => &[],
         // SAFETY: `init` mapped that many bytes there, readable and writable, for this component alone, which only ever uses them as atomics.
         len => unsafe {
             core::slice::from_raw_parts(layout::KEEPSAKE as *const AtomicU64, len / 8)
         },
     }
+}
+
+/// The same as bytes, for who changes them alone; once.
+pub fn keepsake_bytes() -> Option<&'static mut [u8]> {
+    let len = startup::keepsake_len();
+    if len == 0 || had_as(WORDS | BYTES, BYTES) {
+        return None;
+    }
+    // SAFETY: `init` mapped that many bytes there, readable and writable, for this component alone; it has them as bytes from now on, and once.
+    Some(unsafe { core::slice::from_raw_parts_mut(layout::KEEPSAKE as *mut u8, len) })
+}
+
+/// How the keepsake is used in this component.
+static HAD: AtomicU8 = AtomicU8::new(0);
+const WORDS: u8 = 1;
+const BYTES: u8 = 2;
+
+/// Whether it is used in one of these ways; if not it is in the way `now`.
+fn had_as(ways: u8, now: u8) -> bool {
+    let change = |had| (had & ways == 0).then_some(had | now);
+    HAD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change)
+        .is_err()
 }
 
 /// Make whole pages resident now, so that using them cannot fail later.

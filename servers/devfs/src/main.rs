@@ -13,7 +13,7 @@ use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
 use cairn_devfs::disk::{Disks, Drive, ARENA, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
-use cairn_idl::block;
+use cairn_idl::{block, device};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{entropy, log, memory, startup, time, Portal, Received, Receiver};
@@ -51,9 +51,6 @@ impl Machine for Nucleus {
     }
 }
 
-/// Names of disks that a manifest may give portals by.
-const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "vdh"];
-
 struct Driven(Disk);
 
 impl Device for Driven {
@@ -76,10 +73,11 @@ impl Drive for Driven {
 
 /// The disks that the manifest names. Their drivers are waited for.
 fn disks() -> Disks {
-    let named = |name: &&str| startup::portal(name).is_some();
-    let arena = match DISKS.iter().any(named) {
-        true => memory::map(ARENA),
-        false => None,
+    let is_disk = |(name, _): &(&str, Portal)| device::disk(name, 0).is_some();
+    let named: Vec<_> = startup::portals().filter(is_disk).collect();
+    let arena = match named.is_empty() {
+        false => memory::map(ARENA),
+        true => None,
     };
     let Some(arena) = arena else {
         return Disks::default();
@@ -89,10 +87,7 @@ fn disks() -> Disks {
         return Disks::default();
     }
     let mut found = Vec::new();
-    for name in DISKS {
-        let Some(portal) = startup::portal(name) else {
-            continue;
-        };
+    for (name, portal) in named {
         let badge = FIRST_BADGE + found.len() as u64;
         match Disk::open_fixed(portal, arena, CHANNEL, badge) {
             Ok(disk) => found.push((name, disk, partitions(portal))),

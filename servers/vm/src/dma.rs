@@ -22,8 +22,8 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, DMA_ALLOC_MAX, PIN_FEW,
-    PIN_MOST,
+    self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, COPY_MOST, DMA_ALLOC_MAX,
+    PIN_FEW, PIN_MOST,
 };
 use cairn_iommu::Iommu;
 
@@ -156,7 +156,7 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// What comes through a share's portal: DMA_PIN, DMA_PIN_FEW.
+    /// What comes through a share's portal.
     pub(crate) fn dma_pin(&mut self, r: &Request) -> Result<Answer, Errno> {
         let number = self.dma.is_driver(r.sender).ok_or(EPERM)?;
         match r.words[0] {
@@ -193,8 +193,31 @@ impl<N: Nucleus> Vm<N> {
                 }
                 Ok(Answer::new(&words))
             }
+            vm::SHARE_WRITE => self.copy_shared(r, r.out_len as u64, true),
+            vm::SHARE_READ => self.copy_shared(r, r.in_len as u64, false),
             _ => Err(EINVAL),
         }
+    }
+
+    /// SHARE_READ, SHARE_WRITE: bytes between the caller's part and what is shared.
+    fn copy_shared(&mut self, r: &Request, length: u64, write: bool) -> Result<Answer, Errno> {
+        let share = self.shared(r.badge)?;
+        let (handle, start) = (share.space, share.start * PAGE);
+        let end = r.words[1].checked_add(length).ok_or(EFAULT)?;
+        if length > COPY_MOST || end > share.count * PAGE {
+            return Err(EFAULT);
+        }
+        let index = self.spaces.resolve(handle).ok_or(EBADF)?;
+        let moved = self.move_bytes(r, index, start + r.words[1], length, write)?;
+        Ok(Answer::new(&[moved]))
+    }
+
+    fn shared(&self, badge: u64) -> Result<&Share, Errno> {
+        let shares = &self.dma.shares;
+        shares
+            .resolve(badge - BADGE_SHARE_FIRST)
+            .and_then(|number| shares.get(number))
+            .ok_or(EBADF)
     }
 
     /// Numbers in the caller's out part → how many.
@@ -216,11 +239,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// The frames behind pages of what is shared, if they may be pinned.
     fn frames_behind(&self, badge: u64, pages: &[u32], into: &mut [Frame]) -> Result<(), Errno> {
-        let shares = &self.dma.shares;
-        let share = shares
-            .resolve(badge - BADGE_SHARE_FIRST)
-            .and_then(|number| shares.get(number))
-            .ok_or(EBADF)?;
+        let share = self.shared(badge)?;
         let space = self
             .spaces
             .resolve(share.space)

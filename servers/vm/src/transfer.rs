@@ -89,7 +89,8 @@ impl<N: Nucleus> Vm<N> {
         self.move_bytes(r, index, address, r.in_len as u64, false)
     }
 
-    fn move_bytes(
+    /// Bytes between the caller's part and a space, up to the first hole.
+    pub(crate) fn move_bytes(
         &mut self,
         r: &Request,
         index: usize,

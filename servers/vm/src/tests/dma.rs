@@ -274,3 +274,60 @@ fn only_a_driver_has_memory_for_a_device() {
     m.world.vm.nucleus.refuse_replies = false;
     assert!(share(&mut m.world, owner, ARENA, 1).is_ok(), "room again");
 }
+
+#[test]
+fn a_driver_copies_what_its_device_cannot_reach() {
+    let mut m = machine();
+    let (driver, shared) = (m.driver, m.share);
+    let copy = |m: &mut Machine2, who, badge, operation, at: u64, bytes: &mut Vec<u8>| {
+        let nucleus = &mut m.world.vm.nucleus;
+        match operation {
+            vm::SHARE_WRITE => nucleus.out = bytes.clone(),
+            _ => nucleus.input = bytes.clone(),
+        }
+        let answer = m.world.call_badge(who, badge, &[operation, at]);
+        m.world.vm.nucleus.out.clear();
+        let told = std::mem::take(&mut m.world.vm.nucleus.input);
+        if operation == vm::SHARE_READ {
+            *bytes = told;
+        }
+        m.world.audit();
+        answer.words[0] as i64
+    };
+    // From the end of page 18 over 19 to 20, which was not used yet.
+    let mut sent: Vec<u8> = (0..PAGE + 200).map(|i| (i % 251) as u8).collect();
+    let (at, length) = (19 * PAGE - 100, sent.len() as i64);
+    assert_eq!(
+        copy(&mut m, driver, shared, vm::SHARE_WRITE, at, &mut sent),
+        length
+    );
+    let mut got = vec![0; sent.len()];
+    assert_eq!(
+        copy(&mut m, driver, shared, vm::SHARE_READ, at, &mut got),
+        length
+    );
+    assert!(got == sent);
+    // Beyond what is shared, too much, by others, after the end.
+    let end = PAGES * PAGE;
+    for at in [end - 1, end, u64::MAX] {
+        assert_eq!(
+            copy(&mut m, driver, shared, vm::SHARE_READ, at, &mut got),
+            -EFAULT
+        );
+    }
+    let mut long = vec![0; 65537];
+    assert_eq!(
+        copy(&mut m, driver, shared, vm::SHARE_READ, 0, &mut long),
+        -EFAULT
+    );
+    let owner = m.owner;
+    assert_eq!(
+        copy(&mut m, owner, shared, vm::SHARE_READ, 0, &mut got),
+        -EPERM
+    );
+    m.world.destroy(owner);
+    assert_eq!(
+        copy(&mut m, driver, shared, vm::SHARE_WRITE, 0, &mut sent),
+        -EBADF
+    );
+}
