@@ -11,6 +11,8 @@ use cairn_idl::vm::prot;
 
 /// Pages that are populated at once.
 const ROW: usize = FILLS;
+/// Regions of so many pages at most get all of them once one is written.
+const SMALL: u64 = 4;
 /// Pages behind a copied one that are copied along, when the ones before it were written as well.
 const ROW_OF_COPIES: usize = 3;
 /// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
@@ -373,7 +375,9 @@ impl<N: Nucleus> Vm<N> {
 
 /// The row of new pages to map for a write to `page`: the more pages right before it (or behind it, for a stack) are there, the more follow.
 fn row_around(pages: &Pages, region: &Region, page: u64) -> (u64, u64) {
+    let small = region.end - region.start <= SMALL;
     let wish = |there: u32| match there {
+        _ if small => SMALL,
         0 | 1 => 1,
         2 | 3 => 4,
         _ => ROW as u64,

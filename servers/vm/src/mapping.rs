@@ -200,8 +200,10 @@ impl<N: Nucleus> Vm<N> {
             offset,
         });
         let eager = space.eager;
-        if let Backing::Object(..) = backing {
-            self.show_again(index, start, end, flag & flags::PROGRAM != 0);
+        // A loader maps a whole library to be read, wherever there is room, and then most of it once more: that waits for faults.
+        if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
+            let copies = flag & (flags::PROGRAM | flags::LIBRARY) != 0;
+            self.show_again(index, start, end, copies);
         }
         if flag & flags::STACK != 0 && end - start > STACK_AT_ONCE {
             // Every program that starts puts something there; without them they come by faults.

@@ -12,11 +12,13 @@ use cairn_idl::vm::prot;
 
 /// Object pages around a read fault that are mapped along.
 const AROUND: u64 = 16;
+/// The same for code, of which a program needs a little here and there.
+const AROUND_CODE: u64 = 8;
 /// Rows of pages, and copies, that a new mapping gets at once.
 const ROWS_AT_ONCE: usize = 16;
 const COPIES_AT_ONCE: usize = 16;
 /// Every so many mappings nothing is shown at once, to see anew what is asked for.
-const RELEARN: u32 = 64;
+const RELEARN: u32 = 256;
 
 impl Object {
     /// A fault asked for pages of it.
@@ -139,16 +141,36 @@ impl<N: Nucleus> Vm<N> {
             return Ok(());
         }
         let (low, high) = window(&space.pages, &region, page);
-        let mut list = [0 as Frame; CHUNK as usize];
-        let list = &mut list[..(high - low) as usize];
-        let first = region.offset + (low - region.start);
-        object.pages.frames_of(first, list, |_| u64::MAX);
+        let to_number = |page: u64| region.offset + (page - region.start);
         if cow {
-            object.asked_for(frames, first, first + (high - low));
+            object.asked_for(frames, to_number(low), to_number(high));
         }
+        // With what others were asked for nearby.
+        let chunk = page / CHUNK * CHUNK;
+        let (from, to) = match cow {
+            true => (chunk.max(region.start), (chunk + CHUNK).min(region.end)),
+            false => (low, high),
+        };
+        let mut list = [0 as Frame; CHUNK as usize];
+        let list = &mut list[..(to - from) as usize];
+        object.pages.frames_of(to_number(from), list, |chunk| {
+            if cow {
+                chunk.wanted
+            } else {
+                u64::MAX
+            }
+        });
         // The first write to a page that its maker watches is noted.
         let marked = cow || watched;
-        show(nucleus, frames, tables, space, low, list, (&region, marked))?;
+        show(
+            nucleus,
+            frames,
+            tables,
+            space,
+            from,
+            list,
+            (&region, marked),
+        )?;
         let parent = space.parent;
         if let Some(space) = self
             .spaces
@@ -160,9 +182,9 @@ impl<N: Nucleus> Vm<N> {
         Ok(())
     }
 
-    /// A private mapping of an object is new: it shows at once what earlier ones were asked for, and if it is a program's (whose pages need not go on changing
-    /// with the object) it gets copies of what was written there. Each such page would be a fault, or a part of one, and programs that start touch the same pages every time.
-    pub(crate) fn show_again(&mut self, index: usize, start: u64, end: u64, program: bool) {
+    /// A private mapping of an object is new: it shows at once what earlier ones were asked for, and if it is a program's or a library's (whose pages need not go on
+    /// changing with the object) it gets copies of what was written there. Each such page would be a fault, or a part of one, and programs that start touch the same pages every time.
+    pub(crate) fn show_again(&mut self, index: usize, start: u64, end: u64, copies: bool) {
         let Some(space) = self.spaces.get_mut(index) else {
             return;
         };
@@ -180,7 +202,7 @@ impl<N: Nucleus> Vm<N> {
         if space.pages.growth(ROWS_AT_ONCE + 1) >= EVERY_REQUEST {
             return;
         }
-        let writable = program && u64::from(region.prot) & prot::WRITE != 0;
+        let writable = copies && u64::from(region.prot) & prot::WRITE != 0;
         if !object.mapped_again(frames) {
             return;
         }
@@ -287,12 +309,14 @@ fn show<N: Nucleus>(
 
 /// The pages around a fault that are mapped along, within a chunk: more of them if the ones before were wanted as well.
 fn window(pages: &Pages, region: &Region, page: u64) -> (u64, u64) {
-    let near = page & !(AROUND - 1);
-    let in_order = near > region.start && pages.get(near - 1).is_some();
+    let code = u64::from(region.prot) & prot::EXECUTE != 0;
+    let around = if code { AROUND_CODE } else { AROUND };
+    let near = page & !(around - 1);
+    let in_order = !code && near > region.start && pages.get(near - 1).is_some();
     let high = if in_order {
         (page | (CHUNK - 1)) + 1
     } else {
-        near + AROUND
+        near + around
     };
     (near.max(region.start), high.min(region.end))
 }

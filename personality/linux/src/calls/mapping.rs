@@ -1,7 +1,7 @@
 //! mmap and its family, brk. `vm` does the work; files give memory objects.
 
 use super::io::usable;
-use crate::errno::{Result, EACCES, EAGAIN, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
+use crate::errno::{Result, EAGAIN, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -18,6 +18,7 @@ const MAP_SHARED_VALIDATE: u64 = 3;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_GROWSDOWN: u64 = 0x100;
+const MAP_DENYWRITE: u64 = 0x800;
 const MAP_NORESERVE: u64 = 0x4000;
 const MAP_POPULATE: u64 = 0x8000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
@@ -54,6 +55,10 @@ fn vm_flags(given: u64) -> Result<u64> {
         if given & linux != 0 {
             wanted |= ours;
         }
+    }
+    // Linux ignores it; the C library says so of a library's segments, which may be copies from the start.
+    if given & MAP_DENYWRITE != 0 && wanted & flags::SHARED == 0 {
+        wanted |= flags::LIBRARY;
     }
     if wanted & flags::FIXED_NOREPLACE != 0 {
         wanted &= !flags::FIXED;
@@ -107,13 +112,8 @@ fn map_file(
     }
     offset.checked_add(length).ok_or(EOVERFLOW)?;
     make_room()?;
-    let flags_now = Request::new(&[fs::GETFLAGS]).call(file.slot())?[0];
-    let access = flags_now & fs::o::ACCMODE;
     let shared = wanted & flags::SHARED != 0;
     let writable = shared && protection & prot::WRITE != 0;
-    if access == fs::o::WRONLY || writable && access != fs::o::RDWR {
-        return Err(EACCES);
-    }
     let words = [fs::MMAP, offset, length, writable as u64];
     let words = Request::new(&words).brings(1).call(file.slot())?;
     let object = words[7] as u32;

@@ -548,7 +548,7 @@ fn a_program_finds_what_the_one_before_it_asked_for() {
         let seen = w.read(client, page).unwrap();
         (seen, w.vm.nucleus.count.is_empty())
     };
-    let second = map(&mut w, flags::PROGRAM);
+    let second = map(&mut w, flags::LIBRARY);
     for (page, there) in [(0x120, true), (0x122, true), (0x150, true), (0x140, false)] {
         assert_eq!(
             faults(&mut w, second, page),
@@ -564,6 +564,55 @@ fn a_program_finds_what_the_one_before_it_asked_for() {
     let third = map(&mut w, 0);
     w.write(server, P + 0x50, 77).unwrap();
     assert_eq!(w.read(third, 0x150), Ok(77));
+    w.audit();
+}
+
+#[test]
+fn a_library_mapped_to_be_read_shows_what_is_wanted_nearby_at_its_first_fault() {
+    let mut w = World::new(2048);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(server, P, 64);
+    let pages: Vec<u64> = (P..P + 64).collect();
+    let badge = w.object(server, &pages, false).unwrap();
+    let client = w.create();
+    let map = |w: &mut World, at: u64, prot: u64, kind: u64| {
+        let words = [vm::OBJECT_MAP, at * PAGE, 64 * PAGE, prot, kind, 0];
+        w.vm.nucleus.count.clear();
+        assert_eq!(w.call_badge(client, badge, &words).words[0], at * PAGE);
+        w.vm.nucleus.count.contains_key("map_list")
+    };
+    let fault = |w: &mut World, page: u64| {
+        w.vm.nucleus.count.clear();
+        w.read(client, page).unwrap();
+        w.vm.nucleus.count.contains_key("map_list")
+    };
+    // Code: few pages at a fault, and again at once.
+    let code = prot::READ | prot::EXECUTE;
+    assert!(!map(&mut w, 0x100, code, flags::FIXED));
+    for (page, brings) in [(0x103, true), (0x107, false), (0x108, true)] {
+        assert_eq!(fault(&mut w, page), brings);
+    }
+    assert!(map(&mut w, 0x200, code, flags::FIXED));
+    assert!(!fault(&mut w, 0x20f));
+    // The whole of it, to be read, wherever there is room: nothing yet; with the first fault what those wanted.
+    assert!(!map(&mut w, 0x300, prot::READ, 0));
+    assert!(fault(&mut w, 0x330));
+    assert!(!fault(&mut w, 0x30f));
+    w.audit();
+}
+
+#[test]
+fn small_memory_comes_whole() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 4);
+    w.map(a, P + 0x100, 5);
+    for (first, there) in [(P, 3), (P + 0x100, 1)] {
+        let before = w.vm.spaces.get(1).unwrap().pages.resident();
+        w.write(a, first + 1, 1).unwrap();
+        let after = w.vm.spaces.get(1).unwrap().pages.resident();
+        assert_eq!(after - before, there);
+    }
     w.audit();
 }
 
@@ -651,7 +700,7 @@ fn bytes_go_in_and_out_of_other_spaces() {
 fn parts_of_callers_are_made_present() {
     let mut w = World::new(1024);
     let a = w.create();
-    w.map(a, P, 2);
+    w.map(a, P, 8);
     w.vm.nucleus.input = vec![0; 40];
     w.vm.nucleus.copy_faults = 1;
     w.vm.nucleus.part_addresses = (0, P * PAGE + 100);

@@ -182,6 +182,11 @@ fn a_program_that_runs_is_not_cut() {
     f.change(10, &[ARENA + 10], 11);
     f.world.destroy(runs);
     f.change(0, &[], 5);
+    // A library may be cut.
+    let mut f = file(10);
+    let library = f.user(flags::LIBRARY, 10);
+    f.change(0, &[], 5);
+    assert_eq!(f.read(library, 9), Err(BEYOND));
 }
 
 #[test]
