@@ -46,16 +46,9 @@ impl Fs {
     }
 
     /// Delayed allocation: room for data that is only in the caller's frames, and for the metadata that it may need. Given back with [`Fs::unpromise`] when it is allocated.
+    #[inline]
     pub fn promise(&mut self, blocks: u64, superuser: bool) -> Result<(), Error> {
-        let space = self.space();
-        let room = if superuser {
-            space.free
-        } else {
-            space.available
-        };
-        // A node of a tree for every extent would be 1 in 84 with the smallest blocks.
-        let slack = self.promised / 64 + 8;
-        if blocks.saturating_add(slack) > room {
+        if blocks > self.room(superuser) {
             return Err(Error::NoSpace);
         }
         self.promised += blocks;
@@ -168,6 +161,41 @@ impl Fs {
         }
     }
 
+    /// What was written between `at` and `at + count` reads as zeros, and keeps its blocks. One step; true when all of it does. The caller waits for its own reads and
+    /// writes there first.
+    pub fn unwrite(&mut self, ino: u32, at: u32, count: u32, now: Time) -> Result<bool, Error> {
+        let end = u64::from(at) + u64::from(count);
+        self.change(|fs| {
+            let mut inode = fs.growable(ino)?;
+            let mut pieces = PIECES;
+            let mut next = fs.written_from(&inode, at, end)?;
+            while let Some(extent) = next.filter(|_| pieces != 0) {
+                let from = extent.at.max(at);
+                // An unwritten one is shorter by a block than a written one may be.
+                let upto = end.min(u64::from(from) + u64::from(MAX_RUN));
+                if let Some(piece) = fs.cut(&mut inode, from, upto)? {
+                    let unwritten = true;
+                    fs.insert(&mut inode, Extent { unwritten, ..piece })?;
+                }
+                pieces -= 1;
+                next = fs.written_from(&inode, from, end)?;
+            }
+            inode.mtime = now;
+            inode.ctime = now;
+            fs.put_inode(&inode, true)?;
+            Ok(next.is_none())
+        })
+    }
+
+    /// The first extent that was written and touches `at..end`.
+    fn written_from(&self, inode: &Inode, at: u32, end: u64) -> Result<Option<Extent>, Error> {
+        let mut next = self.extent_from(inode, at)?;
+        while let Some(extent) = next.filter(|extent| extent.unwritten) {
+            next = self.extent_from(inode, extent.end() as u32)?;
+        }
+        Ok(next.filter(|extent| u64::from(extent.at) < end))
+    }
+
     /// Blocks for the holes between `at` and `at + count`, which read as zeros. One step; true when all are there.
     pub fn preallocate(
         &mut self,
@@ -196,7 +224,11 @@ impl Fs {
                 next = piece.at.saturating_add(piece.len);
             };
             if let Some(hole) = hole {
-                let len = u64::from(hole.len).min(end - u64::from(hole.at)) as u32;
+                let room = fs.room(true).min(u64::from(hole.len));
+                if room == 0 {
+                    return Err(Error::NoSpace);
+                }
+                let len = room.min(end - u64::from(hole.at)) as u32;
                 let goal = fs.goal(&inode, hole.at)?;
                 let run = fs.find_free(goal, len.min(MAX_RUN))?;
                 fs.take(run)?;
@@ -264,8 +296,8 @@ impl Fs {
             if size > inode.size {
                 inode = fs.growable(ino)?;
             }
-            // A longer file may have blocks behind its end as well (preallocated ones): those stay.
-            let shorter = size < inode.size && fs.extent_from(&inode, end)?.is_some();
+            // Blocks behind the end (preallocated ones) stay if the file gets longer, and go otherwise.
+            let shorter = size <= inode.size && fs.extent_from(&inode, end)?.is_some();
             inode.size = size;
             inode.mtime = now;
             inode.ctime = now;

@@ -42,9 +42,11 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     pub block_size: u32,
+    /// Without the file system's own: what files and directories can have.
     pub blocks: u64,
+    /// Without what delayed allocation was promised.
     pub free: u64,
-    /// Without what is reserved for the superuser and what delayed allocation was promised.
+    /// Without what is kept for the superuser, and for metadata ([`Fs::kept`]).
     pub available: u64,
     pub inodes: u32,
     pub free_inodes: u32,
@@ -103,12 +105,39 @@ impl Fs {
         let free = self.free_blocks.saturating_sub(self.promised);
         Space {
             block_size: self.shape.block_size as u32,
-            blocks: self.shape.blocks,
+            blocks: self.shape.blocks.saturating_sub(self.overhead()),
             free,
-            available: free.saturating_sub(self.shape.reserved_blocks),
+            available: free.saturating_sub(self.shape.reserved_blocks + self.kept()),
             inodes: self.shape.inodes,
             free_inodes: self.free_inodes,
         }
+    }
+
+    /// Blocks of the file system itself, counted as Linux counts them for `statfs`.
+    fn overhead(&self) -> u64 {
+        let shape = &self.shape;
+        let tables = u64::from(shape.groups) * (shape.table_blocks() + 2);
+        let copies = (0..shape.groups).filter(|group| shape.has_copy(*group));
+        let copy = 1 + shape.descriptor_blocks() + shape.reserved_descriptors;
+        let log = self.journal.as_ref().map_or(0, Journal::whole);
+        shape.first_data + tables + copies.count() as u64 * u64::from(copy) + log
+    }
+
+    /// Blocks that neither data nor directories get, as on Linux: what is written behind must find room for its extents.
+    fn kept(&self) -> u64 {
+        (self.shape.blocks / 50).min(4096)
+    }
+
+    /// How many blocks may be taken now.
+    #[inline]
+    pub(crate) fn room(&self, superuser: bool) -> u64 {
+        let reserved = if superuser {
+            0
+        } else {
+            self.shape.reserved_blocks
+        };
+        let not_to_be_had = self.promised + self.kept() + reserved;
+        self.free_blocks.saturating_sub(not_to_be_had)
     }
 
     /// A block as what it should be; it is checked when it is seen for the first time.

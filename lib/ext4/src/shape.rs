@@ -69,7 +69,7 @@ pub struct Shape {
     pub reserved_blocks: u64,
     pub uuid: [u8; 16],
     pub label: [u8; 16],
-    pub(crate) block_bits: u32,
+    pub block_bits: u32,
     pub(crate) first_data: u64,
     pub(crate) group_blocks: u32,
     pub(crate) group_inodes: u32,

@@ -23,6 +23,8 @@ const MOST: usize = 16;
 enum Placed {
     New(u32, Run),
     Unwritten(u32, u32),
+    /// Nothing but zeros, which nobody was promised blocks for: it stays a hole.
+    Blank(u32, u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -185,7 +187,17 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                         start
                     }
                     Place::Hole => {
-                        let run = self.act(|fs| fs.reserve(ino, at, len))?;
+                        let (blank, some) = self.blank(index, at, len);
+                        if blank {
+                            let job = &mut self.jobs[index];
+                            job.placed.push(Placed::Blank(at, some));
+                            job.next = u64::from(at + some);
+                            if some != len {
+                                break;
+                            }
+                            continue;
+                        }
+                        let run = self.act(|fs| fs.reserve(ino, at, some))?;
                         self.jobs[index].placed.push(Placed::New(at, run));
                         len = run.len;
                         run.start
@@ -207,6 +219,32 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 }
             }
         }
+    }
+
+    /// Of blocks where the file has a hole: how many from the first on are promised, or hold something all the same (then false), or how many stay a hole.
+    fn blank(&mut self, index: usize, at: u32, len: u32) -> (bool, u32) {
+        let (size, job) = (self.block_size(), &self.jobs[index]);
+        let delayed = self.nodes.get(job.ino).map(|node| &node.delayed);
+        let run = delayed.and_then(|delayed| delayed.next(u64::from(at)));
+        let end = u64::from(at) + u64::from(len);
+        let (start, stop) = run.unwrap_or((end, end));
+        if start <= u64::from(at) {
+            return (false, (stop.min(end) - u64::from(at)) as u32);
+        }
+        let mut blank = 0;
+        for block in u64::from(at)..start.min(end) {
+            let from = block * size - job.io.first * PAGE64;
+            let slot = job.io.slots[(from / PAGE64) as usize];
+            let bytes = self
+                .cache
+                .memory()
+                .bytes(slot, (from % PAGE64) as usize, size as usize);
+            if bytes.iter().any(|byte| *byte != 0) {
+                return (blank != 0, blank.max(1));
+            }
+            blank += 1;
+        }
+        (true, blank)
     }
 
     pub(crate) fn job_moved(&mut self, id: u64, well: bool) {
@@ -236,6 +274,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                     let end = (u64::from(at) + u64::from(count)) * bytes;
                     self.act(|fs| fs.written(ino, at, count, size.min(end), time))?;
                 }
+                Placed::Blank(..) => {}
             }
             self.jobs[index].attached += 1;
         }
@@ -254,14 +293,19 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             }
         }
         let (from, to) = (job.io.first, job.io.first + job.io.slots.len() as u64);
-        let per_page = self.per_page();
-        let flush = self.flush_begun + 1;
         if let Some(node) = self.nodes.get_mut(job.ino) {
-            node.flush = flush;
-            if job.well {
-                let had = node.delayed.remove(from, to);
-                self.fs.unpromise(had * per_page);
+            node.flush = self.flush_begun + 1;
+        }
+        if job.well {
+            // What was written meanwhile where nothing was placed is still to come.
+            let mut done = from * self.per_page();
+            for placed in &job.placed {
+                if let Placed::Blank(at, count) = *placed {
+                    self.break_blocks(job.ino, done, u64::from(at));
+                    done = u64::from(at) + u64::from(count);
+                }
             }
+            self.break_blocks(job.ino, done, job.end);
         }
         // The core has set the times to those of the last write; others may have changed since.
         if !job.placed.is_empty() {
@@ -309,9 +353,14 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// The promises for pages that go unwritten are taken back.
     pub(crate) fn break_promises(&mut self, ino: u32, from: u64, to: u64) {
         let per_page = self.per_page();
+        self.break_blocks(ino, from * per_page, to.saturating_mul(per_page));
+    }
+
+    /// The same for blocks.
+    pub(crate) fn break_blocks(&mut self, ino: u32, from: u64, to: u64) {
         if let Some(node) = self.nodes.get_mut(ino) {
             let had = node.delayed.remove(from, to);
-            self.fs.unpromise(had * per_page);
+            self.fs.unpromise(had);
         }
     }
 }

@@ -13,6 +13,16 @@ use cairn_resmgr::{Context, Failure};
 
 const FALLOC_KEEP_SIZE: u64 = 1;
 const FALLOC_PUNCH_HOLE: u64 = 2;
+const FALLOC_ZERO_RANGE: u64 = 16;
+
+/// What becomes of whole blocks that shall read as zeros.
+#[derive(Clone, Copy)]
+enum Clear {
+    /// They are the file system's again.
+    Punch,
+    /// The file keeps them.
+    Zero,
+}
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     /// Zeros from a byte to the end of its page (or to `to`, in the same page), if the file has something there.
@@ -23,11 +33,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         };
         let at = (from % PAGE64) as usize;
         let length = (to.min((page + 1) * PAGE64) - from) as usize;
-        // The page is written somewhere: it has blocks or gets some.
-        self.promise(ino, page, true)?;
-        self.cache.memory().bytes_mut(slot, at, length).fill(0);
-        let file = self.file(ino)?;
-        self.cache.mark_dirty(file, page, self.clock);
+        let bytes = self.cache.memory().bytes_mut(slot, at, length);
+        // Zeros that were never written stay so.
+        if bytes.iter().any(|byte| *byte != 0) {
+            bytes.fill(0);
+            let file = self.file(ino)?;
+            self.cache.mark_dirty(file, page, self.clock);
+        }
         Ok(())
     }
 
@@ -82,7 +94,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         };
         self.note_changed(ino);
         self.cache.remove(file, pages, u64::MAX);
-        self.break_promises(ino, pages, u64::MAX);
+        self.break_blocks(ino, size.div_ceil(self.block_size()), u64::MAX);
         let node = self.node(ino)?;
         node.size = size;
         node.cutting = !whole;
@@ -99,7 +111,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         Ok(())
     }
 
-    /// fallocate: reserve, or punch a hole.
+    /// fallocate: reserve, punch a hole, or make zeros of what is there.
     pub(crate) fn allocate_file(
         &mut self,
         cx: &mut Context,
@@ -118,7 +130,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let end = offset + length;
         match mode {
             0 | FALLOC_KEEP_SIZE => self.preallocate(cx, ino, offset, end, mode == 0),
-            mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => self.punch(ino, offset, end),
+            mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => {
+                self.clear(ino, offset, end, Clear::Punch)
+            }
+            mode if mode & !FALLOC_KEEP_SIZE == FALLOC_ZERO_RANGE => {
+                self.preallocate(cx, ino, offset, end, mode & FALLOC_KEEP_SIZE == 0)?;
+                self.clear(ino, offset, end, Clear::Zero)
+            }
             _ => fail(EOPNOTSUPP),
         }
     }
@@ -169,40 +187,56 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         Ok(())
     }
 
-    fn punch(&mut self, ino: u32, offset: u64, end: u64) -> Answer<()> {
+    /// Bytes of a file become zeros. Whole blocks lose what they hold, of the others the part is overwritten.
+    fn clear(&mut self, ino: u32, offset: u64, end: u64, how: Clear) -> Answer<()> {
         let file = self.file(ino)?;
-        let node = self.node(ino)?;
         // What lies behind the end of the file is behind its last page as well.
-        let end = end.min(node.size.next_multiple_of(PAGE64));
+        let end = end.min(self.node(ino)?.size.next_multiple_of(PAGE64));
         if offset >= end {
             return Ok(());
         }
-        let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
         self.await_writes(ino, offset / PAGE64, end.div_ceil(PAGE64))?;
-        let head = end.min(first * PAGE64);
-        if offset < head {
-            self.zero_part(ino, offset, head)?;
+        // The image may know the end by pages only that will not be written now.
+        let (length, now) = (self.node(ino)?.size, self.now);
+        if self.act(|fs| fs.inode(ino))?.size < length {
+            self.act(|fs| fs.extend(ino, length, now))?;
         }
-        if last >= first && end > last * PAGE64 {
-            self.zero_part(ino, last * PAGE64, end)?;
-        }
-        let now = self.now;
-        if first < last {
-            let per_page = self.per_page();
-            let (from, to) = ((first * per_page) as u32, (last * per_page) as u32);
-            let size = self.node(ino)?.size;
-            if last * PAGE64 >= size && self.act(|fs| fs.inode(ino))?.size < size {
-                // Nobody will write the last page any more, and tell the image so where the file ends.
-                self.act(|fs| fs.extend(ino, size, now))?;
+        let size = self.block_size();
+        let whole = (offset.div_ceil(size), end / size);
+        for (from, to) in self.parts_of_pages(offset, end) {
+            // If it is only whole blocks they go, and a copy in memory follows.
+            let blocks = from.is_multiple_of(size) && to.is_multiple_of(size);
+            match self.cache.slot(file, from / PAGE64) {
+                Some(slot) if blocks => {
+                    let bytes = (to - from) as usize;
+                    let at = (from % PAGE64) as usize;
+                    self.cache.memory().bytes_mut(slot, at, bytes).fill(0);
+                }
+                None if blocks
+                    && !self
+                        .cache
+                        .is_loading(file, from / PAGE64, from / PAGE64 + 1) => {}
+                None if blocks => return Err(Failure::Wait(keys::pages(ino))),
+                _ => self.zero_part(ino, from, to)?,
             }
+        }
+        if whole.0 < whole.1 {
+            let (from, to) = (whole.0 as u32, whole.1 as u32);
             self.node(ino)?.unlearn();
-            while !self.act(|fs| fs.punch(ino, from, to, now))? {}
-            let now = self.clock;
-            let range = (first, last);
-            let taken = self.mapped.take_out(&mut self.cache, file, range, now);
-            taken.ok_or(Failure::Errno(ENOMEM))?;
-            self.cache.remove(file, first, last);
-            self.break_promises(ino, first, last);
+            match how {
+                Clear::Punch => while !self.act(|fs| fs.punch(ino, from, to, now))? {},
+                Clear::Zero => while !self.act(|fs| fs.unwrite(ino, from, to - from, now))? {},
+            }
+            let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
+            if first < last {
+                let clock = self.clock;
+                let taken = self
+                    .mapped
+                    .take_out(&mut self.cache, file, (first, last), clock);
+                taken.ok_or(Failure::Errno(ENOMEM))?;
+                self.cache.remove(file, first, last);
+            }
+            self.break_blocks(ino, whole.0, whole.1);
         }
         let node = self.node(ino)?;
         node.unlearn();
@@ -211,6 +245,16 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.touch(ino);
         self.refresh(ino);
         Ok(())
+    }
+
+    /// What of some bytes is not whole pages: before those, and behind.
+    fn parts_of_pages(&self, offset: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let (first, last) = (offset.next_multiple_of(PAGE64), end / PAGE64 * PAGE64);
+        let parts = match first <= last {
+            true => [(offset, first), (last, end)],
+            false => [(offset, end), (end, end)],
+        };
+        parts.into_iter().filter(|(from, to)| from < to)
     }
 
     /// The next data or hole. What has no blocks yet but was written is data.
@@ -250,13 +294,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// The same between two bytes where the image has nothing.
     fn in_hole(&self, ino: u32, from: u64, to: u64, hole: bool) -> Option<u64> {
-        let delayed = &self.nodes.get(ino)?.delayed;
+        let (delayed, size) = (&self.nodes.get(ino)?.delayed, self.block_size());
         let mut at = from;
         while at < to {
-            let Some((start, end)) = delayed.next(at / PAGE64) else {
+            let Some((start, end)) = delayed.next(at / size) else {
                 return hole.then_some(at);
             };
-            let (start, end) = (start * PAGE64, end * PAGE64);
+            let (start, end) = (start * size, end * size);
             if at < start {
                 if hole {
                     return Some(at);

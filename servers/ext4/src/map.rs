@@ -206,9 +206,13 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.mapped
             .collect_and(&mut self.cache, file, all, self.clock, told);
         let mut any = false;
+        let size = self.nodes.get(ino).map_or(0, |node| node.size);
         for page in runs.into_iter().flat_map(|(first, n)| first..first + n) {
             // Without a promise it gets blocks if there are some when it is written.
-            let _ = self.promise(ino, page, true);
+            let (from, to) = (page * PAGE64, size.min((page + 1) * PAGE64));
+            if from < to {
+                let _ = self.promise(ino, from, to, true);
+            }
             any = true;
         }
         if any {

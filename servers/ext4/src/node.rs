@@ -45,7 +45,7 @@ pub struct Node {
     pub used: bool,
     /// Its pages.
     pub file: Option<File>,
-    /// Dirty pages that have no blocks yet; each has the promise of as many as a page is.
+    /// Blocks of dirty pages that are still to be found: each is promised. What a dirty page has besides where the file has a hole is zeros.
     pub delayed: Runs,
     pub known: Known,
     /// Blocks from the first to before the second are not there.

@@ -123,7 +123,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         Ok(self.cache.get(file, page).is_some())
     }
 
-    /// The content of a page; None where the file has a hole.
+    /// The content of a page; None where nothing was written, in memory or on the image.
     pub(crate) fn content(&mut self, ino: u32, page: u64) -> Answer<Option<Slot>> {
         let file = self.file(ino)?;
         if let Some(slot) = self.cache.get(file, page) {
@@ -132,7 +132,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if !self.cache.is_loading(file, page, page + 1) {
             let (at, count) = (page * self.per_page(), self.per_page());
             let pieces = self.act(|fs| fs.map(ino, at as u32, count as u32))?;
-            if pieces.iter().all(|piece| piece.place == Place::Hole) {
+            let written = |piece: &Piece| matches!(piece.place, Place::Written(_));
+            if !pieces.iter().any(written) {
                 return Ok(None);
             }
         }

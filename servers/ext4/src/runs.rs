@@ -1,8 +1,8 @@
-//! Sets of page numbers as runs.
+//! Sets of block numbers as runs.
 
 use alloc::collections::BTreeMap;
 
-/// Page numbers; runs do not touch each other.
+/// Block numbers; runs do not touch each other.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Runs(BTreeMap<u64, u64>);
 
@@ -11,12 +11,12 @@ impl Runs {
         self.0.is_empty()
     }
 
-    /// How many pages.
+    /// How many blocks.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// The run that holds a page, or the next one behind it.
+    /// The run that holds a block, or the next one behind it.
     pub fn next(&self, page: u64) -> Option<(u64, u64)> {
         let before = self.0.range(..=page).next_back();
         let before = before.filter(|(_, end)| **end > page);
@@ -25,13 +25,14 @@ impl Runs {
             .map(|(start, end)| (*start, *end))
     }
 
+    /// All of them are there.
     #[inline]
-    pub fn contains(&self, page: u64) -> bool {
-        let before = self.0.range(..=page).next_back();
-        before.is_some_and(|(_, end)| *end > page)
+    pub fn contain(&self, from: u64, to: u64) -> bool {
+        let before = self.0.range(..=from).next_back();
+        before.is_some_and(|(_, end)| *end >= to)
     }
 
-    /// Add a page. False: it was there.
+    /// Add a block. False: it was there.
     pub fn insert(&mut self, page: u64) -> bool {
         let before = self.0.range(..=page).next_back();
         let (mut start, mut end) = (page, page + 1);
@@ -50,9 +51,12 @@ impl Runs {
         true
     }
 
-    /// Take pages out; how many were there.
+    /// Take blocks out; how many were there.
     pub fn remove(&mut self, from: u64, to: u64) -> u64 {
         let mut removed = 0;
+        if from >= to {
+            return removed;
+        }
         while let Some((start, end)) = self.next(from).filter(|(start, _)| *start < to) {
             self.0.remove(&start);
             if start < from {
@@ -90,7 +94,9 @@ mod tests {
                     gone.iter().for_each(|page| assert!(model.remove(page)));
                 }
             }
-            assert_eq!(runs.contains(page), model.contains(&page));
+            assert_eq!(runs.contain(page, page + 1), model.contains(&page));
+            let three = (page..page + 3).all(|page| model.contains(&page));
+            assert_eq!(runs.contain(page, page + 3), three);
             let next = runs.next(page).map(|(start, _)| start.max(page));
             assert_eq!(next, model.range(page..).next().copied());
             assert_eq!(runs.is_empty(), model.is_empty());

@@ -238,7 +238,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         node.used = true;
         let delayed = match node.delayed.is_empty() {
             true => 0,
-            false => node.delayed.count() * 8,
+            false => node.delayed.count() * (blksize as u64 / 512),
         };
         Ok(Stat {
             dev,

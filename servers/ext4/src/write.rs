@@ -148,7 +148,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 let begin = page * PAGE64;
                 let whole =
                     begin >= size || low == 0 && (high == PAGE || begin + high as u64 >= size);
-                match self.page_to_write(ino, file, page, whole, superuser) {
+                let part = (begin + low as u64, begin + high as u64);
+                match self.page_to_write(ino, file, page, part, whole, superuser) {
                     Ok(place) => {
                         if pages != 0 && place.slot != first + pages as Slot {
                             if place.fresh {
@@ -193,6 +194,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 }
             }
             if let Err(failure) = fetched {
+                let end = self.nodes.get(ino).map_or(0, |node| node.size);
+                self.break_blocks(ino, end.div_ceil(self.block_size()), u64::MAX);
                 return (done, Some(failure));
             }
             done += run;
@@ -212,20 +215,21 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
-    /// The page, with its content unless all of it will be overwritten (`whole`), and with blocks or the promise of some.
+    /// The page, with its content unless all of it will be overwritten (`whole`), and with blocks or the promise of some for the part that is to be written.
     #[inline]
     fn page_to_write(
         &mut self,
         ino: u32,
         file: File,
         page: u64,
+        part: (u64, u64),
         whole: bool,
         superuser: bool,
     ) -> Answer<Target> {
         if !whole && self.cache.get(file, page).is_none() && !self.bring(ino, page, page + 1)? {
             return Err(Failure::Wait(keys::pages(ino)));
         }
-        let promised = self.promise(ino, page, superuser)?;
+        let promised = self.promise(ino, part.0, part.1, superuser)?;
         let mut put = self.cache.put(file, page);
         if put.is_err() && self.make_room() {
             put = self.cache.put(file, page);
@@ -250,24 +254,46 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         })
     }
 
-    /// The page has blocks, or is promised some now: then true.
+    /// The blocks of these bytes, in one page, are there or are promised now: then true.
     #[inline]
-    pub(crate) fn promise(&mut self, ino: u32, page: u64, superuser: bool) -> Answer<bool> {
-        let per_page = self.per_page();
-        let (from, to) = (page * per_page, (page + 1) * per_page);
+    pub(crate) fn promise(
+        &mut self,
+        ino: u32,
+        from: u64,
+        to: u64,
+        superuser: bool,
+    ) -> Answer<bool> {
+        let bits = self.fs.shape().block_bits;
+        let (from, to) = (from >> bits, ((to - 1) >> bits) + 1);
+        let node = self.node(ino)?;
+        if !node.cutting && (node.knows(from, to) || node.delayed.contain(from, to)) {
+            return Ok(false);
+        }
+        self.promise_blocks(ino, from, to, superuser)
+    }
+
+    #[inline]
+    fn promise_blocks(&mut self, ino: u32, from: u64, to: u64, superuser: bool) -> Answer<bool> {
         if self.node(ino)?.cutting {
             self.finish_cut(ino)?;
         }
+        let mut wanted = 0u64;
+        for block in from..to {
+            let node = self.node(ino)?;
+            let hole = node.hole.0 <= block && block < node.hole.1;
+            let promised = to - from > 1 && node.delayed.contain(block, block + 1);
+            if !promised && (hole || self.look_for_hole(ino, block, block + 1)?) {
+                wanted |= 1 << (block - from);
+            }
+        }
+        if wanted == 0 {
+            return Ok(false);
+        }
+        self.act(|fs| fs.promise(u64::from(wanted.count_ones()), superuser))?;
         let node = self.node(ino)?;
-        if node.knows(from, to) || node.delayed.contains(page) {
-            return Ok(false);
+        for block in (from..to).filter(|block| wanted >> (block - from) & 1 != 0) {
+            node.delayed.insert(block);
         }
-        let hole = node.hole.0 <= from && to <= node.hole.1;
-        if !hole && !self.look_for_hole(ino, from, to)? {
-            return Ok(false);
-        }
-        self.act(|fs| fs.promise(per_page, superuser))?;
-        self.node(ino)?.delayed.insert(page);
         Ok(true)
     }
 

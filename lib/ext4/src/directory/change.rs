@@ -85,6 +85,9 @@ impl Fs {
 
     /// One more block behind the last: its number in the directory and on the device.
     fn grow_directory(&mut self, dir: &mut Inode, kind: Kind) -> Result<(u32, u64), Error> {
+        if self.room(true) == 0 {
+            return Err(Error::NoSpace);
+        }
         let at = self.directory_blocks(dir);
         let goal = self.goal(dir, at)?;
         let run = self.find_free(goal, 1)?;

@@ -116,6 +116,11 @@ impl Journal {
         }
     }
 
+    /// Blocks of the log with its superblock.
+    pub(crate) fn whole(&self) -> u64 {
+        u64::from(self.len)
+    }
+
     pub(crate) fn capacity(&self) -> u32 {
         self.len - self.first
     }

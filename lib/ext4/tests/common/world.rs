@@ -154,7 +154,15 @@ impl World {
                 let size = caller.size;
                 let from = random.below(LARGEST / size as u64) as u32;
                 let to = from + random.below(60) as u32;
-                while !caller.act(|fs| fs.punch(ino, from, to, now)).unwrap() {}
+                // Both read as zeros: with blocks and without.
+                if random.below(2) == 0 {
+                    while !caller.act(|fs| fs.punch(ino, from, to, now)).unwrap() {}
+                } else {
+                    while !caller
+                        .act(|fs| fs.unwrite(ino, from, to - from, now))
+                        .unwrap()
+                    {}
+                }
                 if let Some(Node::File(content)) = self.nodes.get_mut(&ino) {
                     let end = (to as usize * size).min(content.len());
                     let from = (from as usize * size).min(end);

@@ -157,15 +157,21 @@ impl Game {
             }
             13 => {
                 let (at, count) = (self.below(300_000), self.below(100_000) + 1);
-                let keep = self.below(2);
+                let (keep, zero) = (self.below(2), 16 * self.below(2));
                 self.changed(&name);
                 self.mark();
-                let words = [fs::ALLOCATE, keep, at, count];
+                let words = [fs::ALLOCATE, keep | zero, at, count];
                 match self.machine.result(badge, &words, b"") {
-                    0 if keep == 0 && at + count > length => {
-                        self.changed(&name).resize((at + count) as usize, 0);
+                    0 => {
+                        let bytes = self.changed(&name);
+                        if zero != 0 && at < length {
+                            bytes[at as usize..(at + count).min(length) as usize].fill(0);
+                        }
+                        if keep == 0 && at + count > length {
+                            bytes.resize((at + count) as usize, 0);
+                        }
                     }
-                    result => assert!(result == 0 || result == -ENOSPC),
+                    result => assert_eq!(result, -ENOSPC),
                 }
             }
             14 => {

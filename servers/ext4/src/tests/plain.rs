@@ -255,6 +255,118 @@ fn holes_larger_than_the_cache_are_read() {
 }
 
 #[test]
+fn preallocation_waits_for_data_under_way() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 1);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    let bytes = pattern(1, 40_000);
+    assert_eq!(machine.write_at(file, 0, &bytes), 40_000);
+    let sync = machine.bench.send(file, &[fs::SYNC, 0], b"", 0);
+    for mode in [0, 1, 16] {
+        let words = [fs::ALLOCATE, mode, 8192, 16_384];
+        assert_eq!(machine.result(file, &words, b""), 0);
+    }
+    assert_eq!(machine.finish(sync).result(), 0);
+    let read = machine.read_at(file, 0, 40_000).unwrap();
+    assert!(read[..8192] == bytes[..8192] && read[24_576..] == bytes[24_576..]);
+    assert!(read[8192..24_576].iter().all(|byte| *byte == 0));
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn small_blocks_are_promised_one_by_one() {
+    let mut machine = Machine::new(make(1024, 16, &["-m", "0"], None), USUAL, 1);
+    let keep = machine
+        .open_file(b"keep", o::CREAT | o::RDWR, 0o644)
+        .unwrap();
+    assert_eq!(machine.write_at(keep, 0, b"precious"), 8);
+    assert_eq!(machine.sync(), 0);
+    let fill = machine
+        .open_file(b"fill", o::CREAT | o::RDWR, 0o644)
+        .unwrap();
+    let mut at = 0;
+    for piece in [65_536, 1024] {
+        loop {
+            match machine.write_at(fill, at, &pattern(at, piece)) {
+                done if done > 0 => at += done as u64,
+                error => break assert_eq!(error, -ENOSPC),
+            }
+        }
+    }
+    // In a block that is there a byte can be written; not in the next one, in the same page.
+    assert_eq!(machine.write_at(keep, 2, b"EC"), 2);
+    assert_eq!(machine.write_at(keep, 1024, b"more"), -ENOSPC);
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(machine.read(b"keep").unwrap(), b"prECious");
+    // Punching and writing again in the middle of pages.
+    for (offset, length) in [(1024, 1024), (6144, 3072), (20_000, 9000)] {
+        let words = [fs::ALLOCATE, 3, offset, length];
+        assert_eq!(machine.result(fill, &words, b""), 0);
+        let read = machine.read_at(fill, offset, length as usize).unwrap();
+        assert!(read.iter().all(|byte| *byte == 0));
+    }
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(machine.write_at(keep, 1024, b"more"), 4);
+    let image = machine.close();
+    must_be_clean(&image);
+    let mut machine = Machine::new(image, USUAL, 2);
+    let mut wanted = b"prECious".to_vec();
+    wanted.resize(1024, 0);
+    wanted.extend(b"more");
+    assert_eq!(machine.read(b"keep").unwrap(), wanted);
+}
+
+#[test]
+fn what_is_written_beside_blocks_under_way_keeps_its_promise() {
+    let mut machine = Machine::new(make(1024, 16, &[], None), USUAL, 1);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    assert_eq!(machine.result(file, &[fs::TRUNCATE, 4096], b""), 0);
+    assert_eq!(machine.write_at(file, 0, b"first"), 5);
+    assert_eq!(machine.sync(), 0);
+    // Promised one by one: what is on its way out is the third block.
+    assert_eq!(machine.write_at(file, 2048, b"third"), 5);
+    for _ in 0..6 {
+        machine.wait();
+    }
+    let before = machine.bench.server.fs.space().free;
+    let second = machine.bench.send(file, &[fs::WRITE, 1024], b"second", 0);
+    assert_eq!(machine.finish(second).result(), 6);
+    while machine.turn() {}
+    let server = &machine.bench.server;
+    let kept: u64 = server.nodes.all().map(|node| node.delayed.count()).sum();
+    assert_eq!((kept, before - server.fs.space().free), (1, 1));
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(machine.read_at(file, 1024, 6).unwrap(), b"second");
+    must_be_clean(&machine.close());
+}
+
+#[test]
+fn preallocated_blocks_go_with_the_same_length_and_stay_unwritten() {
+    let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 1);
+    let file = machine.open_file(b"f", o::CREAT | o::RDWR, 0o644).unwrap();
+    let ino = machine.call(file, &[fs::STAT], b"", 144).data[8];
+    let blocks = |machine: &Machine| {
+        let node = machine.bench.server.nodes.get(u32::from(ino));
+        node.map(|node| node.sectors / 8)
+    };
+    assert_eq!(machine.result(file, &[fs::ALLOCATE, 0, 0, 409_600], b""), 0);
+    assert_eq!(machine.read_at(file, 0, 300_000), Ok(vec![0; 300_000]));
+    // Parts of blocks that were never written need not be written as zeros: the tree stays small.
+    for at in 0..20 {
+        let words = [fs::ALLOCATE, 16, at * 20_000 + 100, 9000];
+        assert_eq!(machine.result(file, &words, b""), 0);
+    }
+    let words = [fs::ALLOCATE, 1, 409_600, 409_600];
+    assert_eq!(machine.result(file, &words, b""), 0);
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(blocks(&machine), Some(200));
+    let words = [fs::TRUNCATE, 409_600];
+    assert_eq!(machine.result(file, &words, b""), 0);
+    assert_eq!(machine.sync(), 0);
+    assert_eq!(blocks(&machine), Some(100));
+    must_be_clean(&machine.close());
+}
+
+#[test]
 fn reading_in_order_asks_for_much_at_a_time_and_once() {
     let (folder, files) = tree();
     let image = make(4096, 16, &[], Some(&folder.0));
