@@ -83,7 +83,7 @@ impl<A: Arch> Kernel<A> {
             .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
         let mut table = Table::new();
-        table.grow(&self.arch, frame);
+        table.grow(&mut self.arch, frame);
         table.install(0, Target::new(PortalKind::Current, 0, rights::CALL));
         let d = self
             .domains
@@ -643,7 +643,7 @@ impl<A: Arch> Kernel<A> {
             .arch
             .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
-        self.domains[d].table.grow(&self.arch, frame);
+        self.domains[d].table.grow(&mut self.arch, frame);
         Ok(())
     }
 

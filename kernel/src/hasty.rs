@@ -12,7 +12,7 @@ pub mod list;
 
 use crate::arch::Arch;
 use crate::pool::{BlockRef, Handle, ThreadRef};
-use crate::portal::code::{Block, CODE_BYTES};
+use crate::portal::code::Block;
 use crate::{Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
 use cairn_abi::layout::PAGE;
@@ -97,6 +97,20 @@ impl Handler {
             steps: [Step::NONE; STEPS],
             ring: [0; RING],
         }
+    }
+
+    /// Nothing came, nobody was told: what a handler before this one left. (Steps behind the last and bytes that were not appended are never read; to clear them takes longer than all else.)
+    fn begin(&mut self) {
+        self.events = 0;
+        self.head = 0;
+        self.tail = 0;
+        self.reasons = 0;
+        self.last = 0;
+        self.pause_at = 0;
+        self.deferred = false;
+        self.core = 0;
+        self.code = 0;
+        self.block = None;
     }
 
     fn len(&self) -> u32 {
@@ -225,22 +239,22 @@ impl<A: Arch> Kernel<A> {
             0 => 0,
             _ => self.register_page(t, registers)?,
         };
+        // To look at the list takes as long as to make code of it.
+        self.open(t);
         self.hasty_remove(binding);
         let handler = &mut self.handlers[free];
-        *handler = Handler {
-            binding: binding + 1,
-            count: count as u32,
-            rounds: rounds as u32,
-            threshold: threshold as u32,
-            pause,
-            significant: set.map(u64::from_le_bytes),
-            page,
-            ring_at: ring,
-            domain,
-            priority,
-            steps: list,
-            ..Handler::new()
-        };
+        handler.begin();
+        handler.binding = binding + 1;
+        handler.count = count as u32;
+        handler.rounds = rounds as u32;
+        handler.threshold = threshold as u32;
+        handler.pause = pause;
+        handler.significant = set.map(u64::from_le_bytes);
+        handler.page = page;
+        handler.ring_at = ring;
+        handler.domain = domain;
+        handler.priority = priority;
+        handler.steps[..count].copy_from_slice(&list[..count]);
         self.hasty_compile(free);
         self.interrupts.bindings[binding as usize].handler = free as u8 + 1;
         Ok(())
@@ -264,12 +278,12 @@ impl<A: Arch> Kernel<A> {
         if !self.compiles {
             return;
         }
-        let Some(b) = self.blocks.insert(Block::EMPTY) else {
+        let Some(b) = self.blocks.insert_any(|| Block::EMPTY) else {
             return;
         };
         let handler = &mut self.handlers[index];
         let steps = handler.steps.get(..handler.count as usize).unwrap_or(&[]);
-        let code: &mut [u8; CODE_BYTES] = &mut self.blocks[b].code;
+        let code = &mut self.blocks[b].code;
         match self
             .arch
             .write_handler(b.index(), code, steps, handler.page)

@@ -251,6 +251,14 @@ impl<A: Arch> Kernel<A> {
         !self.open_for(t) || A::let_in(self)
     }
 
+    /// Where an entry has looked long and changed nothing that may not be done again: interrupts that wait come in where that costs no look, and the thread then begins anew.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, t: ThreadRef) {
+        if self.open_for(t) {
+            A::open(self);
+        }
+    }
+
     /// The running thread is this one, and nobody else's turn is it: so it may be taken for interrupted.
     #[inline(always)]
     pub(crate) fn open_for(&self, t: ThreadRef) -> bool {

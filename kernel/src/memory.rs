@@ -25,7 +25,7 @@ const TABLE_SHARE: u64 = 8;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
 /// Frames that REAP returns at most.
-const REAP_FRAMES: usize = 32;
+const REAP_FRAMES: usize = 20;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
 /// A frame number from a word.
@@ -415,6 +415,7 @@ impl<A: Arch> Kernel<A> {
                     self.arch.zero_frame(frame);
                 }
             }
+            self.open(t);
             let row = (start..start + share as u32).map(Some);
             let mapped = self.map_row(s, root, address + done * PAGE, row, flags & PROT);
             if mapped.is_err() || done + share == pages {
@@ -488,6 +489,7 @@ impl<A: Arch> Kernel<A> {
                 self.check_frame(frame, flags)?;
             }
         }
+        self.open(t);
         let row = frames().map(|frame| (frame != 0).then_some(frame));
         Ok(self.map_row(s, root, address, row, flags & PROT))
     }

@@ -166,30 +166,48 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// Store a new object. None: the pool is empty.
     pub fn insert(&mut self, value: T) -> Option<R> {
-        let index = if self.free != 0 {
-            let index = self.free;
-            let r = self.handle(index);
-            let slot = self.slot_mut(r);
-            slot.value = value;
-            slot.live = true;
-            self.free = slot.next_free;
-            index
-        } else if self.high < self.capacity {
-            let index = self.high;
-            let slot = Slot {
-                value,
-                generation: 1,
-                next_free: 0,
-                aux: 0,
-                live: true,
-            };
-            // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
-            unsafe { self.base.add(index as usize).write(slot) };
-            self.high += 1;
-            index
-        } else {
+        match self.reuse() {
+            Some(r) => {
+                self.slot_mut(r).value = value;
+                Some(r)
+            }
+            None => self.insert_beyond(value),
+        }
+    }
+
+    /// An object of which all that counts will be written: some object that was removed before, or a new one.
+    pub fn insert_any(&mut self, new: impl FnOnce() -> T) -> Option<R> {
+        self.reuse().or_else(|| self.insert_beyond(new()))
+    }
+
+    /// A slot that was given back, with what was in it.
+    #[inline(always)]
+    fn reuse(&mut self) -> Option<R> {
+        let r = R::make(NonZeroU32::new(self.free)?);
+        let slot = self.slot_mut(r);
+        slot.live = true;
+        self.free = slot.next_free;
+        self.count += 1;
+        Some(r)
+    }
+
+    /// Store a new object in a slot that was never used.
+    #[inline(always)]
+    fn insert_beyond(&mut self, value: T) -> Option<R> {
+        if self.high >= self.capacity {
             return None;
+        }
+        let index = self.high;
+        let slot = Slot {
+            value,
+            generation: 1,
+            next_free: 0,
+            aux: 0,
+            live: true,
         };
+        // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
+        unsafe { self.base.add(index as usize).write(slot) };
+        self.high += 1;
         self.count += 1;
         NonZeroU32::new(index).map(R::make)
     }
@@ -335,17 +353,14 @@ impl<T: Copy> FrameArray<T> {
     pub const LEN: usize = 4096 / core::mem::size_of::<T>();
 
     /// Take a frame that belongs to the nucleus and that nothing else uses, and fill it.
-    pub fn new<A: Arch>(arch: &A, frame: Frame, fill: T) -> FrameArray<T> {
+    pub fn new<A: Arch>(arch: &mut A, frame: Frame, fill: T) -> FrameArray<T> {
         let first: *mut T = arch.frame_pointer(frame).cast();
         assert!(!first.is_null());
-        // Several at a time: this is most of what making a domain costs.
-        const ROW: usize = 8;
-        const { assert!(Self::LEN.is_multiple_of(ROW)) };
-        let rows: *mut [T; ROW] = first.cast();
-        for i in 0..Self::LEN / ROW {
-            // SAFETY: the machine layer vouches for 4096 page-aligned bytes that stay valid; the caller owns the frame alone.
-            unsafe { rows.add(i).write([fill; ROW]) };
-        }
+        const { assert!(core::mem::size_of::<T>() == core::mem::size_of::<[u64; 2]>()) };
+        // SAFETY: of the same size, and every sort of word is one.
+        let words = unsafe { (&raw const fill).cast::<[u64; 2]>().read_unaligned() };
+        // The machine layer vouches for 4096 page-aligned bytes that stay valid; the caller owns the frame alone.
+        arch.fill_frame(frame, words);
         FrameArray {
             first: NonNull::new(first).unwrap_or(NonNull::dangling()),
             frame,

@@ -69,6 +69,8 @@ impl<A: Arch> Kernel<A> {
                 self.tear(target, address, pages as u64)?;
             }
         }
+        // To look at the rows takes as long as a share of them.
+        self.open(t);
         let mut done = 0;
         // Pages that earlier entries did, how many may be done before interrupts are let in, and how many this entry did.
         let (mut skip, mut share, mut over) = (w[4], SHARE_PAGES, 0);

@@ -207,6 +207,8 @@ pub trait Arch: Sized {
     fn let_in(kernel: &mut Kernel<Self>) -> bool {
         kernel.arch.interrupt_waits()
     }
+    /// The same where the entry does not end for it, whatever waits.
+    fn open(_kernel: &mut Kernel<Self>) {}
     /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. With `open`, which is as for
     /// [`Arch::share_row`].
     fn take_table(&mut self, root: Self::Root, open: bool, emptied: impl FnMut(Frame)) -> Taken;
@@ -325,6 +327,8 @@ pub trait Arch: Sized {
     ) -> Result<(), CopyFault>;
     fn write_user(&mut self, root: Self::Root, address: u64, from: &[u8]) -> Result<(), CopyFault>;
     fn zero_frame(&mut self, frame: Frame);
+    /// Fill a frame that the nucleus owns with two words, again and again.
+    fn fill_frame(&mut self, frame: Frame, words: [u64; 2]);
     fn copy_frame(&mut self, to: Frame, from: Frame);
 
     /// Start of the region of pool `pool` (`cairn_abi::service::memory::pool`), aligned to a page; the region is contiguous and fills from here.

@@ -431,6 +431,12 @@ impl Arch for Sim {
     fn zero_frame(&mut self, frame: Frame) {
         self.frame(frame).fill(0);
     }
+    fn fill_frame(&mut self, frame: Frame, words: [u64; 2]) {
+        let bytes = words.map(u64::to_le_bytes);
+        for row in self.frame(frame).chunks_exact_mut(16) {
+            row.copy_from_slice(bytes.as_flattened());
+        }
+    }
     fn copy_frame(&mut self, to: Frame, from: Frame) {
         let bytes = self.frame(from).to_vec();
         self.frame(to).copy_from_slice(&bytes);

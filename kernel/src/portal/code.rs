@@ -133,32 +133,29 @@ impl<A: Arch> Kernel<A> {
             entry_code = A::portal_code(entry.target);
             self.arch.wait_for_passers();
         }
-        let mut block = Block::EMPTY;
+        let b = match A::block_of(entry_code) {
+            // What it was made for does not come any more: make it anew.
+            Some(index) => self.blocks.handle(index),
+            None if self.domains[d].blocks < MOST => {
+                match self.blocks.insert_any(|| Block::EMPTY) {
+                    Some(b) => {
+                        self.domains[d].blocks += 1;
+                        b
+                    }
+                    None => return,
+                }
+            }
+            None => return,
+        };
+        let block = &mut self.blocks[b];
         if let Way::Call(connection) = &way {
             block.selector = connection.selector;
             block.badge = connection.badge;
             block.reply_selector = connection.reply_selector;
             block.plain = connection.plain;
         }
-        let b = match A::block_of(entry_code) {
-            // What it was made for does not come any more: make it anew.
-            Some(index) => {
-                let b = self.blocks.handle(index);
-                self.blocks[b] = block;
-                b
-            }
-            None if self.domains[d].blocks < MOST => match self.blocks.insert(block) {
-                Some(b) => {
-                    self.domains[d].blocks += 1;
-                    b
-                }
-                None => return,
-            },
-            None => return,
-        };
-        let code = self
-            .arch
-            .write_code(b.index(), &mut self.blocks[b].code, &way);
+        block.settled = 0;
+        let code = self.arch.write_code(b.index(), &mut block.code, &way);
         self.domains[d].table.set_code(slot, code, MORE_USES);
     }
 

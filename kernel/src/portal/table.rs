@@ -153,7 +153,7 @@ impl<A: Arch> Table<A> {
     }
 
     /// 256 entries more in a frame that the nucleus owns. The caller has checked `is_full_size`.
-    pub fn grow(&mut self, arch: &A, frame: Frame) {
+    pub fn grow(&mut self, arch: &mut A, frame: Frame) {
         let empty = Entry::new::<A>(Target::EMPTY);
         let first = self.len;
         let Some(chunk) = self.chunks.get_mut((first / CHUNK) as usize) else {

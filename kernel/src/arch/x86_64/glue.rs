@@ -461,6 +461,21 @@ pub fn let_in(kernel: &mut Kernel<Machine>) -> bool {
     false
 }
 
+/// See [`crate::arch::Arch::open`].
+#[inline(always)]
+pub fn let_in_if_open(kernel: &mut Kernel<Machine>) {
+    match ASKS.load(Relaxed) {
+        // SAFETY: by the contract of that.
+        0 => unsafe { open(core::ptr::from_mut(kernel)) },
+        // A stretch ends here, too.
+        // SAFETY: called in an entry.
+        MEASURED => unsafe {
+            interrupt_waits();
+        },
+        _ => {}
+    }
+}
+
 /// An interrupt waits to be let in, or the 8259s are in use, which would have to be asked slowly. A function of its own: [`super::stretch`] has a twin.
 ///
 /// # Safety

@@ -21,6 +21,9 @@ const FILLER: u8 = 0xcc;
 /// Steps, the end behind the last one, and the end that hands over.
 const PLACES: usize = STEPS + 2;
 
+/// Most bytes that are written at once.
+const WORD: usize = 8;
+
 /// `push rbx; mov rbx, rdi`: with it the stack is as calls want it.
 const BEGIN: [u8; 4] = [0x53, 0x48, 0x89, 0xfb];
 /// `mov eax, [rbx + …]`, `mov [rbx + …], eax`.
@@ -57,17 +60,30 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// The low `len` bytes of a word. (All eight are stored, what follows them is written afterwards: a copy of a few bytes would cost more than everything else.)
     #[inline(never)]
-    fn bytes(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.code.get_mut(self.len..self.len + bytes.len()) {
-            room.copy_from_slice(bytes);
+    fn word(&mut self, word: u64, len: usize) {
+        if let Some(room) = self.code.get_mut(self.len..self.len + WORD) {
+            room.copy_from_slice(&word.to_le_bytes());
         }
-        self.len += bytes.len();
+        self.len += len;
     }
 
-    fn constant(&mut self, template: &[u8], value: u32) {
-        self.bytes(template);
-        self.bytes(&value.to_le_bytes());
+    #[inline(always)]
+    fn bytes<const N: usize>(&mut self, bytes: &[u8; N]) {
+        const { assert!(N <= WORD) };
+        let mut word = [0; WORD];
+        word[..N].copy_from_slice(bytes);
+        self.word(u64::from_le_bytes(word), N);
+    }
+
+    /// A template and the constant behind it.
+    #[inline(always)]
+    fn constant<const N: usize>(&mut self, template: &[u8; N], value: u32) {
+        const { assert!(N + 4 <= WORD) };
+        let mut word = [0; WORD];
+        word[..N].copy_from_slice(template);
+        self.word(u64::from_le_bytes(word) | (value as u64) << (8 * N), N + 4);
     }
 
     fn jump_if_equal(&mut self, place: usize) {
@@ -110,11 +126,11 @@ impl Writer<'_> {
                     (true, _) => self.constant(&[0x8b, 0x04, 0x25], register),
                     (false, width) => {
                         self.constant(&EDX, port);
-                        self.bytes(match width {
-                            1 => &[0xec, 0x0f, 0xb6, 0xc0],
-                            2 => &[0x66, 0xed, 0x0f, 0xb7, 0xc0],
-                            _ => &[0xed],
-                        });
+                        match width {
+                            1 => self.bytes(&[0xec, 0x0f, 0xb6, 0xc0]),
+                            2 => self.bytes(&[0x66, 0xed, 0x0f, 0xb7, 0xc0]),
+                            _ => self.bytes(&[0xed]),
+                        }
                     }
                 }
                 self.constant(&STORE, LAST);
@@ -182,11 +198,11 @@ impl Writer<'_> {
             (true, _) => self.constant(&[0x89, 0x04, 0x25], register),
             (false, width) => {
                 self.constant(&EDX, step.port as u32);
-                self.bytes(match width {
-                    1 => &[0xee],
-                    2 => &[0x66, 0xef],
-                    _ => &[0xef],
-                });
+                match width {
+                    1 => self.bytes(&[0xee]),
+                    2 => self.bytes(&[0x66, 0xef]),
+                    _ => self.bytes(&[0xef]),
+                }
             }
         }
     }
@@ -194,7 +210,6 @@ impl Writer<'_> {
 
 /// Make the code of a list, to be executed at address `at`. False: it does not fit.
 pub fn write(code: &mut [u8; CODE_BYTES], at: u64, steps: &[Step], page: u32) -> bool {
-    code.fill(FILLER);
     let mut writer = Writer {
         code,
         at,
@@ -212,9 +227,11 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, steps: &[Step], page: u32) ->
     writer.end(Round::Done);
     writer.places[PLACES - 1] = writer.len;
     writer.end(Round::HandOver);
-    if writer.len > CODE_BYTES {
+    // A word at the very end would not have been stored whole.
+    if writer.len > CODE_BYTES - WORD {
         return false;
     }
+    writer.code[writer.len..].fill(FILLER);
     for &(distance, place) in &writer.jumps[..writer.jump_count] {
         let far = (writer.places[place] - (distance + 4)) as u32;
         writer.code[distance..distance + 4].copy_from_slice(&far.to_le_bytes());

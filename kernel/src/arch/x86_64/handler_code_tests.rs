@@ -265,7 +265,7 @@ fn code_does_what_the_interpreter_does() {
         if !steps.iter().enumerate().all(right) {
             continue;
         }
-        let mut code = [0; CODE_BYTES];
+        let mut code = [FILLER; CODE_BYTES];
         if !write(&mut code, at, &steps, PAGE_NUMBER) {
             large += 1;
             continue;
@@ -316,7 +316,7 @@ fn code_does_what_the_interpreter_does() {
 
 #[test]
 fn the_serial_drivers_list_has_room() {
-    let mut code = [0; CODE_BYTES];
+    let mut code = [FILLER; CODE_BYTES];
     assert!(write(&mut code, 0x1000, &cairn_uart::hasty::steps(DATA), 0));
     let used = code.iter().rposition(|&byte| byte != FILLER);
     assert!(used.is_some_and(|used| used < 300), "{used:?}");

@@ -424,6 +424,11 @@ impl Arch for Machine {
         glue::let_in(kernel)
     }
 
+    #[inline(always)]
+    fn open(kernel: &mut Kernel<Machine>) {
+        glue::let_in_if_open(kernel);
+    }
+
     fn take_table(&mut self, root: Root, open: bool, emptied: impl FnMut(Frame)) -> Taken {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
@@ -558,6 +563,11 @@ impl Arch for Machine {
 
     fn zero_frame(&mut self, frame: Frame) {
         paging::zero(frame);
+    }
+
+    fn fill_frame(&mut self, frame: Frame, words: [u64; 2]) {
+        // SAFETY: the direct map shows the frame whole; whoever owns it for the nucleus holds no reference into it yet.
+        unsafe { user_copy::fill_page(frame_pointer(frame), words) }
     }
 
     fn copy_frame(&mut self, to: Frame, from: Frame) {

@@ -225,7 +225,7 @@ pub fn list_take(list: &mut FrameList) -> Option<Frame> {
 /// Fill a frame with zeroes.
 pub fn zero(frame: Frame) {
     // SAFETY: the direct map shows the whole frame; nobody holds a reference into it.
-    unsafe { super::user_copy::zero_page(frame_pointer(frame)) }
+    unsafe { super::user_copy::fill_page(frame_pointer(frame), [0; 2]) }
 }
 
 /// Make the root of an empty space in `frame`, with the nucleus's half taken from `template`.
@@ -672,9 +672,13 @@ pub fn share_row(
     let mut at = address;
     while let Some((found, last)) = part_of_row(source, at, end, source_recent) {
         // The target's table, with a span that holds all that may come.
+        let used = tables.used;
         for edge in [found, last] {
             slot_for(target, edge, tables, target_recent)
                 .map_err(|error| ((found - address) / PAGE, error))?;
+        }
+        if tables.used != used {
+            open();
         }
         let pages = ((last - found) / PAGE) as usize + 1;
         // SAFETY: the recent tables cover everything from `found` to `last`; they are different tables; the nucleus lock is held.
@@ -1017,8 +1021,8 @@ mod tests {
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
-        // Three pages in one table and five in the next, one of them behind the fourth.
-        assert_eq!(opened.get(), 1);
+        // Three pages in one table and five in the next, both of which are made, one of them behind the fourth.
+        assert_eq!(opened.get(), 3);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
             assert_eq!((seen.frame, seen.prot), (105, READ));

@@ -83,8 +83,34 @@ enum Constant {
     Count,
 }
 
-const COUNT: usize = Constant::Count as usize;
 const FIRST_EXIT: usize = Constant::SharedCall as usize;
+const EXIT_COUNT: usize = Constant::Count as usize - FIRST_EXIT;
+
+/// The shared code of one core, and of several, in the order of the constants.
+static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
+    [
+        portal_call,
+        portal_call_stored,
+        portal_call_stored,
+        settle_again,
+        settle_again,
+        portal_parts,
+        portal_current_rest,
+        portal_semaphore_rest,
+        portal_current_above,
+    ],
+    [
+        counted,
+        counted_stored,
+        counted_passed,
+        general_passed,
+        general_called,
+        general_called,
+        general_unseen,
+        general_called,
+        general_unseen,
+    ],
+];
 
 /// How many there are for calls, for one core and for several each: without turn base and with one; of these without flags, INTERRUPTIBLE, with parts.
 const CALLS: usize = 6;
@@ -164,39 +190,14 @@ pub fn write(
     clock: Clock,
     several: bool,
 ) -> usize {
-    let mut values = [0; COUNT];
+    let mut values = [0; FIRST_EXIT];
     let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
     let first = if several { CALLS + 1 } else { 0 };
-    let exits: [(Constant, unsafe extern "C" fn()); 10] = if several {
-        [
-            (Constant::SharedCall, counted),
-            (Constant::SharedCallStored, counted_stored),
-            (Constant::CallPassed, counted_passed),
-            (Constant::SettleAgain, general_called),
-            (Constant::SharedParts, general_called),
-            (Constant::Passed, general_passed),
-            (Constant::SharedCurrent, general_unseen),
-            (Constant::CurrentAbove, general_unseen),
-            (Constant::SharedSemaphore, general_called),
-            (Constant::SharedReply, general),
-        ]
-    } else {
-        [
-            (Constant::SharedCall, portal_call),
-            (Constant::SharedCallStored, portal_call_stored),
-            (Constant::CallPassed, portal_call_stored),
-            (Constant::SettleAgain, settle_again),
-            (Constant::SharedParts, portal_parts),
-            (Constant::Passed, settle_again),
-            (Constant::SharedCurrent, portal_current_rest),
-            (Constant::CurrentAbove, portal_current_above),
-            (Constant::SharedSemaphore, portal_semaphore_rest),
-            (Constant::SharedReply, portal_receive),
-        ]
-    };
-    for (constant, exit) in exits {
-        set(constant, exit as *const () as u64);
-    }
+    let exits = &EXITS[several as usize];
+    set(
+        Constant::SharedReply,
+        if several { general } else { portal_receive } as *const () as u64,
+    );
     set(Constant::Block, at);
     set(Constant::Busy, busy());
     set(Constant::GeneralEntries, general_entries() as u64);
@@ -262,15 +263,19 @@ pub fn write(
             template
         }
     };
-    code.fill(FILLER);
     let length = template.code.len().min(CODE_BYTES);
     code[..length].copy_from_slice(&template.code[..length]);
+    code[length..].fill(FILLER);
     for note in template.notes {
         let (offset, size) = (note.offset as usize, note.size as usize);
-        let mut value = values.get(note.constant as usize).copied().unwrap_or(0);
-        if note.constant as usize >= FIRST_EXIT {
-            value = value.wrapping_sub(at + (offset + size) as u64);
-        }
+        let constant = note.constant as usize;
+        let value = match values.get(constant) {
+            Some(value) => *value,
+            None => {
+                let exit = exits[constant - FIRST_EXIT] as *const () as u64;
+                exit.wrapping_sub(at + (offset + size) as u64)
+            }
+        };
         // Of constant lengths: a store each.
         if size == 8 {
             if let Some(place) = code.get_mut(offset..offset + 8) {

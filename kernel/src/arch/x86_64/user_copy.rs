@@ -50,24 +50,21 @@ pub fn copy_registers(to: &mut Registers, from: &Registers) {
     }
 }
 
-/// Fill a page with zeroes.
+/// Fill a page with two words, again and again.
 ///
 /// # Safety
 /// The 4096 bytes at `page` must be writable and aligned to 32, and nobody may hold a reference to them.
-pub unsafe fn zero_page(page: *mut u8) {
-    if wide::available() {
-        // SAFETY: by the contract.
-        return unsafe { wide::zero(page) };
-    }
+pub unsafe fn fill_page(page: *mut u8, words: [u64; 2]) {
     // SAFETY: by the contract.
     unsafe {
-        asm!(
-            "rep stosq",
-            inout("rcx") PAGE / 8 => _,
-            inout("rdi") page => _,
-            in("rax") 0u64,
-            options(nostack, preserves_flags),
-        );
+        let first: *mut [u64; 2] = page.cast();
+        first.write(words);
+        if wide::available() {
+            return wide::repeat(page);
+        }
+        for i in 1..PAGE as usize / size_of::<[u64; 2]>() {
+            first.add(i).write(words);
+        }
     }
 }
 
@@ -278,17 +275,19 @@ pub mod wide {
         }
     }
 
+    /// The page's first 16 bytes fill it.
+    ///
     /// # Safety
     /// The page at `to` is writable and aligned, AVX is on.
     #[inline(never)]
-    pub unsafe fn zero(to: *mut u8) {
+    pub unsafe fn repeat(to: *mut u8) {
         let clean = upper_halves_clean();
         let mut aside = MaybeUninit::<Aside>::uninit();
         // SAFETY: as in `copy`.
         unsafe {
             asm!(
                 "vmovdqa [{aside}], ymm0",
-                "vpxor ymm0, ymm0, ymm0",
+                "vbroadcastf128 ymm0, [{to}]",
                 "2:",
                 "vmovdqa [{to}], ymm0",
                 "vmovdqa [{to} + 32], ymm0",
@@ -653,12 +652,15 @@ mod tests {
                 false,
             );
             // SAFETY: frames of the arena that the target space maps.
-            (110..113).for_each(|frame| unsafe { zero_page(frame_pointer(frame)) });
-            for frame in 110..113 {
-                // SAFETY: as above.
-                let page = unsafe { std::slice::from_raw_parts(frame_pointer(frame), 4096) };
-                assert!(page.iter().all(|&byte| byte == 0));
-            }
+            let fill = |words: [u64; 2]| unsafe {
+                (110..113).for_each(|frame| fill_page(frame_pointer(frame), words));
+                for frame in 110..113 {
+                    let page = std::slice::from_raw_parts(frame_pointer(frame).cast(), 256);
+                    assert!(page.iter().all(|&found: &[u64; 2]| found == words));
+                }
+            };
+            fill([0x0123_4567_89ab_cdef, 77]);
+            fill([0; 2]);
             copy((a, 0x1000 + from), (b, 0x5000 + to), len as usize).unwrap();
             let mut seen = vec![0; len as usize];
             read(b, 0x5000 + to, &mut seen).unwrap();
