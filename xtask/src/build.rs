@@ -143,6 +143,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-ahci",
         "cairn-ram",
         "cairn-ext4-server",
+        "cairn-fat",
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",

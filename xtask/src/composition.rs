@@ -81,10 +81,12 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let names: Vec<String> = (0..disks)
         .map(|number| format!("\"{}\"", name(number)))
         .collect();
-    text.push_str(&format!(
-        "\n[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nportals = {{ proc = {{ to = \"proc\", badge = 1 }} }}\ndisks = [{}]\n",
-        names.join(", ")
-    ));
+    for (kind, binary) in [("ext4", "ext4"), ("vfat", "fat")] {
+        text.push_str(&format!(
+            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\nportals = {{ proc = {{ to = \"proc\", badge = 1 }} }}\ndisks = [{}]\n",
+            names.join(", ")
+        ));
+    }
     let mut mounts: Vec<(&str, &str)> = Vec::new();
     if machine.root.is_on_disk() {
         mounts.push(("/dev/vda", "/"));

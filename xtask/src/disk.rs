@@ -250,7 +250,34 @@ pub fn check(path: &Path) -> Result<Result<(), String>> {
     })
 }
 
-/// A program of e2fsprogs, which is where only the superuser's PATH looks.
+/// A new FAT on all of the disk; `bits`: 12, 16 or 32.
+pub fn fat(path: &Path, bits: &str) -> Result<()> {
+    let output = tool("mkfs.vfat")
+        .args(["-F", bits])
+        .arg(path)
+        .output()
+        .context("cannot start mkfs.vfat; is dosfstools installed?")?;
+    if !output.status.success() {
+        bail!("mkfs.vfat: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+/// What `fsck.fat -n` finds wrong with it.
+pub fn check_fat(path: &Path) -> Result<Result<(), String>> {
+    let output = tool("fsck.fat")
+        .args(["-n", "-v"])
+        .arg(path)
+        .output()
+        .context("cannot start fsck.fat; is dosfstools installed?")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("fsck.fat -n: {}", text.trim())),
+    })
+}
+
+/// A program of e2fsprogs or dosfstools, which is where only the superuser's PATH looks.
 pub fn tool(name: &str) -> Command {
     let places = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
     match places.into_iter().find(|path| path.exists()) {

@@ -1,4 +1,4 @@
-//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`: with one file system in place of them), which goes with the run; `64M nvme,serial=1` makes it another device of QEMU's.
+//! Disks for native tests: a line `# scratch-disk: 64M` of `--with`'s file gives the machine a virtio disk of that size, with two partitions (`64M ext4`, `vfat`, `vfat32`: with one file system in place of them), which goes with the run; `64M nvme,serial=1` makes it another device of QEMU's.
 
 use crate::disk;
 use crate::machine::{option_path, Boot};
@@ -31,12 +31,14 @@ pub fn attach(command: &mut Command, boot: &Boot, with: Option<&Path>) -> Result
         let path = boot.run.join(format!("scratch{i}.img"));
         let mut disk = File::create(&path)?;
         disk.set_len(bytes)?;
-        let formatted = more.strip_prefix("ext4");
-        match formatted {
-            Some(_) => format(&path, size)?,
-            None => disk.write_all(&table(bytes / SECTOR))?,
-        }
-        let device = match formatted.unwrap_or(more).trim_start() {
+        let (kind, device) = more.split_once(' ').unwrap_or((more, ""));
+        let device = match kind {
+            "ext4" => format(&path, size).map(|()| device)?,
+            "vfat" => disk::fat(&path, "16").map(|()| device)?,
+            "vfat32" => disk::fat(&path, "32").map(|()| device)?,
+            _ => disk.write_all(&table(bytes / SECTOR)).map(|()| more)?,
+        };
+        let device = match device {
             "" => VIRTIO,
             device => device,
         };
@@ -60,18 +62,21 @@ fn format(path: &Path, size: &str) -> Result<()> {
     disk::ext4(path, &shape, None)
 }
 
-/// What `e2fsck -fn` finds wrong with the file systems of a machine that has been switched off.
+/// What `e2fsck -fn` or `fsck.fat -n` finds wrong with the file systems of a machine that has been switched off.
 pub fn check(run: &Path, with: &Path) -> Result<Result<(), String>> {
     let text = fs::read_to_string(with)?;
     let asked = text
         .lines()
         .filter_map(|line| line.strip_prefix("# scratch-disk: "));
     for (i, asked) in asked.enumerate() {
-        if asked.contains(" ext4") {
-            let found = disk::check(&run.join(format!("scratch{i}.img")))?;
-            if found.is_err() {
-                return Ok(found);
-            }
+        let path = run.join(format!("scratch{i}.img"));
+        let found = match asked.split(' ').nth(1) {
+            Some("ext4") => disk::check(&path)?,
+            Some("vfat" | "vfat32") => disk::check_fat(&path)?,
+            _ => Ok(()),
+        };
+        if found.is_err() {
+            return Ok(found);
         }
     }
     Ok(Ok(()))
