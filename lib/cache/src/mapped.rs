@@ -56,6 +56,7 @@ pub trait Objects {
 
 struct Shown<O> {
     object: O,
+    tag: u64,
     reader: Option<O>,
     /// Somebody may have it mapped for writing.
     writable: bool,
@@ -86,17 +87,20 @@ impl<O: Objects> Mapped<O> {
 
     /// mmap: the portal to the object of a file of so many pages. It stays this component's.
     pub fn map(&mut self, file: File, pages: u64, writable: bool) -> Option<O::Object> {
+        self.map_as(file, file.tag(), pages, writable)
+    }
+
+    /// The same by a name of the server's own, which a successor can know the file by.
+    pub fn map_as(
+        &mut self,
+        file: File,
+        tag: u64,
+        pages: u64,
+        writable: bool,
+    ) -> Option<O::Object> {
         if !self.files.contains_key(&file) {
-            let object = self.objects.make(pages, file.tag())?;
-            let shown = Shown {
-                object,
-                reader: None,
-                writable: false,
-                pages,
-                wanted: Vec::new(),
-                idle: false,
-            };
-            self.files.insert(file, shown);
+            let object = self.objects.make(pages, tag)?;
+            self.inherit(file, tag, object, pages, false);
         }
         let shown = self.files.get_mut(&file)?;
         shown.idle = false;
@@ -114,6 +118,20 @@ impl<O: Objects> Mapped<O> {
             shown.reader = self.objects.reader(shown.object);
         }
         shown.reader
+    }
+
+    /// An object of a predecessor's goes on. It must have no pages that the cache does not have.
+    pub fn inherit(&mut self, file: File, tag: u64, object: O::Object, pages: u64, writable: bool) {
+        let shown = Shown {
+            object,
+            tag,
+            reader: None,
+            writable,
+            pages,
+            wanted: Vec::new(),
+            idle: false,
+        };
+        self.files.insert(file, shown);
     }
 
     /// Somebody waits for these pages. Then: [`Mapped::show`], and what is [`Mapped::missing`] after that is to be loaded.
@@ -190,8 +208,8 @@ impl<O: Objects> Mapped<O> {
         if let Some(shown) = self.files.get_mut(&file) {
             let end = first.saturating_add(pages);
             shown.wanted.retain(|page| !(first..end).contains(page));
+            self.objects.refuse(shown.tag, first, pages);
         }
-        self.objects.refuse(file.tag(), first, pages);
     }
 
     /// What programs wrote to these pages makes them dirty. To be called before anything that asks what is dirty: write-behind, fsync, giving up.

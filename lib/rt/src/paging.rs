@@ -1,6 +1,6 @@
 //! Watched memory objects: a component shows pages of its own memory to programs that map its files, brings those that are missing when they are wanted, and hears which were written (docs/cache.md, "Mapping").
 
-use crate::memory::gate;
+use crate::memory::{gate, Shared};
 use crate::portal::Portal;
 use cairn_abi::{layout, Error};
 use cairn_idl::errno::ETXTBSY;
@@ -32,6 +32,16 @@ pub enum Request {
     },
     /// Nobody has the object mapped any more.
     Unused { tag: u64 },
+}
+
+/// An object of this component's predecessor's that somebody has mapped, and that is its own now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    pub tag: u64,
+    pub pages: u64,
+    /// Somebody may write to it.
+    pub writable: bool,
+    pub object: Portal,
 }
 
 /// Why an object was not changed.
@@ -80,6 +90,28 @@ pub fn wanted() -> Option<Request> {
         what if what == Wanted::Unused as u64 => Request::Unused { tag },
         _ => return None,
     })
+}
+
+/// The next object of a component that had the same keepsake and ended, after [`watch`]. What it has counts as [`written`].
+pub fn inherited() -> Option<Inherited> {
+    let told = vm::Client(&VM).object_inherit().ok()?;
+    Some(Inherited {
+        tag: told.tag,
+        pages: told.pages,
+        writable: told.writable != 0,
+        object: kept(told.object.slot()),
+    })
+}
+
+/// Copy what programs see in a page that such an object has.
+pub fn read(object: Portal, page: u64, into: &mut [u8]) -> bool {
+    let Some(shown) = Shared::map_page(object, page) else {
+        return false;
+    };
+    for (bytes, word) in into.chunks_mut(8).zip(shown.iter()) {
+        bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
+    }
+    true
 }
 
 /// A watched object of so many pages, none of which is there yet. It may be mapped shared and writable; [`reader`] gives a portal by which it may not.

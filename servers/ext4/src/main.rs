@@ -77,6 +77,14 @@ impl Memory for Arena {
         paging::wanted()
     }
 
+    fn inherited(&mut self) -> Option<paging::Inherited> {
+        paging::inherited()
+    }
+
+    fn rescue(&mut self, object: Portal, page: u64, into: Slot) -> bool {
+        paging::read(object, page, self.bytes_mut(into, 0, PAGE))
+    }
+
     fn synced(&mut self, ticket: u64, error: i64) {
         paging::synced(ticket, error);
     }

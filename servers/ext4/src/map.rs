@@ -6,8 +6,7 @@ use crate::memory::{Memory, PAGE, PAGE64};
 use crate::server::{fail, Ext4};
 use alloc::vec::Vec;
 use cairn_block::Device;
-use cairn_cache::mapped::Refused;
-use cairn_cache::File;
+use cairn_cache::mapped::{Objects, Refused};
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
@@ -40,7 +39,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         let file = self.file(ino)?;
         let pages = self.node(ino)?.size.div_ceil(PAGE64);
-        let portal = self.mapped.map(file, pages, shared_writable);
+        let tag = self.node(ino)?.identity();
+        let portal = self.mapped.map_as(file, tag, pages, shared_writable);
         let portal = portal.ok_or(Failure::Errno(ENOMEM))?;
         let node = self.node(ino)?;
         node.mapped = true;
@@ -52,7 +52,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     fn owner(&self, tag: u64) -> Option<u32> {
-        self.owners.get(&File::with_tag(tag)).copied()
+        let node = self.nodes.get(tag as u32)?;
+        (node.identity() == tag && node.file.is_some()).then_some(node.ino)
     }
 
     /// What those who have files mapped want.
@@ -60,13 +61,15 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         while let Some(request) = self.cache.memory().asked() {
             match request {
                 Request::Pages { tag, first, pages } => {
-                    self.mapped.want(File::with_tag(tag), first, pages);
-                    if let Some(ino) = self.owner(tag) {
-                        if let Some(node) = self.nodes.get_mut(ino) {
-                            node.mapped = true;
-                        }
-                        self.faults.insert(ino);
-                    }
+                    let owner = self.owner(tag).and_then(|ino| self.nodes.get_mut(ino));
+                    let node = owner.and_then(|node| node.file.map(|file| (node, file)));
+                    let Some((node, file)) = node else {
+                        self.mapped.objects().refuse(tag, first, pages);
+                        continue;
+                    };
+                    node.mapped = true;
+                    self.faults.insert(node.ino);
+                    self.mapped.want(file, first, pages);
                 }
                 Request::Soon { tag, first, pages } => {
                     if let Some(ino) = self.owner(tag) {

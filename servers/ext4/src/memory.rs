@@ -3,7 +3,7 @@
 //! The first pages are the cache's, which alone says which of them have frames; behind them are a few that always have some, through which metadata goes to and from the device.
 
 use cairn_cache::{Objects, Slot};
-use cairn_rt::paging::Request;
+use cairn_rt::paging::{Inherited, Request};
 use cairn_rt::Portal;
 
 pub const PAGE: usize = 4096;
@@ -20,6 +20,10 @@ pub trait Memory: cairn_cache::Memory {
     fn objects(&self) -> Self::Objects;
     /// What those who have files mapped want next.
     fn asked(&mut self) -> Option<Request>;
+    /// The next object of a predecessor's that somebody has mapped.
+    fn inherited(&mut self) -> Option<Inherited>;
+    /// What programs see in a page that an object has, into a page of the arena. False: that could not be done.
+    fn rescue(&mut self, object: Portal, page: u64, into: Slot) -> bool;
     /// Who waited until pages were written goes on, with this error number or 0.
     fn synced(&mut self, ticket: u64, error: i64);
 }

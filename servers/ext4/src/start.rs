@@ -182,6 +182,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             options,
         };
         server.find_open(&open, &mut wait);
+        server.find_mapped(&mut wait);
         if write {
             server.finish_leftovers(&mut wait);
         }
@@ -196,7 +197,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         while self
             .until_there(wait, |server| {
                 let nodes = &server.nodes;
-                let is_open = |ino| nodes.get(ino).is_some_and(|node| node.opens != 0);
+                let is_open = |ino| nodes.get(ino).is_some_and(|n| n.opens != 0 || n.mapped);
                 // (Not by `act`, which takes the whole server.)
                 let next = server.fs.leftover(is_open);
                 match server.act(|_| next)? {

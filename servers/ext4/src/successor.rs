@@ -3,12 +3,19 @@
 //! What dies with the server is what a cut of power would take: pages that were not written, and transactions that were not committed. The successor replays the log; a file that is there
 //! with its generation goes on, also without a name. Data is marked as *not safe* when it changes, and safe again when it is seen to be on the disk: after fsync, and once a second.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, PAGE64};
 use crate::server::Ext4;
 use cairn_block::Device;
+use cairn_cache::mapped::Objects;
+use cairn_cache::{File, Put};
 use cairn_ext4::Error;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Failure;
+use cairn_rt::paging::Inherited;
+
+/// Runs of an object's pages that are asked for at a time, and pages that are taken out at a time.
+const RUNS: usize = 64;
+const TAKEN: usize = 512;
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     /// The data of a file was changed.
@@ -126,6 +133,114 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     pub fn recovered(&mut self) {
         self.found.clear();
         self.marks.clear();
+        for ino in self.changed.clone() {
+            if let Some(node) = self.nodes.get_mut(ino) {
+                node.mark = None;
+            }
+            self.mark(ino);
+        }
+    }
+
+    /// Files that programs have mapped go on. The pages that they have are the predecessor's: what may have been written through the mappings is taken over, the rest is read again when it is touched.
+    pub(crate) fn find_mapped(&mut self, wait: &mut impl FnMut(&mut M, &mut D)) {
+        while let Some(it) = self.cache.memory().inherited() {
+            let found = self.until_there(wait, |server| {
+                let ino = server.find_again(it.tag)?;
+                Ok((ino, server.file(ino)?))
+            });
+            let kept = found.filter(|_| it.writable && self.fs.is_writable());
+            self.clear_object(&it, kept, wait);
+            let Some((ino, file)) = found else {
+                // What is mapped of a file that is not there any more is beyond its end.
+                let objects = self.mapped.objects();
+                let _ = objects.change(it.object, 0, &[], 0);
+                objects.close(it.object);
+                continue;
+            };
+            let (tag, pages) = (it.tag, it.pages);
+            self.mapped
+                .inherit(file, tag, it.object, pages, it.writable);
+            let mut size = 0;
+            if let Some(node) = self.nodes.get_mut(ino) {
+                node.mapped = true;
+                size = node.size;
+            }
+            if size.div_ceil(PAGE64) < pages {
+                // It grew, and that was not committed. (A program that runs keeps what it has.)
+                let _ = self.resize_mapped(ino, size);
+            }
+        }
+    }
+
+    /// An object loses all pages; those of the file that is to be `kept` are copied before, and count as changed.
+    fn clear_object(
+        &mut self,
+        it: &Inherited,
+        kept: Option<(u32, File)>,
+        wait: &mut impl FnMut(&mut M, &mut D),
+    ) {
+        loop {
+            let mut runs = [(0, 0); RUNS];
+            let objects = self.mapped.objects();
+            let told = objects.written(it.object, 0, it.pages, &mut runs);
+            let count = told.map_or(0, |(count, ..)| count.min(RUNS));
+            for &(mut first, pages) in &runs[..count] {
+                let end = first + pages;
+                while first < end {
+                    let next = end.min(first + TAKEN as u64);
+                    let mut well = true;
+                    for page in first..next {
+                        well &= kept.is_none_or(|kept| self.rescue(it, kept, page, wait));
+                    }
+                    let none = &[None; TAKEN][..(next - first) as usize];
+                    let objects = self.mapped.objects();
+                    let gone = objects.change(it.object, first, none, it.pages);
+                    if !well || gone != Ok(0) {
+                        let log = self.options.log;
+                        log(format_args!(
+                            "what was written to a mapped file was lost (inode {}, pages {first} to {next})",
+                            it.tag as u32
+                        ));
+                    }
+                    first = next;
+                }
+            }
+            if count < RUNS {
+                return;
+            }
+        }
+    }
+
+    /// A page of a mapped file as programs see it is the file's. False: there is no room for it.
+    fn rescue(
+        &mut self,
+        it: &Inherited,
+        (ino, file): (u32, File),
+        page: u64,
+        wait: &mut impl FnMut(&mut M, &mut D),
+    ) -> bool {
+        let size = self.nodes.get(ino).map_or(0, |node| node.size);
+        if page >= size.div_ceil(PAGE64) {
+            return true;
+        }
+        let Ok(Put::Fresh(slot)) = self.cache.put(file, page) else {
+            return false;
+        };
+        if !self.cache.memory().rescue(it.object, page, slot) {
+            self.cache.remove(file, page, page + 1);
+            return false;
+        }
+        self.cache.mark_dirty(file, page, self.clock);
+        // Without a promise it gets blocks if there are some when it is written.
+        let (from, to) = (page * PAGE64, size.min((page + 1) * PAGE64));
+        let _ = self.until_there(wait, |server| server.promise(ino, from, to, true));
+        self.note_changed(ino);
+        let now = self.now;
+        if let Some(node) = self.nodes.get_mut(ino) {
+            (node.mtime, node.ctime) = (now, now);
+        }
+        self.touch(ino);
+        true
     }
 
     /// An inode that there should be, if it is the same still. What is asked for may be nonsense: nothing is damaged if it is not found.

@@ -659,6 +659,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             PAGES => self.answer_mapped(),
             _ => {}
         }
+        if !self.changed.is_empty() {
+            // As after a predecessor's end.
+            self.arm(cx);
+        }
         self.look_at_clock(cx);
         self.settle(cx);
         self.run_syncs(cx);

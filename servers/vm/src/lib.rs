@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`change`], [`wanted`], [`written`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`change`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`pages`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -33,6 +33,7 @@ pub mod shown;
 pub mod slab;
 pub mod space;
 pub mod stat;
+pub mod successor;
 pub mod transfer;
 pub mod wanted;
 pub mod written;

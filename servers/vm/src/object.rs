@@ -66,7 +66,8 @@ impl<N: Nucleus> Vm<N> {
             tag: watched.then_some(tag),
             idle: false,
             writable,
-            open: true,
+            portals: 1,
+            inherited: false,
             mapped: 0,
             asked: false,
             times: 0,
@@ -237,13 +238,22 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// Its last portal is gone.
+    /// A portal to it is gone.
     pub(crate) fn close_object(&mut self, number: u32) {
-        if let Some(object) = self.objects.get_mut(number as usize) {
-            object.open = false;
+        let Some(object) = self.objects.get_mut(number as usize) else {
+            return;
+        };
+        object.portals = object.portals.saturating_sub(1);
+        let (handle, maker, watched) = (object.handle, object.maker, object.is_watched());
+        if object.portals > 0 {
+            return;
+        }
+        self.no_successor(handle);
+        if !self.pagers.has_ended(maker) {
             // From now on nobody changes it.
-            object.maker = NOBODY;
-            let (handle, watched) = (object.handle, object.is_watched());
+            if let Some(object) = self.objects.get_mut(number as usize) {
+                object.maker = NOBODY;
+            }
             if watched {
                 self.try_again(handle, |_| true);
             }

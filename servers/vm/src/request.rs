@@ -92,10 +92,12 @@ impl<N: Nucleus> Vm<N> {
             },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
-            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED => match self.own(r, w[0]) {
-                Ok(answer) => return answer,
-                Err(errno) => Err(errno),
-            },
+            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED | vm::OBJECT_INHERIT => {
+                match self.own(r, w[0]) {
+                    Ok(answer) => return answer,
+                    Err(errno) => Err(errno),
+                }
+            }
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
@@ -209,6 +211,10 @@ impl<N: Nucleus> Vm<N> {
             vm::OBJECT_WRITTEN => return self.object_written(r, index).map(Some),
             vm::OBJECT_READER => {
                 self.object_reader(r, index)?;
+                return Ok(None);
+            }
+            vm::OBJECT_INHERIT => {
+                self.object_inherit(r, index)?;
                 return Ok(None);
             }
             vm::SYNC => match self.sync(r.token, index, w[1], w[2])? {

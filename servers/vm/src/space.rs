@@ -87,8 +87,10 @@ pub struct Object {
     /// Its maker shall hear that nobody has it mapped.
     pub idle: bool,
     pub writable: bool,
-    /// A portal leads to it.
-    pub open: bool,
+    /// Portals that lead to it.
+    pub portals: u32,
+    /// Its maker has succeeded another one and has no portal to it yet.
+    pub inherited: bool,
     /// Pages of all regions that show it.
     pub mapped: u64,
     /// Its pages know what was asked for in private mappings, of which there were so many.
@@ -173,7 +175,7 @@ impl Object {
     }
 
     pub(crate) fn unused(&self) -> bool {
-        !self.open && self.mapped == 0
+        self.portals == 0 && self.mapped == 0
     }
 }
 

@@ -26,28 +26,32 @@ const MAX_MISSING: usize = 4096;
 const MAX_SYNCS: usize = 1024;
 const MAX_SOON: usize = 64;
 
-struct Pager {
-    space: Handle,
+pub(crate) struct Pager {
+    pub(crate) space: Handle,
     /// The portal that is notified.
-    watcher: u32,
+    pub(crate) watcher: u32,
     /// It was, and has not yet heard that nothing is wanted.
-    told: bool,
+    pub(crate) told: bool,
+    /// What is left to a successor, by which that is known ([`crate::successor`]).
+    pub(crate) keepsake: Option<Handle>,
+    /// It has ended, and its successor is awaited.
+    pub(crate) ended: bool,
 }
 
 /// A fault that waits for a page of an object.
 #[derive(Clone, Copy)]
-struct Missing {
+pub(crate) struct Missing {
     token: Token,
     space: Handle,
     page: u64,
     access: u64,
     /// The domain of the thread.
     waits: Id,
-    object: Handle,
+    pub(crate) object: Handle,
     /// The page's number there.
     number: u64,
     /// Its pager knows.
-    asked: bool,
+    pub(crate) asked: bool,
     /// It is refused then.
     until: Option<u64>,
 }
@@ -60,22 +64,22 @@ struct Soon {
 }
 
 /// A call that waits until pages are written.
-struct Sync {
+pub(crate) struct Sync {
     token: Token,
     ticket: u64,
-    object: Handle,
+    pub(crate) object: Handle,
     first: u64,
     pages: u64,
     /// What it hears in the end: how far it came.
     reached: u64,
-    asked: bool,
+    pub(crate) asked: bool,
 }
 
 #[derive(Default)]
 pub struct Pagers {
-    list: Vec<Pager>,
-    missing: Vec<Missing>,
-    syncs: Vec<Sync>,
+    pub(crate) list: Vec<Pager>,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) syncs: Vec<Sync>,
     soon: Vec<Soon>,
     pub(crate) idle: Idle,
     last_ticket: u64,
@@ -141,6 +145,10 @@ impl<N: Nucleus> Vm<N> {
             self.nucleus.notify(watcher);
             return Ok(0);
         }
+        let keepsake = self.keepsake_of(index);
+        if self.succeed(keepsake, handle, watcher) {
+            return Ok(0);
+        }
         if self.pagers.list.len() >= MAX_PAGERS {
             return Err(ENOMEM);
         }
@@ -148,6 +156,8 @@ impl<N: Nucleus> Vm<N> {
             space: handle,
             watcher,
             told: false,
+            keepsake,
+            ended: false,
         });
         Ok(0)
     }
@@ -501,7 +511,16 @@ impl<N: Nucleus> Vm<N> {
         let Some(at) = self.pagers.list.iter().position(|p| p.space == space) else {
             return;
         };
+        if self.has_successor(at) {
+            return;
+        }
+        self.end_pager(at);
+    }
+
+    /// Nobody brings its pages any more.
+    pub(crate) fn end_pager(&mut self, at: usize) {
         let pager = self.pagers.list.swap_remove(at);
+        let space = pager.space;
         self.nucleus.close(pager.watcher);
         let of = |vm: &Self, object: Handle| {
             vm.objects

@@ -11,7 +11,8 @@ use cairn_ext4::Time;
 use cairn_idl::fs::{self, o};
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_resmgr::{Keepsake, Recovered};
-use cairn_rt::paging::Request;
+use cairn_rt::paging::{Inherited, Request};
+use cairn_rt::Portal;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -261,6 +262,14 @@ impl Memory for FakeMemory {
 
     fn asked(&mut self) -> Option<Request> {
         self.objects.0.borrow_mut().asked.pop_front()
+    }
+
+    fn inherited(&mut self) -> Option<Inherited> {
+        None
+    }
+
+    fn rescue(&mut self, _: Portal, _: u64, _: Slot) -> bool {
+        false
     }
 
     fn synced(&mut self, ticket: u64, error: i64) {

@@ -659,3 +659,139 @@ fn programs_see_one_file_whatever_comes_and_goes() {
         assert_eq!(s.world.vm.frames.free(), 6000 - 1 - nucleus);
     }
 }
+
+/// A FRESH object of `init`'s, mapped where a component has its keepsake.
+fn keepsake(world: &mut World, id: Id, object: Option<u64>) -> u64 {
+    let object = object.unwrap_or_else(|| {
+        let words = [vm::OBJECT_CREATE, 1, making::SHARED | making::FRESH];
+        match world.call_badge(INIT, 0, &words).pass {
+            Some(Pass::Mint(badge)) => badge,
+            _ => panic!("no object"),
+        }
+    });
+    show_keepsake(world, id, object);
+    object
+}
+
+fn show_keepsake(world: &mut World, id: Id, object: u64) {
+    world.vm.nucleus.passed.insert(PASSED, object);
+    let (at, how) = (cairn_abi::layout::KEEPSAKE, flags::FIXED | SHARED);
+    let mut words = [vm::OBJECT_MAP_INTO, u64::from(id), at, PAGE, RW, how, 0, 0];
+    words[7] = u64::from(PASSED);
+    let (_, answer) = world.request(Request {
+        words,
+        sender: INIT,
+        badge: cairn_idl::vm::BADGE_CONTROL,
+        portals: 1,
+        ..Request::default()
+    });
+    assert_eq!(answer.expect("an answer").words[0], at);
+}
+
+fn inherit(world: &mut World, id: Id) -> Result<([u64; 3], u64), i64> {
+    let answer = world.call_badge(id, 0, &[vm::OBJECT_INHERIT]);
+    match (answer.words[0] as i64, answer.pass) {
+        (0, Some(Pass::Mint(badge))) => {
+            Ok(([answer.words[1], answer.words[2], answer.words[3]], badge))
+        }
+        (error, _) => Err(error),
+    }
+}
+
+/// A server with a keepsake.
+fn lasting(pages: u64) -> (Server, u64) {
+    let mut s = Server::new(pages);
+    let (world, object) = (&mut s.world, s.object);
+    world.close_object(object);
+    world.destroy(s.id);
+    s.id = world.made(&[vm::CREATE, 0, 0]).unwrap();
+    world.map(s.id, ARENA, ARENA_PAGES);
+    let kept = keepsake(world, s.id, None);
+    assert_eq!(watch(world, s.id, WATCHER), 0);
+    s.object = create(world, s.id, pages, TAG).unwrap();
+    (s, kept)
+}
+
+/// The server's domain ends, and its portals later; the next one has an arena of its own.
+fn succeed(s: &mut Server, kept: u64) -> Result<(), i64> {
+    s.world.destroy(s.id);
+    s.world.audit();
+    s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    s.world.map(s.id, ARENA, ARENA_PAGES);
+    keepsake(&mut s.world, s.id, Some(kept));
+    s.cached.clear();
+    s.free = (ARENA..ARENA + ARENA_PAGES).collect();
+    assert_eq!(watch(&mut s.world, s.id, WATCHER), 0);
+    let ([tag, ..], badge) = inherit(&mut s.world, s.id)?;
+    assert_eq!(tag, TAG);
+    s.object = badge;
+    Ok(())
+}
+
+#[test]
+fn a_successor_goes_on_with_its_predecessors_objects() {
+    let (mut s, kept) = lasting(40);
+    let (shared, private) = (s.user(SHARED), s.user(0));
+    s.bring(1);
+    s.bring(2);
+    s.write(shared, 1, 99).unwrap();
+    s.write(private, 2, 77).unwrap();
+    assert_eq!(s.read(shared, 5), WAITS);
+    assert_eq!(s.wanted(), [1, TAG, 5, 1, 0]);
+    s.world.destroy(s.id);
+    s.world.close_object(s.object);
+    // In between what is there stays, and who touches what is not waits.
+    assert_eq!(s.read(shared, 1), Ok(99));
+    assert_eq!(s.read(private, 6), WAITS);
+    assert_eq!(s.answers(), []);
+    let old = s.id;
+    s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    s.world.map(s.id, ARENA, ARENA_PAGES);
+    assert_ne!(s.id, old);
+    keepsake(&mut s.world, s.id, Some(kept));
+    assert_eq!(inherit(&mut s.world, s.id), Err(-ENOENT), "not yet");
+    assert_eq!(watch(&mut s.world, s.id, WATCHER), 0);
+    let (told, badge) = inherit(&mut s.world, s.id).unwrap();
+    assert_eq!(told, [TAG, 40, 1]);
+    assert_eq!(inherit(&mut s.world, s.id), Err(-ENOENT));
+    s.object = badge;
+    s.cached.clear();
+    s.free = (ARENA..ARENA + ARENA_PAGES).collect();
+    // All that is there is told as written, and can be taken out.
+    assert_eq!(s.written(0, 40, 9), [(1, 2)]);
+    s.disk[1] = 99;
+    s.change(1, &[0, 0]);
+    assert_eq!(s.read(shared, 1), WAITS);
+    assert_eq!(s.read(private, 2), Ok(77), "its own copy");
+    s.serve();
+    assert_eq!(s.answers(), [RESOLVED; 3]);
+    assert_eq!((s.read(shared, 1), s.read(shared, 5)), (Ok(99), Ok(6)));
+    // The old portal's end, told late, ends nothing; and it works again and again.
+    let late = s.object;
+    succeed(&mut s, kept).unwrap();
+    s.world.close_object(late);
+    assert_eq!(s.read(shared, 7), WAITS);
+    s.serve();
+    assert_eq!(s.answers(), [RESOLVED]);
+    s.world.audit();
+}
+
+#[test]
+fn without_a_successor_pages_are_refused() {
+    let (mut s, kept) = lasting(40);
+    let user = s.user(SHARED);
+    assert_eq!(s.read(user, 5), WAITS);
+    s.world.destroy(s.id);
+    s.world.close_object(s.object);
+    assert_eq!(s.answers(), []);
+    // A stranger, with a keepsake of its own, is none.
+    let other = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    keepsake(&mut s.world, other, None);
+    assert_eq!(watch(&mut s.world, other, 71), 0);
+    assert_eq!(inherit(&mut s.world, other), Err(-ENOENT));
+    // `init` gives up.
+    s.world.close_object(kept);
+    assert_eq!(s.answers(), [REFUSED]);
+    assert_eq!(s.read(user, 6), Err(BEYOND));
+    s.world.audit();
+}
