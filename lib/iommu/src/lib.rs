@@ -414,9 +414,9 @@ impl Iommu {
 
     /// Where a device's context entry is: a table and the word in it.
     fn context<H: Hardware>(&self, hardware: &mut H, function: u16) -> Option<(Frame, usize)> {
-        let bus = usize::from(function >> 8);
-        let table = below(hardware.word(self.root, 2 * bus), PRESENT)?;
-        Some((table, usize::from(function & 0xff) * 2))
+        let (of_bus, within) = places(function);
+        let table = below(hardware.word(self.root, of_bus), PRESENT)?;
+        Some((table, within))
     }
 
     fn make_context<H: Hardware>(
@@ -429,10 +429,10 @@ impl Iommu {
             return Ok(place);
         }
         let table = self.new_table(hardware, take)?;
-        let bus = usize::from(function >> 8);
+        let (of_bus, within) = places(function);
         let entry = address(table) | PRESENT;
-        self.set(hardware, self.root, 2 * bus, entry);
-        Ok((table, usize::from(function & 0xff) * 2))
+        self.set(hardware, self.root, of_bus, entry);
+        Ok((table, within))
     }
 
     /// A domain's uppermost page table.
@@ -521,6 +521,14 @@ fn address(frame: Frame) -> u64 {
 /// Which word of a table of this level (0 is the lowest) leads to a frame.
 fn index(frame: Frame, level: u32) -> usize {
     frame.checked_shr(9 * level).unwrap_or(0) as usize % WORDS
+}
+
+/// The words of the root table and of its bus's context table where a function's entries begin.
+fn places(function: u16) -> (usize, usize) {
+    (
+        2 * usize::from(function >> 8),
+        2 * usize::from(function & 0xff),
+    )
 }
 
 /// The table that an entry leads to, if it has one of these bits.
