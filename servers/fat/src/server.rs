@@ -240,8 +240,11 @@ impl<L: Lines> Fat<L> {
     }
 }
 
-fn text(name: &[u8]) -> Answer<&str> {
-    core::str::from_utf8(name).map_err(|_| Failure::Errno(EINVAL))
+/// A new name. The library cannot make a short one for those that begin with a letter beyond ASCII (it gives up, and the server with it).
+fn new_name(name: &[u8]) -> Answer<&str> {
+    let text = core::str::from_utf8(name).ok();
+    text.filter(|name| name.is_char_boundary(1))
+        .ok_or(Failure::Errno(EINVAL))
 }
 
 impl<L: Lines> Server for Fat<L> {
@@ -346,7 +349,7 @@ impl<L: Lines> Server for Fat<L> {
 
     fn create(&mut self, cx: &mut Context, dir: Index, name: &[u8], new: &New) -> Answer<Index> {
         self.changes(cx)?;
-        let (folder, name) = (self.folder(dir)?, text(name)?);
+        let (folder, name) = (self.folder(dir)?, new_name(name)?);
         match new.mode & s::IFMT {
             s::IFREG => drop(folder.create_file(name).map_err(failure)?),
             s::IFDIR => drop(folder.create_dir(name).map_err(failure)?),
@@ -378,7 +381,7 @@ impl<L: Lines> Server for Fat<L> {
 
     fn rename(&mut self, cx: &mut Context, rename: &Rename<Index>) -> Answer<()> {
         self.changes(cx)?;
-        let name = text(rename.to_name)?;
+        let name = new_name(rename.to_name)?;
         let directory = self.node(rename.node)?.directory;
         if rename.exchange {
             return fail(EINVAL);

@@ -128,6 +128,24 @@ fn files_are_written_and_read_on_disks_of_all_sorts() {
 }
 
 #[test]
+fn names_may_have_letters_of_all_languages_but_the_first() {
+    let memory = formatted(1 << 20, fatfs::FatType::Fat12);
+    let mut b = bench(&memory);
+    let made = o::RDWR | o::CREAT;
+    for name in ["Grüße.txt", "a\u{fc}", "x.ü", "日本"] {
+        let opened = b.open(name.as_bytes(), made, 0o644);
+        match name.starts_with('日') {
+            true => assert_eq!(opened, Err(-EINVAL)),
+            false => assert!(opened.is_ok(), "{name}"),
+        }
+    }
+    assert!(b.open("GRÜßE.TXT".as_bytes(), o::RDWR, 0).is_ok());
+    for name in [&b"\xff"[..], b"a\xff", b"a:b", b"a*", b"."] {
+        assert!(b.open(name, made, 0o644).is_err());
+    }
+}
+
+#[test]
 fn a_full_disk_says_so_and_a_broken_one_too() {
     let memory = formatted(1 << 20, fatfs::FatType::Fat12);
     let mut b = bench(&memory);
