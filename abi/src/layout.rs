@@ -47,6 +47,8 @@ pub const PREFIX_PAGES: u64 = 1;
 pub const PERSONALITY_HEAP: u64 = 0x7fff_8008_0000;
 /// End of that memory.
 pub const PERSONALITY_HEAP_END: u64 = 0x7fff_e000_0000;
+/// Frames of files that the personality has mapped to read from them go from here to [`USER_TOP`]; neither fork nor exec takes them along.
+pub const FRAMES: u64 = PERSONALITY_HEAP_END;
 
 /// Slots of a portal table that are never handed out automatically.
 pub const RESERVED_SLOTS: u32 = 64;

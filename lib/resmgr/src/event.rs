@@ -100,6 +100,21 @@ fn minted(reply: &Reply) -> ([u64; 4], usize) {
     (badges, count)
 }
 
+fn context<'a>(
+    transport: &'a mut dyn Transport,
+    later: &'a mut Later,
+    parked: &'a Parked,
+) -> Context<'a> {
+    Context {
+        request: &parked.request,
+        progress: parked.again.progress,
+        progress_is_result: parked.again.progress_is_result,
+        repeated: parked.again.repeated,
+        transport,
+        later,
+    }
+}
+
 impl<S: Server> Manager<S> {
     /// Work on what was received and on all that it makes ready; then the next receive, into the same place.
     #[inline]
@@ -456,6 +471,13 @@ impl<S: Server> Manager<S> {
                 }
             }
         }
+        let shared = entry.frames.then_some(entry.handle.node);
+        if let Some(node) = shared {
+            let core = &mut self.core;
+            let later = &mut self.waiting.later;
+            let parked = Parked::default();
+            core.close_frames(node, &mut context(transport, later, &parked));
+        }
         self.with_context(transport, &Parked::default(), |cx| {
             server.close(cx, entry.handle)
         });
@@ -467,14 +489,7 @@ impl<S: Server> Manager<S> {
         parked: &Parked,
         run: impl FnOnce(&mut Context) -> R,
     ) -> R {
-        run(&mut Context {
-            request: &parked.request,
-            progress: parked.again.progress,
-            progress_is_result: parked.again.progress_is_result,
-            repeated: parked.again.repeated,
-            transport,
-            later: &mut self.waiting.later,
-        })
+        run(&mut context(transport, &mut self.waiting.later, parked))
     }
 }
 

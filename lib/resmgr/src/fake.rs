@@ -5,15 +5,17 @@
 
 use crate::manager::Manager;
 use crate::server::Server;
-use crate::transport::Transport;
+use crate::transport::{Page, Transport};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::fs::{INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
+use core::sync::atomic::AtomicU64;
 
 struct Caller {
     out: Vec<u8>,
@@ -65,6 +67,8 @@ pub struct Fake {
     pub no_slot: bool,
     /// Fail the next reply that carries data as if there were no memory for it.
     pub bad_address: bool,
+    /// Pages that others read, by portal.
+    pub pages: BTreeMap<u32, Arc<[AtomicU64]>>,
     /// The next read of a caller's memory fails.
     pub unreadable: bool,
 }
@@ -140,6 +144,13 @@ impl Transport for Fake {
         let slot = 1000 + self.own.len() as u32;
         self.own.insert(slot, badge);
         Ok(Portal(slot))
+    }
+
+    fn publish(&mut self) -> Option<(Page, Portal)> {
+        let page: Arc<[AtomicU64]> = (0..512).map(|_| AtomicU64::new(0)).collect();
+        let slot = 5000 + self.pages.len() as u32;
+        self.pages.insert(slot, page.clone());
+        Some((Box::new(page), Portal(slot)))
     }
 
     fn own_badge(&mut self, portal: Portal) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 use crate::context::{inline_len, Context, Failure};
 use crate::dirent::Dirents;
+use crate::frames::{changed, changes, tell};
 use crate::handle::{Entry, Handle, Handles, LOST};
 use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
@@ -135,8 +136,12 @@ impl<S: Server> Core<S> {
             ..
         } = entry;
         let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
+        let (node, noted) = (handle.node, handle.flags & o::NOATIME == 0);
         match server.read(cx, handle, offset, length) {
             Ok(data) => {
+                if noted {
+                    tell(&self.shared, node, false);
+                }
                 let total = (data.done + data.rest.len()) as u64;
                 if moves {
                     *position = offset + total;
@@ -208,10 +213,14 @@ impl<S: Server> Core<S> {
             return fail(EFBIG);
         }
         let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
+        let node = handle.node;
         if seekable && (appends || wish == POSITION) {
             offset = entry.begin(cx.request.token, cx.repeated, offset);
         }
-        let done = match server.write(cx, &mut entry.handle, offset, length) {
+        changes(&self.shared, node);
+        let written = server.write(cx, &mut entry.handle, offset, length);
+        changed(&self.shared, server, node);
+        let done = match written {
             Ok(done) => done,
             Err(failure) => {
                 if seekable && cx.progress != 0 && entry.middle == 0 {
@@ -408,7 +417,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn map<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request.badge)?;
         let [_, offset, length, shared_writable, ..] = cx.request.words;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
@@ -418,12 +427,18 @@ impl<S: Server> Core<S> {
             return Err(barred(entry, EACCES));
         }
         let handle = &mut entry.handle;
-        let (portal, pages) = server.map(cx, handle, offset, length, shared_writable)?;
+        let node = handle.node;
+        let mapped = server.map(cx, handle, offset, length, shared_writable);
+        if shared_writable {
+            // Holes may have become pages.
+            changed(&self.shared, server, node);
+        }
+        let (portal, pages) = mapped?;
         Ok(Reply::new(&[pages]).portal(portal, false))
     }
 
     pub fn allocate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request.badge)?;
         let [_, mode, offset, length, ..] = cx.request.words;
         if !entry.handle.writable() {
             return Err(barred(entry, EBADF));
@@ -440,8 +455,11 @@ impl<S: Server> Core<S> {
             s::IFIFO | s::IFSOCK => return fail(ESPIPE),
             _ => return fail(ENODEV),
         }
-        server.allocate(cx, handle, mode, offset, length)?;
-        Ok(Reply::result(0))
+        let node = handle.node;
+        changes(&self.shared, node);
+        let allocated = server.allocate(cx, handle, mode, offset, length);
+        changed(&self.shared, server, node);
+        allocated.map(|()| Reply::result(0))
     }
 
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

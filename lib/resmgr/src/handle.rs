@@ -46,6 +46,8 @@ pub(crate) struct Entry<S: Server> {
     pub position: u64,
     /// Has locks: look for them when it closes.
     pub locks: bool,
+    /// Its holder asked for the page of the file's frames.
+    pub frames: bool,
     /// What a successor will find of it.
     pub kept: Option<Kept>,
     /// A write through it has taken some bytes and waits: whose it is. What else is done through the handle does not change where that began.
@@ -163,6 +165,7 @@ impl<S: Server> Handles<S> {
             },
             position: 0,
             locks: false,
+            frames: false,
             kept: None,
             middle: 0,
         });
@@ -231,6 +234,7 @@ impl<S: Server> Handles<S> {
                 },
                 position: open.position,
                 locks: true,
+                frames: false,
                 kept: Some(kept),
                 middle: 0,
             };

@@ -4,7 +4,7 @@
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
-//! * [`objects`] mapped files of servers with a cache;
+//! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -21,6 +21,7 @@ pub mod dirent;
 pub mod event;
 pub mod fake;
 mod files;
+mod frames;
 pub mod handle;
 pub mod keep;
 pub mod layout;

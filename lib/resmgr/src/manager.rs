@@ -5,6 +5,7 @@
 
 use crate::cache::Cache;
 use crate::context::{Context, Failure};
+use crate::frames::Shared;
 use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
@@ -39,6 +40,8 @@ pub struct Manager<S: Server> {
 pub(crate) struct Core<S: Server> {
     pub handles: Handles<S>,
     pub locks: Locks,
+    /// Files that are read without asking.
+    pub shared: Vec<Shared<S::Node>>,
     /// The last READ that moved a position: token, badge, and where it was, for the case that the data cannot be delivered.
     pub moved: (Token, u64, u64),
     /// Absolute path that this manager is mounted at; the root of all is the empty path.
@@ -63,6 +66,7 @@ impl<S: Server> Manager<S> {
             core: Core {
                 handles: Handles::default(),
                 locks: Locks::default(),
+                shared: Vec::new(),
                 moved: (0, 0, 0),
                 prefix: prefix.into(),
                 mounts: Vec::new(),
@@ -210,6 +214,7 @@ impl<S: Server> Core<S> {
             fs::POLL_NOTIFY => self.poll_notify(server, cx, registrations),
             fs::POLL_CANCEL => self.poll_cancel(cx, registrations),
             fs::MMAP => self.map(server, cx),
+            fs::FRAMES => self.frames(server, cx),
             fs::ALLOCATE => self.allocate(server, cx),
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),

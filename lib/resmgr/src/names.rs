@@ -2,6 +2,7 @@
 
 use crate::context::{no_path, Context, Failure};
 use crate::files::{barred, check_write, drop_set_id, without_set_id};
+use crate::frames::{changed, changes, tell};
 use crate::layout;
 use crate::manager::Core;
 use crate::path::{Dots, Found, Last};
@@ -113,7 +114,10 @@ impl<S: Server> Core<S> {
                 if drop_set_id(server, cx, node, access.mode)? {
                     self.cache.file_changed();
                 }
-                server.truncate(cx, opened.node, 0)?;
+                changes(&self.shared, opened.node);
+                let cut = server.truncate(cx, opened.node, 0);
+                changed(&self.shared, server, opened.node);
+                cut?;
             }
             (opened.node, opened.kind)
         };
@@ -235,6 +239,7 @@ impl<S: Server> Core<S> {
             ..Change::default()
         };
         server.change(cx, node, &change)?;
+        tell(&self.shared, node, true);
         self.names_changed(&access);
         Ok(Reply::result(0))
     }
@@ -263,6 +268,7 @@ impl<S: Server> Core<S> {
             ..Change::default()
         };
         server.change(cx, node, &change)?;
+        tell(&self.shared, node, true);
         self.names_changed(&access);
         Ok(Reply::result(0))
     }
@@ -293,6 +299,7 @@ impl<S: Server> Core<S> {
             ..Change::default()
         };
         server.change(cx, node, &change)?;
+        tell(&self.shared, node, true);
         Ok(Reply::result(0))
     }
 
@@ -322,8 +329,10 @@ impl<S: Server> Core<S> {
         if drop_set_id(server, cx, node, access.mode)? {
             self.cache.file_changed();
         }
-        server.truncate(cx, node, size)?;
-        Ok(Reply::result(0))
+        changes(&self.shared, node);
+        let cut = server.truncate(cx, node, size);
+        changed(&self.shared, server, node);
+        cut.map(|()| Reply::result(0))
     }
 
     pub fn readlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -488,6 +497,7 @@ impl<S: Server> Core<S> {
                 return fail(EISDIR);
             }
             server.unlink(cx, found.dir, name, node)?;
+            tell(&self.shared, node, true);
         }
         self.names_changed(&access);
         Ok(Reply::result(0))
@@ -546,6 +556,7 @@ impl<S: Server> Core<S> {
         }
         permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         server.link(cx, node, new.dir, self.second.name(range))?;
+        tell(&self.shared, node, true);
         Ok(Reply::result(0))
     }
 
@@ -618,6 +629,7 @@ impl<S: Server> Core<S> {
             exchange,
         };
         server.rename(cx, &rename)?;
+        tell(&self.shared, node, true);
         self.names_changed(&access);
         if let Some((_, other)) = new.node {
             self.names_changed(&other);

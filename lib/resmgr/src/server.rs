@@ -473,6 +473,12 @@ pub trait Server: Sized {
         })
     }
 
+    /// Whether the object of a file that [`Server::map`] gave for mappings that are not shared and writable still shows what the file has, after the file was changed.
+    fn mapping_follows(&mut self, node: Self::Node) -> bool {
+        let _ = node;
+        true
+    }
+
     /// The memory object of the whole file and its length in pages; the portal stays the server's.
     fn map(
         &mut self,

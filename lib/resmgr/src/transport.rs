@@ -1,11 +1,17 @@
 //! The nucleus as the framework sees it. [`Native`] is the real thing; [`crate::fake::Fake`] lets tests play the clients.
 
+use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, Error, Token};
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
-use cairn_rt::{time, Message, Portal, Received, Receiver};
+use cairn_rt::{memory, time, Message, Portal, Received, Receiver};
+use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
+
+/// A page of words that others may map to read them; it goes with this value.
+pub type Page = Box<dyn Deref<Target = [AtomicU64]>>;
 
 /// What a server needs of the outside world.
 pub trait Transport {
@@ -40,6 +46,8 @@ pub trait Transport {
     }
     /// A new portal to this server's channel.
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
+    /// A page of zeroes for others to read, and the portal by which they map it. When this server ends, or the portal is closed, it is zero for them.
+    fn publish(&mut self) -> Option<(Page, Portal)>;
     /// The badge of a portal that leads to this server's own channel.
     fn own_badge(&mut self, portal: Portal) -> Option<u64>;
     fn notify(&mut self, portal: Portal, value: u64);
@@ -208,6 +216,11 @@ impl Transport for Native {
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
         self.receiver.make_portal(badge)
+    }
+
+    fn publish(&mut self) -> Option<(Page, Portal)> {
+        let (page, portal) = memory::Shared::publish()?;
+        Some((Box::new(page), portal))
     }
 
     fn own_badge(&mut self, portal: Portal) -> Option<u64> {

@@ -148,6 +148,20 @@ impl Shared {
         Some((shared, portal))
     }
 
+    /// A page of fresh zeroes of this domain, and the portal by which others map it to read it. When this domain ends, or the portal is closed, it is zero for them.
+    pub fn publish() -> Option<(Shared, Portal)> {
+        let prot = vm::prot::READ | vm::prot::WRITE;
+        let address = vm::Client(&VM)
+            .map(0, layout::PAGE, prot, vm::flags::POPULATE)
+            .ok()
+            .filter(|address| *address > 0)?;
+        let shared = Shared::new(address, layout::PAGE as usize);
+        let made = vm::Client(&VM)
+            .object_create(1, vm::making::WITH_MAKER, 0, &address.to_le_bytes())
+            .ok()?;
+        Some((shared, Portal(made.slot())))
+    }
+
     /// What another domain made, so many words of it. If it is shorter than that the domain may end at using it: it must be trusted so far.
     pub fn map(object: Portal, words: usize) -> Option<Shared> {
         let bytes = (words * 8).next_multiple_of(layout::PAGE as usize);

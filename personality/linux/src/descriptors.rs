@@ -3,6 +3,7 @@
 
 use crate::errno::{Errno, Result, EBADF, EINVAL, EMFILE};
 use crate::event::Object;
+use crate::frames::Frames;
 use crate::machine::gate;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,6 +24,8 @@ pub struct OpenFile {
     pub path_only: bool,
     /// What the personality itself serves (epoll, timerfd); otherwise the portal's server does.
     pub object: Option<Object>,
+    /// How it is read without asking the server.
+    pub frames: Frames,
 }
 
 impl OpenFile {
@@ -33,6 +36,7 @@ impl OpenFile {
             mode,
             path_only: false,
             object: None,
+            frames: Frames::new(true),
         }
     }
 
@@ -43,6 +47,7 @@ impl OpenFile {
             mode: 0o600,
             path_only: false,
             object: Some(object),
+            frames: Frames::new(true),
         }
     }
 
@@ -61,6 +66,7 @@ impl OpenFile {
             mode: self.mode,
             path_only: self.path_only,
             object: self.object.as_ref().map(Object::separate),
+            frames: Frames::new(false),
         }
     }
 }

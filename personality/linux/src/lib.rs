@@ -12,6 +12,7 @@ pub mod descriptors;
 pub mod errno;
 pub mod event;
 pub mod first;
+pub mod frames;
 pub mod futex;
 pub mod loader;
 #[allow(unsafe_code)]

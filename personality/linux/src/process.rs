@@ -38,6 +38,8 @@ pub struct Process {
     pub trace: AtomicU32,
     /// Calls that do not exist here, counted.
     pub missing: AtomicU32,
+    /// The memory is its parent's, until it executes a program (vfork).
+    pub borrows_memory: AtomicBool,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -174,6 +176,7 @@ impl Process {
             pending: AtomicU64::new(0),
             trace: AtomicU32::new(0),
             missing: AtomicU32::new(0),
+            borrows_memory: AtomicBool::new(false),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -197,6 +200,7 @@ impl Process {
             pending: AtomicU64::new(0),
             trace: copy(&self.trace),
             missing: AtomicU32::new(0),
+            borrows_memory: AtomicBool::new(true),
             state: Lock::new(self.state().separate()),
             futexes: Lock::new(Futexes::default()),
         }

@@ -3,7 +3,7 @@
 use crate::priority::CEILING;
 use crate::system::{Domain, Entries, Errno, Space, Start, System};
 use alloc::vec::Vec;
-use cairn_abi::layout::{PERSONALITY, RESERVED_SLOTS, USER_TOP};
+use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, domain, machine};
@@ -169,7 +169,7 @@ impl System for Native {
     }
 
     fn reset(&mut self, id: Id, heap: (u64, u64)) -> Result<(), Errno> {
-        let words = [vm::RESET, id as u64, PERSONALITY, USER_TOP, heap.0, heap.1];
+        let words = [vm::RESET, id as u64, PERSONALITY, FRAMES, heap.0, heap.1];
         self.ask(Message::new(&words)).map(|_| ())
     }
 

@@ -79,9 +79,8 @@ fn change_objects<M: Memory>(
     (first, to): (u64, u64),
     pages: u64,
 ) {
-    // Where the file has no pages an object has none either.
     let first = first.min(pages);
-    let to = to.min(pages).min(file.content.end()).max(first);
+    let to = to.min(pages).max(first);
     let list = addresses(file, pool, first, to);
     for place in &mut file.objects {
         let Some(portal) = *place else { continue };
@@ -309,7 +308,8 @@ impl<M: Memory> Tmpfs<M> {
         let pages = inode.size.div_ceil(PAGE64);
         if (made || pages != old.div_ceil(PAGE64)) && file.has_objects() {
             let first = (offset / PAGE64).min(old.div_ceil(PAGE64));
-            change_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+            let to = end.div_ceil(PAGE64).min(file.content.end());
+            change_objects(file, pool, cx, (first, to), pages);
         }
         if let (0, Some(failure)) = (done, problem) {
             return Err(failure);
@@ -331,7 +331,7 @@ impl<M: Memory> Tmpfs<M> {
             if file.shared {
                 zero_tail(file, pool, *old);
             }
-            changed.0 = *old / PAGE64;
+            changed = (*old / PAGE64, pages.min(file.content.end()));
         }
         if size != *old && file.has_objects() {
             change_objects(file, pool, cx, changed, pages);
@@ -373,7 +373,8 @@ impl<M: Memory> Tmpfs<M> {
                 let pages = size.div_ceil(PAGE64);
                 if file.has_objects() {
                     let first = (offset.min(old) / PAGE64).min(pages);
-                    change_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+                    let to = end.div_ceil(PAGE64).min(file.content.end());
+                    change_objects(file, pool, cx, (first, to), pages);
                 }
                 filled?;
             }
@@ -394,6 +395,8 @@ impl<M: Memory> Tmpfs<M> {
                         at = index + 1;
                     }
                 } else {
+                    // Behind its last page an object has none either.
+                    let last = last.min(file.content.end()).max(first);
                     drop_pages(file, pool, first, last);
                     if file.has_objects() && first < pages {
                         change_objects(file, pool, cx, (first, last), pages);
@@ -428,7 +431,8 @@ impl<M: Memory> Tmpfs<M> {
         if shared_writable && file.has_objects() {
             // What was a hole is none any more.
             let first = (offset / PAGE64).min(pages);
-            change_objects(file, pool, cx, (first, pages), pages);
+            let to = file.content.end();
+            change_objects(file, pool, cx, (first, to), pages);
         }
         if let Some(portal) = file.objects[place] {
             return Ok((portal, pages.max(1)));

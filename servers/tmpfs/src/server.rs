@@ -524,6 +524,13 @@ impl<M: Memory> Server for Tmpfs<M> {
         }
     }
 
+    fn mapping_follows(&mut self, node: u32) -> bool {
+        let inode = self.inodes.get(node);
+        inode.is_some_and(
+            |inode| matches!(&inode.kind, Kind::File(file) if file.objects[0].is_some()),
+        )
+    }
+
     fn map(
         &mut self,
         cx: &mut Context,

@@ -805,6 +805,87 @@ fn same_pages(b: &mut Fs, there: &[u64]) {
 }
 
 #[test]
+fn the_last_pages_that_are_punched_out_leave_the_object() {
+    const P: u64 = PAGE as u64;
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, &[1; 3 * PAGE]), 3 * P as i64);
+    assert_eq!(b.result(f, &[fs::MMAP, 0, P, 0], b""), 3);
+    assert_eq!(b.result(f, &[fs::ALLOCATE, 3, P / 2, 9 * P], b""), 0);
+    same_pages(&mut b, &[1, 0, 0]);
+}
+
+/// The words that readers of the file's frames see: whether they may, its length, whether the next read is the server's.
+fn frames(b: &Fs) -> (u64, u64, u64) {
+    let page = b.fake.pages.values().last().unwrap();
+    let word = |at: usize| page[at].load(core::sync::atomic::Ordering::Relaxed);
+    let [sequence, size, told] = [fs::FRAMES_SEQUENCE, fs::FRAMES_SIZE, fs::FRAMES_TOLD].map(word);
+    assert!(sequence.is_multiple_of(2), "in the middle of a change");
+    (sequence, size, told)
+}
+
+#[test]
+fn readers_of_frames_hear_of_every_change() {
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, b"hello"), 5);
+    // Not before there is an object that could be mapped.
+    assert_eq!(b.result(f, &[fs::FRAMES], b""), -EAGAIN);
+    assert_eq!(b.result(f, &[fs::MMAP, 0, 1, 0], b""), 1);
+    let answer = b.call(f, &[fs::FRAMES], b"", 0).unwrap();
+    assert_eq!((answer.words[0], answer.words[1]), (0, 5));
+    let (mut last, size, told) = frames(&b);
+    assert_eq!((size, told), (5, 1));
+    // A read has its time noted by the server; then it need not be asked.
+    b.fake.time = NOW + 1_000_000_000;
+    assert_eq!(read_at(&mut b, f, 0, 5), b"hello");
+    assert_eq!(frames(&b), (last, 5, 0));
+    // Every change is another number, and has the next read's time noted.
+    let second = b.open(b"f", o::RDWR, 0).unwrap();
+    let changes: [(&[u64], &[u8], u64); 5] = [
+        (&[fs::WRITE, 3, 0], b"more", 7),
+        (&[fs::TRUNCATE, 2], b"", 2),
+        (&[fs::TRUNCATE, 9000], b"", 9000),
+        (&[fs::ALLOCATE, 0, 0, 10_000], b"", 10_000),
+        (&[fs::ALLOCATE, 3, 0, 4096], b"", 10_000),
+    ];
+    for (words, out, size) in changes {
+        assert!(b.result(second, words, out) >= 0);
+        let (sequence, now, told) = frames(&b);
+        assert_ne!(sequence, last);
+        assert_eq!((now, told), (size, 1));
+        last = sequence;
+        read_at(&mut b, f, 0, 1);
+        assert_eq!(frames(&b).2, 0);
+    }
+    let cut = b.open(b"f", o::RDWR | o::TRUNC, 0).unwrap();
+    assert_eq!(frames(&b).1, 0);
+    assert_ne!(frames(&b).0, last);
+    read_at(&mut b, f, 0, 1);
+    assert_eq!(b.result(0, &[fs::UTIMENS, 0, 0, 0, 0], b"f"), 0);
+    assert_eq!(frames(&b).2, 1);
+    // Where the object cannot follow it is over, for everybody.
+    assert_eq!(write_at(&mut b, second, 0, &[1; 2 * PAGE]), 2 * PAGE as i64);
+    b.server.pool.memory().busy = true;
+    assert_eq!(b.result(second, &[fs::TRUNCATE, 1], b""), 0);
+    assert_eq!(frames(&b).0, 0);
+    b.server.pool.memory().busy = false;
+    assert_eq!(b.result(second, &[fs::MMAP, 0, 1, 0], b""), 1);
+    assert_eq!(b.result(second, &[fs::FRAMES], b""), -EAGAIN);
+    // Until who had it is gone.
+    b.close(f);
+    assert_eq!(b.result(second, &[fs::FRAMES], b""), 0);
+    assert_eq!(frames(&b).1, 1);
+    b.close(cut);
+    assert_eq!(b.fake.pages.len(), 2);
+    b.close(second);
+    assert_eq!(frames(&b).0, 0);
+    // Who may not read may not see the page either.
+    let writer = b.open(b"f", o::WRONLY, 0).unwrap();
+    assert_eq!(b.result(writer, &[fs::FRAMES], b""), -EBADF);
+}
+
+#[test]
 fn memory_objects_follow_the_files_length_and_holes() {
     const P: u64 = PAGE as u64;
     let mut b = fs_();

@@ -217,7 +217,9 @@ impl<N: Nucleus> Vm<N> {
             .map(|s| (s.layout, s.limit))
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, limit)?;
-        if let Err(errno) = self.copy_ranges(from, index, &[(0, u64::MAX)], true) {
+        if let Err(errno) =
+            self.copy_ranges(from, index, &[(0, layout::FRAMES / layout::PAGE)], true)
+        {
             self.drop_if_unused(index);
             return Err(errno);
         }
@@ -468,6 +470,9 @@ impl<N: Nucleus> Vm<N> {
         let space = self.spaces.remove(index)?;
         self.forget_lender(space.handle);
         self.forget_pager(space.handle);
+        if !space.linux() {
+            self.zero_objects_of(space.handle);
+        }
         if space.offered > 0 {
             self.drop_offers_of(space.handle);
         }

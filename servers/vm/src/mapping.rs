@@ -177,6 +177,7 @@ impl<N: Nucleus> Vm<N> {
                 writable: true,
                 portals: 0,
                 inherited: false,
+                with_maker: false,
                 mapped: 0,
                 asked: false,
                 times: 0,

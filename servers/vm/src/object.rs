@@ -29,10 +29,12 @@ impl<N: Nucleus> Vm<N> {
         let [_, pages, how, tag, ..] = r.words;
         let (writable, watched) = (how & making::SHARED != 0, how & making::WATCHED != 0);
         let fresh = how & making::FRESH != 0;
+        let with_maker = how & making::WITH_MAKER != 0;
         if !r.out_len.is_multiple_of(8)
             || count > MAX_PAGES
-            || how & !(making::SHARED | making::WATCHED | making::FRESH) != 0
+            || how & !(making::SHARED | making::WATCHED | making::FRESH | making::WITH_MAKER) != 0
             || fresh && (watched || count != 0 || pages == 0)
+            || with_maker && (how != making::WITH_MAKER || count != 1)
         {
             return Err(EINVAL);
         }
@@ -66,6 +68,7 @@ impl<N: Nucleus> Vm<N> {
             tag: watched.then_some(tag),
             idle: false,
             writable,
+            with_maker,
             portals: 1,
             inherited: false,
             mapped: 0,
@@ -238,6 +241,15 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// A space is gone: what it made to go with it reads as zeroes.
+    pub(crate) fn zero_objects_of(&mut self, maker: Handle) {
+        for (_, object) in self.objects.iter().filter(|(_, object)| object.with_maker) {
+            if let Some(page) = object.pages.get(0).filter(|_| object.maker == maker) {
+                let _ = self.nucleus.zero_frame(page.frame);
+            }
+        }
+    }
+
     /// A portal to it is gone.
     pub(crate) fn close_object(&mut self, number: u32) {
         let Some(object) = self.objects.get_mut(number as usize) else {
@@ -247,6 +259,10 @@ impl<N: Nucleus> Vm<N> {
         let (handle, maker, watched) = (object.handle, object.maker, object.is_watched());
         if object.portals > 0 {
             return;
+        }
+        let kept = object.pages.get(0).filter(|_| object.with_maker);
+        if let Some(page) = kept {
+            let _ = self.nucleus.zero_frame(page.frame);
         }
         self.no_successor(handle);
         if !self.pagers.has_ended(maker) {

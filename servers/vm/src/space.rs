@@ -87,6 +87,8 @@ pub struct Object {
     /// Its maker shall hear that nobody has it mapped.
     pub idle: bool,
     pub writable: bool,
+    /// It is zeroed when its maker ends.
+    pub with_maker: bool,
     /// Portals that lead to it.
     pub portals: u32,
     /// Its maker has succeeded another one and has no portal to it yet.

@@ -3,7 +3,7 @@
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
 //! it is time of a host that may be slow), `args=A,B`,
-//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
 use super::reference::{self, Keyed};
@@ -279,7 +279,12 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         if suite == "c-musl" && !wishes.musl {
             continue;
         }
-        let runs = runs(report, &name, &wishes, smp);
+        let mut runs = runs(report, &name, &wishes, smp);
+        // Once more in a folder on a disk.
+        let on_disk = format!("disk/{}", stem(&path));
+        if suite == "c-glibc" && wishes.disk.is_some() && report.wants(&on_disk) {
+            runs.push((on_disk.clone(), smp));
+        }
         if runs.is_empty() {
             continue;
         }
@@ -293,7 +298,11 @@ fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Res
         let guest = format!("/tests/{suite}/{}", stem(&path));
         for run in runs {
             let argv = vec![guest.clone()];
-            let program = program(run, argv, &wishes, content.clone(), &binary, &guest);
+            let disk = run.0 == on_disk;
+            let mut program = program(run, argv, &wishes, content.clone(), &binary, &guest);
+            if disk {
+                program.onto_disk(&wishes);
+            }
             programs.push(program);
         }
     }

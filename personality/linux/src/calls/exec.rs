@@ -9,6 +9,7 @@ use crate::descriptors::OpenFile;
 use crate::errno::{
     Errno, Result, E2BIG, EACCES, EFAULT, EINVAL, EIO, ELOOP, ENOENT, ENOEXEC, ENOMEM,
 };
+use crate::frames;
 use crate::loader::{self, Program};
 use crate::machine::area::{self, area, process, Frame, NO_CALL};
 use crate::machine::request::Request;
@@ -267,6 +268,9 @@ fn pass_point_of_no_return(
         process.hold_everything();
         let result = Request::new(&words).out(&text).call(linux_slot::PROC);
         process.release_everything();
+        if result.is_ok() {
+            in_new_space(process);
+        }
         return result.map(|_| ());
     };
     // The same, of what goes on with the arena; the rest may be in its parent's hands.
@@ -280,7 +284,16 @@ fn pass_point_of_no_return(
     }
     process.futexes.release();
     process.state.release();
+    if result.is_ok() {
+        in_new_space(process);
+    }
     result.map(|_| ())
+}
+
+fn in_new_space(process: &Process) {
+    process.borrows_memory.store(false, Ordering::Relaxed);
+    let state = process.state();
+    frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
 }
 
 /// Does the environment ask for a trace of calls?

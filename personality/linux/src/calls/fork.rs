@@ -5,6 +5,7 @@
 
 use super::futex::own_id;
 use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
+use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
 use crate::machine::arena::{self, Arena};
 use crate::machine::entry::label;
@@ -191,6 +192,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let mine = *f;
     f.publish(&child_frame(&mine, wish));
     reap_threads(process);
+    frames::before_fork();
     let held = process.hold_for_copy();
     area.birth.set(Birth {
         held,
@@ -206,6 +208,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
 
 fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let parent = area();
+    frames::before_fork();
     let arena = Arena::new().ok_or(ENOMEM)?;
     // All that is made here is the child's.
     let before = parent.arena.replace(Some(arena));
@@ -385,6 +388,9 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.dead.clear();
     state.assume_capacity();
     state.queue = Queue::default();
+    if !shared {
+        frames::forget(state.files.files().map(|(_, entry)| &entry.file), true);
+    }
     drop(state);
     if !shared {
         // Mutexes of the nucleus are not inherited.

@@ -3,6 +3,7 @@
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
+use crate::frames;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::direct::{self, Outcome};
@@ -46,6 +47,24 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
     if file.is(kind::READS_NOTHING | kind::READS_ZEROS) {
         return super::constant::read(file, range);
     }
+    if flags != 0 {
+        return ask(file, range, settled(file, offset), flags);
+    }
+    loop {
+        let at = match frames::read(file, offset, range) {
+            Ok(count) => return Ok(count),
+            Err(at) => at,
+        };
+        let result = ask(file, range, settled(file, at.offset), flags);
+        match result {
+            Ok(count) if !frames::was_read(file, at, count) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Ask the server for data.
+fn ask(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return read_inline(file, range, offset, flags);
     }
@@ -53,6 +72,15 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
         .input_user(range)
         .wait_here(file.slot())
         .map(|w| w[0])
+}
+
+/// The offset of a request to the server, which is to have the position if that is meant.
+#[inline(always)]
+fn settled(file: &OpenFile, offset: u64) -> u64 {
+    if offset == POSITION {
+        frames::settle(file);
+    }
+    offset
 }
 
 /// Flags of a READ or WRITE whose data goes in words.
@@ -139,6 +167,7 @@ pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
     if file.is(kind::WRITES_VANISH) {
         return Ok(range.len());
     }
+    let offset = settled(file, offset);
     let range = range.first(within_limit(file, offset, range.len())?);
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return written(write_inline(file, range, offset, flags));
@@ -216,12 +245,23 @@ fn again(f: &Frame, operation: u64, offset: u64) -> Result<u64> {
 pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
     if let Some(target) = user::few(f.rsi, f.rdx) {
         let file = direct_file(f)?;
+        let at = match frames::read(&file, POSITION, target.range()) {
+            Ok(count) => return Some(Ok(count)),
+            Err(at) => at,
+        };
+        if at.offset != POSITION {
+            return None;
+        }
+        frames::settle(&file);
         return match direct::exchange(file.slot(), fs::READ, target.count(), 0) {
             Outcome::Done(0, _) => Some(Ok(0)),
             Outcome::Done(count, word) => {
                 let target = target.first(count);
                 let stored = user::store(target, word).map(|()| target.count());
-                Some(given(&file, POSITION, target.count(), stored))
+                let result = given(&file, POSITION, target.count(), stored);
+                // Not before the position is where it belongs.
+                frames::was_read(&file, at, count);
+                Some(result)
             }
             other => undone(other, f, fs::READ, POSITION),
         };
@@ -238,9 +278,16 @@ pub fn pread_direct(f: &Frame) -> Option<Result<u64>> {
 fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let range = large(f)?;
     let file = direct_file(f)?;
-    match direct::receive(file.slot(), offset, range) {
-        Outcome::Done(count, _) => Some(Ok(count)),
+    let at = match frames::read(&file, offset, range) {
+        Ok(count) => return Some(Ok(count)),
+        Err(at) => at,
+    };
+    match direct::receive(file.slot(), settled(&file, at.offset), range) {
+        // What somebody else has read meanwhile is read again.
+        Outcome::Done(count, _) => frames::was_read(&file, at, count).then_some(Ok(count)),
         Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
+        // The position is not the server's, nor its successor's.
+        Outcome::Died if at.offset != offset => None,
         other => undone(other, f, fs::READ, offset),
     }
 }
@@ -251,6 +298,7 @@ pub fn write_direct(f: &Frame) -> Option<Result<u64>> {
     if let Some(source) = user::few(f.rsi, f.rdx) {
         let file = direct_file(f).filter(|file| !limited(file))?;
         let word = user::load(source).ok()?;
+        frames::settle(&file);
         return match direct::exchange(file.slot(), fs::WRITE, source.count(), word) {
             Outcome::Done(count, _) => Some(Ok(count)),
             other => undone(other, f, fs::WRITE, POSITION),
@@ -268,7 +316,7 @@ pub fn pwrite_direct(f: &Frame) -> Option<Result<u64>> {
 fn send_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let range = large(f)?;
     let file = direct_file(f).filter(|file| !limited(file))?;
-    match direct::send(file.slot(), offset, range) {
+    match direct::send(file.slot(), settled(&file, offset), range) {
         Outcome::Done(count, _) => Some(Ok(count)),
         Outcome::Refused(BAD_MEMORY) if user::touch(range, false) => None,
         other => undone(other, f, fs::WRITE, offset),
@@ -359,6 +407,7 @@ fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     if let Some(range) = vector.single() {
         return read_at(&file, range, at, flags);
     }
+    let at = settled(&file, at);
     let total = vector.total();
     if total <= GATHERED as u64 {
         let mut buffer: Buffer<GATHERED> = Buffer::new();
@@ -401,6 +450,7 @@ fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     if file.is(kind::WRITES_VANISH) {
         return Ok(vector.total());
     }
+    let at = settled(&file, at);
     let total = vector.total();
     if within_limit(&file, at, total)? < total {
         too_large();
@@ -477,6 +527,9 @@ pub fn lseek(f: &mut Frame) -> Result<u64> {
     let whence = f.arg(2) & 0xffff_ffff;
     if whence > 4 {
         return Err(EINVAL);
+    }
+    if let Some(result) = frames::seek(&file, f.arg(1), whence) {
+        return result;
     }
     Request::new(&[fs::SEEK, f.arg(1), whence])
         .call(file.slot())

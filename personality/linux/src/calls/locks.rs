@@ -29,7 +29,10 @@ pub fn fcntl(file: &OpenFile, command: u64, address: u64) -> Result<u64> {
     }
     let base = match whence {
         0 => 0,
-        1 => Request::new(&[fs::SEEK, 0, 1]).call(file.slot())?[0],
+        1 => {
+            crate::frames::settle(file);
+            Request::new(&[fs::SEEK, 0, 1]).call(file.slot())?[0]
+        }
         2 => super::status::stat_handle(file)?.size as u64,
         _ => return Err(EINVAL),
     };

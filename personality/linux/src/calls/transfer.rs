@@ -27,7 +27,10 @@ impl Side {
             return Err(EINVAL);
         }
         let offset = match pointer {
-            0 => POSITION,
+            0 => {
+                crate::frames::settle(&file);
+                POSITION
+            }
             _ => {
                 let offset: i64 = user::read(pointer)?;
                 u64::try_from(offset).map_err(|_| EINVAL)?

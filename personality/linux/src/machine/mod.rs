@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod direct;
 pub mod entry;
 pub mod fpu;
+pub mod frames;
 pub mod gate;
 pub mod heap;
 pub mod lock;

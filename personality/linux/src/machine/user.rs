@@ -218,6 +218,7 @@ global_asm!(
     ".long personality_user_load - personality_fixups, personality_user_load_end - personality_fixups, personality_user_fault_second - personality_fixups",
     ".long personality_user_word - personality_fixups, personality_user_word_end - personality_fixups, personality_user_fault_second - personality_fixups",
     ".long personality_user_store - personality_fixups, personality_user_store_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_frames_copy - personality_fixups, personality_frames_copy_end - personality_fixups, personality_frames_fault - personality_fixups",
     ".globl personality_fixups_end",
     "personality_fixups_end:",
     ".byte 0",
@@ -296,6 +297,11 @@ impl Few {
     #[inline(always)]
     pub fn count(self) -> u64 {
         self.0.len
+    }
+
+    #[inline(always)]
+    pub fn range(self) -> UserRange {
+        self.0
     }
 
     /// The first `len` bytes, if they are fewer; at least one.

@@ -440,6 +440,57 @@ fn objects_show_their_makers_pages() {
 }
 
 #[test]
+fn a_page_that_goes_with_its_maker_is_zero_then() {
+    let mut w = World::new(1024);
+    let client = w.made(&[vm::CREATE, 0, 1]).unwrap();
+    for ended in [false, true] {
+        let maker = w.made(&[vm::CREATE, 0, 0]).unwrap();
+        w.map(maker, 0x100, 2);
+        w.write(maker, 0x100, 7).unwrap();
+        let make = |w: &mut World, how: u64, pages: &[u64]| {
+            let bytes = pages.iter().flat_map(|page| (page * PAGE).to_le_bytes());
+            w.vm.nucleus.out = bytes.collect();
+            let made = w.call_badge(maker, 0, &[vm::OBJECT_CREATE, 0, how]);
+            w.vm.nucleus.out.clear();
+            made
+        };
+        let how = vm::making::WITH_MAKER;
+        for (how, pages) in [
+            (how, &[0x100, 0x101][..]),
+            (how | vm::making::SHARED, &[0x100]),
+        ] {
+            assert_eq!(make(&mut w, how, pages).words[0] as i64, -EINVAL);
+        }
+        let Some(Pass::Mint(badge)) = make(&mut w, how, &[0x100]).pass else {
+            panic!("no object");
+        };
+        // Where a Linux program's frames of files are: its children do not have them.
+        let window = cairn_abi::layout::FRAMES;
+        let words = [
+            vm::OBJECT_MAP,
+            window,
+            PAGE,
+            1,
+            flags::SHARED | flags::FIXED,
+            0,
+        ];
+        assert_eq!(w.call_badge(client, badge, &words).words[0], window);
+        assert_eq!(w.read(client, window / PAGE), Ok(7));
+        let child = w.fork(client).unwrap();
+        assert!(w.read(child, window / PAGE).is_err());
+        w.destroy(child);
+        w.write(maker, 0x100, 8).unwrap();
+        assert_eq!(w.read(client, window / PAGE), Ok(8));
+        match ended {
+            true => w.destroy(maker),
+            false => w.close_object(badge),
+        }
+        assert_eq!(w.read(client, window / PAGE), Ok(0));
+        w.audit();
+    }
+}
+
+#[test]
 fn a_fresh_object_outlives_its_maker() {
     let mut w = World::new(1024);
     let maker = w.made(&[vm::CREATE, 0, 0]).unwrap();
