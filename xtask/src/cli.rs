@@ -2,6 +2,7 @@
 
 use crate::debian;
 use crate::disk::{self, Disk};
+use crate::powercut::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -327,6 +328,9 @@ pub struct Test {
 
 #[derive(Args)]
 pub struct Powercut {
+    /// What the guest does
+    #[arg(long, value_enum, default_value_t = Workload::Games)]
+    pub workload: Workload,
     /// How many games
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub games: u64,

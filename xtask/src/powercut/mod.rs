@@ -7,6 +7,7 @@
 mod cut;
 mod game;
 mod recorder;
+mod workload;
 
 use crate::cli::{self, Machine, Pair, Root};
 use crate::disk::{self, Disk, Scratch, Shape};
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+pub use workload::Workload;
 
 const PROGRAM: &str = "/bin/powercut-work";
 /// For one game on the guest.
@@ -43,11 +45,13 @@ struct Verdict {
 pub fn powercut(arguments: &cli::Powercut) -> Result<u8> {
     let (mut cuts, mut violations) = (0, 0);
     for seed in arguments.seed..arguments.seed + arguments.games {
-        let (base, events, game) = play(arguments, seed)?;
-        let verdict = judge(base, &events, &game, arguments.samples, seed)?;
+        let work = Work::new(arguments, seed);
+        let (base, events) = play(arguments, seed, &work)?;
+        let verdict = judge(base, &events, &work, arguments.samples, seed)?;
         println!(
-            "game {seed}: {} operations, {} writes, {} flushes, {} disks looked at, {} wrong",
-            game.ops.len(),
+            "game {seed}: {} {}, {} writes, {} flushes, {} disks looked at, {} wrong",
+            work.promises(),
+            work.of_what(),
             count(&events, |e| matches!(e, Event::Write { .. })),
             count(&events, |e| matches!(e, Event::Flush { .. })),
             verdict.cuts,
@@ -76,11 +80,37 @@ fn count(events: &[Event], kind: fn(&Event) -> bool) -> usize {
     events.iter().filter(|event| kind(event)).count()
 }
 
+/// What a guest does, and how its disks are judged.
+enum Work {
+    Game(Game),
+    Script(Workload),
+}
+
+impl Work {
+    fn new(arguments: &cli::Powercut, seed: u64) -> Work {
+        match arguments.workload {
+            Workload::Games => Work::Game(Game::new(seed, arguments.operations)),
+            workload => Work::Script(workload),
+        }
+    }
+
+    fn promises(&self) -> usize {
+        match self {
+            Work::Game(game) => game.ops.len(),
+            Work::Script(workload) => workload.promises(),
+        }
+    }
+
+    fn of_what(&self) -> &'static str {
+        match self {
+            Work::Game(_) => "operations",
+            Work::Script(_) => "promises",
+        }
+    }
+}
+
 /// Have a guest play a game; the disk at its beginning, and what happened to it.
-fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Game)> {
-    let binary = places::build().join("tests/powercut-work");
-    let source = places::root().join("tests/powercut/work.c");
-    compile("gcc", &source, &binary)?;
+fn play(arguments: &cli::Powercut, seed: u64, work: &Work) -> Result<(Vec<u8>, Vec<Event>)> {
     // Both sizes of blocks; a log that is soon full.
     let block = if seed.is_multiple_of(2) {
         "4096"
@@ -95,51 +125,79 @@ fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Ga
     let base = fs::read(&Scratch::ext4(&shape)?.path)?;
     let socket = std::env::temp_dir().join(format!("cairn-{}.disk", std::process::id()));
     let recorder = Recorder::serve(base.clone(), &socket, arguments.lose)?;
-    let machine = Machine {
-        add: vec![Pair {
-            first: binary.display().to_string(),
-            second: PROGRAM.to_string(),
-        }],
-        disks: vec![Disk::Served(socket)],
-        mounts: vec![disk::mount(Root::Small)],
-        ..Machine::plain(arguments.system, "256M")
+    let (root, add, argv) = match work {
+        Work::Game(_) => {
+            let binary = places::build().join("tests/powercut-work");
+            let source = places::root().join("tests/powercut/work.c");
+            compile("gcc", &source, &binary)?;
+            let add = Pair {
+                first: binary.display().to_string(),
+                second: PROGRAM.to_string(),
+            };
+            let argv = [PROGRAM, disk::PLACE].map(str::to_string).to_vec();
+            (Root::Small, vec![add], argv)
+        }
+        Work::Script(workload) => {
+            let argv = ["bash".to_string(), "-c".to_string(), workload.script(seed)];
+            (Root::Debian, Vec::new(), argv.to_vec())
+        }
     };
-    let game = Game::new(seed, arguments.operations);
+    let machine = Machine {
+        root,
+        root_as_made: true,
+        add,
+        disks: vec![Disk::Served(socket)],
+        mounts: vec![disk::mount(root)],
+        ..Machine::plain(arguments.system, root.memory())
+    };
     let mut guest = match Guest::start(Boot::prepare("powercut", &machine)?, &machine, false)? {
         Ok(guest) => guest,
         Err(failure) => bail!("{failure}"),
     };
-    let (sender, lines) = mpsc::channel();
-    let mut script = Script {
-        game: &game,
-        sent: 0,
-        lines: Some(sender),
-        record: recorder.record.clone(),
-    };
-    script.go_on();
+    let mut input = Input::Empty;
+    let mut script = None;
+    if let Work::Game(game) = work {
+        let (sender, lines) = mpsc::channel();
+        input = Input::From(Box::new(Lines::new(lines)));
+        let script = script.insert(Script {
+            game,
+            sent: 0,
+            lines: Some(sender),
+            record: recorder.record.clone(),
+        });
+        script.go_on();
+    }
     let spec = Spec {
-        argv: [PROGRAM, disk::PLACE]
-            .map(|a| a.as_bytes().to_vec())
-            .to_vec(),
+        argv: argv.into_iter().map(String::into_bytes).collect(),
         env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
-        cwd: b"/".to_vec(),
+        cwd: disk::PLACE.as_bytes().to_vec(),
         no_stdin: false,
     };
     let mut step = progress::Step::begin(&format!("playing game {seed}"));
     let mut said = Vec::new();
-    let input = Input::From(Box::new(Lines::new(lines)));
+    let mut promises = 0;
     let outcome = guest.run(&spec, input, Some(LIMIT), &mut |stream, bytes| {
         step.tick();
         said.extend_from_slice(bytes);
         if stream == Stream::Out {
             let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
-            (0..ends).for_each(|_| script.done());
+            for _ in 0..ends {
+                promises += 1;
+                match &mut script {
+                    Some(script) => script.done(),
+                    None => recorder::note(&recorder.record, Event::Done(promises)),
+                }
+            }
         }
     });
     drop(step);
     let said = String::from_utf8_lossy(&said).into_owned();
+    let all = match &script {
+        Some(script) => script.sent,
+        None => promises,
+    };
     match outcome {
-        Ok(Outcome::Ended(Ended::Exited(0))) if script.sent == game.ops.len() => {}
+        Ok(Outcome::Ended(Ended::Exited(0))) if all == work.promises() => {}
         Ok(outcome) => bail!("the game ended early: {outcome:?} {}", last_line(&said)),
         Err(failure) => bail!("{failure}; {}", last_line(&said)),
     }
@@ -151,7 +209,7 @@ fn play(arguments: &cli::Powercut, seed: u64) -> Result<(Vec<u8>, Vec<Event>, Ga
         Ok(mut record) => std::mem::take(&mut record.events),
         Err(_) => bail!("the recorder broke"),
     };
-    Ok((base, events, game))
+    Ok((base, events))
 }
 
 fn last_line(text: &str) -> &str {
@@ -217,7 +275,7 @@ impl Read for Lines {
 }
 
 /// Look at every disk that a cut may leave.
-fn judge(base: Vec<u8>, events: &[Event], game: &Game, samples: u32, seed: u64) -> Result<Verdict> {
+fn judge(base: Vec<u8>, events: &[Event], work: &Work, samples: u32, seed: u64) -> Result<Verdict> {
     let folder = places::build()
         .join("disks")
         .join(format!("cut-{}", std::process::id()));
@@ -230,7 +288,7 @@ fn judge(base: Vec<u8>, events: &[Event], game: &Game, samples: u32, seed: u64) 
     for cut in Cuts::new(base, events, samples, seed) {
         step.tick();
         verdict.cuts += 1;
-        if let Err(why) = look(&folder, &cut, game)? {
+        if let Err(why) = look(&folder, &cut, work)? {
             let kept = keep(&folder, &cut, verdict.violations.len(), seed)?;
             verdict
                 .violations
@@ -253,7 +311,7 @@ fn keep(folder: &Path, cut: &Cut, before: usize, seed: u64) -> Result<String> {
 }
 
 /// Is this disk as it may be? The outer error is the host's.
-fn look(folder: &Path, cut: &Cut, game: &Game) -> Result<Result<(), String>> {
+fn look(folder: &Path, cut: &Cut, work: &Work) -> Result<Result<(), String>> {
     let image = folder.join("image");
     fs::write(&image, &cut.image)?;
     let output = disk::tool("e2fsck")
@@ -267,8 +325,12 @@ fn look(folder: &Path, cut: &Cut, game: &Game) -> Result<Result<(), String>> {
     if !matches!(output.status.code(), Some(0 | 1)) || mended.iter().any(|m| text.contains(m)) {
         return Ok(Err(format!("e2fsck: {}", text.trim())));
     }
-    let found = read(&image, &folder.join("tree"))?;
-    Ok(game.judge(&found, cut.done, cut.issued))
+    let tree = folder.join("tree");
+    let found = read(&image, &tree)?;
+    match work {
+        Work::Game(game) => Ok(game.judge(&found, cut.done, cut.issued)),
+        Work::Script(workload) => workload.judge(&tree, &found, cut.done),
+    }
 }
 
 /// All files of a file system, by debugfs.
