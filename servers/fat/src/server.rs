@@ -205,7 +205,7 @@ impl<L: Lines> Fat<L> {
 
     fn touch(&mut self, index: Index, size: u64) -> Answer<()> {
         let node = self.node(index)?;
-        (node.size, node.times[1]) = (size, Clock.now());
+        (node.size, node.times[1]) = (size, clock::kept(Clock.now()));
         Ok(())
     }
 
@@ -539,7 +539,7 @@ impl<L: Lines> Fat<L> {
         file.flush().map_err(failure)?;
         let node = self.node(index)?;
         for (place, time) in node.times.iter_mut().zip(times) {
-            *place = time.map_or(*place, |time| clock::seconds(clock::date_time(time)));
+            *place = time.map_or(*place, clock::kept);
         }
         Ok(())
     }

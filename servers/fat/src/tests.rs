@@ -183,4 +183,5 @@ fn times_are_those_of_the_calendar() {
     assert_eq!((day.date.year, day.date.month, day.date.day), (2000, 2, 29));
     assert_eq!((day.time.hour, day.time.min, day.time.sec), (13, 5, 7));
     assert_eq!(clock::seconds(clock::date_time(0)), 315_532_800);
+    assert_eq!(clock::kept(951_782_407), 951_782_406);
 }
