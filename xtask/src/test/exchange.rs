@@ -2,7 +2,7 @@
 //! holes, devices, extended attributes. e2fsck looks at the disk after each of the three machines.
 
 use super::{batch, Report, Verdict};
-use crate::cli::{Pair, Root, System};
+use crate::cli::{Machine, Pair, Root, System};
 use crate::disk::{self, Scratch, Shape};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Stream};
@@ -90,16 +90,20 @@ fn on(
     };
     let mut machine = batch::machine(system, Root::Debian.memory(), vec![add]);
     (machine.root, machine.root_as_made) = (Root::Debian, true);
-    let machine = scratch.attached_to(machine);
-    let mut guest = match Guest::start(Boot::prepare("test", &machine)?, &machine, false)? {
+    output(
+        &scratch.attached_to(machine),
+        &["bash", "-c", command, tree],
+    )
+}
+
+/// What a command prints in a machine of its own.
+pub fn output(machine: &Machine, command: &[&str]) -> Result<Result<String, String>> {
+    let mut guest = match Guest::start(Boot::prepare("test", machine)?, machine, false)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     let spec = Spec {
-        argv: ["bash", "-c", command, tree]
-            .iter()
-            .map(|a| a.as_bytes().to_vec())
-            .collect(),
+        argv: command.iter().map(|a| a.as_bytes().to_vec()).collect(),
         env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
         cwd: disk::PLACE.as_bytes().to_vec(),
         no_stdin: true,

@@ -12,6 +12,7 @@ mod image;
 mod native;
 mod programs;
 mod reference;
+mod restart;
 mod stress;
 mod stretch;
 mod terminal;
@@ -88,6 +89,7 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     programs::run(&mut report, arguments)?;
     if !arguments.stretch {
         exchange::run(&mut report, arguments.system)?;
+        restart::run(&mut report, arguments.system)?;
     }
     if all {
         native::run(&mut report, arguments.smp)?;

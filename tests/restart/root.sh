@@ -1,0 +1,18 @@
+# The servers of the root and of this disk are killed in turn, eight times, and bash goes on: so do its open files, and programs that are started from the root afterwards. Everything is synced before, so nobody may hear of a loss.
+server() { dmesg | sed -n "s/.*\`$1\` is domain //p" | tail -n 1; }
+killed() {
+    d=$(server "$1"); echo "kill $2 $((d & 0xfffff))" >/trace/control
+    for i in $(seq 200); do ls -l / /mnt >/dev/null || echo "ls: $?"; [ "$(server "$1")" = "$d" ] || return 0; done
+    echo "$1 was not started again"; exit 1
+}
+mkdir -p /root/w && exec 3>/root/w/log 4>log 5</etc/passwd || exit 1
+read -r first <&5; [ "${first%%:*}" = root ] || exit 1
+for n in 1 2 3 4; do
+    sync; killed ext4-vda $((n * 37)); sync; killed ext4-vdb $((n * 23))
+    echo "round $n" >&3 && echo "round $n" >&4 || exit 1
+    [ "$(python3 -c 'print(6 * 7)')" = 42 ] && [ "$(perl -e 'print 6 * 7')" = 42 ] || exit 1
+    sqlite3 data "create table if not exists t(n); insert into t values($n);" || exit 1
+done
+read -r second <&5; [ "$second" = "$(sed -n 2p /etc/passwd)" ] || exit 1
+exec 3>&- 4>&-
+cmp /root/w/log log && [ "$(grep -c round log)" = 4 ] && [ "$(sqlite3 data 'pragma integrity_check; select sum(n) from t;' | tr '\n' ' ')" = "ok 10 " ] && [ "$(dmesg | grep -c 'ext4-vd[ab]: goes on')" = 8 ] && echo good

@@ -1,0 +1,46 @@
+//! Test `disk/restart`: the file servers of a Debian root and of a disk are killed while bash works on both, and it notices nothing ([`tests/restart`](../../../tests/restart/root.sh)). e2fsck looks at the disk afterwards.
+
+use super::{batch, exchange, Report, Verdict};
+use crate::cli::{Pair, Root, System};
+use crate::disk::{self, Scratch, Shape};
+use crate::places;
+use anyhow::Result;
+use std::time::Instant;
+
+const NAME: &str = "disk/restart";
+
+pub fn run(report: &mut Report, system: System) -> Result<()> {
+    if system != System::Cairn || !report.wants(NAME) {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let verdict = restart()?;
+    report.result(NAME, begun.elapsed(), verdict);
+    Ok(())
+}
+
+/// The outer error is the host's.
+fn restart() -> Result<Verdict> {
+    let scratch = Scratch::ext4(&Shape {
+        size: "64M".to_string(),
+        ..Shape::plain()
+    })?;
+    let add = Pair {
+        first: places::root().join("tests/restart").display().to_string(),
+        second: "/restart".to_string(),
+    };
+    let mut machine = batch::machine(System::Cairn, Root::Debian.memory(), vec![add]);
+    (machine.root, machine.root_as_made) = (Root::Debian, true);
+    // It kills on request.
+    machine.with = Some(places::root().join("system/trace.toml"));
+    machine.append = Some("nucleus.trace=64".to_string());
+    let machine = scratch.attached_to(machine);
+    let printed = match exchange::output(&machine, &["bash", "/restart/root.sh"])? {
+        Ok(printed) => printed,
+        Err(why) => return Ok(Err(why)),
+    };
+    if printed != "good\n" {
+        return Ok(Err(format!("it printed {printed:?}")));
+    }
+    disk::check(&scratch.path)
+}
