@@ -45,6 +45,9 @@ pub struct Filesystem {
     /// Most pages of memory, as a size.
     #[serde(default)]
     pub memory: Option<String>,
+    /// Memory that outlives the file server: with it, it is started again if it dies.
+    #[serde(default)]
+    pub keepsake: Option<String>,
     /// Beside the disk, which it knows as `disk`.
     #[serde(default)]
     pub portals: BTreeMap<String, Grant>,
@@ -341,8 +344,12 @@ impl Filesystem {
             name: format!("{}-{device}", self.kind),
             binary: self.binary.clone(),
             priority: self.priority,
-            restart: Restart::Never,
+            restart: match self.keepsake {
+                Some(_) => Restart::Always,
+                None => Restart::Never,
+            },
             memory: self.memory.clone(),
+            keepsake: self.keepsake.clone(),
             arguments: [format!("prefix={place}")].into(),
             portals,
             mounts: [Mount {
@@ -473,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_file_system_gets_the_disks_of_its_line_and_no_other() {
-        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
+        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nkeepsake = \"1M\"\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
         let mut m = parse(&format!("{SMALL}\n{line}")).unwrap();
         let (line, part) = m.filesystem("ext4", "uart3").unwrap();
         assert_eq!((part.disk.as_str(), part.partition), ("uart", 3));
@@ -482,6 +489,7 @@ mod tests {
         assert_eq!(component.name, "ext4-uart3");
         assert_eq!(component.mounts[0].fstype, "ext4:uart3");
         assert_eq!(component.portals.len(), 2);
+        assert_eq!(component.restart, Restart::Always);
         m.components.push(component);
         for (device, used) in [("uart", true), ("uart3", true), ("uart4", false)] {
             let (_, part) = m.filesystem("ext4", device).unwrap();

@@ -108,8 +108,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         let (well, flushed) = (work.well, work.flushing);
         self.step = None;
-        if let Some(number) = flushed.filter(|_| well) {
-            self.flush_done = self.flush_done.max(number);
+        if let Some(number) = flushed {
+            let place = match well {
+                true => &mut self.flush_done,
+                false => &mut self.flush_failed,
+            };
+            *place = number.max(*place);
             self.wakes.push(keys::FLUSH);
         }
         if !well && self.fs.is_writable() {

@@ -7,10 +7,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use cairn_abi::layout::{self, init_slot, native_slot, PAGE};
 use cairn_abi::service::memory::{map, pool, prot};
-use cairn_abi::service::{domain, machine, memory, thread, AUTO};
+use cairn_abi::service::{current, domain, machine, memory, thread, AUTO};
 use cairn_abi::{rights, Error, Id};
 use cairn_elf::{Image, Segment};
 use cairn_idl::vm;
+use cairn_init::deaths::Deaths;
 use cairn_init::image::{acceptable, plan, Run};
 use cairn_init::startup;
 use cairn_manifest::{Archive, Component, Grant, Manifest, Service, Trigger};
@@ -36,6 +37,7 @@ struct Running {
     keepsake: Option<Portal>,
     /// Of one that was not there from the start: the portal by which it says that it is ready.
     ready: Option<Portal>,
+    deaths: Deaths,
 }
 
 pub struct Components {
@@ -51,6 +53,12 @@ pub struct Components {
 
 fn fault<T>(what: &str, result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e:?}"))
+}
+
+/// Monotonic nanoseconds. (`init` has no system page to read them from.)
+pub fn now() -> u64 {
+    let told = Portal::CURRENT.service(current::CLOCK, &[]);
+    told.map_or(0, |words| words[0])
 }
 
 impl Components {
@@ -72,6 +80,7 @@ impl Components {
                 devices: devices(component)?,
                 keepsake: None,
                 ready: None,
+                deaths: Deaths::default(),
             });
         }
         let mut kinds: Vec<&str> = manifest.filesystems.iter().map(|l| &*l.kind).collect();
@@ -123,6 +132,7 @@ impl Components {
             .map_err(|why| format!("new domain: {why}"))?;
         let (portal, id) = (Portal(made.control.slot()), made.domain);
         self.running[index].domain = Some((portal, id));
+        self.running[index].deaths.started(now());
         log!("`{}` is domain {id}", component.name);
 
         for segment in image.segments() {
@@ -165,12 +175,34 @@ impl Components {
             devices: Vec::new(),
             keepsake: None,
             ready: Some(ready),
+            deaths: Deaths::default(),
         };
         match self.running.get_mut(index) {
             Some(place) => *place = new,
             None => self.running.push(new),
         }
         Ok(())
+    }
+
+    /// It died, and is to be started again: when. None: it died too often.
+    pub fn again(&mut self, index: usize) -> Option<u64> {
+        self.forget(index);
+        self.running[index].deaths.died(now())
+    }
+
+    /// It will not be started again: who asks it, or waits for what its successor would have gone on with, hears of that.
+    pub fn give_up(&mut self, manifest: &Manifest, index: usize) {
+        let running = &mut self.running[index];
+        let count = running.deaths.in_a_row();
+        log!(
+            "{} is given up: it died {count} times in a row",
+            manifest.components[index].name
+        );
+        running.keepsake.take().into_iter().for_each(Portal::close);
+        // Others may be given portals to it still.
+        if let Ok(fresh) = Receiver::create() {
+            core::mem::replace(&mut running.receiver, fresh).0.close();
+        }
     }
 
     /// Whether it came by [`Components::add`] and is there.
@@ -547,10 +579,7 @@ impl Components {
             named.push((name.to_string(), slot));
         }
         let startup_frame = take(1)?;
-        let own_id = fault(
-            "identity",
-            Portal::CURRENT.service(cairn_abi::service::current::IDENTITY, &[]),
-        )?[1];
+        let own_id = fault("identity", Portal::CURRENT.service(current::IDENTITY, &[]))?[1];
         let archive_pages = (self.archive.len() as u64).div_ceil(PAGE);
         let free: Vec<String> = boot
             .free()

@@ -4,5 +4,6 @@
 
 extern crate alloc;
 
+pub mod deaths;
 pub mod image;
 pub mod startup;

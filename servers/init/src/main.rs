@@ -159,8 +159,16 @@ fn first_process(manifest: &Manifest, components: &Components) -> Result<(), Str
 fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
     let mut mounts = Mounts::default();
+    // Components that are to be started again, and when.
+    let mut due: Vec<(u64, usize)> = Vec::new();
     loop {
-        let Ok(received) = receiver.receive(None) else {
+        let now = components::now();
+        while let Some(at) = due.iter().position(|(when, _)| *when <= now) {
+            let (_, index) = due.swap_remove(at);
+            start_again(manifest, components, &mut mounts, &mut due, index);
+        }
+        let next = due.iter().map(|(when, _)| *when).min();
+        let Ok(received) = receiver.receive(next) else {
             continue;
         };
         if received.kind != received::kind::PULSE {
@@ -201,14 +209,51 @@ fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
         let component = &manifest.components[index];
         match component.restart {
             Restart::Never => components.forget(index),
-            Restart::Halt => halt(COMPONENT_DIED),
-            Restart::Always => {
-                components.forget(index);
-                match components.restart(manifest, index) {
-                    Ok(()) => log!("{} started again", component.name),
-                    Err(why) => log!("{} cannot be started again: {why}", component.name),
-                }
+            Restart::Halt => {
+                log!("without {} the machine ends", component.name);
+                halt(COMPONENT_DIED)
             }
+            Restart::Always => die(manifest, components, &mut mounts, &mut due, index),
+        }
+    }
+}
+
+/// A component died, or could not be started, that is to be started again.
+fn die(
+    manifest: &mut Manifest,
+    components: &mut Components,
+    mounts: &mut Mounts,
+    due: &mut Vec<(u64, usize)>,
+    index: usize,
+) {
+    if let Some(when) = components.again(index) {
+        due.push((when, index));
+        return;
+    }
+    components.give_up(manifest, index);
+    let component = &manifest.components[index];
+    if component.mounts.iter().any(|mount| mount.prefix == "/") {
+        log!("without the root's server the machine ends");
+        halt(COMPONENT_DIED);
+    }
+    if components.was_added(index) {
+        mounts.end(index, manifest, components);
+    }
+}
+
+fn start_again(
+    manifest: &mut Manifest,
+    components: &mut Components,
+    mounts: &mut Mounts,
+    due: &mut Vec<(u64, usize)>,
+    index: usize,
+) {
+    let name = manifest.components[index].name.clone();
+    match components.restart(manifest, index) {
+        Ok(()) => log!("{name} started again"),
+        Err(why) => {
+            log!("{name} cannot be started: {why}");
+            die(manifest, components, mounts, due, index);
         }
     }
 }

@@ -10,13 +10,15 @@ use cairn_abi::{death, Token};
 use cairn_idl::errno::*;
 use cairn_idl::mounts::{self, mount};
 use cairn_idl::{device, label, proc};
-use cairn_manifest::{Component, Manifest};
+use cairn_manifest::{Component, Manifest, Restart};
 use cairn_rt::{log, Portal, Received, Receiver, Reply};
 
 const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Badges of `init`'s channel: of who asks for mounts, and from here on of file servers, by their place among the components. (Those below are of components that end.)
 pub const ASKED: u64 = 1 << 32;
 const READY: u64 = 1 << 33;
+/// What a component ends with that found itself wrong.
+const PANIC: u64 = 101;
 /// Bytes of a request's texts.
 const TEXTS: usize = 256;
 
@@ -191,9 +193,19 @@ impl Mounts {
         let component = &manifest.components[index];
         let on_disk = component.mounts.iter().any(|m| m.fstype.contains(':'));
         let ended = on_disk && (code, detail) == (death::EXIT, 0);
-        if !ended && !components.was_added(index) {
+        // A successor that has to refuse the disk says so by its end.
+        let refused = code == death::EXIT && detail != PANIC;
+        let for_good = component.restart != Restart::Always || refused;
+        if !ended && !(components.was_added(index) && for_good) {
             return false;
         }
+        self.end(index, manifest, components);
+        true
+    }
+
+    /// A file server is no longer mounted.
+    pub fn end(&mut self, index: usize, manifest: &mut Manifest, components: &mut Components) {
+        let component = &manifest.components[index];
         let places: Vec<String> = component.mounts.iter().map(|m| m.prefix.clone()).collect();
         if let Ok(portal) = components.portal(manifest, "proc", proc::BADGE_SYSTEM) {
             for place in &places {
@@ -210,7 +222,6 @@ impl Mounts {
             }
             waits
         });
-        true
     }
 }
 
