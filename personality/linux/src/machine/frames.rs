@@ -40,6 +40,7 @@ global_asm!(
     "2: xor eax, eax",
     "cmp r9, [rsi + 8 * {sequence}]",
     "jne 3f",
+    ".globl personality_frames_copy_end",
     "personality_frames_copy_end:",
     "ret",
     "3: mov rax, -1",
