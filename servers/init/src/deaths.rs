@@ -27,9 +27,11 @@ impl Deaths {
         }
         self.in_a_row += 1;
         let slow = self.in_a_row.saturating_sub(FREE);
-        match self.in_a_row {
-            ..=FREE => Some(now),
-            ..ENOUGH => Some(now + (SHORTEST << (slow - 1).min(10)).min(LONGEST)),
+        match slow {
+            0 => Some(now),
+            _ if self.in_a_row < ENOUGH => {
+                Some(now + (SHORTEST << (slow - 1).min(10)).min(LONGEST))
+            }
             _ => None,
         }
     }

@@ -196,11 +196,11 @@ impl Mounts {
         // A successor that has to refuse the disk says so by its end.
         let refused = code == death::EXIT && detail != PANIC;
         let for_good = component.restart != Restart::Always || refused;
-        if !ended && !(components.was_added(index) && for_good) {
-            return false;
+        let over = ended || components.was_added(index) && for_good;
+        if over {
+            self.end(index, manifest, components);
         }
-        self.end(index, manifest, components);
-        true
+        over
     }
 
     /// A file server is no longer mounted.
