@@ -16,7 +16,8 @@ use cairn_idl::wire::{self, Failure};
 use cairn_rt::dma::{self, Driver, Piece};
 use cairn_rt::memory::Shared;
 use cairn_rt::serve::{answer, Blocked};
-use cairn_rt::{log, startup, time, Portal, Received, Receiver};
+use cairn_rt::{log, start, startup, time, Portal, Received, Receiver};
+use core::fmt;
 
 const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Badge of the interrupt's pulses.
@@ -145,6 +146,15 @@ pub fn listen(bus: &pci::Client<Portal>) -> Option<Portal> {
     let words = [u64::from(CHANNEL.0 .0), INTERRUPT];
     let bound = irq.service(interrupt::BIND, &words).is_ok();
     (bound && bus.raise(0, irq.0).is_ok()).then_some(irq)
+}
+
+/// A file server cannot serve its disk. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)
+pub fn give_up(errno: i64, why: fmt::Arguments) -> ! {
+    log!("{why}");
+    if startup::portal("ready").is_some() {
+        start::exit(errno as u64)
+    }
+    refuse()
 }
 
 /// There is nothing to serve.

@@ -8,6 +8,7 @@ extern crate alloc;
 use cairn_abi::layout::native_slot;
 use cairn_abi::received;
 use cairn_block::native::Disk;
+use cairn_block::program::give_up;
 use cairn_block::Device;
 use cairn_cache::Slot;
 use cairn_ext4::Time;
@@ -92,15 +93,6 @@ impl Memory for Arena {
 
 fn say(line: core::fmt::Arguments) {
     cairn_rt::log!("{line}");
-}
-
-/// Nothing can be served. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)
-fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
-    say(why);
-    if startup::portal("ready").is_some() {
-        cairn_rt::start::exit(errno as u64)
-    }
-    cairn_block::program::refuse()
 }
 
 /// What there was to be done is done.

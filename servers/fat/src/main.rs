@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use cairn_block::native::Disk;
+use cairn_block::program::give_up;
 use cairn_block::{Device, Kind, Outcome, Request, PAGE, SECTOR};
 use cairn_fat::store::{Lines, LINE};
 use cairn_fat::{Fat, Options};
@@ -90,38 +91,29 @@ impl Lines for Waiting {
     }
 }
 
-/// Nothing can be served. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks.
-fn give_up(errno: i64, why: &str) -> ! {
-    log!("{why}");
-    if startup::portal("ready").is_some() {
-        cairn_rt::start::exit(errno as u64)
-    }
-    cairn_block::program::refuse()
-}
-
 fn end() {
     cairn_rt::start::end(0)
 }
 
 fn main() -> ! {
     let Some(driver) = startup::portal("disk") else {
-        give_up(ENXIO, "no disk");
+        give_up(ENXIO, format_args!("no disk"));
     };
     let arena = memory::map(SLOTS * LINE);
     let Some(arena) = arena.and_then(|arena| memory::populate(arena).is_ok().then_some(arena))
     else {
-        give_up(ENOMEM, "no memory");
+        give_up(ENOMEM, format_args!("no memory"));
     };
     let Ok(channel) = Receiver::create() else {
-        give_up(ENOMEM, "no channel");
+        give_up(ENOMEM, format_args!("no channel"));
     };
     let Ok(disk) = Disk::open_fixed(driver, arena, channel, 1) else {
-        give_up(ENXIO, "no disk");
+        give_up(ENXIO, format_args!("no disk"));
     };
     let given = |word| startup::arguments().any(|argument| argument == word);
     let ready: Option<Portal> = startup::portal("ready");
     if disk.info().read_only && !given("ro") && ready.is_some() {
-        give_up(EACCES, "the disk cannot be written");
+        give_up(EACCES, format_args!("the disk cannot be written"));
     }
     let options = Options {
         read_only: given("ro") || disk.info().read_only,
@@ -134,7 +126,7 @@ fn main() -> ! {
         channel,
     };
     let Some(mut server) = Fat::open(lines, options) else {
-        give_up(EINVAL, "no FAT file system");
+        give_up(EINVAL, format_args!("no FAT file system"));
     };
     if let Some(ready) = ready {
         // If `init` cannot be told it hears of the end.
