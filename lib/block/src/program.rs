@@ -16,8 +16,7 @@ use cairn_idl::wire::{self, Failure};
 use cairn_rt::dma::{self, Driver, Piece};
 use cairn_rt::memory::Shared;
 use cairn_rt::serve::{answer, Blocked};
-use cairn_rt::{log, start, startup, time, Portal, Received, Receiver};
-use core::fmt;
+use cairn_rt::{log, startup, time, Portal, Received, Receiver};
 
 const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Badge of the interrupt's pulses.
@@ -149,10 +148,11 @@ pub fn listen(bus: &pci::Client<Portal>) -> Option<Portal> {
 }
 
 /// A file server cannot serve its disk. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)
-pub fn give_up(errno: i64, why: fmt::Arguments) -> ! {
+#[cfg(target_os = "none")]
+pub fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
     log!("{why}");
     if startup::portal("ready").is_some() {
-        start::exit(errno as u64)
+        cairn_rt::start::exit(errno as u64)
     }
     refuse()
 }

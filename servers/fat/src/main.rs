@@ -10,7 +10,7 @@ use cairn_fat::store::{Lines, LINE};
 use cairn_fat::{Fat, Options};
 use cairn_idl::errno::*;
 use cairn_resmgr::{event, Manager, Native};
-use cairn_rt::{log, memory, startup, Portal, Receiver};
+use cairn_rt::{memory, startup, Portal, Receiver};
 
 cairn_rt::entry!(main);
 
