@@ -16,9 +16,9 @@ use std::path::Path;
 const PIECES: [(&str, &str); 34] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
-    ("portal_receive", "portal_current"),
-    ("portal_current", "portal_semaphore"),
-    ("portal_semaphore", "portal_code_end"),
+    ("portal_receive", "portal_semaphore"),
+    ("portal_semaphore", "portal_current"),
+    ("portal_current", "portal_code_end"),
     ("portal_memory", "portal_memory_end"),
     ("portal_parts", "portal_parts_end"),
     ("template_native", "template_native_reply"),
@@ -93,8 +93,9 @@ const SHARED: [&str; 7] = [
     "general_called",
 ];
 /// Where shared code goes on that has stored everything; the beginnings of the general path where the return address is stored already.
-const STORED: [&str; 3] = [
+const STORED: [&str; 4] = [
     "portal_all_stored",
+    "portal_switch_over",
     "general_called",
     "general_channel_called",
 ];

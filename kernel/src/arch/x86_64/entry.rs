@@ -29,77 +29,63 @@ extern "C" {
     pub static vector_stubs: u8;
 }
 
-/// Lines of machine code that every way into the general path needs: store the registers that portal code uses for itself, and those with message words.
-/// rsp leads to the thread; each register's offset is an operand of its name.
+/// Lines of machine code that store the registers that portal code uses for itself, and those with message words. rsp, or the register that is named, leads to the thread; each register's
+/// offset is an operand of its name.
 macro_rules! store_used {
     () => {
-        "mov [rsp + {rbx}], rbx
-         mov [rsp + {rbp}], rbp
-         mov [rsp + {r14}], r14
-         mov [rsp + {r15}], r15"
+        store_used!("rsp")
+    };
+    ($thread:literal) => {
+        concat!(
+            "mov [",
+            $thread,
+            " + {rbx}], rbx\n",
+            "mov [",
+            $thread,
+            " + {rbp}], rbp\n",
+            "mov [",
+            $thread,
+            " + {r14}], r14\n",
+            "mov [",
+            $thread,
+            " + {r15}], r15\n",
+        )
     };
 }
 macro_rules! store_words {
     () => {
-        "mov [rsp + {rdx}], rdx
-         mov [rsp + {rsi}], rsi
-         mov [rsp + {rdi}], rdi
-         mov [rsp + {r8}], r8
-         mov [rsp + {r9}], r9
-         mov [rsp + {r10}], r10
-         mov [rsp + {r12}], r12
-         mov [rsp + {r13}], r13"
+        store_words!("rsp")
     };
-}
-pub(super) use {store_used, store_words};
-
-/// The body of a function that lets the portable part do something about the running thread, and then traverses the portal from the start.
-macro_rules! again {
-    ($function:path) => {
-        naked_asm!(
-            "mov rsp, gs:[{registers}]",
-            "mov [rsp + {rax}], rax",
-            store_used!(),
-            store_words!(),
-            "mov rsp, gs:[{stack}]",
-            "xor ebp, ebp",
-            "call {function}",
-            "mov r11, gs:[{registers}]",
-            "mov rax, [r11 + {rax}]",
-            "mov rbx, [r11 + {rbx}]",
-            "mov rbp, [r11 + {rbp}]",
-            "mov rdx, [r11 + {rdx}]",
-            "mov rsi, [r11 + {rsi}]",
-            "mov rdi, [r11 + {rdi}]",
-            "mov r8, [r11 + {r8}]",
-            "mov r9, [r11 + {r9}]",
-            "mov r10, [r11 + {r10}]",
-            "mov rcx, [r11 + {rip}]",
-            "movzx esp, al",
-            "shl esp, 4",
-            "add rsp, [r11 + {entries}]",
-            "jmp [rsp]",
-            function = sym $function,
-            registers = const offset_of!(PerCpu, registers),
-            stack = const offset_of!(PerCpu, stack),
-            entries = const offset_of!(MachineThread, entries),
-            rip = const offset_of!(Registers, rip),
-            rax = const offset_of!(Registers, rax),
-            rbx = const offset_of!(Registers, rbx),
-            rbp = const offset_of!(Registers, rbp),
-            rdx = const offset_of!(Registers, rdx),
-            rsi = const offset_of!(Registers, rsi),
-            rdi = const offset_of!(Registers, rdi),
-            r8 = const offset_of!(Registers, r8),
-            r9 = const offset_of!(Registers, r9),
-            r10 = const offset_of!(Registers, r10),
-            r12 = const offset_of!(Registers, r12),
-            r13 = const offset_of!(Registers, r13),
-            r14 = const offset_of!(Registers, r14),
-            r15 = const offset_of!(Registers, r15),
+    ($thread:literal) => {
+        concat!(
+            "mov [",
+            $thread,
+            " + {rdx}], rdx\n",
+            "mov [",
+            $thread,
+            " + {rsi}], rsi\n",
+            "mov [",
+            $thread,
+            " + {rdi}], rdi\n",
+            "mov [",
+            $thread,
+            " + {r8}], r8\n",
+            "mov [",
+            $thread,
+            " + {r9}], r9\n",
+            "mov [",
+            $thread,
+            " + {r10}], r10\n",
+            "mov [",
+            $thread,
+            " + {r12}], r12\n",
+            "mov [",
+            $thread,
+            " + {r13}], r13\n",
         )
     };
 }
+pub(super) use {store_used, store_words};
 
 /// `syscall` arrives here: rcx = return address, r11 = flags, everything else the program's, interrupts off by SFMASK.
 ///
@@ -143,83 +129,53 @@ pub unsafe extern "C" fn syscall_entry() {
     )
 }
 
-/// The body of one beginning of the general path: store the return address and then, at label $called, everything else; have $function, which gets the entry's target, decide.
-macro_rules! general {
-    ($called:literal, $function:path, $leave:path) => {
-        naked_asm!(
-            "mov [r11 + {rip}], rcx",
-            concat!(".global ", $called),
-            concat!($called, ":"),
-            "mov rcx, [rsp + {target}]",
-            "mov rsp, r11",
-            // Is this the entry that the selector names?
-            "test eax, {far}",
-            "jnz {general_stored}",
-            store_used!(),
-            "mov [rsp + {rax}], rax",
-            "mov qword ptr [rsp + {rflags}], {user_flags}",
-            store_words!(),
-            "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
-            "mov rsp, gs:[{stack}]",
-            "mov ebp, 0",
-            "jne 2f",
-            "mov rdi, rcx",
-            "call {function}",
-            "jmp {leave_by}",
-            // Quick calls are under way.
-            "2:",
-            "call {settle}",
-            "call {on_syscall}",
-            "jmp {leave}",
-            rip = const offset_of!(Registers, rip),
-            target = const offset_of!(Entry, target),
-            far = const FAR,
-            general_stored = sym general_stored,
-            stack = const offset_of!(PerCpu, stack),
-            settle = sym super::glue::settle,
-            function = sym $function,
-            on_syscall = sym super::glue::on_syscall,
-            leave = sym leave,
-            leave_by = sym $leave,
-            user_flags = const USER_FLAGS,
-            reply_code = const offset_of!(MachineThread, reply_code),
-            rax = const offset_of!(Registers, rax),
-            rbx = const offset_of!(Registers, rbx),
-            rbp = const offset_of!(Registers, rbp),
-            rflags = const offset_of!(Registers, rflags),
-            rdx = const offset_of!(Registers, rdx),
-            rsi = const offset_of!(Registers, rsi),
-            rdi = const offset_of!(Registers, rdi),
-            r8 = const offset_of!(Registers, r8),
-            r9 = const offset_of!(Registers, r9),
-            r10 = const offset_of!(Registers, r10),
-            r12 = const offset_of!(Registers, r12),
-            r13 = const offset_of!(Registers, r13),
-            r14 = const offset_of!(Registers, r14),
-            r15 = const offset_of!(Registers, r15),
-        )
-    };
-}
-
 /// The general path: store what is still in registers, and let the portable part decide.
 ///
 /// # Safety
-/// Jumped to by the entry and the portal code, with registers as the head of this file says.
+/// Jumped to by the entry and the portal code, with registers as the head of this file says. At `general_called` the return address is stored.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general() {
-    general!("general_called", super::glue::on_traversal, leave)
+    naked_asm!(
+        "mov [r11 + {rip}], rcx",
+        ".global general_called",
+        "general_called:",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store",
+        "2:",
+        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+        "jne {general_settled}",
+        "call {on_traversal}",
+        "jmp {leave}",
+        rip = const offset_of!(Registers, rip),
+        reply_code = const offset_of!(MachineThread, reply_code),
+        general_settled = sym general_settled,
+        on_traversal = sym super::glue::on_traversal,
+        leave = sym leave,
+    )
 }
 
 /// [`general`] of an entry that leads to a channel.
 ///
 /// # Safety
-/// As there.
+/// As there; the label is `general_channel_called`.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_channel() {
-    general!(
-        "general_channel_called",
-        super::glue::on_channel,
-        leave_with_words
+    naked_asm!(
+        "mov [r11 + {rip}], rcx",
+        ".global general_channel_called",
+        "general_channel_called:",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store",
+        "2:",
+        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+        "jne {general_settled}",
+        "call {on_channel}",
+        "jmp {leave_with_words}",
+        rip = const offset_of!(Registers, rip),
+        reply_code = const offset_of!(MachineThread, reply_code),
+        general_settled = sym general_settled,
+        on_channel = sym super::glue::on_channel,
+        leave_with_words = sym leave_with_words,
     )
 }
 
@@ -229,10 +185,20 @@ pub unsafe extern "C" fn general_channel() {
 /// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_receive() {
-    general!(
-        "general_receive_called",
-        super::glue::on_receive_right,
-        leave_with_words
+    naked_asm!(
+        "mov [r11 + {rip}], rcx",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store",
+        "2:",
+        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+        "jne {general_settled}",
+        "call {on_receive_right}",
+        "jmp {leave_with_words}",
+        rip = const offset_of!(Registers, rip),
+        reply_code = const offset_of!(MachineThread, reply_code),
+        general_settled = sym general_settled,
+        on_receive_right = sym super::glue::on_receive_right,
+        leave_with_words = sym leave_with_words,
     )
 }
 
@@ -243,22 +209,45 @@ pub unsafe extern "C" fn general_receive() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_counted() {
     naked_asm!(
-        "mov rsp, r11",
-        "test eax, {far}",
-        "jnz {general_stored}",
-        store_used!(),
-        "mov [rsp + {rax}], rax",
-        "mov qword ptr [rsp + {rflags}], {user_flags}",
-        store_words!(),
-        "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store",
+        "2:",
         "call {on_counted}",
         "jmp {leave}",
-        far = const FAR,
-        general_stored = sym general_stored,
-        stack = const offset_of!(PerCpu, stack),
         on_counted = sym super::glue::on_counted,
         leave = sym leave,
+    )
+}
+
+// What all beginnings of the general path share. At `general_store` rsp leads to an entry, whose target is put into rdi if it is the one that the selector names; at `general_store_all` it may be
+// anything that can be read; at `general_store_rest` rbx, rbp, r14 and r15 are stored already. All else is stored now, and rcx says where to go on, on the nucleus stack.
+// r11 leads to the thread, whose return address is stored.
+global_asm!(
+    ".text",
+    ".balign 16",
+    "2:",
+    "lea rcx, [rip + {general_settled}]",
+    "jmp general_store_all",
+    ".global general_store",
+    "general_store:",
+    "test eax, {far}",
+    "jnz 2b",
+    ".global general_store_all",
+    "general_store_all:",
+        store_used!("r11"),
+    ".global general_store_rest",
+    "general_store_rest:",
+    "mov [r11 + {rax}], rax",
+    "mov qword ptr [r11 + {rflags}], {user_flags}",
+        store_words!("r11"),
+    "mov rdi, [rsp + {target}]",
+    "mov rsp, gs:[{stack}]",
+    "xor ebp, ebp",
+    "jmp rcx",
+        target = const offset_of!(Entry, target),
+        far = const FAR,
+        general_settled = sym general_settled,
+        stack = const offset_of!(PerCpu, stack),
         user_flags = const USER_FLAGS,
         rax = const offset_of!(Registers, rax),
         rbx = const offset_of!(Registers, rbx),
@@ -274,6 +263,25 @@ pub unsafe extern "C" fn general_counted() {
         r13 = const offset_of!(Registers, r13),
         r14 = const offset_of!(Registers, r14),
         r15 = const offset_of!(Registers, r15),
+);
+
+/// [`general`] where everything is stored, and quick calls may be under way.
+///
+/// # Safety
+/// On the nucleus stack; r11 leads to the thread.
+#[unsafe(naked)]
+unsafe extern "C" fn general_settled() {
+    naked_asm!(
+        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+        "je 2f",
+        "call {settle}",
+        "2:",
+        "call {on_syscall}",
+        "jmp {leave}",
+        reply_code = const offset_of!(MachineThread, reply_code),
+        settle = sym super::glue::settle,
+        on_syscall = sym super::glue::on_syscall,
+        leave = sym leave,
     )
 }
 
@@ -360,13 +368,10 @@ pub unsafe extern "C" fn general_unseen() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_stored() {
     naked_asm!(
-        store_used!(),
-        "jmp {rest}",
-        rbx = const offset_of!(Registers, rbx),
-        rbp = const offset_of!(Registers, rbp),
-        r14 = const offset_of!(Registers, r14),
-        r15 = const offset_of!(Registers, r15),
-        rest = sym general_rest,
+        "mov r11, rsp",
+        "lea rcx, [rip + {general_settled}]",
+        "jmp general_store_all",
+        general_settled = sym general_settled,
     )
 }
 
@@ -377,43 +382,31 @@ pub unsafe extern "C" fn general_stored() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_rest() {
     naked_asm!(
-        "mov [rsp + {rax}], rax",
-        "mov qword ptr [rsp + {rflags}], {user_flags}",
-        store_words!(),
-        "cmp qword ptr [rsp + {reply_code}], offset portal_receive",
-        "mov rsp, gs:[{stack}]",
-        "mov ebp, 0",
-        "je 2f",
-        "call {settle}",
-        "2:",
-        "call {on_syscall}",
-        "jmp {leave}",
-        stack = const offset_of!(PerCpu, stack),
-        settle = sym super::glue::settle,
-        on_syscall = sym super::glue::on_syscall,
-        leave = sym leave,
-        user_flags = const USER_FLAGS,
-        reply_code = const offset_of!(MachineThread, reply_code),
-        rax = const offset_of!(Registers, rax),
-        rflags = const offset_of!(Registers, rflags),
-        rdx = const offset_of!(Registers, rdx),
-        rsi = const offset_of!(Registers, rsi),
-        rdi = const offset_of!(Registers, rdi),
-        r8 = const offset_of!(Registers, r8),
-        r9 = const offset_of!(Registers, r9),
-        r10 = const offset_of!(Registers, r10),
-        r12 = const offset_of!(Registers, r12),
-        r13 = const offset_of!(Registers, r13),
+        "mov r11, rsp",
+        "lea rcx, [rip + {general_settled}]",
+        "jmp general_store_rest",
+        general_settled = sym general_settled,
     )
 }
 
 /// For portal code that finds quick calls under way where it cannot go on with them: settle, and traverse the portal again.
 ///
 /// # Safety
-/// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's.
+/// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's, and rsp leads to the thread or an entry.
 #[unsafe(naked)]
 pub unsafe extern "C" fn settle_again() {
-    again!(super::glue::settle)
+    naked_asm!(
+        "mov r11, gs:[{registers}]",
+        "mov rsp, r11",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store_all",
+        "2:",
+        "call {settle}",
+        "jmp {again}",
+        registers = const offset_of!(PerCpu, registers),
+        settle = sym super::glue::settle,
+        again = sym again,
+    )
 }
 
 /// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
@@ -422,7 +415,55 @@ pub unsafe extern "C" fn settle_again() {
 /// As for [`settle_again`].
 #[unsafe(naked)]
 pub unsafe extern "C" fn compile_again() {
-    again!(super::glue::compile)
+    naked_asm!(
+        "mov r11, gs:[{registers}]",
+        "mov rsp, r11",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store_all",
+        "2:",
+        "call {compile}",
+        "jmp {again}",
+        registers = const offset_of!(PerCpu, registers),
+        compile = sym super::glue::compile,
+        again = sym again,
+    )
+}
+
+/// The running thread traverses the portal from the start.
+///
+/// # Safety
+/// All of its registers are stored.
+#[unsafe(naked)]
+unsafe extern "C" fn again() {
+    naked_asm!(
+        "mov r11, gs:[{registers}]",
+        "mov rax, [r11 + {rax}]",
+        "mov rbx, [r11 + {rbx}]",
+        "mov rbp, [r11 + {rbp}]",
+        "mov rdx, [r11 + {rdx}]",
+        "mov rsi, [r11 + {rsi}]",
+        "mov rdi, [r11 + {rdi}]",
+        "mov r8, [r11 + {r8}]",
+        "mov r9, [r11 + {r9}]",
+        "mov r10, [r11 + {r10}]",
+        "mov rcx, [r11 + {rip}]",
+        "movzx esp, al",
+        "shl esp, 4",
+        "add rsp, [r11 + {entries}]",
+        "jmp [rsp]",
+        registers = const offset_of!(PerCpu, registers),
+        entries = const offset_of!(MachineThread, entries),
+        rip = const offset_of!(Registers, rip),
+        rax = const offset_of!(Registers, rax),
+        rbx = const offset_of!(Registers, rbx),
+        rbp = const offset_of!(Registers, rbp),
+        rdx = const offset_of!(Registers, rdx),
+        rsi = const offset_of!(Registers, rsi),
+        rdi = const offset_of!(Registers, rdi),
+        r8 = const offset_of!(Registers, r8),
+        r9 = const offset_of!(Registers, r9),
+        r10 = const offset_of!(Registers, r10),
+    )
 }
 
 /// Out of the nucleus: rax and rdx hold a [`crate::Resume`].

@@ -156,79 +156,6 @@ const _: () = assert!(
         && core::mem::size_of::<List>() == 8
 );
 
-/// Lines that store everything of a thread (r11 leads to it) that a system call must keep, but for rax, rip and rsp.
-macro_rules! store_rest {
-    () => {
-        "mov [r11 + {rbx}], rbx
-         mov [r11 + {rbp}], rbp
-         mov [r11 + {r14}], r14
-         mov [r11 + {r15}], r15
-         mov [r11 + {rdx}], rdx
-         mov [r11 + {rsi}], rsi
-         mov [r11 + {rdi}], rdi
-         mov [r11 + {r8}], r8
-         mov [r11 + {r9}], r9
-         mov [r11 + {r10}], r10
-         mov [r11 + {r12}], r12
-         mov [r11 + {r13}], r13
-         mov qword ptr [r11 + {rflags}], {user_flags}"
-    };
-}
-/// Lines that end a traversal in another thread: r11 leads to the one that ran, ecx and r8 are number and address of the one that goes on where a system call of its ended, r9 leads to its
-/// domain, rdi is the end of its quantum. What was spent is charged to the one that ran, which works for nobody.
-macro_rules! switch_over {
-    () => {
-        "rdtsc
-         shl rdx, 32
-         or rdx, rax
-         sub rdx, [rip + {kernel} + {since}]
-         add [rip + {kernel} + {since}], rdx
-         add [r11 + {ticks}], rdx
-         mov rax, gs:[{cpu_domain}]
-         add [rax + {domain_ticks}], rdx
-         mov [rip + {kernel} + {slice_end}], rdi
-         mov [rip + {kernel} + {current}], ecx
-         mov [rip + {kernel} + {loaded}], ecx
-         mov gs:[{registers}], r8
-         mov rax, [r8 + {own_entries}]
-         mov [r8 + {entries}], rax
-         mov eax, [r8 + {domain}]
-         cmp eax, [rip + {kernel} + {loaded_domain}]
-         jne 2f
-         inc qword ptr [rip + {kernel} + {entered}]
-         inc qword ptr [rip + {kernel} + {switched}]
-         jmp 3f
-         2:
-         mov [rip + {kernel} + {loaded_domain}], eax
-         mov gs:[{cpu_domain}], r9
-         mov eax, [r9 + {domain_root}]
-         mov [rip + {kernel} + {active}], eax
-         shl rax, 12
-         mov cr3, rax
-         mov qword ptr gs:[{turn_base}], 0
-         inc qword ptr gs:[{direct}]
-         3:
-         mov rax, [r8 + {rax}]
-         mov rbx, [r8 + {rbx}]
-         mov rcx, [r8 + {rip}]
-         mov rdx, [r8 + {rdx}]
-         mov rsi, [r8 + {rsi}]
-         mov rdi, [r8 + {rdi}]
-         mov rbp, [r8 + {rbp}]
-         mov rsp, [r8 + {rsp}]
-         mov r9, [r8 + {r9}]
-         mov r10, [r8 + {r10}]
-         mov r12, [r8 + {r12}]
-         mov r13, [r8 + {r13}]
-         mov r14, [r8 + {r14}]
-         mov r15, [r8 + {r15}]
-         mov r8, [r8 + {r8}]
-         mov r11d, {user_flags}
-         swapgs
-         sysretq"
-    };
-}
-
 global_asm!(
     // A call: to the thread that waits at the channel, at once.
     ".text",
@@ -552,6 +479,95 @@ global_asm!(
     "xor ebp, ebp",
     "call {on_receive_right}",
     "jmp {leave_with_words}",
+    // A semaphore. P and V without contention are in its template.
+    ".balign 16",
+    ".global portal_semaphore",
+    "portal_semaphore:",
+    "dec byte ptr [rsp + {uses}]",
+    "jnz 17f",
+    "mov [r11 + {rip}], rcx",
+    "jmp {compile_again}",
+    // Here rsp may be anything.
+    ".global portal_semaphore_rest",
+    "portal_semaphore_rest:",
+    "17:",
+    "mov rsp, rax",
+    "shr rsp, 8",
+    "cmp rsp, {v_then_p}",
+    "jne {general_unseen}",
+    "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+    "jne {general_unseen}",
+    // Hand the turn to who waits for this one, and wait for the other one. rsp = entry, rdi = entry of the other one.
+    "mov [r11 + {rip}], rcx",
+    store_used!("r11"),
+    store_words!("r11"),
+    "mov qword ptr [r11 + {rflags}], {user_flags}",
+    "mov [r11 + {rax}], rax",
+    "movzx esp, al",
+    "shl esp, 4",
+    "add rsp, [r11 + {entries}]",
+    "test byte ptr [rsp + {rights}], {may_give}",
+    "jz portal_all_stored",
+    "cmp rdi, {chunk}",
+    "jae portal_all_stored",
+    "shl edi, 4",
+    "add rdi, [r11 + {entries}]",
+    "cmp byte ptr [rdi + {kind}], {kind_semaphore}",
+    "jne portal_all_stored",
+    "test byte ptr [rdi + {rights}], {may_take}",
+    "jz portal_all_stored",
+    // rbx = this one, rsi = number of the other one, rdx = the other one, ecx and r8 = who waits, r9 = its domain.
+    "mov ebx, [rsp + {object}]",
+    "imul rbx, rbx, {semaphore_size}",
+    "add rbx, [rip + {kernel} + {semaphores}]",
+    "mov esi, [rdi + {object}]",
+    "imul rdx, rsi, {semaphore_size}",
+    "add rdx, [rip + {kernel} + {semaphores}]",
+    "mov ecx, [rbx + {waiters}]",
+    "test ecx, ecx",
+    "jz portal_all_stored",
+    "imul r8, rcx, {thread_size}",
+    "add r8, [rip + {kernel} + {threads}]",
+    "mov r9d, [r8 + {domain}]",
+    "imul r9, r9, {domain_size}",
+    "add r9, [rip + {kernel} + {domains}]",
+    // It waits there alone, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
+    "cmp ecx, [r8 + {place_previous}]",
+    "jne portal_all_stored",
+    "mov eax, [r8 + {place_below}]",
+    "or eax, [rbx + {waiters} + 4]",
+    "or eax, [rdx + {waiters} + 4]",
+    "or eax, [r11 + {client}]",
+    "or eax, [r9 + {domain_unusual}]",
+    "or rax, [rdx + {count}]",
+    "or rax, [r8 + {rare}]",
+    "or rax, [r8 + {deadline}]",
+    "jnz portal_all_stored",
+    "xor edi, edi",
+    "movzx eax, byte ptr [r8 + {effective}]",
+    "cmp ax, word ptr [rip + {kernel} + {top}]",
+    "jg 18f",
+    "jl portal_all_stored",
+    "cmp dword ptr [rip + {kernel} + {cut}], 0",
+    "jne portal_all_stored",
+    "mov rdi, [rip + {kernel} + {armed}]",
+    "cmp rdi, [rip + {kernel} + {horizon}]",
+    "ja portal_all_stored",
+    "18:",
+    // Decided.
+    "mov r10d, [rip + {kernel} + {current}]",
+    "mov dword ptr [rbx + {waiters}], 0",
+    "mov dword ptr [r8 + {place_previous}], 0",
+    "mov dword ptr [r8 + {waits}], 0",
+    "mov qword ptr [r8 + {rax}], 0",
+    "mov byte ptr [r8 + {state}], {running}",
+    "mov [rdx + {waiters}], r10d",
+    "mov [r11 + {place_previous}], r10d",
+    "mov al, [r11 + {effective}]",
+    "mov [r11 + {place_rank}], al",
+    "mov [r11 + {waits}], esi",
+    "mov byte ptr [r11 + {state}], {waiting}",
+    "jmp portal_switch_over",
     // What a thread asks of itself.
     ".balign 16",
     ".global portal_current",
@@ -625,7 +641,9 @@ global_asm!(
     // The first of them runs, and this one is the last. esi = number of this thread, rsp = the list, ecx and r8 = number and thread of the first, edx = number of the last.
     "14:",
     "mov [r11 + {rip}], rcx",
-    store_rest!(),
+    store_used!("r11"),
+    store_words!("r11"),
+    "mov qword ptr [r11 + {rflags}], {user_flags}",
     "mov esi, [rip + {kernel} + {current}]",
     "shl esp, 3",
     "add rsp, [rip + {kernel} + {lists}]",
@@ -663,99 +681,62 @@ global_asm!(
     "imul rdx, rdx, {thread_size}",
     "add rdx, [rip + {kernel} + {threads}]",
     "mov dword ptr [rdx + {link}], 0",
-    switch_over!(),
+    // The end of a traversal in another thread: r11 leads to the one that ran, ecx and r8 are number and address of the one that goes on where a system call of its ended, r9 leads to its
+    // domain, rdi is the end of its quantum. What was spent is charged to the one that ran, which works for nobody.
+    ".global portal_switch_over",
+    "portal_switch_over:",
+    "rdtsc",
+    "shl rdx, 32",
+    "or rdx, rax",
+    "sub rdx, [rip + {kernel} + {since}]",
+    "add [rip + {kernel} + {since}], rdx",
+    "add [r11 + {ticks}], rdx",
+    "mov rax, gs:[{cpu_domain}]",
+    "add [rax + {domain_ticks}], rdx",
+    "mov [rip + {kernel} + {slice_end}], rdi",
+    "mov [rip + {kernel} + {current}], ecx",
+    "mov [rip + {kernel} + {loaded}], ecx",
+    "mov gs:[{registers}], r8",
+    "mov rax, [r8 + {own_entries}]",
+    "mov [r8 + {entries}], rax",
+    "mov eax, [r8 + {domain}]",
+    "cmp eax, [rip + {kernel} + {loaded_domain}]",
+    "jne 2f",
+    "inc qword ptr [rip + {kernel} + {entered}]",
+    "inc qword ptr [rip + {kernel} + {switched}]",
+    "jmp 3f",
+    "2:",
+    "mov [rip + {kernel} + {loaded_domain}], eax",
+    "mov gs:[{cpu_domain}], r9",
+    "mov eax, [r9 + {domain_root}]",
+    "mov [rip + {kernel} + {active}], eax",
+    "shl rax, 12",
+    "mov cr3, rax",
+    "mov qword ptr gs:[{turn_base}], 0",
+    "inc qword ptr gs:[{direct}]",
+    "3:",
+    "mov rax, [r8 + {rax}]",
+    "mov rbx, [r8 + {rbx}]",
+    "mov rcx, [r8 + {rip}]",
+    "mov rdx, [r8 + {rdx}]",
+    "mov rsi, [r8 + {rsi}]",
+    "mov rdi, [r8 + {rdi}]",
+    "mov rbp, [r8 + {rbp}]",
+    "mov rsp, [r8 + {rsp}]",
+    "mov r9, [r8 + {r9}]",
+    "mov r10, [r8 + {r10}]",
+    "mov r12, [r8 + {r12}]",
+    "mov r13, [r8 + {r13}]",
+    "mov r14, [r8 + {r14}]",
+    "mov r15, [r8 + {r15}]",
+    "mov r8, [r8 + {r8}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
     // It cannot be done here: all registers but rax are stored.
     "16:",
     "mov rax, {yield}",
     "mov [r11 + {rax}], rax",
-    "jmp portal_all_stored",
-    // A semaphore. P and V without contention are in its template.
-    ".balign 16",
-    ".global portal_semaphore",
-    "portal_semaphore:",
-    "dec byte ptr [rsp + {uses}]",
-    "jnz 17f",
-    "mov [r11 + {rip}], rcx",
-    "jmp {compile_again}",
-    // Here rsp may be anything.
-    ".global portal_semaphore_rest",
-    "portal_semaphore_rest:",
-    "17:",
-    "mov rsp, rax",
-    "shr rsp, 8",
-    "cmp rsp, {v_then_p}",
-    "jne {general_unseen}",
-    "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
-    "jne {general_unseen}",
-    // Hand the turn to who waits for this one, and wait for the other one. rsp = entry, rdi = entry of the other one.
-    "mov [r11 + {rip}], rcx",
-    store_rest!(),
-    "mov [r11 + {rax}], rax",
-    "movzx esp, al",
-    "shl esp, 4",
-    "add rsp, [r11 + {entries}]",
-    "test byte ptr [rsp + {rights}], {may_give}",
-    "jz portal_all_stored",
-    "cmp rdi, {chunk}",
-    "jae portal_all_stored",
-    "shl edi, 4",
-    "add rdi, [r11 + {entries}]",
-    "cmp byte ptr [rdi + {kind}], {kind_semaphore}",
-    "jne portal_all_stored",
-    "test byte ptr [rdi + {rights}], {may_take}",
-    "jz portal_all_stored",
-    // rbx = this one, rsi = number of the other one, rdx = the other one, ecx and r8 = who waits, r9 = its domain.
-    "mov ebx, [rsp + {object}]",
-    "imul rbx, rbx, {semaphore_size}",
-    "add rbx, [rip + {kernel} + {semaphores}]",
-    "mov esi, [rdi + {object}]",
-    "imul rdx, rsi, {semaphore_size}",
-    "add rdx, [rip + {kernel} + {semaphores}]",
-    "mov ecx, [rbx + {waiters}]",
-    "test ecx, ecx",
-    "jz portal_all_stored",
-    "imul r8, rcx, {thread_size}",
-    "add r8, [rip + {kernel} + {threads}]",
-    "mov r9d, [r8 + {domain}]",
-    "imul r9, r9, {domain_size}",
-    "add r9, [rip + {kernel} + {domains}]",
-    // It waits there alone, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
-    "cmp ecx, [r8 + {place_previous}]",
-    "jne portal_all_stored",
-    "mov eax, [r8 + {place_below}]",
-    "or eax, [rbx + {waiters} + 4]",
-    "or eax, [rdx + {waiters} + 4]",
-    "or eax, [r11 + {client}]",
-    "or eax, [r9 + {domain_unusual}]",
-    "or rax, [rdx + {count}]",
-    "or rax, [r8 + {rare}]",
-    "or rax, [r8 + {deadline}]",
-    "jnz portal_all_stored",
-    "xor edi, edi",
-    "movzx eax, byte ptr [r8 + {effective}]",
-    "cmp ax, word ptr [rip + {kernel} + {top}]",
-    "jg 18f",
-    "jl portal_all_stored",
-    "cmp dword ptr [rip + {kernel} + {cut}], 0",
-    "jne portal_all_stored",
-    "mov rdi, [rip + {kernel} + {armed}]",
-    "cmp rdi, [rip + {kernel} + {horizon}]",
-    "ja portal_all_stored",
-    "18:",
-    // Decided.
-    "mov r10d, [rip + {kernel} + {current}]",
-    "mov dword ptr [rbx + {waiters}], 0",
-    "mov dword ptr [r8 + {place_previous}], 0",
-    "mov dword ptr [r8 + {waits}], 0",
-    "mov qword ptr [r8 + {rax}], 0",
-    "mov byte ptr [r8 + {state}], {running}",
-    "mov [rdx + {waiters}], r10d",
-    "mov [r11 + {place_previous}], r10d",
-    "mov al, [r11 + {effective}]",
-    "mov [r11 + {place_rank}], al",
-    "mov [r11 + {waits}], esi",
-    "mov byte ptr [r11 + {state}], {waiting}",
-    switch_over!(),
     // The general path with everything stored.
     ".global portal_all_stored",
     "portal_all_stored:",

@@ -79,6 +79,7 @@ enum Constant {
     SharedParts,
     SharedCurrent,
     SharedSemaphore,
+    SemaphorePassed,
     CurrentAbove,
     Count,
 }
@@ -97,6 +98,7 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
         portal_parts,
         portal_current_rest,
         portal_semaphore_rest,
+        portal_semaphore_rest,
         portal_current_above,
     ],
     [
@@ -108,6 +110,7 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
         general_called,
         general_unseen,
         general_called,
+        general_passed,
         general_unseen,
     ],
 ];
@@ -524,96 +527,66 @@ global_asm!(
         sysretq
         end \\name
     .endm",
-    // P where the semaphore counts something, V where nobody waits and it is an ordinary one.
-    ".macro semaphore_template semaphore
-    begin \\semaphore, template_\\semaphore
-    cmp rax, 0x7fffffff
-    constant \\semaphore, {selector_p}, 4
-    jne 2f
-    cmp dword ptr [0x7fffffff], 0
-    constant \\semaphore, {semaphore_count}, 4, 1
-    leave_if_zero \\semaphore, portal_semaphore_rest, {shared_semaphore}
-    dec dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
-    xor eax, eax
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
-    2:
-    movabs rsp, 0x7fffffffffffffff
-    constant \\semaphore, {selector_v}, 8
-    cmp rax, rsp
-    leave_if_not_equal \\semaphore, portal_semaphore_rest, {shared_semaphore}
-    cmp qword ptr [0x7fffffff], 0
-    constant \\semaphore, {semaphore_waiters}, 4, 1
-    leave_if_not_equal \\semaphore, portal_semaphore_rest, {shared_semaphore}
-    inc dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
-    jo 3f
-    xor eax, eax
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
-    // It counts as far as it can already.
-    3:
-    dec dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
-    leave \\semaphore, portal_semaphore_rest, {shared_semaphore}
-    end \\semaphore
-    .endm
-    // The same with the lock.
-    .macro several_semaphore_template semaphore
-    begin \\semaphore, template_\\semaphore
+    // P where the semaphore counts something, V where nobody waits and it is an ordinary one. With `several` cores it takes the lock first, and asks whether the entry is still its own.
+    ".macro semaphore_template name, several
+    begin \\name, template_\\name
+    .if \\several
     mov [r11 + {rip}], rcx
+    .endif
     cmp rax, 0x7fffffff
-    constant \\semaphore, {selector_p}, 4
+    constant \\name, {selector_p}, 4
     jne 2f
-    pass \\semaphore, general_called, {shared_semaphore}
-    cmp qword ptr [rsp], 0x7fffffff
-    constant \\semaphore, {block}, 4
-    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    semaphore_own \\name, \\several
     cmp dword ptr [0x7fffffff], 0
-    constant \\semaphore, {semaphore_count}, 4, 1
-    leave_if_zero \\semaphore, {general_passed}, {passed}
+    constant \\name, {semaphore_count}, 4, 1
+    leave_if_zero \\name, portal_semaphore_rest, {semaphore_passed}
     dec dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
-    passed \\semaphore
-    xor eax, eax
-    mov rcx, [r11 + {rip}]
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
+    constant \\name, {semaphore_count}, 4
+    semaphore_done \\name, \\several
     2:
+    .if \\several
     movabs rcx, 0x7fffffffffffffff
-    constant \\semaphore, {selector_v}, 8
+    constant \\name, {selector_v}, 8
     cmp rax, rcx
-    leave_if_not_equal \\semaphore, general_called, {shared_semaphore}
-    pass \\semaphore, general_called, {shared_semaphore}
-    cmp qword ptr [rsp], 0x7fffffff
-    constant \\semaphore, {block}, 4
-    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    .else
+    movabs rsp, 0x7fffffffffffffff
+    constant \\name, {selector_v}, 8
+    cmp rax, rsp
+    .endif
+    leave_if_not_equal \\name, portal_semaphore_rest, {shared_semaphore}
+    semaphore_own \\name, \\several
     cmp qword ptr [0x7fffffff], 0
-    constant \\semaphore, {semaphore_waiters}, 4, 1
-    leave_if_not_equal \\semaphore, {general_passed}, {passed}
+    constant \\name, {semaphore_waiters}, 4, 1
+    leave_if_not_equal \\name, portal_semaphore_rest, {semaphore_passed}
     inc dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
+    constant \\name, {semaphore_count}, 4
     jo 3f
-    passed \\semaphore
-    xor eax, eax
-    mov rcx, [r11 + {rip}]
-    mov rsp, [r11 + {rsp}]
-    mov r11d, {user_flags}
-    swapgs
-    sysretq
+    semaphore_done \\name, \\several
     // It counts as far as it can already.
     3:
     dec dword ptr [0x7fffffff]
-    constant \\semaphore, {semaphore_count}, 4
-    leave \\semaphore, {general_passed}, {passed}
-    end \\semaphore
+    constant \\name, {semaphore_count}, 4
+    leave \\name, portal_semaphore_rest, {semaphore_passed}
+    end \\name
+    .endm
+    .macro semaphore_own name, several
+    .if \\several
+    pass \\name, general_called, {shared_semaphore}
+    cmp qword ptr [rsp], 0x7fffffff
+    constant \\name, {block}, 4
+    leave_if_not_equal \\name, {general_passed}, {semaphore_passed}
+    .endif
+    .endm
+    .macro semaphore_done name, several
+    .if \\several
+    passed \\name
+    mov rcx, [r11 + {rip}]
+    .endif
+    xor eax, eax
+    mov rsp, [r11 + {rsp}]
+    mov r11d, {user_flags}
+    swapgs
+    sysretq
     .endm",
     // In the order of the table: [`CALLS`].
     "portal_template native, 0, 0, 0, 0
@@ -622,14 +595,14 @@ global_asm!(
     portal_template turned, 1, 0, 0, 0
     portal_template turned_interruptible, 1, 1, 0, 0
     portal_template turned_parts, 1, 1, 1, 0
-    semaphore_template semaphore
+    semaphore_template semaphore, 0
     portal_template several_native, 0, 0, 0, 1
     portal_template several_interruptible, 0, 1, 0, 1
     portal_template several_parts, 0, 1, 1, 1
     portal_template several_turned, 1, 0, 0, 1
     portal_template several_turned_interruptible, 1, 1, 0, 1
     portal_template several_turned_parts, 1, 1, 1, 1
-    several_semaphore_template several_semaphore",
+    semaphore_template several_semaphore, 1",
     // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
     "begin current, template_current
     test rax, rax
@@ -697,6 +670,7 @@ global_asm!(
     shared_parts = const Constant::SharedParts as usize,
     shared_current = const Constant::SharedCurrent as usize,
     shared_semaphore = const Constant::SharedSemaphore as usize,
+    semaphore_passed = const Constant::SemaphorePassed as usize,
     clock = const (current::CLOCK as u64) << 32,
     clock_base = const Constant::ClockBase as usize,
     clock_rate = const Constant::ClockRate as usize,

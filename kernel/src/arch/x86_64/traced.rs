@@ -3,9 +3,8 @@
 
 use super::cpu;
 use super::descriptors::{PerCpu, Single};
-use super::entry::{leave, store_used, store_words, syscall_entry};
+use super::entry::{leave, syscall_entry};
 use super::glue;
-use crate::thread::USER_FLAGS;
 use crate::Resume;
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
@@ -46,38 +45,19 @@ unsafe extern "C" fn traced_entry() {
         "2:",
         "mov r11, gs:[{registers}]",
         "mov [r11 + {rsp}], rsp",
+        "mov [r11 + {rip}], rcx",
         "mov rsp, r11",
-        "mov [rsp + {rip}], rcx",
-        "mov qword ptr [rsp + {rflags}], {user_flags}",
-        "mov [rsp + {rax}], rax",
-        store_used!(),
-        store_words!(),
-        "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
+        "lea rcx, [rip + 3f]",
+        "jmp general_store_all",
+        "3:",
         "call {on_syscall}",
         "jmp {leave}",
         syscall_entry = sym syscall_entry,
         on_syscall = sym glue::on_traced_syscall,
         leave = sym leave,
         turn_base = const offset_of!(PerCpu, turn_base),
-        user_flags = const USER_FLAGS,
         registers = const offset_of!(PerCpu, registers),
-        stack = const offset_of!(PerCpu, stack),
-        rax = const offset_of!(Registers, rax),
         rip = const offset_of!(Registers, rip),
-        rflags = const offset_of!(Registers, rflags),
         rsp = const offset_of!(Registers, rsp),
-        rbx = const offset_of!(Registers, rbx),
-        rbp = const offset_of!(Registers, rbp),
-        r14 = const offset_of!(Registers, r14),
-        r15 = const offset_of!(Registers, r15),
-        rdx = const offset_of!(Registers, rdx),
-        rsi = const offset_of!(Registers, rsi),
-        rdi = const offset_of!(Registers, rdi),
-        r8 = const offset_of!(Registers, r8),
-        r9 = const offset_of!(Registers, r9),
-        r10 = const offset_of!(Registers, r10),
-        r12 = const offset_of!(Registers, r12),
-        r13 = const offset_of!(Registers, r13),
     )
 }
