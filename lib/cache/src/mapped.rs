@@ -359,13 +359,10 @@ impl<O: Objects> Mapped<O> {
         Ok(())
     }
 
-    /// Nobody has it mapped any more: what was written is dirty. It keeps its pages, because programs are run again, until the cache gives them up, which costs less now.
-    pub fn unused<M: Memory>(&mut self, cache: &mut Cache<M>, file: File, now: u64) {
-        if self.use_of(file).0 == 0 {
-            self.collect(cache, file, (0, u64::MAX), now);
-            if let Some(shown) = self.files.get_mut(&file) {
-                shown.idle = true;
-            }
+    /// Nobody has it mapped any more (what was written is to be collected before). It keeps its pages, because programs are run again, until the cache gives them up, which costs less now.
+    pub fn unused(&mut self, file: File) {
+        if let Some(shown) = self.files.get_mut(&file) {
+            shown.idle = true;
         }
     }
 

@@ -97,18 +97,15 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
-    /// Nobody has the file mapped any more, most likely.
+    /// Nobody has the file mapped any more: what was written counts as changed. `vm` has just said so, and is not asked again: most programs that end leave their libraries so.
     fn unmapped(&mut self, ino: u32) {
-        let Some(file) = self.nodes.get(ino).and_then(|node| node.file) else {
+        self.note_mapped(ino);
+        let Some(node) = self.nodes.get_mut(ino) else {
             return;
         };
-        if self.mapped.use_of(file).0 != 0 {
-            return;
-        }
-        self.note_mapped(ino);
-        self.mapped.unused(&mut self.cache, file, self.clock);
-        if let Some(node) = self.nodes.get_mut(ino) {
-            node.mapped = false;
+        node.mapped = false;
+        if let Some(file) = node.file {
+            self.mapped.unused(file);
         }
         self.drop_unused(ino);
     }

@@ -422,7 +422,9 @@ impl Server for Paged {
                 Request::Unused { tag } => {
                     if let Some(node) = self.node_of(tag) {
                         let file = self.files[node].file;
-                        self.mapped.unused(&mut self.cache, file, time::monotonic());
+                        let (all, now) = ((0, u64::MAX), time::monotonic());
+                        self.mapped.collect(&mut self.cache, file, all, now);
+                        self.mapped.unused(file);
                         let how = match self.read {
                             0..1000 => "in part",
                             _ => "whole",

@@ -276,7 +276,8 @@ fn readers_get_another_portal_and_all_of_them_are_closed() {
     s.access(3, Some(7));
     s.vm.with(|vm| vm.object(s.object).mapped = 0);
     s.access(4, None);
-    s.mapped.unused(&mut s.cache, s.file, 0);
+    s.mapped.collect(&mut s.cache, s.file, (0, u64::MAX), 0);
+    s.mapped.unused(s.file);
     assert_eq!(s.cache.pending(s.file, 0, 10), (true, false));
     // It keeps its pages for who maps it next; when one must go the others go with it, but not what has to be written.
     assert_eq!(s.cache.first_shown(s.file, 0, 10), Some(3));
