@@ -3,7 +3,7 @@
 use crate::fault::{Fault, PLENTY};
 use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
-use crate::pages::{Pages, CHUNK};
+use crate::pages::{mask, Pages, CHUNK};
 use crate::region::Region;
 use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm};
 use crate::stat::EVERY_REQUEST;
@@ -21,10 +21,10 @@ const COPIES_AT_ONCE: usize = 16;
 const RELEARN: u32 = 256;
 
 impl Object {
-    /// A fault asked for pages of it.
-    fn asked_for(&mut self, frames: &mut Frames, first: u64, end: u64) {
+    /// A fault asked for this page of it. (Not for those that are mapped along: programs that start show all that was asked for, and most of these are never touched.)
+    fn asked_for(&mut self, frames: &mut Frames, page: u64) {
         self.asked = true;
-        self.pages.want(frames, first, end);
+        self.pages.want(frames, page, page + 1);
     }
 
     /// A private mapping wrote a page of it.
@@ -143,7 +143,7 @@ impl<N: Nucleus> Vm<N> {
         let (low, high) = window(&space.pages, &region, page);
         let to_number = |page: u64| region.offset + (page - region.start);
         if cow {
-            object.asked_for(frames, to_number(low), to_number(high));
+            object.asked_for(frames, number);
         }
         // With what others were asked for nearby.
         let chunk = page / CHUNK * CHUNK;
@@ -155,7 +155,7 @@ impl<N: Nucleus> Vm<N> {
         let list = &mut list[..(to - from) as usize];
         object.pages.frames_of(to_number(from), list, |chunk| {
             if cow {
-                chunk.wanted
+                chunk.wanted | mask(chunk.first, to_number(low), to_number(high))
             } else {
                 u64::MAX
             }
