@@ -7,7 +7,7 @@ use crate::frames::Frames;
 use crate::machine::gate;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// No portal: an object of the personality itself.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -26,6 +26,8 @@ pub struct OpenFile {
     pub object: Option<Object>,
     /// How it is read without asking the server.
     pub frames: Frames,
+    /// Where it was mapped privately last, and [`crate::memory::generation`] then.
+    pub mapped: (AtomicU64, AtomicU64),
 }
 
 impl OpenFile {
@@ -37,6 +39,7 @@ impl OpenFile {
             path_only: false,
             object: None,
             frames: Frames::new(true),
+            mapped: Default::default(),
         }
     }
 
@@ -48,6 +51,7 @@ impl OpenFile {
             path_only: false,
             object: Some(object),
             frames: Frames::new(true),
+            mapped: Default::default(),
         }
     }
 
@@ -67,6 +71,7 @@ impl OpenFile {
             path_only: self.path_only,
             object: self.object.as_ref().map(Object::separate),
             frames: Frames::new(false),
+            mapped: Default::default(),
         }
     }
 }

@@ -217,11 +217,9 @@ fn begin(file: &OpenFile, at: At) {
 
 /// Nobody but this thread can be using the position: no other process has the handle, and there is no other thread.
 fn may_hold(frames: &Frames) -> bool {
-    let state = process().state();
     frames.position.load(Relaxed) == NONE
         && frames.born == FORKS.load(Relaxed)
-        && state.threads.len() <= 1
-        && !state.lends_memory
+        && process().is_alone()
 }
 
 fn map(file: &OpenFile) -> Result<()> {

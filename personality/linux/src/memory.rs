@@ -78,6 +78,21 @@ pub fn map_object(
     result
 }
 
+/// The same, privately, of what is mapped privately at `like`.
+pub fn map_alike(
+    like: u64,
+    address: u64,
+    length: u64,
+    prot: u64,
+    flags: u64,
+    offset: u64,
+) -> Result<u64> {
+    let words = [vm::MAP_ALIKE, address, length, prot, flags, offset, like];
+    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
+    changed();
+    result
+}
+
 /// 256 more entries for this process's portal table.
 pub fn grow_table() -> Result<()> {
     Request::new(&[vm::GROW_TABLE])

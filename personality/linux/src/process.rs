@@ -182,6 +182,15 @@ impl Process {
         }
     }
 
+    /// Nobody else runs in this memory.
+    pub fn is_alone(&self) -> bool {
+        if self.borrows_memory.load(Ordering::Relaxed) {
+            return false;
+        }
+        let state = self.state();
+        state.threads.len() <= 1 && !state.lends_memory
+    }
+
     /// A copy for a child that shares this memory.
     pub fn separate(&self) -> Process {
         let copy = |from: &AtomicU32| AtomicU32::new(from.load(Ordering::Relaxed));

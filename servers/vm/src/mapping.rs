@@ -162,7 +162,10 @@ impl<N: Nucleus> Vm<N> {
         if !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
-        // Everything is checked: change things.
+        // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
+        if let Some(object) = self.objects.get_mut(object as usize) {
+            object.mapped += count;
+        }
         if replaced > 0 {
             self.unmap_pages(index, start, end);
         }
@@ -178,15 +181,10 @@ impl<N: Nucleus> Vm<N> {
                 portals: 0,
                 inherited: false,
                 with_maker: false,
-                mapped: 0,
+                mapped: count,
                 asked: false,
                 times: 0,
             }) as u32;
-        }
-        if object != ANONYMOUS {
-            if let Some(object) = self.objects.get_mut(object as usize) {
-                object.mapped += count;
-            }
         }
         let Some(space) = self.spaces.get_mut(index) else {
             return Err(ESRCH);

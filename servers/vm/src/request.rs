@@ -2,6 +2,7 @@
 
 use crate::mapping::Backing;
 use crate::nucleus::{Answer, Nucleus};
+use crate::region::{Region, ANONYMOUS};
 use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
@@ -92,7 +93,7 @@ impl<N: Nucleus> Vm<N> {
             },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
-            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED | vm::OBJECT_INHERIT => {
+            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED | vm::OBJECT_INHERIT | vm::MAP_ALIKE => {
                 match self.own(r, w[0]) {
                     Ok(answer) => return answer,
                     Err(errno) => Err(errno),
@@ -192,6 +193,10 @@ impl<N: Nucleus> Vm<N> {
         };
         let value = match operation {
             vm::MAP => self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)?,
+            vm::MAP_ALIKE => {
+                let backing = self.backing_at(index, w[6], w[5], w[4])?;
+                self.map(index, w[1], w[2], w[3], w[4], backing)?
+            }
             vm::UNMAP => self.unmap(index, w[1], w[2])?,
             vm::PROTECT => self.protect(index, w[1], w[2], w[3])?,
             vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
@@ -235,6 +240,25 @@ impl<N: Nucleus> Vm<N> {
             _ => return Err(EBADF),
         };
         Ok(Some(Answer::new(&[value])))
+    }
+
+    /// The object that is mapped privately at an address, for another private mapping.
+    fn backing_at(
+        &self,
+        index: usize,
+        like: u64,
+        offset: u64,
+        flag: u64,
+    ) -> Result<Backing, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = space.regions.find(like / layout::PAGE);
+        let private = |region: &&Region| region.object != ANONYMOUS && !region.shared();
+        let object = region.filter(private).ok_or(EBADF)?.object;
+        if flag & flags::SHARED != 0 {
+            return Err(EINVAL);
+        }
+        // (Whether it could be mapped shared and writable does not matter.)
+        backing(object, offset, BADGE_READER)
     }
 
     /// Through an object's portal only the object can be mapped.

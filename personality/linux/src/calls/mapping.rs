@@ -1,7 +1,8 @@
 //! mmap and its family, brk. `vm` does the work; files give memory objects.
 
 use super::io::usable;
-use crate::errno::{Result, EAGAIN, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -111,15 +112,40 @@ fn map_file(
         return Err(ENODEV);
     }
     offset.checked_add(length).ok_or(EOVERFLOW)?;
-    make_room()?;
     let shared = wanted & flags::SHARED != 0;
+    if !shared {
+        if let Some(like) = mapped_last(&file) {
+            let mapped = memory::map_alike(like, address, length, protection, wanted, offset);
+            if mapped != Err(EBADF) {
+                return note_mapped(&file, mapped);
+            }
+        }
+    }
+    make_room()?;
     let writable = shared && protection & prot::WRITE != 0;
     let words = [fs::MMAP, offset, length, writable as u64];
     let words = Request::new(&words).brings(1).call(file.slot())?;
     let object = words[7] as u32;
     let result = memory::map_object(object, address, length, protection, wanted, offset);
     gate::close(object);
-    result
+    match shared {
+        true => result,
+        false => note_mapped(&file, result),
+    }
+}
+
+/// Where the file is mapped, if nothing has been mapped or unmapped since: a loader maps a library in four or five calls, and `vm` knows from the first one what is meant. Only where nobody else could unmap that meanwhile.
+fn mapped_last(file: &OpenFile) -> Option<u64> {
+    let (start, when) = &file.mapped;
+    let same = when.load(Ordering::Relaxed) == memory::generation();
+    (same && process().is_alone()).then(|| start.load(Ordering::Relaxed))
+}
+
+fn note_mapped(file: &OpenFile, mapped: Result<u64>) -> Result<u64> {
+    let start = mapped?;
+    file.mapped.0.store(start, Ordering::Relaxed);
+    file.mapped.1.store(memory::generation(), Ordering::Relaxed);
+    Ok(start)
 }
 
 pub fn munmap(f: &mut Frame) -> Result<u64> {

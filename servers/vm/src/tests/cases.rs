@@ -658,6 +658,64 @@ fn a_library_mapped_to_be_read_shows_what_is_wanted_nearby_at_its_first_fault() 
 }
 
 #[test]
+fn a_file_is_mapped_once_more_by_what_is_mapped_of_it() {
+    let mut w = World::new(1024);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    let client = w.create();
+    w.map(server, P, 8);
+    for page in 0..8 {
+        w.write(server, P + page, 10 + page as u8).unwrap();
+    }
+    let pages: Vec<u64> = (P..P + 8).collect();
+    let badge = w.object(server, &pages, true).unwrap();
+    let words = [vm::OBJECT_MAP, 0x100 * PAGE, 4 * PAGE, 1, flags::FIXED, 0];
+    assert!(w.call_badge(client, badge, &words).words[0] as i64 > 0);
+    w.close_object(badge);
+    let alike = |w: &mut World, at: u64, pages: u64, flag: u64, first: u64, like: u64| {
+        let (at, length, offset) = (at * PAGE, pages * PAGE, first * PAGE);
+        let words = [vm::MAP_ALIKE, at, length, RW, flag, offset, like * PAGE];
+        w.call(client, &words)
+    };
+    // Over all that keeps the object; then behind it.
+    assert_eq!(
+        alike(&mut w, 0x100, 6, flags::FIXED, 1, 0x103),
+        (0x100 * PAGE) as i64
+    );
+    assert_eq!(w.read(client, 0x100), Ok(11));
+    assert!(alike(&mut w, 0, 1, 0, 7, 0x105) > 0);
+    assert!(alike(&mut w, 0x200, 1, flags::FIXED, 7, 0x105) > 0);
+    w.write(client, 0x200, 99).unwrap();
+    assert_eq!(w.read(client, 0x200), Ok(99));
+    assert_eq!(w.read(server, P + 7), Ok(17));
+    // Private only, whole pages only, and of nothing else.
+    let wrong = [
+        (flags::SHARED, 0, 0x100, -EINVAL),
+        (flags::FIXED_NOREPLACE, 0, 0x100, -EEXIST),
+        (0, 0, 0x300, -EBADF),
+        (0, 0, 1 << 50, -EBADF),
+    ];
+    for (flag, first, like, error) in wrong {
+        assert_eq!(alike(&mut w, 0x200, 1, flag, first, like), error);
+    }
+    let words = [vm::MAP_ALIKE, 0, PAGE, RW, 0, 1, 0x100 * PAGE];
+    assert_eq!(w.call(client, &words), -EINVAL);
+    w.map(client, 0x300, 1);
+    assert_eq!(alike(&mut w, 0, 1, 0, 0, 0x300), -EBADF);
+    let words = [
+        vm::OBJECT_MAP,
+        0x400 * PAGE,
+        PAGE,
+        RW,
+        flags::SHARED | flags::FIXED,
+        0,
+    ];
+    let badge = w.object(server, &pages, true).unwrap();
+    assert!(w.call_badge(client, badge, &words).words[0] as i64 > 0);
+    assert_eq!(alike(&mut w, 0, 1, 0, 0, 0x400), -EBADF);
+    w.audit();
+}
+
+#[test]
 fn small_memory_comes_whole() {
     let mut w = World::new(1024);
     let a = w.create();
