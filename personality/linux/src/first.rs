@@ -90,7 +90,7 @@ mod tests {
         let wish = parse(b"/bin/sh\0sh\0-c\0A=b\0", 2, 1).unwrap();
         assert_eq!(wish.path, b"/bin/sh");
         assert_eq!(wish.arguments.bytes, b"sh\0-c\0");
-        assert_eq!(wish.environment.count, 1);
+        assert_eq!(wish.environment.count(), 1);
         assert!(parse(b"/bin/sh\0sh\0", 2, 0).is_none());
         assert!(parse(b"/bin/sh", 0, 0).is_none());
     }

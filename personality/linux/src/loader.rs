@@ -1,6 +1,7 @@
 //! An ELF program on its way into memory: checked by `cairn_elf`, mapped segment by segment from the file's memory object.
 
 use crate::calls::exec::read_into;
+use crate::calls::status::stat_handle;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, ENOEXEC, ENOMEM};
 use crate::machine::gate;
@@ -18,7 +19,7 @@ use cairn_idl::fs;
 pub struct Program {
     image: Image,
     file: Arc<OpenFile>,
-    object: Option<u32>,
+    object: Object,
     pub interpreter: Option<Vec<u8>>,
 }
 
@@ -33,9 +34,11 @@ pub fn headers_end(head: &[u8]) -> u64 {
     u64::from_le_bytes(offset).saturating_add(56 * count as u64)
 }
 
-impl Drop for Program {
+struct Object(Option<u32>);
+
+impl Drop for Object {
     fn drop(&mut self) {
-        if let Some(object) = self.object {
+        if let Some(object) = self.0 {
             gate::close(object);
         }
     }
@@ -43,7 +46,16 @@ impl Drop for Program {
 
 impl Program {
     /// Check a file: ENOEXEC if it is no program for this machine.
-    pub fn check(file: &Arc<OpenFile>, head: &[u8], size: u64) -> Result<Program> {
+    pub fn check(file: &Arc<OpenFile>, head: &[u8]) -> Result<Program> {
+        make_room()?;
+        let words = [fs::MMAP, 0, 0, 0];
+        let object = Request::new(&words).brings(1).call(file.slot()).ok();
+        // With whole pages: what its last page has behind its end reads as zeroes.
+        let size = match object {
+            Some(words) => words[0].saturating_mul(PAGE),
+            None => stat_handle(file)?.size.max(0) as u64,
+        };
+        let object = Object(object.map(|words| words[7] as u32));
         let image = cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?;
         let (first, last) = image.extent();
         if !image.relocatable && (first < LINUX_LOW || last > LINUX_TOP) {
@@ -51,15 +63,12 @@ impl Program {
         }
         let interpreter = match image.interpreter {
             None => None,
-            Some((offset, length)) => Some(read_name(file, offset, length)?),
+            Some((offset, length)) => Some(interpreter(file, head, offset, length)?),
         };
-        make_room()?;
-        let words = [fs::MMAP, 0, size, 0];
-        let object = Request::new(&words).brings(1).call(file.slot()).ok();
         Ok(Program {
             image,
             file: file.clone(),
-            object: object.map(|w| w[7] as u32),
+            object,
             interpreter,
         })
     }
@@ -148,7 +157,7 @@ impl Program {
         offset: u64,
         bytes: u64,
     ) -> Result<()> {
-        if let Some(object) = self.object {
+        if let Some(object) = self.object.0 {
             let kind = flags::FIXED | flags::PROGRAM;
             memory::map_object(object, start, length, protection, kind, offset)?;
             return Ok(());
@@ -166,12 +175,20 @@ fn protection(segment: &Segment) -> u64 {
         | bit(segment.execute, prot::EXECUTE)
 }
 
-fn read_name(file: &OpenFile, offset: u64, length: u64) -> Result<Vec<u8>> {
-    let mut name = alloc::vec![0; length as usize];
-    let words = Request::new(&[fs::READ, offset, 0])
-        .input(&mut name)
-        .call(file.slot())?;
-    name.truncate(words[0] as usize);
+/// The interpreter's name, which most files have among their first bytes.
+fn interpreter(file: &OpenFile, head: &[u8], offset: u64, length: u64) -> Result<Vec<u8>> {
+    let end = offset.saturating_add(length);
+    let mut name = match head.get(offset as usize..end as usize) {
+        Some(name) => name.to_vec(),
+        None => {
+            let mut name = alloc::vec![0; length as usize];
+            let words = Request::new(&[fs::READ, offset, 0])
+                .input(&mut name)
+                .call(file.slot())?;
+            name.truncate(words[0] as usize);
+            name
+        }
+    };
     match name.iter().position(|b| *b == 0) {
         Some(end) if end > 0 => {
             name.truncate(end);

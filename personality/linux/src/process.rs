@@ -11,7 +11,8 @@ use crate::machine::heap::HEAP;
 use crate::machine::lock::{Guard, Lock};
 use crate::machine::{area, arena};
 use crate::prefix::Prefixes;
-use crate::signal::{Action, Queue, SIGNALS};
+use crate::signal::actions::Actions;
+use crate::signal::Queue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::RESERVED_SLOTS;
@@ -63,7 +64,7 @@ pub struct State {
     /// chroot: prepended to absolute names.
     pub root: Vec<u8>,
     pub umask: u32,
-    pub actions: [Action; SIGNALS + 1],
+    pub actions: Actions,
     /// Signals for the process that no thread has taken on yet.
     pub queue: Queue,
     /// Default-ignored signals that somebody waits for all the same (sigtimedwait, signalfd).
@@ -100,7 +101,7 @@ impl State {
             cwd: None,
             root: Vec::new(),
             umask: 0o022,
-            actions: [Action::default(); SIGNALS + 1],
+            actions: Actions::new(),
             queue: Queue::default(),
             wanted: 0,
             told: (0, 0, 0),
@@ -124,7 +125,7 @@ impl State {
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.clone(),
             umask: self.umask,
-            actions: self.actions,
+            actions: self.actions.clone(),
             queue: Queue::default(),
             wanted: self.wanted,
             told: self.told,

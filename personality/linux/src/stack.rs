@@ -30,18 +30,42 @@ pub mod at {
 #[derive(Clone, Debug, Default)]
 pub struct Strings {
     pub bytes: Vec<u8>,
-    pub count: usize,
+    /// Where each ends, behind its NUL.
+    ends: Vec<u32>,
 }
 
 impl Strings {
-    pub fn push(&mut self, string: &[u8]) {
-        self.bytes.extend_from_slice(string);
-        self.bytes.push(0);
-        self.count += 1;
+    /// Empty, with room for what most programs are given.
+    pub fn with_room() -> Strings {
+        Strings {
+            bytes: Vec::with_capacity(1024),
+            ends: Vec::with_capacity(32),
+        }
     }
 
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn push(&mut self, string: &[u8]) {
+        self.bytes.extend_from_slice(string);
+        self.end();
+    }
+
+    /// What was added to `bytes` is a string without its NUL.
+    pub fn end(&mut self) {
+        self.bytes.push(0);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// Each without its NUL.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.split(|b| *b == 0).take(self.count)
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let string = &self.bytes[start..end as usize - 1];
+            start = end as usize;
+            string
+        })
     }
 }
 
@@ -67,17 +91,17 @@ pub fn build(
     let strings_arg = strings_env - arguments.bytes.len() as u64;
     let platform = strings_arg - PLATFORM.len() as u64;
     let random_at = (platform - 16) & !15;
-    let words = 1 + arguments.count + 1 + environment.count + 1 + 2 * (auxiliary.len() + 4);
+    let words = 1 + arguments.count() + 1 + environment.count() + 1 + 2 * (auxiliary.len() + 4);
     let sp = (random_at - 8 * words as u64) & !15;
 
     let mut bytes: Vec<u8> = Vec::with_capacity((top - sp) as usize);
     let mut word = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
-    word(arguments.count as u64);
+    word(arguments.count() as u64);
     for (strings, start) in [(arguments, strings_arg), (environment, strings_env)] {
         let mut address = start;
-        for string in strings.iter() {
+        for end in &strings.ends {
             word(address);
-            address += string.len() as u64 + 1;
+            address = start + u64::from(*end);
         }
         word(0);
     }

@@ -19,7 +19,7 @@ use crate::memory::{self, flags, prot};
 use crate::path::{self, AT_FDCWD};
 use crate::process::Process;
 use crate::script;
-use crate::signal::{rules, AltStack};
+use crate::signal::AltStack;
 use crate::stack::{self, at, Strings};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,6 +32,8 @@ use core::sync::atomic::Ordering;
 const STRING_MAX: u64 = 128 * 1024;
 const STRINGS_MAX: u64 = 2 * 1024 * 1024;
 const SCRIPTS_MAX: usize = 4;
+/// What is read of a file at first: a linker puts all headers there, and the interpreter's name.
+const HEAD: usize = 1024;
 const STACK_SIZE: u64 = 8 * 1024 * 1024;
 /// The command line that `proc` keeps for /proc.
 const COMMAND_LINE_MAX: usize = 4096;
@@ -66,38 +68,28 @@ pub fn execveat(f: &mut Frame) -> Result<u64> {
 
 /// A null-terminated array of strings.
 fn read_strings(address: u64) -> Result<Strings> {
-    let mut strings = Strings::default();
+    let mut strings = Strings::with_room();
     if address == 0 {
         return Ok(strings);
     }
     loop {
-        let at = address
-            .checked_add(8 * strings.count as u64)
-            .ok_or(EFAULT)?;
+        let count = strings.count() as u64;
+        let at = address.checked_add(8 * count).ok_or(EFAULT)?;
         let string: u64 = user::read(at)?;
         if string == 0 {
             return Ok(strings);
         }
-        let length = user::string_length(string, STRING_MAX, E2BIG)?;
-        let start = strings.bytes.len();
-        if start as u64 + length + 9 * strings.count as u64 > STRINGS_MAX {
+        user::append_string(&mut strings.bytes, string, STRING_MAX, E2BIG)?;
+        if strings.bytes.len() as u64 + 9 * count > STRINGS_MAX {
             return Err(E2BIG);
         }
-        strings.bytes.resize(start + length as usize + 1, 0);
-        user::read_bytes(string, &mut strings.bytes[start..start + length as usize])?;
-        // Changed behind our back? Then it ends at the first NUL.
-        let text = &strings.bytes[start..start + length as usize];
-        let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
-        strings.bytes.truncate(start + end);
-        strings.bytes.push(0);
-        strings.count += 1;
+        strings.end();
     }
 }
 
 /// A file that may be executed, with its first bytes.
 struct Executable {
     file: Arc<OpenFile>,
-    size: u64,
     head: Vec<u8>,
 }
 
@@ -106,16 +98,17 @@ fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);
     }
-    check_execute(&file)?;
-    let stat = super::status::stat_handle(&file)?;
-    let size = stat.size.max(0) as u64;
-    let head = read_head(&file, size.min(1024) as usize)?;
-    let head = if loader::headers_end(&head) > head.len() as u64 {
-        read_head(&file, size.min(2 * PAGE) as usize)?
+    // Whoever it is may execute what everybody may.
+    if file.mode & 0o111 != 0o111 {
+        check_execute(&file)?;
+    }
+    let head = read_head(&file, HEAD)?;
+    let head = if head.len() == HEAD && loader::headers_end(&head) > HEAD as u64 {
+        read_head(&file, 2 * PAGE as usize)?
     } else {
         head
     };
-    Ok(Executable { file, size, head })
+    Ok(Executable { file, head })
 }
 
 fn read_head(file: &OpenFile, length: usize) -> Result<Vec<u8>> {
@@ -134,7 +127,7 @@ pub fn exec(
     mut arguments: Strings,
     environment: Strings,
 ) -> Result<u64> {
-    if arguments.count == 0 {
+    if arguments.count() == 0 {
         arguments.push(b"");
     }
     let mut executable = open_executable(dirfd, name)?;
@@ -167,12 +160,12 @@ pub fn exec(
         name = interpreter;
         arguments = longer;
     }
-    let program = Program::check(&executable.file, &executable.head, executable.size)?;
+    let program = Program::check(&executable.file, &executable.head)?;
     let interpreter = match &program.interpreter {
         None => None,
         Some(name) => {
             let file = open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
-            let program = Program::check(&file.file, &file.head, file.size)?;
+            let program = Program::check(&file.file, &file.head)?;
             if program.interpreter.is_some() {
                 return Err(ENOEXEC);
             }
@@ -422,7 +415,7 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     let mutexes = process.futexes.lock().clear();
     mutexes.into_iter().for_each(gate::close);
     let mut state = process.state();
-    rules::reset_for_exec(&mut state.actions);
+    state.actions.reset_for_exec();
     state.wanted = 0;
     state.threads.clear();
     state.threads.push(area.peer.clone());

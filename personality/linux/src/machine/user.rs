@@ -4,6 +4,7 @@
 //! A [`UserRange`] is the program's *allegation* that memory is there; the gate's parts take it as it is, since the nucleus checks when it copies.
 
 use crate::errno::{Errno, Result, EFAULT, ENAMETOOLONG};
+use alloc::vec::Vec;
 use cairn_abi::{layout, Part};
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
@@ -467,6 +468,30 @@ fn read_string(address: u64, into: &mut MaybeUninit<[u8; 4096]>) -> Result<usize
         Err(_) => Err(EFAULT),
         Ok(len) if len as u64 >= room => Err(if room < 4096 { EFAULT } else { ENAMETOOLONG }),
         Ok(len) => Ok(len),
+    }
+}
+
+/// Add the string at `address` (without NUL) to `into`; `too_long` if it has `limit` bytes or more.
+pub fn append_string(into: &mut Vec<u8>, address: u64, limit: u64, too_long: Errno) -> Result<()> {
+    let mut buffer = MaybeUninit::<[u8; 4096]>::uninit();
+    let mut total = 0;
+    loop {
+        let (count, more) = match read_string(address + total, &mut buffer) {
+            Ok(len) => (len, false),
+            Err(ENAMETOOLONG) => (4096, true),
+            Err(error) => return Err(error),
+        };
+        total += count as u64;
+        if total >= limit {
+            return Err(too_long);
+        }
+        // SAFETY: read_string filled so many bytes.
+        into.extend_from_slice(unsafe {
+            core::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), count)
+        });
+        if !more {
+            return Ok(());
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
     }
     let process = process();
     let mut state = process.state();
-    let before = state.actions[signal as usize];
+    let before = state.actions.get(signal);
     let mut news = false;
     if let Some([handler, flags, restorer, mask]) = wish {
         let action = Action {
@@ -54,7 +54,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
             restorer,
             mask: mask & !rules::UNBLOCKABLE,
         };
-        state.actions[signal as usize] = action;
+        state.actions.set(signal, action);
         news = rules::matters(&before, &action);
         if rules::disposition(signal, &action) == rules::Disposition::Ignore {
             state.queue.forget(bit(signal));

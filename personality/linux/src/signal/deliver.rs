@@ -144,7 +144,7 @@ pub fn acting() -> bool {
             return false;
         }
         let signal = waiting.trailing_zeros() + 1;
-        let action = process.state().actions[signal as usize];
+        let action = process.state().actions.get(signal);
         if !ignored(signal, &action) {
             area.mark();
             return true;
@@ -165,8 +165,8 @@ pub fn only_handlers() -> bool {
     (1..=SIGNALS as u32)
         .filter(|&signal| waiting & bit(signal) != 0)
         .all(|signal| {
-            let action = &state.actions[signal as usize];
-            ignored(signal, action) || rules::disposition(signal, action) == Disposition::Handle
+            let action = state.actions.get(signal);
+            ignored(signal, &action) || rules::disposition(signal, &action) == Disposition::Handle
         })
 }
 
@@ -192,7 +192,7 @@ pub fn work(regs: &mut Frame) {
         handled = true;
     }
     while let Some(info) = take_queued(!area.mask()) {
-        let action = process().state().actions[info.signal as usize];
+        let action = process().state().actions.get(info.signal);
         if ignored(info.signal, &action) {
             continue;
         }
@@ -238,7 +238,7 @@ fn restart(regs: &mut Frame, handler_flags: Option<u64>) {
 
 /// A signal of an exception cannot be blocked or ignored.
 fn force(area: &ThreadArea, regs: &mut Frame, info: &Info) {
-    let action = process().state().actions[info.signal as usize];
+    let action = process().state().actions.get(info.signal);
     let blocked = area.mask() & bit(info.signal) != 0;
     if blocked || rules::disposition(info.signal, &action) != Disposition::Handle {
         die(info.signal)
@@ -308,7 +308,9 @@ fn handle(area: &ThreadArea, regs: &mut Frame, info: &Info, action: &Action) {
     area.set_mask(blocked);
     if action.flags & sa::RESETHAND != 0 {
         let mut state = process().state();
-        state.actions[info.signal as usize].handler = SIG_DFL;
+        let mut action = state.actions.get(info.signal);
+        action.handler = SIG_DFL;
+        state.actions.set(info.signal, action);
         drop(state);
         super::calls::tell_proc();
     }

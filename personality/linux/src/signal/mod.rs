@@ -1,6 +1,7 @@
-//! Signals. `proc` queues and pokes; here they are taken, kept while blocked, and acted on: rules in [`rules`], the frame on the program's stack in
+//! Signals. `proc` queues and pokes; here they are taken, kept while blocked, and acted on: what the program wants done in [`actions`], rules in [`rules`], the frame on the program's stack in
 //! [`frame`], taking and delivering in [`deliver`], the system calls in [`calls`].
 
+pub mod actions;
 pub mod calls;
 pub mod deliver;
 pub mod frame;

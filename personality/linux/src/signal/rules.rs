@@ -1,8 +1,8 @@
 //! What signals do: default actions, what `proc` must know, how an interrupted call goes on (signal(7)), which signal an exception is.
 
 use super::{
-    bit, sa, Action, Info, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGNALS, SIGSEGV, SIGSTOP,
-    SIGTRAP, SIG_DFL, SIG_IGN,
+    actions::Actions, bit, sa, Action, Info, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGSEGV,
+    SIGSTOP, SIGTRAP, SIG_DFL, SIG_IGN,
 };
 use crate::errno::{Errno, EINTR, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::machine::area::Exception;
@@ -33,15 +33,19 @@ pub fn disposition(signal: u32, action: &Action) -> Disposition {
 }
 
 /// The words of SIGNAL_STATE: ignored, caught, flags. Signals in `wanted` are reported although their default is to ignore them.
-pub fn told(actions: &[Action; SIGNALS + 1], wanted: u64) -> (u64, u64, u64) {
-    let (mut ignore, mut default) = (0, 0);
-    for (i, action) in actions[1..].iter().enumerate() {
-        ignore |= u64::from(action.handler == SIG_IGN) << i;
-        default |= u64::from(action.handler == SIG_DFL) << i;
+pub fn told(actions: &Actions, wanted: u64) -> (u64, u64, u64) {
+    let (mut ignore, mut default) = (0, u64::MAX);
+    for (signal, action) in actions.iter() {
+        match action.handler {
+            SIG_DFL => continue,
+            SIG_IGN => ignore |= bit(signal),
+            _ => {}
+        }
+        default &= !bit(signal);
     }
     let ignored = ignore | default & DEFAULT_IGNORED & !wanted;
     let caught = !(ignore | default);
-    let child = &actions[SIGCHLD as usize];
+    let child = actions.get(SIGCHLD);
     let mut flags = 0;
     if child.handler == SIG_IGN || child.flags & sa::NOCLDWAIT != 0 {
         flags |= 1;
@@ -73,21 +77,6 @@ pub fn is_restart(rax: u64) -> Option<Errno> {
     [RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER]
         .into_iter()
         .find(|e| e.value() == rax)
-}
-
-/// exec: caught signals go back to the default, ignored ones stay.
-pub fn reset_for_exec(actions: &mut [Action; SIGNALS + 1]) {
-    for action in actions {
-        let handler = if action.handler == SIG_IGN {
-            SIG_IGN
-        } else {
-            SIG_DFL
-        };
-        *action = Action {
-            handler,
-            ..Action::default()
-        };
-    }
 }
 
 /// The signal of an exception (Intel SDM volume 3, chapter 6; Linux's traps.c for the codes).
@@ -137,18 +126,19 @@ mod tests {
 
     #[test]
     fn what_proc_is_told() {
-        let mut actions = [Action::default(); SIGNALS + 1];
+        let mut actions = Actions::new();
+        let with = |handler| Action {
+            handler,
+            ..Action::default()
+        };
         assert_eq!(told(&actions, 0), (DEFAULT_IGNORED, 0, 0));
         assert_eq!(told(&actions, bit(17)).0, DEFAULT_IGNORED & !bit(17));
-        actions[2].handler = SIG_IGN;
-        actions[15].handler = 0x4000;
-        actions[17].handler = SIG_IGN;
+        actions.set(2, with(SIG_IGN));
+        actions.set(15, with(0x4000));
+        actions.set(17, with(SIG_IGN));
         let (ignored, caught, flags) = told(&actions, bit(17));
         assert_eq!(ignored, DEFAULT_IGNORED | bit(2));
         assert_eq!((caught, flags), (bit(15), 1));
-        reset_for_exec(&mut actions);
-        assert_eq!(actions[15].handler, SIG_DFL);
-        assert_eq!(actions[2].handler, SIG_IGN);
     }
 
     #[test]

@@ -1,0 +1,110 @@
+//! What the process does at each signal. Most signals have the default, so only the others are kept: exec and vfork, which go through all of them, are short.
+
+use super::{bit, Action, SIG_IGN};
+use alloc::vec::Vec;
+
+#[derive(Clone, Debug, Default)]
+pub struct Actions {
+    /// Signals with another action than the default, which lie in `list` in their order.
+    set: u64,
+    list: Vec<Action>,
+}
+
+impl Actions {
+    pub const fn new() -> Actions {
+        Actions {
+            set: 0,
+            list: Vec::new(),
+        }
+    }
+
+    fn place(&self, signal: u32) -> usize {
+        (self.set & (bit(signal) - 1)).count_ones() as usize
+    }
+
+    pub fn get(&self, signal: u32) -> Action {
+        match self.set & bit(signal) {
+            0 => Action::default(),
+            _ => self.list[self.place(signal)],
+        }
+    }
+
+    pub fn set(&mut self, signal: u32, action: Action) {
+        let place = self.place(signal);
+        match (self.set & bit(signal) != 0, action == Action::default()) {
+            (true, true) => {
+                self.list.remove(place);
+                self.set &= !bit(signal);
+            }
+            (true, false) => self.list[place] = action,
+            (false, true) => {}
+            (false, false) => {
+                self.list.insert(place, action);
+                self.set |= bit(signal);
+            }
+        }
+    }
+
+    /// Those that are not the default, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Action)> {
+        let signals = (1..=64).filter(|&signal| self.set & bit(signal) != 0);
+        signals.take(self.list.len()).zip(&self.list)
+    }
+
+    /// exec: caught signals go back to the default, ignored ones stay.
+    pub fn reset_for_exec(&mut self) {
+        let ignored = self.iter().filter(|(_, action)| action.handler == SIG_IGN);
+        self.set = ignored.fold(0, |set, (signal, _)| set | bit(signal));
+        self.list.retain(|action| action.handler == SIG_IGN);
+        for action in &mut self.list {
+            *action = Action {
+                handler: SIG_IGN,
+                ..Action::default()
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::SIGNALS;
+
+    #[test]
+    fn as_a_table_of_all() {
+        let (mut actions, mut table) = (Actions::new(), [Action::default(); SIGNALS + 1]);
+        let mut random = 1u64;
+        for round in 0..20_000 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let signal = (random >> 33) as u32 % 64 + 1;
+            let action = Action {
+                handler: random >> 50 & 3,
+                flags: random >> 48 & 1,
+                ..Action::default()
+            };
+            actions.set(signal, action);
+            table[signal as usize] = action;
+            if round % 300 == 299 {
+                actions.reset_for_exec();
+                for action in &mut table {
+                    *action = Action {
+                        handler: if action.handler == SIG_IGN {
+                            SIG_IGN
+                        } else {
+                            0
+                        },
+                        ..Action::default()
+                    };
+                }
+            }
+            assert!((1..=64).all(|signal| actions.get(signal) == table[signal as usize]));
+            let mut others = actions.iter();
+            for (signal, action) in (0..).zip(&table).filter(|(_, a)| **a != Action::default()) {
+                assert_eq!(others.next(), Some((signal, action)));
+            }
+            assert!(others.next().is_none());
+        }
+    }
+}
