@@ -1,10 +1,5 @@
 # The servers of the root and of this disk are killed in turn, eight times, and bash goes on: so do its open files, and programs that are started from the root afterwards. Everything is synced before, so nobody may hear of a loss.
-server() { dmesg | sed -n "s/.*\`$1\` is domain //p" | tail -n 1; }
-killed() {
-    d=$(server "$1"); echo "kill $2 $((d & 0xfffff))" >/trace/control
-    for i in $(seq 200); do ls -l / /mnt >/dev/null || echo "ls: $?"; [ "$(server "$1")" = "$d" ] || return 0; done
-    echo "$1 was not started again"; exit 1
-}
+. /restart/lib.sh
 mkdir -p /root/w && exec 3>/root/w/log 4>log 5</etc/passwd || exit 1
 read -r first <&5; [ "${first%%:*}" = root ] || exit 1
 for n in 1 2 3 4; do

@@ -362,6 +362,9 @@ pub struct Stress {
     /// Programs at the same time
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub workers: u64,
+    /// Kill the file servers of a Debian root and of a disk every few seconds instead, while programs work on both
+    #[arg(long)]
+    pub restart: bool,
 }
 
 #[derive(Args)]

@@ -422,9 +422,12 @@ impl<S: Server> Core<S> {
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
-        let shared_writable = shared_writable != 0;
+        let (shared_writable, unasked) = (shared_writable == 1, shared_writable == 2);
         if !entry.handle.readable() || shared_writable && !entry.handle.writable() {
-            return Err(barred(entry, EACCES));
+            return Err(match unasked {
+                true => Failure::Errno(EAGAIN),
+                false => barred(entry, EACCES),
+            });
         }
         let handle = &mut entry.handle;
         let node = handle.node;

@@ -3,7 +3,7 @@
 //! The page is there as long as a handle through which it was asked for. Nobody looks for it where there is none.
 
 use crate::context::{Context, Failure};
-use crate::files::barred;
+use crate::handle::LOST;
 use crate::manager::Core;
 use crate::server::{Answer, Server};
 use crate::transport::Page;
@@ -39,7 +39,9 @@ impl<S: Server> Core<S> {
     pub fn frames<'a>(&'a mut self, server: &mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = self.entry(cx.request.badge)?;
         if !entry.handle.readable() {
-            return Err(barred(entry, EBADF));
+            // The program did not ask: of what is lost it hears another time.
+            let lost = entry.handle.flags & LOST != 0;
+            return Err(Failure::Errno(if lost { EAGAIN } else { EBADF }));
         }
         let wanted = kind::SEEKABLE | kind::MAPPABLE;
         if entry.handle.kind & wanted != wanted || entry.handle.flags & o::PATH != 0 {

@@ -234,7 +234,7 @@ fn map(file: &OpenFile) -> Result<()> {
         return Ok(());
     }
     make_room()?;
-    let words = Request::new(&[fs::MMAP, 0, MOST, 0])
+    let words = Request::new(&[fs::MMAP, 0, MOST, fs::UNASKED])
         .brings(1)
         .call(file.slot())?;
     let data = words[7] as u32;

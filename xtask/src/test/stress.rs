@@ -121,6 +121,13 @@ echo END
 "#;
 
 pub fn stress(arguments: &cli::Stress) -> Result<u8> {
+    match arguments.restart {
+        true => super::restart::campaign(arguments),
+        false => programs(arguments),
+    }
+}
+
+fn programs(arguments: &cli::Stress) -> Result<u8> {
     let entries = entries()?;
     let keyed: Vec<Keyed> = entries
         .iter()
@@ -157,10 +164,16 @@ pub fn stress(arguments: &cli::Stress) -> Result<u8> {
     }
     let mut machine = batch::machine(System::Cairn, "512M", add);
     machine.smp = arguments.smp;
-    play(&machine, arguments)
+    play(&machine, ["sh", "/stress/run.sh"], "/", arguments)
 }
 
-fn play(machine: &cli::Machine, arguments: &cli::Stress) -> Result<u8> {
+/// A machine in which a script keeps workers busy: it gets the seconds and how many there are, and says what they do in lines (`RAN` with a number once for each worker, `WRONG` with what was wrong, `END` at last).
+pub fn play(
+    machine: &cli::Machine,
+    script: [&str; 2],
+    folder: &str,
+    arguments: &cli::Stress,
+) -> Result<u8> {
     let boot = Boot::prepare("stress", machine)?;
     let logs = boot.run.clone();
     let mut guest = match Guest::start(boot, machine, false)? {
@@ -171,7 +184,7 @@ fn play(machine: &cli::Machine, arguments: &cli::Stress) -> Result<u8> {
         }
     };
     let seconds = arguments.minutes * 60;
-    let words = ["sh", "/stress/run.sh"].map(str::to_string);
+    let words = script.map(str::to_string);
     let numbers = [seconds.to_string(), arguments.workers.to_string()];
     let spec = Spec {
         argv: words
@@ -180,7 +193,7 @@ fn play(machine: &cli::Machine, arguments: &cli::Stress) -> Result<u8> {
             .map(|a| a.as_bytes().to_vec())
             .collect(),
         env: ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect(),
-        cwd: b"/".to_vec(),
+        cwd: folder.as_bytes().to_vec(),
         no_stdin: true,
     };
     println!(
@@ -190,12 +203,12 @@ fn play(machine: &cli::Machine, arguments: &cli::Stress) -> Result<u8> {
     let mut said = String::new();
     let limit = Duration::from_secs(seconds) + GRACE;
     let outcome = guest.run(&spec, Input::Empty, Some(limit), &mut |stream, bytes| {
+        let text = String::from_utf8_lossy(bytes);
         if let Stream::Out = stream {
-            let text = String::from_utf8_lossy(bytes);
             said.push_str(&text);
-            for line in text.lines().filter(|line| !line.starts_with("RAN")) {
-                println!("{line}");
-            }
+        }
+        for line in text.lines().filter(|line| !line.starts_with("RAN")) {
+            println!("{line}");
         }
     });
     if let Err(failure) = outcome {

@@ -84,7 +84,12 @@ fn who_lost_data_hears_so_once() {
     assert_eq!(told, recovered(6, 3, 1));
     assert_eq!(m.read_at(safe, 9999, 10).unwrap(), [2; 10]);
     assert_eq!(m.read_at(read, 0, 10).unwrap(), [1; 10]);
-    // Each of those who have it open, whatever they do first; a name alone has lost nothing.
+    // Each of those who have it open, whatever they do first; a name alone has lost nothing. What a program does not know of tells nobody.
+    assert_eq!(
+        m.result(reader, &[fs::MMAP, 0, 4096, fs::UNASKED], b""),
+        -EAGAIN
+    );
+    assert_eq!(m.result(reader, &[fs::FRAMES], b""), -EAGAIN);
     assert_eq!(m.read_at(reader, 0, 10), Err(-EIO));
     assert_eq!(m.read_at(reader, 0, 20_000).unwrap(), [1; 10_000]);
     assert_eq!(m.result(path, &[fs::STAT], b""), 0);
