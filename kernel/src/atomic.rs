@@ -3,3 +3,9 @@
 
 pub use core::hint::spin_loop as pause;
 pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Write a word that others exchange, with what was done before.
+#[inline]
+pub fn write_exchanged(word: &AtomicU32, value: u32) {
+    word.store(value, Ordering::Release);
+}

@@ -6,7 +6,7 @@
 //! all, and who has his turn waits until it has gone by. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
 //! his turn ([`TicketLock::is_turn`]); who lets go says whose turn it is and then looks who sleeps.
 
-use crate::atomic::{pause, AtomicU32, Ordering};
+use crate::atomic::{pause, write_exchanged, AtomicU32, Ordering};
 
 pub struct TicketLock {
     /// The next ticket, and the one that has the lock.
@@ -33,7 +33,10 @@ impl TicketLock {
             waiting(ticket);
         }
         while !self.pass() {
-            pause();
+            // Who only reads leaves the word to the one who passes.
+            while self.busy.load(Ordering::Relaxed) != 0 {
+                pause();
+            }
         }
     }
 
@@ -46,7 +49,7 @@ impl TicketLock {
     /// Let go what [`TicketLock::pass`] has taken.
     #[inline]
     pub fn passed(&self) {
-        self.busy.store(0, Ordering::Release);
+        write_exchanged(&self.busy, 0);
     }
 
     /// Where the code of portals finds it: 0 if nobody is in.

@@ -71,3 +71,9 @@ atomic!(AtomicBool, bool);
 atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 arithmetic!(AtomicU32, u32, swap, fetch_add, fetch_sub, fetch_or, fetch_and);
+
+/// Write a word that others exchange. A processor's writes and exchanges of one word have one order, so this one comes behind those that were before it; loom takes a plain write for one that
+/// may as well come before an exchange that has not seen it, and lets who waits for it wait for ever.
+pub fn write_exchanged(word: &AtomicU32, value: u32) {
+    word.swap(value, Ordering::Release);
+}

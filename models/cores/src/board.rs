@@ -1,7 +1,7 @@
 //! Simulated processors: each is a thread of the model with an interrupt controller that keeps two kinds of interrupt, and does not lose one that comes between a look and a sleep. A
 //! deadlock or a lost wake-up is a state in which nobody can go on: loom finds it.
 
-use crate::atomic::Ordering::Relaxed;
+use crate::atomic::Ordering::{Acquire, Relaxed};
 use crate::cores::MOST;
 use crate::lock::TicketLock;
 use crate::requests::{Requests, Wires};
@@ -57,6 +57,8 @@ pub enum Fault {
     HandsOnEarly,
     /// The registers are stored after the core has said that it is inside.
     StoresLate,
+    /// Code that takes the lock out of turn looks whether somebody is in, and then says that it is, in two steps.
+    PassesInTwoSteps,
 }
 
 /// What is done on a core when it is asked.
@@ -93,7 +95,7 @@ impl Board {
     /// What is there before all cores start, as a static is, must have come into being before them.
     fn touch(&self) {
         let (lock, requests) = (&self.lock, &self.requests);
-        for number in [&lock.next, &lock.serving, &requests.sleepers] {
+        for number in [&lock.next, &lock.serving, &lock.busy, &requests.sleepers] {
             number.load(Relaxed);
         }
         for mailbox in &requests.mailboxes {
@@ -146,6 +148,23 @@ impl Core {
     pub fn go_out(&self) {
         let board = &self.board;
         board.requests.go_out(self, &board.lock, self.own);
+    }
+
+    /// Past the others, as code of a portal does: `inside` while nobody else is in, or not at all.
+    pub fn pass(&self, inside: impl FnOnce()) -> bool {
+        let lock = &self.board.lock;
+        let had = if self.board.fault == Some(Fault::PassesInTwoSteps) {
+            let free = lock.busy.load(Acquire) == 0;
+            lock.busy.store(1, Relaxed);
+            free
+        } else {
+            lock.pass()
+        };
+        if had {
+            inside();
+            lock.passed();
+        }
+        had
     }
 
     pub fn bring_in(&self, core: usize) {

@@ -8,6 +8,7 @@ use loom::model::Builder;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use loom::sync::Arc;
 use loom::thread;
+use std::cell::Cell;
 use std::process::Command;
 
 /// Preemptions at places where nobody waits, in one run: always, and in the long tests.
@@ -131,6 +132,131 @@ fn without_one_order_for_all_a_wake_up_is_missed() {
         "without_one_order_for_all_a_wake_up_is_missed",
         "deadlock",
         |looks| without_fences(|| one_at_a_time(looks, 2, 1, None)),
+    );
+}
+
+// ---- the lock out of turn
+
+/// Core 0 comes in in turn, the others pass it by where they can and come in where they cannot, as portal code does, so each of them has been in.
+fn pass_by(looks: u32, cores: usize, rounds: u32, fault: Option<Fault>) {
+    let board = Board::new(looks, fault, Box::new(|_, _| ()));
+    let inside = Arc::new(Inside::new());
+    let work = |number: usize| {
+        let (core, inside) = (board.core(number), inside.clone());
+        move || {
+            for _ in 0..rounds {
+                if number == 0 || !core.pass(|| inside.count()) {
+                    core.come_in();
+                    inside.count();
+                    core.go_out();
+                }
+            }
+        }
+    };
+    let others: Vec<_> = (1..cores).map(|n| thread::spawn(work(n))).collect();
+    work(0)();
+    for other in others {
+        other.join().expect("it ends");
+    }
+    assert_eq!(inside.number.load(Relaxed), cores as u32 * rounds);
+}
+
+#[test]
+fn who_passes_is_alone_and_nobody_is_kept_out() {
+    explore(FEW, |looks| pass_by(looks, 2, 2, None));
+}
+
+#[test]
+fn two_pass_a_third() {
+    explore(FEW, |looks| pass_by(looks, 3, 1, None));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn two_pass_a_third_in_more_orders() {
+    explore(MORE, |looks| pass_by(looks, 3, 1, None));
+}
+
+#[test]
+fn who_passes_in_two_steps_is_not_alone() {
+    finds(
+        "who_passes_in_two_steps_is_not_alone",
+        "Causality violation",
+        |looks| pass_by(looks, 2, 1, Some(Fault::PassesInTwoSteps)),
+    );
+}
+
+/// Core 1 makes a quick call and replies to it, both by passing; core 0 comes in once and settles what it finds under way. The reply is quick only if the call was not settled: whoever
+/// looks at the objects finds no call half done, and each call is ended once. `looks_early`: the reply asks before it has the lock.
+fn settle_a_quick_call(looks: u32, looks_early: bool) {
+    let board = Board::new(looks, None, Box::new(|_, _| ()));
+    // Under way and not settled; settled; ended.
+    let (quick, settled, ended) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let objects = Arc::new(UnsafeCell::new(()));
+    let other = {
+        let core = board.core(1);
+        let (quick, settled, ended) = (quick.clone(), settled.clone(), ended.clone());
+        let objects = objects.clone();
+        thread::spawn(move || {
+            let called = core.pass(|| {
+                objects.with_mut(|_| ());
+                quick.store(true, Relaxed);
+            });
+            let early = looks_early && quick.load(Relaxed);
+            let replied = Cell::new(false);
+            if called {
+                core.pass(|| {
+                    if early || quick.load(Relaxed) {
+                        objects.with_mut(|_| ());
+                        let was_settled = settled.load(Relaxed);
+                        assert!(
+                            !was_settled,
+                            "a settled call is replied to as if it were not"
+                        );
+                        quick.store(false, Relaxed);
+                        ended.fetch_add(1, Relaxed);
+                        replied.set(true);
+                    }
+                });
+            }
+            if !replied.get() {
+                // In turn; what is still under way is settled first.
+                core.come_in();
+                objects.with_mut(|_| ());
+                let under_way = quick.swap(false, Relaxed) || settled.swap(false, Relaxed);
+                assert_eq!(under_way, called);
+                ended.fetch_add(1, Relaxed);
+                core.go_out();
+            }
+        })
+    };
+    let core = board.core(0);
+    core.come_in();
+    objects.with_mut(|_| ());
+    if quick.swap(false, Relaxed) {
+        settled.store(true, Relaxed);
+    }
+    core.go_out();
+    other.join().expect("it ends");
+    assert_eq!(ended.load(Relaxed), 1);
+    assert!(!quick.load(Relaxed) && !settled.load(Relaxed));
+}
+
+#[test]
+fn a_quick_call_ends_once_settled_or_not() {
+    explore(FEW, |looks| settle_a_quick_call(looks, false));
+}
+
+#[test]
+fn a_reply_that_asks_before_it_has_the_lock_is_found() {
+    finds(
+        "a_reply_that_asks_before_it_has_the_lock_is_found",
+        "as if it were not",
+        |looks| settle_a_quick_call(looks, true),
     );
 }
 
