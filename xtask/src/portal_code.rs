@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 34] = [
+const PIECES: [(&str, &str); 35] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_semaphore"),
@@ -21,6 +21,7 @@ const PIECES: [(&str, &str); 34] = [
     ("portal_current", "portal_code_end"),
     ("portal_memory", "portal_memory_end"),
     ("portal_parts", "portal_parts_end"),
+    ("portal_parts_several", "portal_parts_several_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
     ("template_interruptible", "template_interruptible_reply"),
@@ -83,10 +84,11 @@ const PIECES: [(&str, &str); 34] = [
     ("template_current", "template_current_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 7] = [
+const SHARED: [&str; 8] = [
     "portal_call",
     "portal_call_stored",
     "portal_parts",
+    "portal_parts_several",
     "portal_current_rest",
     "portal_current_above",
     "portal_semaphore_rest",

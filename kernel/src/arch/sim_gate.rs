@@ -361,9 +361,6 @@ impl Kernel<Sim> {
 
     /// What the server of a quick call with parts does beside a reply with words alone.
     fn quick_parts(&mut self, r: ThreadRef, t: ThreadRef, channel: u32) -> bool {
-        if self.several() {
-            return false;
-        }
         const EXTRAS: u64 = flag::PARTS | flag::MINT | flag::portals(1);
         let registers = &self.threads[r].registers;
         let rax = registers.rax;

@@ -329,7 +329,7 @@ pub unsafe extern "C" fn counted_passed() {
     )
 }
 
-/// [`general`] for a template that has the lock, which it lets go, and has stored the return address. r11 may lead anywhere.
+/// [`general`] for code that has the lock, which it lets go, and has stored the return address. r11 and rsp may lead anywhere.
 ///
 /// # Safety
 /// As there.
@@ -337,8 +337,9 @@ pub unsafe extern "C" fn counted_passed() {
 pub unsafe extern "C" fn general_passed() {
     naked_asm!(
         "mov dword ptr [rip + {lock} + {busy}], 0",
-        "mov r11, gs:[{registers}]",
-        "jmp general_called",
+        "mov rsp, gs:[{registers}]",
+        "jmp {general_stored}",
+        general_stored = sym general_stored,
         lock = sym super::glue::LOCK,
         busy = const TicketLock::BUSY,
         registers = const offset_of!(PerCpu, registers),

@@ -107,7 +107,7 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
         counted_passed,
         general_passed,
         general_called,
-        general_called,
+        portal_parts_several,
         general_unseen,
         general_called,
         general_passed,
@@ -127,6 +127,7 @@ extern "C" {
     fn portal_call_stored();
     fn portal_receive();
     fn portal_parts();
+    fn portal_parts_several();
     fn portal_current_rest();
     fn portal_current_above();
     fn portal_semaphore_rest();
