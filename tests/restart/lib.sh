@@ -2,6 +2,6 @@
 server() { dmesg | sed -n "s/.*\`$1\` is domain //p" | tail -n 1; }
 killed() {
     d=$(server "$1"); echo "kill $2 $((d & 0xfffff))" >/trace/control
-    for i in $(seq 200); do ls -l / /mnt >/dev/null || echo "ls: $?"; [ "$(server "$1")" = "$d" ] || return 0; done
+    for i in $(seq 200); do ls -l / /mnt >/dev/null || echo "WRONG ls: $?"; [ "$(server "$1")" = "$d" ] || return 0; done
     echo "$1 was not started again"; exit 1
 }

@@ -3,7 +3,7 @@
 use crate::calls::exec::read_into;
 use crate::calls::status::stat_handle;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, ENOEXEC, ENOMEM};
+use crate::errno::{Result, EBADF, ENOEXEC, ENOMEM};
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -18,6 +18,7 @@ use cairn_idl::fs;
 /// A checked program and its file. `object` is the file's memory object, if it has one.
 pub struct Program {
     image: Image,
+    size: u64,
     file: Arc<OpenFile>,
     object: Object,
     pub interpreter: Option<Vec<u8>>,
@@ -67,6 +68,7 @@ impl Program {
         };
         Ok(Program {
             image,
+            size,
             file: file.clone(),
             object,
             interpreter,
@@ -159,8 +161,12 @@ impl Program {
     ) -> Result<()> {
         if let Some(object) = self.object.0 {
             let kind = flags::FIXED | flags::PROGRAM;
-            memory::map_object(object, start, length, protection, kind, offset)?;
-            return Ok(());
+            let map = |object| memory::map_object(object, start, length, protection, kind, offset);
+            let mapped = match map(object) {
+                Err(EBADF) => memory::map_file(self.file.slot(), [0, self.size, 0], map),
+                mapped => mapped,
+            };
+            return mapped.map(|_| ());
         }
         memory::map(start, length, prot::READ | prot::WRITE, flags::FIXED)?;
         read_into(&self.file, start, bytes, offset)?;

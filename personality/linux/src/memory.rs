@@ -1,9 +1,10 @@
 //! Calls to `vm`: the personality's own memory, and what exec and the mmap family need.
 
-use crate::errno::{Result, ENOMEM};
+use crate::errno::{Result, EBADF, ENOMEM};
+use crate::machine::gate;
 use crate::machine::request::Request;
 use cairn_abi::layout::{linux_slot, PAGE};
-use cairn_idl::vm;
+use cairn_idl::{fs, vm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use cairn_idl::vm::{advice, flags, prot};
@@ -91,6 +92,24 @@ pub fn map_alike(
     let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
     changed();
     result
+}
+
+/// Map a file, by an object that its server gives for what MMAP is to be told. An object that nobody has mapped yet goes with its server; if that dies in between, its successor has another one.
+pub fn map_file(file: u32, wish: [u64; 3], map: impl Fn(u32) -> Result<u64>) -> Result<u64> {
+    let [offset, length, shared] = wish;
+    let mut lives = 3;
+    loop {
+        let words = Request::new(&[fs::MMAP, offset, length, shared])
+            .brings(1)
+            .call(file)?;
+        let object = words[7] as u32;
+        let result = map(object);
+        gate::close(object);
+        lives -= 1;
+        if result != Err(EBADF) || lives == 0 {
+            return result;
+        }
+    }
 }
 
 /// 256 more entries for this process's portal table.

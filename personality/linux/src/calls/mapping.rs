@@ -4,13 +4,12 @@ use super::io::usable;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
 use crate::machine::area::{process, Frame};
-use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_TOP, PAGE, PERSONALITY};
-use cairn_idl::{fs, vm};
+use cairn_idl::vm;
 use core::sync::atomic::Ordering;
 
 const MAP_SHARED: u64 = 1;
@@ -123,11 +122,10 @@ fn map_file(
     }
     make_room()?;
     let writable = shared && protection & prot::WRITE != 0;
-    let words = [fs::MMAP, offset, length, writable as u64];
-    let words = Request::new(&words).brings(1).call(file.slot())?;
-    let object = words[7] as u32;
-    let result = memory::map_object(object, address, length, protection, wanted, offset);
-    gate::close(object);
+    let wish = [offset, length, writable as u64];
+    let result = memory::map_file(file.slot(), wish, |object| {
+        memory::map_object(object, address, length, protection, wanted, offset)
+    });
     match shared {
         true => result,
         false => note_mapped(&file, result),
