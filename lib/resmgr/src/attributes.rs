@@ -70,7 +70,7 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         };
         self.first.take(path)?;
-        let start = self.start(server, cx.request.badge)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender)?;
         let (node, access) = if path.is_empty() {
             (start, server.access(start)?)
         } else {

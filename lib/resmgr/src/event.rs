@@ -1,6 +1,7 @@
 //! The loop: receive, dispatch, reply; the last reply of a round and the next receive are one entry into the nucleus.
 
 use crate::context::{Context, Failure, Later};
+use crate::handle::Entry;
 use crate::manager::{Core, Manager};
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
@@ -47,9 +48,10 @@ fn direct<S: Server>(
     {
         return Direct::Ordinary;
     }
-    let Some(handle) = core.handles.get(request.badge) else {
+    let Some(entry) = core.handles.used_by(request.badge, request.sender) else {
         return Direct::Ordinary;
     };
+    let handle = &entry.handle;
     if handle.kind & (kind::SEEKABLE | kind::DIRECTORY) != 0 {
         return Direct::Ordinary;
     }
@@ -129,8 +131,11 @@ impl<S: Server> Manager<S> {
             if received.portals != 0 {
                 close_unwanted(transport, received);
             }
-            let later = &mut self.waiting.later;
-            match direct(&mut self.core, server, later, received) {
+            let outcome = match received.words[0] {
+                fs::CLOSE => self.set_aside(server, transport, received),
+                _ => direct(&mut self.core, server, &mut self.waiting.later, received),
+            };
+            match outcome {
                 Direct::Done(_) if self.waiting.busy() => {
                     transport.reply_words(received.token, &received.words);
                 }
@@ -450,6 +455,35 @@ impl<S: Server> Manager<S> {
         if badge >> 32 == 0 {
             return;
         }
+        self.end_requests(server, transport, badge);
+        if let Some(entry) = self.core.handles.remove(badge) {
+            self.closed(server, transport, badge, entry);
+        }
+    }
+
+    /// CLOSE: as [`Manager::close`], but the portal stays.
+    #[inline(never)]
+    fn set_aside(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        request: &mut Received,
+    ) -> Direct {
+        if !self.core.handles.is_alone(request) {
+            return Direct::Ordinary;
+        }
+        let badge = request.badge;
+        self.end_requests(server, transport, badge);
+        if let Some(entry) = self.core.handles.set_aside(badge) {
+            self.closed(server, transport, badge, entry);
+        }
+        request.words = [0, badge, 0, 0, 0, 0, 0, 0];
+        Direct::Done(0)
+    }
+
+    /// What waits at a handle that is closed.
+    #[inline(always)]
+    fn end_requests(&mut self, server: &mut S, transport: &mut dyn Transport, badge: u64) {
         while let Some(place) = self.waiting.remove_badge(badge) {
             self.cancel(server, transport, place, Some(EBADF));
         }
@@ -460,9 +494,16 @@ impl<S: Server> Manager<S> {
         {
             transport.close(old.portal);
         }
-        let Some(entry) = self.core.handles.remove(badge) else {
-            return;
-        };
+    }
+
+    #[inline(always)]
+    fn closed(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        badge: u64,
+        entry: Entry<S>,
+    ) {
         if entry.locks {
             if let Ok(meta) = server.meta(entry.handle.node) {
                 if self.core.locks.close(meta.ino, badge) {

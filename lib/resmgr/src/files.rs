@@ -35,9 +35,12 @@ fn fail<T>(number: i64) -> Answer<T> {
 }
 
 #[inline(always)]
-fn entry<S: Server>(handles: &mut Handles<S>, badge: u64) -> Answer<&mut Entry<S>> {
-    let missing = handles.missing(badge);
-    handles.entry(badge).ok_or(missing)
+fn entry<'a, S: Server>(
+    handles: &'a mut Handles<S>,
+    request: &Received,
+) -> Answer<&'a mut Entry<S>> {
+    let missing = handles.missing(request.badge);
+    handles.used(request).ok_or(missing)
 }
 
 /// A handle may not be used so (`number`), or not before its holder has heard that data of the file was lost.
@@ -79,12 +82,12 @@ fn put_words(data: &[u8], words: &mut [u64; 8]) {
 }
 
 impl<S: Server> Core<S> {
-    pub(crate) fn entry(&mut self, badge: u64) -> Answer<&mut Entry<S>> {
-        entry(&mut self.handles, badge)
+    pub(crate) fn entry(&mut self, request: &Received) -> Answer<&mut Entry<S>> {
+        entry(&mut self.handles, request)
     }
 
-    fn handle(&mut self, badge: u64) -> Answer<&mut Handle<S>> {
-        self.entry(badge).map(|entry| &mut entry.handle)
+    fn handle(&mut self, request: &Received) -> Answer<&mut Handle<S>> {
+        self.entry(request).map(|entry| &mut entry.handle)
     }
 
     /// The offset that a READ or WRITE of `length` bytes (at most [`TRANSFER_MAX`]) means.
@@ -109,7 +112,7 @@ impl<S: Server> Core<S> {
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
         let badge = cx.request.badge;
-        let entry = entry(&mut self.handles, badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         if !entry.handle.readable() {
             return Err(barred(entry, EBADF));
         }
@@ -185,7 +188,7 @@ impl<S: Server> Core<S> {
 
     #[inline]
     pub fn write(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
-        let entry = entry(&mut self.handles, cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         if !entry.handle.writable() {
             return Err(barred(entry, EBADF));
         }
@@ -240,7 +243,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn seek<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = self.entry(cx.request)?;
         let [_, offset, whence, ..] = cx.request.words;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
@@ -279,7 +282,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn readdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = entry(&mut self.handles, cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -304,7 +307,7 @@ impl<S: Server> Core<S> {
             server.sync_all(cx)?;
             return Ok(Reply::result(0));
         }
-        let entry = self.entry(cx.request.badge)?;
+        let entry = self.entry(cx.request)?;
         if entry.take_lost() {
             return fail(EIO);
         }
@@ -320,12 +323,12 @@ impl<S: Server> Core<S> {
     }
 
     pub fn getflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
+        let handle = self.handle(cx.request)?;
         Ok(Reply::result((handle.flags & !LOST) as i64))
     }
 
     pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = self.entry(cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -334,7 +337,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn ioctl<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
+        let handle = self.handle(cx.request)?;
         if handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -343,7 +346,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn poll<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let handle = self.handle(cx.request.badge)?;
+        let handle = self.handle(cx.request)?;
         let [_, mask, wait, ..] = cx.request.words;
         if handle.flags & o::PATH != 0 {
             return Ok(Reply::result(poll::NVAL as i64));
@@ -384,7 +387,7 @@ impl<S: Server> Core<S> {
         portal: Portal,
     ) -> Answer<u64> {
         let (badge, sender) = (cx.request.badge, cx.request.sender);
-        let handle = self.handle(badge)?;
+        let handle = self.handle(cx.request)?;
         drop_registration(cx, registrations, cookie);
         let readiness = server.poll(cx, handle)?;
         let ready = readiness.ready & (mask | poll::ERR | poll::HUP);
@@ -417,7 +420,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn map<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = entry(&mut self.handles, cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         let [_, offset, length, shared_writable, ..] = cx.request.words;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
@@ -441,7 +444,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn allocate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = entry(&mut self.handles, cx.request.badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         let [_, mode, offset, length, ..] = cx.request.words;
         if !entry.handle.writable() {
             return Err(barred(entry, EBADF));
@@ -468,7 +471,7 @@ impl<S: Server> Core<S> {
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, command, kind, start, length, pid, ..] = cx.request.words;
         let badge = cx.request.badge;
-        let entry = entry(&mut self.handles, badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
@@ -555,7 +558,7 @@ impl<S: Server> Core<S> {
     pub fn flock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let operation = cx.request.words[1];
         let badge = cx.request.badge;
-        let entry = entry(&mut self.handles, badge)?;
+        let entry = entry(&mut self.handles, cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }

@@ -37,7 +37,7 @@ impl<N> Shared<N> {
 impl<S: Server> Core<S> {
     /// FRAMES.
     pub fn frames<'a>(&'a mut self, server: &mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let entry = self.entry(cx.request.badge)?;
+        let entry = self.entry(cx.request)?;
         if !entry.handle.readable() {
             // The program did not ask: of what is lost it hears another time.
             let lost = entry.handle.flags & LOST != 0;
@@ -74,7 +74,7 @@ impl<S: Server> Core<S> {
             }
         };
         self.shared[at].holders += u32::from(!held);
-        self.entry(cx.request.badge)?.frames = true;
+        self.entry(cx.request)?.frames = true;
         Ok(Reply::new(&[0, size]).portal(self.shared[at].portal, false))
     }
 

@@ -2,14 +2,22 @@
 //!
 //! A badge is a slot's index and its generation (never 0), so that a message which was queued through a portal that has been closed since
 //! finds nothing. Badges below 2^32 are no handles: 0 is the mount portal, the others are the server's own.
+//!
+//! **Handles that are used again.** Who opened a file alone may close it by CLOSE and keep the portal: its badge then stands for nothing until the same domain opens another file through it. As soon as another domain uses the handle that is over,
+//! so nobody can change a file under somebody else's hands; what is done before that could as well have been done before the portal was handed on.
 
 use crate::context::Failure;
 use crate::keep::{Keepsake, Kept, Open};
 use crate::server::Server;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use cairn_abi::Id;
 use cairn_idl::errno::{EBADF, EIO};
-use cairn_idl::fs::o;
+use cairn_idl::fs::{o, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
+use cairn_rt::Received;
+
+/// No domain.
+const NOBODY: Id = Id::MAX;
 
 /// Among a handle's flags: data that was written to the file is lost, and nobody has heard of it through this handle.
 pub(crate) const LOST: u64 = 1 << 62;
@@ -44,6 +52,8 @@ impl<S: Server> Handle<S> {
 pub(crate) struct Entry<S: Server> {
     pub handle: Handle<S>,
     pub position: u64,
+    /// The domain that opened it, as long as no other one has used it.
+    owner: Id,
     /// Has locks: look for them when it closes.
     pub locks: bool,
     /// Its holder asked for the page of the file's frames.
@@ -97,12 +107,26 @@ impl<S: Server> Entry<S> {
 struct Slot<S: Server> {
     generation: u32,
     entry: Option<Entry<S>>,
+    /// Empty, but not free: the domain that keeps the portal for another file.
+    kept_by: Id,
+}
+
+impl<S: Server> Slot<S> {
+    fn empty(generation: u32) -> Slot<S> {
+        Slot {
+            generation,
+            entry: None,
+            kept_by: NOBODY,
+        }
+    }
 }
 
 /// The table of open files.
 pub struct Handles<S: Server> {
     slots: Vec<Slot<S>>,
     free: Vec<u32>,
+    /// Slots that are empty and not free.
+    spare: usize,
     keep: Keepsake,
     /// New slots begin with this generation.
     first: u32,
@@ -129,6 +153,7 @@ impl<S: Server> Default for Handles<S> {
         Handles {
             slots: Vec::new(),
             free: Vec::new(),
+            spare: 0,
             keep: Keepsake::default(),
             first: 0,
             beyond: u32::MAX,
@@ -141,21 +166,37 @@ impl<S: Server> Default for Handles<S> {
 impl<S: Server> Handles<S> {
     /// Make a handle; its badge is for minting the portal.
     pub fn insert(&mut self, node: S::Node, flags: u64, kind: u64, state: S::State) -> u64 {
+        let badge = self.new_badge();
+        self.fill(badge, NOBODY, (node, flags, kind), state);
+        badge
+    }
+
+    fn new_badge(&mut self) -> u64 {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                self.slots.push(Slot {
-                    generation: self.first,
-                    entry: None,
-                });
+                self.slots.push(Slot::empty(self.first));
                 self.slots.len() as u32 - 1
             }
         };
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1).max(1);
         let generation = slot.generation;
-        let badge = (generation as u64) << 32 | index as u64;
-        slot.entry = Some(Entry {
+        if generation >= self.beyond {
+            self.beyond = self.keep.use_generation(generation);
+        }
+        (generation as u64) << 32 | index as u64
+    }
+
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        badge: u64,
+        owner: Id,
+        (node, flags, kind): (S::Node, u64, u64),
+        state: S::State,
+    ) {
+        self.slots[badge as u32 as usize].entry = Some(Entry {
             handle: Handle {
                 badge,
                 node,
@@ -164,15 +205,12 @@ impl<S: Server> Handles<S> {
                 state,
             },
             position: 0,
+            owner,
             locks: false,
             frames: false,
             kept: None,
             middle: 0,
         });
-        if generation >= self.beyond {
-            self.beyond = self.keep.use_generation(generation);
-        }
-        badge
     }
 
     /// The handle goes on if the server dies: its node is the one with this identity.
@@ -210,10 +248,7 @@ impl<S: Server> Handles<S> {
         for (open, kept) in self.keep.opens() {
             let index = open.badge as u32;
             while self.slots.len() <= index as usize {
-                self.slots.push(Slot {
-                    generation: self.first,
-                    entry: None,
-                });
+                self.slots.push(Slot::empty(self.first));
             }
             let slot = &mut self.slots[index as usize];
             slot.generation = (open.badge >> 32) as u32;
@@ -233,6 +268,7 @@ impl<S: Server> Handles<S> {
                     state: S::State::default(),
                 },
                 position: open.position,
+                owner: NOBODY,
                 locks: true,
                 frames: false,
                 kept: Some(kept),
@@ -258,6 +294,73 @@ impl<S: Server> Handles<S> {
         slot.entry.as_mut()
     }
 
+    /// The handle that a request came through.
+    #[inline(always)]
+    pub(crate) fn used(&mut self, request: &Received) -> Option<&mut Entry<S>> {
+        self.used_by(request.badge, request.sender)
+    }
+
+    #[inline(always)]
+    pub(crate) fn used_by(&mut self, badge: u64, sender: Id) -> Option<&mut Entry<S>> {
+        let entry = self.entry(badge)?;
+        if entry.owner != sender {
+            entry.owner = NOBODY;
+        }
+        Some(entry)
+    }
+
+    /// Nobody but this domain has used the handle, which it opened itself; and it can name the slot afterwards.
+    pub(crate) fn is_alone(&mut self, request: &Received) -> bool {
+        let nameable = (request.badge >> 32) as u16 != 0 && request.sender != NOBODY;
+        let entry = self.entry(request.badge);
+        nameable && entry.is_some_and(|entry| entry.owner == request.sender)
+    }
+
+    /// Where such a handle was there is nothing from now on, but the badge is kept for the domain.
+    pub(crate) fn set_aside(&mut self, badge: u64) -> Option<Entry<S>> {
+        let slot = self.slots.get_mut(badge as u32 as usize)?;
+        let entry = slot.entry.take()?;
+        if let Some(kept) = entry.kept {
+            self.keep.remove(kept);
+        }
+        slot.kept_by = entry.owner;
+        self.spare += 1;
+        Some(entry)
+    }
+
+    /// Make a handle for who opens something: its badge, and whether that is one that the domain kept, which it names by slot and (lower half of the) generation.
+    #[inline(always)]
+    pub(crate) fn open(
+        &mut self,
+        request: &Received,
+        what: (S::Node, u64, u64),
+        state: S::State,
+    ) -> (u64, bool) {
+        let [_, flags, mode, ..] = request.words;
+        let (at, life) = (flags >> KEPT_SLOT_SHIFT, mode >> KEPT_LIFE_SHIFT);
+        let kept = match life {
+            0 => None,
+            _ => self.take_up(at as usize, life as u16, request.sender),
+        };
+        let badge = match kept {
+            Some(badge) => badge,
+            None => self.new_badge(),
+        };
+        self.fill(badge, request.sender, what, state);
+        (badge, kept.is_some())
+    }
+
+    #[inline(always)]
+    fn take_up(&mut self, at: usize, life: u16, sender: Id) -> Option<u64> {
+        let slot = self.slots.get_mut(at)?;
+        if slot.kept_by != sender || sender == NOBODY || slot.generation as u16 != life {
+            return None;
+        }
+        slot.kept_by = NOBODY;
+        self.spare -= 1;
+        Some((slot.generation as u64) << 32 | at as u64)
+    }
+
     /// The handle with this badge.
     pub fn get(&mut self, badge: u64) -> Option<&mut Handle<S>> {
         self.entry(badge).map(|entry| &mut entry.handle)
@@ -271,12 +374,17 @@ impl<S: Server> Handles<S> {
         let entry = slot.entry.take();
         let kept = match &entry {
             Some(entry) => entry.kept,
+            None if slot.kept_by != NOBODY => {
+                slot.kept_by = NOBODY;
+                self.spare -= 1;
+                None
+            }
             None => Some(self.gone.remove(&badge)?),
         };
         if let Some(kept) = kept {
             self.keep.remove(kept);
-            slot.generation = slot.generation.max(self.first);
         }
+        slot.generation = slot.generation.max(self.first);
         self.free.push(badge as u32);
         entry
     }
@@ -292,7 +400,7 @@ impl<S: Server> Handles<S> {
 
     /// How many are open.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.spare
     }
 
     pub fn is_empty(&self) -> bool {

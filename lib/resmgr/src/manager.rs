@@ -17,7 +17,7 @@ use crate::waiting::{Again, Lot, Registrations, Waiting};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_abi::Token;
+use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs;
 use cairn_rt::channel::Reply;
@@ -221,6 +221,8 @@ impl<S: Server> Core<S> {
             fs::MOUNT_POINT => self.mount_point(server, cx),
             fs::UNMOUNT => self.unmount(server, cx),
             fs::XATTR => self.attribute(server, cx),
+            // Only a new request can be (`Manager::set_aside`).
+            fs::CLOSE => Err(Failure::Errno(EBUSY)),
             _ => server.special(cx, &mut self.handles),
         }
     }
@@ -235,12 +237,13 @@ impl<S: Server> Core<S> {
     }
 
     /// The node that a portal stands for.
-    pub fn start(&mut self, server: &mut S, badge: u64) -> Answer<S::Node> {
+    #[inline(always)]
+    pub fn start(&mut self, server: &mut S, badge: u64, sender: Id) -> Answer<S::Node> {
         if badge >> 32 == 0 {
             return Ok(server.root(badge));
         }
-        match self.handles.get(badge) {
-            Some(handle) => Ok(handle.node),
+        match self.handles.used_by(badge, sender) {
+            Some(entry) => Ok(entry.handle.node),
             None => Err(self.handles.missing(badge)),
         }
     }
@@ -260,7 +263,7 @@ impl<S: Server> Core<S> {
         last: Last,
     ) -> Answer<Found<S::Node>> {
         self.first.fetch(cx)?;
-        let start = self.start(server, cx.request.badge)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender)?;
         self.walk(server, cx, start, last, false)
     }
 

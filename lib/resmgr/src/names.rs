@@ -45,6 +45,7 @@ impl<S: Server> Core<S> {
 
     pub fn open(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
         let [_, flags, mode, ..] = cx.request.words;
+        let flags = flags as u32 as u64;
         let exclusive = flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL;
         let last = if exclusive {
             Last::New
@@ -122,7 +123,8 @@ impl<S: Server> Core<S> {
             (opened.node, opened.kind)
         };
         let meta = server.meta(node)?;
-        let badge = self.handles.insert(node, flags & !OPEN_ONLY, kind, state);
+        let what = (node, flags & !OPEN_ONLY, kind);
+        let (badge, kept) = self.handles.open(cx.request, what, state);
         server.retain(node);
         if let Some(identity) = server.identity(node) {
             self.handles.keep(badge, identity);
@@ -131,9 +133,11 @@ impl<S: Server> Core<S> {
         reply.words[2] = kind;
         reply.words[3] = meta.size;
         reply.words[4] = meta.ino;
-        reply.words[7] = badge;
-        reply.portals = 1;
-        reply.flags = flag::MINT;
+        if !kept {
+            reply.words[7] = badge;
+            reply.portals = 1;
+            reply.flags = flag::MINT;
+        }
         Ok(())
     }
 
@@ -189,7 +193,7 @@ impl<S: Server> Core<S> {
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
         let node = if no_path(cx.request) {
-            self.start(server, cx.request.badge)?
+            self.start(server, cx.request.badge, cx.request.sender)?
         } else {
             let found = self.find_here(server, cx, last_for(cx.request.words[1]))?;
             found.node.ok_or(Failure::Errno(ENOENT))?.0
@@ -309,7 +313,7 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         let (node, access) = if cx.request.out_len == 0 {
-            let entry = self.entry(cx.request.badge)?;
+            let entry = self.entry(cx.request)?;
             if !entry.handle.writable() {
                 return Err(barred(entry, EINVAL));
             }
@@ -346,7 +350,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn getpath<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let node = self.start(server, cx.request.badge)?;
+        let node = self.start(server, cx.request.badge, cx.request.sender)?;
         let length = match server.label(node, &mut self.text) {
             Some(length) => length,
             None => self.absolute(server, cx, node)?,
@@ -453,7 +457,7 @@ impl<S: Server> Core<S> {
         if self.first.is_empty() {
             return fail(ENOENT);
         }
-        let start = self.start(server, cx.request.badge)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender)?;
         let found = self.walk(server, cx, start, Last::Name, true)?;
         let (Some(range), None) = (found.name, found.node) else {
             return fail(EEXIST);
@@ -535,7 +539,7 @@ impl<S: Server> Core<S> {
     pub fn link<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let second = self.second_badge(cx);
         self.first.fetch_two(&mut self.second, cx)?;
-        let start = self.start(server, cx.request.badge)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender)?;
         let last = if cx.request.words[1] & at::SYMLINK_FOLLOW != 0 {
             Last::Follow
         } else {
@@ -543,7 +547,7 @@ impl<S: Server> Core<S> {
         };
         let old = self.walk(server, cx, start, last, false)?;
         let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
-        let second = self.start(server, second?)?;
+        let second = self.start(server, second?, cx.request.sender)?;
         let new = self.walk(server, cx, second, Last::Name, true)?;
         let (Some(range), None) = (new.name, new.node) else {
             return fail(EEXIST);
@@ -570,9 +574,9 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         self.first.fetch_two(&mut self.second, cx)?;
-        let start = self.start(server, cx.request.badge)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender)?;
         let old = self.walk(server, cx, start, Last::Name, false)?;
-        let second = self.start(server, second?)?;
+        let second = self.start(server, second?, cx.request.sender)?;
         let new = self.walk(server, cx, second, Last::Name, true)?;
         let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
             return fail(EBUSY);

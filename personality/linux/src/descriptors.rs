@@ -16,6 +16,8 @@ pub const NO_SLOT: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct OpenFile {
     slot: AtomicU32,
+    /// Where it was opened: the mount portal of its manager, if its portal may be [kept](crate::spare) when it is closed.
+    pub home: u32,
     /// `fs::kind` bits.
     pub kind: u64,
     /// Type and permissions at opening.
@@ -34,6 +36,7 @@ impl OpenFile {
     pub fn portal(slot: u32, kind: u64, mode: u32) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(slot),
+            home: NO_SLOT,
             kind,
             mode,
             path_only: false,
@@ -46,6 +49,7 @@ impl OpenFile {
     pub fn own(object: Object) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(NO_SLOT),
+            home: NO_SLOT,
             kind: 0,
             mode: 0o600,
             path_only: false,
@@ -59,6 +63,11 @@ impl OpenFile {
         self.slot.load(Ordering::Relaxed)
     }
 
+    /// The portal is somebody else's to close.
+    pub fn without_portal(&mut self) {
+        *self.slot.get_mut() = NO_SLOT;
+    }
+
     pub fn is(&self, kind: u64) -> bool {
         self.kind & kind != 0
     }
@@ -66,6 +75,7 @@ impl OpenFile {
     fn separate(&self) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(self.slot()),
+            home: self.home,
             kind: self.kind,
             mode: self.mode,
             path_only: self.path_only,

@@ -91,6 +91,12 @@ impl Frames {
         }
     }
 
+    /// No other process was made since the file was opened.
+    #[inline(always)]
+    pub fn is_young(&self) -> bool {
+        self.born == FORKS.load(Relaxed)
+    }
+
     fn give_up(&self) {
         self.base.store(0, Relaxed);
         self.reads.store(NEVER, Relaxed);
@@ -217,9 +223,7 @@ fn begin(file: &OpenFile, at: At) {
 
 /// Nobody but this thread can be using the position: no other process has the handle, and there is no other thread.
 fn may_hold(frames: &Frames) -> bool {
-    frames.position.load(Relaxed) == NONE
-        && frames.born == FORKS.load(Relaxed)
-        && process().is_alone()
+    frames.position.load(Relaxed) == NONE && frames.is_young() && process().is_alone()
 }
 
 fn map(file: &OpenFile) -> Result<()> {

@@ -23,6 +23,7 @@ pub mod prefix;
 pub mod process;
 pub mod script;
 pub mod signal;
+pub mod spare;
 pub mod stack;
 pub mod strace;
 pub mod table;

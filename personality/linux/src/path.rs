@@ -24,6 +24,8 @@ pub const REDIRECT: Errno = Errno(errno::REDIRECT as i32);
 pub struct Start<'a> {
     pub slot: u32,
     pub rest: Cow<'a, [u8]>,
+    /// The mount portal of the manager there, if that is known.
+    pub home: u32,
     file: Option<Arc<OpenFile>>,
 }
 
@@ -156,6 +158,7 @@ fn mounted(name: &[u8]) -> Option<Start<'_>> {
     (state.mounts >> index & 1 != 0).then(|| Start {
         slot: linux_slot::MOUNTS + index,
         rest: Cow::Borrowed(&name[length..]),
+        home: linux_slot::MOUNTS + index,
         file: None,
     })
 }
@@ -185,6 +188,7 @@ fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
     Start {
         slot: file.slot(),
         rest: Cow::Borrowed(rest),
+        home: file.home,
         file: Some(file),
     }
 }
@@ -205,9 +209,11 @@ fn by_prefix<'a>(name: &'a [u8], place: &[u8]) -> Result<Start<'a>> {
     let found = state.prefixes.find(place);
     drop(state);
     let (index, length) = found.ok_or(ENOENT)?;
+    let slot = mount(index)?;
     Ok(Start {
-        slot: mount(index)?,
+        slot,
         rest: Cow::Borrowed(&name[length..]),
+        home: slot,
         file: None,
     })
 }
@@ -238,9 +244,11 @@ fn absolute(name: &[u8]) -> Result<Start<'_>> {
         let full = prefix::below(&state.root, name);
         let (index, length) = state.prefixes.find(&full).ok_or(ENOENT)?;
         drop(state);
+        let slot = mount(index)?;
         return Ok(Start {
-            slot: mount(index)?,
+            slot,
             rest: Cow::Owned(full[length..].to_vec()),
+            home: slot,
             file: None,
         });
     }

@@ -13,6 +13,7 @@ use crate::machine::{area, arena};
 use crate::prefix::Prefixes;
 use crate::signal::actions::Actions;
 use crate::signal::Queue;
+use crate::spare::Spares;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::RESERVED_SLOTS;
@@ -59,6 +60,8 @@ pub struct Peer {
 
 pub struct State {
     pub files: Table,
+    /// Portals for the next files that are opened.
+    pub spares: Spares,
     /// The working directory; none only before the first one could be opened.
     pub cwd: Option<Arc<OpenFile>>,
     /// chroot: prepended to absolute names.
@@ -98,6 +101,7 @@ impl State {
     fn new() -> State {
         State {
             files: Table::new(),
+            spares: Spares::default(),
             cwd: None,
             root: Vec::new(),
             umask: 0o022,
@@ -122,6 +126,7 @@ impl State {
     fn separate(&self) -> State {
         State {
             files: self.files.separate(),
+            spares: Spares::default(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.clone(),
             umask: self.umask,

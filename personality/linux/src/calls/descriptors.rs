@@ -6,13 +6,17 @@ use crate::descriptors::number;
 use crate::errno::{Result, EBADF, EINVAL};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
+use crate::spare;
 use cairn_idl::fs::{self, o};
 
 pub fn close(f: &mut Frame) -> Result<u64> {
     let fd = number(f.arg(0))?;
-    let entry = process().state().files.remove(fd)?;
+    let mut state = process().state();
+    let entry = state.files.remove(fd)?;
+    let wanted = !state.spares.has(entry.file.home);
+    drop(state);
     locks::closing(&entry.file);
-    drop(entry);
+    spare::close(entry.file, wanted);
     Ok(0)
 }
 

@@ -14,6 +14,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use crate::process::{Peer, Process};
 use crate::signal::Queue;
+use crate::spare;
 use alloc::boxed::Box;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_abi::service::current;
@@ -193,6 +194,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     f.publish(&child_frame(&mine, wish));
     reap_threads(process);
     frames::before_fork();
+    spare::give_up();
     let held = process.hold_for_copy();
     area.birth.set(Birth {
         held,
@@ -209,6 +211,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
 fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let parent = area();
     frames::before_fork();
+    spare::give_up();
     let arena = Arena::new().ok_or(ENOMEM)?;
     // All that is made here is the child's.
     let before = parent.arena.replace(Some(arena));
@@ -393,6 +396,8 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     }
     drop(state);
     if !shared {
+        // Another thread of the parent may have kept one meanwhile.
+        spare::give_up();
         // Mutexes of the nucleus are not inherited.
         let _ = process.futexes.lock().clear();
         let (receive, portal) = area.poll_channel.replace((0, 0));

@@ -4,10 +4,12 @@ use crate::descriptors::OpenFile;
 use crate::errno::{Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
+use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{self, make_room, AT_FDCWD, PORTALS};
+use crate::path::{self, make_room, Answer, Start, AT_FDCWD, PORTALS};
 use crate::prefix::Own;
+use crate::spare::{self, Spare};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
 use core::sync::atomic::Ordering;
@@ -61,6 +63,7 @@ fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64
 /// What OPEN answered.
 struct Opened {
     slot: u32,
+    home: u32,
     mode: u32,
     kind: u64,
     path_only: bool,
@@ -71,6 +74,7 @@ impl Opened {
     fn file(self) -> OpenFile {
         let mut file = OpenFile::portal(self.slot, self.kind, self.mode);
         file.path_only = self.path_only;
+        file.home = self.home;
         file
     }
 }
@@ -99,17 +103,51 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> 
                 return Err(ENOSYS);
             }
         }
-        let request = Request::new(&[fs::OPEN, sent, mode])
-            .path(&start.rest)
-            .brings(1);
-        let words = path::send_wait(request, start.slot, answer)?;
+        let spare = process().state().spares.take(start.home);
+        let words = match spare {
+            Some(spare) => again(start, sent, mode, spare, answer)?,
+            None => {
+                let request = Request::new(&[fs::OPEN, sent, mode]);
+                let request = request.path(&start.rest).brings(1);
+                path::send_wait(request, start.slot, answer)?
+            }
+        };
         Ok(Opened {
             slot: words[7] as u32,
+            home: start.home,
             mode: words[1] as u32,
             kind: words[2],
             path_only: flags & o::PATH != 0,
         })
     })
+}
+
+/// OPEN through a spare portal, whose slot is then in w7.
+fn again(
+    start: &Start,
+    flags: u64,
+    mode: u64,
+    spare: Spare,
+    answer: &mut Answer,
+) -> Result<[u64; 8]> {
+    let [slot, generation] = spare.named();
+    let request = Request::new(&[fs::OPEN, flags | slot, mode | generation]);
+    let request = request.path(&start.rest).may_bring();
+    match path::send_wait(request, start.slot, answer) {
+        Ok(mut words) if words[7] == 0 => {
+            words[7] = spare.slot as u64;
+            Ok(words)
+        }
+        Ok(words) => {
+            // The manager does not know it (any more).
+            gate::close(spare.slot);
+            Ok(words)
+        }
+        Err(error) => {
+            spare::put(spare);
+            Err(error)
+        }
+    }
 }
 
 /// Make room in the portal table for what may come.

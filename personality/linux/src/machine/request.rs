@@ -17,6 +17,8 @@ pub struct Request<'a> {
     flags: u64,
     /// `rax` of an answer as it is wanted: no error, and so many portals.
     wanted: u64,
+    /// One portal is as welcome as none.
+    perhaps: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -94,6 +96,7 @@ impl<'a> Request<'a> {
             gate,
             flags: 0,
             wanted: 0,
+            perhaps: false,
             memory: PhantomData,
         }
     }
@@ -189,10 +192,21 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// A portal may come with the answer, in w7, which is 0 otherwise.
+    #[inline(always)]
+    pub fn may_bring(mut self) -> Self {
+        self.perhaps = true;
+        self
+    }
+
     /// Did what was wanted come?
     #[inline(always)]
-    fn came(&self, rax: u64, words: &[u64; 8]) -> Result<()> {
-        match rax == self.wanted {
+    fn came(&self, rax: u64, words: &mut [u64; 8]) -> Result<()> {
+        if self.perhaps && rax == 0 {
+            // Nothing that a server says is taken for a portal that it gave.
+            words[7] = 0;
+        }
+        match rax == self.wanted || self.perhaps && rax == 1 << received::PORTALS_SHIFT {
             true => Ok(()),
             false => unwanted(rax, words),
         }
@@ -205,9 +219,9 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         // SAFETY: a call to a channel without parts touches no memory of the caller.
-        let (rax, words) =
+        let (rax, mut words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
-        match self.came(rax, &words) {
+        match self.came(rax, &mut words) {
             Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot),
             came => came?,
         }
@@ -255,7 +269,7 @@ impl<'a> Request<'a> {
                 continue;
             }
             let result = result.map_err(errno_of);
-            let result = result.and_then(|()| self.came(gate.rax, &gate.words));
+            let result = result.and_then(|()| self.came(gate.rax, &mut gate.words));
             let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
             if result != Err(EFAULT) || !self.touched(&mut tries) {
                 return (result, gate.words);
@@ -338,7 +352,7 @@ impl<'a> Request<'a> {
                 Err(Error::Dead) if self.again(slot, &mut lives) => continue,
                 Err(error) => return Err(errno_of(error)),
                 Ok(()) => {
-                    self.came(gate.rax, &gate.words)?;
+                    self.came(gate.rax, &mut gate.words)?;
                     match gate.words[0] {
                         ..=LAST_VALUE => false,
                         word if word == EFAULT.value() && self.touched(&mut tries) => continue,
@@ -371,7 +385,7 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         result.map_err(errno_of)?;
-        self.came(gate.rax, &gate.words)?;
+        self.came(gate.rax, &mut gate.words)?;
         match gate.words[0] as i64 {
             word if interrupted(word) => Err(RESTART),
             _ => Ok(gate.words),
