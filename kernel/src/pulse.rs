@@ -94,7 +94,7 @@ pub(crate) fn set_pulse(registers: &mut Registers, badge: u64, words: [u64; 4]) 
 }
 
 impl<A: Arch> Kernel<A> {
-    #[inline]
+    #[inline(never)]
     fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
         match node.kind() {
             PORTAL => {

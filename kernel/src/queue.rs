@@ -172,6 +172,7 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
     }
 
     /// `priority` is the one it was pushed with.
+    #[inline(never)]
     pub fn remove<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
         let list = &mut self.lists.borrow_mut()[priority as usize];
         list.remove(threads, t);

@@ -153,6 +153,7 @@ impl<R: Copy + Eq> Ranked<R> {
     }
 
     /// Take a member out.
+    #[inline(never)]
     pub fn remove(&mut self, places: &mut impl Places<R>, r: R) {
         let place = core::mem::take(places.place_mut(r));
         let Some(previous) = place.previous else {

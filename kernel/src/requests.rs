@@ -157,6 +157,7 @@ impl Requests {
     }
 
     /// Have a core do something, and wait until it is done.
+    #[inline(never)]
     pub fn ask(&self, wires: &impl Wires, core: usize, wanted: u32) {
         self.want(wires, core, wanted);
         self.wait_for(wires, core);

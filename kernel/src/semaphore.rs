@@ -280,7 +280,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` waits no longer.
-    #[inline]
+    #[inline(never)]
     fn semaphore_leave(&mut self, s: SemaphoreRef, t: ThreadRef) {
         self.semaphores[s].waiters.remove(&mut self.threads, t);
         self.threads[t].waits = None;

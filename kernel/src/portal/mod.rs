@@ -62,7 +62,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The same, for one kind of portal.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn own_target_of(
         &self,
         t: ThreadRef,
@@ -274,6 +274,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Find the slot for a new entry: the one that was asked for, emptied, or a free one. Everything else must have been checked before.
+    #[inline(never)]
     pub(crate) fn make_place(&mut self, d: DomainRef, slot: u64) -> Result<u32, Stop> {
         let table = &self.domains[d].table;
         if slot == AUTO {

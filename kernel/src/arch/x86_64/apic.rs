@@ -64,6 +64,7 @@ pub fn end_of_interrupt() {
 }
 
 /// Send a command to another processor. What was written before is seen by what it brings about. Interrupts must be off.
+#[inline(never)]
 fn command(id: u32, command: u32) {
     let registers = REGISTERS.load(Relaxed);
     if registers.is_null() {

@@ -308,10 +308,17 @@ pub unsafe extern "C" fn unmap_one(slot: u64, address: u64) -> u64 {
 pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(trapped, vector, error) };
+        return unsafe { in_turn(trapped_apart, vector, error) };
     }
     // SAFETY: by the contract.
     trapped(unsafe { kernel() }, vector, error)
+}
+
+/// [`trapped`] where no instruction counts.
+#[cold]
+#[inline(never)]
+fn trapped_apart(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
+    trapped(kernel, vector, error)
 }
 
 #[inline(always)]
@@ -390,7 +397,7 @@ fn traced(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
             return kernel.called();
         }
     }
-    kernel.traced(kind, detail, |kernel| trapped(kernel, vector, error))
+    kernel.traced(kind, detail, |kernel| trapped_apart(kernel, vector, error))
 }
 
 fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {

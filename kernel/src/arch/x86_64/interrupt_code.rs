@@ -73,6 +73,7 @@ static LINES: Single<[Line; VECTORS - FIRST_LINE as usize]> =
     Single::new([Line::NONE; VECTORS - FIRST_LINE as usize]);
 
 /// Serve this vector here from now on (`masked` is where its source's state is), or no longer.
+#[inline(never)]
 pub fn set(vector: u8, way: Option<(&Way, *mut bool)>) {
     // SAFETY: the nucleus does one thing at a time, and the code below does not run now.
     let lines = unsafe { &mut *LINES.get() };
