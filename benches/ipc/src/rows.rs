@@ -232,7 +232,7 @@ fn pins(samples: &mut Samples) {
     for (pin, unpin, count) in rows {
         let mut pinned = || {
             let begin = stubs::now();
-            let done = driver.pin(shared, &pages[..count], &mut frames);
+            let done = driver.pin(shared, &pages[..count], &mut frames, &[]);
             let middle = stubs::now();
             done.and_then(|()| driver.unpin(&frames[..count]))
                 .expect("pins");

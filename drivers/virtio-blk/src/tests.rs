@@ -185,8 +185,9 @@ fn a_device_that_tells_nonsense_is_not_believed() {
 struct FakePins(Rc<RefCell<BTreeMap<u32, i32>>>);
 
 impl Pins for FakePins {
-    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32]) -> bool {
+    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32], done: &[u32]) -> bool {
         assert_eq!(arena, 5);
+        self.unpin(done);
         if pages.contains(&13) {
             return false;
         }

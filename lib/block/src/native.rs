@@ -28,6 +28,8 @@ pub struct Disk {
     /// The user takes what came out, until there is nothing more: the driver hears then of what is submitted meanwhile.
     taking: bool,
     due: bool,
+    /// The user submits several requests.
+    held: bool,
 }
 
 /// What there is behind `driver`. It may wait until the driver has started.
@@ -89,6 +91,7 @@ impl Disk {
             session: None,
             taking: false,
             due: false,
+            held: false,
         };
         match disk.attach() {
             Ok(()) => Ok(disk),
@@ -126,9 +129,19 @@ impl Disk {
         Ok(())
     }
 
+    /// What is submitted from now on is told to the driver together, by [`Disk::tell`].
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    pub fn tell(&mut self) {
+        self.held = false;
+        self.ring(Bell::Quiet);
+    }
+
     fn ring(&mut self, bell: Bell) {
         self.due |= bell == Bell::Ring;
-        if self.due && !self.taking {
+        if self.due && !self.taking && !self.held {
             self.due = false;
             if let Some(session) = self.session {
                 // Of a driver that is gone a pulse tells.
@@ -171,6 +184,11 @@ impl Disk {
             }
         }
         self.client.end();
+    }
+
+    /// What drivers reach the arena through: `vm`'s DMA_BORROW puts loans behind it, whose pages requests may name as well.
+    pub fn arena(&self) -> Portal {
+        self.arena
     }
 
     /// How many requests have not come out.

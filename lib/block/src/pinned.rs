@@ -1,4 +1,4 @@
-//! A [`Backend`] of a [`Chip`] that reaches memory by itself: the pages of an order are pinned before the chip hears of it, and let go when it is done with them. Calls to `vm` are few: what was asked for together is pinned together ([`Pinned::begin`]), and what came out is unpinned when there is enough of it or nothing else to do ([`Pinned::let_go`]).
+//! A [`Backend`] of a [`Chip`] that reaches memory by itself: the pages of an order are pinned before the chip hears of it, and let go when it is done with them. Calls to `vm` are few: what was asked for together is pinned together ([`Pinned::begin`]), and what came out is unpinned with the next pins, or when there is enough of it or nothing has been asked for a while ([`Pinned::let_go`]).
 
 use crate::chip::{Chip, Frames};
 use crate::serve::{Backend, Order, SESSIONS, TAGS};
@@ -9,13 +9,13 @@ use cairn_idl::block::{FIXED_MOST, PAGES};
 
 /// `vm`, as far as it is needed.
 pub trait Pins {
-    /// The frames of pages of a client's arena, which stay until they are let go. False: they are not there.
-    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32]) -> bool;
+    /// The frames of pages of a client's arena, which stay until they are let go. False: they are not there. Those in `done` are let go first, in any case. At most [`AT_ONCE`] together.
+    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32], done: &[u32]) -> bool;
     fn unpin(&mut self, frames: &[u32]);
 }
 
 /// Most frames of one [`Pins::unpin`], and of one [`Pins::pin`].
-const AT_ONCE: usize = 512;
+pub const AT_ONCE: usize = 512;
 
 /// Pages of an arena that are pinned once, for all requests of a session.
 struct Fixed {
@@ -113,7 +113,14 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
         }
         self.frames.resize(self.pages.len(), 0);
         let arena = group[0].arena;
-        if !self.pins.pin(arena, &self.pages, &mut self.frames) {
+        if self.loose.len() + self.pages.len() > AT_ONCE {
+            self.let_go();
+        }
+        let there = self
+            .pins
+            .pin(arena, &self.pages, &mut self.frames, &self.loose);
+        self.loose.clear();
+        if !there {
             return false;
         }
         let mut rest = &self.frames[..];
@@ -251,7 +258,7 @@ impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
             let some = first..(first + AT_ONCE).min(pages.len());
             let there = self
                 .pins
-                .pin(arena, &pages[some.clone()], &mut frames[some]);
+                .pin(arena, &pages[some.clone()], &mut frames[some], &[]);
             if !there {
                 frames.truncate(first);
                 frames.chunks(AT_ONCE).for_each(|f| self.pins.unpin(f));

@@ -29,9 +29,6 @@ const LIMIT: u64 = 60_000_000_000;
 /// How long the driver waits for what it reads itself.
 const PATIENCE: u64 = 30_000_000_000;
 
-/// Frames that the device is done with are unpinned when there are so many, or when it has nothing to do: a call to `vm` for each request would cost more than they do.
-const LOOSE_MOST: usize = 64;
-
 /// Pieces of memory for driver and device, one behind the other.
 pub struct Pieces(Vec<Piece>);
 
@@ -77,8 +74,8 @@ impl Memory for Pieces {
 struct Vm(Driver);
 
 impl Pins for Vm {
-    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32]) -> bool {
-        self.0.pin(Portal(arena), pages, frames).is_ok()
+    fn pin(&mut self, arena: u32, pages: &[u32], frames: &mut [u32], done: &[u32]) -> bool {
+        self.0.pin(Portal(arena), pages, frames, done).is_ok()
     }
     fn unpin(&mut self, frames: &[u32]) {
         if let Err(failure) = self.0.unpin(frames) {
@@ -216,17 +213,11 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
             disk.done(tag, outcome);
         }
         unasked = false;
-        if disk.backend.loose() >= LOOSE_MOST {
-            disk.backend.let_go();
-        }
         disk.pump();
         let failed = disk.backend.begin();
         disk.backend.chip.kick();
         if disk.arm() || failed {
             continue;
-        }
-        if disk.under_way() == 0 {
-            disk.backend.let_go();
         }
         let now = time::monotonic();
         if now >= look_at {
@@ -236,7 +227,10 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
                 end();
             }
         }
-        let deadline = (disk.under_way() > 0).then_some(now + look);
+        let deadline = match disk.under_way() {
+            0 => (disk.backend.loose() > 0).then_some(now + LOOK),
+            _ => Some(now + look),
+        };
         match CHANNEL.receive(deadline) {
             Ok(received) if received.kind == received::kind::PULSE => {
                 hear(&mut disk, irq, &received);
@@ -249,7 +243,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
             }
             Err(_) => {
                 disk.backend.let_go();
-                unasked = disk.backend.chip.interrupts();
+                unasked = disk.under_way() > 0 && disk.backend.chip.interrupts();
             }
         }
     }

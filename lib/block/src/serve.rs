@@ -20,6 +20,8 @@ use core::sync::atomic::AtomicU64;
 /// Most sessions, and most orders that the backend has.
 pub const SESSIONS: usize = 16;
 pub const TAGS: usize = 64;
+/// With so many orders the backend has enough to do: what is asked for meanwhile is begun when one of them comes out.
+const ENOUGH: usize = 8;
 /// In place of a session's badge: an order of the driver's own.
 const OWN: u64 = 0;
 
@@ -271,8 +273,8 @@ impl<B: Backend, S: System> Disk<B, S> {
 
     /// Before sleeping: true if there is something to do all the same.
     pub fn arm(&mut self) -> bool {
-        if self.tag().is_none() {
-            // Something comes out before anything can be begun.
+        if self.tag().is_none() || self.under_way >= ENOUGH {
+            // Something comes out before anything can be begun, or soon: a device at work needs not be told of each further request by itself.
             return false;
         }
         let mut more = false;

@@ -71,8 +71,20 @@ fn direct<S: Server>(
 /// Portals that came with an operation which takes none go at once: kept, they would fill this server's table, and what they lead to would never be closed.
 #[cold]
 #[inline(never)]
-fn close_unwanted(transport: &mut dyn Transport, request: &mut Received) {
+fn close_unwanted<S: Server>(
+    server: &mut S,
+    transport: &mut dyn Transport,
+    request: &mut Received,
+) {
     let operation = request.words[0] & !fs::AGAIN;
+    let moves = matches!(operation, fs::READ | fs::WRITE) && request.words[2] & fs::INLINE == 0;
+    if moves && request.portals == 1 {
+        let loan = Portal(request.words[7] as u32);
+        if server.lent(transport, request.token, loan) {
+            request.portals = 0;
+            return;
+        }
+    }
     let takes = matches!(operation, fs::LINK | fs::RENAME | fs::POLL_NOTIFY);
     let passed = request.portals.min(request.words.len());
     request.portals = passed.min(takes as usize);
@@ -129,7 +141,7 @@ impl<S: Server> Manager<S> {
     ) -> Result<(), Error> {
         if status.is_ok() && received.kind == received::kind::MESSAGE {
             if received.portals != 0 {
-                close_unwanted(transport, received);
+                close_unwanted(server, transport, received);
             }
             let outcome = match received.words[0] {
                 fs::CLOSE => self.set_aside(server, transport, received),
@@ -404,10 +416,10 @@ impl<S: Server> Manager<S> {
             pulse::UNBLOCK => {
                 let token = event.words[1];
                 let lot = &self.lot;
-                let interruptible = self
-                    .waiting
-                    .place(token)
-                    .is_some_and(|place| server.interruptible(lot.get(place).request.words[0]));
+                let interruptible = self.waiting.place(token).is_some_and(|place| {
+                    let parked = lot.get(place);
+                    server.interruptible(parked.request.words[0], parked.again.progress)
+                });
                 if let Some(place) = interruptible.then(|| self.waiting.remove(token)).flatten() {
                     self.cancel(server, transport, place, Some(EINTR));
                 }

@@ -7,7 +7,9 @@ use crate::context::{Context, Failure, Later};
 use crate::dirent::Dirents;
 use crate::handle::{Handle, Handles};
 use crate::layout;
+use crate::transport::Transport;
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{poll, s, Stat, Statfs};
 use cairn_rt::channel::Reply;
@@ -447,10 +449,16 @@ pub trait Server: Sized {
         Err(Failure::Errno(EOPNOTSUPP))
     }
 
-    /// A request of this kind that waits ends when its caller is interrupted; otherwise it goes on, as requests to disks do.
-    fn interruptible(&self, operation: u64) -> bool {
-        let _ = operation;
+    /// A request of this kind that waits, with this [`Context::progress`], ends when its caller is interrupted; otherwise it goes on, as requests to disks do.
+    fn interruptible(&self, operation: u64, progress: u64) -> bool {
+        let _ = (operation, progress);
         true
+    }
+
+    /// A READ or WRITE brings a loan of the memory in question (`vm`'s DMA_LEND), as handles with [`cairn_idl::fs::kind::BORROWS`] allow. True: it is the server's to close.
+    fn lent(&mut self, transport: &mut dyn Transport, token: Token, loan: Portal) -> bool {
+        let _ = (transport, token, loan);
+        false
     }
 
     /// The reply is sent as it is: w0 is the result.

@@ -45,7 +45,7 @@ fn whole(moved: u64, wanted: u64) -> Result<(), Failure> {
     }
 }
 
-fn bytes(numbers: &[u32]) -> [u8; MOST * 4] {
+fn bytes<'n>(numbers: impl IntoIterator<Item = &'n u32>) -> [u8; MOST * 4] {
     let mut list = [0; MOST * 4];
     let (places, _) = list.as_chunks_mut();
     for (place, number) in places.iter_mut().zip(numbers) {
@@ -69,11 +69,17 @@ impl Driver {
         })
     }
 
-    /// The frames of these pages (at most [`MOST`]) of a client's arena, which are nobody else's until [`Driver::unpin`].
-    pub fn pin(&self, arena: Portal, pages: &[u32], frames: &mut [u32]) -> Result<(), Failure> {
+    /// The frames of these pages of a client's arena, which are nobody else's until [`Driver::unpin`]. The device is done with the frames in `done`: they are unpinned by the same call, also if the pages cannot be pinned. At most [`MOST`] together.
+    pub fn pin(
+        &self,
+        arena: Portal,
+        pages: &[u32],
+        frames: &mut [u32],
+        done: &[u32],
+    ) -> Result<(), Failure> {
         let client = vm::Client(&arena);
         let (count, frames) = (pages.len().min(MOST), &mut frames[..pages.len()]);
-        if count <= FEW {
+        if count <= FEW && done.is_empty() {
             let [a, b, c, d] = pack(pages);
             let told = client.dma_pin_few(count as u64, a, b, c, d)?;
             let words = [told.frames_a, told.frames_b, told.frames_c, told.frames_d];
@@ -84,7 +90,9 @@ impl Driver {
         }
         let mut told = [0; MOST * 4];
         let told = &mut told[..count * 4];
-        if client.dma_pin(&bytes(pages)[..count * 4], told)? != count * 4 {
+        let asked = bytes(done.iter().chain(pages));
+        let asked = &asked[..(done.len() + count).min(MOST) * 4];
+        if client.dma_pin(done.len() as u64, asked, told)? != count * 4 {
             return Err(Failure::Nonsense);
         }
         let (numbers, _) = told.as_chunks();

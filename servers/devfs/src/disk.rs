@@ -2,24 +2,31 @@
 //!
 //! A *job* is what a disk does for a request. A request waits for its jobs, and finds them again by its progress: a transfer (plus 1) in the lower half, or one job without data (plus 1) in the upper one.
 
+use crate::loans::Loans;
 use crate::room::{Room, PAGES};
-use crate::transfer::{Transfer, Wish, PIECE_PAGES};
+use crate::transfer::{Transfer, Wish, MOST_PAGES};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
 use cairn_idl::device;
 use cairn_idl::errno::*;
+use cairn_idl::vm::{BORROWED_FIRST, WINDOW_PAGES};
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Failure};
+use cairn_resmgr::{Context, Failure, Transport};
 use cairn_rt::channel::Reply;
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// A disk, and what wakes it.
 pub trait Drive: Device {
     /// A pulse with the drive's badge came. The device may have changed what it was given of the arena.
     fn heard(&mut self, pulse: &Received, arena: &mut [u8]);
+    /// What is submitted from here (true) to there (false) is for the driver to hear of together.
+    fn together(&mut self, begin: bool);
+    /// What is lent lies behind this window of the arena from now on.
+    fn borrow(&mut self, window: u32, loan: Portal) -> bool;
 }
 
 /// Badges of the drives' pulses.
@@ -50,9 +57,11 @@ pub(crate) struct Job {
     /// Of the disk.
     sector: u64,
     sectors: u64,
-    /// Pages of the arena.
+    /// Pages of the arena, or of a loan, and where in the first one the data begins.
     first: usize,
     pages: usize,
+    offset: u32,
+    pub loan: Option<usize>,
     /// A write that must read first.
     pub fill: bool,
     pub outcome: Option<Outcome>,
@@ -63,6 +72,14 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Its data lies in pages of a loan.
+    pub fn lent(mut self, loan: usize, (first, pages): (usize, usize), offset: u32) -> Job {
+        self.loan = Some(loan);
+        self.first = BORROWED_FIRST as usize + loan * WINDOW_PAGES as usize + first;
+        (self.pages, self.offset) = (pages, offset);
+        self
+    }
+
     /// Without pages as yet.
     pub fn new(drive: usize, kind: Kind, (sector, sectors): (u64, u64), key: u64) -> Job {
         Job {
@@ -72,6 +89,8 @@ impl Job {
             sectors,
             first: 0,
             pages: 0,
+            offset: 0,
+            loan: None,
             fill: false,
             outcome: None,
             key,
@@ -92,6 +111,7 @@ pub struct Disks {
     room: Room,
     pub(crate) jobs: [Option<Job>; JOBS],
     pub(crate) transfers: Vec<Option<Transfer>>,
+    pub(crate) loans: Loans,
     answer: [u8; 16],
 }
 
@@ -130,6 +150,7 @@ impl Disks {
             room: Room::default(),
             jobs: [const { None }; JOBS],
             transfers: Vec::new(),
+            loans: Loans::default(),
             answer: [0; 16],
         }
     }
@@ -196,6 +217,11 @@ impl Disks {
         }
     }
 
+    /// A request that has just come brings a loan.
+    pub fn lent(&mut self, transport: &mut dyn Transport, token: Token, loan: Portal) {
+        self.loans.arrived(transport, token, loan);
+    }
+
     /// READ: the bytes go to the caller; how many.
     pub fn read(
         &mut self,
@@ -210,6 +236,7 @@ impl Disks {
             part,
             offset,
             length,
+            inside: cx.request.words[3],
             write: false,
         };
         self.transfer(cx, wish)
@@ -235,6 +262,7 @@ impl Disks {
             part,
             offset,
             length,
+            inside: cx.request.words[3],
             write: true,
         };
         self.transfer(cx, wish)
@@ -244,6 +272,11 @@ impl Disks {
     pub(crate) fn drive(&self, part: usize) -> Answer<(usize, Info)> {
         let drive = self.parts.get(part).ok_or(Failure::Errno(ENXIO))?.drive;
         Ok((drive, self.drives[drive].info()))
+    }
+
+    /// See [`Drive::together`].
+    pub(crate) fn together(&mut self, drive: usize, begin: bool) {
+        self.drives[drive].together(begin);
     }
 
     /// The sector of the disk where a part begins.
@@ -264,17 +297,21 @@ impl Disks {
     /// A place for a job, with so many pages of the arena; None: everything is in use.
     pub(crate) fn place(&mut self, mut job: Job, pages: usize) -> Option<usize> {
         let index = self.jobs.iter().position(Option::is_none)?;
-        if pages > 0 {
-            (job.first, job.pages) = (self.room.take(pages)?, pages);
+        match job.loan {
+            Some(loan) => self.loans.begin(loan),
+            None if pages > 0 => (job.first, job.pages) = (self.room.take(pages)?, pages),
+            None => {}
         }
         self.jobs[index] = Some(job);
         Some(index)
     }
 
-    /// The pages of a job.
+    /// The pages of a job that has some of the arena.
     pub(crate) fn memory(&mut self, index: usize) -> &mut [u8] {
         match self.jobs.get(index) {
-            Some(Some(job)) => &mut self.arena[job.first * PAGE..][..job.pages * PAGE],
+            Some(Some(job)) if job.loan.is_none() => {
+                &mut self.arena[job.first * PAGE..][..job.pages * PAGE]
+            }
             _ => &mut [],
         }
     }
@@ -282,16 +319,39 @@ impl Disks {
     /// A job is done with, and its pages.
     pub(crate) fn free(&mut self, cx: &mut Context, index: usize) {
         self.remove(index);
+        self.loans.close_unused(cx.transport);
         cx.wake(ROOM);
     }
 
     /// The same for a job that came to nothing: who waits for room need not look.
     pub(crate) fn remove(&mut self, index: usize) {
         if let Some(job) = self.jobs.get_mut(index).and_then(Option::take) {
-            if job.pages > 0 {
-                self.room.give(job.first, job.pages);
+            match job.loan {
+                Some(loan) => self.loans.end(loan),
+                None if job.pages > 0 => self.room.give(job.first, job.pages),
+                None => {}
             }
         }
+    }
+
+    /// Have a drive reach what the request has lent, if it can be used: the loan's number.
+    pub(crate) fn borrow(&mut self, cx: &mut Context, wish: &Wish) -> Option<usize> {
+        let loan = self.loans.take(cx.request.token)?;
+        let used = self.drive(wish.part).ok().and_then(|(drive, info)| {
+            let block = u64::from(info.block);
+            let fits = (wish.offset | wish.length as u64).is_multiple_of(block)
+                && (self.first(wish.part) * SECTOR).is_multiple_of(block)
+                && wish.inside < PAGE as u64
+                && wish.inside.is_multiple_of(SECTOR);
+            let window = self.loans.free().filter(|_| fits && wish.length > 0)?;
+            let reached = self.drives[drive].borrow(window as u32, loan);
+            reached.then_some(window)
+        });
+        match used {
+            Some(window) => self.loans.put(window, loan),
+            None => cx.transport.close(loan),
+        }
+        used
     }
 
     /// Nobody waits for a job any more; its pages are the drive's until it is done.
@@ -308,15 +368,17 @@ impl Disks {
             return Err(Refused::Invalid);
         };
         job.outcome = None;
-        let first = job.first as u32;
-        let pages: [u32; PIECE_PAGES] = core::array::from_fn(|i| first + i as u32);
+        let mut pages = [0; MOST_PAGES];
+        for (page, number) in pages[..job.pages].iter_mut().zip(job.first as u32..) {
+            *page = number;
+        }
         let request = Request {
             id: index as u64,
             kind: job.kind,
             sector: job.sector,
             bytes: job.sectors * SECTOR,
             pages: &pages[..job.pages],
-            offset: 0,
+            offset: job.offset,
         };
         self.drives[job.drive].submit(&request)
     }

@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod chacha;
 pub mod disk;
+pub mod loans;
 pub mod random;
 pub mod room;
 pub mod server;

@@ -13,7 +13,7 @@ use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
 use cairn_devfs::disk::{Disks, Drive, ARENA, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
-use cairn_idl::{block, device};
+use cairn_idl::{block, device, vm};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{entropy, log, memory, startup, time, Portal, Received, Receiver};
@@ -68,6 +68,18 @@ impl Device for Driven {
 impl Drive for Driven {
     fn heard(&mut self, pulse: &Received, _: &mut [u8]) {
         self.0.pulse(pulse);
+    }
+
+    fn together(&mut self, begin: bool) {
+        match begin {
+            true => self.0.hold(),
+            false => self.0.tell(),
+        }
+    }
+
+    fn borrow(&mut self, window: u32, loan: Portal) -> bool {
+        let arena = self.0.arena();
+        vm::Client(&arena).dma_borrow(window, loan.0).is_ok()
     }
 }
 

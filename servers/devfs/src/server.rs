@@ -7,14 +7,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, Stat};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
+use cairn_resmgr::{
+    Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server, Transport,
+};
 use cairn_rt::channel::Reply;
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// What the server needs beside requests.
 pub trait Machine {
@@ -319,6 +322,7 @@ impl<M: Machine> Server for Devfs<M> {
                 return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
             }
             Some(Kind::Log) => 0,
+            Some(Kind::Disk(_)) => kind::ALWAYS_READY | kind::SEEKABLE | kind::BORROWS,
             Some(device) => kind::ALWAYS_READY | kind::SEEKABLE | constant(device, flags),
         };
         Ok(Opened { node, kind })
@@ -393,6 +397,16 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         self.disks.pulse(cx, pulse);
+    }
+
+    fn lent(&mut self, transport: &mut dyn Transport, token: Token, loan: Portal) -> bool {
+        self.disks.lent(transport, token, loan);
+        true
+    }
+
+    /// What a disk has begun is waited for, as on Linux.
+    fn interruptible(&self, _: u64, progress: u64) -> bool {
+        progress == 0
     }
 
     fn cancelled(&mut self, cx: &mut Context) {

@@ -1,5 +1,7 @@
 //! READ and WRITE of disks. A request is cut into *pieces*, each with a job and pages of the arena of its own; several are under way at a time, and their bytes go to the caller (or come from it) in order.
 //!
+//! Where a request's memory is lent ([`crate::loans`]) and whole blocks are wanted, the device reads and writes it by itself, and pieces are as long as the device takes them.
+//!
 //! Where a piece does not begin and end at blocks, what is around it is read first. A job that writes has its blocks alone, so such writes lose nothing of each other.
 
 use crate::disk::{Disks, Job, ROOM, TRANSFER};
@@ -13,12 +15,17 @@ use cairn_resmgr::{Context, Failure};
 pub const PIECE_PAGES: usize = 64;
 const AT_ONCE: usize = 4;
 
+/// Most pages of a piece of a request whose memory is lent.
+pub const MOST_PAGES: usize = cairn_idl::block::PAGES;
+
 /// What a READ or WRITE wants.
 #[derive(Clone, Copy)]
 pub struct Wish {
     pub part: usize,
     pub offset: u64,
     pub length: usize,
+    /// Where in the first page of a loan the data begins, if there is one.
+    pub inside: u64,
     pub write: bool,
 }
 
@@ -36,13 +43,17 @@ pub struct Transfer {
     begun: usize,
     done: usize,
     pieces: VecDeque<Piece>,
+    loan: Option<usize>,
 }
 
 impl Disks {
     pub(crate) fn transfer(&mut self, cx: &mut Context, wish: Wish) -> Answer<usize> {
         let number = match cx.progress.checked_sub(1) {
             Some(number) => number as usize,
-            None => self.new_transfer(wish),
+            None => {
+                let loan = self.borrow(cx, &wish);
+                self.new_transfer(wish, loan)
+            }
         };
         let outcome = match self.advance(cx, number) {
             Err(Failure::Wait(key)) => {
@@ -58,7 +69,7 @@ impl Disks {
         }
     }
 
-    fn new_transfer(&mut self, wish: Wish) -> usize {
+    fn new_transfer(&mut self, wish: Wish, loan: Option<usize>) -> usize {
         let free = self.transfers.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             self.transfers.push(None);
@@ -69,6 +80,7 @@ impl Disks {
             begun: 0,
             done: 0,
             pieces: VecDeque::new(),
+            loan,
         });
         number
     }
@@ -81,13 +93,17 @@ impl Disks {
         for piece in transfer.pieces {
             self.leave(cx, piece.job);
         }
+        if let Some(loan) = transfer.loan {
+            self.loans.end(loan);
+            self.loans.close_unused(cx.transport);
+        }
         transfer.done
     }
 
     /// As far as it goes without waiting.
     fn advance(&mut self, cx: &mut Context, number: usize) -> Answer<usize> {
         loop {
-            while self.begin(cx, number)? {}
+            self.begin_all(cx, number)?;
             let Some(Some(transfer)) = self.transfers.get(number) else {
                 return Err(Failure::Errno(EIO));
             };
@@ -110,6 +126,24 @@ impl Disks {
         }
     }
 
+    /// Begin with as many pieces as possible.
+    fn begin_all(&mut self, cx: &mut Context, number: usize) -> Answer<()> {
+        let Some(Some(transfer)) = self.transfers.get(number) else {
+            return Ok(());
+        };
+        let (drive, _) = self.drive(transfer.wish.part)?;
+        self.together(drive, true);
+        let begun = loop {
+            match self.begin(cx, number) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(failure) => break Err(failure),
+            }
+        };
+        self.together(drive, false);
+        begun
+    }
+
     /// Begin with the next piece; false if there is none, or not now.
     fn begin(&mut self, cx: &mut Context, number: usize) -> Answer<bool> {
         let Some(Some(transfer)) = self.transfers.get(number) else {
@@ -119,7 +153,11 @@ impl Disks {
         if begun >= wish.length || transfer.pieces.len() >= AT_ONCE {
             return Ok(false);
         }
-        let made = self.make(cx, &wish, begun, TRANSFER + number as u64);
+        let key = TRANSFER + number as u64;
+        let made = match transfer.loan {
+            Some(loan) => self.make_lent(&wish, begun, key, loan),
+            None => self.make(cx, &wish, begun, key),
+        };
         let Some(Some(transfer)) = self.transfers.get_mut(number) else {
             return Ok(false);
         };
@@ -176,12 +214,52 @@ impl Disks {
                 return Err(failure);
             }
         }
+        self.give(Piece {
+            job: index,
+            skip,
+            bytes,
+        })
+    }
+
+    /// The same for a request whose memory is lent: whole blocks, and the device reaches it.
+    fn make_lent(
+        &mut self,
+        wish: &Wish,
+        begun: usize,
+        key: u64,
+        loan: usize,
+    ) -> Answer<Option<Piece>> {
+        let (drive, info) = self.drive(wish.part)?;
+        let at = wish.inside as usize + begun;
+        let (first, offset) = (at / PAGE, at % PAGE);
+        let most = MOST_PAGES.min(info.most_pages as usize) * PAGE;
+        let bytes = (wish.length - begun).min(most - offset);
+        let start = self.first(wish.part) + (wish.offset + begun as u64) / SECTOR;
+        let kind = match wish.write {
+            true => Kind::Write,
+            false => Kind::Read,
+        };
+        let pages = (offset + bytes).div_ceil(PAGE);
+        let job = Job::new(drive, kind, (start, bytes as u64 / SECTOR), key);
+        let job = job.lent(loan, (first, pages), offset as u32);
+        if self.is_disturbed(&job) {
+            return Ok(None);
+        }
+        let Some(index) = self.place(job, 0) else {
+            return Ok(None);
+        };
+        self.give(Piece {
+            job: index,
+            skip: 0,
+            bytes,
+        })
+    }
+
+    /// Give a piece's job to its drive.
+    fn give(&mut self, piece: Piece) -> Answer<Option<Piece>> {
+        let index = piece.job;
         match self.submit(index) {
-            Ok(()) => Ok(Some(Piece {
-                job: index,
-                skip,
-                bytes,
-            })),
+            Ok(()) => Ok(Some(piece)),
             Err(why) => {
                 self.remove(index);
                 match why {
@@ -224,7 +302,7 @@ impl Disks {
                 _ => Err(Failure::Errno(EIO)),
             };
         }
-        if !wish.write {
+        if !wish.write && job.loan.is_none() {
             cx.store(done, &self.memory(index)[skip..][..bytes])?;
         }
         Ok(true)

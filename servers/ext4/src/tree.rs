@@ -626,7 +626,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(())
     }
 
-    fn interruptible(&self, operation: u64) -> bool {
+    fn interruptible(&self, operation: u64, _: u64) -> bool {
         matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL | fs::IOCTL)
     }
 

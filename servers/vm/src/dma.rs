@@ -9,6 +9,7 @@
 //! only the driver's word that the device does nothing any more ([`Vm::dma`], DMA_BEGIN) lets go of what nobody unpinned.
 
 use crate::frames::{Frames, BLOCK};
+use crate::loan::Loan;
 use crate::mapping::{range, Backing};
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pages::{Chunk, CHUNK};
@@ -16,14 +17,14 @@ use crate::pins::Pins;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::{Handle, Slab};
-use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE};
+use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE, NOBODY};
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, COPY_MOST, DMA_ALLOC_MAX,
-    PIN_FEW, PIN_MOST,
+    self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, BORROWED_FIRST,
+    COPY_MOST, DMA_ALLOC_MAX, PIN_FEW, PIN_MOST, WINDOWS,
 };
 use cairn_iommu::Iommu;
 
@@ -38,10 +39,12 @@ const LIST_BYTES: usize = 2 * MAX_BLOCKS * size_of::<Frame>();
 const BLOCK_PAGES: u64 = BLOCK as u64;
 const READ_WRITE: u64 = prot::READ | prot::WRITE;
 
-struct Share {
-    space: Handle,
+pub(crate) struct Share {
+    pub space: Handle,
     start: u64,
     count: u64,
+    /// Loans that lie behind these pages (see [`crate::loan`]).
+    pub windows: [Handle; WINDOWS],
 }
 
 #[derive(Default)]
@@ -55,7 +58,9 @@ struct Driver {
 
 #[derive(Default)]
 pub struct Dma {
-    shares: Slab<Share>,
+    pub(crate) shares: Slab<Share>,
+    pub(crate) loans: Slab<Loan>,
+    pub(crate) lent: usize,
     open: usize,
     drivers: [Driver; DRIVERS],
     pub(crate) iommu: Option<Iommu>,
@@ -74,15 +79,24 @@ impl Dma {
         self.drivers.iter().position(|d| d.domain == id && id != 0)
     }
 
+    /// Whose pages are lent, and how many, for the audit.
+    #[cfg(test)]
+    pub(crate) fn lent_by(&self) -> impl Iterator<Item = (Handle, u64)> + '_ {
+        self.loans.iter().map(|(_, loan)| loan.counted())
+    }
+
     /// References of drivers, for the audit.
     #[cfg(test)]
     pub(crate) fn held(&self) -> impl Iterator<Item = (Frame, u32)> + '_ {
         let blocks = |d: &'_ Driver| d.blocks.clone().into_iter();
         let of_blocks = move |d| blocks(d).flat_map(|first| (first..first + BLOCK).map(|f| (f, 1)));
-        self.drivers.iter().flat_map(move |d| {
-            let pins = d.pins.from(0).map(|(f, n)| (f, u32::from(n)));
-            pins.chain(of_blocks(d))
-        })
+        self.drivers
+            .iter()
+            .flat_map(move |d| {
+                let pins = d.pins.from(0).map(|(f, n)| (f, u32::from(n)));
+                pins.chain(of_blocks(d))
+            })
+            .chain(self.loans.iter().flat_map(|(_, loan)| loan.held()))
     }
 }
 
@@ -124,7 +138,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(EPERM);
         }
         let (start, end) = range(r.words[1], r.words[2], EINVAL)?;
-        if start == end || end - start > u64::from(u32::MAX) {
+        if start == end || end - start > u64::from(BORROWED_FIRST) {
             return Err(EINVAL);
         }
         if self.dma.open >= MAX_SHARES {
@@ -135,6 +149,7 @@ impl<N: Nucleus> Vm<N> {
             space: space.handle,
             start,
             count: end - start,
+            windows: [NOBODY; WINDOWS],
         };
         self.dma.shares.insert(share);
         self.dma.open += 1;
@@ -158,16 +173,27 @@ impl<N: Nucleus> Vm<N> {
 
     /// What comes through a share's portal.
     pub(crate) fn dma_pin(&mut self, r: &Request) -> Result<Answer, Errno> {
+        if r.words[0] == vm::DMA_BORROW {
+            return self.dma_borrow(r);
+        }
         let number = self.dma.is_driver(r.sender).ok_or(EPERM)?;
         match r.words[0] {
             vm::DMA_PIN => {
-                let mut pages = [0; PIN_MOST as usize];
+                let mut list = [0; PIN_MOST as usize];
                 let mut frames = [0; PIN_MOST as usize];
-                let count = self.listed(r, &mut pages)?;
-                if r.in_len < count * 4 {
+                let listed = self.listed(r, &mut list)?;
+                let (done, pages) = usize::try_from(r.words[1])
+                    .ok()
+                    .and_then(|done| list[..listed].split_at_mut_checked(done))
+                    .ok_or(EINVAL)?;
+                let count = pages.len();
+                if count == 0 || r.in_len < count * 4 {
                     return Err(EINVAL);
                 }
-                self.frames_behind(r.badge, &pages[..count], &mut frames)?;
+                if !done.is_empty() {
+                    self.unpin(number, done)?;
+                }
+                self.frames_behind(r.badge, pages, &mut frames)?;
                 self.pin(number, &frames[..count])?;
                 let mut bytes = [0; PIN_MOST as usize * 4];
                 let (places, _) = bytes.as_chunks_mut();
@@ -201,6 +227,9 @@ impl<N: Nucleus> Vm<N> {
 
     /// SHARE_READ, SHARE_WRITE: bytes between the caller's part and what is shared.
     fn copy_shared(&mut self, r: &Request, length: u64, write: bool) -> Result<Answer, Errno> {
+        if r.words[1] >= u64::from(BORROWED_FIRST) * PAGE {
+            return self.copy_borrowed(r, length, write);
+        }
         let share = self.shared(r.badge)?;
         let (handle, start) = (share.space, share.start * PAGE);
         let end = r.words[1].checked_add(length).ok_or(EFAULT)?;
@@ -212,12 +241,18 @@ impl<N: Nucleus> Vm<N> {
         Ok(Answer::new(&[moved]))
     }
 
-    fn shared(&self, badge: u64) -> Result<&Share, Errno> {
+    pub(crate) fn shared(&self, badge: u64) -> Result<&Share, Errno> {
         let shares = &self.dma.shares;
         shares
             .resolve(badge - BADGE_SHARE_FIRST)
             .and_then(|number| shares.get(number))
             .ok_or(EBADF)
+    }
+
+    pub(crate) fn shared_mut(&mut self, badge: u64) -> Result<&mut Share, Errno> {
+        let shares = &mut self.dma.shares;
+        let number = shares.resolve(badge - BADGE_SHARE_FIRST).ok_or(EBADF)?;
+        shares.get_mut(number).ok_or(EBADF)
     }
 
     /// Numbers in the caller's out part → how many.
@@ -248,6 +283,10 @@ impl<N: Nucleus> Vm<N> {
         // The region and the chunk that were looked at last.
         let (mut known, mut chunk) = (0..0, None::<&Chunk>);
         for (&page, place) in pages.iter().zip(into) {
+            if page >= BORROWED_FIRST {
+                *place = self.borrowed(share, page)?;
+                continue;
+            }
             if u64::from(page) >= share.count {
                 return Err(EFAULT);
             }

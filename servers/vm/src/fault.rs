@@ -189,7 +189,12 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Give a space its own copy of a page, or the page itself if nobody else has it.
-    fn break_copy(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
+    pub(crate) fn break_copy(
+        &mut self,
+        index: usize,
+        page: u64,
+        region: Region,
+    ) -> Result<(), Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
         let reserve = space.layout.reserve(self.reserve);
         let (frames, nucleus, tables) =

@@ -21,6 +21,7 @@ pub mod forked;
 pub mod frames;
 pub mod iommu;
 pub mod lifecycle;
+pub mod loan;
 pub mod mapping;
 pub mod nucleus;
 pub mod object;

@@ -217,9 +217,9 @@ impl<N: Nucleus> Vm<N> {
             .map(|s| (s.layout, s.limit))
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, limit)?;
-        if let Err(errno) =
-            self.copy_ranges(from, index, &[(0, layout::FRAMES / layout::PAGE)], true)
-        {
+        let all = [(0, layout::FRAMES / layout::PAGE)];
+        let copied = self.copy_ranges(from, index, &all, true);
+        if let Err(errno) = copied.and_then(|()| self.keep_lent(from, index)) {
             self.drop_if_unused(index);
             return Err(errno);
         }

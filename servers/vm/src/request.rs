@@ -7,8 +7,8 @@ use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    self, advice, flags, BADGE_CONTROL, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST, BADGE_READER,
-    BADGE_SHARE_FIRST,
+    self, advice, flags, BADGE_CONTROL, BADGE_LOAN_FIRST, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST,
+    BADGE_READER, BADGE_SHARE_FIRST,
 };
 
 /// A message, pulse or fault, as received.
@@ -57,6 +57,8 @@ impl<N: Nucleus> Vm<N> {
             pulse::CLOSED => {
                 if r.badge >= BADGE_OFFER_FIRST {
                     self.close_offer(r.badge);
+                } else if r.badge >= BADGE_LOAN_FIRST {
+                    self.close_loan(r.badge);
                 } else if r.badge >= BADGE_SHARE_FIRST {
                     self.close_share(r.badge);
                 } else if let Some(object) = self.object_by_badge(r.badge) {
@@ -88,6 +90,10 @@ impl<N: Nucleus> Vm<N> {
                 Err(errno) => Err(errno),
             },
             vm::DMA_SHARE => match self.dma_share(r) {
+                Ok(()) => return None,
+                Err(errno) => Err(errno),
+            },
+            vm::DMA_LEND => match self.dma_lend(r) {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
             },

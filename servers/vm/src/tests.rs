@@ -5,6 +5,7 @@ mod changes;
 mod dma;
 mod iommu;
 mod lending;
+mod loans;
 mod model;
 mod offers;
 mod watched;
@@ -276,6 +277,12 @@ impl World {
                 for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
                     *counts.entry(chunk.frames[bit]).or_default() += 1;
                 }
+            }
+        }
+        // What a giver that is gone has lent stays until the loan is over.
+        for (giver, count) in vm.dma.lent_by() {
+            if vm.spaces.resolve(giver).is_some() {
+                *offered.entry(giver).or_default() += count;
             }
         }
         for (_, space) in vm.spaces.iter() {

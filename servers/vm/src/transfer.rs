@@ -40,7 +40,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Copy; if the caller's memory is not there (`vm` cannot take a fault while it copies), make it present and copy again.
-    fn copy(
+    pub(crate) fn copy(
         &mut self,
         r: &Request,
         offset: u64,

@@ -1,5 +1,6 @@
 //! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
 
+use super::lend;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
@@ -67,6 +68,11 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
 fn ask(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return read_inline(file, range, offset, flags);
+    }
+    if file.is(kind::BORROWS) {
+        if let Some(result) = lend::transfer(file, fs::READ, range, offset) {
+            return result.map(|w| w[0]);
+        }
     }
     Request::new(&[fs::READ, offset, flags])
         .input_user(range)
@@ -172,6 +178,11 @@ pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return written(write_inline(file, range, offset, flags));
     }
+    if file.is(kind::BORROWS) {
+        if let Some(result) = lend::transfer(file, fs::WRITE, range, offset) {
+            return written(result);
+        }
+    }
     let result = Request::new(&[fs::WRITE, offset, flags])
         .out_user(range)
         .wait_here(file.slot());
@@ -195,14 +206,15 @@ fn buffer(f: &Frame) -> Result<UserRange> {
 /// The file of a READ or WRITE that may go the direct way: one that only its server can answer for.
 #[inline(always)]
 fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
-    const CONSTANT: u64 = kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH;
+    const OTHER: u64 =
+        kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH | kind::BORROWS;
     let process = process();
     if process.tracing() {
         return None;
     }
     let file = process.state().files.get(f.rdi as u32).ok()?;
-    let plain = !file.path_only && file.object.is_none() && !file.is(CONSTANT);
-    plain.then_some(file)
+    let plain = !file.path_only && file.object.is_none() && !file.is(OTHER);
+    (plain || lend::is_copied(&file, f.rdx)).then_some(file)
 }
 
 /// A server could not reach the memory: if it was only missing, the ordinary way tries again.

@@ -13,6 +13,7 @@ pub mod futex;
 pub mod ids;
 pub mod io;
 pub mod ioctl;
+pub mod lend;
 pub mod locks;
 pub mod mapping;
 pub mod mounts;

@@ -71,7 +71,7 @@ impl Machine2 {
         answer.words[0] as i64
     }
 
-    fn pin_as(&mut self, who: Id, share: u64, pages: &[u32]) -> Result<Vec<Frame>, i64> {
+    pub fn pin_as(&mut self, who: Id, share: u64, pages: &[u32]) -> Result<Vec<Frame>, i64> {
         self.world.vm.nucleus.out = numbers(pages);
         self.world.vm.nucleus.input = vec![0; pages.len() * 4];
         let answer = self.world.call_badge(who, share, &[vm::DMA_PIN]);

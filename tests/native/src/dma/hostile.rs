@@ -80,7 +80,7 @@ fn portal(name: &str) -> Portal {
 
 fn pinned(driver: &Driver, arena: Portal, page: u32) -> u32 {
     let mut frame = [0];
-    driver.pin(arena, &[page], &mut frame).expect("pinned");
+    driver.pin(arena, &[page], &mut frame, &[]).expect("pinned");
     frame[0]
 }
 
