@@ -1,8 +1,8 @@
 //! Paths that were walked lately and where they led, for servers whose names change only through the framework ([`crate::Server::STABLE_NAMES`]).
 //!
-//! Only what exists, walked by user 0 (whom no permission stops) without a symbolic link, is kept. Making names changes no answer; whatever
+//! Only what was walked by user 0 (whom no permission stops) without a symbolic link is kept. Making names changes no answer about what exists; whatever
 //! removes or moves names, or changes modes and owners, makes the answers that it could touch invalid by a new generation: those about
-//! directories live longer than those about files.
+//! directories live longer than those about files. That nothing is there is kept apart, until any name is made: programs look for libraries in many places where none are.
 
 use crate::server::Access;
 use alloc::boxed::Box;
@@ -14,22 +14,37 @@ const WORDS: usize = 7;
 pub const LONGEST: usize = WORDS * 8;
 const ENTRIES: usize = 128;
 
+/// A path and where it begins.
 #[derive(Clone, Copy)]
-struct Entry<N> {
+struct Key<N> {
     length: usize,
     path: [u64; WORDS],
     start: N,
+}
+
+#[derive(Clone, Copy)]
+struct Entry<N> {
+    key: Key<N>,
     generation: u32,
     node: N,
     access: Access,
 }
 
+/// What leads nowhere, and the generation in which that was so.
+#[derive(Clone, Copy)]
+struct Absent<N> {
+    key: Key<N>,
+    generation: u32,
+}
+
 /// The cache.
 pub(crate) struct Cache<N> {
     entries: Box<[Option<Entry<N>>]>,
-    /// Generation of answers that are directories, and of all others.
+    absent: Box<[Option<Absent<N>>]>,
+    /// Generation of answers that are directories, of all others, and of those that are none.
     directories: u32,
     others: u32,
+    made: u32,
 }
 
 /// A path in its buffer, as words.
@@ -78,12 +93,37 @@ impl Path<'_> {
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+impl<N: Copy + PartialEq> Key<N> {
+    fn new(path: &Path, length: usize, start: N) -> Key<N> {
+        let mut words = [0; WORDS];
+        for (index, place) in words.iter_mut().enumerate().take(path.full) {
+            *place = path.word(index);
+        }
+        words[path.full.min(WORDS - 1)] = path.last;
+        Key {
+            length,
+            path: words,
+            start,
+        }
+    }
+
+    #[inline(always)]
+    fn is(&self, path: &Path, length: usize, start: N) -> bool {
+        self.length == length
+            && self.start == start
+            && (0..path.full).all(|index| self.path[index.min(WORDS - 1)] == path.word(index))
+            && self.path[path.full.min(WORDS - 1)] == path.last
+    }
+}
+
 impl<N: Copy + PartialEq> Cache<N> {
     pub fn new(enabled: bool) -> Cache<N> {
         Cache {
             entries: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
+            absent: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
             directories: 0,
             others: 0,
+            made: 0,
         }
     }
 
@@ -92,15 +132,7 @@ impl<N: Copy + PartialEq> Cache<N> {
     pub fn find(&self, text: &[u8], at: usize, length: usize, start: N) -> Option<(N, Access)> {
         let path = Path::new(text, at, length)?;
         let entry = self.entries.get(path.slot())?.as_ref()?;
-        if entry.length != length || entry.start != start {
-            return None;
-        }
-        for index in 0..path.full {
-            if entry.path[index.min(WORDS - 1)] != path.word(index) {
-                return None;
-            }
-        }
-        if entry.path[path.full.min(WORDS - 1)] != path.last {
+        if !entry.key.is(&path, length, start) {
             return None;
         }
         let generation = self.generation(&entry.access);
@@ -128,22 +160,40 @@ impl<N: Copy + PartialEq> Cache<N> {
         let Some(path) = Path::new(text, at, length) else {
             return;
         };
-        let mut words = [0; WORDS];
-        for (index, place) in words.iter_mut().enumerate().take(path.full) {
-            *place = path.word(index);
-        }
-        words[path.full.min(WORDS - 1)] = path.last;
         let generation = self.generation(&access);
         if let Some(entry) = self.entries.get_mut(path.slot()) {
             *entry = Some(Entry {
-                length,
-                path: words,
-                start,
+                key: Key::new(&path, length, start),
                 generation,
                 node,
                 access,
             });
         }
+    }
+
+    /// Whether `text[at..at + length]` is known to lead nowhere from `start`.
+    pub fn is_absent(&self, text: &[u8], at: usize, length: usize, start: N) -> bool {
+        Path::new(text, at, length).is_some_and(|path| {
+            let entry = self.absent.get(path.slot()).and_then(Option::as_ref);
+            entry.is_some_and(|e| e.generation == self.made && e.key.is(&path, length, start))
+        })
+    }
+
+    /// Keep that it leads nowhere.
+    pub fn insert_absent(&mut self, text: &[u8], at: usize, length: usize, start: N) {
+        if let Some(path) = Path::new(text, at, length) {
+            if let Some(entry) = self.absent.get_mut(path.slot()) {
+                *entry = Some(Absent {
+                    key: Key::new(&path, length, start),
+                    generation: self.made,
+                });
+            }
+        }
+    }
+
+    /// A name is about to be made, or moved.
+    pub fn name_made(&mut self) {
+        self.made = self.made.wrapping_add(1);
     }
 
     /// A name of a file was removed, or a file's mode or owner changed.
@@ -155,6 +205,7 @@ impl<N: Copy + PartialEq> Cache<N> {
     pub fn directory_changed(&mut self) {
         self.directories = self.directories.wrapping_add(1);
         self.file_changed();
+        self.name_made();
     }
 }
 
@@ -191,6 +242,19 @@ mod tests {
         assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
         cache.directory_changed();
         assert_eq!(cache.find(text, 2, 3, 0), None);
+        // What is not there.
+        for (change, known) in [(0, true), (1, false), (2, false)] {
+            cache.insert_absent(text, 2, 10, 4);
+            assert!(cache.is_absent(text, 2, 10, 4));
+            assert!(!cache.is_absent(text, 2, 10, 3) && !cache.is_absent(text, 2, 11, 4));
+            assert_eq!(cache.find(text, 2, 10, 4), None);
+            match change {
+                0 => cache.file_changed(),
+                1 => cache.name_made(),
+                _ => cache.directory_changed(),
+            }
+            assert_eq!(cache.is_absent(text, 2, 10, 4), known);
+        }
         let mut off: Cache<u32> = Cache::new(false);
         off.insert(text, 2, 3, 0, (8, dir));
         assert_eq!(off.find(text, 2, 3, 0), None);

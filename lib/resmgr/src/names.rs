@@ -180,6 +180,7 @@ impl<S: Server> Core<S> {
         }
         let names = if second { &self.second } else { &self.first };
         let new = new_node(cx, &found.dir_access, mode, rdev, &[]);
+        self.cache.name_made();
         let node = server.create(cx, found.dir, names.name(range), &new)?;
         Ok((node, server.access(node)?))
     }
@@ -470,6 +471,7 @@ impl<S: Server> Core<S> {
             target: self.first.left(),
             ..new_node(cx, &found.dir_access, s::IFLNK | 0o777, 0, &[])
         };
+        self.cache.name_made();
         server.create(cx, found.dir, self.second.name(range), &new)?;
         Ok(Reply::result(0))
     }
@@ -559,6 +561,7 @@ impl<S: Server> Core<S> {
             return fail(EPERM);
         }
         permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
+        self.cache.name_made();
         server.link(cx, node, new.dir, self.second.name(range))?;
         tell(&self.shared, node, true);
         Ok(Reply::result(0))
@@ -632,6 +635,7 @@ impl<S: Server> Core<S> {
             replaced,
             exchange,
         };
+        self.cache.name_made();
         server.rename(cx, &rename)?;
         tell(&self.shared, node, true);
         self.names_changed(&access);

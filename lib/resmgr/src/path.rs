@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{s, INLINE_MAX, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+use cairn_idl::fs::{self, o, s, INLINE_MAX, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
 /// A path being walked: what is left of it lies at `at..end`, with a slash behind it; there is room before it for the targets of links.
 pub(crate) struct Names {
@@ -261,6 +261,12 @@ pub(crate) struct Walk<'a, N> {
     pub link: &'a mut [u8],
 }
 
+/// Nothing comes of it if nothing is there.
+fn looks(cx: &Context, last: Last) -> bool {
+    let [operation, flags, ..] = cx.request.words;
+    matches!(last, Last::Follow | Last::Slash) && !(operation == fs::OPEN && flags & o::CREAT != 0)
+}
+
 impl<N: Copy + PartialEq> Walk<'_, N> {
     #[inline(always)]
     pub fn run<S: Server<Node = N>>(
@@ -295,6 +301,9 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                     });
                 }
             }
+            if looks(cx, last) && self.cache.is_absent(&names.text, at, end - at, start) {
+                return Err(Failure::Errno(ENOENT));
+            }
             let may_be_bad;
             (behind, may_be_bad) = names.last_name();
             if behind > at && behind < end {
@@ -304,8 +313,14 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if let (Some(above), false) = (above, may_be_bad) {
                 if let Some(found) = self.last_step(server, cx, names, above, behind, last) {
                     names.at = end;
-                    if found.node.is_some() && last != Last::Name {
-                        self.remember(names, (at, behind, end), start, true, last, &found);
+                    match found.node {
+                        Some(_) if last != Last::Name => {
+                            self.remember(names, (at, behind, end), start, true, last, &found);
+                        }
+                        None if looks(cx, last) => {
+                            self.cache.insert_absent(&names.text, at, end - at, start);
+                        }
+                        _ => {}
                     }
                     return Ok(found);
                 }
@@ -318,7 +333,15 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             }
             None => (dir, server.access(dir)?),
         };
-        let found = self.steps(server, cx, names, above, last)?;
+        let found = self.steps(server, cx, names, above, last);
+        let absent = match &found {
+            Ok(found) => found.node.is_none(),
+            Err(failure) => matches!(failure, Failure::Errno(ENOENT)),
+        };
+        if absent && remembers && !names.linked && looks(cx, last) {
+            self.cache.insert_absent(&names.text, at, end - at, start);
+        }
+        let found = found?;
         // A component that was walked now may be worth remembering, and so is the directory that it lies in.
         if remembers
             && !names.linked
