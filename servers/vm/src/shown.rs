@@ -171,6 +171,21 @@ impl<N: Nucleus> Vm<N> {
             list,
             (&region, marked),
         )?;
+        // A small mapping that lies in two chunks gets what was asked for in the other one too.
+        let other = match from > region.start {
+            true => (region.start, from),
+            false => (to, region.end),
+        };
+        if cow && other.0 < other.1 && region.pages() <= CHUNK {
+            let mut list = [0 as Frame; CHUNK as usize];
+            let list = &mut list[..(other.1 - other.0) as usize];
+            object
+                .pages
+                .frames_of(to_number(other.0), list, |chunk| chunk.wanted);
+            let shown = (&region, marked);
+            // What cannot be shown comes by faults.
+            let _ = show(nucleus, frames, tables, space, other.0, list, shown);
+        }
         let parent = space.parent;
         if let Some(space) = self
             .spaces

@@ -654,6 +654,12 @@ fn a_library_mapped_to_be_read_shows_what_is_wanted_nearby_at_its_first_fault() 
     for page in [0x303, 0x308, 0x30f, 0x33f] {
         assert!(!fault(&mut w, page), "{page:x}");
     }
+    // Also where it lies in two of the pieces in which pages are recorded.
+    for (at, first, rest) in [(0x430, 0x435, 0x460), (0x530, 0x565, 0x533)] {
+        assert!(!map(&mut w, at, prot::READ, 0));
+        assert!(fault(&mut w, first));
+        assert!(!fault(&mut w, rest), "{rest:x}");
+    }
     w.audit();
 }
 
