@@ -10,6 +10,7 @@
 // Generated code says `::cairn_idl`, here as everywhere.
 extern crate self as cairn_idl;
 
+pub mod stat_words;
 pub mod wire;
 
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));

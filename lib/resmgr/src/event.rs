@@ -2,13 +2,14 @@
 
 use crate::context::{Context, Failure, Later};
 use crate::handle::Entry;
-use crate::manager::{Core, Manager};
+use crate::manager::{asks_words, Core, Manager};
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
 use crate::waiting::{Again, Parked, Ready};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, poll};
+use cairn_idl::stat_words;
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -66,6 +67,32 @@ fn direct<S: Server>(
         _ => {}
     }
     outcome
+}
+
+/// The direct way of a STAT whose answer goes in words. What waits, or leads elsewhere, takes the ordinary way.
+#[inline(never)]
+fn stat_direct<S: Server, T: Transport>(
+    core: &mut Core<S>,
+    server: &mut S,
+    later: &mut Later,
+    transport: &mut T,
+    request: &mut Received,
+) -> Direct {
+    let mut cx = Context {
+        request,
+        progress: 0,
+        progress_is_result: false,
+        repeated: false,
+        transport,
+        later,
+    };
+    let words = match core.status(server, &mut cx) {
+        Ok(stat) => stat_words::pack(&stat).unwrap_or_default(),
+        Err(Failure::Errno(number)) => [-number as u64, 0, 0, 0, 0, 0, 0, 0],
+        Err(_) => return Direct::Ordinary,
+    };
+    request.words = words;
+    Direct::Done(0)
 }
 
 /// Portals that came with an operation which takes none go at once: kept, they would fill this server's table, and what they lead to would never be closed.
@@ -145,6 +172,10 @@ impl<S: Server> Manager<S> {
             }
             let outcome = match received.words[0] {
                 fs::CLOSE => self.set_aside(server, transport, received),
+                fs::STAT if asks_words(received) => {
+                    let later = &mut self.waiting.later;
+                    stat_direct(&mut self.core, server, later, transport, received)
+                }
                 _ => direct(&mut self.core, server, &mut self.waiting.later, received),
             };
             match outcome {

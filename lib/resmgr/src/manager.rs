@@ -4,7 +4,7 @@
 //! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
 
 use crate::cache::Cache;
-use crate::context::{Context, Failure};
+use crate::context::{inline_path, Context, Failure};
 use crate::frames::Shared;
 use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
@@ -121,6 +121,12 @@ impl<S: Server> Manager<S> {
     }
 }
 
+/// A STAT whose answer goes in words.
+#[inline(always)]
+pub(crate) fn asks_words(request: &Received) -> bool {
+    request.words[0] == fs::STAT && request.words[1] & fs::STAT_WORDS != 0
+}
+
 impl<S: Server> Core<S> {
     /// Work on a request; the (empty) reply is filled, or it must wait for one of two keys. The reply may carry data of the server's, straight from where it lies.
     #[inline(always)]
@@ -162,6 +168,10 @@ impl<S: Server> Core<S> {
         match failure {
             Failure::Errno(number) => {
                 reply.words[0] = -number as u64;
+                None
+            }
+            Failure::Redirect if request.in_len == 0 && inline_path(request).is_some() => {
+                reply.words[0] = -REDIRECT as u64;
                 None
             }
             Failure::Redirect => {

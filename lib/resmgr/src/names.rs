@@ -10,7 +10,8 @@ use crate::permission::{self, EXECUTE, READ, WRITE};
 use crate::server::{Access, Answer, Change, New, Rename, Server};
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{at, o, s, PATH_MAX};
+use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, STAT_WORDS};
+use cairn_idl::stat_words;
 use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
 
@@ -193,16 +194,26 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
+        let stat = self.status(server, cx)?;
+        if cx.request.words[1] & STAT_WORDS != 0 {
+            reply.words = stat_words::pack(&stat).unwrap_or_default();
+            return Ok(());
+        }
+        layout::stat_bytes(&stat, &mut self.structure);
+        reply.data = &self.structure;
+        Ok(())
+    }
+
+    /// What STAT is about.
+    #[inline(always)]
+    pub fn status(&mut self, server: &mut S, cx: &mut Context) -> Answer<Stat> {
         let node = if no_path(cx.request) {
             self.start(server, cx.request.badge, cx.request.sender)?
         } else {
             let found = self.find_here(server, cx, last_for(cx.request.words[1]))?;
             found.node.ok_or(Failure::Errno(ENOENT))?.0
         };
-        let stat = server.stat(cx, node)?;
-        layout::stat_bytes(&stat, &mut self.structure);
-        reply.data = &self.structure;
-        Ok(())
+        server.stat(cx, node)
     }
 
     pub fn statfs<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

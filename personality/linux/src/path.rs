@@ -150,7 +150,11 @@ fn mounted(name: &[u8]) -> Option<Start<'_>> {
     if name.first() != Some(&b'/') || prefix::may_be_own(name) {
         return None;
     }
-    let state = process().state();
+    mounted_in(&process().state(), name)
+}
+
+#[inline(always)]
+fn mounted_in<'a>(state: &State, name: &'a [u8]) -> Option<Start<'a>> {
     if state.prefixes.version() != published::version() || !state.root.is_empty() {
         return None;
     }
@@ -161,6 +165,23 @@ fn mounted(name: &[u8]) -> Option<Start<'_>> {
         home: linux_slot::MOUNTS + index,
         file: None,
     })
+}
+
+/// Where a name starts in the usual cases that need no message, with the state locked already.
+#[inline(always)]
+pub fn start_in<'a>(state: &State, dirfd: i32, name: &'a [u8]) -> Option<Start<'a>> {
+    if prefix::may_be_own(name) {
+        return None;
+    }
+    let file = match name.first()? {
+        b'/' => return mounted_in(state, name),
+        _ if dirfd == AT_FDCWD => state.cwd.as_ref()?,
+        _ => &state.files.entry(u32::try_from(dirfd).ok()?).ok()?.file,
+    };
+    match file.object {
+        None => Some(at_file(file.clone(), name)),
+        Some(_) => None,
+    }
 }
 
 fn find_start(dirfd: i32, name: &[u8]) -> Result<Start<'_>> {

@@ -1,6 +1,7 @@
 //! The file system as its clients see it, through the framework's bench.
 
 mod again;
+mod in_words;
 mod kept;
 
 use crate::inode::Time;

@@ -1,15 +1,15 @@
 //! Opening: open, openat, creat, and what other calls open for themselves.
 
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
+use crate::errno::{check, Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::gate;
-use crate::machine::request::Request;
+use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
-use crate::path::{self, make_room, Answer, Start, AT_FDCWD, PORTALS};
+use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
 use crate::prefix::Own;
-use crate::spare::{self, Spare};
+use crate::spare;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
 use core::sync::atomic::Ordering;
@@ -86,14 +86,19 @@ pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenF
 
 #[inline(always)]
 fn opened(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> {
+    let mark = match open_again(dirfd, name, flags, mode) {
+        Ok(opened) => return opened,
+        Err(mark) => mark,
+    };
     if crate::prefix::own(name, process().pid()) == Some(Own::Exe) {
         let exe = process().state().exe.clone();
-        return open_named(dirfd, &exe, flags, mode);
+        return open_named(dirfd, &exe, flags, mode, mark);
     }
-    open_named(dirfd, name, flags, mode)
+    open_named(dirfd, name, flags, mode, mark)
 }
 
-fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> {
+#[inline(never)]
+fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Result<Opened> {
     let umask = room_and_umask()?;
     let mode = mode & 0o7777 & !(umask as u64);
     let sent = flags & !o::CLOEXEC;
@@ -103,15 +108,9 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> 
                 return Err(ENOSYS);
             }
         }
-        let spare = process().state().spares.take(start.home);
-        let words = match spare {
-            Some(spare) => again(start, sent, mode, spare, answer)?,
-            None => {
-                let request = Request::new(&[fs::OPEN, sent, mode]);
-                let request = request.path(&start.rest).brings(1);
-                path::send_wait(request, start.slot, answer)?
-            }
-        };
+        let request = Request::new(&[fs::OPEN | mark, sent, mode]);
+        let request = request.path(&start.rest).brings(1);
+        let words = path::send_wait(request, start.slot, answer)?;
         Ok(Opened {
             slot: words[7] as u32,
             home: start.home,
@@ -122,32 +121,57 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> 
     })
 }
 
-/// OPEN through a spare portal, whose slot is then in w7.
-fn again(
-    start: &Start,
+/// The usual case, with a portal that was kept: a message of words. If that does not do, what marks the request then ([`fs::AGAIN`] or 0).
+#[inline(always)]
+fn open_again(
+    dirfd: i32,
+    name: &[u8],
     flags: u64,
     mode: u64,
-    spare: Spare,
-    answer: &mut Answer,
-) -> Result<[u64; 8]> {
+) -> core::result::Result<Result<Opened>, u64> {
+    let mut state = process().state();
+    let start = path::start_in(&state, dirfd, name).ok_or(0u64)?;
+    let spare = match state.wants_growth(PORTALS) {
+        true => return Err(0),
+        false => state.spares.take(start.home).ok_or(0u64)?,
+    };
+    let mode = mode & 0o7777 & !(state.umask as u64);
+    drop(state);
     let [slot, generation] = spare.named();
-    let request = Request::new(&[fs::OPEN, flags | slot, mode | generation]);
-    let request = request.path(&start.rest).may_bring();
-    match path::send_wait(request, start.slot, answer) {
-        Ok(mut words) if words[7] == 0 => {
-            words[7] = spare.slot as u64;
-            Ok(words)
-        }
-        Ok(words) => {
+    let sent = flags & !o::CLOEXEC;
+    let mut words = [fs::OPEN, sent | slot, mode | generation, 0, 0, 0, 0, 0];
+    let answer = match put_path(&mut words, &start.rest) {
+        true => request::exchange_perhaps(start.slot, words),
+        false => Err(0),
+    };
+    let (words, slot) = match answer {
+        Ok((words, false)) => match check(words[0]) {
+            Ok(_) => (words, spare.slot),
+            Err(error) => {
+                spare::put(spare);
+                return match error {
+                    REDIRECT => Err(0),
+                    error => Ok(Err(error)),
+                };
+            }
+        },
+        Ok((words, true)) => {
             // The manager does not know it (any more).
             gate::close(spare.slot);
-            Ok(words)
+            (words, words[7] as u32)
         }
-        Err(error) => {
+        Err(mark) => {
             spare::put(spare);
-            Err(error)
+            return Err(mark);
         }
-    }
+    };
+    Ok(Ok(Opened {
+        slot,
+        home: start.home,
+        mode: words[1] as u32,
+        kind: words[2],
+        path_only: flags & o::PATH != 0,
+    }))
 }
 
 /// Make room in the portal table for what may come.

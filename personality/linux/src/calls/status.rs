@@ -2,13 +2,14 @@
 
 use super::io::file;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, ENOENT};
+use crate::errno::{check, Result, EBADF, EINVAL, ENOENT};
 use crate::machine::area::{process, Frame};
-use crate::machine::request::Request;
+use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
-use crate::path::{send, walk, Answer, AT_FDCWD};
+use crate::path::{self, send, walk, Answer, AT_FDCWD, REDIRECT};
 use crate::prefix::{self, Own};
 use cairn_idl::fs::{self, at, Stat};
+use cairn_idl::stat_words as fs_words;
 use core::mem::size_of;
 use core::sync::atomic::Ordering;
 
@@ -29,6 +30,38 @@ pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
         .input_value(&mut stat)
         .call(file.slot())?;
     Ok(stat)
+}
+
+/// STAT with the answer in words, to the program; `None` if that does not do: the file is unusual, or its name leads elsewhere.
+#[inline(always)]
+fn stat_words(slot: u32, mut words: [u64; 8], buffer: u64) -> Option<Result<u64>> {
+    words[1] |= fs::STAT_WORDS;
+    let answer = request::exchange(slot, words)?;
+    match answer[0] as i64 {
+        1.. if answer[0] & 1 != 0 => {
+            let stat = fs_words::unpack(&answer);
+            Some(user::write(buffer, &stat).map(|()| 0))
+        }
+        0.. => None,
+        _ => match check(answer[0]) {
+            Err(REDIRECT) => None,
+            other => Some(other.map(|_| 0)),
+        },
+    }
+}
+
+/// The status of a short name, none of the process's own.
+#[inline(always)]
+fn stat_short(dirfd: i32, name: &[u8], buffer: u64, flags: u64) -> Option<Result<u64>> {
+    if prefix::may_be_own(name) {
+        return None;
+    }
+    let start = path::start(dirfd, name).ok()?;
+    let mut words = [fs::STAT, flags & at::SYMLINK_NOFOLLOW, 0, 0, 0, 0, 0, 0];
+    match put_path(&mut words, &start.rest) {
+        true => stat_words(start.slot, words, buffer),
+        false => None,
+    }
 }
 
 /// The status of a name, in the answer's first bytes.
@@ -110,6 +143,9 @@ fn stat_to(dirfd: i32, name: u64, buffer: u64, flags: u64) -> Result<u64> {
         }
         return stat_file(dirfd, buffer);
     }
+    if let Some(result) = stat_short(dirfd, name.as_bytes(), buffer, flags) {
+        return result;
+    }
     stat_name(dirfd, name.as_bytes(), flags, &mut |bytes| {
         user::write_bytes(buffer, bytes)
     })
@@ -126,6 +162,13 @@ fn stat_file(fd: i32, buffer: u64) -> Result<u64> {
     if file.object.is_some() {
         user::write(buffer, &stat_handle(&file)?)?;
         return Ok(0);
+    }
+    let words = [fs::STAT, 0, 0, 0, 0, 0, 0, 0];
+    // Devices' numbers do not fit.
+    if file.mode & fs::s::IFCHR == 0 {
+        if let Some(result) = stat_words(file.slot(), words, buffer) {
+            return result;
+        }
     }
     Request::new(&[fs::STAT, 0])
         .input_user(user::range(buffer, size_of::<Stat>() as u64)?)

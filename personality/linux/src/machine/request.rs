@@ -17,9 +17,70 @@ pub struct Request<'a> {
     flags: u64,
     /// `rax` of an answer as it is wanted: no error, and so many portals.
     wanted: u64,
-    /// One portal is as welcome as none.
-    perhaps: bool,
     memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Put a path into the words of an operation, if it is short and the operation takes it so.
+#[inline(always)]
+pub fn put_path(request: &mut [u64; 8], path: &[u8]) -> bool {
+    let operation = request[0];
+    if path.is_empty()
+        || path.len() > fs::INLINE_MAX
+        || operation >= 64
+        || fs::SHORT_PATHS >> operation & 1 == 0
+    {
+        return false;
+    }
+    request[2] |= fs::INLINE | (path.len() as u64) << fs::INLINE_SHIFT;
+    let (whole, rest) = path.as_chunks();
+    let mut words = request[3..].iter_mut();
+    for (bytes, word) in whole.iter().zip(words.by_ref()) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    if let (Some(word), false) = (words.next(), rest.is_empty()) {
+        *word = match path.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+            None => rest
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | byte as u64),
+        };
+    }
+    true
+}
+
+/// A call of words alone, whatever signals come; `None` if anything but words without a portal came back: the ordinary way will say what.
+#[inline(always)]
+pub fn exchange(slot: u32, words: [u64; 8]) -> Option<[u64; 8]> {
+    match exchange_perhaps(slot, words) {
+        Ok((answer, false)) => Some(answer),
+        Ok((answer, true)) => {
+            gate::close(answer[7] as u32);
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// The same where a portal may come, in w7, and whether one came. Otherwise what marks the request when it is made in the ordinary way ([`fs::AGAIN`] if the server died with it).
+#[inline(always)]
+pub fn exchange_perhaps(slot: u32, words: [u64; 8]) -> core::result::Result<([u64; 8], bool), u64> {
+    const ONE: u64 = 1 << received::PORTALS_SHIFT;
+    // SAFETY: a call to a channel without parts touches no memory of the caller.
+    let (rax, answer) = unsafe { traverse_words(selector(slot, op::CALL, 0), words) };
+    match rax {
+        0 => Ok((answer, false)),
+        ONE => Ok((answer, true)),
+        _ => {
+            // Portals that nobody asked for are closed.
+            let _ = unwanted(rax, &answer);
+            Err(if rax as u8 == Error::Dead as u8 {
+                fs::AGAIN
+            } else {
+                0
+            })
+        }
+    }
 }
 
 /// Most pieces that are gathered at a time: they lie on the stack, and more than a few are rare.
@@ -96,7 +157,6 @@ impl<'a> Request<'a> {
             gate,
             flags: 0,
             wanted: 0,
-            perhaps: false,
             memory: PhantomData,
         }
     }
@@ -112,30 +172,10 @@ impl<'a> Request<'a> {
     /// A path: in words if it is short and the operation takes it so ([`fs::SHORT_PATHS`]), which saves the server fetching it.
     #[inline(always)]
     pub fn path(mut self, path: &'a [u8]) -> Self {
-        let operation = self.gate.words[0];
-        if path.is_empty()
-            || path.len() > fs::INLINE_MAX
-            || operation >= 64
-            || fs::SHORT_PATHS >> operation & 1 == 0
-        {
-            return self.out(path);
+        match put_path(&mut self.gate.words, path) {
+            true => self,
+            false => self.out(path),
         }
-        self.gate.words[2] |= fs::INLINE | (path.len() as u64) << fs::INLINE_SHIFT;
-        let (whole, rest) = path.as_chunks();
-        let mut words = self.gate.words[3..].iter_mut();
-        for (bytes, word) in whole.iter().zip(words.by_ref()) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        if let (Some(word), false) = (words.next(), rest.is_empty()) {
-            *word = match path.last_chunk() {
-                Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
-                None => rest
-                    .iter()
-                    .rev()
-                    .fold(0, |word, &byte| word << 8 | byte as u64),
-            };
-        }
-        self
     }
 
     pub fn out_user(mut self, range: UserRange) -> Self {
@@ -192,21 +232,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A portal may come with the answer, in w7, which is 0 otherwise.
-    #[inline(always)]
-    pub fn may_bring(mut self) -> Self {
-        self.perhaps = true;
-        self
-    }
-
     /// Did what was wanted come?
     #[inline(always)]
-    fn came(&self, rax: u64, words: &mut [u64; 8]) -> Result<()> {
-        if self.perhaps && rax == 0 {
-            // Nothing that a server says is taken for a portal that it gave.
-            words[7] = 0;
-        }
-        match rax == self.wanted || self.perhaps && rax == 1 << received::PORTALS_SHIFT {
+    fn came(&self, rax: u64, words: &[u64; 8]) -> Result<()> {
+        match rax == self.wanted {
             true => Ok(()),
             false => unwanted(rax, words),
         }
@@ -219,9 +248,9 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         // SAFETY: a call to a channel without parts touches no memory of the caller.
-        let (rax, mut words) =
+        let (rax, words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
-        match self.came(rax, &mut words) {
+        match self.came(rax, &words) {
             Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot),
             came => came?,
         }
@@ -269,7 +298,7 @@ impl<'a> Request<'a> {
                 continue;
             }
             let result = result.map_err(errno_of);
-            let result = result.and_then(|()| self.came(gate.rax, &mut gate.words));
+            let result = result.and_then(|()| self.came(gate.rax, &gate.words));
             let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
             if result != Err(EFAULT) || !self.touched(&mut tries) {
                 return (result, gate.words);
@@ -352,7 +381,7 @@ impl<'a> Request<'a> {
                 Err(Error::Dead) if self.again(slot, &mut lives) => continue,
                 Err(error) => return Err(errno_of(error)),
                 Ok(()) => {
-                    self.came(gate.rax, &mut gate.words)?;
+                    self.came(gate.rax, &gate.words)?;
                     match gate.words[0] {
                         ..=LAST_VALUE => false,
                         word if word == EFAULT.value() && self.touched(&mut tries) => continue,
@@ -385,7 +414,7 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         result.map_err(errno_of)?;
-        self.came(gate.rax, &mut gate.words)?;
+        self.came(gate.rax, &gate.words)?;
         match gate.words[0] as i64 {
             word if interrupted(word) => Err(RESTART),
             _ => Ok(gate.words),
