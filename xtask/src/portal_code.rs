@@ -94,6 +94,8 @@ const SHARED: [&str; 8] = [
     "portal_semaphore_rest",
     "general_called",
 ];
+/// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie.
+const ENDS: [&str; 1] = ["portal_switch_over"];
 /// Where shared code goes on that has stored everything; the beginnings of the general path where the return address is stored already.
 const STORED: [&str; 4] = [
     "portal_all_stored",
@@ -366,7 +368,7 @@ impl Code {
         out
     }
 
-    /// Do the rules hold? Then the length of the shortest way from the start to `sysret`.
+    /// Do the rules hold? Then the length of the shortest way from the start to `sysret`, or to where code goes on that is looked at elsewhere.
     pub fn check(&self) -> Result<usize, String> {
         let list = self.instructions();
         // Fewest instructions from the start up to and including each one; the code has no loops, so one pass in order of address is enough.
@@ -402,8 +404,13 @@ impl Code {
                     let target = instruction.near_branch_target();
                     if target > here && target < end {
                         next.push(target);
-                    } else if !self.exits.contains_key(&target) {
-                        return wrong("a jump backwards or to somewhere unknown");
+                    } else {
+                        let Some(exit) = self.exits.get(&target) else {
+                            return wrong("a jump backwards or to somewhere unknown");
+                        };
+                        if ENDS.contains(&exit.as_str()) {
+                            shortest = Some(shortest.map_or(steps, |s| s.min(steps)));
+                        }
                     }
                     if instruction.flow_control() == FlowControl::ConditionalBranch {
                         next.push(instruction.next_ip());
@@ -467,7 +474,7 @@ mod tests {
             name: "code".to_string(),
             address: 0x1000,
             bytes: bytes.to_vec(),
-            exits: BTreeMap::from([(0x2000, "exit".to_string())]),
+            exits: BTreeMap::from([(0x2000, "exit".to_string()), (0x2800, ENDS[0].to_string())]),
             calls: BTreeMap::from([(0x3000, "function".to_string())]),
         }
         .check()
@@ -538,6 +545,9 @@ mod tests {
         // jz 0x2000
         assert_eq!(check(&with_sysret(&[0x0f, 0x84, 0xfa, 0x0f, 0, 0])), Ok(2));
         assert!(check(&with_sysret(&[0x0f, 0x84, 0xfb, 0x0f, 0, 0])).is_err());
+        // jmp 0x2000, which is no way back, and jmp 0x2800, which is one
+        assert!(check(&[0xe9, 0xfb, 0x0f, 0, 0]).is_err());
+        assert_eq!(check(&[0xe9, 0xfb, 0x17, 0, 0]), Ok(1));
         // call 0x3000
         assert_eq!(check(&with_sysret(&[0xe8, 0xfb, 0x1f, 0, 0])), Ok(2));
         assert!(check(&with_sysret(&[0xe8, 0xfc, 0x1f, 0, 0])).is_err());
