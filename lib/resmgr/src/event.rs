@@ -49,10 +49,10 @@ fn direct<S: Server>(
     {
         return Direct::Ordinary;
     }
-    let Some(entry) = core.handles.used_by(request.badge, request.sender) else {
+    // Who uses it does not matter for what cannot be set aside (`Handles::is_alone`).
+    let Some(handle) = core.handles.get(request.badge) else {
         return Direct::Ordinary;
     };
-    let handle = &entry.handle;
     if handle.kind & (kind::SEEKABLE | kind::DIRECTORY) != 0 {
         return Direct::Ordinary;
     }
@@ -170,13 +170,16 @@ impl<S: Server> Manager<S> {
             if received.portals != 0 {
                 close_unwanted(server, transport, received);
             }
-            let outcome = match received.words[0] {
-                fs::CLOSE => self.set_aside(server, transport, received),
-                fs::STAT if asks_words(received) => {
-                    let later = &mut self.waiting.later;
-                    stat_direct(&mut self.core, server, later, transport, received)
-                }
-                _ => direct(&mut self.core, server, &mut self.waiting.later, received),
+            let outcome = match direct(&mut self.core, server, &mut self.waiting.later, received) {
+                Direct::Ordinary => match received.words[0] {
+                    fs::CLOSE => self.set_aside(server, transport, received),
+                    fs::STAT if asks_words(received) => {
+                        let later = &mut self.waiting.later;
+                        stat_direct(&mut self.core, server, later, transport, received)
+                    }
+                    _ => Direct::Ordinary,
+                },
+                outcome => outcome,
             };
             match outcome {
                 Direct::Done(_) if self.waiting.busy() => {

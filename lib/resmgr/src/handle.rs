@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::{EBADF, EIO};
+use cairn_idl::fs::kind::SEEKABLE;
 use cairn_idl::fs::{o, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
 use cairn_rt::Received;
 
@@ -309,11 +310,12 @@ impl<S: Server> Handles<S> {
         Some(entry)
     }
 
-    /// Nobody but this domain has used the handle, which it opened itself; and it can name the slot afterwards.
+    /// Nobody but this domain has used the handle, which it opened itself; and it can name the slot afterwards. Never of pipes and the like, whose short reads and writes do not look who makes them.
     pub(crate) fn is_alone(&mut self, request: &Received) -> bool {
         let nameable = (request.badge >> 32) as u16 != 0 && request.sender != NOBODY;
         let entry = self.entry(request.badge);
-        nameable && entry.is_some_and(|entry| entry.owner == request.sender)
+        let file = |entry: &Entry<S>| entry.handle.kind & SEEKABLE != 0;
+        nameable && entry.is_some_and(|entry| entry.owner == request.sender && file(entry))
     }
 
     /// Where such a handle was there is nothing from now on, but the badge is kept for the domain.

@@ -7,7 +7,7 @@ use crate::machine::area::process;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use alloc::sync::Arc;
-use cairn_idl::fs::{self, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
+use cairn_idl::fs::{self, kind, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
 
 /// A portal that leads to nothing now.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,8 @@ impl Spares {
 /// A file is closed for good if this was its last descriptor. [`Spares::has`] none of its manager: its portal may be kept.
 pub fn close(mut file: Arc<OpenFile>, wanted: bool) {
     if let (true, Some(file)) = (wanted, Arc::get_mut(&mut file)) {
-        if file.home != NO_SLOT && file.frames.is_young() {
+        let may = file.home != NO_SLOT && file.kind & kind::SEEKABLE != 0;
+        if may && file.frames.is_young() {
             keep(file);
         }
     }
