@@ -425,7 +425,7 @@ impl<S: Server> Core<S> {
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
-        let (shared_writable, unasked) = (shared_writable == 1, shared_writable == 2);
+        let (shared_writable, unasked) = (shared_writable == 1, shared_writable == fs::UNASKED);
         if !entry.handle.readable() || shared_writable && !entry.handle.writable() {
             return Err(match unasked {
                 true => Failure::Errno(EAGAIN),

@@ -75,15 +75,32 @@ fn until_all_are_done(core: &Core, board: &Board, done: &AtomicU32, cores: u32) 
 // ---- the lock
 
 fn one_at_a_time(looks: u32, cores: usize, rounds: u32, fault: Option<Fault>) {
+    each_works(looks, cores, rounds, fault, |_, core, inside| {
+        in_turn(core, inside);
+    });
+}
+
+fn in_turn(core: &Core, inside: &Inside) {
+    core.come_in();
+    inside.count();
+    core.go_out();
+}
+
+/// So many cores work inside so often, each alone.
+fn each_works(
+    looks: u32,
+    cores: usize,
+    rounds: u32,
+    fault: Option<Fault>,
+    once: fn(usize, &Core, &Inside),
+) {
     let board = Board::new(looks, fault, Box::new(|_, _| ()));
     let inside = Arc::new(Inside::new());
     let work = |number: usize| {
         let (core, inside) = (board.core(number), inside.clone());
         move || {
             for _ in 0..rounds {
-                core.come_in();
-                inside.count();
-                core.go_out();
+                once(number, &core, &inside);
             }
         }
     };
@@ -139,26 +156,11 @@ fn without_one_order_for_all_a_wake_up_is_missed() {
 
 /// Core 0 comes in in turn, the others pass it by where they can and come in where they cannot, as portal code does, so each of them has been in.
 fn pass_by(looks: u32, cores: usize, rounds: u32, fault: Option<Fault>) {
-    let board = Board::new(looks, fault, Box::new(|_, _| ()));
-    let inside = Arc::new(Inside::new());
-    let work = |number: usize| {
-        let (core, inside) = (board.core(number), inside.clone());
-        move || {
-            for _ in 0..rounds {
-                if number == 0 || !core.pass(|| inside.count()) {
-                    core.come_in();
-                    inside.count();
-                    core.go_out();
-                }
-            }
+    each_works(looks, cores, rounds, fault, |number, core, inside| {
+        if number == 0 || !core.pass(|| inside.count()) {
+            in_turn(core, inside);
         }
-    };
-    let others: Vec<_> = (1..cores).map(|n| thread::spawn(work(n))).collect();
-    work(0)();
-    for other in others {
-        other.join().expect("it ends");
-    }
-    assert_eq!(inside.number.load(Relaxed), cores as u32 * rounds);
+    });
 }
 
 #[test]

@@ -18,7 +18,6 @@ use cairn_idl::fs;
 /// A checked program and its file. `object` is the file's memory object, if it has one.
 pub struct Program {
     image: Image,
-    size: u64,
     file: Arc<OpenFile>,
     object: Object,
     pub interpreter: Option<Vec<u8>>,
@@ -68,7 +67,6 @@ impl Program {
         };
         Ok(Program {
             image,
-            size,
             file: file.clone(),
             object,
             interpreter,
@@ -163,7 +161,7 @@ impl Program {
             let kind = flags::FIXED | flags::PROGRAM;
             let map = |object| memory::map_object(object, start, length, protection, kind, offset);
             let mapped = match map(object) {
-                Err(EBADF) => memory::map_file(self.file.slot(), [0, self.size, 0], map),
+                Err(EBADF) => memory::map_file(self.file.slot(), [0; 3], map),
                 mapped => mapped,
             };
             return mapped.map(|_| ());

@@ -31,18 +31,21 @@ fn changed() {
     GENERATION.fetch_add(1, Ordering::Release);
 }
 
-/// Anonymous memory; the flags are `vm`'s.
-pub fn map(address: u64, length: u64, prot: u64, flags: u64) -> Result<u64> {
-    let words = [vm::MAP, address, length, prot, flags];
-    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
+/// A request that changes what is mapped where.
+#[inline(always)]
+fn change(slot: u32, words: &[u64]) -> Result<u64> {
+    let result = Request::new(words).call(slot).map(|w| w[0]);
     changed();
     result
 }
 
+/// Anonymous memory; the flags are `vm`'s.
+pub fn map(address: u64, length: u64, prot: u64, flags: u64) -> Result<u64> {
+    change(linux_slot::VM, &[vm::MAP, address, length, prot, flags])
+}
+
 pub fn unmap(address: u64, length: u64) -> Result<()> {
-    let result = Request::new(&[vm::UNMAP, address, length]).call(linux_slot::VM);
-    changed();
-    result.map(|_| ())
+    change(linux_slot::VM, &[vm::UNMAP, address, length]).map(|_| ())
 }
 
 pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
@@ -53,9 +56,7 @@ pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
 
 pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -> Result<u64> {
     let words = [vm::REMAP, old, old_length, new_length, flags, new];
-    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
-    changed();
-    result
+    change(linux_slot::VM, &words)
 }
 
 pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
@@ -74,9 +75,7 @@ pub fn map_object(
     offset: u64,
 ) -> Result<u64> {
     let words = [vm::OBJECT_MAP, address, length, prot, flags, offset];
-    let result = Request::new(&words).call(object).map(|w| w[0]);
-    changed();
-    result
+    change(object, &words)
 }
 
 /// The same, privately, of what is mapped privately at `like`.
@@ -89,9 +88,7 @@ pub fn map_alike(
     offset: u64,
 ) -> Result<u64> {
     let words = [vm::MAP_ALIKE, address, length, prot, flags, offset, like];
-    let result = Request::new(&words).call(linux_slot::VM).map(|w| w[0]);
-    changed();
-    result
+    change(linux_slot::VM, &words)
 }
 
 /// Map a file, by an object that its server gives for what MMAP is to be told. An object that nobody has mapped yet goes with its server; if that dies in between, its successor has another one.

@@ -11,7 +11,7 @@
 use crate::frames::{Frames, BLOCK};
 use crate::loan::Loan;
 use crate::mapping::{range, Backing};
-use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{Chunk, CHUNK};
 use crate::pins::Pins;
 use crate::region::ANONYMOUS;
@@ -154,11 +154,7 @@ impl<N: Nucleus> Vm<N> {
         self.dma.shares.insert(share);
         self.dma.open += 1;
         let badge = BADGE_SHARE_FIRST + handle;
-        let answer = Answer {
-            pass: Some(Pass::Mint(badge)),
-            ..Answer::new(&[0])
-        };
-        self.deliver(r.token, &answer)
+        self.deliver_minted(r.token, badge)
             .inspect_err(|_| self.close_share(badge))
     }
 

@@ -260,6 +260,16 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// Reply with nothing but a new portal.
+    pub(crate) fn deliver_minted(&mut self, token: Token, badge: u64) -> Result<(), Errno> {
+        let pass = Some(Pass::Mint(badge));
+        let answer = Answer {
+            pass,
+            ..Answer::new(&[0])
+        };
+        self.deliver(token, &answer)
+    }
+
     /// How many pages this copy of a space may copy at once. Every so often it is none, to see anew what is written and asked for.
     fn eager(&mut self, from: usize) -> usize {
         let Some(space) = self.spaces.get_mut(from) else {

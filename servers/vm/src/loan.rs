@@ -6,7 +6,7 @@
 use crate::dma::{Dma, Share};
 use crate::frames::Frames;
 use crate::mapping::range;
-use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
@@ -85,11 +85,7 @@ impl<N: Nucleus> Vm<N> {
         });
         self.dma.lent += 1;
         let badge = BADGE_LOAN_FIRST + handle;
-        let answer = Answer {
-            pass: Some(Pass::Mint(badge)),
-            ..Answer::new(&[0])
-        };
-        self.deliver(r.token, &answer)
+        self.deliver_minted(r.token, badge)
             .inspect_err(|_| self.close_loan(badge))
     }
 

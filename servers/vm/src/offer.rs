@@ -5,7 +5,7 @@
 //! by anybody any more. An offer is gone when it was taken, when nobody holds its portal, or when the giver's space goes.
 
 use crate::mapping::{range, Backing};
-use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{mask, Kinds, Pages, CHUNK};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
@@ -81,11 +81,8 @@ impl<N: Nucleus> Vm<N> {
             giver,
             receiver,
         });
-        let answer = Answer {
-            pass: Some(Pass::Mint(BADGE_OFFER_FIRST + handle)),
-            ..Answer::new(&[0])
-        };
-        if self.deliver(r.token, &answer).is_err() {
+        let badge = BADGE_OFFER_FIRST + handle;
+        if self.deliver_minted(r.token, badge).is_err() {
             // As if nothing had been: where pages were taken out none have come.
             match copy {
                 true => self.drop_offer(number),

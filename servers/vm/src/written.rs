@@ -4,7 +4,7 @@
 //! In a space a page of a shared mapping whose next write is to be noted has its [`Chunk::cow`](crate::pages::Chunk::cow) bit set; in an object this bit is the note.
 
 use crate::fault::Fault;
-use crate::nucleus::{Answer, Nucleus, Pass};
+use crate::nucleus::{Answer, Nucleus};
 use crate::pages::Kinds;
 use crate::region::Region;
 use crate::request::Request;
@@ -39,11 +39,8 @@ impl<N: Nucleus> Vm<N> {
     /// OBJECT_READER: replies itself, with the new portal.
     pub(crate) fn object_reader(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
         let (_, handle) = self.watched_by(r, index)?;
-        let answer = Answer {
-            pass: Some(Pass::Mint(BADGE_READER | (BADGE_OBJECT_FIRST + handle))),
-            ..Answer::new(&[0])
-        };
-        self.deliver(r.token, &answer)
+        let badge = BADGE_READER | (BADGE_OBJECT_FIRST + handle);
+        self.deliver_minted(r.token, badge)
     }
 
     /// A page of a shared mapping that is resident is written for the first time since the maker asked.

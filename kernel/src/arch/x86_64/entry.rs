@@ -390,24 +390,31 @@ pub unsafe extern "C" fn general_rest() {
     )
 }
 
+/// The body of what portal code jumps to: all registers are stored, the function is called, and the portal is traversed again.
+macro_rules! stored_and_again {
+    ($does:path) => {
+        naked_asm!(
+            "mov r11, gs:[{registers}]",
+            "mov rsp, r11",
+            "lea rcx, [rip + 2f]",
+            "jmp general_store_all",
+            "2:",
+            "call {does}",
+            "jmp {again}",
+            registers = const offset_of!(PerCpu, registers),
+            does = sym $does,
+            again = sym again,
+        )
+    };
+}
+
 /// For portal code that finds quick calls under way where it cannot go on with them: settle, and traverse the portal again.
 ///
 /// # Safety
 /// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's, and rsp leads to the thread or an entry.
 #[unsafe(naked)]
 pub unsafe extern "C" fn settle_again() {
-    naked_asm!(
-        "mov r11, gs:[{registers}]",
-        "mov rsp, r11",
-        "lea rcx, [rip + 2f]",
-        "jmp general_store_all",
-        "2:",
-        "call {settle}",
-        "jmp {again}",
-        registers = const offset_of!(PerCpu, registers),
-        settle = sym super::glue::settle,
-        again = sym again,
-    )
+    stored_and_again!(super::glue::settle)
 }
 
 /// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
@@ -416,18 +423,7 @@ pub unsafe extern "C" fn settle_again() {
 /// As for [`settle_again`].
 #[unsafe(naked)]
 pub unsafe extern "C" fn compile_again() {
-    naked_asm!(
-        "mov r11, gs:[{registers}]",
-        "mov rsp, r11",
-        "lea rcx, [rip + 2f]",
-        "jmp general_store_all",
-        "2:",
-        "call {compile}",
-        "jmp {again}",
-        registers = const offset_of!(PerCpu, registers),
-        compile = sym super::glue::compile,
-        again = sym again,
-    )
+    stored_and_again!(super::glue::compile)
 }
 
 /// The running thread traverses the portal from the start.
