@@ -324,17 +324,40 @@ impl<M: Memory> Cache<M> {
         }
         if leaf.dirty & bit == 0 {
             leaf.dirty |= bit;
-            if pages.dirty == 0 {
-                pages.since = now;
-            }
-            pages.dirty += 1;
-            let enqueue = !core::mem::replace(&mut pages.queued, true);
-            self.dirty += 1;
-            if enqueue {
-                self.queue.push_back(file);
-            }
+            self.count_dirty(file, 1, now);
         }
         true
+    }
+
+    /// So many more pages of a file are dirty.
+    fn count_dirty(&mut self, file: File, count: u64, now: u64) {
+        let Some(pages) = self.pages(file) else {
+            return;
+        };
+        if pages.dirty == 0 {
+            pages.since = now;
+        }
+        pages.dirty += count;
+        let enqueue = !core::mem::replace(&mut pages.queued, true);
+        self.dirty += count;
+        if enqueue {
+            self.queue.push_back(file);
+        }
+    }
+
+    /// Pages `from..to`, at most 64, are about to be changed in place: all are there, and in a row in the arena from the slot that is returned. They count as dirty.
+    /// None: it is not so simple, and nothing was done.
+    #[inline]
+    pub fn overwrite(&mut self, file: File, from: u64, to: u64, now: u64) -> Option<Slot> {
+        let leaf = self.pages(file)?.index.leaf_mut(from)?;
+        let (first, wanted) = leaf.row(from, to)?;
+        let new = u64::from((wanted & !leaf.dirty).count_ones());
+        leaf.dirty |= wanted;
+        self.slots.touch_row(first, to - from);
+        if new != 0 {
+            self.count_dirty(file, new, now);
+        }
+        Some(first)
     }
 
     /// The first dirty pages in a row of a range, at most `most`, for the device. They count as clean unless they are changed again meanwhile or it fails.

@@ -25,6 +25,19 @@ pub struct Leaf {
 pub type State = fn(&Leaf) -> u64;
 
 impl Leaf {
+    /// Where pages `from..to` of the leaf are, and their bits, if all are there and lie in a row in the arena.
+    #[inline]
+    pub fn row(&self, from: u64, to: u64) -> Option<(Slot, u64)> {
+        let (at, count) = (from % LEAF, to.checked_sub(from)?);
+        if count == 0 || count > LEAF - at {
+            return None;
+        }
+        let wanted = (u64::MAX >> (LEAF - count)) << at;
+        let row = &self.slots[at as usize..(at + count) as usize];
+        let in_a_row = row.windows(2).all(|two| two[1] == two[0] + 1);
+        (self.there & wanted == wanted && in_a_row).then_some((row[0], wanted))
+    }
+
     fn held(&self) -> u64 {
         self.there | self.loading
     }
@@ -67,6 +80,7 @@ impl Index {
         Some(&self.leaves[self.place(page / LEAF).ok()?].1)
     }
 
+    #[inline]
     pub fn leaf_mut(&mut self, page: u64) -> Option<&mut Leaf> {
         let at = self.place(page / LEAF).ok()?;
         Some(&mut self.leaves[at].1)

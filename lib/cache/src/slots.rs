@@ -79,6 +79,18 @@ impl Slots {
         self.all[slot as usize].referenced = true;
     }
 
+    #[inline]
+    pub fn touch_row(&mut self, first: Slot, count: u64) {
+        for info in self
+            .all
+            .iter_mut()
+            .skip(first as usize)
+            .take(count as usize)
+        {
+            info.referenced = true;
+        }
+    }
+
     /// A free slot with a frame becomes a page's. `populate` gets frames for a run of slots, if it can.
     pub fn take(
         &mut self,

@@ -2,6 +2,7 @@
 
 mod mapped;
 
+use crate::index::LEAF;
 use crate::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +124,22 @@ impl Game {
                     self.transfers.push(Transfer::Read(io));
                 }
             }
-            4..=8 => match self.cache.put(file, page) {
+            4 => {
+                let to = page + 1 + random.below(4);
+                let slots: Vec<_> = (page..to).map(|p| self.cache.slot(file, p)).collect();
+                let row = (0..).zip(&slots).all(|(at, slot)| {
+                    slot.is_some() && *slot == slots[0].and_then(|s| s.checked_add(at))
+                });
+                let first = self.cache.overwrite(file, page, to, self.time);
+                let simple = row && page / LEAF == (to - 1) / LEAF;
+                assert_eq!(first, slots[0].filter(|_| simple));
+                for (page, slot) in (page..to).zip(first.into_iter().flat_map(|first| first..)) {
+                    self.value += 1;
+                    self.arena.set(slot, self.value);
+                    self.files[which].now.insert(page, self.value);
+                }
+            }
+            5..=8 => match self.cache.put(file, page) {
                 Ok(Put::There(slot) | Put::Fresh(slot)) => {
                     self.value += 1;
                     self.arena.set(slot, self.value);

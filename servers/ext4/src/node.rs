@@ -127,6 +127,12 @@ impl Node {
         u64::from(self.known.at) <= from && to <= self.known.end
     }
 
+    /// They are, or were promised.
+    #[inline]
+    pub fn has_blocks(&mut self, from: u64, to: u64) -> bool {
+        self.knows(from, to) || self.delayed.contain(from, to)
+    }
+
     pub fn learn(&mut self, at: u32, len: u32, place: Place) {
         let end = u64::from(at) + u64::from(len);
         match place {

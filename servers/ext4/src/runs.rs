@@ -3,40 +3,66 @@
 use alloc::collections::BTreeMap;
 
 /// Block numbers; runs do not touch each other.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Runs(BTreeMap<u64, u64>);
+#[derive(Debug, Default)]
+pub struct Runs {
+    all: BTreeMap<u64, u64>,
+    /// The one that was asked for or made last; empty: none.
+    last: (u64, u64),
+}
 
 impl Runs {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// How many blocks.
     pub fn count(&self) -> u64 {
-        self.0.iter().map(|(start, end)| end - start).sum()
+        self.all.iter().map(|(start, end)| end - start).sum()
     }
 
     /// The run that holds a block, or the next one behind it.
     pub fn next(&self, page: u64) -> Option<(u64, u64)> {
-        let before = self.0.range(..=page).next_back();
+        let before = self.all.range(..=page).next_back();
         let before = before.filter(|(_, end)| **end > page);
         before
-            .or_else(|| self.0.range(page..).next())
+            .or_else(|| self.all.range(page..).next())
             .map(|(start, end)| (*start, *end))
     }
 
     /// All of them are there.
     #[inline]
-    pub fn contain(&self, from: u64, to: u64) -> bool {
-        let before = self.0.range(..=from).next_back();
-        before.is_some_and(|(_, end)| *end >= to)
+    pub fn contain(&mut self, from: u64, to: u64) -> bool {
+        match self.last {
+            (start, end) if start <= from && to <= end => true,
+            _ if self.is_behind_last(from) => false,
+            _ => self.search(from, to),
+        }
+    }
+
+    /// What is directly behind a run is in none.
+    #[inline]
+    fn is_behind_last(&self, page: u64) -> bool {
+        self.last.1 == page && self.last.0 < page
+    }
+
+    #[inline(never)]
+    fn search(&mut self, from: u64, to: u64) -> bool {
+        let before = self.all.range(..=from).next_back();
+        let found = before.filter(|(_, end)| **end >= to);
+        if let Some((&start, &end)) = found {
+            self.last = (start, end);
+        }
+        found.is_some()
     }
 
     /// Add a block. False: it was there.
     pub fn insert(&mut self, page: u64) -> bool {
-        let before = self.0.range(..=page).next_back();
+        let before = match self.is_behind_last(page) {
+            true => Some(self.last),
+            false => self.all.range(..=page).next_back().map(|(a, b)| (*a, *b)),
+        };
         let (mut start, mut end) = (page, page + 1);
-        if let Some((&first, &behind)) = before {
+        if let Some((first, behind)) = before {
             if behind > page {
                 return false;
             }
@@ -44,10 +70,11 @@ impl Runs {
                 start = first;
             }
         }
-        if let Some(behind) = self.0.remove(&end) {
+        if let Some(behind) = self.all.remove(&end) {
             end = behind;
         }
-        self.0.insert(start, end);
+        self.all.insert(start, end);
+        self.last = (start, end);
         true
     }
 
@@ -57,13 +84,14 @@ impl Runs {
         if from >= to {
             return removed;
         }
+        self.last = (0, 0);
         while let Some((start, end)) = self.next(from).filter(|(start, _)| *start < to) {
-            self.0.remove(&start);
+            self.all.remove(&start);
             if start < from {
-                self.0.insert(start, from);
+                self.all.insert(start, from);
             }
             if end > to {
-                self.0.insert(to, end);
+                self.all.insert(to, end);
             }
             removed += end.min(to) - start.max(from);
         }

@@ -110,6 +110,15 @@ pub(crate) fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
 }
 
+/// From nanoseconds since 1970.
+#[inline]
+pub(crate) fn time(ns: u64) -> Time {
+    Time {
+        sec: (ns / 1_000_000_000) as i64,
+        nsec: (ns % 1_000_000_000) as u32,
+    }
+}
+
 /// The core's answer as the program's.
 fn number(error: Error) -> i64 {
     match error {
@@ -221,11 +230,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// The time, for what is changed now.
     pub(crate) fn look_at_clock(&mut self, cx: &mut Context) -> Time {
-        let ns = cx.now();
-        self.now = Time {
-            sec: (ns / 1_000_000_000) as i64,
-            nsec: (ns % 1_000_000_000) as u32,
-        };
+        self.now = time(cx.now());
         self.now
     }
 

@@ -2,7 +2,7 @@
 
 use crate::keys;
 use crate::memory::{Memory, PAGE, PAGE64};
-use crate::server::{fail, Ext4};
+use crate::server::{fail, time, Ext4};
 use cairn_abi::Token;
 use cairn_block::Device;
 use cairn_cache::{File, Put, Slot};
@@ -27,6 +27,58 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Take bytes from the caller. `cx.progress` is how many were taken before the request had to wait.
     #[inline]
     pub(crate) fn write_file(
+        &mut self,
+        cx: &mut Context,
+        ino: u32,
+        offset: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        match self.overwrite(cx, ino, offset, length) {
+            Some(fetched) => fetched.map(|()| length),
+            None => self.write_general(cx, ino, offset, length),
+        }
+    }
+
+    /// What is overwritten is in the cache and has blocks or the promise of some, and nobody waits for anything: the copy, marks, and times. None: nothing was done.
+    #[inline]
+    fn overwrite(
+        &mut self,
+        cx: &mut Context,
+        ino: u32,
+        offset: u64,
+        length: usize,
+    ) -> Option<Answer<()>> {
+        let bits = self.fs.shape().block_bits;
+        let end = offset + length as u64;
+        let node = self.nodes.get_mut(ino)?;
+        let plain = end <= node.size
+            && node.has_blocks(offset >> bits, (end + (1 << bits) - 1) >> bits)
+            && self.armed
+            && !node.cutting
+            && !node.syncing
+            && cx.progress == 0
+            && self.fs.is_writable()
+            && self.writers.is_empty()
+            && !self.cache.must_wait(&self.policy);
+        let file = node.file.filter(|_| plain)?;
+        let (first, behind) = (offset / PAGE64, end.div_ceil(PAGE64));
+        let slot = self.cache.overwrite(file, first, behind, self.clock)?;
+        let from = (offset % PAGE64) as usize;
+        let target = self.cache.memory().bytes_mut(slot, from, length);
+        let fetched = cx.fetch(0, target);
+        if fetched.is_ok() {
+            let now = time(cx.now());
+            (self.now, node.mtime, node.ctime) = (now, now, now);
+            if !(node.unsafe_data && node.dirty) {
+                self.note_changed(ino);
+                self.touch(ino);
+            }
+        }
+        Some(fetched)
+    }
+
+    #[inline(never)]
+    fn write_general(
         &mut self,
         cx: &mut Context,
         ino: u32,
@@ -266,7 +318,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let bits = self.fs.shape().block_bits;
         let (from, to) = (from >> bits, ((to - 1) >> bits) + 1);
         let node = self.node(ino)?;
-        if !node.cutting && (node.knows(from, to) || node.delayed.contain(from, to)) {
+        if !node.cutting && node.has_blocks(from, to) {
             return Ok(false);
         }
         self.promise_blocks(ino, from, to, superuser)
