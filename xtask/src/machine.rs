@@ -35,6 +35,10 @@ pub struct Boot {
 impl Boot {
     /// Build what `machine` asks for and write its archive into a new folder.
     pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
+        places::making(|| Boot::make(kind, machine))
+    }
+
+    fn make(kind: &str, machine: &Machine) -> Result<Boot> {
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;
@@ -54,7 +58,7 @@ impl Boot {
 
     fn write(kind: &str, system: System, kernel: PathBuf, archive: &Archive) -> Result<Boot> {
         let run = places::new_run(kind)?;
-        let path = run.join("archive.cpio");
+        let path = run.join(places::ARCHIVE);
         fs::write(&path, archive.encode())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Boot {

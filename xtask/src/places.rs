@@ -3,9 +3,14 @@
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 /// How many machines' logs are kept.
 const LOGS_KEPT: usize = 20;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// What a machine is booted from, in its folder until it ends.
+pub const ARCHIVE: &str = "archive.cpio";
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -38,6 +43,14 @@ pub fn symbols() -> PathBuf {
     build().join("symbols")
 }
 
+/// Make something that another thread, which starts another machine, may be about to make, too: one at a time.
+pub fn making<T>(make: impl FnOnce() -> T) -> T {
+    static MAKING: Mutex<()> = Mutex::new(());
+    // What a thread left half made when it panicked is found out by cargo and its like.
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    make()
+}
+
 /// A new folder for one machine's logs and files; `build/log/last` leads to it.
 pub fn new_run(kind: &str) -> Result<PathBuf> {
     let logs = build().join("log");
@@ -58,7 +71,7 @@ pub fn new_run(kind: &str) -> Result<PathBuf> {
     Ok(unique)
 }
 
-/// Drop the oldest logs. Nothing depends on its success.
+/// Drop the oldest logs, but none of a machine that runs: it has its archive still. (What is a day old has been left by a process that was killed.) Nothing depends on its success.
 fn prune(logs: &Path) {
     let Ok(entries) = fs::read_dir(logs) else {
         return;
@@ -70,7 +83,10 @@ fn prune(logs: &Path) {
         .collect();
     folders.sort();
     let surplus = folders.len().saturating_sub(LOGS_KEPT);
-    for (_, folder) in folders.into_iter().take(surplus) {
-        let _ = fs::remove_dir_all(folder);
+    let young = SystemTime::now() - DAY;
+    for (at, folder) in folders.into_iter().take(surplus) {
+        if at < young || !folder.join(ARCHIVE).exists() {
+            let _ = fs::remove_dir_all(folder);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Long steps show that they go on: a spinner on a terminal, one line elsewhere. Quick steps show nothing.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Steps shorter than this are not mentioned.
@@ -15,6 +16,9 @@ static SILENT: AtomicBool = AtomicBool::new(false);
 pub fn only_on_terminals() {
     SILENT.store(true, Ordering::Relaxed);
 }
+
+/// Several may be under way at once, one below the other.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// A step that is under way.
 pub struct Step {
@@ -42,7 +46,7 @@ impl Step {
         if std::io::stderr().is_terminal() {
             let what = self.what.clone();
             let bar = self.bar.get_or_insert_with(|| {
-                let bar = ProgressBar::new_spinner().with_message(what);
+                let bar = BARS.add(ProgressBar::new_spinner()).with_message(what);
                 if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} … {elapsed}") {
                     bar.set_style(style);
                 }

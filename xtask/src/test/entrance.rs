@@ -20,7 +20,7 @@ const STOPS: [(&str, &str); 3] = [
     ),
 ];
 
-pub fn run(report: &mut Report) -> Result<()> {
+pub fn run(report: &Report) -> Result<()> {
     let name = "entrance/debug";
     if !report.wants(name) {
         return Ok(());

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 const MAKE: &str = "bash /exchange/make.sh $0 && bash /exchange/list.sh";
 const LIST: &str = "bash /exchange/list.sh";
 
-pub fn run(report: &mut Report, system: System) -> Result<()> {
+pub fn run(report: &Report, system: System) -> Result<()> {
     if !report.wants(NAME) {
         return Ok(());
     }

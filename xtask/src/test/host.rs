@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-pub fn run(report: &mut Report) -> Result<()> {
+pub fn run(report: &Report) -> Result<()> {
     if report.wants("host/unit") {
         unit(report)?;
     }
@@ -34,7 +34,7 @@ fn cargo() -> Command {
 }
 
 /// `cargo test` of the crates that run on the host.
-fn unit(report: &mut Report) -> Result<()> {
+fn unit(report: &Report) -> Result<()> {
     let begun = Instant::now();
     let mut step = progress::Step::begin("unit tests on the host (cargo test)");
     let child = cargo()
@@ -130,7 +130,7 @@ fn clippy_calls() -> Vec<Vec<&'static str>> {
 }
 
 /// One test out of several calls of a cargo subcommand, which a packaged toolchain may lack.
-fn lint(report: &mut Report, name: &str, subcommand: &str, calls: &[Vec<&str>]) -> Result<()> {
+fn lint(report: &Report, name: &str, subcommand: &str, calls: &[Vec<&str>]) -> Result<()> {
     let there = cargo()
         .args([subcommand, "--version"])
         .stdout(Stdio::null())

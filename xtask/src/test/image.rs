@@ -5,7 +5,7 @@ use crate::{build, nucleus_text, portal_code};
 use anyhow::Result;
 use std::time::Instant;
 
-pub fn run(report: &mut Report) -> Result<()> {
+pub fn run(report: &Report) -> Result<()> {
     let name = "image/portal-code";
     if report.wants(name) {
         let begun = Instant::now();

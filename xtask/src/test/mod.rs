@@ -9,6 +9,7 @@ mod entrance;
 mod exchange;
 mod host;
 mod image;
+mod lanes;
 mod native;
 mod programs;
 mod reference;
@@ -23,15 +24,21 @@ pub use stress::stress;
 
 use crate::{cli, compiled};
 use anyhow::Result;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What became of one test: nothing to say, or why it failed.
 pub type Verdict = Result<(), String>;
 
-/// Collects and prints results.
+/// Collects and prints results, of several machines at once.
 pub struct Report {
     filter: Option<String>,
     list: bool,
+    results: Mutex<Results>,
+}
+
+#[derive(Default)]
+struct Results {
     passed: usize,
     failures: Vec<String>,
 }
@@ -50,14 +57,15 @@ impl Report {
     }
 
     /// Several tests that were run by somebody else (cargo).
-    pub fn passed_elsewhere(&mut self, count: usize) {
-        self.passed += count;
+    pub fn passed_elsewhere(&self, count: usize) {
+        self.results().passed += count;
     }
 
-    pub fn result(&mut self, name: &str, took: Duration, verdict: Verdict) {
+    pub fn result(&self, name: &str, took: Duration, verdict: Verdict) {
+        let mut results = self.results();
         match verdict {
             Ok(()) => {
-                self.passed += 1;
+                results.passed += 1;
                 println!("ok    {name} ({:.1} s)", took.as_secs_f64());
             }
             Err(why) => {
@@ -65,37 +73,35 @@ impl Report {
                 for line in why.lines() {
                     println!("      {line}");
                 }
-                self.failures.push(name.to_string());
+                results.failures.push(name.to_string());
             }
         }
+    }
+
+    /// A lane that panicked is an error of its own; what others count still counts.
+    fn results(&self) -> MutexGuard<'_, Results> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub fn test(arguments: &cli::Test) -> Result<u8> {
-    let mut report = Report {
+    let report = Report {
         filter: arguments.filter.clone(),
         list: arguments.list,
-        passed: 0,
-        failures: Vec::new(),
+        results: Mutex::default(),
     };
     let all = arguments.system == cli::System::Cairn && !arguments.stretch;
     if all {
-        host::run(&mut report)?;
-        image::run(&mut report)?;
-        entrance::run(&mut report)?;
+        host::run(&report)?;
+        image::run(&report)?;
+        entrance::run(&report)?;
     }
     // From here on what machines do is looked at afterwards.
     compiled::watch();
-    programs::run(&mut report, arguments)?;
-    if !arguments.stretch {
-        exchange::run(&mut report, arguments.system)?;
-        restart::run(&mut report, arguments.system)?;
-    }
-    if all {
-        native::run(&mut report, arguments.smp)?;
-    }
-    if !arguments.stretch {
-        terminal::run(&mut report, arguments.system, arguments.smp)?;
+    if arguments.stretch {
+        programs::stretch(&report, arguments)?;
+    } else {
+        machines(&report, arguments, all)?;
     }
     if report.list {
         return Ok(0);
@@ -107,17 +113,37 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
         };
         report.result(&name, Duration::ZERO, verdict.map(|_| ()));
     }
-    let (passed, failed) = (report.passed, report.failures.len());
+    let results = report.results();
+    let (passed, failed) = (results.passed, results.failures.len());
     if failed > 0 {
-        println!("\nfailed: {}", report.failures.join(" "));
+        println!("\nfailed: {}", results.failures.join(" "));
         println!("logs of the machines: build/log/; one test alone: ./cairn test NAME");
     }
     if passed + failed == 0 {
         eprintln!(
             "cairn: no test has {:?} in its name; `./cairn test --list` names them all",
-            report.filter.unwrap_or_default()
+            report.filter.as_deref().unwrap_or_default()
         );
     }
     println!("{passed} passed, {failed} failed");
     Ok(u8::from(failed > 0 || passed == 0))
+}
+
+/// All suites that want machines, the batches of many programs first.
+fn machines(report: &Report, arguments: &cli::Test, all: bool) -> Result<()> {
+    let (system, smp) = (arguments.system, arguments.smp);
+    let mut work = programs::work(report, arguments)?;
+    work.push(Box::new(move || exchange::run(report, system)));
+    work.push(Box::new(move || restart::run(report, system)));
+    work.push(Box::new(move || terminal::run(report, system, smp)));
+    if all {
+        work.extend(native::work(report, smp)?);
+    }
+    // Names are listed in order.
+    let lanes = if report.list {
+        1
+    } else {
+        lanes::of_this_host()
+    };
+    lanes::run(work, lanes)
 }

@@ -3,6 +3,7 @@
 //! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
 //! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always. A file with a `# seeds: …` line is for [`ways`] instead.
 
+use super::lanes::Work;
 use super::programs::{compile, files};
 use super::{batch, ways, Report, Verdict};
 use crate::cli::{Pair, System};
@@ -25,7 +26,8 @@ const BYSTANDER_SAYS: &str = "50\n50\n";
 const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);
 
-pub fn run(report: &mut Report, smp: u32) -> Result<()> {
+pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
+    let mut work: Vec<Work> = Vec::new();
     let mut manifests = files("tests/native", "toml")?;
     manifests.extend(files("sdk/examples", "toml")?);
     for file in manifests {
@@ -51,15 +53,19 @@ pub fn run(report: &mut Report, smp: u32) -> Result<()> {
             if !report.wants(&full) {
                 continue;
             }
-            let begun = Instant::now();
-            let verdict = match ways::seeds(&manifest) {
-                seeds if seeds.is_empty() => one(&file, &name, cores, iommu)?,
-                seeds => ways::compare(&file, &name, &seeds)?,
-            };
-            report.result(&full, begun.elapsed(), verdict);
+            let (file, name, seeds) = (file.clone(), name.clone(), ways::seeds(&manifest));
+            work.push(Box::new(move || {
+                let begun = Instant::now();
+                let verdict = match seeds.is_empty() {
+                    true => one(&file, &name, cores, iommu)?,
+                    false => ways::compare(&file, &name, &seeds)?,
+                };
+                report.result(&full, begun.elapsed(), verdict);
+                Ok(())
+            }));
         }
     }
-    Ok(())
+    Ok(work)
 }
 
 /// The outer error is the host's.
@@ -74,7 +80,9 @@ fn one(file: &Path, name: &str, smp: u32, iommu: Option<String>) -> Result<Verdi
         let source = places::root().join(source);
         let stem = source.file_stem().unwrap_or_default();
         let binary = places::build().join("tests/native").join(stem);
-        if let Err(why) = compile("gcc", &source, &binary) {
+        // The same program may be wanted by two machines.
+        let made = places::making(|| compile("gcc", &source, &binary));
+        if let Err(why) = made {
             return Ok(Err(format!("{why:#}")));
         }
         let guest = format!("/tests/{}", stem.to_string_lossy());

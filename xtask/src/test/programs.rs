@@ -6,6 +6,7 @@
 //! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
+use super::lanes::Work;
 use super::reference::{self, Keyed};
 use super::stretch::Stretches;
 use super::{Report, Verdict};
@@ -13,6 +14,7 @@ use crate::cli::{self, Machine, Pair, Root};
 use crate::disk::{self, Scratch, Shape};
 use crate::{build, places, progress};
 use anyhow::{Context, Result};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +64,32 @@ struct Wishes {
     only_linux: bool,
 }
 
-pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
+/// One piece of work for each kind of machine, those with the most programs first.
+pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work<'a>>> {
+    let mut kinds: Vec<_> = kinds(report, arguments)?.into_iter().collect();
+    kinds.sort_by_key(|(_, programs)| Reverse(programs.len()));
+    let piece = |(kind, programs)| -> Work<'a> {
+        Box::new(move || compare(report, arguments, &kind, programs, None))
+    };
+    Ok(kinds.into_iter().map(piece).collect())
+}
+
+/// One machine after the other, and what was measured in all of them. The option that measures is for one core.
+pub fn stretch(report: &Report, arguments: &cli::Test) -> Result<()> {
+    let mut stretches = Stretches::default();
+    for (kind, programs) in kinds(report, arguments)? {
+        if kind.smp == 1 {
+            compare(report, arguments, &kind, programs, Some(&mut stretches))?;
+        }
+    }
+    let why = "interrupts are off for longer than they may".to_string();
+    let verdict = stretches.print().then_some(()).ok_or(why);
+    report.result("stretch", Duration::ZERO, verdict);
+    Ok(())
+}
+
+/// What is to be run, by the machine that it wants.
+fn kinds(report: &Report, arguments: &cli::Test) -> Result<BTreeMap<Kind, Vec<Program>>> {
     let smp = arguments.smp;
     let mut programs = scripts(report, smp, "corpus", "sh", Root::Small)?;
     programs.extend(scripts(report, smp, "debian", "bash", Root::Debian)?);
@@ -73,7 +100,6 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
     if report.wants("rust/std") {
         programs.push(rust_program(smp)?);
     }
-    // One batch for each kind of machine.
     let mut kinds: BTreeMap<Kind, Vec<Program>> = BTreeMap::new();
     // What Linux is not asked about proves nothing there.
     for program in programs.into_iter().filter(|p| match arguments.system {
@@ -83,24 +109,12 @@ pub fn run(report: &mut Report, arguments: &cli::Test) -> Result<()> {
         let batch = kinds.entry(program.kind.clone()).or_default();
         batch.push(program);
     }
-    let mut stretches = arguments.stretch.then(Stretches::default);
-    for (kind, programs) in kinds {
-        // The option that measures is for one core.
-        if stretches.is_none() || kind.smp == 1 {
-            compare(report, arguments, &kind, programs, stretches.as_mut())?;
-        }
-    }
-    if let Some(stretches) = stretches {
-        let why = "interrupts are off for longer than they may".to_string();
-        let verdict = stretches.print().then_some(()).ok_or(why);
-        report.result("stretch", Duration::ZERO, verdict);
-    }
-    Ok(())
+    Ok(kinds)
 }
 
 /// Run a batch on the system to be tested and hold it against Linux.
 fn compare(
-    report: &mut Report,
+    report: &Report,
     arguments: &cli::Test,
     kind: &Kind,
     programs: Vec<Program>,
@@ -268,7 +282,7 @@ fn scripts(
     Ok(programs)
 }
 
-fn c_programs(report: &mut Report, smp: u32, suite: &str, compiler: &str) -> Result<Vec<Program>> {
+fn c_programs(report: &Report, smp: u32, suite: &str, compiler: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let folder = places::build().join("tests").join(suite);
     fs::create_dir_all(&folder)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 const NAME: &str = "disk/restart";
 
-pub fn run(report: &mut Report, system: System) -> Result<()> {
+pub fn run(report: &Report, system: System) -> Result<()> {
     if system != System::Cairn || !report.wants(NAME) {
         return Ok(());
     }

@@ -356,7 +356,7 @@ impl Drop for Console {
     }
 }
 
-pub fn run(report: &mut Report, system: System, smp: u32) -> Result<()> {
+pub fn run(report: &Report, system: System, smp: u32) -> Result<()> {
     let mut console: Option<Console> = None;
     for step in &STEPS {
         let name = format!("terminal/{}", step.name);
