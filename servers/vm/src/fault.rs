@@ -137,7 +137,7 @@ impl<N: Nucleus> Vm<N> {
         if region.object == ANONYMOUS {
             return self.resolve_new(index, page, region);
         }
-        self.resolve_object(index, page, write)
+        self.resolve_object(index, page, region, write)
     }
 
     /// A new page of private anonymous memory.

@@ -13,7 +13,7 @@ mod portals;
 use alloc::vec::Vec;
 use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::Error;
-use cairn_rt::{log, startup, Portal, Received, Receiver, Reply};
+use cairn_rt::{log, startup, Portal, Received, Receiver};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Frame, Start, Vm};
 use portals::Portals;
@@ -120,11 +120,8 @@ fn main() -> ! {
         }
         result = match answer {
             Some(answer) => {
-                let reply = Reply {
-                    words: answer.words,
-                    ..Reply::default()
-                };
-                receiver.reply_receive_into(received.token, &reply, vm.deadline(), &mut received)
+                received.words = answer.words;
+                receiver.reply_words_receive(received.token, vm.deadline(), &mut received)
             }
             None => receiver.receive_into(vm.deadline(), &mut received),
         };

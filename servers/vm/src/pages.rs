@@ -11,6 +11,7 @@ use crate::frames::Frames;
 use crate::nucleus::Frame;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::mem::size_of;
 
 /// Pages of a chunk.
@@ -51,6 +52,8 @@ pub struct Pages {
     keys: Vec<u64>,
     chunks: Vec<Rc<Chunk>>,
     resident: u64,
+    /// Where the last one was found: faults are near each other. Looked at before it is believed.
+    last: Cell<usize>,
 }
 
 impl Kinds {
@@ -145,6 +148,7 @@ impl Pages {
             keys: Vec::with_capacity(chunks),
             chunks: Vec::with_capacity(chunks),
             resident: 0,
+            last: Cell::default(),
         }
     }
 
@@ -169,8 +173,19 @@ impl Pages {
         self.resident
     }
 
+    #[inline]
     fn find(&self, page: u64) -> Result<usize, usize> {
-        self.keys.binary_search(&(page & !(CHUNK - 1)))
+        let (first, last) = (page & !(CHUNK - 1), self.last.get());
+        match self.keys.get(last) {
+            Some(key) if *key == first => Ok(last),
+            _ => self.search(first),
+        }
+    }
+
+    fn search(&self, first: u64) -> Result<usize, usize> {
+        let found = self.keys.binary_search(&first);
+        self.last.set(found.unwrap_or_else(|at| at));
+        found
     }
 
     /// The chunk of a page.

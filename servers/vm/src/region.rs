@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use cairn_idl::vm::flags;
+use core::cell::Cell;
 
 /// [`Region::object`] of private anonymous memory.
 pub const ANONYMOUS: u32 = u32::MAX;
@@ -67,12 +68,15 @@ impl Region {
 #[derive(Clone, Default)]
 pub struct Regions {
     list: Vec<Region>,
+    /// Where the last one was found: faults are near each other. Looked at before it is believed.
+    last: Cell<usize>,
 }
 
 impl Regions {
     pub fn with_capacity(count: usize) -> Regions {
         Regions {
             list: Vec::with_capacity(count),
+            last: Cell::default(),
         }
     }
 
@@ -100,7 +104,15 @@ impl Regions {
 
     #[inline]
     pub fn find(&self, page: u64) -> Option<&Region> {
-        self.list.get(self.at(page)).filter(|r| r.start <= page)
+        let holds = |region: &&Region| region.start <= page && page < region.end;
+        let last = self.list.get(self.last.get()).filter(holds);
+        last.or_else(|| self.search(page))
+    }
+
+    fn search(&self, page: u64) -> Option<&Region> {
+        let at = self.at(page);
+        self.last.set(at);
+        self.list.get(at).filter(|r| r.start <= page)
     }
 
     /// The regions that overlap `start..end`, whole.

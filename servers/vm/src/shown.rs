@@ -49,15 +49,15 @@ impl Object {
 }
 
 impl<N: Nucleus> Vm<N> {
-    /// A page of an object that is not resident in the space.
+    /// A page of an object that is not resident in the space, in this region.
     pub(crate) fn resolve_object(
         &mut self,
         index: usize,
         page: u64,
+        region: Region,
         write: bool,
     ) -> Result<(), Fault> {
         let space = self.spaces.get(index).ok_or(Fault::NoMapping)?;
-        let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let object = self.objects.get(region.object as usize);
         let growth = object.map_or(0, |object| object.pages.growth(1));
         if !self.may_record(space) || !self.heap_has(growth) {

@@ -224,7 +224,7 @@ pub enum Trouble {
 }
 
 /// Do an operation that may need page tables; give the space frames for them when it says so.
-#[inline]
+#[inline(always)]
 pub(crate) fn with_tables<N: Nucleus>(
     nucleus: &mut N,
     frames: &mut Frames,
