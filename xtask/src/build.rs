@@ -144,6 +144,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-ram",
         "cairn-ext4-server",
         "cairn-fat",
+        "cairn-iso",
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",

@@ -81,7 +81,11 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let names: Vec<String> = (0..disks)
         .map(|number| format!("\"{}\"", name(number)))
         .collect();
-    for (kind, binary, keepsake) in [("ext4", "ext4", "keepsake = \"2M\"\n"), ("vfat", "fat", "")] {
+    for (kind, binary, keepsake) in [
+        ("ext4", "ext4", "keepsake = \"2M\"\n"),
+        ("vfat", "fat", ""),
+        ("iso9660", "iso", ""),
+    ] {
         text.push_str(&format!(
             "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", badge = 1 }} }}\ndisks = [{}]\n",
             names.join(", ")

@@ -4,7 +4,7 @@
 //! `e2fsck -fn` ([`check`]), which must find nothing at all.
 
 use crate::cli::{Machine, Pair, Root};
-use crate::{machine, places, progress};
+use crate::{iso, machine, places, progress};
 use anyhow::{bail, Context, Result};
 use std::fs::{self, File};
 use std::io::Read;
@@ -155,9 +155,10 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_shl(shift)
 }
 
-/// A new file system in a file that is removed with this value.
+/// A new file system in a file that is removed with this value, and another disk beside it if it has one.
 pub struct Scratch {
     pub path: PathBuf,
+    iso: Option<PathBuf>,
 }
 
 impl Scratch {
@@ -167,14 +168,23 @@ impl Scratch {
         fs::create_dir_all(&folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{}-{number}.ext4", std::process::id()));
-        let scratch = Scratch { path };
+        let scratch = Scratch { path, iso: None };
         ext4(&scratch.path, shape, None)?;
         Ok(scratch)
     }
 
-    /// The machine with this file system as its only disk beside the root's, mounted at [`PLACE`].
+    /// With an ISO 9660 image on a second disk.
+    pub fn with_iso(mut self) -> Result<Scratch> {
+        let path = self.path.with_extension("iso");
+        self.iso = Some(path.clone());
+        iso::make(&path)?;
+        Ok(self)
+    }
+
+    /// The machine with this file system as its only disk beside the root's, mounted at [`PLACE`], and the image behind it.
     pub fn attached_to(&self, mut machine: Machine) -> Machine {
         machine.disks = vec![Disk::Scratch(self.path.clone())];
+        machine.disks.extend(self.iso.clone().map(Disk::Unchanged));
         machine.mounts = vec![mount(machine.root)];
         machine
     }
@@ -183,7 +193,9 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // It may never have been made.
-        let _ = fs::remove_file(&self.path);
+        for path in [Some(&self.path), self.iso.as_ref()].into_iter().flatten() {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -8,8 +8,14 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// What Linux needs for its disks: the transport, the driver, the file system, and the sum that it finds by an alias.
-const DISK_MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
+/// What Linux needs for its disks: the transport, the driver, the file systems, and the sum that ext4 finds by an alias.
+const DISK_MODULES: [&str; 5] = [
+    "virtio_pci",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "isofs",
+];
 /// Where `guest-init` looks for modules.
 const MODULES: &str = "lib/modules/at-start";
 

@@ -20,6 +20,7 @@ mod exec;
 mod guest;
 mod image;
 mod interfaces;
+mod iso;
 mod log;
 mod machine;
 mod modules;

@@ -231,6 +231,10 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         let (_, access) = self.existing(server, cx, last_for(flags))?;
+        let kept = matches!(access.mode & s::IFMT, s::IFREG | s::IFDIR | s::IFLNK);
+        if want as u32 & WRITE != 0 && kept && server.read_only() {
+            return fail(EROFS);
+        }
         permission::check_as(cx, label, &access, want as u32)?;
         Ok(Reply::result(0))
     }
@@ -490,6 +494,9 @@ impl<S: Server> Core<S> {
     pub fn unlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let remove_dir = cx.request.words[1] & at::REMOVEDIR != 0;
         let found = self.find(server, cx, Last::Name)?;
+        if found.name.is_some() && server.read_only() {
+            return fail(EROFS);
+        }
         let (node, access) = found.node.ok_or(Failure::Errno(ENOENT))?;
         let Some(range) = found.name else {
             return fail(match found.last {

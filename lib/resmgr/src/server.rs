@@ -158,6 +158,11 @@ pub trait Server: Sized {
         None
     }
 
+    /// Nothing can be changed now: who asks whether he may write, or would remove a name, hears EROFS before anything else is looked at. (Everything else is refused by its own callback.)
+    fn read_only(&self) -> bool {
+        false
+    }
+
     /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
     fn root(&mut self, badge: u64) -> Self::Node;
     fn meta(&mut self, node: Self::Node) -> Answer<Meta>;

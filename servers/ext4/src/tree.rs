@@ -146,6 +146,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     const STABLE_NAMES: bool = true;
 
+    fn read_only(&self) -> bool {
+        !self.fs.is_writable()
+    }
+
     fn root(&mut self, _: u64) -> u32 {
         ROOT
     }

@@ -3,14 +3,14 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use cairn_block::native::Disk;
 use cairn_block::program::give_up;
-use cairn_block::{Device, Kind, Outcome, Request, PAGE, SECTOR};
+use cairn_block::waiting::Waiting;
+use cairn_block::{Kind, PAGE, SECTOR};
 use cairn_fat::store::{Lines, LINE};
 use cairn_fat::{Fat, Options};
 use cairn_idl::errno::*;
 use cairn_resmgr::{event, Manager, Native};
-use cairn_rt::{memory, startup, Portal, Receiver};
+use cairn_rt::{memory, startup, Portal};
 
 cairn_rt::entry!(main);
 
@@ -19,58 +19,23 @@ const SLOTS: usize = 64;
 /// Pages of a line.
 const PAGES: usize = LINE / PAGE;
 
-/// Waits for the disk, with a channel of its own: requests of programs wait meanwhile.
-struct Waiting {
-    disk: Disk,
+/// The disk, and memory for lines of it.
+struct Kept {
+    disk: Waiting,
     arena: &'static mut [u8],
-    channel: Receiver,
 }
 
-impl Waiting {
-    fn order(&mut self, kind: Kind, slot: usize, from: usize, at: u64, bytes: usize) -> bool {
-        let first = slot * PAGES + from / PAGE;
-        let pages: [u32; PAGES] = core::array::from_fn(|i| (first + i) as u32);
-        let most = self.disk.info().most_pages.max(1) as usize * PAGE;
-        let mut done = 0;
-        while done < bytes || kind == Kind::Flush {
-            let some = (bytes - done).min(most);
-            let request = Request {
-                id: 0,
-                kind,
-                sector: (at + done as u64) / SECTOR,
-                bytes: some as u64,
-                pages: &pages[done / PAGE..(done + some).div_ceil(PAGE)],
-                offset: 0,
-            };
-            if self.disk.submit(&request).is_err() || self.wait() != Outcome::Done {
-                return false;
-            }
-            done += some;
-            if kind == Kind::Flush {
-                break;
-            }
-        }
-        true
-    }
-
-    fn wait(&mut self) -> Outcome {
-        let mut outcome = None;
-        loop {
-            // To the end, so that the driver tells of the next one.
-            while let Some((_, told)) = self.disk.completed() {
-                outcome = Some(told);
-            }
-            if let Some(outcome) = outcome {
-                return outcome;
-            }
-            if let Ok(pulse) = self.channel.receive(None) {
-                self.disk.pulse(&pulse);
-            }
-        }
-    }
+/// The pages of a slot.
+fn pages(slot: usize) -> [u32; PAGES] {
+    core::array::from_fn(|i| (slot * PAGES + i) as u32)
 }
 
-impl Lines for Waiting {
+/// Those of them that bytes `from..from + bytes` are in (`from` begins one).
+fn part(pages: &[u32; PAGES], from: usize, bytes: usize) -> &[u32] {
+    &pages[from / PAGE..(from + bytes).div_ceil(PAGE)]
+}
+
+impl Lines for Kept {
     fn bytes(&self) -> u64 {
         self.disk.info().sectors * SECTOR
     }
@@ -81,13 +46,17 @@ impl Lines for Waiting {
         &mut self.arena[slot * LINE..][..LINE]
     }
     fn load(&mut self, slot: usize, at: u64, bytes: usize) -> bool {
-        self.order(Kind::Read, slot, 0, at, bytes)
+        let pages = pages(slot);
+        let pages = part(&pages, 0, bytes);
+        self.disk.transfer(Kind::Read, pages, 0, at, bytes as u64)
     }
     fn save(&mut self, slot: usize, from: usize, at: u64, bytes: usize) -> bool {
-        self.order(Kind::Write, slot, from, at, bytes)
+        let pages = pages(slot);
+        let pages = part(&pages, from, bytes);
+        self.disk.transfer(Kind::Write, pages, 0, at, bytes as u64)
     }
     fn flush(&mut self) -> bool {
-        !self.disk.info().caches_writes || self.order(Kind::Flush, 0, 0, 0, 0)
+        self.disk.flush()
     }
 }
 
@@ -104,10 +73,7 @@ fn main() -> ! {
     else {
         give_up(ENOMEM, format_args!("no memory"));
     };
-    let Ok(channel) = Receiver::create() else {
-        give_up(ENOMEM, format_args!("no channel"));
-    };
-    let Ok(disk) = Disk::open_fixed(driver, arena, channel, 1) else {
+    let Ok(disk) = Waiting::open(driver, arena, true) else {
         give_up(ENXIO, format_args!("no disk"));
     };
     let given = |word| startup::arguments().any(|argument| argument == word);
@@ -120,12 +86,7 @@ fn main() -> ! {
         device: startup::argument("st_dev").map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
         end,
     };
-    let lines = Waiting {
-        disk,
-        arena,
-        channel,
-    };
-    let Some(mut server) = Fat::open(lines, options) else {
+    let Some(mut server) = Fat::open(Kept { disk, arena }, options) else {
         give_up(EINVAL, format_args!("no FAT file system"));
     };
     if let Some(ready) = ready {

@@ -251,6 +251,10 @@ impl<L: Lines> Server for Fat<L> {
     type Node = Index;
     type State = ();
 
+    fn read_only(&self) -> bool {
+        self.options.read_only
+    }
+
     fn root(&mut self, _: u64) -> Index {
         ROOT
     }

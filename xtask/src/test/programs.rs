@@ -3,7 +3,7 @@
 //!
 //! A line with `cairn-test:` near the top of a program says what is special: `limit=SECONDS` (default 120 for scripts, 600 for programs; far more than they take, because
 //! it is time of a host that may be slow), `args=A,B`,
-//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
+//! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `iso=yes` (one more disk, with an ISO 9660 image), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job};
 use super::lanes::Work;
@@ -12,7 +12,7 @@ use super::stretch::Stretches;
 use super::{Report, Verdict};
 use crate::cli::{self, Machine, Pair, Root};
 use crate::disk::{self, Scratch, Shape};
-use crate::{build, places, progress};
+use crate::{build, iso, places, progress};
 use anyhow::{Context, Result};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ struct Kind {
     smp: u32,
     /// A new file system, and whose it is: its program is alone in its machine.
     disk: Option<(Shape, String)>,
+    /// One more disk, with an ISO 9660 image.
+    iso: bool,
 }
 
 /// What a `cairn-test:` line says.
@@ -60,6 +62,7 @@ struct Wishes {
     cores: Option<u32>,
     root: Option<Root>,
     disk: Option<Shape>,
+    iso: bool,
     /// It shows what Cairn does not do yet; CAVEATS says what.
     only_linux: bool,
 }
@@ -185,6 +188,11 @@ fn with_disk(machine: &Machine, kind: &Kind) -> Result<(Machine, Option<Scratch>
         return Ok((machine.clone(), None));
     };
     let scratch = Scratch::ext4(shape)?;
+    let scratch = if kind.iso {
+        scratch.with_iso()?
+    } else {
+        scratch
+    };
     Ok((scratch.attached_to(machine.clone()), Some(scratch)))
 }
 
@@ -268,7 +276,12 @@ fn scripts(
         let guest = format!("/{suite}/{}.sh", stem(&path));
         for run in runs(report, &name, &wishes, smp) {
             let argv = vec![shell.to_string(), guest.clone()];
-            let mut program = program(run, argv, &wishes, content.clone(), &path, &guest);
+            let mut content = content.clone();
+            if wishes.iso {
+                // What Linux says depends on what the image is made of, too.
+                content.extend(iso::SOURCES.concat());
+            }
+            let mut program = program(run, argv, &wishes, content, &path, &guest);
             program.kind.root = root;
             if suite == "disk" {
                 program.onto_disk(&wishes);
@@ -396,6 +409,7 @@ fn program(
             root: Root::Small,
             smp,
             disk: None,
+            iso: wishes.iso,
         },
     }
 }
@@ -424,6 +438,7 @@ fn wishes(content: &[u8], limit: u64) -> Wishes {
         cores: word("cores").and_then(|cores| cores.parse().ok()),
         root: (word("root") == Some("debian")).then_some(Root::Debian),
         disk: word("disk").and_then(Shape::parse),
+        iso: word("iso") == Some("yes"),
         only_linux: word("only") == Some("linux"),
     }
 }
