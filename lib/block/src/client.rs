@@ -47,6 +47,8 @@ pub struct Client<M> {
     unsent: VecDeque<u8>,
     /// What came to nothing without the driver.
     failed: VecDeque<u64>,
+    /// The pages of a request that is being sent.
+    list: [u8; LIST],
     /// There is no driver any more.
     ended: bool,
 }
@@ -61,6 +63,7 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
             used: 0,
             unsent: VecDeque::with_capacity(REQUESTS),
             failed: VecDeque::with_capacity(REQUESTS),
+            list: [0; LIST],
             ended: false,
         }
     }
@@ -159,13 +162,12 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
     /// Send what is not sent, as far as the ring has room: the rest goes when something has come out.
     fn send(&mut self) -> Bell {
         let mut bell = Bell::Quiet;
-        let mut list = [0; LIST];
         while let (Some(rings), Some(&slot)) = (&mut self.rings, self.unsent.front()) {
             let Some(asked) = &mut self.slots[slot as usize] else {
                 self.unsent.pop_front();
                 continue;
             };
-            let (words, data) = rings::encode(slot as usize, &asked.kept.request(), &mut list);
+            let (words, data) = rings::encode(slot as usize, &asked.kept.request(), &mut self.list);
             match rings.asked.send(words, data) {
                 Ok(wakes) => {
                     asked.sent = true;

@@ -20,6 +20,8 @@ use core::sync::atomic::AtomicU64;
 /// Most sessions, and most orders that the backend has.
 pub const SESSIONS: usize = 16;
 pub const TAGS: usize = 64;
+/// A bit of a word for each.
+const _: () = assert!(TAGS == u64::BITS as usize);
 /// With so many orders the backend has enough to do: what is asked for meanwhile is begun when one of them comes out.
 const ENOUGH: usize = 8;
 /// In place of a session's badge: an order of the driver's own.
@@ -89,8 +91,11 @@ pub struct Disk<B, S: System> {
     pub backend: B,
     pub system: S,
     partitions: Vec<Partition>,
-    sessions: [Option<Session<S::Memory>>; SESSIONS],
+    /// At most [`SESSIONS`]; the last one is there.
+    sessions: Vec<Option<Session<S::Memory>>>,
     jobs: [Option<Job>; TAGS],
+    /// Those without one, a bit each.
+    free: u64,
     under_way: usize,
     /// Of these, how many were asked for by sessions that have ended.
     left_behind: usize,
@@ -98,6 +103,9 @@ pub struct Disk<B, S: System> {
     next: u64,
     /// Whose turn it is.
     turn: usize,
+    /// The pages of the request that is being taken, as they travel and as numbers.
+    list: [u8; LIST],
+    pages: [u32; PAGES],
 }
 
 impl<B: Backend, S: System> Disk<B, S> {
@@ -106,12 +114,15 @@ impl<B: Backend, S: System> Disk<B, S> {
             backend,
             system,
             partitions,
-            sessions: [const { None }; SESSIONS],
+            sessions: Vec::with_capacity(SESSIONS),
             jobs: [None; TAGS],
+            free: u64::MAX,
             under_way: 0,
             left_behind: 0,
             next: BADGE_SESSION_FIRST,
             turn: 0,
+            list: [0; LIST],
+            pages: [0; PAGES],
         }
     }
 
@@ -155,21 +166,39 @@ impl<B: Backend, S: System> Disk<B, S> {
         (self.left_behind == 0).then_some(())?;
         let most = (self.backend.info().most_requests as usize).min(TAGS);
         (self.under_way < most).then_some(())?;
-        self.jobs.iter().position(Option::is_none)
+        Some(self.free.trailing_zeros() as usize).filter(|&tag| tag < TAGS)
     }
 
     /// Give the backend what clients ask for, in turns, as much as it takes.
     pub fn pump(&mut self) {
         let mut idle = 0;
-        while idle < SESSIONS {
-            let Some(tag) = self.tag() else { return };
-            let index = self.turn % SESSIONS;
-            self.turn = self.turn.wrapping_add(1);
-            idle = match self.take(index, tag) {
-                true => 0,
-                false => idle + 1,
+        while let Some(tag) = self.tag() {
+            // The next one that asks for something.
+            let taken = loop {
+                if idle >= self.sessions.len() {
+                    return;
+                }
+                let index = if self.turn < self.sessions.len() {
+                    self.turn
+                } else {
+                    0
+                };
+                self.turn = index + 1;
+                idle += 1;
+                if self.asks(index) {
+                    break self.take(index, tag);
+                }
             };
+            if taken {
+                idle = 0;
+            }
         }
+    }
+
+    /// Whether a session's ring is not empty (or is to be looked at because it is broken).
+    fn asks(&mut self, index: usize) -> bool {
+        let session = self.sessions[index].as_mut();
+        session.is_some_and(|session| session.asked.waiting() != Ok(0))
     }
 
     /// One request of a session; false if it has none.
@@ -177,9 +206,7 @@ impl<B: Backend, S: System> Disk<B, S> {
         let Some(session) = &mut self.sessions[index] else {
             return false;
         };
-        let mut list = [0; LIST];
-        let mut pages = [0; PAGES];
-        let message = match session.asked.receive(&mut list) {
+        let message = match session.asked.receive(&mut self.list) {
             Ok(Some((message, _))) => message,
             Ok(None) => return false,
             Err(_) => {
@@ -187,7 +214,7 @@ impl<B: Backend, S: System> Disk<B, S> {
                 return false;
             }
         };
-        let Some(request) = rings::decode(&message, &list, &mut pages) else {
+        let Some(request) = rings::decode(&message, &self.list, &mut self.pages) else {
             self.end(index);
             return false;
         };
@@ -208,8 +235,7 @@ impl<B: Backend, S: System> Disk<B, S> {
         if session.info.allows(&request) && nothing {
             self.tell(job, Outcome::Done);
         } else if session.info.allows(&request) && self.backend.start(tag, &order) {
-            self.jobs[tag] = Some(job);
-            self.under_way += 1;
+            self.begin(tag, job);
         } else {
             self.tell(job, Outcome::Failed);
         }
@@ -219,6 +245,7 @@ impl<B: Backend, S: System> Disk<B, S> {
     /// The backend is done with an order.
     pub fn done(&mut self, tag: usize, outcome: Outcome) {
         if let Some(job) = self.jobs.get_mut(tag).and_then(Option::take) {
+            self.free |= 1 << tag;
             self.under_way -= 1;
             self.tell(job, outcome);
         }
@@ -245,13 +272,19 @@ impl<B: Backend, S: System> Disk<B, S> {
     /// A tag for an order of the driver's own; [`Disk::done`] is called for it as well.
     pub fn reserve(&mut self) -> Option<usize> {
         let tag = self.tag()?;
-        self.jobs[tag] = Some(Job {
+        let own = Job {
             session: OWN,
             slot: 0,
             since: None,
-        });
-        self.under_way += 1;
+        };
+        self.begin(tag, own);
         Some(tag)
+    }
+
+    fn begin(&mut self, tag: usize, job: Job) {
+        self.jobs[tag] = Some(job);
+        self.free &= !(1 << tag);
+        self.under_way += 1;
     }
 
     fn tell(&mut self, job: Job, outcome: Outcome) {
@@ -278,8 +311,8 @@ impl<B: Backend, S: System> Disk<B, S> {
             return false;
         }
         let mut more = false;
-        for index in 0..SESSIONS {
-            if let Some(session) = &mut self.sessions[index] {
+        for index in 0..self.sessions.len() {
+            if let Some(session) = self.sessions.get_mut(index).and_then(Option::as_mut) {
                 match session.asked.arm() {
                     Ok(waits) => more |= waits,
                     Err(_) => self.end(index),
@@ -298,7 +331,8 @@ impl<B: Backend, S: System> Disk<B, S> {
     }
 
     fn end(&mut self, index: usize) {
-        if let Some(session) = self.sessions[index].take() {
+        if let Some(session) = self.sessions.get_mut(index).and_then(Option::take) {
+            while self.sessions.pop_if(|last| last.is_none()).is_some() {}
             self.backend.unfix(session.arena);
             let jobs = self.jobs.iter().flatten();
             self.left_behind += jobs.filter(|job| job.session == session.badge).count();
@@ -314,8 +348,10 @@ impl<B: Backend, S: System> Disk<B, S> {
 
     fn attach_to(&mut self, badge: u64, bell: u32, arena: u32) -> Result<(u32, u32), Errno> {
         let (first, info) = self.part(badge)?;
-        let index = self.sessions.iter().position(Option::is_none);
-        let index = index.ok_or(ENFILE)?;
+        let free = self.sessions.iter().position(Option::is_none);
+        if free.is_none() && self.sessions.len() >= SESSIONS {
+            return Err(ENFILE);
+        }
         let (memory, rings) = self.system.rings(rings::words()).ok_or(ENOMEM)?;
         let ends = rings::split(memory).and_then(|(asked, done)| {
             let asked = Receiver::new(asked, rings::ASKED)?;
@@ -326,7 +362,7 @@ impl<B: Backend, S: System> Disk<B, S> {
             self.system.close(rings);
             return Err(ENOMEM);
         };
-        self.sessions[index] = Some(Session {
+        let session = Some(Session {
             badge: self.next,
             first,
             info,
@@ -335,6 +371,10 @@ impl<B: Backend, S: System> Disk<B, S> {
             bell,
             arena,
         });
+        match free {
+            Some(index) => self.sessions[index] = session,
+            None => self.sessions.push(session),
+        }
         self.next += 1;
         Ok((rings, portal))
     }

@@ -45,11 +45,16 @@ fn whole(moved: u64, wanted: u64) -> Result<(), Failure> {
     }
 }
 
-fn bytes<'n>(numbers: impl IntoIterator<Item = &'n u32>) -> [u8; MOST * 4] {
+/// Some numbers and further ones, as far as there is room.
+fn bytes(some: &[u32], further: &[u32]) -> [u8; MOST * 4] {
     let mut list = [0; MOST * 4];
     let (places, _) = list.as_chunks_mut();
-    for (place, number) in places.iter_mut().zip(numbers) {
-        *place = number.to_le_bytes();
+    let (before, behind) = places.split_at_mut(some.len().min(MOST));
+    // Two loops: one over a chain looks at which of the two it is in each time.
+    for (places, numbers) in [(before, some), (behind, further)] {
+        for (place, number) in places.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
+        }
     }
     list
 }
@@ -90,7 +95,7 @@ impl Driver {
         }
         let mut told = [0; MOST * 4];
         let told = &mut told[..count * 4];
-        let asked = bytes(done.iter().chain(pages));
+        let asked = bytes(done, pages);
         let asked = &asked[..(done.len() + count).min(MOST) * 4];
         if client.dma_pin(done.len() as u64, asked, told)? != count * 4 {
             return Err(Failure::Nonsense);
@@ -120,7 +125,7 @@ impl Driver {
             return client.dma_unpin_few(frames.len() as u64, a, b, c, d);
         }
         let count = frames.len().min(MOST);
-        client.dma_unpin(&bytes(frames)[..count * 4])
+        client.dma_unpin(&bytes(frames, &[])[..count * 4])
     }
 }
 

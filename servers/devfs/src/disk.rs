@@ -112,6 +112,10 @@ pub struct Disks {
     pub(crate) jobs: [Option<Job>; JOBS],
     pub(crate) transfers: Vec<Option<Transfer>>,
     pub(crate) loans: Loans,
+    /// How many of the jobs write.
+    writing: usize,
+    /// The pages of a job that is being submitted.
+    list: Vec<u32>,
     answer: [u8; 16],
 }
 
@@ -151,6 +155,8 @@ impl Disks {
             jobs: [const { None }; JOBS],
             transfers: Vec::new(),
             loans: Loans::default(),
+            writing: 0,
+            list: Vec::with_capacity(MOST_PAGES),
             answer: [0; 16],
         }
     }
@@ -286,6 +292,9 @@ impl Disks {
 
     /// Whether a job must wait for another one that is about the same blocks.
     pub(crate) fn is_disturbed(&self, new: &Job) -> bool {
+        if self.writing == 0 && !new.writes() {
+            return false;
+        }
         self.jobs.iter().flatten().any(|job| {
             job.drive == new.drive
                 && (new.writes() || job.writes())
@@ -302,6 +311,7 @@ impl Disks {
             None if pages > 0 => (job.first, job.pages) = (self.room.take(pages)?, pages),
             None => {}
         }
+        self.writing += usize::from(job.writes());
         self.jobs[index] = Some(job);
         Some(index)
     }
@@ -326,6 +336,7 @@ impl Disks {
     /// The same for a job that came to nothing: who waits for room need not look.
     pub(crate) fn remove(&mut self, index: usize) {
         if let Some(job) = self.jobs.get_mut(index).and_then(Option::take) {
+            self.writing -= usize::from(job.writes());
             match job.loan {
                 Some(loan) => self.loans.end(loan),
                 None if job.pages > 0 => self.room.give(job.first, job.pages),
@@ -368,16 +379,15 @@ impl Disks {
             return Err(Refused::Invalid);
         };
         job.outcome = None;
-        let mut pages = [0; MOST_PAGES];
-        for (page, number) in pages[..job.pages].iter_mut().zip(job.first as u32..) {
-            *page = number;
-        }
+        let first = job.first as u32;
+        self.list.clear();
+        self.list.extend(first..first + job.pages as u32);
         let request = Request {
             id: index as u64,
             kind: job.kind,
             sector: job.sector,
             bytes: job.sectors * SECTOR,
-            pages: &pages[..job.pages],
+            pages: &self.list,
             offset: job.offset,
         };
         self.drives[job.drive].submit(&request)

@@ -24,7 +24,7 @@ use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
     self, prot, BADGE_DRIVER_FIRST, BADGE_DRIVER_LAST, BADGE_SHARE_FIRST, BORROWED_FIRST,
-    COPY_MOST, DMA_ALLOC_MAX, PIN_FEW, PIN_MOST, WINDOWS,
+    COPY_MOST, DMA_ALLOC_MAX, PIN_FEW, PIN_MOST, WINDOWS, WINDOW_PAGES,
 };
 use cairn_iommu::Iommu;
 
@@ -278,9 +278,19 @@ impl<N: Nucleus> Vm<N> {
             .ok_or(EBADF)?;
         // The region and the chunk that were looked at last.
         let (mut known, mut chunk) = (0..0, None::<&Chunk>);
+        // And the window, with what is lent there.
+        let (mut window, mut lent) = (WINDOWS as u32, &[][..]);
         for (&page, place) in pages.iter().zip(into) {
-            if page >= BORROWED_FIRST {
-                *place = self.borrowed(share, page)?;
+            if let Some(at) = page.checked_sub(BORROWED_FIRST) {
+                if at / WINDOW_PAGES != window {
+                    window = at / WINDOW_PAGES;
+                    lent = self.lent_in(share, window as usize)?;
+                }
+                let frame = *lent.get((at % WINDOW_PAGES) as usize).ok_or(EFAULT)?;
+                if self.frames.references(frame) == u32::MAX {
+                    return Err(EFAULT);
+                }
+                *place = frame;
                 continue;
             }
             if u64::from(page) >= share.count {

@@ -92,28 +92,31 @@ impl<N: Nucleus> Vm<N> {
     /// The frames of a range, which are its owner's alone from now on.
     fn frames_to_lend(&mut self, index: usize, start: u64, end: u64) -> Result<Vec<Frame>, Errno> {
         let mut list = Vec::with_capacity((end - start) as usize);
-        let mut known = start;
-        for page in start..end {
+        let (mut page, mut resolved) = (start, None);
+        while page < end {
             let space = self.spaces.get(index).ok_or(ESRCH)?;
-            if page >= known {
-                let region = space.regions.find(page).ok_or(EFAULT)?;
-                if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
-                    return Err(EFAULT);
-                }
-                known = region.end;
-            }
-            let mut there = space.pages.get(page).filter(|page| !page.cow);
-            if there.is_none() {
-                self.resolve(index, page, fault::WRITE)
-                    .map_err(|_| ENOMEM)?;
-                let space = self.spaces.get(index).ok_or(ESRCH)?;
-                there = space.pages.get(page).filter(|page| !page.cow);
-            }
-            let frame = there.ok_or(EFAULT)?.frame;
-            if self.frames.references(frame) == u32::MAX {
+            let region = space.regions.find(page).ok_or(EFAULT)?;
+            if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
                 return Err(EFAULT);
             }
-            list.push(frame);
+            // As many in a row as are there already.
+            let most = (region.end.min(end) - page) as usize;
+            let own = space.pages.own_from(page);
+            let own = &own[..own.len().min(most)];
+            if own.is_empty() {
+                if resolved == Some(page) {
+                    return Err(EFAULT);
+                }
+                self.resolve(index, page, fault::WRITE)
+                    .map_err(|_| ENOMEM)?;
+                resolved = Some(page);
+                continue;
+            }
+            if own.iter().any(|&f| self.frames.references(f) == u32::MAX) {
+                return Err(EFAULT);
+            }
+            list.extend_from_slice(own);
+            page += own.len() as u64;
         }
         Ok(list)
     }
@@ -154,22 +157,11 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// The frames behind a window of a share.
-    fn lent_in(&self, share: &Share, window: usize) -> Result<&[Frame], Errno> {
+    pub(crate) fn lent_in(&self, share: &Share, window: usize) -> Result<&[Frame], Errno> {
         let handle = share.windows.get(window).ok_or(EFAULT)?;
         let loans = &self.dma.loans;
         let loan = loans.resolve(*handle).and_then(|number| loans.get(number));
         Ok(&loan.ok_or(EFAULT)?.frames)
-    }
-
-    /// The frame behind a page of a share from [`BORROWED_FIRST`] on.
-    pub(crate) fn borrowed(&self, share: &Share, page: u32) -> Result<Frame, Errno> {
-        let at = page - BORROWED_FIRST;
-        let frames = self.lent_in(share, (at / WINDOW_PAGES) as usize)?;
-        let frame = *frames.get((at % WINDOW_PAGES) as usize).ok_or(EFAULT)?;
-        match self.frames.references(frame) {
-            u32::MAX => Err(EFAULT),
-            _ => Ok(frame),
-        }
     }
 
     /// SHARE_READ, SHARE_WRITE of what was borrowed.

@@ -193,6 +193,16 @@ impl Pages {
         Some(&self.chunks[self.find(page).ok()?])
     }
 
+    /// The frames of the pages from this one on that are there and not to be copied first, as far as its chunk goes.
+    pub(crate) fn own_from(&self, page: u64) -> &[Frame] {
+        let Some(chunk) = self.chunk(page) else {
+            return &[];
+        };
+        let slot = (page % CHUNK) as usize;
+        let own = (chunk.resident & !chunk.cow) >> slot;
+        &chunk.frames[slot..][..own.trailing_ones() as usize]
+    }
+
     #[inline]
     pub fn get(&self, page: u64) -> Option<Page> {
         let chunk = &self.chunks[self.find(page).ok()?];

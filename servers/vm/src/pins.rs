@@ -54,25 +54,29 @@ impl Pins {
     /// One pin less of each; the list gets another order. How many of them were pinned, which come first, and how many of those are not pinned any more, first of all.
     pub fn take(&mut self, list: &mut [Frame]) -> (usize, usize) {
         let (mut known, mut last, mut next) = (0, 0, 0);
-        while next < list.len() {
-            let run = by_table(&list[next..]).next().map_or(1, <[_]>::len);
-            let all = next..next + run;
-            next = all.end;
-            let Some(table) = self.tables.get_mut(&(list[all.start] / ROW)) else {
-                continue;
-            };
-            for i in all {
-                let count = &mut table[(list[i] % ROW) as usize];
-                if *count == 0 {
-                    continue;
+        while let Some(&first) = list.get(next) {
+            let number = first / ROW;
+            let mut table = self.tables.get_mut(&number);
+            while let Some(&frame) = list.get(next).filter(|&frame| frame / ROW == number) {
+                let count = table
+                    .as_mut()
+                    .map(|table| &mut table[(frame % ROW) as usize]);
+                if let Some(count) = count.filter(|count| **count > 0) {
+                    *count -= 1;
+                    let gone = *count == 0;
+                    // Most often all are known, each is pinned once, and nothing moves.
+                    if next != known {
+                        list.swap(next, known);
+                    }
+                    if gone {
+                        if known != last {
+                            list.swap(known, last);
+                        }
+                        last += 1;
+                    }
+                    known += 1;
                 }
-                *count -= 1;
-                list.swap(i, known);
-                if *count == 0 {
-                    list.swap(known, last);
-                    last += 1;
-                }
-                known += 1;
+                next += 1;
             }
         }
         self.total -= known;
