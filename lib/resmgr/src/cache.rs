@@ -37,9 +37,22 @@ struct Absent<N> {
     generation: u32,
 }
 
+/// A short path in the words that it came in ([`cairn_idl::fs::INLINE`]), and where it led.
+#[derive(Clone, Copy)]
+struct Short<N> {
+    words: [u64; 5],
+    length: usize,
+    start: N,
+    generation: u32,
+    node: N,
+    access: Access,
+}
+
 /// The cache.
 pub(crate) struct Cache<N> {
     entries: Box<[Option<Entry<N>>]>,
+    /// Of the same answers those that were asked for in words: found without looking at the path.
+    shorts: Box<[Option<Short<N>>]>,
     absent: Box<[Option<Absent<N>>]>,
     /// Generation of answers that are directories, of all others, and of those that are none.
     directories: u32,
@@ -93,6 +106,14 @@ impl Path<'_> {
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+#[inline(always)]
+fn short_slot(words: &[u64; 5], length: usize) -> usize {
+    let mixed = words
+        .iter()
+        .fold(length as u64, |mixed, word| mixed.rotate_left(11) ^ word);
+    (mixed.wrapping_mul(MIX) >> 57) as usize
+}
+
 impl<N: Copy + PartialEq> Key<N> {
     fn new(path: &Path, length: usize, start: N) -> Key<N> {
         let mut words = [0; WORDS];
@@ -120,6 +141,7 @@ impl<N: Copy + PartialEq> Cache<N> {
     pub fn new(enabled: bool) -> Cache<N> {
         Cache {
             entries: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
+            shorts: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
             absent: vec![None; if enabled { ENTRIES } else { 0 }].into_boxed_slice(),
             directories: 0,
             others: 0,
@@ -137,6 +159,41 @@ impl<N: Copy + PartialEq> Cache<N> {
         }
         let generation = self.generation(&entry.access);
         (entry.generation == generation).then_some((entry.node, entry.access))
+    }
+
+    /// Where a path of this length in these words leads from `start`.
+    #[inline(always)]
+    pub fn find_short(&self, words: &[u64; 5], length: usize, start: N) -> Option<(N, Access)> {
+        let short = self.shorts.get(short_slot(words, length))?.as_ref()?;
+        let others = words.iter().zip(&short.words);
+        let other = others.fold(0, |other, (one, two)| other | (one ^ two));
+        if other != 0 || short.length != length || short.start != start {
+            return None;
+        }
+        let generation = self.generation(&short.access);
+        (short.generation == generation).then_some((short.node, short.access))
+    }
+
+    /// Keep an answer that was found.
+    #[inline(never)]
+    pub fn insert_short(
+        &mut self,
+        words: &[u64; 5],
+        length: usize,
+        start: N,
+        (node, access): (N, Access),
+    ) {
+        let generation = self.generation(&access);
+        if let Some(short) = self.shorts.get_mut(short_slot(words, length)) {
+            *short = Some(Short {
+                words: *words,
+                length,
+                start,
+                generation,
+                node,
+                access,
+            });
+        }
     }
 
     #[inline(always)]
@@ -255,8 +312,24 @@ mod tests {
             }
             assert_eq!(cache.is_absent(text, 2, 10, 4), known);
         }
+        // What came in words.
+        let words = [1, 2, 3, 0, 0];
+        cache.insert_short(&words, 20, 0, (7, file));
+        assert_eq!(cache.find_short(&words, 20, 0), Some((7, file)));
+        assert_eq!(cache.find_short(&words, 19, 0), None);
+        assert_eq!(cache.find_short(&words, 20, 1), None);
+        assert_eq!(cache.find_short(&[1, 2, 3, 0, 1], 20, 0), None);
+        cache.file_changed();
+        assert_eq!(cache.find_short(&words, 20, 0), None);
+        cache.insert_short(&words, 20, 0, (8, dir));
+        cache.file_changed();
+        assert_eq!(cache.find_short(&words, 20, 0), Some((8, dir)));
+        cache.directory_changed();
+        assert_eq!(cache.find_short(&words, 20, 0), None);
         let mut off: Cache<u32> = Cache::new(false);
         off.insert(text, 2, 3, 0, (8, dir));
         assert_eq!(off.find(text, 2, 3, 0), None);
+        off.insert_short(&words, 20, 0, (8, dir));
+        assert_eq!(off.find_short(&words, 20, 0), None);
     }
 }

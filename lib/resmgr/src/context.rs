@@ -123,6 +123,13 @@ pub(crate) fn inline_path(request: &Received) -> Option<usize> {
     inline.then_some((flags >> INLINE_SHIFT) as usize & 63)
 }
 
+/// The words in which such a path comes.
+#[inline(always)]
+pub(crate) fn path_words(request: &Received) -> &[u64; 5] {
+    let [_, _, _, path @ ..] = &request.words;
+    path
+}
+
 /// The request has no path: its handle itself is meant.
 #[inline(always)]
 pub(crate) fn no_path(request: &Received) -> bool {

@@ -1,15 +1,15 @@
 //! The loop: receive, dispatch, reply; the last reply of a round and the next receive are one entry into the nucleus.
 
 use crate::context::{Context, Failure, Later};
+use crate::direct::{direct, open_direct, stat_direct};
 use crate::handle::Entry;
-use crate::manager::{asks_words, Core, Manager};
+use crate::manager::{asks_words, Manager};
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
-use crate::waiting::{Again, Parked, Ready};
+use crate::waiting::{Again, Parked, Ready, NOBODY};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, poll};
-use cairn_idl::stat_words;
+use cairn_idl::fs::{self, poll};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -30,69 +30,6 @@ pub fn serve<S: Server, T: Transport>(
     loop {
         status = manager.step(server, transport, status, &mut received);
     }
-}
-
-/// The direct way of a small READ or WRITE: no context, no reply to be filled, the answer's words take the place of the request's.
-#[inline(always)]
-fn direct<S: Server>(
-    core: &mut Core<S>,
-    server: &mut S,
-    later: &mut Later,
-    request: &mut Received,
-) -> Direct {
-    const LENGTH: u64 = 63;
-    let [operation, offset, flags, data @ ..] = &mut request.words;
-    let length = (*flags >> fs::INLINE_SHIFT & LENGTH) as usize;
-    if *flags & !(LENGTH << fs::INLINE_SHIFT) != fs::INLINE
-        || *offset != fs::POSITION
-        || !(1..=fs::INLINE_MAX).contains(&length)
-    {
-        return Direct::Ordinary;
-    }
-    // Who uses it does not matter for what cannot be set aside (`Handles::is_alone`).
-    let Some(handle) = core.handles.get(request.badge) else {
-        return Direct::Ordinary;
-    };
-    if handle.kind & (kind::SEEKABLE | kind::DIRECTORY) != 0 {
-        return Direct::Ordinary;
-    }
-    let outcome = match *operation {
-        fs::READ if handle.readable() => server.read_direct(handle, length, data, later),
-        fs::WRITE if handle.writable() => server.write_direct(handle, length, data, later),
-        _ => return Direct::Ordinary,
-    };
-    match outcome {
-        Direct::Done(count) => *operation = count as u64,
-        Direct::Wait(_) if handle.nonblocking() => return Direct::Ordinary,
-        _ => {}
-    }
-    outcome
-}
-
-/// The direct way of a STAT whose answer goes in words. What waits, or leads elsewhere, takes the ordinary way.
-#[inline(never)]
-fn stat_direct<S: Server, T: Transport>(
-    core: &mut Core<S>,
-    server: &mut S,
-    later: &mut Later,
-    transport: &mut T,
-    request: &mut Received,
-) -> Direct {
-    let mut cx = Context {
-        request,
-        progress: 0,
-        progress_is_result: false,
-        repeated: false,
-        transport,
-        later,
-    };
-    let words = match core.status(server, &mut cx) {
-        Ok(stat) => stat_words::pack(&stat).unwrap_or_default(),
-        Err(Failure::Errno(number)) => [-number as u64, 0, 0, 0, 0, 0, 0, 0],
-        Err(_) => return Direct::Ordinary,
-    };
-    request.words = words;
-    Direct::Done(0)
 }
 
 /// Portals that came with an operation which takes none go at once: kept, they would fill this server's table, and what they lead to would never be closed.
@@ -176,6 +113,16 @@ impl<S: Server> Manager<S> {
                     fs::STAT if asks_words(received) => {
                         let later = &mut self.waiting.later;
                         stat_direct(&mut self.core, server, later, transport, received)
+                    }
+                    fs::OPEN if self.core.handles.keeps(received) => {
+                        let later = &mut self.waiting.later;
+                        match open_direct(&mut self.core, server, later, transport, received) {
+                            Ok(outcome) => outcome,
+                            Err((keys, again)) => {
+                                self.park(keys, received, None, again);
+                                return self.ready(server, transport, received);
+                            }
+                        }
                     }
                     _ => Direct::Ordinary,
                 },
@@ -353,7 +300,7 @@ impl<S: Server> Manager<S> {
             }
             Err(Error::TimedOut) => {
                 self.waiting.later.deadline = None;
-                self.with_context(transport, &Parked::default(), |cx| server.tick(cx));
+                self.with_context(transport, &NOBODY, |cx| server.tick(cx));
             }
             _ => {}
         }
@@ -562,12 +509,9 @@ impl<S: Server> Manager<S> {
         if let Some(node) = shared {
             let core = &mut self.core;
             let later = &mut self.waiting.later;
-            let parked = Parked::default();
-            core.close_frames(node, &mut context(transport, later, &parked));
+            core.close_frames(node, &mut context(transport, later, &NOBODY));
         }
-        self.with_context(transport, &Parked::default(), |cx| {
-            server.close(cx, entry.handle)
-        });
+        self.with_context(transport, &NOBODY, |cx| server.close(cx, entry.handle));
     }
 
     fn with_context<R>(
@@ -587,6 +531,6 @@ impl<S: Server> Manager<S> {
         transport: &mut dyn Transport,
         run: impl FnOnce(&mut Context) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        self.with_context(transport, &Parked::default(), run)
+        self.with_context(transport, &NOBODY, run)
     }
 }

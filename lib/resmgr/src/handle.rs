@@ -164,6 +164,14 @@ impl<S: Server> Default for Handles<S> {
     }
 }
 
+/// The kept badge that an OPEN names: slot, and the lower half of the generation (0: none).
+#[inline(always)]
+fn named(request: &Received) -> (usize, u16) {
+    let [_, flags, mode, ..] = request.words;
+    let (at, life) = (flags >> KEPT_SLOT_SHIFT, mode >> KEPT_LIFE_SHIFT);
+    (at as usize, life as u16)
+}
+
 impl<S: Server> Handles<S> {
     /// Make a handle; its badge is for minting the portal.
     pub fn insert(&mut self, node: S::Node, flags: u64, kind: u64, state: S::State) -> u64 {
@@ -338,11 +346,10 @@ impl<S: Server> Handles<S> {
         what: (S::Node, u64, u64),
         state: S::State,
     ) -> (u64, bool) {
-        let [_, flags, mode, ..] = request.words;
-        let (at, life) = (flags >> KEPT_SLOT_SHIFT, mode >> KEPT_LIFE_SHIFT);
+        let (at, life) = named(request);
         let kept = match life {
             0 => None,
-            _ => self.take_up(at as usize, life as u16, request.sender),
+            _ => self.take_up(at, life, request.sender),
         };
         let badge = match kept {
             Some(badge) => badge,
@@ -352,15 +359,26 @@ impl<S: Server> Handles<S> {
         (badge, kept.is_some())
     }
 
+    /// Whether an OPEN names a badge that its sender kept.
+    #[inline(always)]
+    pub(crate) fn keeps(&self, request: &Received) -> bool {
+        let (at, life) = named(request);
+        life != 0 && self.kept(at, life, request.sender).is_some()
+    }
+
+    #[inline(always)]
+    fn kept(&self, at: usize, life: u16, sender: Id) -> Option<u64> {
+        let slot = self.slots.get(at)?;
+        let its = slot.kept_by == sender && sender != NOBODY && slot.generation as u16 == life;
+        its.then_some((slot.generation as u64) << 32 | at as u64)
+    }
+
     #[inline(always)]
     fn take_up(&mut self, at: usize, life: u16, sender: Id) -> Option<u64> {
-        let slot = self.slots.get_mut(at)?;
-        if slot.kept_by != sender || sender == NOBODY || slot.generation as u16 != life {
-            return None;
-        }
-        slot.kept_by = NOBODY;
+        let badge = self.kept(at, life, sender)?;
+        self.slots[at].kept_by = NOBODY;
         self.spare -= 1;
-        Some((slot.generation as u64) << 32 | at as u64)
+        Some(badge)
     }
 
     /// The handle with this badge.

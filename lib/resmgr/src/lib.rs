@@ -17,6 +17,7 @@ extern crate alloc;
 mod attributes;
 mod cache;
 pub mod context;
+mod direct;
 pub mod dirent;
 pub mod event;
 pub mod fake;

@@ -4,7 +4,7 @@
 //! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
 
 use crate::cache::Cache;
-use crate::context::{inline_path, Context, Failure};
+use crate::context::{inline_path, path_words, Context, Failure};
 use crate::frames::Shared;
 use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
@@ -264,7 +264,7 @@ impl<S: Server> Core<S> {
         self.find_here(server, cx, last)
     }
 
-    /// The same, for the operations that are asked for all the time.
+    /// The same, for opening.
     #[inline(always)]
     pub fn find_here(
         &mut self,
@@ -275,6 +275,23 @@ impl<S: Server> Core<S> {
         self.first.fetch(cx)?;
         let start = self.start(server, cx.request.badge, cx.request.sender)?;
         self.walk(server, cx, start, last, false)
+    }
+
+    /// What a short path leads to, if that is remembered.
+    #[inline(always)]
+    pub fn find_short(
+        &mut self,
+        server: &mut S,
+        cx: &Context,
+        last: Last,
+    ) -> Option<(S::Node, Access)> {
+        if !S::STABLE_NAMES || cx.uid() != 0 || !matches!(last, Last::Follow | Last::Slash) {
+            return None;
+        }
+        let length = inline_path(cx.request)?;
+        let start = self.start(server, cx.request.badge, cx.request.sender);
+        let words = path_words(cx.request);
+        self.cache.find_short(words, length, start.ok()?)
     }
 
     #[inline(always)]

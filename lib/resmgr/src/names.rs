@@ -45,6 +45,18 @@ impl<S: Server> Core<S> {
     // ---- opening
 
     pub fn open(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
+        let (words, new) = self.open_here(server, cx)?;
+        reply.words = words;
+        if new {
+            reply.portals = 1;
+            reply.flags = flag::MINT;
+        }
+        Ok(())
+    }
+
+    /// The words of OPEN's answer; with a new portal's badge as the last, or (false) none, because the caller has the portal.
+    #[inline(always)]
+    pub fn open_here(&mut self, server: &mut S, cx: &mut Context) -> Answer<([u64; 8], bool)> {
         let [_, flags, mode, ..] = cx.request.words;
         let flags = flags as u32 as u64;
         let exclusive = flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL;
@@ -55,29 +67,14 @@ impl<S: Server> Core<S> {
         } else {
             Last::Follow
         };
-        let found = self.find_here(server, cx, last)?;
         let path_only = flags & o::PATH != 0;
-        let mut created = false;
-        let (node, access) = match found.node {
-            _ if flags & TMPFILE_BIT != 0 && !path_only => {
-                created = true;
-                self.unnamed(server, cx, &found, flags, mode)?
-            }
-            Some(_) if exclusive && !path_only => return fail(EEXIST),
-            Some(node) => node,
-            None if flags & o::CREAT == 0 || path_only => return fail(ENOENT),
-            None if found.slash => return fail(EISDIR),
-            None => {
-                created = true;
-                self.make(
-                    server,
-                    cx,
-                    &found,
-                    s::IFREG | mode as u32 & 0o7777,
-                    0,
-                    false,
-                )?
-            }
+        let known = match flags & TMPFILE_BIT {
+            0 => self.find_short(server, cx, last),
+            _ => None,
+        };
+        let ((node, access), created) = match known {
+            Some(known) => (known, false),
+            None => self.find_or_make(server, cx, last, (flags, mode))?,
         };
         if !created {
             let directory = is(&access, s::IFDIR);
@@ -130,16 +127,33 @@ impl<S: Server> Core<S> {
         if let Some(identity) = server.identity(node) {
             self.handles.keep(badge, identity);
         }
-        reply.words[1] = meta.mode as u64;
-        reply.words[2] = kind;
-        reply.words[3] = meta.size;
-        reply.words[4] = meta.ino;
-        if !kept {
-            reply.words[7] = badge;
-            reply.portals = 1;
-            reply.flags = flag::MINT;
+        let minted = if kept { 0 } else { badge };
+        let words = [0, meta.mode as u64, kind, meta.size, meta.ino, 0, 0, minted];
+        Ok((words, !kept))
+    }
+
+    /// What OPEN opens, and whether it was made.
+    #[inline(never)]
+    fn find_or_make(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        last: Last,
+        (flags, mode): (u64, u64),
+    ) -> Answer<((S::Node, Access), bool)> {
+        let found = self.find_here(server, cx, last)?;
+        let path_only = flags & o::PATH != 0;
+        if flags & TMPFILE_BIT != 0 && !path_only {
+            return Ok((self.unnamed(server, cx, &found, flags, mode)?, true));
         }
-        Ok(())
+        let mode = s::IFREG | mode as u32 & 0o7777;
+        match found.node {
+            Some(_) if last == Last::New && !path_only => fail(EEXIST),
+            Some(node) => Ok((node, false)),
+            None if flags & o::CREAT == 0 || path_only => fail(ENOENT),
+            None if found.slash => fail(EISDIR),
+            None => Ok((self.make(server, cx, &found, mode, 0, false)?, true)),
+        }
     }
 
     /// O_TMPFILE: a file without a name.
@@ -210,8 +224,11 @@ impl<S: Server> Core<S> {
         let node = if no_path(cx.request) {
             self.start(server, cx.request.badge, cx.request.sender)?
         } else {
-            let found = self.find_here(server, cx, last_for(cx.request.words[1]))?;
-            found.node.ok_or(Failure::Errno(ENOENT))?.0
+            let last = last_for(cx.request.words[1]);
+            match self.find_short(server, cx, last) {
+                Some((node, _)) => node,
+                None => self.existing(server, cx, last)?.0,
+            }
         };
         server.stat(cx, node)
     }

@@ -1,7 +1,7 @@
 //! Walking a path through a server's tree: `.`, `..`, symbolic links, trailing slashes, mount points, and names that leave the manager.
 
 use crate::cache::{self, Cache};
-use crate::context::{inline_path, Context, Failure};
+use crate::context::{inline_path, path_words, Context, Failure};
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
 use alloc::boxed::Box;
@@ -244,6 +244,21 @@ pub(crate) struct Found<N> {
     pub slash: bool,
 }
 
+impl<N: Copy> Found<N> {
+    /// What is remembered of a whole path.
+    #[inline(always)]
+    pub fn known(node: (N, Access)) -> Found<N> {
+        Found {
+            dir: node.0,
+            dir_access: Access::default(),
+            name: None,
+            last: Dots::Root,
+            node: Some(node),
+            slash: false,
+        }
+    }
+}
+
 /// Which special component a walk without a name ended with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dots {
@@ -277,7 +292,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         start: N,
         last: Last,
     ) -> Answer<Found<N>> {
-        let mut dir = start;
+        let (mut dir, portal) = (start, start);
         if names.text[names.at] == b'/' && !names.is_empty() {
             dir = server.root(0);
             names.skip_slashes();
@@ -291,14 +306,11 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if matches!(last, Last::Follow | Last::Slash) {
                 if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
                     names.at = end;
-                    return Ok(Found {
-                        dir,
-                        dir_access: Access::default(),
-                        name: None,
-                        last: Dots::Root,
-                        node: Some(node),
-                        slash: false,
-                    });
+                    if let Some(length) = inline_path(cx.request) {
+                        let words = path_words(cx.request);
+                        self.cache.insert_short(words, length, portal, node);
+                    }
+                    return Ok(Found::known(node));
                 }
             }
             if looks(cx, last) && self.cache.is_absent(&names.text, at, end - at, start) {

@@ -27,6 +27,27 @@ pub(crate) struct Parked {
     pub again: Again,
 }
 
+/// What callbacks outside any request see as theirs.
+pub(crate) static NOBODY: Parked = Parked {
+    request: Received {
+        words: [0; 8],
+        badge: 0,
+        token: 0,
+        label: 0,
+        out_len: 0,
+        in_len: 0,
+        portals: 0,
+        sender: 0,
+        kind: 0,
+        interruptible: false,
+    },
+    again: Again {
+        progress: 0,
+        progress_is_result: false,
+        repeated: false,
+    },
+};
+
 /// The requests that wait, in places that they keep until they are answered.
 #[derive(Default)]
 pub(crate) struct Lot {

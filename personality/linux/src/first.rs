@@ -7,7 +7,6 @@ use crate::machine::gate;
 use crate::path::AT_FDCWD;
 use crate::stack::Strings;
 use crate::text::Line;
-use alloc::sync::Arc;
 use cairn_idl::fs::o;
 
 /// What the block says.
@@ -46,7 +45,7 @@ pub fn run(frame: &mut Frame, wish: Wish) {
     }
     open_console();
     if let Ok(root) = open_directory(AT_FDCWD, b"/") {
-        process().state().cwd = Some(Arc::new(root));
+        process().state().cwd = Some(root);
     }
     let result = exec::exec(
         frame,
@@ -72,7 +71,6 @@ fn open_console() {
         gate::log_line(b"linux: no /dev/console for the first process");
         return;
     };
-    let console = Arc::new(console);
     let mut state = process().state();
     for _ in 0..3 {
         if state.files.insert(console.clone(), false, 0).is_err() {

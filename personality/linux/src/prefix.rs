@@ -88,20 +88,30 @@ impl Prefixes {
             b'/' => &self.absolute,
             _ => &self.schemes,
         };
-        list.iter()
-            .find(|e| (head ^ e.head) & e.mask == 0 && matches(&e.name, name))
-            .map(|e| (e.index, e.name.len()))
+        for entry in list {
+            // Of a name of up to eight bytes that is all there is to compare.
+            if (head ^ entry.head) & entry.mask == 0
+                && ends(&entry.name, name)
+                && (entry.mask != u64::MAX || name.starts_with(&entry.name))
+            {
+                return Some((entry.index, entry.name.len()));
+            }
+        }
+        None
     }
 }
 
 /// A prefix ends at a component's end; a scheme's prefix ends with its colon; the root's is empty.
+#[inline(always)]
+fn ends(prefix: &[u8], name: &[u8]) -> bool {
+    match name.get(prefix.len()) {
+        None | Some(b'/') => true,
+        Some(_) => matches!(prefix.last(), None | Some(b':')),
+    }
+}
+
 fn matches(prefix: &[u8], name: &[u8]) -> bool {
-    let ends = match prefix.last() {
-        None => return true,
-        Some(b':') => true,
-        Some(_) => matches!(name.get(prefix.len()), None | Some(b'/')),
-    };
-    ends && name.starts_with(prefix)
+    ends(prefix, name) && name.starts_with(prefix)
 }
 
 /// Names of this process's own things, which no server can know.

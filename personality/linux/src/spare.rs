@@ -3,17 +3,16 @@
 //! Only of a handle that is this process's alone; it goes before a fork, so that no other process has it.
 
 use crate::descriptors::{OpenFile, NO_SLOT};
+use crate::frames::Frames;
 use crate::machine::area::process;
-use crate::machine::gate;
-use crate::machine::request::Request;
+use crate::machine::request;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
 
-/// A portal that leads to nothing now.
-#[derive(Clone, Copy, Debug)]
+/// An open file whose portal leads to nothing now; dropping it closes the portal.
+#[derive(Debug)]
 pub struct Spare {
-    pub slot: u32,
-    home: u32,
+    file: Arc<OpenFile>,
     badge: u64,
 }
 
@@ -22,6 +21,20 @@ impl Spare {
     pub fn named(&self) -> [u64; 2] {
         let (slot, generation) = (self.badge as u32 as u64, self.badge >> 32);
         [slot << KEPT_SLOT_SHIFT, generation << KEPT_LIFE_SHIFT]
+    }
+
+    /// It is open again, through the same portal.
+    #[inline(always)]
+    pub fn opened(mut self, kind: u64, mode: u32, path_only: bool) -> Arc<OpenFile> {
+        // Nobody else has it (`close`).
+        if let Some(file) = Arc::get_mut(&mut self.file) {
+            file.kind = kind;
+            file.mode = mode;
+            file.path_only = path_only;
+            file.frames = Frames::new(true);
+            file.mapped = Default::default();
+        }
+        self.file
     }
 }
 
@@ -34,19 +47,19 @@ impl Spares {
     #[inline(always)]
     pub fn take(&mut self, home: u32) -> Option<Spare> {
         let mut all = self.0.iter_mut();
-        all.find(|spare| spare.is_some_and(|spare| spare.home == home))?
+        all.find(|spare| spare.as_ref().is_some_and(|spare| spare.file.home == home))?
             .take()
     }
 
     #[inline(always)]
     pub fn has(&self, home: u32) -> bool {
         let mut all = self.0.iter().flatten();
-        all.any(|spare| spare.home == home)
+        all.any(|spare| spare.file.home == home)
     }
 
     /// Keep one. What comes back is to be closed: one of the same manager, or the one that was put longer ago.
     fn put(&mut self, spare: Spare) -> Option<Spare> {
-        if self.has(spare.home) {
+        if self.has(spare.file.home) {
             return Some(spare);
         }
         let [older, newer] = &mut self.0;
@@ -58,65 +71,71 @@ impl Spares {
     }
 }
 
-/// A file is closed for good if this was its last descriptor. [`Spares::has`] none of its manager: its portal may be kept.
+/// A file is closed for good if this was its last descriptor. `wanted`: [`Spares::has`] none of its manager, so its portal may be kept.
 pub fn close(mut file: Arc<OpenFile>, wanted: bool) {
-    if let (true, Some(file)) = (wanted, Arc::get_mut(&mut file)) {
-        let may = file.home != NO_SLOT && file.kind & kind::SEEKABLE != 0;
-        if may && file.frames.is_young() {
-            keep(file);
-        }
+    if !wanted || file.home == NO_SLOT || file.kind & kind::SEEKABLE == 0 {
+        return;
     }
-}
-
-fn keep(file: &mut OpenFile) {
-    let (slot, home) = (file.slot(), file.home);
-    // Otherwise the file's end closes it.
-    if let Ok(words) = Request::new(&[fs::CLOSE]).call(slot) {
-        file.without_portal();
-        let badge = words[1];
-        put(Spare { slot, home, badge });
+    if Arc::get_mut(&mut file).is_some_and(|file| file.frames.is_young()) {
+        // Otherwise the file's end closes it.
+        let answer = request::exchange(file.slot(), [fs::CLOSE, 0, 0, 0, 0, 0, 0, 0]);
+        if let Some([0, badge, ..]) = answer {
+            put(Spare { file, badge });
+        }
     }
 }
 
 /// Keep it for the next file.
 pub fn put(spare: Spare) {
     let over = process().state().spares.put(spare);
-    if let Some(over) = over {
-        gate::close(over.slot);
-    }
+    drop(over);
 }
 
 /// Another process is about to have all portals, or has them: these shall not be among them.
 pub fn give_up() {
     let spares = core::mem::take(&mut process().state().spares);
-    for spare in spares.0.into_iter().flatten() {
-        gate::close(spare.slot);
-    }
+    drop(spares);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::Ordering;
 
-    fn spare(slot: u32, home: u32) -> Spare {
-        let badge = 0;
-        Spare { slot, home, badge }
+    fn spare(badge: u64, home: u32) -> Spare {
+        let mut file = OpenFile::portal(NO_SLOT, 0, 0);
+        file.home = home;
+        let file = Arc::new(file);
+        Spare { file, badge }
     }
 
     #[test]
     fn one_of_each_of_two_managers() {
+        let badge = |spare: Option<Spare>| spare.map(|spare| spare.badge);
         let mut spares = Spares::default();
         assert!(spares.put(spare(1, 8)).is_none());
         assert!(spares.put(spare(2, 9)).is_none());
         assert!(spares.has(8) && spares.has(9) && !spares.has(10));
-        assert_eq!(spares.put(spare(3, 9)).map(|spare| spare.slot), Some(3));
+        assert_eq!(badge(spares.put(spare(3, 9))), Some(3));
         // The one that was put first goes.
-        assert_eq!(spares.put(spare(4, 10)).map(|spare| spare.slot), Some(1));
+        assert_eq!(badge(spares.put(spare(4, 10))), Some(1));
         assert!(spares.take(8).is_none());
-        assert_eq!(spares.take(9).map(|spare| spare.slot), Some(2));
+        assert_eq!(badge(spares.take(9)), Some(2));
         assert!(spares.put(spare(5, 11)).is_none());
-        assert_eq!(spares.take(10).map(|spare| spare.slot), Some(4));
-        assert_eq!(spares.take(11).map(|spare| spare.slot), Some(5));
+        assert_eq!(badge(spares.take(10)), Some(4));
+        assert_eq!(badge(spares.take(11)), Some(5));
         assert!(spares.take(11).is_none());
+    }
+
+    #[test]
+    fn what_is_opened_again_is_a_new_file() {
+        let mut kept = spare(1, 8);
+        let file = Arc::get_mut(&mut kept.file).unwrap();
+        file.path_only = true;
+        *file.mapped.0.get_mut() = 5;
+        let file = kept.opened(kind::SEEKABLE, 0o100644, false);
+        assert_eq!((file.kind, file.mode), (kind::SEEKABLE, 0o100644));
+        assert!(!file.path_only && file.frames.is_young() && file.home == 8);
+        assert_eq!(file.mapped.0.load(Ordering::Relaxed), 0);
     }
 }

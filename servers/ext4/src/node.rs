@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use cairn_cache::File;
 use cairn_ext4::{Inode, Place, Time};
 use cairn_idl::fs::s;
+use core::cell::Cell;
 
 /// Blocks of a file beside each other on the device, all written once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,6 +181,8 @@ pub struct Nodes {
     index: Vec<u32>,
     hand: usize,
     most: usize,
+    /// Place of the last one that was found: a request asks for the same one several times. Looked at before it is believed, and never an empty one.
+    last: Cell<usize>,
 }
 
 impl Nodes {
@@ -191,6 +194,7 @@ impl Nodes {
             index: alloc::vec![0; 64],
             hand: 0,
             most: most.max(16),
+            last: Cell::new(usize::MAX),
         }
     }
 
@@ -218,20 +222,31 @@ impl Nodes {
         }
     }
 
+    /// Where a node is.
+    #[inline]
+    fn place(&self, ino: u32) -> Option<usize> {
+        let last = self.last.get();
+        match self.nodes.get(last) {
+            Some(node) if node.ino == ino => Some(last),
+            _ => self.search(ino),
+        }
+    }
+
+    fn search(&self, ino: u32) -> Option<usize> {
+        let place = self.index[self.slot(ino)].checked_sub(1)? as usize;
+        self.last.set(place);
+        Some(place)
+    }
+
     #[inline]
     pub fn get(&self, ino: u32) -> Option<&Node> {
-        match self.index[self.slot(ino)] {
-            0 => None,
-            place => self.nodes.get(place as usize - 1),
-        }
+        self.nodes.get(self.place(ino)?)
     }
 
     #[inline]
     pub fn get_mut(&mut self, ino: u32) -> Option<&mut Node> {
-        match self.index[self.slot(ino)] {
-            0 => None,
-            place => self.nodes.get_mut(place as usize - 1),
-        }
+        let place = self.place(ino)?;
+        self.nodes.get_mut(place)
     }
 
     /// A node that is not there yet.
@@ -281,6 +296,7 @@ impl Nodes {
             slot = (slot + 1) & mask;
         }
         self.free.push(place);
+        self.last.set(usize::MAX);
         Some(core::mem::take(&mut self.nodes[place as usize]))
     }
 

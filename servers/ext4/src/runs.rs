@@ -6,6 +6,8 @@ use alloc::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Runs {
     all: BTreeMap<u64, u64>,
+    /// How many blocks there are in them.
+    count: u64,
     /// The one that was asked for or made last; empty: none.
     last: (u64, u64),
 }
@@ -17,7 +19,7 @@ impl Runs {
 
     /// How many blocks.
     pub fn count(&self) -> u64 {
-        self.all.iter().map(|(start, end)| end - start).sum()
+        self.count
     }
 
     /// The run that holds a block, or the next one behind it.
@@ -75,6 +77,7 @@ impl Runs {
         }
         self.all.insert(start, end);
         self.last = (start, end);
+        self.count += 1;
         true
     }
 
@@ -95,6 +98,7 @@ impl Runs {
             }
             removed += end.min(to) - start.max(from);
         }
+        self.count -= removed;
         removed
     }
 }

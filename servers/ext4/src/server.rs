@@ -318,10 +318,18 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// The node is in memory and all of it is right.
     #[inline]
     pub(crate) fn load_fresh(&mut self, ino: u32) -> Answer<()> {
-        self.load(ino)?;
-        if self.node(ino)?.stale {
-            let inode = self.act(|fs| fs.inode(ino))?;
-            self.node(ino)?.refresh(&inode);
+        match self.nodes.get(ino) {
+            Some(node) if !node.stale => Ok(()),
+            _ => self.refresh_now(ino),
+        }
+    }
+
+    #[cold]
+    fn refresh_now(&mut self, ino: u32) -> Answer<()> {
+        let inode = self.act(|fs| fs.inode(ino))?;
+        match self.nodes.get_mut(ino) {
+            Some(node) => node.refresh(&inode),
+            None => self.add_node(&inode),
         }
         Ok(())
     }

@@ -154,6 +154,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         ROOT
     }
 
+    #[inline]
     fn identity(&mut self, node: u32) -> Option<u64> {
         self.nodes.get(node).map(|node| node.identity())
     }
@@ -163,6 +164,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Some((identity as u32, *lost))
     }
 
+    #[inline]
     fn meta(&mut self, node: u32) -> Answer<Meta> {
         self.load(node)?;
         let node = self.node(node)?;
@@ -234,6 +236,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(length)
     }
 
+    #[inline]
     fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
         self.load_fresh(node)?;
         let dev = self.options.device;
@@ -466,6 +469,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(())
     }
 
+    #[inline(always)]
     fn open(
         &mut self,
         cx: &mut Context,
@@ -500,6 +504,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(Opened { node, kind })
     }
 
+    #[inline]
     fn retain(&mut self, node: u32) {
         if let Some(about) = self.nodes.get_mut(node) {
             about.opens += 1;
@@ -509,6 +514,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         }
     }
 
+    #[inline(always)]
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
         let Some(node) = self.nodes.get_mut(handle.node) else {
             return;

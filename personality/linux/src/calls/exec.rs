@@ -94,7 +94,7 @@ struct Executable {
 }
 
 fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
-    let file = Arc::new(open_file(dirfd, name, o::RDONLY, 0)?);
+    let file = open_file(dirfd, name, o::RDONLY, 0)?;
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);
     }

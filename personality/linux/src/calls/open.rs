@@ -4,11 +4,10 @@ use crate::descriptors::OpenFile;
 use crate::errno::{check, Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
-use crate::machine::gate;
 use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
-use crate::prefix::Own;
+use crate::prefix::{self, Own};
 use crate::spare;
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
@@ -51,54 +50,50 @@ fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64
     let flags = flags & 0xffff_ffff;
     let process = process();
     process.state().files.check_room()?;
-    if crate::prefix::own(name, process.pid()) == Some(Own::Descriptors) {
-        return super::directories::open_list(flags);
-    }
-    let file = Arc::new(opened(dirfd, name, flags, mode)?.file());
+    let file = match open_again(dirfd, name, flags, mode) {
+        Ok(opened) => opened?,
+        Err(_) if prefix::own(name, process.pid()) == Some(Own::Descriptors) => {
+            return super::directories::open_list(flags);
+        }
+        Err(mark) => open_otherwise(dirfd, name, flags, mode, mark)?,
+    };
     let cloexec = flags & o::CLOEXEC != 0;
     let fd = process.state().files.insert(file, cloexec, 0)?;
     Ok(fd as u64)
 }
 
-/// What OPEN answered.
-struct Opened {
-    slot: u32,
-    home: u32,
-    mode: u32,
-    kind: u64,
-    path_only: bool,
-}
-
-impl Opened {
-    #[inline(always)]
-    fn file(self) -> OpenFile {
-        let mut file = OpenFile::portal(self.slot, self.kind, self.mode);
-        file.path_only = self.path_only;
-        file.home = self.home;
-        file
-    }
+/// What a manager opened.
+fn new_file(slot: u32, home: u32, words: &[u64; 8], flags: u64) -> Arc<OpenFile> {
+    let mut file = OpenFile::portal(slot, words[2], words[1] as u32);
+    file.path_only = flags & o::PATH != 0;
+    file.home = home;
+    Arc::new(file)
 }
 
 /// Open a name; the flags are open(2)'s.
-pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<OpenFile> {
-    opened(dirfd, name, flags, mode).map(Opened::file)
+pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Arc<OpenFile>> {
+    match open_again(dirfd, name, flags, mode) {
+        Ok(opened) => opened,
+        Err(mark) => open_otherwise(dirfd, name, flags, mode, mark),
+    }
 }
 
-#[inline(always)]
-fn opened(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Opened> {
-    let mark = match open_again(dirfd, name, flags, mode) {
-        Ok(opened) => return opened,
-        Err(mark) => mark,
-    };
-    if crate::prefix::own(name, process().pid()) == Some(Own::Exe) {
+#[inline(never)]
+fn open_otherwise(
+    dirfd: i32,
+    name: &[u8],
+    flags: u64,
+    mode: u64,
+    mark: u64,
+) -> Result<Arc<OpenFile>> {
+    if prefix::own(name, process().pid()) == Some(Own::Exe) {
         let exe = process().state().exe.clone();
         return open_named(dirfd, &exe, flags, mode, mark);
     }
     open_named(dirfd, name, flags, mode, mark)
 }
 
-#[inline(never)]
-fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Result<Opened> {
+fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Result<Arc<OpenFile>> {
     let umask = room_and_umask()?;
     let mode = mode & 0o7777 & !(umask as u64);
     let sent = flags & !o::CLOEXEC;
@@ -111,13 +106,7 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Resu
         let request = Request::new(&[fs::OPEN | mark, sent, mode]);
         let request = request.path(&start.rest).brings(1);
         let words = path::send_wait(request, start.slot, answer)?;
-        Ok(Opened {
-            slot: words[7] as u32,
-            home: start.home,
-            mode: words[1] as u32,
-            kind: words[2],
-            path_only: flags & o::PATH != 0,
-        })
+        Ok(new_file(words[7] as u32, start.home, &words, flags))
     })
 }
 
@@ -128,7 +117,7 @@ fn open_again(
     name: &[u8],
     flags: u64,
     mode: u64,
-) -> core::result::Result<Result<Opened>, u64> {
+) -> core::result::Result<Result<Arc<OpenFile>>, u64> {
     let mut state = process().state();
     let start = path::start_in(&state, dirfd, name).ok_or(0u64)?;
     let spare = match state.wants_growth(PORTALS) {
@@ -144,34 +133,27 @@ fn open_again(
         true => request::exchange_perhaps(start.slot, words),
         false => Err(0),
     };
-    let (words, slot) = match answer {
+    match answer {
         Ok((words, false)) => match check(words[0]) {
-            Ok(_) => (words, spare.slot),
+            Ok(_) => {
+                let path_only = flags & o::PATH != 0;
+                Ok(Ok(spare.opened(words[2], words[1] as u32, path_only)))
+            }
             Err(error) => {
                 spare::put(spare);
-                return match error {
+                match error {
                     REDIRECT => Err(0),
                     error => Ok(Err(error)),
-                };
+                }
             }
         },
-        Ok((words, true)) => {
-            // The manager does not know it (any more).
-            gate::close(spare.slot);
-            (words, words[7] as u32)
-        }
+        // The manager does not know it (any more): it is closed.
+        Ok((words, true)) => Ok(Ok(new_file(words[7] as u32, start.home, &words, flags))),
         Err(mark) => {
             spare::put(spare);
-            return Err(mark);
+            Err(mark)
         }
-    };
-    Ok(Ok(Opened {
-        slot,
-        home: start.home,
-        mode: words[1] as u32,
-        kind: words[2],
-        path_only: flags & o::PATH != 0,
-    }))
+    }
 }
 
 /// Make room in the portal table for what may come.
@@ -186,7 +168,7 @@ fn room_and_umask() -> Result<u32> {
 }
 
 /// A directory to stand in.
-pub fn open_directory(dirfd: i32, name: &[u8]) -> Result<OpenFile> {
+pub fn open_directory(dirfd: i32, name: &[u8]) -> Result<Arc<OpenFile>> {
     let file = open_file(dirfd, name, o::PATH | o::DIRECTORY, 0)?;
     if file.mode & s::IFMT != s::IFDIR && !file.is(kind::DIRECTORY) {
         return Err(ENOTDIR);
@@ -210,7 +192,7 @@ pub fn chdir(f: &mut Frame) -> Result<u64> {
 fn change_directory(dirfd: i32, name: &[u8]) -> Result<u64> {
     let file = open_directory(dirfd, name)?;
     super::attributes::check_search(&file)?;
-    let old = process().state().cwd.replace(Arc::new(file));
+    let old = process().state().cwd.replace(file);
     drop(old);
     Ok(0)
 }

@@ -53,10 +53,7 @@ fn stat_words(slot: u32, mut words: [u64; 8], buffer: u64) -> Option<Result<u64>
 /// The status of a short name, none of the process's own.
 #[inline(always)]
 fn stat_short(dirfd: i32, name: &[u8], buffer: u64, flags: u64) -> Option<Result<u64>> {
-    if prefix::may_be_own(name) {
-        return None;
-    }
-    let start = path::start(dirfd, name).ok()?;
+    let start = path::start_in(&process().state(), dirfd, name)?;
     let mut words = [fs::STAT, flags & at::SYMLINK_NOFOLLOW, 0, 0, 0, 0, 0, 0];
     match put_path(&mut words, &start.rest) {
         true => stat_words(start.slot, words, buffer),
@@ -133,6 +130,7 @@ fn stat_own(
     Some(give(user::bytes_of(&stat)).map(|()| 0))
 }
 
+#[inline(always)]
 fn stat_to(dirfd: i32, name: u64, buffer: u64, flags: u64) -> Result<u64> {
     let address = name;
     let mut name = UserString::empty();

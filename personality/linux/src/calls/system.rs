@@ -184,7 +184,7 @@ pub fn memfd_create(f: &mut Frame) -> Result<u64> {
     process()
         .state()
         .files
-        .insert(Arc::new(file), cloexec, 0)
+        .insert(file, cloexec, 0)
         .map(u64::from)
 }
 

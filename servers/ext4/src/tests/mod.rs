@@ -1,6 +1,7 @@
 //! The server on the host: images of `mke2fs`, a device that does what it was asked to in any order and may fail, programs that the framework's bench plays.
 
 mod game;
+mod kept;
 mod killed;
 mod machine;
 mod mapped;
