@@ -333,7 +333,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Charge the processor time since the last charge. It is the time of the program at whose wish it was spent: of the first in the chain of callers.
-    /// To be called before a link of such a chain is cut and before another thread is chosen; a call or reply that leads straight to the other side costs both the same.
+    /// To be called before a link of such a chain is cut, before one is made for whoever worked for itself, and before another thread is chosen; a call or reply that leads straight to the other side costs both the same.
     pub(crate) fn charge(&mut self) {
         self.charge_here();
         if self.several() {

@@ -314,6 +314,7 @@ impl<A: Arch> Kernel<A> {
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
+        let own = self.threads[t].client.is_none();
         self.end_service(t);
         self.serve(t, c);
         for _ in 0..CHAIN {
@@ -334,6 +335,9 @@ impl<A: Arch> Kernel<A> {
             self.used_up(s);
             match self.deliver(s, t) {
                 Ok(()) => {
+                    if own {
+                        self.charge();
+                    }
                     self.hold(s, t, c);
                     self.prompt(s);
                     self.disarm(t);

@@ -209,7 +209,7 @@ impl<A: Arch> Kernel<A> {
             to.registers.rax = answer;
         }
         if late {
-            // What the server did since it put this caller off and was left alone is taken for work on its answer.
+            self.charge();
             self.unhold(caller, c);
         }
         let (from, to) = self.threads.pair(t, caller);

@@ -313,13 +313,47 @@ fn servers_work_at_their_clients_cost() {
     w.k.arch.time += 1000;
     w.reply_receive(u, second_rx, &[]);
     w.k.arch.time += 10;
-    // Put off: from here on the server works for itself.
+    // Put off: from here on the server works for itself, also on the answer that it gives late.
+    let token = w.token(s);
     w.receive(s, first_rx);
     assert_eq!(w.current(), None);
+    w.recall();
+    let words = [0, rights::DEFAULT as u64, AUTO];
+    let init = w.init;
+    let bell = w.ok(init, first_own, receive::MAKE_PORTAL, &words)[0] as u32;
+    w.ok(init, bell, cairn_abi::op::NOTIFY, &[1]);
+    w.rest();
+    w.k.arch.time += 7;
+    w.k.threads[s].registers.rbp = token;
+    w.reply_receive(s, first_rx, &[]);
+    assert_eq!(w.current(), Some(c));
+    w.k.charge();
     assert_eq!(ticks(&w, c) - before[2], 1110);
-    assert_eq!(ticks(&w, s), before[0]);
+    assert_eq!(ticks(&w, s) - before[0], 7);
     assert_eq!(ticks(&w, u), before[1]);
     assert_eq!(w.k.domains[client.d].ticks, ticks(&w, c));
+}
+
+#[test]
+fn what_a_server_did_before_it_took_a_caller_is_its_own() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let to = w.portal(own, client, 0);
+    let s = w.thread(server, 50);
+    let c = w.thread(client, 60);
+    w.rest();
+    w.call(c, to, &[]);
+    let ticks = |w: &World, t| w.k.threads[t].ticks;
+    let before = [s, c].map(|t| ticks(&w, t));
+    w.k.arch.time += 9;
+    w.receive(s, rx);
+    w.k.arch.time += 100;
+    w.k.charge();
+    assert_eq!(
+        [s, c].map(|t| ticks(&w, t)),
+        [before[0] + 9, before[1] + 100]
+    );
 }
 
 #[test]

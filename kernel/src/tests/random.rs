@@ -581,6 +581,15 @@ fn visible(play: &Play) -> Vec<(u32, State, u8, cairn_abi::state::Registers)> {
 }
 
 impl Play {
+    /// The processor time of every thread and domain until now.
+    fn charged(&mut self) -> (Vec<u64>, Vec<u64>) {
+        let k = &mut self.w.k;
+        k.charge();
+        let threads = k.threads.all().map(|t| k.threads[t].ticks);
+        let domains = k.domains.all().map(|d| k.domains[d].ticks);
+        (threads.collect(), domains.collect())
+    }
+
     /// In the end everything can be taken apart, and nothing is left.
     fn take_apart(&mut self) {
         if self.w.state(self.w.init) == State::Parked {
@@ -605,16 +614,19 @@ impl Play {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_short_way_does_what_the_general_way_does(steps in prop::collection::vec(step(), 1..120)) {
+    fn the_short_way_does_what_the_general_way_does(steps in prop::collection::vec((step(), prop::bool::weighted(0.3)), 1..120)) {
         let (mut short, mut general) = (Play::new(), Play::new());
         short.w.checked = false;
         general.w.checked = false;
         general.w.k.short_way = false;
-        for step in steps {
+        for (step, charge) in steps {
             short.perform(step.clone());
             general.perform(step);
             prop_assert_eq!(short.w.current(), general.w.current());
             prop_assert_eq!(visible(&short), visible(&general));
+            if charge {
+                prop_assert_eq!(short.charged(), general.charged());
+            }
         }
     }
 }
@@ -645,6 +657,7 @@ proptest! {
             }
             if settle {
                 quick.w.k.settle_entry();
+                prop_assert_eq!(quick.charged(), general.charged());
             }
             if quick.w.k.arch.running == 0 {
                 prop_assert_eq!(visible(&quick), visible(&general));
