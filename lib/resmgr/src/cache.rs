@@ -44,9 +44,11 @@ struct Short<N> {
     length: usize,
     start: N,
     generation: u32,
-    node: N,
-    access: Access,
+    known: Known<N>,
 }
+
+/// Where a path leads: to a node, or nowhere.
+pub(crate) type Known<N> = Option<(N, Access)>;
 
 /// The cache.
 pub(crate) struct Cache<N> {
@@ -163,36 +165,36 @@ impl<N: Copy + PartialEq> Cache<N> {
 
     /// Where a path of this length in these words leads from `start`.
     #[inline(always)]
-    pub fn find_short(&self, words: &[u64; 5], length: usize, start: N) -> Option<(N, Access)> {
+    pub fn find_short(&self, words: &[u64; 5], length: usize, start: N) -> Option<Known<N>> {
         let short = self.shorts.get(short_slot(words, length))?.as_ref()?;
         let others = words.iter().zip(&short.words);
         let other = others.fold(0, |other, (one, two)| other | (one ^ two));
         if other != 0 || short.length != length || short.start != start {
             return None;
         }
-        let generation = self.generation(&short.access);
-        (short.generation == generation).then_some((short.node, short.access))
+        (short.generation == self.generation_of(&short.known)).then_some(short.known)
     }
 
     /// Keep an answer that was found.
     #[inline(never)]
-    pub fn insert_short(
-        &mut self,
-        words: &[u64; 5],
-        length: usize,
-        start: N,
-        (node, access): (N, Access),
-    ) {
-        let generation = self.generation(&access);
+    pub fn insert_short(&mut self, words: &[u64; 5], length: usize, start: N, known: Known<N>) {
+        let generation = self.generation_of(&known);
         if let Some(short) = self.shorts.get_mut(short_slot(words, length)) {
             *short = Some(Short {
                 words: *words,
                 length,
                 start,
                 generation,
-                node,
-                access,
+                known,
             });
+        }
+    }
+
+    #[inline(always)]
+    fn generation_of(&self, known: &Known<N>) -> u32 {
+        match known {
+            Some((_, access)) => self.generation(access),
+            None => self.made,
         }
     }
 
@@ -314,22 +316,26 @@ mod tests {
         }
         // What came in words.
         let words = [1, 2, 3, 0, 0];
-        cache.insert_short(&words, 20, 0, (7, file));
-        assert_eq!(cache.find_short(&words, 20, 0), Some((7, file)));
-        assert_eq!(cache.find_short(&words, 19, 0), None);
-        assert_eq!(cache.find_short(&words, 20, 1), None);
-        assert_eq!(cache.find_short(&[1, 2, 3, 0, 1], 20, 0), None);
-        cache.file_changed();
-        assert_eq!(cache.find_short(&words, 20, 0), None);
-        cache.insert_short(&words, 20, 0, (8, dir));
-        cache.file_changed();
-        assert_eq!(cache.find_short(&words, 20, 0), Some((8, dir)));
-        cache.directory_changed();
-        assert_eq!(cache.find_short(&words, 20, 0), None);
+        for (known, change) in [(Some((7, file)), 0), (Some((8, dir)), 1), (None, 2)] {
+            for changed in 0..3 {
+                cache.insert_short(&words, 20, 0, known);
+                assert_eq!(cache.find_short(&words, 20, 0), Some(known));
+                assert_eq!(cache.find_short(&words, 19, 0), None);
+                assert_eq!(cache.find_short(&words, 20, 1), None);
+                assert_eq!(cache.find_short(&[1, 2, 3, 0, 1], 20, 0), None);
+                match changed {
+                    0 => cache.file_changed(),
+                    1 => cache.directory_changed(),
+                    _ => cache.name_made(),
+                }
+                let kept = changed != 1 && changed != change;
+                assert_eq!(cache.find_short(&words, 20, 0), kept.then_some(known));
+            }
+        }
         let mut off: Cache<u32> = Cache::new(false);
         off.insert(text, 2, 3, 0, (8, dir));
         assert_eq!(off.find(text, 2, 3, 0), None);
-        off.insert_short(&words, 20, 0, (8, dir));
+        off.insert_short(&words, 20, 0, Some((8, dir)));
         assert_eq!(off.find_short(&words, 20, 0), None);
     }
 }

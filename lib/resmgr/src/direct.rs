@@ -73,7 +73,7 @@ pub(crate) fn stat_direct<S: Server, T: Transport>(
 }
 
 /// The direct way of an OPEN through a portal that was kept for it, whose answer is words. What leads elsewhere takes the ordinary way (it changed nothing); what waits says for what, and what it takes along.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn open_direct<S: Server, T: Transport>(
     core: &mut Core<S>,
     server: &mut S,

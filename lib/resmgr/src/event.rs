@@ -114,16 +114,10 @@ impl<S: Server> Manager<S> {
                         let later = &mut self.waiting.later;
                         stat_direct(&mut self.core, server, later, transport, received)
                     }
-                    fs::OPEN if self.core.handles.keeps(received) => {
-                        let later = &mut self.waiting.later;
-                        match open_direct(&mut self.core, server, later, transport, received) {
-                            Ok(outcome) => outcome,
-                            Err((keys, again)) => {
-                                self.park(keys, received, None, again);
-                                return self.ready(server, transport, received);
-                            }
-                        }
-                    }
+                    fs::OPEN => match self.open(server, transport, received) {
+                        Some(outcome) => outcome,
+                        None => return self.ready(server, transport, received),
+                    },
                     _ => Direct::Ordinary,
                 },
                 outcome => outcome,
@@ -149,6 +143,32 @@ impl<S: Server> Manager<S> {
             self.event(server, transport, status, received);
         }
         self.ready(server, transport, received)
+    }
+
+    /// The direct way of an OPEN that needs no new portal. None: it waits.
+    #[inline(never)]
+    fn open<T: Transport>(
+        &mut self,
+        server: &mut S,
+        transport: &mut T,
+        request: &mut Received,
+    ) -> Option<Direct> {
+        if self.core.handles.keeps(request) {
+            let later = &mut self.waiting.later;
+            let opened = open_direct(&mut self.core, server, later, transport, request);
+            return match opened {
+                Ok(outcome) => Some(outcome),
+                Err((keys, again)) => {
+                    self.park(keys, request, None, again);
+                    None
+                }
+            };
+        }
+        if self.core.leads_nowhere(server, request) {
+            request.words = [-ENOENT as u64, 0, 0, 0, 0, 0, 0, 0];
+            return Some(Direct::Done(0));
+        }
+        Some(Direct::Ordinary)
     }
 
     /// A request or pulse that came before there was a server: it is worked on when [`serve`] begins.

@@ -3,7 +3,7 @@
 //! Every request is answered exactly once: by the reply that [`Core::dispatch`] makes, or later when it has waited and runs again, or with
 //! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
 use crate::frames::Shared;
 use crate::handle::{Handles, Recovered};
@@ -19,7 +19,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
-use cairn_idl::fs;
+use cairn_idl::{fs, label};
 use cairn_rt::channel::Reply;
 use cairn_rt::Received;
 
@@ -282,16 +282,23 @@ impl<S: Server> Core<S> {
     pub fn find_short(
         &mut self,
         server: &mut S,
-        cx: &Context,
+        request: &Received,
         last: Last,
-    ) -> Option<(S::Node, Access)> {
-        if !S::STABLE_NAMES || cx.uid() != 0 || !matches!(last, Last::Follow | Last::Slash) {
+    ) -> Option<Known<S::Node>> {
+        let follows = matches!(last, Last::Follow | Last::Slash);
+        if !S::STABLE_NAMES || label::uid(request.label) != 0 || !follows {
             return None;
         }
-        let length = inline_path(cx.request)?;
-        let start = self.start(server, cx.request.badge, cx.request.sender);
-        let words = path_words(cx.request);
-        self.cache.find_short(words, length, start.ok()?)
+        let length = inline_path(request)?;
+        let start = self.start(server, request.badge, request.sender).ok()?;
+        self.cache.find_short(path_words(request), length, start)
+    }
+
+    /// Whether an OPEN that makes nothing names what is known not to be there.
+    #[inline(always)]
+    pub fn leads_nowhere(&mut self, server: &mut S, request: &Received) -> bool {
+        request.words[1] & fs::o::CREAT == 0
+            && matches!(self.find_short(server, request, Last::Follow), Some(None))
     }
 
     #[inline(always)]

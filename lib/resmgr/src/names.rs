@@ -69,12 +69,12 @@ impl<S: Server> Core<S> {
         };
         let path_only = flags & o::PATH != 0;
         let known = match flags & TMPFILE_BIT {
-            0 => self.find_short(server, cx, last),
+            0 => self.find_short(server, cx.request, last),
             _ => None,
         };
         let ((node, access), created) = match known {
-            Some(known) => (known, false),
-            None => self.find_or_make(server, cx, last, (flags, mode))?,
+            Some(Some(known)) => (known, false),
+            _ => self.find_or_make(server, cx, last, (flags, mode))?,
         };
         if !created {
             let directory = is(&access, s::IFDIR);
@@ -225,8 +225,9 @@ impl<S: Server> Core<S> {
             self.start(server, cx.request.badge, cx.request.sender)?
         } else {
             let last = last_for(cx.request.words[1]);
-            match self.find_short(server, cx, last) {
-                Some((node, _)) => node,
+            match self.find_short(server, cx.request, last) {
+                Some(Some((node, _))) => node,
+                Some(None) => return fail(ENOENT),
                 None => self.existing(server, cx, last)?.0,
             }
         };

@@ -1,6 +1,6 @@
 //! Walking a path through a server's tree: `.`, `..`, symbolic links, trailing slashes, mount points, and names that leave the manager.
 
-use crate::cache::{self, Cache};
+use crate::cache::{self, Cache, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
@@ -306,14 +306,12 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if matches!(last, Last::Follow | Last::Slash) {
                 if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
                     names.at = end;
-                    if let Some(length) = inline_path(cx.request) {
-                        let words = path_words(cx.request);
-                        self.cache.insert_short(words, length, portal, node);
-                    }
+                    self.remember_words(cx, portal, Some(node));
                     return Ok(Found::known(node));
                 }
             }
             if looks(cx, last) && self.cache.is_absent(&names.text, at, end - at, start) {
+                self.remember_words(cx, portal, None);
                 return Err(Failure::Errno(ENOENT));
             }
             let may_be_bad;
@@ -423,6 +421,15 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if answer.1.mode & s::IFMT != s::IFLNK {
                 self.cache.insert(&names.text, at, end - at, start, answer);
             }
+        }
+    }
+
+    /// What is remembered of a path is asked for again: if it came in words, it is found by these the next time.
+    #[inline(always)]
+    fn remember_words(&mut self, cx: &Context, portal: N, known: Known<N>) {
+        if let Some(length) = inline_path(cx.request) {
+            let words = path_words(cx.request);
+            self.cache.insert_short(words, length, portal, known);
         }
     }
 

@@ -1,14 +1,14 @@
 //! Opening: open, openat, creat, and what other calls open for themselves.
 
 use crate::descriptors::OpenFile;
-use crate::errno::{check, Result, EFAULT, EINVAL, ENOSYS, ENOTDIR};
+use crate::errno::{check, Result, EFAULT, EINVAL, EIO, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
 use crate::prefix::{self, Own};
-use crate::spare;
+use crate::spare::{self, Spare};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
 use core::sync::atomic::Ordering;
@@ -110,7 +110,7 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Resu
     })
 }
 
-/// The usual case, with a portal that was kept: a message of words. If that does not do, what marks the request then ([`fs::AGAIN`] or 0).
+/// The usual case: a message of words, with a portal that was kept if there is one. If that does not do, what marks the request then ([`fs::AGAIN`] or 0).
 #[inline(always)]
 fn open_again(
     dirfd: i32,
@@ -122,35 +122,37 @@ fn open_again(
     let start = path::start_in(&state, dirfd, name).ok_or(0u64)?;
     let spare = match state.wants_growth(PORTALS) {
         true => return Err(0),
-        false => state.spares.take(start.home).ok_or(0u64)?,
+        false => state.spares.take(start.home),
     };
     let mode = mode & 0o7777 & !(state.umask as u64);
     drop(state);
-    let [slot, generation] = spare.named();
+    let [slot, generation] = spare.as_ref().map_or([0; 2], Spare::named);
     let sent = flags & !o::CLOEXEC;
     let mut words = [fs::OPEN, sent | slot, mode | generation, 0, 0, 0, 0, 0];
     let answer = match put_path(&mut words, &start.rest) {
         true => request::exchange_perhaps(start.slot, words),
         false => Err(0),
     };
+    let put_back = |spare: Option<Spare>| spare.into_iter().for_each(spare::put);
     match answer {
-        Ok((words, false)) => match check(words[0]) {
-            Ok(_) => {
+        // The manager does not know what was kept (any more), or nothing was: a new portal.
+        Ok((words, true)) => Ok(Ok(new_file(words[7] as u32, start.home, &words, flags))),
+        Ok((words, false)) => match (check(words[0]), spare) {
+            (Ok(_), Some(spare)) => {
                 let path_only = flags & o::PATH != 0;
                 Ok(Ok(spare.opened(words[2], words[1] as u32, path_only)))
             }
-            Err(error) => {
-                spare::put(spare);
+            (Ok(_), None) => Ok(Err(EIO)),
+            (Err(error), spare) => {
+                put_back(spare);
                 match error {
                     REDIRECT => Err(0),
                     error => Ok(Err(error)),
                 }
             }
         },
-        // The manager does not know it (any more): it is closed.
-        Ok((words, true)) => Ok(Ok(new_file(words[7] as u32, start.home, &words, flags))),
         Err(mark) => {
-            spare::put(spare);
+            put_back(spare);
             Err(mark)
         }
     }

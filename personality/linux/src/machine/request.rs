@@ -33,12 +33,11 @@ pub fn put_path(request: &mut [u64; 8], path: &[u8]) -> bool {
     }
     request[2] |= fs::INLINE | (path.len() as u64) << fs::INLINE_SHIFT;
     let (whole, rest) = path.as_chunks();
-    let mut words = request[3..].iter_mut();
-    for (bytes, word) in whole.iter().zip(words.by_ref()) {
-        // (Otherwise the compiler calls memcpy for it.)
-        *word = core::hint::black_box(u64::from_le_bytes(*bytes));
+    let [_, _, _, words @ ..] = request;
+    for (at, word) in words.iter_mut().enumerate() {
+        *word = whole.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     }
-    if let (Some(word), false) = (words.next(), rest.is_empty()) {
+    if let (Some(word), false) = (words.get_mut(whole.len()), rest.is_empty()) {
         *word = match path.last_chunk() {
             Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
             None => rest
