@@ -79,6 +79,8 @@ pub struct Fs {
     /// Files of which blocks behind the new end are still to be freed.
     pub(crate) cutting: BTreeSet<u32>,
     pub(crate) writable: bool,
+    /// It is not writable because nobody wants it to be, and clean.
+    pub(crate) closed: bool,
     pub(crate) memo: RefCell<Option<Memo>>,
 }
 
@@ -94,6 +96,11 @@ impl Fs {
 
     pub fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// Nothing can be changed, and everything is where it belongs.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// From now on nothing is changed any more (the caller's answer to [`Error::Damaged`], if it likes).

@@ -8,7 +8,7 @@ use crate::fs::{Fs, Step, Time};
 use crate::journal::replay::Replay;
 use crate::journal::Journal;
 use crate::shape::{Shape, SUPER_BYTES};
-use crate::transaction::{Op, Running, CREDITS};
+use crate::transaction::{Op, Running};
 use crate::zones::Zones;
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
@@ -178,11 +178,13 @@ impl Mount {
             None => start.sequence,
         };
         if !self.write {
+            // With a log to be replayed, or files without names, it is not clean.
+            let has_orphans = self.fs.shape.last_orphan != 0 || self.fs.orphan_file.is_some();
+            self.fs.closed = self.replayed.is_none() && start.start == 0 && !has_orphans;
+            self.fs.keep_log(journal, tid);
             return Ok(Stage::Done);
         }
-        if (journal.capacity() as usize) < 6 * CREDITS {
-            return Err(Error::Unsupported("small journal"));
-        }
+        journal.check()?;
         self.fs.journal = Some(journal);
         Ok(Stage::Orphans(self.fs.shape.last_orphan, tid))
     }
@@ -301,6 +303,7 @@ impl Fs {
             orphan_file: shape.orphan_file,
             cutting: BTreeSet::new(),
             writable: false,
+            closed: false,
             memo: RefCell::new(None),
             shape,
         }

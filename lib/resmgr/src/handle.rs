@@ -418,6 +418,11 @@ impl<S: Server> Handles<S> {
         })
     }
 
+    pub(crate) fn any(&self, is: impl Fn(&Handle<S>) -> bool) -> bool {
+        let mut entries = self.slots.iter().filter_map(|slot| slot.entry.as_ref());
+        entries.any(|entry| is(&entry.handle))
+    }
+
     /// How many are open.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len() - self.spare

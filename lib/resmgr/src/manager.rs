@@ -230,6 +230,7 @@ impl<S: Server> Core<S> {
             fs::FLOCK => self.flock(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
             fs::UNMOUNT => self.unmount(server, cx),
+            fs::REMOUNT => self.remount(server, cx),
             fs::XATTR => self.attribute(server, cx),
             // Only a new request can be (`Manager::set_aside`).
             fs::CLOSE => Err(Failure::Errno(EBUSY)),

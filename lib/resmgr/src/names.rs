@@ -3,6 +3,7 @@
 use crate::context::{no_path, Context, Failure};
 use crate::files::{barred, check_write, drop_set_id, without_set_id};
 use crate::frames::{changed, changes, tell};
+use crate::handle::Handle;
 use crate::layout;
 use crate::manager::Core;
 use crate::path::{Dots, Found, Last};
@@ -11,6 +12,7 @@ use crate::server::{Access, Answer, Change, New, Rename, Server};
 use cairn_abi::flag;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, STAT_WORDS};
+use cairn_idl::mounts::mount;
 use cairn_idl::stat_words;
 use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
@@ -453,6 +455,23 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(0))
     }
 
+    pub fn remount<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let flags = cx.request.words[1];
+        if cx.uid() != 0 {
+            return fail(EPERM);
+        }
+        let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES;
+        if cx.request.badge >> 32 != 0 || flags & !known != 0 {
+            return fail(EINVAL);
+        }
+        let stops = flags & mount::READ_ONLY != 0 && !server.read_only();
+        if stops && cx.progress == 0 && self.handles.any(Handle::writable) {
+            return fail(EBUSY);
+        }
+        server.remount(cx, flags)?;
+        Ok(Reply::result(0))
+    }
+
     // ---- changes of the tree
 
     pub fn mkdir<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -620,6 +639,9 @@ impl<S: Server> Core<S> {
         let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
             return fail(EBUSY);
         };
+        if server.read_only() {
+            return fail(EROFS);
+        }
         let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
         if new.node.is_some() && flags & RENAME_NOREPLACE != 0 {
             return fail(EEXIST);

@@ -454,6 +454,12 @@ pub trait Server: Sized {
         Err(Failure::Errno(EOPNOTSUPP))
     }
 
+    /// From now on as these bits of [`cairn_idl::mounts::mount`] say. Who shall be read only has nobody who has anything open to be written, and sees to it that nobody has from now on.
+    fn remount(&mut self, cx: &mut Context, flags: u64) -> Answer<()> {
+        let _ = (cx, flags);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
     /// A request of this kind that waits, with this [`Context::progress`], ends when its caller is interrupted; otherwise it goes on, as requests to disks do.
     fn interruptible(&self, operation: u64, progress: u64) -> bool {
         let _ = (operation, progress);

@@ -55,7 +55,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// A new length; what is behind it goes.
     pub(crate) fn resize(&mut self, cx: &mut Context, ino: u32, size: u64) -> Answer<()> {
         self.load(ino)?;
-        if !self.fs.is_writable() {
+        if !self.may_write() {
             return fail(EROFS);
         }
         if size > self.most_bytes() {
@@ -121,7 +121,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         length: u64,
     ) -> Answer<()> {
         self.load(ino)?;
-        if !self.fs.is_writable() {
+        if !self.may_write() {
             return fail(EROFS);
         }
         self.look_at_clock(cx);

@@ -34,7 +34,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         shared_writable: bool,
     ) -> Answer<(Portal, u64)> {
         self.load(ino)?;
-        if shared_writable && !self.fs.is_writable() {
+        if shared_writable && !self.may_write() {
             return fail(EROFS);
         }
         let file = self.file(ino)?;
@@ -117,6 +117,14 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             Some(file) => self.mapped.use_of(file).0 != 0,
             None => false,
         }
+    }
+
+    /// Whether programs have a file mapped that some may have mapped to be written.
+    pub(crate) fn is_mapped_to_write(&mut self) -> bool {
+        let files = self.mapped.writable();
+        files
+            .into_iter()
+            .any(|file| self.mapped.use_of(file).0 != 0)
     }
 
     /// Whether programs have any file mapped.

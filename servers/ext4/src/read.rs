@@ -21,7 +21,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Note a read, as Linux does with `relatime`.
     #[inline]
     pub(crate) fn touch_accessed(&mut self, cx: &mut Context, ino: u32) {
-        if self.options.no_access_times || !self.fs.is_writable() {
+        if self.options.no_access_times || !self.may_write() {
             return;
         }
         let now = self.look_at_clock(cx);

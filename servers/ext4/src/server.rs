@@ -99,6 +99,8 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) committed: u64,
     pub(crate) wakes: Vec<u64>,
     pub(crate) armed: bool,
+    /// It becomes read only: nothing new is begun.
+    pub(crate) closing: bool,
     /// It was unmounted.
     pub(crate) ended: bool,
     pub(crate) now: Time,
@@ -148,6 +150,12 @@ const COMMIT: u64 = 5_000_000_000;
 impl<M: Memory, D: Device> Ext4<M, D> {
     pub(crate) fn block_size(&self) -> u64 {
         self.fs.shape().block_size as u64
+    }
+
+    /// Whether programs may change something.
+    #[inline]
+    pub(crate) fn may_write(&self) -> bool {
+        self.fs.is_writable() && !self.closing
     }
 
     /// Blocks of a page.

@@ -176,6 +176,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             committed: 0,
             wakes: Vec::new(),
             armed: false,
+            closing: false,
             ended: false,
             now,
             clock: 0,

@@ -2,10 +2,12 @@
 
 use crate::keys;
 use crate::memory::Memory;
+use crate::node::Node;
 use crate::server::{fail, Ext4};
 use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_idl::errno::*;
+use cairn_idl::mounts::mount;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -166,6 +168,61 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         match cx.progress & COMMITTING != 0 {
             true => self.await_transaction(cx, (cx.progress & LOW) as u32),
             false => self.await_flush(cx, cx.progress & LOW),
+        }
+    }
+
+    /// REMOUNT: read only from now on, or no longer.
+    pub(crate) fn change_mount(&mut self, cx: &mut Context, flags: u64) -> Answer<()> {
+        if flags & mount::READ_ONLY != 0 {
+            self.be_read_only(cx)?;
+        } else {
+            self.be_writable(cx)?;
+        }
+        self.options.no_access_times = flags & mount::NO_ACCESS_TIMES != 0;
+        Ok(())
+    }
+
+    fn be_read_only(&mut self, cx: &mut Context) -> Answer<()> {
+        if !self.fs.is_writable() {
+            self.closing = false;
+            // If it was to be, but what was left could not be written.
+            return match cx.progress == 0 || self.fs.is_closed() {
+                true => Ok(()),
+                false => fail(EIO),
+            };
+        }
+        if !self.closing {
+            // What has no name could not be freed any more when it is closed.
+            let nameless = |node: &Node| node.links == 0 && node.opens != 0;
+            if self.nodes.all().any(nameless) || self.is_mapped_to_write() {
+                return fail(EBUSY);
+            }
+            self.closing = true;
+        }
+        let done = self.close(cx);
+        if !matches!(done, Err(Failure::Wait(_))) {
+            self.closing = false;
+        }
+        done
+    }
+
+    fn be_writable(&mut self, cx: &mut Context) -> Answer<()> {
+        if self.may_write() {
+            return Ok(());
+        }
+        if self.requests.info().read_only {
+            return fail(EACCES);
+        }
+        if cx.progress == 0 {
+            self.look_at_clock(cx);
+            self.act(|fs| fs.reopen())?;
+            cx.progress = STARTED;
+        }
+        self.settle(cx);
+        match (self.fs.is_writable(), self.fs.is_opening()) {
+            (true, _) => Ok(()),
+            (_, true) => Err(Failure::Wait(keys::JOURNAL)),
+            _ => fail(EIO),
         }
     }
 

@@ -55,7 +55,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// Names may be added to (or taken from) this directory.
     fn may_change(&mut self, dir: u32, remove: bool) -> Answer<()> {
         self.load(dir)?;
-        if !self.fs.is_writable() {
+        if !self.may_write() {
             return fail(EROFS);
         }
         let flags = self.node(dir)?.flags;
@@ -147,7 +147,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     const STABLE_NAMES: bool = true;
 
     fn read_only(&self) -> bool {
-        !self.fs.is_writable()
+        !self.may_write()
     }
 
     fn root(&mut self, _: u64) -> u32 {
@@ -294,7 +294,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn change(&mut self, cx: &mut Context, ino: u32, change: &Change) -> Answer<()> {
         self.load_fresh(ino)?;
-        if !self.fs.is_writable() {
+        if !self.may_write() {
             return fail(EROFS);
         }
         if self.node(ino)?.flags & IMMUTABLE != 0 {
@@ -354,7 +354,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         value: Option<&[u8]>,
         there: Option<bool>,
     ) -> Answer<()> {
-        if !self.fs.is_writable() {
+        if !self.may_write() {
             return fail(EROFS);
         }
         self.may_move(node)?;
@@ -494,7 +494,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             if special & IMMUTABLE != 0 || special & APPEND_ONLY != 0 && !appends {
                 return fail(EPERM);
             }
-            if !self.fs.is_writable() {
+            if !self.may_write() {
                 return fail(EROFS);
             }
             if self.is_executed(node) {
@@ -636,6 +636,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         Ok(())
     }
 
+    fn remount(&mut self, cx: &mut Context, flags: u64) -> Answer<()> {
+        self.change_mount(cx, flags)
+    }
+
     fn interruptible(&self, operation: u64, _: u64) -> bool {
         matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL | fs::IOCTL)
     }
@@ -680,6 +684,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn cancelled(&mut self, cx: &mut Context) {
         self.writer_gone(cx);
+        if cx.request.words[0] == fs::REMOUNT {
+            self.closing = false;
+        }
     }
 
     fn tick(&mut self, cx: &mut Context) {

@@ -19,6 +19,11 @@ pub const ASKED: u64 = 1 << 32;
 const READY: u64 = 1 << 33;
 /// What a component ends with that found itself wrong.
 const PANIC: u64 = 101;
+/// What a file server is told by an argument.
+const OPTIONS: [(u64, &str); 2] = [
+    (mount::READ_ONLY, "ro"),
+    (mount::NO_ACCESS_TIMES, "noatime"),
+];
 /// Bytes of a request's texts.
 const TEXTS: usize = 256;
 
@@ -71,6 +76,7 @@ impl Mounts {
                 }
                 Ok(!there)
             }
+            mounts::REMOUNTED => remounted(request.words[1], texts, manifest, components),
             _ => Err(ENOSYS),
         };
         match done {
@@ -118,14 +124,7 @@ impl Mounts {
             let number = u64::from(major) << 8 | u64::from(minor);
             component.arguments.push(alloc::format!("st_dev={number}"));
         }
-        for (bit, word) in [
-            (mount::READ_ONLY, "ro"),
-            (mount::NO_ACCESS_TIMES, "noatime"),
-        ] {
-            if flags & bit != 0 {
-                component.arguments.push(word.to_string());
-            }
-        }
+        add_options(&mut component, flags);
         let free = manifest.components.iter().position(|c| c.name.is_empty());
         let index = free.unwrap_or(manifest.components.len());
         let ready = CHANNEL.make_portal(READY | index as u64);
@@ -232,6 +231,32 @@ fn mounted(manifest: &Manifest, place: &str) -> Option<usize> {
         mounts.any(|m| m.prefix == place && m.fstype.contains(':'))
     };
     manifest.components.iter().position(there)
+}
+
+fn add_options(component: &mut Component, flags: u64) {
+    for (bit, word) in OPTIONS {
+        if flags & bit != 0 {
+            component.arguments.push(word.to_string());
+        }
+    }
+}
+
+/// REMOUNTED: whoever succeeds the file server gets what it has now, and the table says so.
+fn remounted(
+    flags: u64,
+    place: &str,
+    manifest: &mut Manifest,
+    components: &Components,
+) -> Result<bool, i64> {
+    let index = mounted(manifest, place).ok_or(ENOENT)?;
+    let component = &mut manifest.components[index];
+    let arguments = &mut component.arguments;
+    arguments.retain(|argument| OPTIONS.iter().all(|(_, word)| argument != word));
+    add_options(component, flags);
+    match announce(manifest, components, index, flags) {
+        0.. => Ok(true),
+        errno => Err(-errno),
+    }
 }
 
 /// Put the file server's name into the table.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use cairn_cache::{File, Stream};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, s, Stat, Statfs, NAME_MAX};
+use cairn_idl::mounts::mount;
 use cairn_resmgr::server::{Answer, Change, Meta, New, Opened};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
 use cairn_rt::{Portal, Received};
@@ -425,6 +426,13 @@ impl<M: Medium> Server for Iso<M> {
     /// As Linux has it for files that nobody writes.
     fn sync(&mut self, _: &mut Context, _: &mut Handle<Self>) -> Answer<()> {
         fail(EINVAL)
+    }
+
+    fn remount(&mut self, _: &mut Context, flags: u64) -> Answer<()> {
+        match flags & mount::READ_ONLY {
+            0 => fail(EROFS),
+            _ => Ok(()),
+        }
     }
 
     fn unmount(&mut self, cx: &mut Context) -> Answer<()> {

@@ -31,6 +31,9 @@ pub(crate) enum Activity {
     /// Of closing: the log is declared empty, then the superblock clean.
     Empty,
     Clean,
+    /// Of opening it again: the superblock says that the log may hold something, then the log begins.
+    Mark,
+    Open,
 }
 
 #[derive(Default)]
@@ -38,6 +41,7 @@ pub(crate) struct Wants {
     commit: bool,
     checkpoint: bool,
     close: bool,
+    reopen: bool,
     /// The activity's step is out.
     waiting: bool,
 }
@@ -254,11 +258,67 @@ impl Fs {
         self.want(|wants| (wants.commit, wants.checkpoint, wants.close) = (true, true, true));
     }
 
+    /// What was closed, or opened to be read only, shall be changed again: when there are no more steps it can be.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        if self.writable {
+            return Ok(());
+        }
+        if let Some(why) = self.shape.not_writable {
+            return Err(Error::Unsupported(why));
+        }
+        if !self.closed {
+            return Err(Error::ReadOnly);
+        }
+        self.journal.as_ref().ok_or(Error::ReadOnly)?.check()?;
+        if let Some(journal) = &mut self.journal {
+            let waiting = journal.wants.waiting;
+            journal.wants = Wants {
+                reopen: true,
+                waiting,
+                ..Wants::default()
+            };
+        }
+        Ok(())
+    }
+
+    /// The log of what is opened to be read only, in which the next transaction will have this number.
+    pub(crate) fn keep_log(&mut self, mut journal: Journal, tid: u32) {
+        journal.tid = tid;
+        self.journal = Some(journal);
+    }
+
+    /// [`Fs::reopen`] has not come to its end.
+    pub fn is_opening(&self) -> bool {
+        let opening = |journal: &Journal| journal.wants.reopen;
+        !self.writable && self.closed && self.journal.as_ref().is_some_and(opening)
+    }
+
+    fn reopening(&mut self, now: Time) -> Result<Option<Step>, Error> {
+        let wants = |journal: &&mut Journal| journal.wants.reopen && !journal.wants.waiting;
+        let Some(journal) = self.journal.as_mut().filter(wants) else {
+            return Ok(None);
+        };
+        let (tid, begun) = (journal.tid, journal.activity == Activity::Mark);
+        let step = match begun {
+            false => self.mark_open(now)?,
+            true => self.open_log(tid)?,
+        };
+        if let Some(journal) = &mut self.journal {
+            journal.activity = if begun {
+                Activity::Open
+            } else {
+                Activity::Mark
+            };
+            journal.wants.waiting = true;
+        }
+        Ok(Some(step))
+    }
+
     /// What the device shall do next for what was wanted. None: nothing, or the last step is not done yet.
     pub fn step(&mut self, now: Time) -> Result<Option<Step>, Error> {
         let changes = self.has_changes();
         let Some(journal) = self.journal.as_mut().filter(|_| self.writable) else {
-            return Ok(None);
+            return self.reopening(now);
         };
         if journal.wants.waiting {
             return Ok(None);
@@ -325,6 +385,8 @@ impl Fs {
             }
             // These are over when their step is done.
             Activity::Commit | Activity::Tail | Activity::Clean => None,
+            // Not while it can be changed.
+            Activity::Mark | Activity::Open => None,
         };
         if let Some(journal) = &mut self.journal {
             journal.wants.waiting = step.is_some();
@@ -335,7 +397,7 @@ impl Fs {
     /// The device has done the last step, or has failed: then nothing is written any more.
     pub fn stepped(&mut self, well: bool) {
         if !well {
-            self.writable = false;
+            (self.writable, self.closed) = (false, false);
         }
         let Some(journal) = self.journal.as_mut().filter(|_| well) else {
             return;
@@ -366,7 +428,12 @@ impl Fs {
             }
             Activity::Clean => {
                 journal.activity = Activity::Idle;
-                self.writable = false;
+                (self.writable, self.closed) = (false, true);
+            }
+            Activity::Open => {
+                journal.activity = Activity::Idle;
+                journal.wants.reopen = false;
+                (self.writable, self.closed) = (true, false);
             }
             _ => {}
         }

@@ -9,6 +9,7 @@ use crate::bytes::{array, be32, put_be32};
 use crate::error::{damaged, Error};
 use crate::extent::Place;
 use crate::fs::{Fs, Run};
+use crate::transaction::CREDITS;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -98,6 +99,14 @@ impl Journal {
         match next.checked_sub(1).and_then(|found| self.map.get(found)) {
             Some(&(first, block, len)) if at - first < len => Ok(block + u64::from(at - first)),
             _ => damaged("journal block", u64::from(at)),
+        }
+    }
+
+    /// Whether operations have room in it.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match (self.capacity() as usize) < 6 * CREDITS {
+            true => Err(Error::Unsupported("small journal")),
+            false => Ok(()),
         }
     }
 

@@ -21,6 +21,8 @@ const SILENT: u64 = 32768;
 const RELATIVE_ACCESS_TIMES: u64 = 1 << 21;
 const MAGIC_MASK: u64 = 0xffff_0000;
 const MAGIC: u64 = 0xc0ed_0000;
+/// What is not kept is refused; programs never get rights from set-user-id files.
+const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCESS_TIMES;
 /// Of umount2.
 const FORCE: u64 = 1;
 const DETACH: u64 = 2;
@@ -49,7 +51,7 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
     }
     let place = absolute(target.as_bytes())?;
     if flags & REMOUNT != 0 {
-        return remount(&place, flags);
+        return remount(f, &place, flags);
     }
     if flags & BIND != 0 {
         let mut source = UserString::empty();
@@ -69,8 +71,6 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
 
 /// A file system on a disk. Its server is `init`'s to start.
 fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
-    // What is not kept is refused; programs never get rights from set-user-id files.
-    const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCESS_TIMES;
     let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
     let mut source = UserString::empty();
     source.fill(f.arg(0))?;
@@ -86,16 +86,15 @@ fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
     if is_mounted(place)? {
         return Err(EBUSY);
     }
-    let mut bits = 0;
-    for (flag, bit) in [
-        (READ_ONLY, mounts::mount::READ_ONLY),
-        (NO_ACCESS_TIMES, mounts::mount::NO_ACCESS_TIMES),
-    ] {
-        bits |= if flags & flag != 0 { bit } else { 0 };
-    }
     let texts = [kind, device, place].concat();
     let lengths = [kind, device, place].map(|text| text.len() as u64);
-    let words = [mounts::MOUNT, lengths[0], lengths[1], lengths[2], bits];
+    let words = [
+        mounts::MOUNT,
+        lengths[0],
+        lengths[1],
+        lengths[2],
+        bits(flags),
+    ];
     Request::new(&words).out(&texts).call(mounter)?;
     // Names that are found from a folder above lead there as well.
     mount_point(place, 1)
@@ -112,17 +111,49 @@ fn options_are_known(address: u64) -> Result<bool> {
     Ok(options.all(|it| matches!(it, b"" | b"errors=remount-ro" | b"data=ordered")))
 }
 
-/// Nothing can be changed of what is mounted: what would change nothing is done.
-fn remount(place: &[u8], flags: u64) -> Result<u64> {
+/// What is mounted there is read only from now on, or no longer; its server does it, and `init` and the table are told. Of file systems that cannot, nothing can be changed.
+fn remount(f: &Frame, place: &[u8], flags: u64) -> Result<u64> {
     let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
     let mut told = [0; fs::Statfs::BYTES];
     let request = Request::new(&[fs::STATFS]).input(&mut told);
     request.call(slot)?;
     let now = fs::Statfs::from_bytes(&told).flags as u64;
+    if flags & BIND == 0 {
+        if flags & !(KEPT | REMOUNT) != 0 || !options_are_known(f.arg(4))? {
+            return Err(EINVAL);
+        }
+        // Who says nothing of times leaves them (and statfs has the bit that mount(2) has).
+        let times = match flags & (NO_ACCESS_TIMES | RELATIVE_ACCESS_TIMES) {
+            0 => now,
+            _ => flags,
+        };
+        let bits = bits(flags & READ_ONLY | times & NO_ACCESS_TIMES);
+        match Request::new(&[fs::REMOUNT, bits]).call(slot) {
+            Ok(_) => {
+                let mounter = scheme(b"mount:")?;
+                let request = Request::new(&[mounts::REMOUNTED, bits]).out(place);
+                return request.call(mounter).map(|_| 0);
+            }
+            Err(EOPNOTSUPP | ENOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
     match (now ^ flags) & READ_ONLY {
         0 => Ok(0),
         _ => Err(EINVAL),
     }
+}
+
+/// As file servers and `init` have them.
+fn bits(flags: u64) -> u64 {
+    let mut bits = 0;
+    for (flag, bit) in [
+        (READ_ONLY, mounts::mount::READ_ONLY),
+        (NO_ACCESS_TIMES, mounts::mount::NO_ACCESS_TIMES),
+    ] {
+        bits |= if flags & flag != 0 { bit } else { 0 };
+    }
+    bits
 }
 
 fn is_mounted(place: &[u8]) -> Result<bool> {

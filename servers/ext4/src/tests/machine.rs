@@ -287,6 +287,8 @@ pub struct Shape {
     pub frames: usize,
     pub metadata: usize,
     pub read_only: bool,
+    /// The device takes no writes.
+    pub protected: bool,
     pub most_pages: u32,
     pub most_requests: u32,
     pub caches_writes: bool,
@@ -297,6 +299,7 @@ pub const USUAL: Shape = Shape {
     frames: 8192,
     metadata: 2048,
     read_only: false,
+    protected: false,
     most_pages: 256,
     most_requests: 64,
     caches_writes: true,
@@ -368,7 +371,7 @@ impl Machine {
             info: Info {
                 sectors,
                 block: 512,
-                read_only: shape.read_only,
+                read_only: shape.protected,
                 caches_writes: shape.caches_writes,
                 discards: false,
                 most_pages: shape.most_pages,

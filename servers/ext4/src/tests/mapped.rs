@@ -70,13 +70,21 @@ impl Objects for FakeObjects {
 
 impl Machine {
     /// mmap, shared and writable → the object.
-    fn map(&mut self, file: u64) -> u32 {
+    pub fn map(&mut self, file: u64) -> u32 {
         let answer = self.call(file, &[fs::MMAP, 0, 4096, 1], b"", 0);
         assert!(answer.result() > 0);
         let vm = self.vm();
         let number = *vm.borrow().vm.objects.keys().next_back().unwrap();
         vm.borrow_mut().vm.object(number).mapped = 100;
         number
+    }
+
+    /// Nobody has it mapped any more, and the server hears so.
+    pub fn unmap(&mut self, object: u32) {
+        let vm = self.vm();
+        vm.borrow_mut().vm.object(object).mapped = 0;
+        let tag = vm.borrow().vm.objects[&object].tag;
+        self.ask(Request::Unused { tag });
     }
 
     fn vm(&mut self) -> Rc<RefCell<FakeVm>> {

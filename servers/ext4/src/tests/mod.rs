@@ -6,6 +6,7 @@ mod killed;
 mod machine;
 mod mapped;
 mod plain;
+mod remount;
 
 /// The images, from the tests of the core.
 #[path = "../../../../lib/ext4/tests/common/mod.rs"]

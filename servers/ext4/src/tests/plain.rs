@@ -82,6 +82,7 @@ fn what_mke2fs_put_there_is_read() {
         let image = make(block, 16, &[], Some(&folder.0));
         let shape = Shape {
             read_only: true,
+            protected: true,
             most_pages,
             most_requests,
             ..USUAL
