@@ -37,14 +37,16 @@ pub struct Lender {
 #[derive(Default)]
 pub struct Lenders {
     list: Vec<Lender>,
+    /// When the first of those that were asked is late ([`Lenders::count`] keeps it).
+    first_late: Option<u64>,
     /// Requests for resident memory that wait for what lenders give.
     deferred: Vec<Request>,
 }
 
 impl Lenders {
-    /// When the first of those that were asked is late.
-    fn deadline(&self) -> Option<u64> {
-        self.list.iter().filter_map(|lender| lender.asked).min()
+    /// Lenders were asked, or came, or went.
+    fn count(&mut self) {
+        self.first_late = self.list.iter().filter_map(|lender| lender.asked).min();
     }
 }
 
@@ -90,6 +92,7 @@ impl<N: Nucleus> Vm<N> {
         if let Some(at) = before {
             let old = self.lenders.list.swap_remove(at);
             self.nucleus.close(old.watcher);
+            self.lenders.count();
         }
         self.lenders.list.push(Lender {
             space: handle,
@@ -128,6 +131,7 @@ impl<N: Nucleus> Vm<N> {
         lender.silent = false;
         lender.empty = nothing_left;
         lender.asked = (wanted > 0).then_some(now + PATIENCE);
+        self.lenders.count();
         if nothing_left {
             self.nothing_more();
         }
@@ -193,6 +197,7 @@ impl<N: Nucleus> Vm<N> {
                 self.nucleus.notify(watcher);
             }
         }
+        self.lenders.count();
     }
 
     /// After each request: is there enough?
@@ -237,10 +242,11 @@ impl<N: Nucleus> Vm<N> {
     /// When [`Vm::late`] is to be called.
     #[inline]
     pub fn deadline(&self) -> Option<u64> {
-        if self.lenders.list.is_empty() && self.pagers.nobody_waits() {
-            return None;
+        let lenders = self.lenders.first_late;
+        if self.pagers.nobody_waits() {
+            return lenders;
         }
-        let both = [self.lenders.deadline(), self.pagers.deadline()];
+        let both = [lenders, self.pagers.deadline()];
         both.into_iter().flatten().min()
     }
 
@@ -254,6 +260,7 @@ impl<N: Nucleus> Vm<N> {
                 lender.silent = true;
             }
         }
+        self.lenders.count();
         self.nothing_more();
     }
 
@@ -274,6 +281,7 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn forget_lender(&mut self, space: Handle) {
         if let Some(at) = self.lenders.list.iter().position(|l| l.space == space) {
             let lender = self.lenders.list.swap_remove(at);
+            self.lenders.count();
             self.nucleus.close(lender.watcher);
             self.nothing_more();
         }
