@@ -45,8 +45,8 @@ pub struct Handler {
     pause: u64,
     /// When that will be, 0 if not.
     pause_at: u64,
-    /// Bytes that wake it at once, a bit for each value.
-    significant: [u64; 4],
+    /// For each value of a byte: not 0 if it wakes the driver at once.
+    significant: [u8; 256],
     /// What COUNT counts.
     pub(crate) events: u32,
     /// Bytes that were appended and taken, modulo 2^32.
@@ -80,7 +80,7 @@ impl Handler {
             threshold: 0,
             pause: 0,
             pause_at: 0,
-            significant: [0; 4],
+            significant: [0; 256],
             events: 0,
             head: 0,
             tail: 0,
@@ -122,12 +122,17 @@ impl Handler {
         RING as u32 - self.len()
     }
 
-    /// There is room.
-    #[inline]
-    pub(crate) fn append(&mut self, byte: u8) {
-        self.ring[self.head as usize % RING] = byte;
-        self.head = self.head.wrapping_add(1);
-        if self.significant[byte as usize / 64] >> (byte % 64) & 1 != 0 {
+    /// There is room. Few steps for each byte: while they come no other interrupt can.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, bytes: impl Iterator<Item = u8>) {
+        let (mut head, mut significant) = (self.head, 0);
+        for byte in bytes {
+            self.ring[head as usize % RING] = byte;
+            head = head.wrapping_add(1);
+            significant |= self.significant[byte as usize];
+        }
+        self.head = head;
+        if significant != 0 {
             self.reasons |= reason::BYTE;
         }
     }
@@ -249,7 +254,16 @@ impl<A: Arch> Kernel<A> {
         handler.rounds = rounds as u32;
         handler.threshold = threshold as u32;
         handler.pause = pause;
-        handler.significant = set.map(u64::from_le_bytes);
+        handler.significant = [0; 256];
+        let places = handler.significant.chunks_exact_mut(8);
+        for (eight, &bits) in places
+            .zip(set.as_flattened())
+            .filter(|(_, &bits)| bits != 0)
+        {
+            // Of each copy of the byte one bit is kept, each time the next.
+            let apart = (bits as u64 * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            eight.copy_from_slice(&apart.to_le_bytes());
+        }
         handler.page = page;
         handler.ring_at = ring;
         handler.domain = domain;

@@ -85,9 +85,7 @@ pub(crate) fn take(handler: &mut Handler, count: u8, mut read: impl FnMut() -> u
     if handler.room() < count as u32 {
         return false;
     }
-    for _ in 0..count {
-        handler.append(read());
-    }
+    handler.append((0..count).map(|_| read()));
     true
 }
 
@@ -101,12 +99,7 @@ pub(crate) fn take_while(
     if handler.room() < count as u32 {
         return false;
     }
-    for _ in 0..count {
-        let Some(byte) = next() else {
-            break;
-        };
-        handler.append(byte);
-    }
+    handler.append((0..count).map_while(|_| next()));
     true
 }
 

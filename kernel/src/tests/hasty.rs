@@ -541,3 +541,18 @@ fn a_serial_driver_wakes_for_lines_and_not_for_fifos() {
     assert_eq!(wakes_of_a_serial_driver(b"ls\r", true), 1);
     assert_eq!(wakes_of_a_serial_driver(b"x", true), 1);
 }
+
+#[test]
+fn just_the_significant_bytes_wake_the_driver() {
+    let mut d = driver();
+    d.install(&receive(), [1, 1024, 0]);
+    for byte in 0..=255u8 {
+        typed(&mut d, &[byte]);
+        assert_eq!(!d.sleeps(), matches!(byte, b'\n' | b'\r'), "{byte}");
+        if !d.sleeps() {
+            assert_eq!(d.woken().1, reason::BYTE);
+            assert_eq!(d.take().last(), Some(&byte));
+            d.wait();
+        }
+    }
+}
