@@ -165,18 +165,9 @@ impl Shared {
     /// What another domain made, so many words of it. If it is shorter than that the domain may end at using it: it must be trusted so far.
     pub fn map(object: Portal, words: usize) -> Option<Shared> {
         let bytes = (words * 8).next_multiple_of(layout::PAGE as usize);
-        Shared::map_at(object, 0, bytes)
-    }
-
-    /// One page of an object that has it.
-    pub(crate) fn map_page(object: Portal, page: u64) -> Option<Shared> {
-        Shared::map_at(object, page * layout::PAGE, layout::PAGE as usize)
-    }
-
-    fn map_at(object: Portal, offset: u64, bytes: usize) -> Option<Shared> {
         let prot = vm::prot::READ | vm::prot::WRITE;
         let address = vm::Client(&object)
-            .object_map(0, bytes as u64, prot, vm::flags::SHARED, offset)
+            .object_map(0, bytes as u64, prot, vm::flags::SHARED, 0)
             .ok()?;
         (bytes != 0 && address > 0).then(|| Shared::new(address, bytes))
     }

@@ -1,6 +1,6 @@
 //! Watched memory objects: a component shows pages of its own memory to programs that map its files, brings those that are missing when they are wanted, and hears which were written (docs/cache.md, "Mapping").
 
-use crate::memory::{gate, Shared};
+use crate::memory::gate;
 use crate::portal::Portal;
 use cairn_abi::{layout, Error};
 use cairn_idl::errno::ETXTBSY;
@@ -103,15 +103,14 @@ pub fn inherited() -> Option<Inherited> {
     })
 }
 
-/// Copy what programs see in a page that such an object has.
-pub fn read(object: Portal, page: u64, into: &mut [u8]) -> bool {
-    let Some(shown) = Shared::map_page(object, page) else {
-        return false;
-    };
-    for (bytes, word) in into.chunks_mut(8).zip(shown.iter()) {
-        bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
-    }
-    true
+/// A page that such an object has lies in this page of the component's private memory as well from now on, in place of what was there.
+pub fn adopt(object: Portal, page: u64, place: &mut [u8]) -> bool {
+    let whole = place.len() as u64 == layout::PAGE;
+    let address = place.as_mut_ptr() as u64;
+    whole
+        && vm::Client(&VM)
+            .object_adopt(page, address, object.0)
+            .is_ok()
 }
 
 /// A watched object of so many pages, none of which is there yet. It may be mapped shared and writable; [`reader`] gives a portal by which it may not.

@@ -82,8 +82,8 @@ impl Memory for Arena {
         paging::inherited()
     }
 
-    fn rescue(&mut self, object: Portal, page: u64, into: Slot) -> bool {
-        paging::read(object, page, self.bytes_mut(into, 0, PAGE))
+    fn adopt(&mut self, object: Portal, page: u64, slot: Slot) -> bool {
+        paging::adopt(object, page, self.bytes_mut(slot, 0, PAGE))
     }
 
     fn synced(&mut self, ticket: u64, error: i64) {

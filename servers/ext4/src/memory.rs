@@ -22,8 +22,8 @@ pub trait Memory: cairn_cache::Memory {
     fn asked(&mut self) -> Option<Request>;
     /// The next object of a predecessor's that somebody has mapped.
     fn inherited(&mut self) -> Option<Inherited>;
-    /// What programs see in a page that an object has, into a page of the arena. False: that could not be done.
-    fn rescue(&mut self, object: Portal, page: u64, into: Slot) -> bool;
+    /// A page that an object has becomes this page of the arena as well: nobody who has it mapped notices. False: that could not be done.
+    fn adopt(&mut self, object: Portal, page: u64, slot: Slot) -> bool;
     /// Who waited until pages were written goes on, with this error number or 0.
     fn synced(&mut self, ticket: u64, error: i64);
 }

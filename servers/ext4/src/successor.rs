@@ -7,7 +7,7 @@ use crate::memory::{Memory, PAGE64};
 use crate::server::Ext4;
 use cairn_block::Device;
 use cairn_cache::mapped::Objects;
-use cairn_cache::{File, Put};
+use cairn_cache::{File, Put, Slot};
 use cairn_ext4::Error;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Failure;
@@ -172,7 +172,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
-    /// An object loses all pages; those of the file that is to be `kept` are copied before, and count as changed.
+    /// An object loses all pages, but those of the file that is to be `kept`, which become the cache's, and count as changed.
     fn clear_object(
         &mut self,
         it: &Inherited,
@@ -188,13 +188,17 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 let end = first + pages;
                 while first < end {
                     let next = end.min(first + TAKEN as u64);
-                    let mut well = true;
-                    for page in first..next {
-                        well &= kept.is_none_or(|kept| self.rescue(it, kept, page, wait));
+                    let (mut well, mut slots) = (true, [None; TAKEN]);
+                    for (page, slot) in (first..next).zip(&mut slots) {
+                        if let Some(kept) = kept {
+                            let rescued = self.rescue(it, kept, page, wait);
+                            well &= rescued.is_some();
+                            *slot = rescued.flatten();
+                        }
                     }
-                    let none = &[None; TAKEN][..(next - first) as usize];
+                    let slots = &slots[..(next - first) as usize];
                     let objects = self.mapped.objects();
-                    let gone = objects.change(it.object, first, none, it.pages);
+                    let gone = objects.change(it.object, first, slots, it.pages);
                     if !well || gone != Ok(0) {
                         let log = self.options.log;
                         log(format_args!(
@@ -211,25 +215,26 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
     }
 
-    /// A page of a mapped file as programs see it is the file's. False: there is no room for it.
+    /// A page of a mapped file as programs see it, and go on writing to it, is the cache's: in this slot, if it is not beyond the file's end. None: there is no room for it.
     fn rescue(
         &mut self,
         it: &Inherited,
         (ino, file): (u32, File),
         page: u64,
         wait: &mut impl FnMut(&mut M, &mut D),
-    ) -> bool {
+    ) -> Option<Option<Slot>> {
         let size = self.nodes.get(ino).map_or(0, |node| node.size);
         if page >= size.div_ceil(PAGE64) {
-            return true;
+            return Some(None);
         }
         let Ok(Put::Fresh(slot)) = self.cache.put(file, page) else {
-            return false;
+            return None;
         };
-        if !self.cache.memory().rescue(it.object, page, slot) {
+        if !self.cache.memory().adopt(it.object, page, slot) {
             self.cache.remove(file, page, page + 1);
-            return false;
+            return None;
         }
+        self.cache.set_shown(file, page, true);
         self.cache.mark_dirty(file, page, self.clock);
         // Without a promise it gets blocks if there are some when it is written.
         let (from, to) = (page * PAGE64, size.min((page + 1) * PAGE64));
@@ -240,7 +245,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             (node.mtime, node.ctime) = (now, now);
         }
         self.touch(ino);
-        true
+        Some(Some(slot))
     }
 
     /// An inode that there should be, if it is the same still. What is asked for may be nonsense: nothing is damaged if it is not found.

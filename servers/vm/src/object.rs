@@ -257,6 +257,7 @@ impl<N: Nucleus> Vm<N> {
         };
         object.portals = object.portals.saturating_sub(1);
         let (handle, maker, watched) = (object.handle, object.maker, object.is_watched());
+        let inherited = object.inherited;
         if object.portals > 0 {
             return;
         }
@@ -265,7 +266,8 @@ impl<N: Nucleus> Vm<N> {
             let _ = self.nucleus.zero_frame(page.frame);
         }
         self.no_successor(handle);
-        if !self.pagers.has_ended(maker) {
+        // A predecessor's portals may be gone before its successor has its own.
+        if !self.pagers.has_ended(maker) && !inherited {
             // From now on nobody changes it.
             if let Some(object) = self.objects.get_mut(number as usize) {
                 object.maker = NOBODY;

@@ -99,12 +99,14 @@ impl<N: Nucleus> Vm<N> {
             },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
-            vm::MAP..=vm::SYNC | vm::OBJECT_SYNCED | vm::OBJECT_INHERIT | vm::MAP_ALIKE => {
-                match self.own(r, w[0]) {
-                    Ok(answer) => return answer,
-                    Err(errno) => Err(errno),
-                }
-            }
+            vm::MAP..=vm::SYNC
+            | vm::OBJECT_SYNCED
+            | vm::OBJECT_INHERIT
+            | vm::OBJECT_ADOPT
+            | vm::MAP_ALIKE => match self.own(r, w[0]) {
+                Ok(answer) => return answer,
+                Err(errno) => Err(errno),
+            },
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
@@ -228,6 +230,7 @@ impl<N: Nucleus> Vm<N> {
                 self.object_inherit(r, index)?;
                 return Ok(None);
             }
+            vm::OBJECT_ADOPT => self.object_adopt(r, index)?,
             vm::SYNC => match self.sync(r.token, index, w[1], w[2])? {
                 Some(reached) => reached,
                 None => return Ok(None),

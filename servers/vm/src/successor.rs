@@ -6,12 +6,14 @@ use crate::nucleus::{Answer, Nucleus, Pass};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{Errno, Object, Vm, NOBODY};
+use crate::space::{hardware, with_tables, Errno, Object, Vm, NOBODY};
 use crate::wanted::{Pager, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::layout::{KEEPSAKE, PAGE};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
+
+const READ_WRITE: u64 = prot::READ | prot::WRITE;
 
 impl Pagers {
     /// Whether this space's successor is awaited.
@@ -111,5 +113,39 @@ impl<N: Nucleus> Vm<N> {
             object.pages.set_marked(&mut self.frames, 0, pages, true);
         }
         Ok(())
+    }
+
+    /// OBJECT_ADOPT.
+    pub(crate) fn object_adopt(&mut self, r: &Request, index: usize) -> Result<u64, Errno> {
+        let (number, _) = self.watched_by(r, index)?;
+        let [_, number_there, address, ..] = r.words;
+        let page = address / PAGE;
+        if !address.is_multiple_of(PAGE) {
+            return Err(EINVAL);
+        }
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
+        let frame = object.pages.get(number_there).ok_or(ENOENT)?.frame;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = *space.regions.find(page).ok_or(EFAULT)?;
+        if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
+            return Err(EFAULT);
+        }
+        let growth = space.pages.growth(1);
+        if !self.heap_has(growth) {
+            return Err(ENOMEM);
+        }
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
+        let bits = hardware(region.prot, false);
+        let mapped = with_tables(nucleus, frames, space, tables, |n, slot| {
+            n.map(slot, address, frame, bits, 0)
+        });
+        mapped.map_err(|_| ENOMEM)?;
+        frames.retain(frame);
+        if let Some(old) = space.pages.set(frames, page, frame, false) {
+            frames.release(old);
+        }
+        Ok(0)
     }
 }

@@ -19,7 +19,7 @@ const RUNS: usize = 128;
 
 impl<N: Nucleus> Vm<N> {
     /// The caller's own watched object behind the portal in w7.
-    fn watched_by(&mut self, r: &Request, index: usize) -> Result<(u32, u64), Errno> {
+    pub(crate) fn watched_by(&mut self, r: &Request, index: usize) -> Result<(u32, u64), Errno> {
         let badge = match r.portals {
             1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
             _ => return Err(EINVAL),

@@ -268,7 +268,7 @@ impl Memory for FakeMemory {
         None
     }
 
-    fn rescue(&mut self, _: Portal, _: u64, _: Slot) -> bool {
+    fn adopt(&mut self, _: Portal, _: u64, _: Slot) -> bool {
         false
     }
 

@@ -776,6 +776,81 @@ fn a_successor_goes_on_with_its_predecessors_objects() {
     s.world.audit();
 }
 
+fn adopt(s: &mut Server, page: u64, address: u64) -> i64 {
+    let words = [vm::OBJECT_ADOPT, page, address, 0, 0, 0, 0, 0];
+    pass(&mut s.world, s.id, words, s.object).words[0] as i64
+}
+
+#[test]
+fn portals_of_a_predecessor_may_end_at_any_time() {
+    // Before its successor is known, before that one asks for its objects, afterwards.
+    for when in 0..3 {
+        let (mut s, kept) = lasting(40);
+        let user = s.user(SHARED);
+        assert_eq!(s.read(user, 5), WAITS);
+        let (old, late) = (s.object, |s: &mut Server, now, old| {
+            if when == now {
+                s.world.close_object(old);
+            }
+        });
+        s.world.destroy(s.id);
+        s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+        s.world.map(s.id, ARENA, ARENA_PAGES);
+        keepsake(&mut s.world, s.id, Some(kept));
+        late(&mut s, 0, old);
+        assert_eq!(watch(&mut s.world, s.id, WATCHER), 0);
+        late(&mut s, 1, old);
+        assert_eq!(s.answers(), [], "it waits still ({when})");
+        (_, s.object) = inherit(&mut s.world, s.id).unwrap();
+        late(&mut s, 2, old);
+        s.serve();
+        assert_eq!(s.answers(), [RESOLVED]);
+        assert_eq!(s.read(user, 5), Ok(6));
+        s.world.audit();
+    }
+}
+
+#[test]
+fn a_successor_adopts_pages_under_those_who_write_to_them() {
+    let (mut s, kept) = lasting(40);
+    let user = s.user(SHARED);
+    s.bring(1);
+    s.bring(2);
+    s.write(user, 1, 99).unwrap();
+    s.write(user, 2, 98).unwrap();
+    succeed(&mut s, kept).unwrap();
+    assert_eq!(s.written(0, 40, 9), [(1, 2)]);
+    // Somebody writes in the meantime, which is noted.
+    s.write(user, 1, 77).unwrap();
+    let place = |n: u64| (ARENA + n) * PAGE;
+    let free = s.world.vm.frames.free();
+    assert_eq!(adopt(&mut s, 1, place(0)), 0);
+    assert_eq!(s.world.vm.frames.free(), free, "nothing was there");
+    assert_eq!(s.world.read(s.id, ARENA), Ok(77));
+    s.write(user, 1, 55).unwrap();
+    assert_eq!(s.world.read(s.id, ARENA), Ok(55), "it is the same page");
+    // In place of a page that was there.
+    s.world.write(s.id, ARENA + 1, 1).unwrap();
+    assert_eq!(adopt(&mut s, 2, place(1)), 0);
+    assert_eq!(s.world.vm.frames.free(), free);
+    assert_eq!(s.world.read(s.id, ARENA + 1), Ok(98));
+    s.world.audit();
+    assert_eq!(s.written(0, 40, 9), [(1, 1)]);
+    // What it is not for.
+    assert_eq!(adopt(&mut s, 5, place(2)), -ENOENT);
+    assert_eq!(adopt(&mut s, 1, place(2) + 8), -EINVAL);
+    assert_eq!(adopt(&mut s, 1, place(ARENA_PAGES)), -EFAULT);
+    let maker = core::mem::replace(&mut s.id, user);
+    assert_eq!(adopt(&mut s, 1, place(0)), -EPERM);
+    s.id = maker;
+    // The maker's copy goes, the object's stays, and the other way round.
+    assert_eq!(s.world.call(s.id, &[vm::UNMAP, place(0), PAGE]), 0);
+    assert_eq!(s.read(user, 1), Ok(55));
+    s.change(2, &[0]);
+    assert_eq!(s.world.read(s.id, ARENA + 1), Ok(98));
+    s.world.audit();
+}
+
 #[test]
 fn without_a_successor_pages_are_refused() {
     let (mut s, kept) = lasting(40);
