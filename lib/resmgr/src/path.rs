@@ -292,13 +292,10 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         start: N,
         last: Last,
     ) -> Answer<Found<N>> {
-        let (mut dir, portal) = (start, start);
-        if names.text[names.at] == b'/' && !names.is_empty() {
-            dir = server.root(0);
-            names.skip_slashes();
-        }
+        // What is left of a name behind a mount portal's begins with a slash. That portal may be a folder's (a bind mount).
+        names.skip_slashes();
         // What was walked lately: the whole path, or all but the last component.
-        let (start, at, end) = (dir, names.at, names.end);
+        let (at, end) = (names.at, names.end);
         let remembers = S::STABLE_NAMES && cx.uid() == 0;
         let (mut behind, mut known) = (at, true);
         let mut above = None;
@@ -306,12 +303,12 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if matches!(last, Last::Follow | Last::Slash) {
                 if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
                     names.at = end;
-                    self.remember_words(cx, portal, Some(node));
+                    self.remember_words(cx, start, Some(node));
                     return Ok(Found::known(node));
                 }
             }
             if looks(cx, last) && self.cache.is_absent(&names.text, at, end - at, start) {
-                self.remember_words(cx, portal, None);
+                self.remember_words(cx, start, None);
                 return Err(Failure::Errno(ENOENT));
             }
             let may_be_bad;
@@ -341,7 +338,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 names.at = behind;
                 above
             }
-            None => (dir, server.access(dir)?),
+            None => (start, server.access(start)?),
         };
         let found = self.steps(server, cx, names, above, last);
         let absent = match &found {

@@ -299,6 +299,14 @@ fn refresh(state: &mut State) {
     }
 }
 
+/// An absolute name as the table of mounts has it, without `.`, `..` and slashes that say nothing.
+pub fn inside(name: &[u8]) -> Vec<u8> {
+    match name.first() {
+        Some(b'/') => prefix::below(&process().state().root, name),
+        _ => Vec::new(),
+    }
+}
+
 /// The mount portal of exactly this place, if something is mounted there; and whether something is below.
 pub fn mounted_at(place: &[u8]) -> Result<Option<(u32, bool)>> {
     let process = process();
