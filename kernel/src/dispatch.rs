@@ -343,7 +343,7 @@ impl<A: Arch> Kernel<A> {
 
     /// The same where no link is cut.
     #[inline(always)]
-    fn charge_here(&mut self) {
+    pub(crate) fn charge_here(&mut self) {
         if let Some(loaded) = self.dispatch.loaded {
             self.charge_to(loaded);
         }

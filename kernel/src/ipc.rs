@@ -314,7 +314,6 @@ impl<A: Arch> Kernel<A> {
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
-        let own = self.threads[t].client.is_none();
         self.end_service(t);
         self.serve(t, c);
         for _ in 0..CHAIN {
@@ -335,9 +334,8 @@ impl<A: Arch> Kernel<A> {
             self.used_up(s);
             match self.deliver(s, t) {
                 Ok(()) => {
-                    if own {
-                        self.charge();
-                    }
+                    // Until here it worked for itself.
+                    self.charge();
                     self.hold(s, t, c);
                     self.prompt(s);
                     self.disarm(t);

@@ -195,15 +195,15 @@ impl Waiting {
     /// Move what the woken keys name to the ready queue; is there anything to do?
     pub fn collect(&mut self) -> bool {
         while let Some(key) = self.later.woken.pop() {
-            let mut index = 0;
-            while index < self.order.len() {
-                if self.order[index].keys.contains(&key) {
-                    let place = self.take(index);
-                    self.ready.push_back(Ready::Request(place));
-                } else {
-                    index += 1;
+            let (later, ready) = (&mut self.later, &mut self.ready);
+            self.order.retain(|ticket| {
+                let woken = ticket.keys.contains(&key);
+                if woken {
+                    later.end(ticket.keys);
+                    ready.push_back(Ready::Request(ticket.place));
                 }
-            }
+                !woken
+            });
             for registration in &self.registrations.0 {
                 if registration.keys.contains(&key) {
                     self.ready.push_back(Ready::Registration {
