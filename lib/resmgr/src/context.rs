@@ -136,6 +136,25 @@ pub(crate) fn no_path(request: &Received) -> bool {
     request.out_len == 0 && inline_path(request).is_none()
 }
 
+impl<'a> Context<'a> {
+    /// Of a request that is new.
+    #[inline(always)]
+    pub(crate) fn new(
+        request: &'a Received,
+        transport: &'a mut dyn Transport,
+        later: &'a mut Later,
+    ) -> Context<'a> {
+        Context {
+            request,
+            progress: 0,
+            progress_is_result: false,
+            repeated: false,
+            transport,
+            later,
+        }
+    }
+}
+
 impl Context<'_> {
     /// Effective user of the caller.
     pub fn uid(&self) -> u32 {

@@ -55,14 +55,7 @@ pub(crate) fn stat_direct<S: Server, T: Transport>(
     transport: &mut T,
     request: &mut Received,
 ) -> Direct {
-    let mut cx = Context {
-        request,
-        progress: 0,
-        progress_is_result: false,
-        repeated: false,
-        transport,
-        later,
-    };
+    let mut cx = Context::new(request, transport, later);
     let words = match core.status(server, &mut cx) {
         Ok(stat) => stat_words::pack(&stat).unwrap_or_default(),
         Err(Failure::Errno(number)) => [-number as u64, 0, 0, 0, 0, 0, 0, 0],
@@ -81,14 +74,7 @@ pub(crate) fn open_direct<S: Server, T: Transport>(
     transport: &mut T,
     request: &mut Received,
 ) -> Result<Direct, ([u64; 2], Again)> {
-    let mut cx = Context {
-        request,
-        progress: 0,
-        progress_is_result: false,
-        repeated: false,
-        transport,
-        later,
-    };
+    let mut cx = Context::new(request, transport, later);
     let keys = match core.open_here(server, &mut cx) {
         Ok((words, _)) => {
             request.words = words;

@@ -385,14 +385,8 @@ impl<S: Server> Manager<S> {
         let Some(handle) = self.core.handles.get(badge) else {
             return;
         };
-        let mut cx = Context {
-            request: &Received::default(),
-            progress: 0,
-            progress_is_result: false,
-            repeated: false,
-            transport,
-            later: &mut self.waiting.later,
-        };
+        let none = Received::default();
+        let mut cx = Context::new(&none, transport, &mut self.waiting.later);
         let mask = registration.mask | poll::ERR | poll::HUP;
         match server.poll(&mut cx, handle) {
             Ok(readiness) if readiness.ready & mask == 0 => {
