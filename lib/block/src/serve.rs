@@ -172,33 +172,18 @@ impl<B: Backend, S: System> Disk<B, S> {
     /// Give the backend what clients ask for, in turns, as much as it takes.
     pub fn pump(&mut self) {
         let mut idle = 0;
-        while let Some(tag) = self.tag() {
-            // The next one that asks for something.
-            let taken = loop {
-                if idle >= self.sessions.len() {
-                    return;
-                }
-                let index = if self.turn < self.sessions.len() {
-                    self.turn
-                } else {
-                    0
-                };
-                self.turn = index + 1;
-                idle += 1;
-                if self.asks(index) {
-                    break self.take(index, tag);
-                }
-            };
-            if taken {
-                idle = 0;
+        while idle < self.sessions.len() {
+            let Some(tag) = self.tag() else { return };
+            if self.turn >= self.sessions.len() {
+                self.turn = 0;
             }
+            let index = self.turn;
+            self.turn += 1;
+            idle = match self.take(index, tag) {
+                true => 0,
+                false => idle + 1,
+            };
         }
-    }
-
-    /// Whether a session's ring is not empty (or is to be looked at because it is broken).
-    fn asks(&mut self, index: usize) -> bool {
-        let session = self.sessions[index].as_mut();
-        session.is_some_and(|session| session.asked.waiting() != Ok(0))
     }
 
     /// One request of a session; false if it has none.

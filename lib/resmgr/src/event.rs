@@ -385,8 +385,7 @@ impl<S: Server> Manager<S> {
         let Some(handle) = self.core.handles.get(badge) else {
             return;
         };
-        let none = Received::default();
-        let mut cx = Context::new(&none, transport, &mut self.waiting.later);
+        let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
         let mask = registration.mask | poll::ERR | poll::HUP;
         match server.poll(&mut cx, handle) {
             Ok(readiness) if readiness.ready & mask == 0 => {

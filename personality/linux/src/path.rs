@@ -299,12 +299,10 @@ fn refresh(state: &mut State) {
     }
 }
 
-/// An absolute name as the table of mounts has it, without `.`, `..` and slashes that say nothing.
-pub fn inside(name: &[u8]) -> Vec<u8> {
-    match name.first() {
-        Some(b'/') => prefix::below(&process().state().root, name),
-        _ => Vec::new(),
-    }
+/// An absolute name as the table of mounts has it, without slashes that say nothing. None: where it leads cannot be told by the name, because of `..`.
+pub fn as_written(name: &[u8]) -> Option<Vec<u8>> {
+    let plain = name.first() == Some(&b'/') && name.split(|b| *b == b'/').all(|c| c != b"..");
+    plain.then(|| prefix::below(&process().state().root, name))
 }
 
 /// The mount portal of exactly this place, if something is mounted there; and whether something is below.

@@ -14,7 +14,6 @@ use crate::mapping::{range, Backing};
 use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{Chunk, CHUNK};
 use crate::pins::Pins;
-use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::{Handle, Slab};
 use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE, NOBODY};
@@ -299,7 +298,7 @@ impl<N: Nucleus> Vm<N> {
             let page = share.start + u64::from(page);
             if !known.contains(&page) {
                 let region = space.regions.find(page).ok_or(EFAULT)?;
-                if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
+                if !region.is_own_memory() {
                     return Err(EFAULT);
                 }
                 known = region.start..region.end;

@@ -7,7 +7,6 @@ use crate::dma::{Dma, Share};
 use crate::frames::Frames;
 use crate::mapping::range;
 use crate::nucleus::{Answer, Frame, Nucleus};
-use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
 use crate::space::{Errno, Space, Vm};
@@ -16,14 +15,13 @@ use cairn_abi::fault;
 use cairn_abi::layout::PAGE;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    prot, BADGE_LOAN_FIRST, BADGE_OFFER_FIRST, BORROWED_FIRST, LOAN_MOST, WINDOWS, WINDOW_PAGES,
+    BADGE_LOAN_FIRST, BADGE_OFFER_FIRST, BORROWED_FIRST, LOAN_MOST, WINDOWS, WINDOW_PAGES,
 };
 
 /// Most loans.
 const MAX_LOANS: usize = 64;
 /// Frames of one copy.
 const AT_ONCE: usize = 16;
-const READ_WRITE: u64 = prot::READ | prot::WRITE;
 
 pub(crate) struct Loan {
     /// Whose they are; its `offered` counts them.
@@ -96,7 +94,7 @@ impl<N: Nucleus> Vm<N> {
         while page < end {
             let space = self.spaces.get(index).ok_or(ESRCH)?;
             let region = space.regions.find(page).ok_or(EFAULT)?;
-            if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
+            if !region.is_own_memory() {
                 return Err(EFAULT);
             }
             // As many in a row as are there already.

@@ -1,7 +1,7 @@
 //! The regions of an address space: sorted, never overlapping, neighbours of the same kind merged. All numbers are page numbers.
 
 use alloc::vec::Vec;
-use cairn_idl::vm::flags;
+use cairn_idl::vm::{flags, prot};
 use core::cell::Cell;
 
 /// [`Region::object`] of private anonymous memory.
@@ -32,6 +32,12 @@ impl Region {
 
     pub fn shared(&self) -> bool {
         u64::from(self.flags) & flags::SHARED != 0
+    }
+
+    /// Private memory that may be read and written: what devices and others can be given pages of.
+    pub fn is_own_memory(&self) -> bool {
+        const READ_WRITE: u64 = prot::READ | prot::WRITE;
+        self.object == ANONYMOUS && u64::from(self.prot) & READ_WRITE == READ_WRITE
     }
 
     fn stack(&self) -> bool {

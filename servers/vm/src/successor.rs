@@ -13,8 +13,6 @@ use cairn_abi::layout::{KEEPSAKE, PAGE};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
 
-const READ_WRITE: u64 = prot::READ | prot::WRITE;
-
 impl Pagers {
     /// Whether this space's successor is awaited.
     pub(crate) fn has_ended(&self, space: Handle) -> bool {
@@ -127,7 +125,7 @@ impl<N: Nucleus> Vm<N> {
         let frame = object.pages.get(number_there).ok_or(ENOENT)?.frame;
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let region = *space.regions.find(page).ok_or(EFAULT)?;
-        if region.object != ANONYMOUS || u64::from(region.prot) & READ_WRITE != READ_WRITE {
+        if !region.is_own_memory() {
             return Err(EFAULT);
         }
         let growth = space.pages.growth(1);

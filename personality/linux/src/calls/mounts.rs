@@ -193,10 +193,10 @@ pub fn umount2(f: &mut Frame) -> Result<u64> {
     let mut target = UserString::empty();
     target.fill(f.arg(0))?;
     // A bind mount's folder calls itself by its first name, so the name as it is written comes first.
-    let mut place = path::inside(target.as_bytes());
-    if !is_mounted(&place)? {
-        place = absolute(target.as_bytes())?;
-    }
+    let place = match path::as_written(target.as_bytes()) {
+        Some(place) if is_mounted(&place)? => place,
+        _ => absolute(target.as_bytes())?,
+    };
     let (slot, is_above) = path::mounted_at(&place)?.ok_or(EINVAL)?;
     if is_above {
         return Err(EBUSY);
