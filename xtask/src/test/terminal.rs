@@ -20,8 +20,8 @@ const PROMPT: &str = "ready> ";
 
 /// Says that the terminal is as programs have it, not as the shell edits lines. (The quotes keep the echo of the line from looking like it.)
 const SAY_GO: &str = "echo g''o;";
-/// Sleeps in the foreground, and says so from there.
-const SLEEPER: &str = "sh -c \"echo g''o; exec sleep 1000\"";
+/// Sleeps in the foreground, and says so from there. (Not `sh -c`: busybox's main shell ignores SIGQUIT until it is done with `exec`.)
+const SLEEPER: &str = "(echo g''o; exec sleep 1000)";
 const GO: &str = "\ngo\r\n";
 
 /// One step, beginning and ending at the prompt.
@@ -144,7 +144,7 @@ fn quit(c: &mut Console) -> Verdict {
 fn interrupt_pipeline(c: &mut Console) -> Verdict {
     c.line("sleep 900 &", "")?;
     // Whoever is last in the pipeline is started last.
-    c.go("sleep 1000 | cat | sh -c \"echo g''o; exec cat\"")?;
+    c.go("sleep 1000 | cat | (echo g''o; exec cat)")?;
     c.send("\x03")?;
     c.prompt()?;
     c.line(
