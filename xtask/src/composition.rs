@@ -82,7 +82,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         .map(|number| format!("\"{}\"", name(number)))
         .collect();
     for (kind, binary, keepsake) in [
-        ("ext4", "ext4", "keepsake = \"2M\"\n"),
+        ("ext4", "ext4", "keepsake = \"8M\"\n"),
         ("vfat", "fat", ""),
         ("iso9660", "iso", ""),
     ] {
@@ -112,7 +112,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         // As Linux numbers them: major 254, sixteen minors for each disk.
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
-            "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"2M\"\n\
+            "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"8M\"\n\
              portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));

@@ -45,6 +45,7 @@ enum Undo {
         block: u64,
         at: usize,
         from: usize,
+        to: usize,
     },
     Content {
         block: u64,
@@ -53,6 +54,24 @@ enum Undo {
     },
     Created {
         block: u64,
+    },
+}
+
+/// What an operation has changed in a block, as it is now; `whole` is all of the block.
+#[derive(Clone, Copy)]
+pub(crate) enum Change<'a> {
+    Bytes {
+        block: u64,
+        kind: Kind,
+        at: usize,
+        data: &'a [u8],
+        whole: &'a [u8],
+    },
+    /// It was made: what is not told of it is zero.
+    New {
+        block: u64,
+        kind: Kind,
+        whole: &'a [u8],
     },
 }
 
@@ -161,7 +180,30 @@ impl Cache {
         self.slots.clear();
     }
 
-    fn join(&mut self, block: u64) {
+    /// The running transaction has changed this block.
+    pub(crate) fn is_running(&self, block: u64) -> bool {
+        self.slots.get(block).is_some_and(|slot| slot.running)
+    }
+
+    pub(crate) fn set_kind(&mut self, block: u64, kind: Kind) {
+        if let Some(slot) = self.slots.get_mut(block) {
+            slot.kind.set(kind);
+        }
+    }
+
+    /// Of an inode table: these of its inodes need no look at their sums.
+    pub(crate) fn set_seen(&mut self, block: u64, numbers: core::ops::Range<usize>) {
+        if let Some(slot) = self.slots.get_mut(block) {
+            let bits = numbers
+                .filter(|number| *number < 32)
+                .map(|number| 1 << number);
+            slot.seen
+                .set(bits.fold(slot.seen.get(), |seen, bit: u32| seen | bit));
+        }
+    }
+
+    /// The block belongs to the running transaction.
+    pub(crate) fn join(&mut self, block: u64) {
         if let Some(slot) = self.slots.get_mut(block) {
             if !slot.running {
                 slot.running = true;
@@ -184,7 +226,13 @@ impl Cache {
         }
         let from = self.bytes.len();
         self.bytes.extend_from_slice(old);
-        self.undo.push(Undo::Bytes { block, at, from });
+        let to = self.bytes.len();
+        self.undo.push(Undo::Bytes {
+            block,
+            at,
+            from,
+            to,
+        });
         Rc::make_mut(&mut slot.data)[at..at + new.len()].copy_from_slice(new);
         self.join(block);
         Ok(())
@@ -213,6 +261,26 @@ impl Cache {
         self.join(block);
     }
 
+    /// What the operation under way has changed.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change<'_>> + Clone {
+        self.undo.iter().filter_map(|undo| {
+            let (Undo::Bytes { block, .. } | Undo::Content { block, .. } | Undo::Created { block }) =
+                *undo;
+            let slot = self.slots.get(block)?;
+            let (kind, whole) = (slot.kind.get(), &*slot.data);
+            Some(match *undo {
+                Undo::Bytes { at, from, to, .. } => Change::Bytes {
+                    block,
+                    kind,
+                    at,
+                    data: &whole[at..at + to - from],
+                    whole,
+                },
+                _ => Change::New { block, kind, whole },
+            })
+        })
+    }
+
     /// What the operation changed stays.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
@@ -223,7 +291,9 @@ impl Cache {
     pub(crate) fn take_back(&mut self) {
         while let Some(undo) = self.undo.pop() {
             match undo {
-                Undo::Bytes { block, at, from } => {
+                Undo::Bytes {
+                    block, at, from, ..
+                } => {
                     if let Some(slot) = self.slots.get_mut(block) {
                         let old = &self.bytes[from..];
                         Rc::make_mut(&mut slot.data)[at..at + old.len()].copy_from_slice(old);

@@ -7,6 +7,7 @@ use crate::allocate::Busy;
 use crate::cache::{Cache, Kind};
 use crate::error::Error;
 use crate::journal::Journal;
+use crate::kept::Kept;
 use crate::shape::Shape;
 use crate::transaction::{Op, Running};
 use crate::verify;
@@ -68,6 +69,8 @@ pub struct Fs {
     pub(crate) journal: Option<Journal>,
     pub(crate) running: Running,
     pub(crate) op: Op,
+    /// What a successor needs of transactions that are not durable.
+    pub(crate) kept: Option<Kept>,
     pub(crate) busy: Busy,
     pub(crate) free_blocks: u64,
     pub(crate) free_inodes: u32,
@@ -92,6 +95,22 @@ impl Fs {
     /// A metadata block that [`Error::Need`] asked for. Hand reads in before the next [`Step`] that writes the block is begun.
     pub fn supply(&mut self, block: u64, data: &[u8]) {
         self.cache.supply(block, data);
+    }
+
+    /// Somebody begins to ask for something (the lower half of the number says who, the upper what), so all who asked before were answered. With `again` it is not the first time: true if
+    /// a predecessor did it before it died.
+    #[inline]
+    pub fn asks(&mut self, asker: u64, again: bool) -> bool {
+        let kept = self.kept.as_mut();
+        kept.is_some_and(|kept| kept.asks(asker, again))
+    }
+
+    /// Who has asked for the next operation (0: nobody), for [`Fs::asks`].
+    #[inline]
+    pub fn set_asker(&mut self, asker: u64) {
+        if let Some(kept) = &mut self.kept {
+            kept.asker = asker;
+        }
     }
 
     pub fn is_writable(&self) -> bool {

@@ -6,7 +6,7 @@
 //! * A call that lacks a block answers [`Error::Need`]; the caller reads it, hands it in ([`Fs::supply`]) and calls again. Nothing has changed meanwhile: operations are whole or nothing.
 //! * The journal's work comes out as [`Step`]s of writes and flushes ([`Fs::step`]), which the caller does when it likes, while operations go on.
 //!
-//! Modules: [`shape`] superblock and features, [`mount`] opening, [`fs`] the whole, [`cache`] (over [`blocks`]) metadata blocks and taking back, [`transaction`], [`journal`]; [`group`],
+//! Modules: [`shape`] superblock and features, [`mount`] opening, [`fs`] the whole, [`cache`] (over [`blocks`]) metadata blocks and taking back, [`transaction`], [`journal`]; [`kept`], [`redo`] what a death of the program must not lose; [`group`],
 //! [`allocate`], [`zones`] space; [`inode`], [`inodes`], [`orphan_file`]; [`extent`]; [`directory`], [`names`]; [`file`]; [`attributes`]; [`verify`] what is checked of every block.
 //!
 //! Nothing that an image says is believed: every number is checked before it leads anywhere, every walk is bounded, no write goes to a place that the file system keeps for itself.
@@ -30,9 +30,11 @@ mod group;
 mod inode;
 mod inodes;
 mod journal;
+mod kept;
 mod mount;
 mod names;
 mod orphan_file;
+mod redo;
 mod shape;
 mod transaction;
 mod verify;

@@ -7,6 +7,8 @@ use crate::error::{damaged, Error};
 use crate::fs::{Fs, Step, Time};
 use crate::journal::replay::Replay;
 use crate::journal::Journal;
+use crate::kept::Kept;
+use crate::redo::Redo;
 use crate::shape::{Shape, SUPER_BYTES};
 use crate::transaction::{Op, Running};
 use crate::zones::Zones;
@@ -14,6 +16,7 @@ use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::sync::atomic::AtomicU64;
 
 /// Blocks of a step of the replay.
 const SHARE: usize = 256;
@@ -26,6 +29,8 @@ enum Stage {
     Replay(Journal, Replay),
     /// Whole transactions go home, in shares: what is left of them, the last first.
     Home(Journal, Replay, Vec<u64>),
+    /// What a predecessor did since its last commit is done again; the transaction that it belongs to.
+    Redo(Redo, u32),
     Orphans(u32, u32),
     /// The superblock says that the log may hold something, then the log begins.
     Mark(u32),
@@ -43,6 +48,9 @@ pub struct Mount {
     /// A replay has been here; its last transaction, and what it changed if that may not be written.
     replayed: Option<u32>,
     kept: Vec<(u64, Rc<[u8]>)>,
+    /// Memory that outlives us, and whether what was found there made no sense.
+    memory: &'static [AtomicU64],
+    strange: bool,
 }
 
 pub enum Progress {
@@ -71,7 +79,19 @@ impl Mount {
             write,
             replayed: None,
             kept: Vec::new(),
+            memory: &[],
+            strange: false,
         })
+    }
+
+    /// From now on what operations change is kept in this memory until it is durable, and what a predecessor has left there is done again. (If it is too small for that, nothing is.)
+    pub fn keep_in(&mut self, memory: &'static [AtomicU64]) {
+        self.memory = memory;
+    }
+
+    /// What a predecessor left made no sense, and some of it is lost.
+    pub fn found_nonsense(&self) -> bool {
+        self.strange
     }
 
     pub fn block_size(&self) -> usize {
@@ -114,6 +134,11 @@ impl Mount {
                     if let Some(step) = self.home()? {
                         return Ok(Progress::Step(step));
                     }
+                }
+                Stage::Redo(redo, tid) => {
+                    let last = self.fs.redo(redo)?;
+                    let last = last.unwrap_or(self.fs.shape.last_orphan);
+                    self.stage = Stage::Orphans(last, *tid);
                 }
                 Stage::Orphans(next, tid) => {
                     let (next, tid) = (*next, *tid);
@@ -186,7 +211,13 @@ impl Mount {
         }
         journal.check()?;
         self.fs.journal = Some(journal);
-        Ok(Stage::Orphans(self.fs.shape.last_orphan, tid))
+        let shape = &self.fs.shape;
+        let whose = u64::from(shape.seed) << 32 | shape.blocks & 0xFFFF_FFFF;
+        if let Some((kept, strange)) = Kept::new(self.memory, shape.block_size, whose, tid) {
+            self.fs.kept = Some(kept);
+            self.strange |= strange;
+        }
+        Ok(Stage::Redo(self.fs.begin_redo(), tid))
     }
 
     /// The next share of the replay; at its end everything is read anew.
@@ -295,6 +326,7 @@ impl Fs {
             journal: None,
             running: Running::default(),
             op: Op::default(),
+            kept: None,
             busy: Busy::new(shape.groups),
             free_blocks: 0,
             free_inodes: 0,

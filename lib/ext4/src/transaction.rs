@@ -65,6 +65,9 @@ impl Fs {
             // Cannot happen with the bounds above; if it did, the log might be too small.
             result = Err(Error::TooLarge);
         }
+        if result.is_ok() && !self.keep_changes() {
+            result = Err(Error::CommitFirst);
+        }
         let op = core::mem::take(&mut self.op);
         match result {
             Ok(_) => {
@@ -93,6 +96,15 @@ impl Fs {
             }
         }
         result
+    }
+
+    /// What the operation changed goes into the memory that outlives us, if there is any. False: it has no room before the next commit.
+    fn keep_changes(&mut self) -> bool {
+        let (tid, orphan) = (self.transaction(), self.orphans.last().copied());
+        let Some(kept) = &mut self.kept else {
+            return true;
+        };
+        kept.record(self.cache.changes(), &self.op, orphan.unwrap_or(0), tid)
     }
 
     /// Anything for a commit to do?

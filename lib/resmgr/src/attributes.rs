@@ -69,6 +69,9 @@ impl<S: Server> Core<S> {
         else {
             return fail(EINVAL);
         };
+        if matches!(what, SET | REMOVE) && server.carried_out(cx) {
+            return Ok(Reply::result(0));
+        }
         self.first.take(path)?;
         let start = self.start(server, cx.request.badge, cx.request.sender)?;
         let (node, access) = if path.is_empty() {

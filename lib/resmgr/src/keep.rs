@@ -1,6 +1,6 @@
 //! What a manager leaves to its successor: open files, locks and mount points, in memory that outlives the component (its manifest line's `keepsake`).
 //!
-//! The memory is an array of records, and behind it the server's own [`Marks`]. A record's first word is its kind, written last and taken away first, so that a death between any two
+//! The memory is an array of records, and behind it the server's own: [`Marks`], and words of which this knows nothing. A record's first word is its kind, written last and taken away first, so that a death between any two
 //! instructions leaves whole records or none. A successor looks at everything it finds before it uses it; what makes no sense is dropped. Who does not fit is not kept:
 //! its handle answers EIO after a death.
 
@@ -98,9 +98,10 @@ pub struct Keepsake {
 }
 
 impl Keepsake {
-    /// Look at what was left (zeroes: nothing). A quarter of the memory is for the server's [`Marks`].
-    pub fn new(memory: &'static [AtomicU64]) -> (Keepsake, Marks) {
-        let (records, marks) = memory.split_at(memory.len() / 4 * 3);
+    /// Look at what was left (zeroes: nothing). A quarter of the memory is for the records, a sixteenth for the server's [`Marks`], the rest for whatever it likes.
+    pub fn new(memory: &'static [AtomicU64]) -> (Keepsake, Marks, &'static [AtomicU64]) {
+        let (records, own) = memory.split_at(memory.len() / 4);
+        let (marks, own) = own.split_at(memory.len() / 16);
         let (records, _) = records.as_chunks::<WORDS>();
         let mut keep = Keepsake {
             records,
@@ -108,7 +109,7 @@ impl Keepsake {
             ..Keepsake::default()
         };
         let Some(head) = records.first() else {
-            return (Keepsake::default(), Marks::default());
+            return (Keepsake::default(), Marks::default(), &[]);
         };
         if head[0].load(Relaxed) != MAGIC {
             head[1..].iter().for_each(|word| word.store(0, Relaxed));
@@ -116,7 +117,7 @@ impl Keepsake {
         }
         let used = head[USED_RECORDS].load(Relaxed).min(records.len() as u64);
         keep.find(used as usize);
-        (keep, Marks::new(marks, &head[USED_MARKS]))
+        (keep, Marks::new(marks, &head[USED_MARKS]), own)
     }
 
     /// What lies behind those that were ever used is not even looked at: it would take memory.
@@ -427,8 +428,8 @@ mod tests {
 
     #[test]
     fn a_successor_finds_what_is_open() {
-        let memory = memory(4 * WORDS * 8);
-        let (mut keep, _) = Keepsake::new(memory);
+        let memory = memory(4 * WORDS * 24);
+        let (mut keep, ..) = Keepsake::new(memory);
         let kept: Vec<Kept> = (0..9).map_while(|badge| keep.add(&open(badge))).collect();
         assert_eq!(kept.len(), 9);
         keep.remove(kept[3]);
@@ -436,7 +437,7 @@ mod tests {
         kept[5].begin(9 << 32 | 4, 66);
         kept[6].set_flags(1);
         keep.add_mount(42, b"/dev");
-        let (mut next, _) = Keepsake::new(memory);
+        let (mut next, ..) = Keepsake::new(memory);
         assert_eq!(next.identities().len(), 9);
         assert_eq!(next.mounts(), [(42, b"/dev".to_vec())]);
         let opens = next.opens();
@@ -451,17 +452,17 @@ mod tests {
         // Its own go beside them.
         for badge in 20.. {
             if next.add(&open(badge)).is_none() {
-                assert_eq!(badge, 20 + 3 * 8 - 1 - 9);
+                assert_eq!(badge, 20 + 24 - 1 - 9);
                 break;
             }
         }
-        assert_eq!(Keepsake::new(memory).0.identities().len(), 3 * 8 - 1);
+        assert_eq!(Keepsake::new(memory).0.identities().len(), 24 - 1);
     }
 
     #[test]
     fn locks_are_those_that_were_there_last() {
-        let memory = memory(4 * WORDS * 8);
-        let (mut keep, _) = Keepsake::new(memory);
+        let memory = memory(4 * WORDS * 24);
+        let (mut keep, ..) = Keepsake::new(memory);
         keep.add(&open(1));
         let lock = Lock {
             owner: Owner::File(open(1).badge),
@@ -478,7 +479,7 @@ mod tests {
         keep.set_locks(8, &[lock, other], &[(open(1).badge, false)]);
         keep.set_locks(8, &[lock], &[(open(1).badge, true)]);
         keep.set_locks(9, &[other], &[]);
-        let (next, _) = Keepsake::new(memory);
+        let (next, ..) = Keepsake::new(memory);
         let (ranges, whole) = next.locks();
         assert_eq!(ranges, [(8, lock)], "of open files only");
         assert_eq!(whole, [(8, open(1).badge, true)]);
@@ -491,15 +492,15 @@ mod tests {
 
     #[test]
     fn marks_are_found_once() {
-        let memory = memory(4 * WORDS * 8);
-        let (_, mut marks) = Keepsake::new(memory);
+        let memory = memory(4 * WORDS * 24);
+        let (_, mut marks, _) = Keepsake::new(memory);
         let places: Vec<u32> = (1..=9).map(|mark| marks.add(mark).unwrap()).collect();
         marks.remove(places[4]);
-        let (_, mut next) = Keepsake::new(memory);
+        let (_, mut next, _) = Keepsake::new(memory);
         assert_eq!(next.left(), [1, 2, 3, 4, 6, 7, 8, 9]);
         next.clear();
         assert!(next.left().is_empty());
         let room = (1..).map_while(|mark| next.add(mark)).count();
-        assert_eq!(room, WORDS * 8);
+        assert_eq!(room, 96);
     }
 }

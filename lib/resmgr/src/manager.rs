@@ -127,6 +127,17 @@ pub(crate) fn asks_words(request: &Received) -> bool {
     request.words[0] == fs::STAT && request.words[1] & fs::STAT_WORDS != 0
 }
 
+/// Operations that cannot be done twice.
+fn changes_names(operation: u64) -> bool {
+    const ALL: u64 = 1 << fs::MKDIR
+        | 1 << fs::MKNOD
+        | 1 << fs::UNLINK
+        | 1 << fs::RENAME
+        | 1 << fs::LINK
+        | 1 << fs::SYMLINK;
+    operation < 64 && ALL >> operation & 1 != 0
+}
+
 impl<S: Server> Core<S> {
     /// Work on a request; the (empty) reply is filled, or it must wait for one of two keys. The reply may carry data of the server's, straight from where it lies.
     #[inline(always)]
@@ -199,6 +210,11 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         registrations: &mut Registrations,
     ) -> Answer<Reply<'a>> {
+        if changes_names(cx.request.words[0]) && server.carried_out(cx) {
+            // If a portal came for the second path it is closed.
+            let _ = self.second_badge(cx);
+            return Ok(Reply::result(0));
+        }
         match cx.request.words[0] {
             fs::SEEK => self.seek(server, cx),
             fs::READDIR => self.readdir(server, cx),

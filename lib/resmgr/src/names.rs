@@ -71,7 +71,7 @@ impl<S: Server> Core<S> {
         };
         let path_only = flags & o::PATH != 0;
         let known = match flags & TMPFILE_BIT {
-            0 => self.find_short(server, cx.request, last),
+            0 if !cx.repeated => self.find_short(server, cx.request, last),
             _ => None,
         };
         let ((node, access), created) = match known {
@@ -143,6 +143,7 @@ impl<S: Server> Core<S> {
         last: Last,
         (flags, mode): (u64, u64),
     ) -> Answer<((S::Node, Access), bool)> {
+        let made_before = flags & o::CREAT != 0 && server.carried_out(cx);
         let found = self.find_here(server, cx, last)?;
         let path_only = flags & o::PATH != 0;
         if flags & TMPFILE_BIT != 0 && !path_only {
@@ -150,6 +151,7 @@ impl<S: Server> Core<S> {
         }
         let mode = s::IFREG | mode as u32 & 0o7777;
         match found.node {
+            Some(node) if made_before && !path_only => Ok((node, true)),
             Some(_) if last == Last::New && !path_only => fail(EEXIST),
             Some(node) => Ok((node, false)),
             None if flags & o::CREAT == 0 || path_only => fail(ENOENT),
@@ -574,7 +576,7 @@ impl<S: Server> Core<S> {
 
     /// The badge of the portal that the second path starts at: the passed one's, or the first's. EXDEV if it leads to another manager, but only
     /// when that matters (the first path may leave this manager, too).
-    fn second_badge(&mut self, cx: &mut Context) -> Answer<u64> {
+    pub fn second_badge(&mut self, cx: &mut Context) -> Answer<u64> {
         if cx.request.portals == 0 {
             return Ok(cx.request.badge);
         }

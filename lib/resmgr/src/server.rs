@@ -158,6 +158,13 @@ pub trait Server: Sized {
         None
     }
 
+    /// A request that makes, moves or removes a name or an attribute begins, so all before it were answered. True: it is made again ([`Context::repeated`]), and a predecessor that died before it
+    /// could answer has carried it out.
+    fn carried_out(&mut self, cx: &Context) -> bool {
+        let _ = cx;
+        false
+    }
+
     /// Nothing can be changed now: who asks whether he may write, or would remove a name, hears EROFS before anything else is looked at. (Everything else is refused by its own callback.)
     fn read_only(&self) -> bool {
         false

@@ -124,7 +124,7 @@ fn main() -> ! {
         Ok(disk) => disk,
         Err(failure) => give_up(ENXIO, format_args!("no disk: {failure:?}")),
     };
-    let (keep, marks) = Keepsake::new(memory::keepsake());
+    let (keep, marks, kept) = Keepsake::new(memory::keepsake());
     let given = |word| startup::arguments().any(|argument| argument == word);
     // Of mount(2): it is to hear when the disk is open, and that it cannot be written where that was wanted.
     let mounted = startup::portal("ready");
@@ -146,6 +146,7 @@ fn main() -> ! {
         },
         open: keep.identities(),
         marks,
+        kept,
     };
     let now = time::realtime();
     let now = Time {

@@ -108,6 +108,12 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) options: Options,
 }
 
+/// A request that may be made again: whose (a thread makes one at a time), and what.
+#[inline]
+pub(crate) fn asker(cx: &Context) -> u64 {
+    cx.request.token & 0xFFFF_FFFF | cx.request.words[0] << 32
+}
+
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
 }
@@ -195,6 +201,18 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         operation: impl FnOnce(&mut Fs) -> Result<R, Error>,
     ) -> Answer<R> {
         operation(&mut self.fs).map_err(|error| self.refused(error))
+    }
+
+    /// The same for who asked for it and may have to ask again ([`Fs::asks`]).
+    pub(crate) fn act_for<R>(
+        &mut self,
+        cx: &Context,
+        operation: impl FnOnce(&mut Fs) -> Result<R, Error>,
+    ) -> Answer<R> {
+        self.fs.set_asker(asker(cx));
+        let done = self.act(operation);
+        self.fs.set_asker(0);
+        done
     }
 
     #[cold]

@@ -10,6 +10,7 @@ use cairn_block::{Device, Kind};
 use cairn_cache::{Cache, Mapped, Policy, Slot};
 use cairn_ext4::{Error, Mount, Progress, Step, Time};
 use cairn_resmgr::Marks;
+use core::sync::atomic::AtomicU64;
 
 /// Pages through which metadata goes.
 pub const STAGING: u32 = 256;
@@ -36,6 +37,8 @@ pub struct Parts<M> {
     /// What a predecessor had open, and its marks.
     pub open: Vec<u64>,
     pub marks: Marks,
+    /// Memory that outlives the server, for what operations have changed.
+    pub kept: &'static [AtomicU64],
 }
 
 /// One transfer at a time, waited for.
@@ -99,6 +102,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             options,
             open,
             marks,
+            kept,
         } = parts;
         if !memory.populate(pages, STAGING) {
             return Err(Refused::NoMemory);
@@ -118,6 +122,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         plain.transfer(Kind::Read, 0, (PAGE as u64).min(bytes))?;
         let superblock = plain.memory.bytes(staging[0], 1024, 1024).to_vec();
         let mut mount = Mount::new(&superblock, bytes, metadata, write).map_err(Refused::Image)?;
+        mount.keep_in(kept);
         let size = mount.block_size();
         if (size as u64) < u64::from(info.block) {
             return Err(Refused::Image(Error::Unsupported(
@@ -139,6 +144,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 }
                 Err(error) => return Err(Refused::Image(error)),
             }
+        }
+        if mount.found_nonsense() {
+            let log = options.log;
+            log(format_args!(
+                "what a predecessor left makes no sense: changes that were not committed are lost"
+            ));
         }
         let mut server = Ext4 {
             fs: mount.finish().map_err(Refused::Image)?,
@@ -169,7 +180,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             flush_begun: 0,
             flush_done: 0,
             flush_failed: 0,
-            flush_forgotten: 0,
+            // What a predecessor wrote may be in the device only.
+            flush_forgotten: 1,
             marks,
             changed: Vec::new(),
             found: BTreeMap::new(),

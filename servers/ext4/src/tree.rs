@@ -4,7 +4,7 @@ use crate::attached::Attached;
 use crate::keys;
 use crate::memory::Memory;
 use crate::node::device_parts;
-use crate::server::{fail, Ext4};
+use crate::server::{asker, fail, Ext4};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_block::Device;
@@ -162,6 +162,11 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     fn recover(&mut self, identity: u64) -> Option<(u32, bool)> {
         let lost = self.found.get(&identity)?;
         Some((identity as u32, *lost))
+    }
+
+    #[inline]
+    fn carried_out(&mut self, cx: &Context) -> bool {
+        self.fs.asks(asker(cx), cx.repeated)
     }
 
     #[inline]
@@ -359,7 +364,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         }
         self.may_move(node)?;
         let now = self.look_at_clock(cx);
-        self.act(|fs| fs.set_attribute(node, name, value, there, now))?;
+        self.act_for(cx, |fs| fs.set_attribute(node, name, value, there, now))?;
         self.refresh(node);
         self.arm(cx);
         Ok(())
@@ -377,8 +382,8 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.may_change(dir, false)?;
         let about = self.new_inode(cx, new);
         let ino = match new.mode & s::IFMT {
-            s::IFLNK => self.act(|fs| fs.symlink(dir, name, new.target, &about))?,
-            _ => self.act(|fs| fs.create(dir, name, &about))?,
+            s::IFLNK => self.act_for(cx, |fs| fs.symlink(dir, name, new.target, &about))?,
+            _ => self.act_for(cx, |fs| fs.create(dir, name, &about))?,
         };
         self.forget(ino);
         self.load(ino)?;
@@ -405,7 +410,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.may_change(dir, false)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
-        self.act(|fs| fs.link(ino, dir, name, now))?;
+        self.act_for(cx, |fs| fs.link(ino, dir, name, now))?;
         self.set_home(ino, dir, name);
         self.refresh(ino);
         self.outdate(dir);
@@ -417,7 +422,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.may_change(dir, true)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
-        let gone = self.act(|fs| fs.unlink(dir, name, now))?;
+        let gone = self.act_for(cx, |fs| fs.unlink(dir, name, now))?;
         self.outdate(dir);
         self.lost_home(ino, dir, name);
         self.arm(cx);
@@ -429,7 +434,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.may_change(dir, true)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
-        let gone = self.act(|fs| fs.remove_directory(dir, name, now))?;
+        let gone = self.act_for(cx, |fs| fs.remove_directory(dir, name, now))?;
         self.refresh(dir);
         self.lost_home(ino, dir, name);
         self.arm(cx);
@@ -450,7 +455,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             false => How::Replace,
         };
         let (from, to) = ((rename.from, rename.from_name), (rename.to, rename.to_name));
-        let gone = self.act(|fs| fs.rename(from, to, how, now))?;
+        let gone = self.act_for(cx, |fs| fs.rename(from, to, how, now))?;
         self.set_home(rename.node, rename.to, rename.to_name);
         self.refresh(rename.node);
         self.refresh(rename.from);

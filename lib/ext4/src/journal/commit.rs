@@ -52,6 +52,8 @@ pub(crate) struct Committing {
     pub frees: Frees,
     revokes: Revokes,
     inodes: BTreeMap<u32, bool>,
+    /// What was kept before this is durable with it.
+    kept: u64,
     /// The commit block, and how many blocks of the log it all takes.
     last: (u64, Rc<[u8]>),
     used: u32,
@@ -414,6 +416,9 @@ impl Fs {
                         journal.home.remove(block);
                     }
                     journal.home.extend(closed.blocks);
+                    if let Some(kept) = &mut self.kept {
+                        kept.durable(closed.kept);
+                    }
                     for run in closed.frees {
                         self.no_longer_busy(run);
                     }
@@ -456,6 +461,7 @@ impl Fs {
             frees: running.frees,
             revokes: running.revokes,
             inodes: running.inodes,
+            kept: self.kept.as_ref().map_or(0, |kept| kept.end()),
             last: laid_out.last,
             used: laid_out.used,
             head: laid_out.head,

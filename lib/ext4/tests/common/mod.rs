@@ -7,6 +7,7 @@ use cairn_ext4::{Error, Fs, Mount, Place, Progress, Step, Time};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that goes when the test ends.
@@ -170,7 +171,17 @@ impl Caller {
         Self::open_with(disk, write, CACHE)
     }
 
-    pub fn open_with(mut disk: Disk, write: bool, cache: usize) -> Result<Caller, Error> {
+    pub fn open_with(disk: Disk, write: bool, cache: usize) -> Result<Caller, Error> {
+        Self::follow(disk, write, cache, &[])
+    }
+
+    /// Where somebody with the same memory may have died.
+    pub fn follow(
+        mut disk: Disk,
+        write: bool,
+        cache: usize,
+        kept: &'static [AtomicU64],
+    ) -> Result<Caller, Error> {
         let now = Time {
             sec: 1_700_000_000,
             nsec: 5,
@@ -184,6 +195,7 @@ impl Caller {
             cache,
             write,
         )?;
+        mount.keep_in(kept);
         let size = mount.block_size();
         for _ in 0..1_000_000 {
             match mount.run(now) {

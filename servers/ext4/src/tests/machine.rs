@@ -336,7 +336,7 @@ impl Machine {
         seed: u64,
         kept: Kept,
     ) -> Result<(Machine, Recovered), (Refused, Vec<u8>)> {
-        let (keep, marks) = Keepsake::new(kept);
+        let (keep, marks, own) = Keepsake::new(kept);
         let mut random = Random(seed);
         let disk = Rc::new(RefCell::new(Disk {
             bytes: image,
@@ -364,6 +364,7 @@ impl Machine {
             },
             open: keep.identities(),
             marks,
+            kept: own,
         };
         let sectors = disk.borrow().bytes.len() as u64 / 512;
         let device = FakeDevice {

@@ -3,6 +3,7 @@
 mod game;
 mod kept;
 mod killed;
+mod killed_names;
 mod machine;
 mod mapped;
 mod plain;
