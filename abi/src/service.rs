@@ -211,12 +211,11 @@ pub mod memory {
     pub const SPACE_INFO: u8 = 17;
     /// → w0 frame of the system page ([`crate::state::SystemPage`]); MAP accepts it with READ only.
     pub const SYSTEM_PAGE: u8 = 18;
-    /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most [`FILLS`]), w3 prot, w4 0 (where it goes on): fill each frame and map it → w0 how many were done (also with `NoTable`).
+    /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most 512), w3 0 (where it counts): fill each frame and map it, one after the other → w0 how many were done (also with an error: that of the entry behind them).
     pub const FILL: u8 = 19;
 
-    /// Most entries of SHARE's and FILL's arrays.
+    /// Most entries of SHARE's array.
     pub const ROWS: usize = 16;
-    pub const FILLS: usize = 8;
 
     /// A row of pages for SHARE.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,11 +231,13 @@ pub mod memory {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(C)]
     pub struct Fill {
+        /// With [`prot`] bits (not `DEVICE`) in its low bits.
         pub address: u64,
         pub frame: u32,
-        /// The frame to copy; 0 = fill with zeroes.
+        /// The frame to copy; 0 = fill with zeroes, [`AS_IT_IS`] = neither.
         pub source: u32,
     }
+    pub const AS_IT_IS: u32 = u32::MAX;
 
     /// Object pools of the nucleus.
     pub mod pool {

@@ -1,22 +1,22 @@
 //! The memory portal's operations on several rows of pages at once: what a fork copies is many small pieces, and an entry for each would cost more than the work.
 
 use crate::arch::{Arch, Frame};
-use crate::frames::FrameKind;
-use crate::memory::{range, PAGES, PROT};
-use crate::pool::ThreadRef;
+use crate::memory::{range, PAGES};
+use crate::pool::{SpaceRef, ThreadRef};
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{Fill, Row, FILLS, ROWS};
+use cairn_abi::service::memory::{prot, Fill, Row, AS_IT_IS, ROWS};
 use cairn_abi::Error;
 
 /// Pages that SHARE goes over before it writes down how far it came, where a row's begin and each table that it needs count as several. (Interrupts may come in more often: then it goes back
-/// to where that was. FILL lets them in after each page that it fills.)
+/// to where that was.)
 const SHARE_PAGES: u64 = 16;
 const ROW_PAGES: u64 = 8;
 const TABLE_PAGES: u64 = 6;
-/// And the rows that FILL maps: a row's begin counts as several pages.
-const MAP_WORK: u64 = 8;
-const ROW_WORK: u64 = 4;
+/// Pages that FILL maps before interrupts are let in; one that it fills takes as long.
+const FILL_SHARE: u64 = 8;
+/// Entries of FILL that are read at a time.
+const FILLS_READ: usize = 16;
 
 /// Bytes of a [`Row`] or a [`Fill`]: a word, and two halves.
 const ENTRY: usize = 16;
@@ -28,6 +28,9 @@ fn entry(bytes: &[u8; ENTRY]) -> (u64, u32, u32) {
     let all = u128::from_le_bytes(*bytes);
     (all as u64, (all >> 64) as u32, (all >> 96) as u32)
 }
+
+// What FILL compares a protection with.
+const _: () = assert!(prot::READ == 1 && prot::WRITE == 2 && prot::EXECUTE == 4);
 
 impl<A: Arch> Kernel<A> {
     /// The caller's array of `count` entries (at most `MOST`).
@@ -120,65 +123,98 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// FILL.
+    /// FILL: an entry is looked at, filled and mapped before the next one is.
     pub(crate) fn fill(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let s = self.space_at(t, w[0])?;
         let root = self.space_root(s)?;
-        let prot = w[3];
-        Self::check_prot(prot)?;
-        if prot & !PROT != 0 {
+        let count = w[2];
+        if count > PAGES {
             return Err(Error::BadArgument.into());
         }
-        let fills = self.entries::<FILLS>(t, w[1], w[2])?;
-        let fills = &fills[..w[2] as usize];
-        for (address, frame, source) in fills.iter().map(entry) {
-            range(address, 1)?;
-            let user = |frame: Frame| self.frames.kind(frame) == FrameKind::User;
-            if !user(frame) || source != 0 && !user(source) {
-                return Err(Error::BadArgument.into());
-            }
-        }
-        if self.spaces[s].open_windows != 0 {
-            for (address, ..) in fills.iter().map(entry) {
-                self.tear(s, address, 1)?;
-            }
-        }
-        for (i, (_, frame, source)) in (1..).zip(fills.iter().map(entry)).skip(w[4] as usize) {
-            if source == 0 {
-                self.arch.zero_frame(frame);
-            } else {
-                self.arch.copy_frame(frame, source);
-            }
-            self.answer(t, 4, i);
-            if self.let_in(t) {
-                return Err(Stop::Restart);
-            }
-        }
-        // What earlier entries mapped; then as many pages and rows as are mapped in a share.
-        let mut done = w[4].saturating_sub(w[2]).min(w[2]);
-        let mut share = MAP_WORK;
-        let mut result = Ok(());
-        for row in fills[done as usize..].chunk_by(|a, b| entry(a).0 + PAGE == entry(b).0) {
-            let cost = ROW_WORK + row.len() as u64;
-            if share < cost && share < MAP_WORK {
-                self.answer(t, 4, w[2] + done);
-                if self.let_in(t) {
+        let windows = self.spaces[s].open_windows != 0;
+        let (mut done, mut share) = (0, FILL_SHARE);
+        while done < count {
+            let array = w[1].checked_add(done * ENTRY as u64);
+            let array = array.ok_or(Error::BadAddress)?;
+            let some = (count - done).min(FILLS_READ as u64);
+            let fills = self.entries::<FILLS_READ>(t, array, some)?;
+            for fill in &fills[..some as usize] {
+                let result = self.fill_and_map(s, root, fill, windows);
+                match result {
+                    Ok(work) => {
+                        done += 1;
+                        share = share.saturating_sub(work);
+                        if share != 0 {
+                            continue;
+                        }
+                    }
+                    Err(Stop::Error(error)) => {
+                        self.answer(t, 0, w[3].wrapping_add(done));
+                        return Err(error.into());
+                    }
+                    Err(_) => {}
+                }
+                self.answer(t, 1, w[1] + done * ENTRY as u64);
+                self.answer(t, 2, count - done);
+                self.answer(t, 3, w[3].wrapping_add(done));
+                if result.is_err() || self.let_in(t) {
                     return Err(Stop::Restart);
                 }
-                share = MAP_WORK;
-            }
-            share = share.saturating_sub(cost);
-            let frames = row.iter().map(|fill| Some(entry(fill).1));
-            match self.map_row(s, root, entry(&row[0]).0, frames, prot) {
-                Ok(()) => done += row.len() as u64,
-                Err((some, error)) => {
-                    done += some;
-                    result = Err(Self::map_error(error));
-                    break;
-                }
+                share = FILL_SHARE;
             }
         }
-        self.answer(t, 0, done);
-        result
+        self.answer(t, 0, w[3].wrapping_add(done));
+        Ok(())
+    }
+
+    /// One entry of FILL → how much of a share that was. `windows`: some are open.
+    #[inline(always)]
+    fn fill_and_map(
+        &mut self,
+        s: SpaceRef,
+        root: A::Root,
+        fill: &[u8; ENTRY],
+        windows: bool,
+    ) -> Result<u64, Stop> {
+        let (address, frame, source) = entry(fill);
+        let bits = address % PAGE;
+        // Beyond reading, and writing or executing, nothing may be asked for.
+        if bits >= prot::WRITE | prot::EXECUTE {
+            return Err(Error::BadArgument.into());
+        }
+        if windows {
+            self.tear(s, address - bits, 1)?;
+        }
+        let work = match source {
+            AS_IT_IS => 1,
+            source => self.fill_frame(frame, source)?,
+        };
+        let frames = &mut self.frames;
+        if !frames.map_user(frame) {
+            return Err(Error::BadArgument.into());
+        }
+        let tables = &mut self.spaces[s].tables;
+        match self.arch.map(root, address - bits, frame, bits, tables) {
+            Ok(None) => {}
+            Ok(Some(old)) => frames.unmapped(old),
+            Err(error) => {
+                frames.unmapped(frame);
+                return Err(Self::map_error(error));
+            }
+        }
+        Ok(work)
+    }
+
+    /// Copy to a frame that programs may have, or zero it.
+    #[inline(never)]
+    fn fill_frame(&mut self, frame: Frame, source: Frame) -> Result<u64, Stop> {
+        if !self.frames.is_user(frame) || source != 0 && !self.frames.is_user(source) {
+            return Err(Error::BadArgument.into());
+        }
+        match source {
+            0 => self.arch.zero_frame(frame),
+            source => self.arch.copy_frame(frame, source),
+        }
+        Ok(FILL_SHARE)
     }
 }

@@ -1,8 +1,9 @@
 //! Frames, spaces, pools, interrupts, ports: what `vm` and drivers do.
 
 use super::*;
+use cairn_abi::layout::USER_TOP;
 use cairn_abi::pulse;
-use cairn_abi::service::memory::map;
+use cairn_abi::service::memory::{map, AS_IT_IS};
 use cairn_abi::service::{interrupt, machine, ports};
 
 const AT: u64 = 0x80_0000;
@@ -215,61 +216,76 @@ fn pages_are_filled_and_mapped_together() {
     let dom = w.domain();
     let source = w.map(dom, AT, RW);
     w.poke_memory(dom, AT, &[9]);
+    let page = |page: u64, bits: u64| AT + page * 4096 + bits;
     let (copy, zero) = (w.frame(), w.frame());
+    let code = prot::READ | prot::EXECUTE;
     entries(
         &mut w,
-        &[(AT + 4096, copy, source), (AT + 3 * 4096, zero, 0)],
+        &[
+            (page(1, RW), copy, source),
+            (page(3, prot::READ), zero, 0),
+            (page(900, code), source, AS_IT_IS),
+        ],
     );
-    let words = [dom.space as u64, BUFFER, 2, RW];
-    assert_eq!(w.memory(memory::FILL, &words)[0], 2);
-    assert_eq!(w.peek_memory(dom, AT + 4096, 1), [9]);
-    assert_eq!(w.peek_memory(dom, AT + 3 * 4096, 1), [0]);
+    let words = [dom.space as u64, BUFFER, 3];
+    assert_eq!(w.memory(memory::FILL, &words)[0], 3);
+    for (at, byte, frame, bits) in [
+        (1, 9, copy, RW),
+        (3, 0, zero, prot::READ),
+        (900, 9, source, code),
+    ] {
+        let query = [dom.space as u64, page(at, 0)];
+        assert_eq!(w.peek_memory(dom, page(at, 0), 1), [byte]);
+        assert_eq!(
+            w.memory(memory::QUERY, &query)[..2],
+            [frame as u64, bits | 1 << 10]
+        );
+    }
     assert_eq!(w.k.frames.mappings(copy), 1);
-    // In shares: five frames, one at a time, and then their row.
+    assert_eq!(w.k.frames.mappings(source), 2);
+    // In shares: five frames one at a time, the others as they are eight at a time.
     let frames: Vec<u32> = (0..5).map(|_| w.frame()).collect();
-    let list: Vec<_> = (100..)
-        .zip(&frames)
-        .map(|(page, &frame)| (AT + page * 4096, frame, source))
+    let list: Vec<_> = (0..5)
+        .map(|i| (page(100 + i, RW), frames[i as usize], source))
+        .chain((0..300).map(|i| (page(200 + 2 * i, RW), source, AS_IT_IS)))
         .collect();
     entries(&mut w, &list);
     let entries_before = w.k.counters.entries;
-    let five = [dom.space as u64, BUFFER, 5, RW];
-    assert_eq!(w.memory(memory::FILL, &five)[0], 5);
-    assert_eq!(w.k.counters.entries - entries_before, 6);
-    for page in 100..105 {
-        assert_eq!(w.peek_memory(dom, AT + page * 4096, 1), [9]);
+    let all = [dom.space as u64, BUFFER, 305];
+    assert_eq!(w.memory(memory::FILL, &all)[0], 305);
+    assert_eq!(w.k.counters.entries - entries_before, 5 + 300 / 8 + 1);
+    assert_eq!(w.k.frames.mappings(source), 302);
+    for at in 100..105 {
+        assert_eq!(w.peek_memory(dom, page(at, 0), 1), [9]);
     }
-    let frames: Vec<u32> = (0..7).map(|_| w.frame()).collect();
-    let list: Vec<_> = (0..)
-        .zip(&frames)
-        .map(|(i, &frame)| (AT + (200 + 2 * i) * 4096, frame, 0))
-        .collect();
-    entries(&mut w, &list);
-    let entries_before = w.k.counters.entries;
-    let seven = [dom.space as u64, BUFFER, 7, RW];
-    assert_eq!(w.memory(memory::FILL, &seven)[0], 7);
-    // Seven frames and seven rows of one page, one at a time.
-    assert_eq!(w.k.counters.entries - entries_before, 14);
-    for (&(address, ..), &frame) in list.iter().zip(&frames) {
-        assert_eq!(w.peek_memory(dom, address, 1), [0]);
-        assert_eq!(w.k.frames.mappings(frame), 1);
-    }
-    // Nothing happens if one of them is wrong.
+    // An entry that is wrong ends it, and what is before it was done.
     // (A frame of the nucleus: a table's reserve.)
     let own = w.frame();
     w.memory(memory::GIVE_TABLES, &[dom.space as u64, own as u64, 1]);
     let fresh = w.frame();
-    for bad in [
-        (AT + 8192, own, 0),
-        (AT + 8192, fresh, own),
-        (AT + 1, fresh, 0),
-    ] {
-        entries(&mut w, &[(AT + 5 * 4096, fresh, source), bad]);
-        let error = w.err(init, MEMORY, memory::FILL, &words);
-        assert_eq!(error, Error::BadArgument);
-        assert_eq!(w.k.frames.mappings(fresh), 0);
+    for (i, bad) in [
+        (page(8, RW), own, 0),
+        (page(8, RW), fresh, own),
+        (page(8, RW), own, AS_IT_IS),
+        (page(8, 8), fresh, 0),
+        (page(8, prot::WRITE | prot::EXECUTE), fresh, 0),
+        (USER_TOP, fresh, 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for before in [AS_IT_IS, source] {
+            let frame = w.frame();
+            entries(&mut w, &[(page(5, RW), frame, before), bad]);
+            let words = [dom.space as u64, BUFFER, 2];
+            let error = w.err(init, MEMORY, memory::FILL, &words);
+            assert_eq!(error, Error::BadArgument, "{i}");
+            assert_eq!(w.k.threads[init].registers.rdi, 1);
+            assert_eq!(w.k.frames.mappings(frame), 1);
+            assert_eq!(w.k.frames.mappings(fresh), 0);
+        }
     }
-    let words = [dom.space as u64, BUFFER, 9, RW];
+    let words = [dom.space as u64, BUFFER, 513];
     assert_eq!(
         w.err(init, MEMORY, memory::FILL, &words),
         Error::BadArgument

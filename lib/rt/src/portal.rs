@@ -99,6 +99,16 @@ impl Portal {
         self.service_flags(operation, words, 0)
     }
 
+    /// As [`Portal::service`], where words tell something with an error as well.
+    #[inline]
+    pub fn service_counted(self, operation: u8, words: &[u64]) -> ([u64; 8], Result<(), Error>) {
+        let mut w = [0; 8];
+        w[..words.len()].copy_from_slice(words);
+        // SAFETY: as in [`Portal::service_flags`].
+        let (rax, words) = unsafe { traverse_words(selector(self.0, operation, 0), w) };
+        (words, Error::from_code(rax as u8).map_or(Ok(()), Err))
+    }
+
     /// As [`Portal::service`], with flag bits.
     pub fn service_flags(
         self,

@@ -4,7 +4,7 @@
 use crate::frames::Frames;
 use crate::nucleus::{Answer, Frame, Nucleus};
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{map, pool, prot, Fill, Row, FILLS, ROWS};
+use cairn_abi::service::memory::{map, pool, prot, Fill, Row, AS_IT_IS, ROWS};
 use cairn_abi::{Error, Id, Token};
 use cairn_iommu::dmar;
 use cairn_iommu::fake::Fake;
@@ -297,19 +297,24 @@ impl Nucleus for Machine {
         Ok(())
     }
 
-    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error> {
+    fn fill(&mut self, space: u32, fills: &[Fill]) -> (usize, Result<(), Error>) {
         self.counted("fill");
-        assert!(fills.len() <= FILLS && bits & (map::ZERO | map::COPY) == 0);
-        for fill in fills {
+        assert!(fills.len() <= 512);
+        for (done, fill) in fills.iter().enumerate() {
             match fill.source {
+                AS_IT_IS => {}
                 0 => self.frame(fill.frame).fill(0),
-                source => self.copy_frame(fill.frame, source)?,
+                source => self.copy_frame(fill.frame, source).expect("frames"),
             }
-            for page in Machine::range(fill.address, 1) {
-                self.enter(space, page, fill.frame, bits)?;
+            let bits = fill.address % PAGE;
+            assert_eq!(bits & !7, 0);
+            for page in Machine::range(fill.address - bits, 1) {
+                if let Err(error) = self.enter(space, page, fill.frame, bits) {
+                    return (done, Err(error));
+                }
             }
         }
-        Ok(())
+        (fills.len(), Ok(()))
     }
 
     fn map_list(

@@ -1,16 +1,17 @@
 //! Page faults: zero-fill, copy-on-write, pages of objects, and the wait for memory when there is none.
 
+use crate::filled::fill_slots;
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::{Pages, CHUNK};
 use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
 use crate::space::{hardware, with_tables, Space, Trouble, Vm, Waiting, NATIVE_RESERVE};
-use cairn_abi::service::memory::{map, Fill, FILLS};
+use cairn_abi::service::memory::{map, Fill};
 use cairn_abi::{fault, Id, Token};
 use cairn_idl::vm::prot;
 
 /// Pages that are populated at once.
-const ROW: usize = FILLS;
+const ROW: usize = 8;
 /// Regions of so many pages at most get all of them once one is written.
 const SMALL: u64 = 4;
 /// Pages behind a copied one that are copied along, when the ones before it were written as well.
@@ -293,35 +294,24 @@ impl<N: Nucleus> Vm<N> {
             return 0;
         }
         let end = end.min(region.end).min(page + ROW as u64);
+        let bits = hardware(region.prot, false);
         let mut row = [Fill::default(); ROW];
         let mut count = 0;
         while page + (count as u64) < end && space.pages.get(page + count as u64).is_none() {
             let Some(frame) = self.frames.alloc(reserve) else {
                 break;
             };
-            row[count].address = (page + count as u64) * 4096;
+            row[count].address = (page + count as u64) * 4096 + bits;
             row[count].frame = frame;
             count += 1;
         }
         let row = &row[..count];
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
-        let bits = hardware(region.prot, false);
-        let mapped = with_tables(nucleus, frames, space, tables, |n, slot| {
-            n.fill(slot, row, bits)
-        });
-        if mapped.is_err() {
-            // Some of them may be mapped: none of them is ours yet.
-            let _ = nucleus.unmap(space.slot, page * 4096, count as u64);
-            for fill in row {
-                frames.release(fill.frame);
-            }
-            return 0;
-        }
-        for (at, fill) in (page..).zip(row) {
-            space.pages.set(frames, at, fill.frame, false);
-        }
-        count as u64
+        let before = space.pages.resident();
+        // What could not be done comes one by one, or tells why not.
+        let _ = fill_slots(nucleus, frames, space, tables, row, false);
+        space.pages.resident() - before
     }
 
     fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {

@@ -7,7 +7,7 @@ use crate::space::BATCH;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{Fill, Row};
+use cairn_abi::service::memory::{prot as access, Fill, Row};
 use cairn_idl::vm::prot;
 
 /// What the nucleus has to do for a copy of a space. The lists never grow: rows are handed on when there are many.
@@ -164,7 +164,7 @@ impl Pages {
                 eager -= 1;
                 taken |= 1 << bit;
                 plan.fills.push(Fill {
-                    address: (first + u64::from(bit)) * PAGE,
+                    address: (first + u64::from(bit)) * PAGE + (access::READ | access::WRITE),
                     frame,
                     source: chunk.frames[bit as usize],
                 });

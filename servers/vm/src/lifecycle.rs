@@ -1,6 +1,7 @@
 //! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
 
 use crate::fault::{refused, Fault};
+use crate::filled::fill;
 use crate::forked::{Manner, EAGER};
 use crate::frames::{Frames, BLOCK};
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
@@ -11,7 +12,7 @@ use crate::space::{
 };
 use alloc::vec::Vec;
 use cairn_abi::layout;
-use cairn_abi::service::memory::{pool, prot, Row, FILLS, ROWS};
+use cairn_abi::service::memory::{pool, prot, Row, ROWS};
 use cairn_abi::{Error, Id, Token};
 use cairn_idl::errno::*;
 use core::mem::size_of;
@@ -344,13 +345,8 @@ impl<N: Nucleus> Vm<N> {
         let frames = &mut self.frames;
         let copy = pages.fork(frames, regions.as_slice(), manner, &mut plan, &mut share);
         share(frames, &mut plan.rows);
-        let bits = prot::READ | prot::WRITE;
-        for fills in plan.fills.chunks(FILLS) {
-            if result.is_ok() {
-                result = with_tables(nucleus, frames, child, tables, |n, slot| {
-                    n.fill(slot, fills, bits)
-                });
-            }
+        if result.is_ok() {
+            result = fill(nucleus, frames, child, tables, &plan.fills).1;
         }
         plan.fills.clear();
         self.plan = plan;

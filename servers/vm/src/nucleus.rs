@@ -71,8 +71,8 @@ pub trait Nucleus: Hardware + dmar::Physical {
         bits: u64,
         source: Frame,
     ) -> Result<(), Error>;
-    /// Fill frames and map them (at most [`cairn_abi::service::memory::FILLS`]). If it fails some of them may be mapped.
-    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error>;
+    /// Fill frames and map them, one after the other; how many were, and what ended that.
+    fn fill(&mut self, space: u32, fills: &[Fill]) -> (usize, Result<(), Error>);
     fn map_list(
         &mut self,
         space: u32,

@@ -237,6 +237,17 @@ impl Pages {
         }
     }
 
+    /// The chunk of a page, made if it is missing, for changing.
+    pub(crate) fn own_chunk(&mut self, frames: &mut Frames, page: u64) -> &mut Chunk {
+        let at = self.place(page);
+        own(&mut self.chunks[at], frames)
+    }
+
+    /// So many slots of an own chunk were filled.
+    pub(crate) fn arrived(&mut self, pages: u32) {
+        self.resident += u64::from(pages);
+    }
+
     /// Set a slot, with a reference that the caller has taken; the frame that was there is returned, with its reference.
     #[inline]
     pub fn set(
@@ -271,33 +282,6 @@ impl Pages {
         if let Ok(at) = self.find(page) {
             own(&mut self.chunks[at], frames).file |= 1 << (page % CHUNK);
         }
-    }
-
-    /// Pages of an object as they are there, in a row within one chunk: where `list` has a frame (not 0) and nothing is resident, the slot is set, with a
-    /// reference of its own. How many that were.
-    pub fn set_files(&mut self, frames: &mut Frames, first: u64, list: &[Frame], cow: bool) -> u32 {
-        debug_assert!(list.is_empty() || first / CHUNK == (first + list.len() as u64 - 1) / CHUNK);
-        let at = self.place(first);
-        let chunk = own(&mut self.chunks[at], frames);
-        let base = (first % CHUNK) as usize;
-        let mut new = 0;
-        for (i, (slot, &frame)) in (base..).zip(chunk.frames[base..].iter_mut().zip(list)) {
-            let bit = 1 << i;
-            if frame != 0 && chunk.resident & bit == 0 {
-                frames.retain(frame);
-                *slot = frame;
-                new |= bit;
-            }
-        }
-        chunk.resident |= new;
-        chunk.file |= new;
-        if cow {
-            chunk.cow |= new;
-        } else {
-            chunk.cow &= !new;
-        }
-        self.resident += u64::from(new.count_ones());
-        new.count_ones()
     }
 
     /// A row of pages within one chunk: where `list` has a frame (not 0) the slot, in which nothing is, is set, with a reference that the caller has taken.
@@ -358,16 +342,6 @@ impl Pages {
                 own(chunk, frames).wanted |= new;
             }
         }
-    }
-
-    /// The next page from `page` on that is wanted or hot.
-    pub fn next_asked(&self, page: u64) -> Option<u64> {
-        let from = self.find(page).unwrap_or_else(|at| at);
-        self.chunks[from..].iter().find_map(|chunk| {
-            let asked =
-                chunk.resident & (chunk.wanted | chunk.hot) & mask(chunk.first, page, u64::MAX);
-            (asked != 0).then(|| chunk.first + u64::from(asked.trailing_zeros()))
-        })
     }
 
     /// A copy of this space asked for what is in `start..end`.

@@ -263,10 +263,11 @@ impl Nucleus for Portals {
         self.memory(memory::MAP, &words).map(|_| ())
     }
 
-    fn fill(&mut self, space: u32, fills: &[Fill], bits: u64) -> Result<(), Error> {
+    fn fill(&mut self, space: u32, fills: &[Fill]) -> (usize, Result<(), Error>) {
         let array = fills.as_ptr() as u64;
-        let words = [u64::from(space), array, fills.len() as u64, bits];
-        self.memory(memory::FILL, &words).map(|_| ())
+        let words = [u64::from(space), array, fills.len() as u64];
+        let (words, result) = self.memory.service_counted(memory::FILL, &words);
+        (words[0] as usize, result)
     }
 
     fn map_list(

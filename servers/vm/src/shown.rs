@@ -1,22 +1,25 @@
 //! Pages of objects in spaces: what a fault brings, what it maps along, and what a new mapping shows at once.
 
 use crate::fault::{Fault, PLENTY};
+use crate::filled::fill_slots;
 use crate::frames::Frames;
-use crate::nucleus::{Frame, Nucleus};
-use crate::pages::{mask, Pages, CHUNK};
+use crate::nucleus::Nucleus;
+use crate::pages::{mask, Chunk, Pages, CHUNK};
 use crate::region::Region;
-use crate::space::{hardware, with_tables, Object, Space, Trouble, Vm};
+use crate::space::{hardware, with_tables, Object, Vm};
 use crate::stat::EVERY_REQUEST;
-use cairn_abi::service::memory::{map, Fill, FILLS};
+use alloc::vec::Vec;
+use cairn_abi::service::memory::{map, Fill, AS_IT_IS};
 use cairn_idl::vm::prot;
 
 /// Object pages around a read fault that are mapped along.
 const AROUND: u64 = 16;
 /// The same for code, of which a program needs a little here and there.
 const AROUND_CODE: u64 = 8;
-/// Rows of pages, and copies, that a new mapping gets at once.
-const ROWS_AT_ONCE: usize = 16;
+/// Pages that are shown at once at most, copies among those that a new mapping gets, and chunks in which they lie.
+pub(crate) const AT_ONCE: usize = 128;
 const COPIES_AT_ONCE: usize = 16;
+const CHUNKS_AT_ONCE: usize = 16;
 /// Every so many mappings nothing is shown at once, to see anew what is asked for.
 const RELEARN: u32 = 256;
 
@@ -151,40 +154,37 @@ impl<N: Nucleus> Vm<N> {
             true => (chunk.max(region.start), (chunk + CHUNK).min(region.end)),
             false => (low, high),
         };
-        let mut list = [0 as Frame; CHUNK as usize];
-        let list = &mut list[..(to - from) as usize];
-        object.pages.frames_of(to_number(from), list, |chunk| {
-            if cow {
-                chunk.wanted | mask(chunk.first, to_number(low), to_number(high))
-            } else {
-                u64::MAX
-            }
-        });
         // The first write to a page that its maker watches is noted.
         let marked = cow || watched;
-        show(
-            nucleus,
-            frames,
-            tables,
-            space,
-            from,
-            list,
-            (&region, marked),
-        )?;
+        let bits = hardware(region.prot, marked);
+        let fills = &mut self.fills;
+        fills.clear();
+        let near = (to_number(low), to_number(high));
+        let asked = |chunk: &Chunk| match cow {
+            true => chunk.wanted | mask(chunk.first, near.0, near.1),
+            false => u64::MAX,
+        };
+        find(
+            fills,
+            object,
+            &space.pages,
+            &region,
+            (from, to),
+            bits,
+            asked,
+        );
         // A small mapping that lies in two chunks gets what was asked for in the other one too.
         let other = match from > region.start {
             true => (region.start, from),
             false => (to, region.end),
         };
         if cow && other.0 < other.1 && region.pages() <= CHUNK {
-            let mut list = [0 as Frame; CHUNK as usize];
-            let list = &mut list[..(other.1 - other.0) as usize];
-            object
-                .pages
-                .frames_of(to_number(other.0), list, |chunk| chunk.wanted);
-            let shown = (&region, marked);
-            // What cannot be shown comes by faults.
-            let _ = show(nucleus, frames, tables, space, other.0, list, shown);
+            let asked = |chunk: &Chunk| chunk.wanted;
+            find(fills, object, &space.pages, &region, other, bits, asked);
+        }
+        let shown = fill_slots(nucleus, frames, space, tables, fills, marked);
+        if space.pages.get(page).is_none() {
+            shown?;
         }
         let parent = space.parent;
         if let Some(space) = self
@@ -214,7 +214,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
-        if space.pages.growth(ROWS_AT_ONCE + 1) >= EVERY_REQUEST {
+        if space.pages.growth(CHUNKS_AT_ONCE) >= EVERY_REQUEST {
             return;
         }
         let writable = copies && u64::from(region.prot) & prot::WRITE != 0;
@@ -222,104 +222,81 @@ impl<N: Nucleus> Vm<N> {
             return;
         }
         let to_number = |page: u64| region.offset + (page - region.start);
-        let (mut rows, mut copies) = (ROWS_AT_ONCE, COPIES_AT_ONCE);
-        let mut at = start;
-        while let Some(number) = object.pages.next_asked(to_number(at)) {
-            at += number - to_number(at);
-            if at >= end || rows == 0 {
+        let (first, last) = (to_number(start), to_number(end));
+        let (shown, own) = (hardware(region.prot, true), hardware(region.prot, false));
+        let fills = &mut self.fills;
+        fills.clear();
+        let (mut copies, mut chunks) = (COPIES_AT_ONCE, CHUNKS_AT_ONCE);
+        for chunk in object.pages.overlapping(first, last) {
+            let hot = if writable { chunk.hot } else { 0 };
+            let asked = chunk.resident & (chunk.wanted | hot);
+            let mut left = asked & mask(chunk.first, first, last);
+            // Its pages lie in two of the space's chunks at most.
+            if left == 0 {
+                continue;
+            }
+            if chunks < 2 || fills.len() + CHUNK as usize > AT_ONCE {
                 break;
             }
-            rows -= 1;
-            let stop = (at / CHUNK * CHUNK + CHUNK).min(end);
-            let mut list = [0 as Frame; CHUNK as usize];
-            let list = &mut list[..(stop - at) as usize];
-            object.pages.frames_of(to_number(at), list, |chunk| {
-                if writable {
-                    chunk.wanted & !chunk.hot
-                } else {
-                    chunk.wanted
-                }
-            });
-            if show(nucleus, frames, tables, space, at, list, (&region, true)).is_err() {
-                return;
-            }
-            if writable {
-                object
-                    .pages
-                    .frames_of(to_number(at), list, |chunk| chunk.hot);
-                let mut fills = [Fill::default(); COPIES_AT_ONCE];
-                let mut count = 0;
-                for (page, &source) in (at..).zip(list.iter()).filter(|(_, &source)| source != 0) {
-                    if count == copies || space.pages.get(page).is_some() {
-                        continue;
-                    }
-                    let Some(frame) = frames.alloc(self.reserve) else {
-                        break;
-                    };
-                    fills[count] = Fill {
-                        address: page * 4096,
+            chunks -= 2;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                let address = (chunk.first + u64::from(bit) - first + start) * 4096;
+                let frame = chunk.frames[bit as usize];
+                if hot >> bit & 1 == 0 {
+                    fills.push(Fill {
+                        address: address | shown,
                         frame,
-                        source,
-                    };
-                    count += 1;
-                }
-                copies -= count;
-                let bits = hardware(region.prot, false);
-                for fills in fills[..count].chunks(FILLS) {
-                    let done = with_tables(nucleus, frames, space, tables, |n, slot| {
-                        n.fill(slot, fills, bits)
+                        source: AS_IT_IS,
                     });
-                    for fill in fills {
-                        let page = fill.address / 4096;
-                        if done.is_ok() {
-                            space.pages.set(frames, page, fill.frame, false);
-                        } else {
-                            // It may be mapped, but is not ours.
-                            let _ = nucleus.unmap(space.slot, fill.address, 1);
-                            frames.release(fill.frame);
-                        }
-                    }
+                } else if let (1.., Some(copy)) = (copies, frames.alloc(self.reserve)) {
+                    copies -= 1;
+                    fills.push(Fill {
+                        address: address | own,
+                        frame: copy,
+                        source: frame,
+                    });
                 }
             }
-            at = stop;
         }
+        // What cannot be shown comes by faults.
+        let _ = fill_slots(nucleus, frames, space, tables, fills, true);
     }
 }
 
-/// Map a row of an object's pages within one chunk (0 = none) where nothing is resident yet; what is resident stays as it is.
-fn show<N: Nucleus>(
-    nucleus: &mut N,
-    frames: &mut Frames,
-    tables: &mut u64,
-    space: &mut Space,
-    first: u64,
-    list: &mut [Frame],
-    (region, cow): (&Region, bool),
-) -> Result<(), Trouble> {
-    let there = space.pages.resident_around(first) >> (first % CHUNK);
-    let mut left = there;
-    while left != 0 {
-        let at = left.trailing_zeros() as usize;
-        if at >= list.len() {
-            break;
+/// Add the pages of `from..to` that are not resident in a space, of those that `which` picks from its object's chunks.
+fn find(
+    fills: &mut Vec<Fill>,
+    object: &Object,
+    space: &Pages,
+    region: &Region,
+    (from, to): (u64, u64),
+    bits: u64,
+    which: impl Fn(&Chunk) -> u64,
+) {
+    let first = region.offset + (from - region.start);
+    let last = first + (to - from);
+    let (mut chunk_of, mut there) = (u64::MAX, 0);
+    for chunk in object.pages.overlapping(first, last) {
+        let mut left = chunk.resident & which(chunk) & mask(chunk.first, first, last);
+        while left != 0 && fills.len() < AT_ONCE {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let page = chunk.first + u64::from(bit) - first + from;
+            if page / CHUNK != chunk_of {
+                chunk_of = page / CHUNK;
+                there = space.resident_around(page);
+            }
+            if there >> (page % CHUNK) & 1 == 0 {
+                fills.push(Fill {
+                    address: page * 4096 + bits,
+                    frame: chunk.frames[bit as usize],
+                    source: AS_IT_IS,
+                });
+            }
         }
-        list[at] = 0;
-        left &= left - 1;
     }
-    let Some(from) = list.iter().position(|&f| f != 0) else {
-        return Ok(());
-    };
-    let to = list
-        .iter()
-        .rposition(|&f| f != 0)
-        .map_or(from, |last| last + 1);
-    let (first, list) = (first + from as u64, &list[from..to]);
-    let bits = hardware(region.prot, cow);
-    with_tables(nucleus, frames, space, tables, |n, slot| {
-        n.map_list(slot, first * 4096, list, bits)
-    })?;
-    space.pages.set_files(frames, first, list, cow);
-    Ok(())
 }
 
 /// The pages around a fault that are mapped along, within a chunk: more of them if the ones before were wanted as well.

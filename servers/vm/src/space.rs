@@ -8,10 +8,11 @@ use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::region::{Region, Regions, ANONYMOUS};
+use crate::shown::AT_ONCE;
 use crate::slab::{Handle, Slab};
 use crate::wanted::{Idle, Pagers};
 use alloc::vec::Vec;
-use cairn_abi::service::memory::{prot as access, ROWS};
+use cairn_abi::service::memory::{prot as access, Fill, ROWS};
 use cairn_abi::{Error, Id, Token};
 use cairn_idl::vm::prot;
 
@@ -168,6 +169,8 @@ pub struct Vm<N> {
     pub(crate) since_pools: u32,
     /// Empty; its lists keep their memory for the next fork.
     pub(crate) plan: Plan,
+    /// The same for pages that a mapping or a fault shows.
+    pub(crate) fills: Vec<Fill>,
 }
 
 impl Object {
@@ -299,6 +302,7 @@ impl<N: Nucleus> Vm<N> {
             archive: start.archive,
             since_pools: u32::MAX,
             plan: Plan::new(),
+            fills: Vec::with_capacity(AT_ONCE),
         };
         vm.adopt_init(start);
         vm

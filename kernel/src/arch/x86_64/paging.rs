@@ -103,14 +103,29 @@ const _: () = assert!(prot::DEVICE == WRITE_THROUGH && prot::DEVICE << 1 == UNCA
 /// The entry for a user page.
 #[inline(always)]
 pub fn leaf(frame: Frame, protection: u64) -> u64 {
+    ((frame as u64) << 12) | LEAVES[(protection & (ACCESS | prot::DEVICE)) as usize]
+}
+
+/// Entries without their frames, by protection.
+static LEAVES: [u64; 16] = {
+    let mut leaves = [0; 16];
+    let mut protection = 0;
+    while protection < 16 {
+        leaves[protection as usize] = leaf_bits(protection);
+        protection += 1;
+    }
+    leaves
+};
+
+const fn leaf_bits(protection: u64) -> u64 {
     let device = protection & prot::DEVICE;
-    let address = (frame as u64) << 12 | device | device << 1;
+    let device = device | device << 1;
     if protection & ACCESS == 0 {
-        return address | HELD;
+        return device | HELD;
     }
     let executable = protection & (prot::EXECUTE | prot::WRITE) == prot::EXECUTE;
     let no_execute = if executable { 0 } else { NO_EXECUTE };
-    address | PRESENT | USER | protection & prot::WRITE | no_execute
+    device | PRESENT | USER | protection & prot::WRITE | no_execute
 }
 
 #[inline(always)]
@@ -254,20 +269,25 @@ fn slot_for(
         make_tables(root, address, tables, recent)?;
     } else if in_table < recent.span.first || in_table > recent.span.last {
         // SAFETY: `recent` covers the address, so its tables are live.
-        unsafe { recent.span = widen(recent.parent, in_table) };
+        unsafe { recent.span = widen(recent.parent, in_table, AHEAD) };
     }
     // SAFETY: `recent` covers the address now.
     Ok(unsafe { recent.slot(address) })
 }
 
-/// Let the span in an entry include `index`.
+/// The span of a table of the last level grows by so many entries (a power of two): more than one page will be mapped there.
+const AHEAD: usize = 16;
+
+/// Let the span in an entry include the group of so many (a power of two) in which `index` is.
 ///
 /// # Safety
 /// The entry points to a table.
-unsafe fn widen(entry: *mut u64, index: usize) -> Span {
+unsafe fn widen(entry: *mut u64, index: usize, group: usize) -> Span {
     // SAFETY: by the contract; the nucleus lock is held.
     let entry = unsafe { &mut *entry };
-    let span = Span::of_entry(*entry).widened(index);
+    let span = Span::of_entry(*entry)
+        .widened(index & !(group - 1))
+        .widened(index | (group - 1));
     *entry = *entry & !Span::BITS | span.bits();
     Span::of_entry(*entry)
 }
@@ -306,7 +326,7 @@ fn make_tables(
         table = table_pointer(frame_of(*entry));
         if below < span.first || below > span.last {
             // SAFETY: the entry points to a table.
-            span = unsafe { widen(parent, below) };
+            span = unsafe { widen(parent, below, if level == 1 { AHEAD } else { 1 }) };
         }
         if level == 1 {
             *recent = Recent {

@@ -569,7 +569,7 @@ fn one_fault_brings_the_neighbours_of_an_object_along() {
         assert_eq!(w.read(client, page), Ok(0));
     }
     // 16 pages, and when those behind them are asked for as well all the others.
-    assert_eq!(w.vm.nucleus.count["map_list"], 2);
+    assert_eq!(w.vm.nucleus.count["fill"], 2);
     w.audit();
 }
 
@@ -630,12 +630,12 @@ fn a_library_mapped_to_be_read_shows_what_is_wanted_nearby_at_its_first_fault() 
         let words = [vm::OBJECT_MAP, at * PAGE, 64 * PAGE, prot, kind, 0];
         w.vm.nucleus.count.clear();
         assert_eq!(w.call_badge(client, badge, &words).words[0], at * PAGE);
-        w.vm.nucleus.count.contains_key("map_list")
+        w.vm.nucleus.count.contains_key("fill")
     };
     let fault = |w: &mut World, page: u64| {
         w.vm.nucleus.count.clear();
         w.read(client, page).unwrap();
-        w.vm.nucleus.count.contains_key("map_list")
+        w.vm.nucleus.count.contains_key("fill")
     };
     // Code: few pages at a fault, and again at once.
     let code = prot::READ | prot::EXECUTE;
