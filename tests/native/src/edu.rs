@@ -252,8 +252,11 @@ fn hasty(irq: Portal, receiver: &Receiver, registers: &Registers) -> ! {
     while cairn_rt::time::monotonic() < until {
         assert_eq!(head.load(Acquire), 0, "the handler had to wait");
     }
-    let _ = receiver.receive(Some(cairn_rt::time::monotonic() + 2_000_000));
-    assert_eq!(head.load(Acquire), 1, "it ran when this thread waited");
+    // It runs when this thread waits: once, unless the core that has the interrupts is late.
+    while head.load(Acquire) == 0 {
+        let _ = receiver.receive(Some(cairn_rt::time::monotonic() + 2_000_000));
+    }
+    assert_eq!(head.load(Acquire), 1, "one interrupt");
     log!(
         "{}: a less important handler waited; at most {longest} ns for one at once",
         startup::name()
