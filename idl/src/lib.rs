@@ -15,16 +15,100 @@ pub mod wire;
 
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
-/// The label of a Linux process's domain: effective uid in bits 0..32, effective gid in bits 32..64. Native components have label 0 (root).
+/// Linux's capabilities, by number (capabilities(7)).
+pub mod capability {
+    pub const CHOWN: u32 = 0;
+    pub const DAC_OVERRIDE: u32 = 1;
+    pub const FOWNER: u32 = 3;
+    pub const FSETID: u32 = 4;
+    pub const KILL: u32 = 5;
+    pub const SETGID: u32 = 6;
+    pub const SETUID: u32 = 7;
+    pub const SETPCAP: u32 = 8;
+    pub const SYS_CHROOT: u32 = 18;
+    pub const SYS_ADMIN: u32 = 21;
+    pub const SYS_BOOT: u32 = 22;
+    pub const SYS_NICE: u32 = 23;
+    pub const SYS_RESOURCE: u32 = 24;
+    pub const MKNOD: u32 = 27;
+    pub const LAST: u32 = 40;
+
+    /// All of them, as a set.
+    pub const ALL: u64 = (1 << (LAST + 1)) - 1;
+}
+
+/// The label of a Linux process's domain: effective uid in bits 0..32, effective gid in bits 32..60, and in bits 60..64 the privileges in which the process is not as its user:
+/// user 0 has all of them, others none. Native components have label 0 (root).
 pub mod label {
+    use crate::capability;
+
+    /// Owners of files, of whatever they are.
+    pub const CHOWN: u64 = 1 << 60;
+    /// Modes of files do not bind.
+    pub const ACCESS: u64 = 1 << 61;
+    /// What is a file's owner's.
+    pub const OWNER: u64 = 1 << 62;
+    /// What is the administrator's: mounts, device nodes, what is kept for him.
+    pub const SYSTEM: u64 = 1 << 63;
+
+    /// The capabilities that each asks for: who lacks one of them does not have it.
+    const ASKED: [(u64, u64); 4] = [
+        (CHOWN, 1 << capability::CHOWN),
+        (ACCESS, 1 << capability::DAC_OVERRIDE),
+        (OWNER, 1 << capability::FOWNER | 1 << capability::FSETID),
+        (SYSTEM, 1 << capability::SYS_ADMIN | 1 << capability::MKNOD),
+    ];
+
+    /// Larger groups do not fit.
+    pub const GID_MAX: u32 = (1 << 28) - 1;
+
+    /// Privileged as the user is.
     pub const fn make(uid: u32, gid: u32) -> u64 {
-        uid as u64 | (gid as u64) << 32
+        uid as u64 | ((gid & GID_MAX) as u64) << 32
+    }
+    /// Privileged as these capabilities are.
+    pub fn with(uid: u32, gid: u32, capabilities: u64) -> u64 {
+        let differs = |asked: u64| (capabilities & asked == asked) != (uid == 0);
+        ASKED
+            .iter()
+            .filter(|(_, asked)| differs(*asked))
+            .fold(make(uid, gid), |label, (privilege, _)| label | privilege)
     }
     pub const fn uid(label: u64) -> u32 {
         label as u32
     }
     pub const fn gid(label: u64) -> u32 {
-        (label >> 32) as u32
+        (label >> 32) as u32 & GID_MAX
+    }
+    #[inline(always)]
+    pub const fn has(label: u64, privilege: u64) -> bool {
+        (uid(label) == 0) != (label & privilege != 0)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::capability::{ALL, DAC_OVERRIDE, FOWNER, MKNOD};
+
+        #[test]
+        fn privileges_are_the_capabilities_and_not_the_user() {
+            for (uid, capabilities, expected) in [
+                (0, ALL, [true; 4]),
+                (5, 0, [false; 4]),
+                (0, 0, [false; 4]),
+                (5, ALL, [true; 4]),
+                (0, ALL & !(1 << MKNOD), [true, true, true, false]),
+                (0, ALL & !(1 << FOWNER), [true, true, false, true]),
+                (5, 1 << DAC_OVERRIDE, [false, true, false, false]),
+            ] {
+                let label = with(uid, 77, capabilities);
+                assert_eq!((super::uid(label), gid(label)), (uid, 77));
+                let found = [CHOWN, ACCESS, OWNER, SYSTEM].map(|each| has(label, each));
+                assert_eq!(found, expected, "{uid} {capabilities:x}");
+            }
+            assert_eq!(with(0, 3, ALL), make(0, 3));
+            assert_eq!(with(7, GID_MAX, 0), make(7, GID_MAX));
+        }
     }
 }
 

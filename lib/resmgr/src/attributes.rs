@@ -10,6 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, s};
+use cairn_idl::label;
 use cairn_rt::channel::Reply;
 
 const GET: u64 = 0;
@@ -31,7 +32,7 @@ fn check(cx: &mut Context, name: &[u8], node: &Access, changes: bool) -> Answer<
     let dot = name.iter().position(|byte| *byte == b'.');
     let (space, rest) = name.split_at(dot.map_or(name.len(), |dot| dot + 1));
     let refused = if changes { EPERM } else { ENODATA };
-    let superuser = cx.uid() == 0;
+    let superuser = cx.has(label::SYSTEM);
     match space {
         b"user." | b"trusted." | b"security." if rest.is_empty() => fail(EINVAL),
         b"user." => {
@@ -39,7 +40,7 @@ fn check(cx: &mut Context, name: &[u8], node: &Access, changes: bool) -> Answer<
                 return fail(refused);
             }
             let sticky = node.is_directory() && node.mode & s::ISVTX != 0;
-            if changes && sticky && !superuser && cx.uid() != node.uid {
+            if changes && sticky && !cx.has(label::OWNER) && cx.uid() != node.uid {
                 return fail(EPERM);
             }
             permission::check(cx, node, if changes { WRITE } else { READ })
@@ -87,7 +88,7 @@ impl<S: Server> Core<S> {
         let mut answer = Vec::new();
         if what == LIST {
             server.attribute_names(cx, node, &mut answer)?;
-            if cx.uid() != 0 {
+            if !cx.has(label::SYSTEM) {
                 answer = without_trusted(&answer);
             }
         } else {

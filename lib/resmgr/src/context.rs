@@ -161,6 +161,12 @@ impl Context<'_> {
         label::uid(self.request.label)
     }
 
+    /// Does the caller have one of the privileges of [`label`]?
+    #[inline(always)]
+    pub fn has(&self, privilege: u64) -> bool {
+        label::has(self.request.label, privilege)
+    }
+
     /// Effective group of the caller.
     pub fn gid(&self) -> u32 {
         label::gid(self.request.label)

@@ -12,6 +12,7 @@ use crate::waiting::{Registration, Registrations, REGISTRATIONS_MAX, REGISTRATIO
 use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
+use cairn_idl::label;
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -201,7 +202,7 @@ impl<S: Server> Core<S> {
             return Ok(());
         }
         let appends = handle.flags & o::APPEND != 0 || cx.request.words[2] & RWF_APPEND != 0;
-        if seekable && (appends || cx.uid() != 0) {
+        if seekable && (appends || !cx.has(label::OWNER)) {
             let meta = server.meta(handle.node)?;
             if appends {
                 // What was taken before the request had to wait is behind the end that it began at.
@@ -605,7 +606,7 @@ fn drop_registration(cx: &mut Context, registrations: &mut Registrations, cookie
     }
 }
 
-/// Writing by somebody else than user 0 takes the set-id bits away; `true` if it did.
+/// Writing without the privilege takes the set-id bits away; `true` if it did.
 pub(crate) fn drop_set_id<S: Server>(
     server: &mut S,
     cx: &mut Context,
@@ -613,7 +614,7 @@ pub(crate) fn drop_set_id<S: Server>(
     mode: u32,
 ) -> Answer<bool> {
     let kept = without_set_id(mode);
-    if cx.uid() == 0 || kept == mode & 0o7777 || mode & s::IFMT != s::IFREG {
+    if cx.has(label::OWNER) || kept == mode & 0o7777 || mode & s::IFMT != s::IFREG {
         return Ok(false);
     }
     let change = Change {

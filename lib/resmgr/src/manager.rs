@@ -303,7 +303,7 @@ impl<S: Server> Core<S> {
         last: Last,
     ) -> Option<Known<S::Node>> {
         let follows = matches!(last, Last::Follow | Last::Slash);
-        if !S::STABLE_NAMES || label::uid(request.label) != 0 || !follows {
+        if !S::STABLE_NAMES || !label::has(request.label, label::ACCESS) || !follows {
             return None;
         }
         let length = inline_path(request)?;

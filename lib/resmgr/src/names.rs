@@ -12,6 +12,7 @@ use crate::server::{Access, Answer, Change, New, Rename, Server};
 use cairn_abi::flag;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, STAT_WORDS};
+use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_idl::stat_words;
 use cairn_rt::channel::Reply;
@@ -98,11 +99,11 @@ impl<S: Server> Core<S> {
                 if directory && (want & WRITE != 0 || flags & o::CREAT != 0) {
                     return fail(EISDIR);
                 }
-                if cx.uid() != 0 {
+                if !cx.has(label::ACCESS) {
                     permission::check(cx, &access, want)?;
-                    if flags & o::NOATIME != 0 {
-                        permission::owner(cx, &access)?;
-                    }
+                }
+                if flags & o::NOATIME != 0 {
+                    permission::owner(cx, &access)?;
                 }
             }
         }
@@ -194,7 +195,7 @@ impl<S: Server> Core<S> {
         second: bool,
     ) -> Answer<(S::Node, Access)> {
         let range = found.name.ok_or(Failure::Errno(EEXIST))?;
-        if cx.uid() != 0 {
+        if !cx.has(label::ACCESS) {
             permission::check(cx, &found.dir_access, WRITE | EXECUTE)?;
         }
         let names = if second { &self.second } else { &self.first };
@@ -270,7 +271,7 @@ impl<S: Server> Core<S> {
         permission::owner(cx, &access)?;
         let mut mode = mode as u32 & 0o7777;
         if mode & s::ISGID != 0
-            && cx.uid() != 0
+            && !cx.has(label::OWNER)
             && cx.gid() != access.gid
             && !permission::in_groups(cx, access.gid)
         {
@@ -291,9 +292,8 @@ impl<S: Server> Core<S> {
         let (node, access) = self.existing(server, cx, last_for(flags))?;
         let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
         let (uid, gid) = (given(uid), given(gid));
-        if cx.uid() != 0 {
-            permission::owner(cx, &access)?;
-            if uid.is_some_and(|uid| uid != access.uid) {
+        if !cx.has(label::CHOWN) {
+            if cx.uid() != access.uid || uid.is_some_and(|uid| uid != access.uid) {
                 return fail(EPERM);
             }
             if let Some(gid) = gid {
@@ -443,7 +443,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn unmount<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        if cx.uid() != 0 {
+        if !cx.has(label::SYSTEM) {
             return fail(EPERM);
         }
         if cx.request.badge >> 32 != 0 {
@@ -459,7 +459,7 @@ impl<S: Server> Core<S> {
 
     pub fn remount<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1];
-        if cx.uid() != 0 {
+        if !cx.has(label::SYSTEM) {
             return fail(EPERM);
         }
         let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES;
@@ -492,7 +492,7 @@ impl<S: Server> Core<S> {
         match mode & s::IFMT {
             0 => mode |= s::IFREG,
             s::IFREG | s::IFIFO | s::IFSOCK => {}
-            s::IFCHR | s::IFBLK if cx.uid() == 0 => {}
+            s::IFCHR | s::IFBLK if cx.has(label::SYSTEM) => {}
             s::IFCHR | s::IFBLK | s::IFDIR => return fail(EPERM),
             _ => return fail(EINVAL),
         }
@@ -567,9 +567,6 @@ impl<S: Server> Core<S> {
     }
 
     fn may_remove(&self, cx: &mut Context, dir: &Access, node: &Access) -> Answer<()> {
-        if cx.uid() == 0 {
-            return Ok(());
-        }
         permission::check(cx, dir, WRITE | EXECUTE)?;
         permission::sticky(cx, dir, node)
     }

@@ -9,6 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, INLINE_MAX, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+use cairn_idl::label;
 
 /// A path being walked: what is left of it lies at `at..end`, with a slash behind it; there is room before it for the targets of links.
 pub(crate) struct Names {
@@ -296,7 +297,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         names.skip_slashes();
         // What was walked lately: the whole path, or all but the last component.
         let (at, end) = (names.at, names.end);
-        let remembers = S::STABLE_NAMES && cx.uid() == 0;
+        let remembers = S::STABLE_NAMES && cx.has(label::ACCESS);
         let (mut behind, mut known) = (at, true);
         let mut above = None;
         if remembers {
@@ -460,7 +461,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             if access.mode & s::IFMT != s::IFDIR {
                 return Err(Failure::Errno(ENOTDIR));
             }
-            if cx.uid() != 0 {
+            if !cx.has(label::ACCESS) {
                 permission::check(cx, &access, EXECUTE)?;
             }
             if length <= 2 && names.text[begin] == b'.' {

@@ -1,4 +1,4 @@
-//! Who may do what with a node: owner, group and others as POSIX has it; user 0 may everything that makes sense.
+//! Who may do what with a node: owner, group and others as POSIX has it; who has the privilege over files may everything that makes sense.
 
 use crate::context::{Context, Failure};
 use crate::server::{Access, Answer};
@@ -10,25 +10,24 @@ pub const READ: u32 = 4;
 pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 1;
 
-/// May a user and group do all of `want`? `in_group` is asked only when the answer depends on supplementary groups.
+/// May a process of this label do all of `want`? `in_group` is asked only when the answer depends on supplementary groups.
 pub fn allowed(
     node: &Access,
-    uid: u32,
-    gid: u32,
+    label: u64,
     want: u32,
     in_group: impl FnOnce(u32) -> bool,
 ) -> bool {
-    if uid == 0 {
+    if label::has(label, label::ACCESS) {
         let runnable = node.mode & 0o111 != 0 || node.mode & s::IFMT == s::IFDIR;
         return want & EXECUTE == 0 || runnable;
     }
-    let bits = if uid == node.uid {
+    let bits = if label::uid(label) == node.uid {
         node.mode >> 6
     } else {
         let (group, others) = (node.mode >> 3 & want, node.mode & want);
         if group == others {
             others
-        } else if gid == node.gid || in_group(node.gid) {
+        } else if label::gid(label) == node.gid || in_group(node.gid) {
             group
         } else {
             others
@@ -44,8 +43,7 @@ pub fn check(cx: &mut Context, node: &Access, want: u32) -> Answer<()> {
 
 /// The same for another label than the caller's (access with real ids); supplementary groups are the caller's.
 pub fn check_as(cx: &mut Context, label: u64, node: &Access, want: u32) -> Answer<()> {
-    let (uid, gid) = (label::uid(label), label::gid(label));
-    if allowed(node, uid, gid, want, |group| in_groups(cx, group)) {
+    if allowed(node, label, want, |group| in_groups(cx, group)) {
         Ok(())
     } else {
         Err(Failure::Errno(EACCES))
@@ -59,9 +57,9 @@ pub fn in_groups(cx: &mut Context, group: u32) -> bool {
     groups.iter().take(count).any(|&g| g == group)
 }
 
-/// Only the owner and user 0, or EPERM.
+/// Only the owner and who has the privilege, or EPERM.
 pub fn owner(cx: &Context, node: &Access) -> Answer<()> {
-    if cx.uid() == 0 || cx.uid() == node.uid {
+    if cx.has(label::OWNER) || cx.uid() == node.uid {
         Ok(())
     } else {
         Err(Failure::Errno(EPERM))
@@ -92,24 +90,32 @@ mod tests {
     fn classes_do_not_mix() {
         let file = meta(s::IFREG | 0o074);
         // The owner has nothing although everybody else has more.
-        assert!(!allowed(&file, 10, 20, READ, |_| true));
+        assert!(!allowed(&file, label::make(10, 20), READ, |_| true));
         assert!(allowed(
             &file,
-            11,
-            20,
+            label::make(11, 20),
             READ | WRITE | EXECUTE,
             |_| unreachable!()
         ));
-        assert!(allowed(&file, 11, 21, READ, |_| unreachable!()));
-        assert!(!allowed(&file, 11, 21, WRITE, |_| false));
-        assert!(allowed(&file, 11, 21, WRITE, |group| group == 20));
+        assert!(allowed(&file, label::make(11, 21), READ, |_| unreachable!()));
+        assert!(!allowed(&file, label::make(11, 21), WRITE, |_| false));
+        assert!(allowed(&file, label::make(11, 21), WRITE, |group| group == 20));
+    }
+
+    #[test]
+    fn privilege_is_what_the_capabilities_say() {
+        let file = meta(s::IFREG | 0o600);
+        let without = label::with(0, 0, 0);
+        assert!(!allowed(&file, without, READ, |_| true));
+        let with = label::with(99, 99, cairn_idl::capability::ALL);
+        assert!(allowed(&file, with, READ | WRITE, |_| false));
     }
 
     #[test]
     fn root_executes_only_what_somebody_may() {
-        assert!(allowed(&meta(s::IFREG), 0, 0, READ | WRITE, |_| false));
-        assert!(!allowed(&meta(s::IFREG | 0o644), 0, 0, EXECUTE, |_| false));
-        assert!(allowed(&meta(s::IFREG | 0o001), 0, 0, EXECUTE, |_| false));
-        assert!(allowed(&meta(s::IFDIR), 0, 0, EXECUTE, |_| false));
+        assert!(allowed(&meta(s::IFREG), 0, READ | WRITE, |_| false));
+        assert!(!allowed(&meta(s::IFREG | 0o644), 0, EXECUTE, |_| false));
+        assert!(allowed(&meta(s::IFREG | 0o001), 0, EXECUTE, |_| false));
+        assert!(allowed(&meta(s::IFDIR), 0, EXECUTE, |_| false));
     }
 }

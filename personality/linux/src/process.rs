@@ -28,6 +28,9 @@ pub struct Process {
     pub euid: AtomicU32,
     pub gid: AtomicU32,
     pub egid: AtomicU32,
+    /// Capabilities, as sets.
+    pub effective: AtomicU64,
+    pub permitted: AtomicU64,
     /// The break, and the end of what is mapped for it.
     pub brk_now: AtomicU64,
     pub brk_max: AtomicU64,
@@ -175,6 +178,8 @@ impl Process {
             euid: AtomicU32::new(0),
             gid: AtomicU32::new(0),
             egid: AtomicU32::new(0),
+            effective: AtomicU64::new(0),
+            permitted: AtomicU64::new(0),
             brk_now: AtomicU64::new(u64::MAX),
             brk_max: AtomicU64::new(0),
             brk_start: AtomicU64::new(0),
@@ -186,6 +191,11 @@ impl Process {
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
+    }
+
+    /// Its effective set has this capability.
+    pub fn is_capable(&self, capability: u32) -> bool {
+        self.effective.load(Ordering::Relaxed) & 1 << capability != 0
     }
 
     /// Nobody else runs in this memory.
@@ -208,6 +218,8 @@ impl Process {
             euid: copy(&self.euid),
             gid: copy(&self.gid),
             egid: copy(&self.egid),
+            effective: copy_long(&self.effective),
+            permitted: copy_long(&self.permitted),
             brk_now: copy_long(&self.brk_now),
             brk_max: copy_long(&self.brk_max),
             brk_start: copy_long(&self.brk_start),

@@ -8,6 +8,7 @@ use crate::server::{fail, Ext4};
 use cairn_block::Device;
 use cairn_ext4::Place;
 use cairn_idl::errno::*;
+use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -168,7 +169,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             // All or nothing, as far as can be said now.
             let space = self.fs.space();
             let had = self.node(ino)?.sectors * 512 / size;
-            if count > space.available.max(space.free * u64::from(cx.uid() == 0)) + had {
+            if count > space.available.max(space.free * u64::from(cx.has(label::SYSTEM))) + had {
                 return fail(ENOSPC);
             }
             cx.progress = 1;

@@ -12,6 +12,7 @@ use cairn_cache::Stream;
 use cairn_ext4::{Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
@@ -622,7 +623,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn sync_all(&mut self, cx: &mut Context) -> Answer<()> {
         match cx.request.words[1] {
-            fs::SYNC_CLOSE if cx.uid() == 0 => self.close(cx)?,
+            fs::SYNC_CLOSE if cx.has(label::SYSTEM) => self.close(cx)?,
             _ => self.sync_everything(cx)?,
         }
         self.note_safe();

@@ -8,6 +8,7 @@ use cairn_block::Device;
 use cairn_cache::{File, Put, Slot};
 use cairn_ext4::Place;
 use cairn_idl::errno::*;
+use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -179,7 +180,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         length: usize,
         mut done: usize,
     ) -> (usize, Option<Failure>) {
-        let superuser = cx.uid() == 0;
+        let superuser = cx.has(label::SYSTEM);
         let mut problem = None;
         while done < length && problem.is_none() {
             if self.cache.must_wait(&self.policy) {

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, Stat};
+use cairn_idl::label;
 use cairn_resmgr::context::decimal;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -559,9 +560,9 @@ impl Server for Pipes {
                 Ok(Reply::result(self.pipe(index)?.0.ring.capacity() as i64))
             }
             (fs::SET_PIPE_SIZE, Node::Pipe(index)) => {
-                let root = cx.uid() == 0;
+                let privileged = cx.has(label::SYSTEM);
                 let (pipe, buffers) = self.pipe(index)?;
-                let capacity = pipe.set_capacity(argument, root, buffers)?;
+                let capacity = pipe.set_capacity(argument, privileged, buffers)?;
                 cx.wake(keys(index, 0) | WRITABLE);
                 Ok(Reply::result(capacity as i64))
             }

@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE, PERSONALITY_HEAP, PREFIX_TABLE};
 use cairn_abi::service::thread;
 use cairn_idl::errno::{E2BIG, EBUSY, EINVAL, ENOEXEC};
-use cairn_idl::proc::Credentials;
 use cairn_idl::vm::{flags, prot};
 use cairn_rt::Received;
 
@@ -75,7 +74,7 @@ impl<S: System> Manager<S> {
         block.extend(&strings);
 
         self.processes[slot].reset(Inheritance {
-            creds: Credentials::default(),
+            creds: crate::capabilities::first(),
             dispositions: Default::default(),
             scheduling: Default::default(),
             limits: Default::default(),

@@ -1,88 +1,65 @@
 //! User and group ids. The effective ones are kept as the domain's label in the nucleus, which shows it to every server.
 
+use crate::capabilities::{follow_ids, has};
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
+use cairn_idl::capability::{SETGID, SETUID};
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
+use cairn_idl::label;
 use cairn_idl::proc::Credentials;
 use cairn_rt::Received;
 
-/// Bytes of [`Credentials`]: seven words and 32 groups.
-const WORDS: usize = 7 + 32;
-const BYTES: usize = WORDS * 4;
-
-pub fn encode(creds: &Credentials) -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    let head = [
-        creds.ruid,
-        creds.euid,
-        creds.suid,
-        creds.rgid,
-        creds.egid,
-        creds.sgid,
-        creds.group_count,
-    ];
-    for (chunk, word) in bytes
-        .chunks_exact_mut(4)
-        .zip(head.iter().chain(creds.groups.iter()))
-    {
-        chunk.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
-}
-
 pub fn decode(bytes: &[u8]) -> Result<Credentials, Errno> {
-    if bytes.len() != BYTES {
-        return Err(EFAULT);
-    }
-    let mut words = [0u32; WORDS];
-    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(4)) {
-        *word = chunk.try_into().map(u32::from_le_bytes).unwrap_or(0);
-    }
-    let mut groups = [0; 32];
-    groups.copy_from_slice(&words[7..]);
-    let creds = Credentials {
-        ruid: words[0],
-        euid: words[1],
-        suid: words[2],
-        rgid: words[3],
-        egid: words[4],
-        sgid: words[5],
-        group_count: words[6],
-        groups,
-    };
-    if creds.group_count as usize > groups.len() {
+    let bytes = bytes.try_into().map_err(|_| EFAULT)?;
+    let creds = Credentials::from_bytes(bytes);
+    let too_large = |gid: &u32| *gid > label::GID_MAX;
+    if creds.group_count as usize > creds.groups.len()
+        || [creds.rgid, creds.egid, creds.sgid].iter().any(too_large)
+    {
         return Err(EINVAL);
     }
     Ok(creds)
 }
 
-/// The rules of setresuid, setresgid and setgroups: without privilege each id must be one of the three that the process has.
+/// The rules of setresuid, setresgid and setgroups: without the capability each id must be one of the three that the process has.
 pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
-    if own.euid == 0 {
-        return Ok(());
-    }
     let users = [own.ruid, own.euid, own.suid];
     let groups = [own.rgid, own.egid, own.sgid];
     let listed = |c: &Credentials| -> Vec<u32> { c.groups[..c.group_count as usize].to_vec() };
-    let fair = [wish.ruid, wish.euid, wish.suid]
+    let same_users = [wish.ruid, wish.euid, wish.suid]
         .iter()
-        .all(|id| users.contains(id))
-        && [wish.rgid, wish.egid, wish.sgid]
-            .iter()
-            .all(|id| groups.contains(id))
+        .all(|id| users.contains(id));
+    let same_groups = [wish.rgid, wish.egid, wish.sgid]
+        .iter()
+        .all(|id| groups.contains(id))
         && listed(own) == listed(wish);
-    if fair {
+    if (same_users || has(own, SETUID)) && (same_groups || has(own, SETGID)) {
         Ok(())
     } else {
         Err(EPERM)
     }
 }
 
+/// The ids of `wish`, and what follows from them.
+pub fn with_ids(own: &Credentials, wish: &Credentials) -> Credentials {
+    let mut new = Credentials {
+        secure: own.secure,
+        effective: own.effective,
+        permitted: own.permitted,
+        inheritable: own.inheritable,
+        bounding: own.bounding,
+        ambient: own.ambient,
+        ..*wish
+    };
+    follow_ids(own, &mut new);
+    new
+}
+
 impl<S: System> Manager<S> {
-    /// Take on these ids; the label follows.
+    /// Take on these ids and capabilities; the label follows.
     pub(crate) fn assume(&mut self, slot: Slot, creds: Credentials) {
         let old = self.processes[slot].label();
         let before = core::mem::replace(&mut self.processes[slot].creds, creds).ruid;
@@ -107,16 +84,17 @@ impl<S: System> Manager<S> {
 
     /// GETCREDS
     pub(crate) fn getcreds(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let bytes = encode(&self.processes[slot].creds);
+        let bytes = self.processes[slot].creds.to_bytes();
         self.answer(message, &bytes)?;
         done(0)
     }
 
     /// SETCREDS
     pub(crate) fn setcreds(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let wish = decode(&self.bytes(message, 0, BYTES)?)?;
-        check(&self.processes[slot].creds, &wish)?;
-        self.assume(slot, wish);
+        let wish = decode(&self.bytes(message, 0, Credentials::BYTES)?)?;
+        let own = self.processes[slot].creds;
+        check(&own, &wish)?;
+        self.assume(slot, with_ids(&own, &wish));
         done(0)
     }
 
@@ -138,6 +116,7 @@ impl<S: System> Manager<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capabilities::first;
 
     fn ids(ruid: u32, euid: u32, suid: u32) -> Credentials {
         Credentials {
@@ -150,7 +129,8 @@ mod tests {
 
     #[test]
     fn only_root_takes_ids_that_it_does_not_have() {
-        assert_eq!(check(&ids(0, 0, 0), &ids(5, 6, 7)), Ok(()));
+        assert_eq!(check(&first(), &ids(5, 6, 7)), Ok(()));
+        assert_eq!(check(&ids(0, 0, 0), &ids(5, 6, 7)), Err(EPERM));
         assert_eq!(check(&ids(5, 6, 7), &ids(7, 5, 6)), Ok(()));
         assert_eq!(check(&ids(5, 6, 7), &ids(5, 0, 7)), Err(EPERM));
         let mut more = ids(5, 6, 7);
@@ -162,15 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn coding_keeps_everything_and_refuses_too_many_groups() {
+    fn what_is_wished_for_must_fit() {
         let mut creds = ids(1, 2, 3);
         creds.group_count = 32;
         for (n, group) in creds.groups.iter_mut().enumerate() {
             *group = n as u32 * 1000;
         }
-        assert_eq!(decode(&encode(&creds)), Ok(creds));
+        creds.sgid = label::GID_MAX;
+        assert_eq!(decode(&creds.to_bytes()), Ok(creds));
+        creds.sgid += 1;
+        assert_eq!(decode(&creds.to_bytes()), Err(EINVAL));
+        creds.sgid = 0;
         creds.group_count = 33;
-        assert_eq!(decode(&encode(&creds)), Err(EINVAL));
+        assert_eq!(decode(&creds.to_bytes()), Err(EINVAL));
         assert_eq!(decode(&[0; 12]), Err(EFAULT));
     }
 }

@@ -80,11 +80,11 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let system = message.badge == BADGE_SYSTEM;
         match words[0] {
-            FORK..=PRCTL => {}
+            FORK..=SET_CAPABILITIES => {}
             IDS_OF..=TIDS => return self.outside(message, system),
             _ => return Err(ENOSYS),
         }
-        let privileged = system || label::uid(message.label) == 0;
+        let privileged = system || label::has(message.label, label::SYSTEM);
         match words[0] {
             MOUNT | UNMOUNT | SETHOSTNAME | POWER if !privileged => return Err(EPERM),
             MOUNT => {
@@ -137,6 +137,7 @@ impl<S: System> Manager<S> {
             TIMER => self.timer(slot, words),
             FUTEX => self.futex(message, slot),
             PRCTL => self.prctl(message, slot),
+            SET_CAPABILITIES => self.set_capabilities(slot, words),
             _ => Err(ENOSYS),
         }
     }

@@ -470,7 +470,7 @@ impl World {
         let slot = self.slot(pid);
         let mut wish = self.m.processes[slot].creds;
         [wish.ruid, wish.euid, wish.suid] = ids;
-        let bytes = crate::credentials::encode(&wish);
+        let bytes = wish.to_bytes();
         self.call_with(pid, &bytes, &[SETCREDS]).result()
     }
 

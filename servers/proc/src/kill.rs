@@ -1,5 +1,6 @@
 //! Sending signals: who may, to whom, and what sending does at once (SIGKILL, SIGSTOP, SIGCONT). Taking them is the personality's.
 
+use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::Dispositions;
@@ -8,6 +9,7 @@ use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use cairn_abi::service::thread;
 use cairn_abi::Id;
+use cairn_idl::capability::KILL;
 use cairn_idl::errno::{EAGAIN, EINVAL, EPERM, ESRCH};
 use cairn_idl::proc::Credentials;
 use cairn_rt::Received;
@@ -22,7 +24,7 @@ pub fn number(word: u64) -> Result<u32, Errno> {
 
 /// The rule of kill(2), but for SIGCONT within a session.
 pub fn may_signal(sender: &Credentials, target: &Credentials) -> bool {
-    sender.euid == 0
+    has(sender, KILL)
         || [sender.ruid, sender.euid]
             .iter()
             .any(|id| *id == target.ruid || *id == target.suid)

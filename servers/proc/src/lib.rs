@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod boot;
+mod capabilities;
 mod credentials;
 mod dispatch;
 mod futex;

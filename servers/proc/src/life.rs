@@ -188,7 +188,6 @@ impl<S: System> Manager<S> {
         process.text = Rc::new(Text { path, command_line });
         process.executed = true;
         process.dumpable = 1;
-        process.keep_capabilities = 0;
         process.exit_signal = if process.exit_signal == 0 { 0 } else { SIGCHLD };
         process.dispositions.ignored |= IGNORED_BY_DEFAULT;
         process.dispositions.caught = 0;
@@ -207,12 +206,13 @@ impl<S: System> Manager<S> {
             };
             // The caller's own word for it is no proof: ids that it could not take by itself are left as they are.
             if crate::credentials::check(&process.creds, &changed).is_ok() {
-                wished = changed;
+                wished = crate::credentials::with_ids(&process.creds, &changed);
             }
         }
+        crate::capabilities::follow_exec(&mut wished);
         self.assume(slot, wished);
         self.release_vfork_parent(slot);
-        done(0)
+        Ok(Outcome::words(&[0, wished.effective, wished.permitted]))
     }
 
     /// EXIT

@@ -1,11 +1,13 @@
 //! Resource limits (prlimit). Kept here and inherited; NPROC is enforced here, the others where the resource is.
 
+use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::rc::Rc;
 use cairn_abi::layout::PAGE;
+use cairn_idl::capability::SYS_RESOURCE;
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
 use cairn_rt::Received;
 
@@ -68,7 +70,7 @@ impl<S: System> Manager<S> {
             && [other.rgid, other.egid, other.sgid]
                 .iter()
                 .all(|id| *id == own.rgid);
-        if target != slot && own.euid != 0 && !same {
+        if target != slot && !same && !has(&own, SYS_RESOURCE) {
             return Err(EPERM);
         }
         let old = self.processes[target].limits.0[resource];
@@ -81,7 +83,8 @@ impl<S: System> Manager<S> {
             if wish.0 > wish.1 {
                 return Err(EINVAL);
             }
-            if wish.1 > old.1 && own.euid != 0 || resource == NOFILE && wish.1 > NOFILE_MOST {
+            if wish.1 > old.1 && !has(&own, SYS_RESOURCE)
+                || resource == NOFILE && wish.1 > NOFILE_MOST {
                 return Err(EPERM);
             }
             new = Some(wish);

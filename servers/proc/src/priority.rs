@@ -1,6 +1,7 @@
 //! nice, sched_setscheduler and the nucleus priorities behind them: nice 0 is priority 64, real-time policies lie above all nice values
 //! and below the servers.
 
+use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::{Scheduling, Thread};
@@ -9,6 +10,7 @@ use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{policy, priority, Id};
+use cairn_idl::capability::SYS_NICE;
 use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
@@ -151,7 +153,7 @@ impl<S: System> Manager<S> {
             if let Err(errno) = self.may_schedule(slot, target) {
                 result = Err(errno);
             } else if nice < self.processes[target].scheduling.nice
-                && self.processes[slot].creds.euid != 0
+                && !has(&self.processes[slot].creds, SYS_NICE)
             {
                 result = Err(EACCES);
             } else {
@@ -169,7 +171,7 @@ impl<S: System> Manager<S> {
     fn may_schedule(&self, slot: Slot, target: Slot) -> Result<(), Errno> {
         let own = &self.processes[slot].creds;
         let other = &self.processes[target].creds;
-        if own.euid == 0 || own.euid == other.ruid || own.euid == other.euid {
+        if has(own, SYS_NICE) || own.euid == other.ruid || own.euid == other.euid {
             Ok(())
         } else {
             Err(EPERM)
@@ -190,7 +192,7 @@ impl<S: System> Manager<S> {
             _ => return Err(EINVAL),
         };
         self.may_schedule(slot, target)?;
-        if realtime != 0 && self.processes[slot].creds.euid != 0 {
+        if realtime != 0 && !has(&self.processes[slot].creds, SYS_NICE) {
             return Err(EPERM);
         }
         let scheduling = &mut self.processes[target].threads[at].scheduling;

@@ -127,7 +127,6 @@ pub struct Process {
     pub subreaper: bool,
     pub executed: bool,
     pub dumpable: u32,
-    pub keep_capabilities: u32,
     pub no_new_privileges: bool,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
@@ -166,7 +165,7 @@ impl Process {
     }
 
     pub fn label(&self) -> u64 {
-        label::make(self.creds.euid, self.creds.egid)
+        label::with(self.creds.euid, self.creds.egid, self.creds.effective)
     }
 
     /// Value of the badge by which its death is told.
@@ -217,7 +216,6 @@ impl Process {
         self.subreaper = false;
         self.executed = false;
         self.dumpable = from.dumpable;
-        self.keep_capabilities = 0;
         self.no_new_privileges = from.no_new_privileges;
         self.vfork_parent = false;
         self.scheduling = from.scheduling;

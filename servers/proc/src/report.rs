@@ -8,12 +8,11 @@ use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::thread;
 use cairn_idl::errno::{EFAULT, EINVAL, ESRCH};
+use cairn_idl::proc::Status;
 use cairn_rt::Received;
 
 /// Bytes of `struct rusage`.
 pub const USAGE_BYTES: usize = 144;
-/// Bytes of `cairn_idl::proc::Status`.
-const STATUS_BYTES: usize = 288;
 /// Numbers told in one answer of PIDS or TIDS.
 const LIST_MOST: usize = 4096;
 
@@ -170,7 +169,7 @@ impl<S: System> Manager<S> {
     /// STATUS
     pub(crate) fn status(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
-        if message.in_len < STATUS_BYTES {
+        if message.in_len < Status::BYTES {
             return Err(EINVAL);
         }
         let cpu = self.cpu_of(slot);
@@ -201,35 +200,32 @@ impl<S: System> Manager<S> {
             .threads
             .iter()
             .fold(process.queue.pending(), |all, t| all | t.queue.pending());
-        let mut bytes = Vec::with_capacity(STATUS_BYTES);
-        let words = [
-            process.pid,
-            parent,
-            group.pgid,
-            session.sid,
-            session.terminal,
-            session.foreground,
-            state as u32,
-            process.threads.len() as u32,
-        ];
-        bytes.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-        bytes.extend(process.comm);
-        bytes.extend(crate::credentials::encode(&process.creds));
-        bytes.extend(process.scheduling.nice.to_le_bytes());
-        let longs = [
+        let status = Status {
+            pid: process.pid,
+            ppid: parent,
+            pgid: group.pgid,
+            sid: session.sid,
+            terminal: session.terminal,
+            foreground: session.foreground,
+            state: state as u32,
+            threads: process.threads.len() as u32,
+            comm: process.comm,
+            creds: process.creds,
+            nice: process.scheduling.nice,
+            no_new_privileges: process.no_new_privileges as u32,
             cpu,
-            process.child_cpu,
-            process.start,
-            space.resident,
-            space.mapped,
-            space.shared,
-            process.dispositions.ignored,
-            process.dispositions.caught,
+            child_cpu: process.child_cpu,
+            start: process.start,
+            resident_pages: space.resident,
+            virtual_pages: space.mapped,
+            shared_pages: space.shared,
+            ignored: process.dispositions.ignored,
+            caught: process.dispositions.caught,
             pending,
-        ];
-        bytes.extend(longs.iter().flat_map(|w| w.to_le_bytes()));
-        bytes.extend(process.domain.id.to_le_bytes());
-        bytes.extend(process.exit_signal.to_le_bytes());
+            domain: process.domain.id,
+            exit_signal: process.exit_signal,
+        };
+        let bytes = status.to_bytes();
         self.answer(message, &bytes)?;
         done(0)
     }
@@ -301,19 +297,6 @@ impl<S: System> Manager<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_idl::proc::Status;
-    use core::mem::{offset_of, size_of};
-
-    #[test]
-    fn status_has_the_layout_of_the_interface() {
-        assert_eq!(size_of::<Status>(), STATUS_BYTES);
-        assert_eq!(offset_of!(Status, comm), 32);
-        assert_eq!(offset_of!(Status, creds), 48);
-        assert_eq!(offset_of!(Status, nice), 204);
-        assert_eq!(offset_of!(Status, cpu), 208);
-        assert_eq!(offset_of!(Status, pending), 272);
-        assert_eq!(offset_of!(Status, domain), 280);
-    }
 
     #[test]
     fn load_goes_to_the_number_of_running_threads_and_back() {

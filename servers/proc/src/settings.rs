@@ -12,8 +12,6 @@ const SET_PDEATHSIG: u64 = 1;
 const GET_PDEATHSIG: u64 = 2;
 const GET_DUMPABLE: u64 = 3;
 const SET_DUMPABLE: u64 = 4;
-const GET_KEEPCAPS: u64 = 7;
-const SET_KEEPCAPS: u64 = 8;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
 const SET_CHILD_SUBREAPER: u64 = 36;
@@ -42,14 +40,15 @@ impl<S: System> Manager<S> {
             }
             _ => {}
         }
+        if let Some(answer) = self.capability_option(slot, &message.words) {
+            return answer;
+        }
         let process = &mut self.processes[slot];
         match option {
             SET_PDEATHSIG if value <= LAST as u64 => process.death_signal = value as u32,
             GET_PDEATHSIG => return Ok(Outcome::words(&[0, process.death_signal as u64])),
             GET_DUMPABLE => return done(process.dumpable as i64),
             SET_DUMPABLE if value <= 1 => process.dumpable = value as u32,
-            GET_KEEPCAPS => return done(process.keep_capabilities as i64),
-            SET_KEEPCAPS if value <= 1 => process.keep_capabilities = value as u32,
             SET_CHILD_SUBREAPER => {
                 let before = core::mem::replace(&mut process.subreaper, value != 0);
                 self.subreapers = self.subreapers + (value != 0) as u32 - before as u32;

@@ -2,6 +2,7 @@
 
 use crate::system::{Load, Memory, Mount, Processor, System};
 use cairn_abi::machine::Counters;
+use cairn_idl::capability::ALL;
 use cairn_idl::proc::{Credentials, Status};
 use cairn_idl::vm::{flags, prot, MapEntry};
 
@@ -42,6 +43,8 @@ impl System for Fake {
             sgid: uid,
             group_count: 2,
             groups: core::array::from_fn(|i| 4 + i as u32),
+            effective: if uid == 0 { ALL } else { 0 },
+            ..Credentials::default()
         };
         let shell = Status {
             pid: 10,
@@ -55,6 +58,7 @@ impl System for Fake {
             comm: named("a) sh"),
             creds: user(1000),
             nice: -5,
+            no_new_privileges: 0,
             cpu: 1_230_000_000,
             child_cpu: 450_000_000,
             start: 2_500_000_000,

@@ -152,13 +152,13 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
             let _ = writeln!(out, "{label}:\t{value:8} kB");
         }
     }
-    let capabilities = if c.euid == 0 { 0x1ff_ffff_ffffu64 } else { 0 };
     let _ = write!(
         out,
         "Threads:\t{}\nSigQ:\t0/7823\nSigPnd:\t0000000000000000\nShdPnd:\t{:016x}\nSigBlk:\t0000000000000000\n\
-         SigIgn:\t{:016x}\nSigCgt:\t{:016x}\nCapInh:\t0000000000000000\nCapPrm:\t{capabilities:016x}\n\
-         CapEff:\t{capabilities:016x}\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n",
-        it.threads, it.pending, it.ignored, it.caught,
+         SigIgn:\t{:016x}\nSigCgt:\t{:016x}\nCapInh:\t{:016x}\nCapPrm:\t{:016x}\n\
+         CapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\nSeccomp:\t0\n",
+        it.threads, it.pending, it.ignored, it.caught, c.inheritable, c.permitted, c.effective, c.bounding, c.ambient,
+        it.no_new_privileges,
     );
     let _ = writeln!(
         out,

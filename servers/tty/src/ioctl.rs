@@ -6,6 +6,7 @@ use crate::terminal::{event, Line, Size};
 use crate::termios::{Termios, SIZE, SIZE2};
 use crate::world::World;
 use cairn_idl::errno::*;
+use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure, Handle};
 use cairn_rt::channel::Reply;
@@ -134,7 +135,7 @@ pub fn perform<W: World>(
         }
         TIOCSCTTY => {
             let ids = tty.ids(cx);
-            let steal = argument == 1 && cx.uid() == 0;
+            let steal = argument == 1 && cx.has(label::SYSTEM);
             if name.is_none() {
                 return Err(Failure::Errno(EIO));
             }
@@ -176,7 +177,7 @@ pub fn perform<W: World>(
             DONE
         }
         TIOCVHANGUP => {
-            if cx.uid() != 0 {
+            if !cx.has(label::SYSTEM) {
                 return Err(Failure::Errno(EPERM));
             }
             tty.cut(cx, index);

@@ -12,6 +12,7 @@ use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, Stat};
+use cairn_idl::label;
 use cairn_idl::uart;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -221,7 +222,7 @@ impl<W: World> Tty<W> {
         flags: u64,
         opening: &mut Opening,
     ) -> Answer<()> {
-        let root = cx.uid() == 0;
+        let privileged = cx.has(label::SYSTEM);
         let terminal = self.terminal(index)?;
         if let Line::Master(master) = &mut terminal.line {
             if master.locked || !master.open {
@@ -229,7 +230,7 @@ impl<W: World> Tty<W> {
             }
             master.slave_left = false;
         }
-        if terminal.exclusive && !root {
+        if terminal.exclusive && !privileged {
             return Err(Failure::Errno(EBUSY));
         }
         terminal.opens += 1;

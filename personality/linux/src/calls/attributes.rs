@@ -128,13 +128,18 @@ fn own_label(effective: bool) -> u64 {
     } else {
         (&process.uid, &process.gid)
     };
-    label::make(uid.load(Ordering::Relaxed), gid.load(Ordering::Relaxed))
+    let uid = uid.load(Ordering::Relaxed);
+    let capabilities = match (effective, uid) {
+        (true, _) => process.effective.load(Ordering::Relaxed),
+        (false, 0) => process.permitted.load(Ordering::Relaxed),
+        (false, _) => 0,
+    };
+    label::with(uid, gid.load(Ordering::Relaxed), capabilities)
 }
 
 /// May this process search the directory?
 pub fn check_search(file: &OpenFile) -> Result<()> {
-    // Root may search any directory.
-    if process().euid.load(Ordering::Relaxed) == 0 {
+    if label::has(own_label(true), label::ACCESS) {
         return Ok(());
     }
     on_file(file, &[fs::ACCESS, 1, at::EACCESS, own_label(true)]).map(|_| ())

@@ -261,10 +261,7 @@ fn pass_point_of_no_return(
         process.hold_everything();
         let result = Request::new(&words).out(&text).call(linux_slot::PROC);
         process.release_everything();
-        if result.is_ok() {
-            in_new_space(process);
-        }
-        return result.map(|_| ());
+        return result.map(|answer| in_new_space(process, answer));
     };
     // The same, of what goes on with the arena; the rest may be in its parent's hands.
     process.state.acquire();
@@ -277,14 +274,14 @@ fn pass_point_of_no_return(
     }
     process.futexes.release();
     process.state.release();
-    if result.is_ok() {
-        in_new_space(process);
-    }
-    result.map(|_| ())
+    result.map(|answer| in_new_space(process, answer))
 }
 
-fn in_new_space(process: &Process) {
+/// With the answer of EXEC.
+fn in_new_space(process: &Process, [_, effective, permitted, ..]: [u64; 8]) {
     process.borrows_memory.store(false, Ordering::Relaxed);
+    process.effective.store(effective, Ordering::Relaxed);
+    process.permitted.store(permitted, Ordering::Relaxed);
     let state = process.state();
     frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
 }

@@ -5,6 +5,7 @@ use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
+use cairn_idl::capability::{SETGID, SETUID};
 use cairn_idl::proc::{self, Credentials};
 use core::sync::atomic::Ordering;
 
@@ -102,13 +103,16 @@ pub fn remember(creds: &Credentials) {
     process.euid.store(creds.euid, Ordering::Relaxed);
     process.gid.store(creds.rgid, Ordering::Relaxed);
     process.egid.store(creds.egid, Ordering::Relaxed);
+    process.effective.store(creds.effective, Ordering::Relaxed);
+    process.permitted.store(creds.permitted, Ordering::Relaxed);
 }
 
 fn set_credentials(creds: &Credentials) -> Result<u64> {
     Request::new(&[proc::SETCREDS])
         .out(user::bytes_of(creds))
         .call(linux_slot::PROC)?;
-    remember(creds);
+    // Capabilities follow from the ids.
+    remember(&credentials()?);
     Ok(0)
 }
 
@@ -128,7 +132,11 @@ pub fn getresgid(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
-/// An id among three may be set to any of them; root may set any.
+fn has(creds: &Credentials, capability: u32) -> bool {
+    creds.effective & 1 << capability != 0
+}
+
+/// An id among three may be set to any of them; who has the capability may set any.
 fn allowed(new: u32, now: [u32; 3], privileged: bool) -> bool {
     new == SAME || privileged || now.contains(&new)
 }
@@ -145,7 +153,7 @@ pub fn setresuid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.ruid, c.euid, c.suid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, c.euid == 0)) {
+    if ![r, e, s].iter().all(|id| allowed(*id, now, has(&c, SETUID))) {
         return Err(EPERM);
     }
     (c.ruid, c.euid, c.suid) = (pick(r, c.ruid), pick(e, c.euid), pick(s, c.suid));
@@ -156,7 +164,7 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.rgid, c.egid, c.sgid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, c.euid == 0)) {
+    if ![r, e, s].iter().all(|id| allowed(*id, now, has(&c, SETGID))) {
         return Err(EPERM);
     }
     (c.rgid, c.egid, c.sgid) = (pick(r, c.rgid), pick(e, c.egid), pick(s, c.sgid));
@@ -166,7 +174,7 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
 pub fn setreuid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = c.euid == 0;
+    let root = has(&c, SETUID);
     let real = allowed(r, [c.ruid, c.euid, c.euid], root);
     if !real || !allowed(e, [c.ruid, c.euid, c.suid], root) {
         return Err(EPERM);
@@ -182,7 +190,7 @@ pub fn setreuid(f: &mut Frame) -> Result<u64> {
 pub fn setregid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = c.euid == 0;
+    let root = has(&c, SETGID);
     let real = allowed(r, [c.rgid, c.egid, c.egid], root);
     if !real || !allowed(e, [c.rgid, c.egid, c.sgid], root) {
         return Err(EPERM);
@@ -201,7 +209,7 @@ pub fn setuid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if c.euid == 0 {
+    if has(&c, SETUID) {
         (c.ruid, c.euid, c.suid) = (id, id, id);
     } else if id == c.ruid || id == c.suid {
         c.euid = id;
@@ -217,7 +225,7 @@ pub fn setgid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if c.euid == 0 {
+    if has(&c, SETGID) {
         (c.rgid, c.egid, c.sgid) = (id, id, id);
     } else if id == c.rgid || id == c.sgid {
         c.egid = id;
@@ -257,7 +265,7 @@ pub fn getgroups(f: &mut Frame) -> Result<u64> {
 pub fn setgroups(f: &mut Frame) -> Result<u64> {
     let count = f.arg(0) as u32 as usize;
     let mut c = credentials()?;
-    if c.euid != 0 {
+    if !has(&c, SETGID) {
         return Err(EPERM);
     }
     if count > c.groups.len() {
@@ -268,37 +276,6 @@ pub fn setgroups(f: &mut Frame) -> Result<u64> {
     }
     c.group_count = count as u32;
     set_credentials(&c)
-}
-
-/// capget: everything for root, nothing for others (version 3 of the interface: two words of each set).
-pub fn capget(f: &mut Frame) -> Result<u64> {
-    const VERSION: u32 = 0x2008_0522;
-    const ALL: u64 = (1 << 41) - 1;
-    let [version, _pid] = user::read::<[u32; 2]>(f.arg(0))?;
-    if version != VERSION {
-        user::write(f.arg(0), &VERSION)?;
-        return if f.arg(1) == 0 { Ok(0) } else { Err(EINVAL) };
-    }
-    if f.arg(1) == 0 {
-        return Ok(0);
-    }
-    let set = if process().euid.load(Ordering::Relaxed) == 0 {
-        ALL
-    } else {
-        0
-    };
-    let (low, high) = (set as u32, (set >> 32) as u32);
-    user::write(f.arg(1), &[low, low, 0, high, high, 0])?;
-    Ok(0)
-}
-
-/// capset: root's set cannot be cut down; what changes nothing is accepted.
-pub fn capset(_: &mut Frame) -> Result<u64> {
-    if process().euid.load(Ordering::Relaxed) == 0 {
-        Ok(0)
-    } else {
-        Err(EPERM)
-    }
 }
 
 #[cfg(test)]

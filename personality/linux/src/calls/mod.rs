@@ -1,6 +1,7 @@
 //! The system calls, one file per family. A call takes its arguments from the frame and gives a value or an error; see [`crate::table`].
 
 pub mod attributes;
+pub mod capabilities;
 pub mod clocks;
 pub mod constant;
 pub mod descriptors;

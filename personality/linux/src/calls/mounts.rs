@@ -8,8 +8,8 @@ use crate::machine::user::UserString;
 use crate::path::{self, scheme, AT_FDCWD};
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
+use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::{fs, mounts, proc};
-use core::sync::atomic::Ordering;
 
 /// MS_ flags of mount(2), and the number that old programs put into the upper half.
 const READ_ONLY: u64 = 1;
@@ -29,7 +29,7 @@ const DETACH: u64 = 2;
 const NO_FOLLOW: u64 = 8;
 
 fn privileged() -> Result<()> {
-    if process().euid.load(Ordering::Relaxed) == 0 {
+    if process().is_capable(SYS_ADMIN) {
         Ok(())
     } else {
         Err(EPERM)

@@ -10,8 +10,8 @@ use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
 use crate::prefix::{self, Own};
 use crate::spare::{self, Spare};
 use alloc::sync::Arc;
+use cairn_idl::capability::SYS_CHROOT;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
-use core::sync::atomic::Ordering;
 
 pub fn open(f: &mut Frame) -> Result<u64> {
     let mut name = UserString::empty();
@@ -246,7 +246,7 @@ pub fn chroot(f: &mut Frame) -> Result<u64> {
     name.fill(f.arg(0))?;
     let process = process();
     let file = open_directory(AT_FDCWD, name.as_bytes())?;
-    if process.euid.load(Ordering::Relaxed) != 0 {
+    if !process.is_capable(SYS_CHROOT) {
         return Err(crate::errno::EPERM);
     }
     let mut root = path::path_of(&file)?;

@@ -1,6 +1,6 @@
 //! prctl(2).
 
-use crate::errno::{Result, EINVAL, EPERM};
+use crate::errno::{Result, EINVAL};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -17,13 +17,16 @@ const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
 const GET_SECCOMP: u64 = 21;
 const CAPBSET_READ: u64 = 23;
+const CAPBSET_DROP: u64 = 24;
+const GET_SECUREBITS: u64 = 27;
+const SET_SECUREBITS: u64 = 28;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
-const LAST_CAPABILITY: u64 = 40;
+const CAP_AMBIENT: u64 = 47;
 
 /// → result, what prctl would store through a pointer.
 fn ask(option: u64, argument: u64) -> Result<[u64; 2]> {
@@ -51,10 +54,13 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             process().state().dumpable = argument as u32;
             ask(option, argument).map(|r| r[0])
         }
-        GET_KEEPCAPS | GET_SECCOMP => Ok(0),
-        SET_KEEPCAPS if argument == 0 => Ok(0),
-        SET_KEEPCAPS if argument == 1 => Err(EPERM),
-        CAPBSET_READ if argument <= LAST_CAPABILITY => Ok(1),
+        GET_SECCOMP => Ok(0),
+        GET_KEEPCAPS | SET_KEEPCAPS | CAPBSET_READ | CAPBSET_DROP | GET_SECUREBITS
+        | SET_SECUREBITS => ask(option, argument).map(|r| r[0]),
+        CAP_AMBIENT if f.arg(3) != 0 || f.arg(4) != 0 => Err(EINVAL),
+        CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])
+            .call(linux_slot::PROC)
+            .map(|w| w[0]),
         SET_TIMERSLACK => Ok(0),
         GET_TIMERSLACK => Ok(50_000),
         SET_NO_NEW_PRIVS if argument == 1 => {

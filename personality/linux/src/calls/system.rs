@@ -10,6 +10,7 @@ use crate::time::{self, SECOND};
 use alloc::sync::Arc;
 use alloc::vec;
 use cairn_abi::layout::{linux_slot, PAGE};
+use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT};
 use cairn_idl::fs::o;
 use cairn_idl::{proc, vm};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +38,7 @@ pub fn sethostname(f: &mut Frame) -> Result<u64> {
     if length > 64 {
         return Err(EINVAL);
     }
-    if process().euid.load(Ordering::Relaxed) != 0 {
+    if !process().is_capable(SYS_ADMIN) {
         return Err(EPERM);
     }
     let range = user::range(f.arg(0), length)?;
@@ -107,7 +108,7 @@ pub fn reboot(f: &mut Frame) -> Result<u64> {
     if f.arg(0) & 0xffff_ffff != MAGIC {
         return Err(EINVAL);
     }
-    if process().euid.load(Ordering::Relaxed) != 0 {
+    if !process().is_capable(SYS_BOOT) {
         return Err(EPERM);
     }
     let what = match f.arg(2) & 0xffff_ffff {

@@ -214,7 +214,7 @@ fn the_process_table_can_be_read() {
     assert_eq!(w.system(b"", &[NOTE_FOREGROUND, a, 7]).result(), 0);
     assert_eq!(w.system(b"", &[NOTE_FOREGROUND, 1, 9]).result(), 0);
     assert_eq!(w.system(b"", &[NOTE_FOREGROUND, 4711, 7]).result(), -ESRCH);
-    w.room = 288;
+    w.room = Status::BYTES;
     w.call(a, &[STATUS, a]);
     assert_eq!(w.m.system.input[20], 9);
 }

@@ -1,0 +1,258 @@
+//! Capabilities of processes, by the rules of capabilities(7): what changes them are new ids, exec and their owner. Files have none.
+
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::system::{Errno, System};
+use crate::table::Slot;
+use cairn_idl::capability::{ALL, LAST, SETPCAP};
+use cairn_idl::errno::{EINVAL, EPERM};
+use cairn_idl::proc::Credentials;
+
+/// The only securebit that can be set: PR_SET_KEEPCAPS.
+pub const KEEP: u32 = 1 << 4;
+
+const GET_KEEPCAPS: u64 = 7;
+const SET_KEEPCAPS: u64 = 8;
+const CAPBSET_READ: u64 = 23;
+const CAPBSET_DROP: u64 = 24;
+const GET_SECUREBITS: u64 = 27;
+const SET_SECUREBITS: u64 = 28;
+const CAP_AMBIENT: u64 = 47;
+
+/// What CAP_AMBIENT does.
+const IS_SET: u64 = 1;
+const RAISE: u64 = 2;
+const LOWER: u64 = 3;
+const CLEAR_ALL: u64 = 4;
+
+/// User 0's, at the beginning.
+pub fn first() -> Credentials {
+    Credentials {
+        effective: ALL,
+        permitted: ALL,
+        bounding: ALL,
+        ..Credentials::default()
+    }
+}
+
+pub fn has(creds: &Credentials, capability: u32) -> bool {
+    creds.effective & 1 << capability != 0
+}
+
+/// User ids became `new`'s.
+pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
+    let root = |c: &Credentials| [c.ruid, c.euid, c.suid].contains(&0);
+    if root(old) && !root(new) {
+        if new.secure & KEEP == 0 {
+            (new.permitted, new.effective) = (0, 0);
+        }
+        new.ambient = 0;
+    }
+    match (old.euid == 0, new.euid == 0) {
+        (true, false) => new.effective = 0,
+        (false, true) => new.effective = new.permitted,
+        _ => {}
+    }
+}
+
+/// A program was executed, with these ids.
+pub fn follow_exec(creds: &mut Credentials) {
+    creds.secure &= !KEEP;
+    creds.permitted = creds.ambient;
+    if creds.ruid == 0 || creds.euid == 0 {
+        creds.permitted |= creds.inheritable | creds.bounding;
+    }
+    creds.effective = match creds.euid {
+        0 => creds.permitted,
+        _ => creds.ambient,
+    };
+}
+
+/// capset(2)
+fn set(creds: &mut Credentials, effective: u64, permitted: u64, inheritable: u64) -> bool {
+    let within = |set: u64, limit: u64| set & !limit == 0;
+    let inherits = creds.inheritable | creds.bounding;
+    let fair = within(permitted, creds.permitted)
+        && within(effective, permitted)
+        && within(inheritable, inherits)
+        && (has(creds, SETPCAP) || within(inheritable, creds.inheritable | creds.permitted));
+    if fair {
+        (creds.effective, creds.permitted) = (effective, permitted);
+        creds.inheritable = inheritable;
+        creds.ambient &= permitted & inheritable;
+    }
+    fair
+}
+
+/// The options of prctl(2) that are about capabilities; `None` is another one.
+fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno>> {
+    let [_, option, value, further, ..] = *words;
+    let bit = |number: u64| (number <= LAST as u64).then(|| 1u64 << number);
+    Some(match option {
+        GET_KEEPCAPS => Ok((creds.secure & KEEP != 0) as u64),
+        SET_KEEPCAPS if value <= 1 => {
+            creds.secure = if value == 1 { KEEP } else { 0 };
+            Ok(0)
+        }
+        GET_SECUREBITS => Ok(creds.secure as u64),
+        SET_SECUREBITS if value & !(KEEP as u64) == 0 && has(creds, SETPCAP) => {
+            creds.secure = value as u32;
+            Ok(0)
+        }
+        SET_SECUREBITS => Err(EPERM),
+        CAPBSET_READ => bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64)),
+        CAPBSET_DROP if !has(creds, SETPCAP) => Err(EPERM),
+        CAPBSET_DROP => bit(value).map_or(Err(EINVAL), |bit| {
+            creds.bounding &= !bit;
+            Ok(0)
+        }),
+        CAP_AMBIENT if value == CLEAR_ALL && further == 0 => {
+            creds.ambient = 0;
+            Ok(0)
+        }
+        CAP_AMBIENT => match (value, bit(further)) {
+            (IS_SET, Some(bit)) => Ok((creds.ambient & bit != 0) as u64),
+            (RAISE, Some(bit)) if creds.permitted & creds.inheritable & bit == 0 => Err(EPERM),
+            (RAISE, Some(bit)) => {
+                creds.ambient |= bit;
+                Ok(0)
+            }
+            (LOWER, Some(bit)) => {
+                creds.ambient &= !bit;
+                Ok(0)
+            }
+            _ => Err(EINVAL),
+        },
+        _ => return None,
+    })
+}
+
+impl<S: System> Manager<S> {
+    /// SET_CAPABILITIES
+    pub(crate) fn set_capabilities(
+        &mut self,
+        slot: Slot,
+        words: &[u64; 8],
+    ) -> Result<Outcome, Errno> {
+        let mut creds = self.processes[slot].creds;
+        if !set(&mut creds, words[1], words[2], words[3]) {
+            return Err(EPERM);
+        }
+        self.assume(slot, creds);
+        done(0)
+    }
+
+    /// What PRCTL has of capabilities; `None` is something else.
+    pub(crate) fn capability_option(
+        &mut self,
+        slot: Slot,
+        words: &[u64; 8],
+    ) -> Option<Result<Outcome, Errno>> {
+        let answer = option(&mut self.processes[slot].creds, words)?;
+        Some(answer.map(|value| Outcome::words(&[value])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_idl::capability::{CHOWN, KILL, SETUID};
+
+    fn user(ids: [u32; 3], of: &Credentials) -> Credentials {
+        let [ruid, euid, suid] = ids;
+        Credentials {
+            ruid,
+            euid,
+            suid,
+            ..*of
+        }
+    }
+
+    fn became(ids: [u32; 3], old: &Credentials) -> Credentials {
+        let mut new = user(ids, old);
+        follow_ids(old, &mut new);
+        new
+    }
+
+    fn ask(creds: &mut Credentials, what: u64, value: u64, further: u64) -> Result<u64, Errno> {
+        option(creds, &[0, what, value, further, 0, 0, 0, 0]).unwrap()
+    }
+
+    #[test]
+    fn who_stops_being_root_loses_them() {
+        let root = first();
+        let gone = became([5, 5, 5], &root);
+        assert_eq!((gone.permitted, gone.effective), (0, 0));
+        let rests = became([0, 5, 0], &root);
+        assert_eq!((rests.permitted, rests.effective), (ALL, 0));
+        let again = became([0, 0, 0], &rests);
+        assert_eq!(again.effective, ALL);
+    }
+
+    #[test]
+    fn they_are_kept_if_that_was_asked_for_but_not_over_exec() {
+        let mut root = first();
+        assert_eq!(ask(&mut root, SET_KEEPCAPS, 1, 0), Ok(0));
+        assert_eq!(ask(&mut root, GET_KEEPCAPS, 0, 0), Ok(1));
+        let mut kept = became([5, 5, 5], &root);
+        assert_eq!((kept.permitted, kept.effective), (ALL, 0));
+        assert!(set(&mut kept, 1 << KILL, 1 << KILL, 0));
+        assert!(has(&kept, KILL) && !has(&kept, CHOWN));
+        follow_exec(&mut kept);
+        assert_eq!((kept.permitted, kept.effective, kept.secure), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_was_given_up_does_not_come_back() {
+        let mut c = first();
+        let few = 1 << KILL | 1 << CHOWN;
+        assert!(set(&mut c, 1 << KILL, few, 0));
+        assert!(!set(&mut c, 1 << SETUID, few, 0));
+        assert!(!set(&mut c, 0, ALL, 0));
+        assert!(!set(&mut c, few, 1 << KILL, 0));
+        assert!(set(&mut c, few, few, few));
+        // Without CAP_SETPCAP only what is permitted may be inherited.
+        assert!(!set(&mut c, 0, 0, ALL));
+        assert_eq!(ask(&mut c, CAPBSET_DROP, KILL as u64, 0), Err(EPERM));
+    }
+
+    #[test]
+    fn exec_of_root_begins_with_what_the_bounds_leave() {
+        let mut c = first();
+        assert_eq!(ask(&mut c, CAPBSET_DROP, CHOWN as u64, 0), Ok(0));
+        assert_eq!(ask(&mut c, CAPBSET_READ, CHOWN as u64, 0), Ok(0));
+        assert_eq!(ask(&mut c, CAPBSET_READ, KILL as u64, 0), Ok(1));
+        assert_eq!(ask(&mut c, CAPBSET_READ, 41, 0), Err(EINVAL));
+        assert!(has(&c, CHOWN));
+        follow_exec(&mut c);
+        assert_eq!(c.effective, ALL & !(1 << CHOWN));
+        let mut real_only = user([0, 5, 5], &c);
+        follow_exec(&mut real_only);
+        assert_eq!((real_only.permitted, real_only.effective), (c.permitted, 0));
+    }
+
+    #[test]
+    fn ambient_ones_go_through_exec_of_others() {
+        let mut c = first();
+        assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Err(EPERM));
+        assert!(set(&mut c, ALL, ALL, 1 << KILL));
+        c.secure = KEEP;
+        let mut c = became([5, 5, 5], &c);
+        assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Ok(0));
+        assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, CHOWN as u64), Err(EPERM));
+        follow_exec(&mut c);
+        assert_eq!((c.effective, c.permitted), (1 << KILL, 1 << KILL));
+        assert_eq!(ask(&mut c, CAP_AMBIENT, IS_SET, KILL as u64), Ok(1));
+        assert_eq!(ask(&mut c, CAP_AMBIENT, CLEAR_ALL, 0), Ok(0));
+        follow_exec(&mut c);
+        assert_eq!(c.effective, 0);
+    }
+
+    #[test]
+    fn securebits_but_one_are_refused() {
+        let mut c = first();
+        assert_eq!(ask(&mut c, SET_SECUREBITS, 1, 0), Err(EPERM));
+        assert_eq!(ask(&mut c, SET_SECUREBITS, KEEP as u64, 0), Ok(0));
+        assert_eq!(ask(&mut c, GET_SECUREBITS, 0, 0), Ok(KEEP as u64));
+    }
+}
