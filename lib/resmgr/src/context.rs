@@ -236,7 +236,7 @@ impl Context<'_> {
         self.later.wake(key);
     }
 
-    /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all).
+    /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all; 0: as soon as no message or pulse waits).
     pub fn wake_at(&mut self, deadline: Option<u64>) {
         self.later.deadline = deadline;
     }

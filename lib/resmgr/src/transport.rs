@@ -20,7 +20,7 @@ pub trait Transport {
     /// Copy into the caller's in part; short only at its end.
     fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error>;
     fn reply(&mut self, token: Token, reply: &Reply) -> Result<(), Error>;
-    /// Wait for a message or pulse, until monotonic `deadline` if given.
+    /// Wait for a message or pulse, until monotonic `deadline` if given (0: take what there is).
     fn receive(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error>;
     /// Reply, then receive. If the reply fails nothing is received.
     fn reply_receive(
@@ -96,6 +96,9 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn change(&mut self, receiver: Receiver, deadline: Option<u64>) -> Option<u64> {
+        if deadline == Some(0) {
+            return deadline;
+        }
         #[cfg(target_os = "none")]
         {
             let start = || receiver.make_portal(ALARM).and_then(Alarm::start).ok();
@@ -173,8 +176,10 @@ impl Transport for Native {
 
     #[inline]
     fn receive(&mut self, deadline: Option<u64>, into: &mut Received) -> Result<(), Error> {
-        let left = self.clock.keep(self.receiver, deadline);
-        let status = self.receiver.receive_into(left, into);
+        let status = match self.clock.keep(self.receiver, deadline) {
+            None => self.receiver.receive_into(None, into),
+            Some(left) => receive_until(self.receiver, left, into),
+        };
         self.delivered(status, deadline, into)
     }
 
@@ -263,6 +268,15 @@ impl Transport for Native {
             *group = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
         }
         count
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn receive_until(receiver: Receiver, deadline: u64, into: &mut Received) -> Result<(), Error> {
+    match deadline {
+        0 => receiver.poll_into(into),
+        deadline => receiver.receive_into(Some(deadline), into),
     }
 }
 

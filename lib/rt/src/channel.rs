@@ -116,11 +116,16 @@ impl Receiver {
     /// A message or pulse if one waits, else `TimedOut`.
     pub fn poll(self) -> Result<Received, Error> {
         let mut received = Received::default();
+        self.poll_into(&mut received)?;
+        Ok(received)
+    }
+
+    /// As [`Receiver::poll`], into a place that is used again and again.
+    pub fn poll_into(self, into: &mut Received) -> Result<(), Error> {
         let selector = selector(self.0 .0, receive::RECEIVE, flag::POLL);
         // SAFETY: a receive writes registers only.
-        let (rax, lengths) = unsafe { exchange(selector, &[0; 8], 0, 0, &[], &mut received) };
-        deliver(rax, lengths, &mut received)?;
-        Ok(received)
+        let (rax, lengths) = unsafe { exchange(selector, &[0; 8], 0, 0, &[], into) };
+        deliver(rax, lengths, into)
     }
 
     /// Let the caller behind `token` go on.

@@ -2,6 +2,7 @@
 //!
 //! A *job* is what a disk does for a request. A request waits for its jobs, and finds them again by its progress: a transfer (plus 1) in the lower half, or one job without data (plus 1) in the upper one.
 
+use crate::gather::Gather;
 use crate::loans::Loans;
 use crate::room::{Room, PAGES};
 use crate::transfer::{Transfer, Wish, MOST_PAGES};
@@ -25,6 +26,8 @@ pub trait Drive: Device {
     fn heard(&mut self, pulse: &Received, arena: &mut [u8]);
     /// What is submitted from here (true) to there (false) is for the driver to hear of together.
     fn together(&mut self, begin: bool);
+    /// Let others run who are ready at the priority that this server has now.
+    fn give_way(&mut self);
     /// What is lent lies behind this window of the arena from now on.
     fn borrow(&mut self, window: u32, loan: Portal) -> bool;
 }
@@ -112,6 +115,7 @@ pub struct Disks {
     pub(crate) jobs: [Option<Job>; JOBS],
     pub(crate) transfers: Vec<Option<Transfer>>,
     pub(crate) loans: Loans,
+    pub(crate) gather: Gather,
     /// How many of the jobs write.
     writing: usize,
     /// The pages of a job that is being submitted.
@@ -155,6 +159,7 @@ impl Disks {
             jobs: [const { None }; JOBS],
             transfers: Vec::new(),
             loans: Loans::default(),
+            gather: Gather::default(),
             writing: 0,
             list: Vec::with_capacity(MOST_PAGES),
             answer: [0; 16],
@@ -283,6 +288,18 @@ impl Disks {
     /// See [`Drive::together`].
     pub(crate) fn together(&mut self, drive: usize, begin: bool) {
         self.drives[drive].together(begin);
+    }
+
+    /// See [`Drive::give_way`].
+    pub(crate) fn give_way(&mut self, drive: usize) {
+        self.drives[drive].give_way();
+    }
+
+    /// The drives hear of what was held back.
+    pub(crate) fn tell_all(&mut self) {
+        for drive in &mut self.drives {
+            drive.together(false);
+        }
     }
 
     /// The sector of the disk where a part begins.

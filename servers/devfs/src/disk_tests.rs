@@ -36,7 +36,10 @@ struct Disk {
     fails: bool,
     flushes: u32,
     most: usize,
+    /// It is told of nothing for the present; of how many it was.
     together: bool,
+    told: usize,
+    gave_way: usize,
     /// What programs have lent, by window, and the portal that it came by; None: loans cannot be borrowed.
     lent: Option<HashMap<u32, (Portal, Vec<u8>)>>,
 }
@@ -67,6 +70,9 @@ impl Device for Fake {
         let (pages, offset) = (request.pages.to_vec(), request.offset as usize);
         let ask = (id, kind, sector, request.bytes, pages, offset);
         disk.asked.push(ask);
+        if !disk.together {
+            disk.told = disk.asked.len();
+        }
         Ok(())
     }
 
@@ -76,11 +82,11 @@ impl Device for Fake {
 }
 
 impl Drive for Fake {
-    /// The device does all that it was asked.
+    /// The device does all that it was told of.
     fn heard(&mut self, _: &Received, arena: &mut [u8]) {
         let mut disk = self.0.borrow_mut();
         let disk = &mut *disk;
-        for (id, kind, sector, bytes, pages, offset) in std::mem::take(&mut disk.asked) {
+        for (id, kind, sector, bytes, pages, offset) in disk.asked.drain(..disk.told) {
             if disk.fails {
                 disk.done.push((id, Outcome::Failed));
                 continue;
@@ -113,11 +119,19 @@ impl Drive for Fake {
             }
             disk.done.push((id, Outcome::Done));
         }
+        disk.told = 0;
     }
 
     fn together(&mut self, begin: bool) {
         let mut disk = self.0.borrow_mut();
-        assert_ne!(core::mem::replace(&mut disk.together, begin), begin);
+        disk.together = begin;
+        if !begin {
+            disk.told = disk.asked.len();
+        }
+    }
+
+    fn give_way(&mut self) {
+        self.0.borrow_mut().gave_way += 1;
     }
 
     fn borrow(&mut self, window: u32, loan: Portal) -> bool {
@@ -147,6 +161,8 @@ fn world() -> World {
         flushes: 0,
         most: 64,
         together: false,
+        told: 0,
+        gave_way: 0,
         lent: Some(HashMap::new()),
     })));
     let mut disks = Disks::new(Vec::leak(vec![0; ARENA]));
@@ -163,6 +179,12 @@ fn world() -> World {
 }
 
 impl World {
+    /// Nothing more has come; the device does what it was told of.
+    fn turn(&mut self) {
+        self.bench.time_out();
+        self.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    }
+
     fn open(&mut self, path: &[u8]) -> u64 {
         self.bench.open(path, o::RDWR, 0).expect("there")
     }
@@ -174,7 +196,7 @@ impl World {
             if let Some(answer) = self.bench.answer(token) {
                 return (answer.result(), answer.data.clone());
             }
-            self.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+            self.turn();
         }
         panic!("no answer");
     }
@@ -259,11 +281,11 @@ fn errors_and_interruptions_leave_no_job() {
         let token = w.bench.send(whole, &[fs::READ, 0], b"", 1000);
         w.bench.interrupt(token);
         assert!(w.bench.answer(token).is_none());
-        w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+        w.turn();
         assert_eq!(w.bench.answer(token).map(|a| a.result()), Some(1000));
         let token = w.bench.send(whole, &[fs::READ, 0], b"", 1000);
         w.bench.die(token);
-        w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+        w.turn();
     }
     let token = w.bench.send(whole, &[fs::WRITE, 3], b"abc", 0);
     w.bench.die(token);
@@ -284,13 +306,49 @@ fn many_at_once_wait_for_buffers_and_for_each_other() {
         })
         .collect();
     for _ in 0..200 {
-        w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+        w.turn();
     }
     for token in tokens {
         assert_eq!(w.bench.answer(token).expect("done").result(), 100);
     }
     let expected: Vec<u8> = (0..4000).map(|i| (i / 100) as u8).collect();
     assert_eq!(w.on_disk(0, 4000), expected);
+}
+
+#[test]
+fn what_several_ask_for_is_told_together() {
+    let mut w = world();
+    let whole = w.open(b"vda");
+    for _ in 0..3 {
+        let before = w.disk.0.borrow().gave_way;
+        let tokens = [0, 4096, 8192].map(|at| w.bench.send(whole, &[fs::READ, at], b"", 4096));
+        let counts = |w: &World| {
+            let disk = w.disk.0.borrow();
+            (disk.asked.len(), disk.told, disk.gave_way - before)
+        };
+        assert_eq!(counts(&w), (3, 0, 1));
+        w.bench.time_out();
+        assert_eq!(counts(&w), (3, 3, 1));
+        w.turn();
+        for token in tokens {
+            assert_eq!(w.bench.answer(token).expect("done").result(), 4096);
+        }
+    }
+    // Who is alone gives way in vain, and then not for a while; what comes then is told at once.
+    assert!(w.read(whole, 0, 512).is_ok());
+    let token = w.bench.send(whole, &[fs::READ, 0], b"", 512);
+    assert_eq!(w.disk.0.borrow().told, 1);
+    w.turn();
+    assert!(w.bench.answer(token).is_some());
+    // A reader of the log that comes meanwhile keeps nobody waiting, and is not forgotten.
+    let log = w.bench.open(b"kmsg", o::RDONLY, 0).unwrap();
+    let token = w.bench.send(whole, &[fs::READ, 0], b"", 512);
+    assert_eq!(w.disk.0.borrow().told, 0);
+    let reader = w.bench.send(log, &[fs::READ, fs::POSITION], b"", 512);
+    w.turn();
+    assert!(w.bench.answer(token).is_some());
+    assert!(w.bench.answer(reader).is_none());
+    w.bench.die(reader);
 }
 
 #[test]
@@ -361,7 +419,7 @@ fn a_long_request_has_several_pieces_under_way_and_waits_for_room() {
     w.bench.die(tokens[0]);
     let expected = w.on_disk(0, long);
     for _ in 0..10 {
-        w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+        w.turn();
     }
     for token in &tokens[1..] {
         let answer = w.bench.answer(*token).expect("done");
@@ -371,9 +429,9 @@ fn a_long_request_has_several_pieces_under_way_and_waits_for_room() {
     let token = w
         .bench
         .send(whole, &[fs::READ, 0], b"", 7 * PIECE_PAGES * PAGE);
-    w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    w.turn();
     w.disk.0.borrow_mut().fails = true;
-    w.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+    w.turn();
     let count = w.bench.answer(token).expect("done").result();
     assert_eq!(count, (4 * PIECE_PAGES * PAGE) as i64);
     w.disk.0.borrow_mut().fails = false;
@@ -405,7 +463,7 @@ impl World {
 
     fn turns(&mut self) {
         for _ in 0..50 {
-            self.bench.pulse(pulse::NOTIFY, 1, FIRST_BADGE);
+            self.turn();
         }
     }
 

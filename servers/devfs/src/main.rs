@@ -77,6 +77,10 @@ impl Drive for Driven {
         }
     }
 
+    fn give_way(&mut self) {
+        let _ = Portal::CURRENT.service(service::current::YIELD, &[]);
+    }
+
     fn borrow(&mut self, window: u32, loan: Portal) -> bool {
         let arena = self.0.arena();
         vm::Client(&arena).dma_borrow(window, loan.0).is_ok()

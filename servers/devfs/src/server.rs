@@ -147,8 +147,11 @@ impl<M: Machine> Devfs<M> {
             Some(end) => end,
             None if count == LINE => count,
             None => {
-                let now = cx.transport.monotonic();
-                cx.wake_at(Some(now + LOG_TICK));
+                // While disks wait for their tick it comes at once, and readers look again.
+                if !self.disks.is_gathering() {
+                    let now = cx.transport.monotonic();
+                    cx.wake_at(Some(now + LOG_TICK));
+                }
                 return Err(Failure::Wait(LOG_KEY));
             }
         };
@@ -433,6 +436,7 @@ impl<M: Machine> Server for Devfs<M> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
+        self.disks.gathered();
         cx.wake(LOG_KEY);
     }
 }

@@ -132,6 +132,7 @@ impl Disks {
             return Ok(());
         };
         let (drive, _) = self.drive(transfer.wish.part)?;
+        let new = cx.progress == 0 && transfer.begun == 0;
         self.together(drive, true);
         let begun = loop {
             match self.begin(cx, number) {
@@ -140,7 +141,11 @@ impl Disks {
                 Err(failure) => break Err(failure),
             }
         };
-        self.together(drive, false);
+        match begun {
+            Ok(()) if new => self.gather(cx, drive),
+            _ if self.is_gathering() => {}
+            _ => self.together(drive, false),
+        }
         begun
     }
 
