@@ -82,10 +82,7 @@ impl Program {
     }
 
     /// Bias for an interpreter: wherever there is room.
-    pub fn place_anywhere(&self) -> Result<u64> {
-        if !self.image.relocatable {
-            return Ok(0);
-        }
+    fn place_anywhere(&self) -> Result<u64> {
         let (first, last) = self.image.extent();
         let base = memory::map(0, last - first, prot::READ, flags::NO_RESERVE)?;
         Ok(base - first)
@@ -109,35 +106,60 @@ impl Program {
         self.image.header_count
     }
 
-    pub fn map(&self, bias: u64) -> Result<()> {
-        self.image
-            .segments()
-            .iter()
-            .try_for_each(|segment| self.map_segment(segment, bias))
+    /// Map all segments, at this bias or wherever there is room (an interpreter's) → the bias.
+    pub fn map(&self, wanted: Option<u64>) -> Result<u64> {
+        let first = self.image.extent().0;
+        let wanted = if self.image.relocatable {
+            wanted
+        } else {
+            Some(0)
+        };
+        let at_once = self.parts().zip(self.object.0).and_then(|(parts, object)| {
+            let pages = (self.image.extent().1 - first).div_ceil(PAGE);
+            let address = wanted.map_or(0, |bias| first + bias);
+            memory::map_parts(object, address, pages, parts).ok()
+        });
+        let bias = match (at_once, wanted) {
+            (Some(start), _) => start - first,
+            (None, Some(bias)) => bias,
+            (None, None) => self.place_anywhere()?,
+        };
+        for segment in self.image.segments() {
+            self.map_segment(segment, bias, at_once.is_some())?;
+        }
+        Ok(bias)
     }
 
-    fn map_segment(&self, segment: &Segment, bias: u64) -> Result<()> {
-        let address = segment.address.checked_add(bias).ok_or(ENOMEM)?;
-        let start = address & !(PAGE - 1);
-        let file_end = address + segment.file_size;
-        let mapped_end = if segment.file_size == 0 {
-            start
-        } else {
-            memory::pages_up(file_end)?
-        };
-        let end = memory::pages_up(address + segment.memory_size)?;
-        let protection = protection(segment);
-        let has_zeroes = segment.memory_size > segment.file_size && mapped_end > file_end;
-        let early = if has_zeroes {
-            prot::READ | prot::WRITE
-        } else {
-            protection
-        };
-        if mapped_end > start {
+    /// What the segments show of the file, for one request, if it takes that.
+    fn parts(&self) -> Option<[u64; memory::PARTS]> {
+        let first = self.image.extent().0;
+        let mut parts = [0; memory::PARTS];
+        let shown = self.image.segments().iter().filter(|s| s.file_size != 0);
+        for (i, segment) in shown.enumerate() {
+            let place = Place::of(segment, 0).ok()?;
+            let page = place.start.checked_sub(first)? / PAGE;
+            let pages = (place.mapped_end - place.start) / PAGE;
+            *parts.get_mut(i)? =
+                memory::part(page, pages, segment.offset / PAGE, place.early(segment))?;
+        }
+        Some(parts)
+    }
+
+    /// `shown`: what it shows of the file is mapped already.
+    fn map_segment(&self, segment: &Segment, bias: u64, shown: bool) -> Result<()> {
+        let place = Place::of(segment, bias)?;
+        let Place {
+            start,
+            file_end,
+            mapped_end,
+            end,
+        } = place;
+        let (protection, early) = (protection(segment), place.early(segment));
+        if mapped_end > start && !shown {
             let offset = segment.offset & !(PAGE - 1);
             self.map_file(start, mapped_end - start, early, offset, file_end - start)?;
         }
-        if has_zeroes {
+        if place.has_zeroes(segment) {
             user::fill(file_end, 0, (mapped_end - file_end).min(end - file_end))?;
             if early != protection {
                 memory::protect(start, mapped_end - start, protection)?;
@@ -169,6 +191,45 @@ impl Program {
         memory::map(start, length, prot::READ | prot::WRITE, flags::FIXED)?;
         read_into(&self.file, start, bytes, offset)?;
         memory::protect(start, length, protection)
+    }
+}
+
+/// Where a segment lies: its first page, where its bytes of the file end, the pages with these, and all of it.
+struct Place {
+    start: u64,
+    file_end: u64,
+    mapped_end: u64,
+    end: u64,
+}
+
+impl Place {
+    fn of(segment: &Segment, bias: u64) -> Result<Place> {
+        let address = segment.address.checked_add(bias).ok_or(ENOMEM)?;
+        let start = address & !(PAGE - 1);
+        let file_end = address + segment.file_size;
+        let mapped_end = match segment.file_size {
+            0 => start,
+            _ => memory::pages_up(file_end)?,
+        };
+        Ok(Place {
+            start,
+            file_end,
+            mapped_end,
+            end: memory::pages_up(address + segment.memory_size)?,
+        })
+    }
+
+    /// Its last page of the file ends with zeroes.
+    fn has_zeroes(&self, segment: &Segment) -> bool {
+        segment.memory_size > segment.file_size && self.mapped_end > self.file_end
+    }
+
+    /// The protection until these are written.
+    fn early(&self, segment: &Segment) -> u64 {
+        match self.has_zeroes(segment) {
+            true => prot::READ | prot::WRITE,
+            false => protection(segment),
+        }
     }
 }
 

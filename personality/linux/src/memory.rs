@@ -78,7 +78,23 @@ pub fn map_object(
     change(object, &words)
 }
 
-/// The same, privately, of what is mapped privately at `like`.
+/// Most parts of [`map_parts`].
+pub const PARTS: usize = 5;
+
+/// A part of an object for [`map_parts`]: its first page from the start of all, how many, the object's page, and its protection. None: it does not fit into a word.
+pub fn part(page: u64, pages: u64, shown: u64, prot: u64) -> Option<u64> {
+    let fits = page < 1 << 20 && pages < 1 << 20 && shown < 1 << 21 && prot < 8;
+    fits.then_some(page | pages << 20 | shown << 40 | prot << 61)
+}
+
+/// Map parts of a memory object, as a program's are, at an address or (0) where there is room for so many pages → where they begin.
+pub fn map_parts(object: u32, address: u64, pages: u64, parts: [u64; PARTS]) -> Result<u64> {
+    let [a, b, c, d, e] = parts;
+    let words = [vm::OBJECT_MAP_PARTS, address, pages, a, b, c, d, e];
+    change(object, &words)
+}
+
+/// The same as [`map_object`], privately, of what is mapped privately at `like`.
 pub fn map_alike(
     like: u64,
     address: u64,

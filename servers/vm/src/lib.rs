@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`object`], [`change`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`parts`], [`object`], [`change`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`pages`], [`filled`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -28,6 +28,7 @@ pub mod nucleus;
 pub mod object;
 pub mod offer;
 pub mod pages;
+pub mod parts;
 pub mod pins;
 pub mod region;
 pub mod request;

@@ -53,7 +53,7 @@ fn overlap_system_page(start: u64, end: u64) -> bool {
     start <= SYSTEM && SYSTEM < end
 }
 
-fn check_prot(bits: u64) -> Result<(), Errno> {
+pub(crate) fn check_prot(bits: u64) -> Result<(), Errno> {
     if bits & !(prot::READ | prot::WRITE | prot::EXECUTE) != 0 {
         return Err(EINVAL);
     }
@@ -95,6 +95,21 @@ fn protect_pages<N: Nucleus>(
 impl<N: Nucleus> Vm<N> {
     /// MAP, OBJECT_MAP and their control forms → address.
     pub(crate) fn map(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        bits: u64,
+        flag: u64,
+        backing: Backing,
+    ) -> Result<u64, Errno> {
+        let start = self.map_unseen(index, address, len, bits, flag, backing)?;
+        self.show_found(index);
+        Ok(start)
+    }
+
+    /// The same, but what it shows at once is put into a list only, for [`Vm::show_found`].
+    pub(crate) fn map_unseen(
         &mut self,
         index: usize,
         address: u64,
@@ -203,13 +218,17 @@ impl<N: Nucleus> Vm<N> {
         // A loader maps a whole library to be read, wherever there is room, and then most of it once more: that waits for faults.
         if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
             let copies = flag & (flags::PROGRAM | flags::LIBRARY) != 0;
-            self.show_again(index, start, end, copies);
+            self.find_again(index, start, end, copies);
+        }
+        let populates = bits != 0 && (eager || flag & flags::POPULATE != 0);
+        if populates {
+            self.show_found(index);
         }
         if flag & flags::STACK != 0 && end - start > STACK_AT_ONCE {
             // Every program that starts puts something there; without them they come by faults.
             let _ = self.populate(index, end - STACK_AT_ONCE, end, true, self.reserve + PLENTY);
         }
-        if bits != 0 && (eager || flag & flags::POPULATE != 0) {
+        if populates {
             let write = bits & prot::WRITE != 0;
             match self.populate(index, start, end, write, 0) {
                 Err(Fault::Exhausted) if eager => {
@@ -230,7 +249,13 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A free place for `count` pages: at the hint if that is free, else where the layout says.
-    fn place(&self, index: usize, hint: u64, count: u64, flag: u64) -> Result<u64, Errno> {
+    pub(crate) fn place(
+        &self,
+        index: usize,
+        hint: u64,
+        count: u64,
+        flag: u64,
+    ) -> Result<u64, Errno> {
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let (low, high, down) = if flag & flags::PERSONALITY != 0 {
             (

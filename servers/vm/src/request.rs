@@ -273,12 +273,20 @@ impl<N: Nucleus> Vm<N> {
     /// Through an object's portal only the object can be mapped.
     fn object_request(&mut self, r: &Request) -> Result<u64, Errno> {
         let w = &r.words;
-        if w[0] != vm::OBJECT_MAP {
+        if w[0] != vm::OBJECT_MAP && w[0] != vm::OBJECT_MAP_PARTS {
             return Err(EINVAL);
         }
         let object = self.object_by_badge(r.badge & !BADGE_READER);
+        let object = object.ok_or(EBADF)?;
         let index = self.of(u64::from(r.sender))?;
-        let backing = backing(object.ok_or(EBADF)?, w[5], r.badge)?;
+        if w[0] == vm::OBJECT_MAP_PARTS {
+            // A portal that came along would stand in the last word.
+            if r.portals != 0 {
+                return Err(EINVAL);
+            }
+            return self.map_parts(index, object, w[1], w[2], &w[3..]);
+        }
+        let backing = backing(object, w[5], r.badge)?;
         self.map(index, w[1], w[2], w[3], w[4], backing)
     }
 

@@ -17,7 +17,7 @@ const AROUND: u64 = 16;
 /// The same for code, of which a program needs a little here and there.
 const AROUND_CODE: u64 = 8;
 /// Pages that are shown at once at most, copies among those that a new mapping gets, and chunks in which they lie.
-pub(crate) const AT_ONCE: usize = 128;
+pub(crate) const AT_ONCE: usize = 512;
 const COPIES_AT_ONCE: usize = 16;
 const CHUNKS_AT_ONCE: usize = 16;
 /// Every so many mappings nothing is shown at once, to see anew what is asked for.
@@ -158,7 +158,6 @@ impl<N: Nucleus> Vm<N> {
         let marked = cow || watched;
         let bits = hardware(region.prot, marked);
         let fills = &mut self.fills;
-        fills.clear();
         let near = (to_number(low), to_number(high));
         let asked = |chunk: &Chunk| match cow {
             true => chunk.wanted | mask(chunk.first, near.0, near.1),
@@ -183,6 +182,7 @@ impl<N: Nucleus> Vm<N> {
             find(fills, object, &space.pages, &region, other, bits, asked);
         }
         let shown = fill_slots(nucleus, frames, space, tables, fills, marked);
+        fills.clear();
         if space.pages.get(page).is_none() {
             shown?;
         }
@@ -199,7 +199,8 @@ impl<N: Nucleus> Vm<N> {
 
     /// A private mapping of an object is new: it shows at once what earlier ones were asked for, and if it is a program's or a library's (whose pages need not go on
     /// changing with the object) it gets copies of what was written there. Each such page would be a fault, or a part of one, and programs that start touch the same pages every time.
-    pub(crate) fn show_again(&mut self, index: usize, start: u64, end: u64, copies: bool) {
+    /// Here they join the list for [`Vm::show_found`].
+    pub(crate) fn find_again(&mut self, index: usize, start: u64, end: u64, copies: bool) {
         let Some(space) = self.spaces.get_mut(index) else {
             return;
         };
@@ -212,9 +213,9 @@ impl<N: Nucleus> Vm<N> {
         if region.shared() || region.prot == 0 || self.frames.free() <= self.reserve + PLENTY {
             return;
         }
-        let (frames, nucleus, tables) =
-            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
-        if space.pages.growth(CHUNKS_AT_ONCE) >= EVERY_REQUEST {
+        let frames = &mut self.frames;
+        // As many mappings may be asked for at once.
+        if space.pages.growth(5 * CHUNKS_AT_ONCE) >= EVERY_REQUEST {
             return;
         }
         let writable = copies && u64::from(region.prot) & prot::WRITE != 0;
@@ -225,7 +226,6 @@ impl<N: Nucleus> Vm<N> {
         let (first, last) = (to_number(start), to_number(end));
         let (shown, own) = (hardware(region.prot, true), hardware(region.prot, false));
         let fills = &mut self.fills;
-        fills.clear();
         let (mut copies, mut chunks) = (COPIES_AT_ONCE, CHUNKS_AT_ONCE);
         for chunk in object.pages.overlapping(first, last) {
             let hot = if writable { chunk.hot } else { 0 };
@@ -260,8 +260,18 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
+    }
+
+    /// Show what was found for new mappings of a space.
+    pub(crate) fn show_found(&mut self, index: usize) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let (frames, nucleus, tables) =
+            (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         // What cannot be shown comes by faults.
-        let _ = fill_slots(nucleus, frames, space, tables, fills, true);
+        let _ = fill_slots(nucleus, frames, space, tables, &self.fills, true);
+        self.fills.clear();
     }
 }
 

@@ -8,6 +8,7 @@ mod lending;
 mod loans;
 mod model;
 mod offers;
+mod parts;
 mod watched;
 
 use crate::fake::Machine;

@@ -311,11 +311,10 @@ fn enter(
         stack_flags,
     )?;
     let bias = program.place()?;
-    program.map(bias)?;
+    program.map(Some(bias))?;
     let (entry, base) = match interpreter {
         Some(interpreter) => {
-            let base = interpreter.place_anywhere()?;
-            interpreter.map(base)?;
+            let base = interpreter.map(None)?;
             (interpreter.entry(base), base)
         }
         None => (program.entry(bias), 0),

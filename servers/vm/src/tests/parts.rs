@@ -1,0 +1,113 @@
+//! A program's parts, mapped by one request: the same as one after the other, and nothing at all if one of them is wrong.
+
+use super::*;
+use cairn_idl::errno::*;
+
+const P: u64 = 0x400;
+const AT: u64 = 0x1000;
+const READ: u64 = prot::READ;
+const CODE: u64 = prot::READ | prot::EXECUTE;
+
+fn part(page: u64, pages: u64, shown: u64, prot: u64) -> u64 {
+    page | pages << 20 | shown << 40 | prot << 61
+}
+
+/// A world with a file of 100 pages: its server, and its badge.
+fn file() -> (World, Id, u64) {
+    let mut w = World::new(4096);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(server, P, 100);
+    for page in 0..100 {
+        w.write(server, P + page, page as u8).unwrap();
+    }
+    let pages: Vec<u64> = (P..P + 100).collect();
+    let badge = w.object(server, &pages, false).unwrap();
+    (w, server, badge)
+}
+
+fn map(w: &mut World, id: Id, badge: u64, start: u64, pages: u64, parts: &[u64]) -> i64 {
+    let mut words = vec![vm::OBJECT_MAP_PARTS, start * PAGE, pages];
+    words.extend(parts);
+    w.call_badge(id, badge, &words).words[0] as i64
+}
+
+/// As a linker makes them: headers, code, constants, and data whose first page is shown twice.
+fn program() -> [u64; 4] {
+    [
+        part(0, 2, 0, READ),
+        part(2, 60, 2, CODE),
+        part(62, 20, 62, READ),
+        part(82, 5, 81, RW),
+    ]
+}
+
+#[test]
+fn the_next_program_is_shown_all_its_parts_at_once() {
+    let (mut w, _, badge) = file();
+    let first = w.create();
+    assert_eq!(
+        map(&mut w, first, badge, AT, 100, &program()),
+        (AT * PAGE) as i64
+    );
+    for (page, byte) in [(0, 0), (30, 30), (81, 81), (82, 81), (86, 85)] {
+        assert_eq!(w.read(first, AT + page), Ok(byte));
+    }
+    w.write(first, AT + 82, 200).unwrap();
+    assert!(w.write(first, AT + 81, 1).is_err() && w.read(first, AT + 87).is_err());
+    // Anywhere: the answer says where.
+    let second = w.create();
+    w.vm.nucleus.count.clear();
+    let start = map(&mut w, second, badge, 0, 100, &program()) as u64 / PAGE;
+    // (What was mapped along with these was not asked for.)
+    assert_eq!(w.vm.nucleus.count["fill"], 1);
+    w.vm.nucleus.count.clear();
+    for (page, byte) in [(0, 0), (30, 30), (81, 81), (82, 81)] {
+        assert_eq!(w.read(second, start + page), Ok(byte));
+    }
+    w.write(second, start + 82, 99).unwrap();
+    assert!(w.vm.nucleus.count.is_empty());
+    assert_eq!(w.read(first, AT + 82), Ok(200));
+    w.audit();
+    // Once more over it.
+    assert!(map(&mut w, second, badge, start, 100, &program()) > 0);
+    assert_eq!(w.read(second, start + 82), Ok(81));
+    w.destroy(first);
+    w.destroy(second);
+    w.audit();
+}
+
+#[test]
+fn nothing_is_mapped_if_a_part_is_wrong() {
+    let (mut w, _, badge) = file();
+    let client = w.create();
+    let good = part(0, 2, 0, READ);
+    let wrong = [
+        (AT, 10, vec![], EINVAL),
+        (AT, 10, vec![good, part(1, 2, 0, READ)], EINVAL),
+        (AT, 10, vec![part(4, 2, 0, READ), good], EINVAL),
+        (AT, 10, vec![good, part(4, 0, 0, READ)], EINVAL),
+        (AT, 10, vec![good, part(4, 7, 0, READ)], EINVAL),
+        (AT, 10, vec![good, part(4, 1, 0, 7)], EACCES),
+        (0, 1 << 60, vec![good], ENOMEM),
+        (AT, 1 << 60, vec![good], ENOMEM),
+        (1, 10, vec![good], EPERM),
+        ((1 << 35) - 9, 10, vec![good], ENOMEM),
+    ];
+    for (i, (start, pages, parts, errno)) in wrong.into_iter().enumerate() {
+        let got = map(&mut w, client, badge, start, pages, &parts);
+        assert_eq!(got, -errno, "{i}");
+        assert!(w.read(client, AT).is_err(), "{i}");
+    }
+    let words = [vm::OBJECT_MAP_PARTS, AT * PAGE + 1, 10, good];
+    assert_eq!(w.call_badge(client, badge, &words).words[0] as i64, -EINVAL);
+    let words = [vm::OBJECT_MAP_PARTS, AT * PAGE, 10, good];
+    assert_eq!(
+        w.call_badge(client, badge + 1000, &words).words[0] as i64,
+        -EBADF
+    );
+    // Behind the object's end there is nothing.
+    assert!(map(&mut w, client, badge, AT, 10, &[part(0, 10, 95, READ)]) > 0);
+    assert_eq!(w.read(client, AT + 4), Ok(99));
+    assert!(w.read(client, AT + 5).is_err());
+    w.audit();
+}
