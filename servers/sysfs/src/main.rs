@@ -27,7 +27,7 @@ fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
 }
 
 fn main() -> ! {
-    let mut tree = Tree::default();
+    let mut tree = Tree::new(time::system_page().cores);
     for (name, portal) in startup::portals() {
         if cairn_idl::device::disk(name, 0).is_none() {
             continue;

@@ -32,6 +32,10 @@ fn inode(node: Node) -> u64 {
         Node::OfQueue(at, number) => (7, at, number),
         Node::Link(dir, at) => (8, at, dir as usize),
         Node::Partitions => (9, 0, 0),
+        Node::OfProcessors(number) => (10, 0, number),
+        Node::Processor(at) => (11, at, 0),
+        Node::Topology(at) => (12, at, 0),
+        Node::OfTopology(at, number) => (13, at, number),
     };
     1 + (kind | (number as u64) << 4 | (at as u64) << 12)
 }
@@ -51,7 +55,10 @@ impl Server for Sysfs {
     fn meta(&mut self, node: Node) -> Answer<Meta> {
         let (mode, size) = match node {
             Node::Link(..) | Node::Subsystem(_) => (s::IFLNK | 0o777, 0),
-            Node::Property(..) | Node::OfQueue(..) => (s::IFREG | 0o444, 4096),
+            Node::Property(..)
+            | Node::OfQueue(..)
+            | Node::OfProcessors(_)
+            | Node::OfTopology(..) => (s::IFREG | 0o444, 4096),
             Node::Partitions => (s::IFREG | 0o444, 0),
             _ => (s::IFDIR | 0o755, 0),
         };
@@ -160,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_program_finds_a_disk_by_its_number() {
-        let mut tree = Tree::default();
+        let mut tree = Tree::new(1);
         let info = Info {
             sectors: 2048,
             block: 512,

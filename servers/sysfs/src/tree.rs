@@ -1,4 +1,4 @@
-//! What is in the tree: directories, and for each disk and partition a directory with a file for each of its properties, in Linux's words. Other places lead there by links.
+//! What is in the tree: directories, and for each disk and partition a directory with a file for each of its properties, in Linux's words. Other places lead there by links. And the processors.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -40,6 +40,12 @@ pub enum Node {
     Subsystem(usize),
     /// `/proc/partitions`.
     Partitions,
+    /// What is said of all processors, by its place in [`PROCESSORS`].
+    OfProcessors(usize),
+    Processor(usize),
+    Topology(usize),
+    /// By its place in [`TOPOLOGY`].
+    OfTopology(usize, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +61,14 @@ pub enum Dir {
     Disks,
     Fs,
     Kernel,
+    System,
+    Processors,
     /// Behind the scheme `sys:`, for other servers' names.
     Scheme,
 }
 
 /// Directory, the one above it, its name.
-const DIRS: [(Dir, Dir, &str); 10] = [
+const DIRS: [(Dir, Dir, &str); 12] = [
     (Dir::Block, Dir::Root, "block"),
     (Dir::Class, Dir::Root, "class"),
     (Dir::ClassBlock, Dir::Class, "block"),
@@ -71,7 +79,52 @@ const DIRS: [(Dir, Dir, &str); 10] = [
     (Dir::Disks, Dir::Devices, "block"),
     (Dir::Fs, Dir::Root, "fs"),
     (Dir::Kernel, Dir::Root, "kernel"),
+    (Dir::System, Dir::Devices, "system"),
+    (Dir::Processors, Dir::System, "cpu"),
 ];
+
+/// What a file says, by the number of processors.
+type OfAll = fn(usize) -> String;
+/// The same of one of them.
+type OfOne = fn(usize, usize) -> String;
+
+pub const PROCESSORS: [(&str, OfAll); 5] = [
+    ("kernel_max", |all| (all - 1).to_string()),
+    ("offline", |_| String::new()),
+    ("online", list),
+    ("possible", list),
+    ("present", list),
+];
+
+/// Each is a core of the one package, as /proc/cpuinfo has it.
+pub const TOPOLOGY: [(&str, OfOne); 10] = [
+    ("core_cpus", |_, at| mask(1 << at)),
+    ("core_cpus_list", |_, at| at.to_string()),
+    ("core_id", |_, at| at.to_string()),
+    ("core_siblings", |all, _| mask(!0 >> (64 - all))),
+    ("core_siblings_list", |all, _| list(all)),
+    ("package_cpus", |all, _| mask(!0 >> (64 - all))),
+    ("package_cpus_list", |all, _| list(all)),
+    ("physical_package_id", |_, _| "0".to_string()),
+    ("thread_siblings", |_, at| mask(1 << at)),
+    ("thread_siblings_list", |_, at| at.to_string()),
+];
+
+/// Processors 0 to `all` - 1.
+fn list(all: usize) -> String {
+    match all {
+        1 => "0".to_string(),
+        all => format!("0-{}", all - 1),
+    }
+}
+
+/// In words of 32 bits, the most significant first.
+fn mask(bits: u64) -> String {
+    match bits >> 32 {
+        0 => format!("{bits:x}"),
+        high => format!("{high:x},{:08x}", bits as u32),
+    }
+}
 
 /// What a property says of a device; `None`: such a device does not have it.
 type Text = fn(&Device) -> Option<String>;
@@ -146,12 +199,20 @@ fn device_name(disk: &str, partition: u32) -> String {
     }
 }
 
-#[derive(Default)]
 pub struct Tree {
     devices: Vec<Device>,
+    /// 1 to 64.
+    processors: usize,
 }
 
 impl Tree {
+    pub fn new(processors: u64) -> Tree {
+        Tree {
+            devices: Vec::new(),
+            processors: processors.clamp(1, 64) as usize,
+        }
+    }
+
     /// The next disk, and its partitions: number, first sector, sectors. One whose name has no numbers is left out.
     pub fn add(&mut self, name: &str, info: Info, partitions: &[(u32, u64, u64)]) {
         let disk = self.devices.len();
@@ -205,7 +266,21 @@ impl Tree {
                                 .map(|(at, d)| (d.name.clone(), Node::Device(at))),
                         );
                     }
+                    Dir::Processors => {
+                        let files = PROCESSORS.iter().enumerate();
+                        found.extend(
+                            files.map(|(at, (name, _))| (name.to_string(), Node::OfProcessors(at))),
+                        );
+                        let each = 0..self.processors;
+                        found.extend(each.map(|at| (format!("cpu{at}"), Node::Processor(at))));
+                    }
                     _ => {}
+                }
+            }
+            Node::Processor(at) => found.push(("topology".to_string(), Node::Topology(at))),
+            Node::Topology(at) => {
+                for (number, (name, _)) in TOPOLOGY.iter().enumerate() {
+                    found.push((name.to_string(), Node::OfTopology(at, number)));
                 }
             }
             Node::Device(at) => {
@@ -251,6 +326,9 @@ impl Tree {
             Node::OfQueue(at, _) => Node::Queue(at),
             Node::Link(dir, _) => Node::Dir(dir),
             Node::Partitions => Node::Dir(Dir::Scheme),
+            Node::OfProcessors(_) | Node::Processor(_) => Node::Dir(Dir::Processors),
+            Node::Topology(at) => Node::Processor(at),
+            Node::OfTopology(at, _) => Node::Topology(at),
             Node::Queue(at)
             | Node::Holders(at)
             | Node::Slaves(at)
@@ -286,13 +364,14 @@ impl Tree {
 
     /// What a file holds.
     pub fn text(&self, file: Node) -> Option<String> {
-        let (at, text) = match file {
-            Node::Property(at, number) => (at, PROPERTIES.get(number)?.1),
-            Node::OfQueue(at, number) => (at, QUEUE.get(number)?.1),
+        let mut text = match file {
+            Node::Property(at, number) => PROPERTIES.get(number)?.1(self.devices.get(at)?)?,
+            Node::OfQueue(at, number) => QUEUE.get(number)?.1(self.devices.get(at)?)?,
+            Node::OfProcessors(number) => PROCESSORS.get(number)?.1(self.processors),
+            Node::OfTopology(at, number) => TOPOLOGY.get(number)?.1(self.processors, at),
             Node::Partitions => return Some(self.partitions()),
             _ => return None,
         };
-        let mut text = text(self.devices.get(at)?)?;
         text.push('\n');
         Some(text)
     }
@@ -322,7 +401,7 @@ mod tests {
             most_requests: 64,
             ..Info::default()
         };
-        let mut tree = Tree::default();
+        let mut tree = Tree::new(2);
         tree.add("vda", info, &[(1, 2048, 4096), (3, 6144, 100)]);
         tree.add("ram0", info, &[]);
         tree.add("nonsense", info, &[]);
@@ -367,6 +446,25 @@ mod tests {
             }
         }
         assert!(seen > 60);
+    }
+
+    #[test]
+    fn processors_are_counted_as_linux_counts_them() {
+        let text = |processors, path: &str| {
+            let tree = Tree::new(processors);
+            tree.text(at(&tree, &format!("devices/system/cpu/{path}"))?)
+        };
+        assert_eq!(text(1, "online").unwrap(), "0\n");
+        assert_eq!(text(4, "possible").unwrap(), "0-3\n");
+        assert_eq!(text(4, "offline").unwrap(), "\n");
+        assert_eq!(text(4, "cpu3/topology/core_id").unwrap(), "3\n");
+        assert_eq!(text(4, "cpu2/topology/thread_siblings").unwrap(), "4\n");
+        assert_eq!(text(4, "cpu0/topology/package_cpus").unwrap(), "f\n");
+        assert_eq!(
+            text(64, "cpu0/topology/package_cpus").unwrap(),
+            "ffffffff,ffffffff\n"
+        );
+        assert_eq!(text(4, "cpu4/topology/core_id"), None);
     }
 
     #[test]
