@@ -36,9 +36,10 @@ const AT_ONCE: u8 = 255;
 pub struct Handler {
     /// The binding that it belongs to, counted from 1.
     binding: u32,
-    /// Steps in the list, and how often it may be gone through in one interrupt.
+    /// Steps in the list, how often it may be gone through until the device is served, and how often it was since it was served last.
     count: u32,
     rounds: u32,
+    gone: u32,
     /// Wake the driver when so many bytes wait.
     threshold: u32,
     /// Wake it when bytes wait and none came for so long; 0: never.
@@ -77,6 +78,7 @@ impl Handler {
             binding: 0,
             count: 0,
             rounds: 0,
+            gone: 0,
             threshold: 0,
             pause: 0,
             pause_at: 0,
@@ -107,6 +109,7 @@ impl Handler {
         self.reasons = 0;
         self.last = 0;
         self.pause_at = 0;
+        self.gone = 0;
         self.deferred = false;
         self.core = 0;
         self.code = 0;
@@ -399,15 +402,20 @@ impl<A: Arch> Kernel<A> {
         outcome
     }
 
-    /// Through the list, as often as it may be.
+    /// Through the list, as often as it may be. Between two rounds other interrupts have their turn: then this one comes again, to go on.
     fn hasty_rounds(&mut self, index: usize) -> Outcome {
         let (arch, handler) = (&mut self.arch, &mut self.handlers[index]);
-        for _ in 0..handler.rounds {
+        let source = self.interrupts.bindings[handler.binding as usize - 1].source;
+        for gone in core::mem::take(&mut handler.gone) + 1..=handler.rounds {
             let round = match handler.code {
                 0 => list::interpret(arch, handler),
                 code => arch.run_handler(code, handler),
             };
             match round {
+                Round::Again if gone < handler.rounds && arch.interrupt_again(source as u32) => {
+                    handler.gone = gone;
+                    return Outcome::Done;
+                }
                 Round::Again => {}
                 Round::Done => return Outcome::Done,
                 Round::HandOver => return Outcome::HandedOver,

@@ -137,14 +137,13 @@ pub unsafe fn timed_parts(selector: u64, out: (u64, u64), input: (u64, u64)) -> 
 /// What a receive delivered, and when.
 pub struct Stamped {
     pub stamp: u64,
-    pub token: u64,
     pub words: [u64; 8],
 }
 
 /// Receive; the time stamp is that of the first instruction behind it. (The third word is lost: nobody here needs it.)
 pub fn receive_stamped(slot: u32) -> Stamped {
     let mut words = [0; 8];
-    let (low, high, token): (u64, u64, u64);
+    let (low, high): (u64, u64);
     // SAFETY: a receive writes registers only; rbx and rbp are put back.
     unsafe {
         asm!(
@@ -152,12 +151,11 @@ pub fn receive_stamped(slot: u32) -> Stamped {
             "push rbp",
             "syscall",
             "rdtsc",
-            "mov rcx, rbp",
             "pop rbp",
             "pop rbx",
             inout("rax") (receive::RECEIVE as u64) << 32 | slot as u64 => low,
             out("rdx") high,
-            out("rcx") token,
+            out("rcx") _,
             inout("rdi") 0u64 => words[0],
             inout("rsi") 0u64 => words[1],
             inout("r10") 0u64 => words[3],
@@ -172,7 +170,6 @@ pub fn receive_stamped(slot: u32) -> Stamped {
     }
     Stamped {
         stamp: high << 32 | low & u32::MAX as u64,
-        token,
         words,
     }
 }

@@ -343,6 +343,8 @@ pub trait Arch: Sized {
     fn enter_through_twins(&mut self, on: bool);
     /// Mask or unmask an interrupt source ([`crate::interrupt`]).
     fn interrupt_mask(&mut self, source: u32, masked: bool);
+    /// If another interrupt waits and this source's, which is masked, can come again for what it was asserted for: it does when it is unmasked.
+    fn interrupt_again(&mut self, source: u32) -> bool;
     /// The machine layer may serve this source by itself from now on, or no longer ([`crate::quick_interrupt`]).
     fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>);
     /// How many lines there are (at most [`crate::interrupt::LINES`]).

@@ -47,6 +47,9 @@ struct Away {
 pub struct Sim {
     /// No interrupt waits, ever.
     pub patient: bool,
+    /// Another interrupt waits at a handler's next look, and which sources came again for that.
+    pub other_waits: bool,
+    pub again: Vec<u32>,
     memory: Vec<Page>,
     pools: Vec<Vec<Page>>,
     pool_used: [usize; pool::COUNT],
@@ -99,6 +102,8 @@ impl Sim {
     pub fn new(frames: usize) -> Sim {
         Sim {
             patient: false,
+            other_waits: false,
+            again: Vec::new(),
             memory: std::vec![Page([0; 4096]); frames],
             pools: (0..pool::COUNT)
                 .map(|_| std::vec![Page([0; 4096]); POOL_PAGES])
@@ -458,6 +463,13 @@ impl Arch for Sim {
         } else {
             self.unmasked.insert(line);
         }
+    }
+    fn interrupt_again(&mut self, source: u32) -> bool {
+        let again = core::mem::take(&mut self.other_waits);
+        if again {
+            self.again.push(source);
+        }
+        again
     }
     fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>) {
         match way {

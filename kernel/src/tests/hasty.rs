@@ -273,6 +273,61 @@ fn what_the_handler_does_not_know_is_the_drivers_and_stays_masked() {
 }
 
 #[test]
+fn another_interrupt_has_its_turn_between_two_rounds() {
+    let mut d = driver();
+    let steps = [
+        Step {
+            operation: op::READ,
+            width: 1,
+            port: CAUSE,
+            ..Step::NONE
+        },
+        Step {
+            operation: op::TEST,
+            to: 3,
+            mask: 1,
+            value: 0,
+            ..Step::NONE
+        },
+        Step::plain(op::DONE),
+        Step {
+            operation: op::TAKE,
+            count: 8,
+            port: DATA,
+            ..Step::NONE
+        },
+        Step::plain(op::AGAIN),
+    ];
+    d.install(&steps, [3, 512, 0]);
+    d.w.k.arch.ports.insert(DATA, b'x' as u32);
+    let left = |d: &Driver| d.w.k.arch.port_reads[&CAUSE].len();
+    d.feed(CAUSE, &[4, 4, 1]);
+    d.w.k.arch.other_waits = true;
+    d.interrupt();
+    assert!(d.sleeps() && d.open());
+    assert_eq!(
+        (left(&d), d.w.k.arch.again.as_slice()),
+        (2, [LINE].as_slice())
+    );
+    // It goes on where it was, and the count begins anew when the device is served.
+    d.interrupt();
+    assert_eq!((left(&d), d.sleeps()), (0, true));
+    // However often it gives way: a device that does not calm down is the driver's after the last round.
+    d.feed(CAUSE, &[4; 4]);
+    for rounds in 1..3 {
+        d.w.k.arch.other_waits = true;
+        d.interrupt();
+        assert_eq!((left(&d), d.sleeps()), (4 - rounds, true));
+    }
+    d.w.k.arch.other_waits = true;
+    d.interrupt();
+    assert_eq!(d.woken().1, reason::HANDED_OVER);
+    assert_eq!((left(&d), d.w.k.arch.again.len()), (1, 3));
+    assert!(!d.open());
+    assert_eq!(d.take(), [b'x'; 40]);
+}
+
+#[test]
 fn a_full_ring_hands_over_and_loses_nothing() {
     let mut d = driver();
     d.install(&receive(), [1, RING as u64, 0]);

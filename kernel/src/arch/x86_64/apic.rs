@@ -273,6 +273,14 @@ impl LocalApic {
         ASKED.iter().fold(0, |all, &word| all | self.read(word)) != 0
     }
 
+    /// A vector other than this one is.
+    pub fn asked_beside(&self, vector: u8) -> bool {
+        ASKED.iter().zip(0..).any(|(&word, index)| {
+            let own = (vector / 32 == index) as u32 * (1 << (vector % 32));
+            self.read(word) & !own != 0
+        })
+    }
+
     /// Send a vector to this processor itself.
     pub fn interrupt_self(&mut self, vector: u8) {
         // Shorthand "self", edge, assert.

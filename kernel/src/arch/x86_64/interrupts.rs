@@ -253,6 +253,14 @@ impl Lines {
         }
     }
 
+    /// Unmasking this source, whose interrupt was not served whole, shall raise it once more. (A level is there still.) False: the 8259s cannot.
+    pub fn raise_again(&mut self, source: u32) -> bool {
+        if self.edge(source) {
+            self.sources[source as usize].pending = true;
+        }
+        !self.by_pic()
+    }
+
     /// A source's vector arrived: acknowledge it at the controller and say whether to tell the nucleus.
     pub fn arrived(&mut self, source: u32, apic: &mut LocalApic) -> Arrival {
         if self.by_pic() {

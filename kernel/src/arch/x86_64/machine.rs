@@ -617,6 +617,12 @@ impl Arch for Machine {
         self.lines.mask(source, masked, &mut self.apic);
     }
 
+    fn interrupt_again(&mut self, source: u32) -> bool {
+        self.interrupt_waits()
+            && self.apic.asked_beside(vector(source))
+            && self.lines.raise_again(source)
+    }
+
     fn interrupt_way(&mut self, source: u32, way: Option<&InterruptWay>) {
         let masked = self.lines.masked_edge(source).filter(|_| !self.twins);
         interrupt_code::set(vector(source), way.zip(masked));
