@@ -1,24 +1,24 @@
 //! Requests that several programs are about to make are told to a drive together: one notification, and one turn of the driver, for all of them.
 //!
 //! With the first one the server gives way to those who are ready at its caller's priority; their requests queue meanwhile. It takes what has queued, and tells the drives when nothing is left. A more important caller, and any pulse, has the server go on at once.
-//! Where nobody came, or it took long, the next requests are told as they come.
+//! Where nobody came, or others computed meanwhile, the next requests are told as they come.
 
 use crate::disk::Disks;
 use cairn_resmgr::Context;
 
-/// Most requests that are told as they come before another one gives way.
-const PAUSE_MOST: u32 = 64;
-/// So long (ns) others may have computed, if few requests have come meanwhile.
-const LONG: u64 = 1_000_000;
-const FEW: u32 = 8;
+/// Most requests that are told as they come before another one gives way: because nobody else came, and because it took long.
+const ALONE_MOST: u32 = 64;
+const LONG_MOST: u32 = 1024;
+/// So long (ns) a request may take to come. Programs that only read ask sooner; who computes has whole turns.
+const LONG: u64 = 100_000;
 
 #[derive(Default)]
 pub struct Gather {
     /// Requests are held back.
     holds: bool,
-    /// How many came after the first, and whether it had to wait long for them.
+    /// How many came after the first, and how long (ns) it waited for them.
     more: u32,
-    long: bool,
+    waited: u64,
     /// So many requests are told as they come, and how many it will be next time.
     left: u32,
     pause: u32,
@@ -35,7 +35,7 @@ impl Gather {
             self.left -= 1;
             return false;
         }
-        (self.holds, self.more, self.long) = (true, 0, false);
+        (self.holds, self.more, self.waited) = (true, 0, 0);
         true
     }
 
@@ -43,8 +43,10 @@ impl Gather {
     fn end(&mut self) {
         self.holds = false;
         self.pause = match self.more {
-            _ if self.long && self.more < FEW => PAUSE_MOST,
-            0 => (self.pause * 2).clamp(1, PAUSE_MOST),
+            more if self.waited > LONG * u64::from(more + 1) => {
+                (self.pause * 4).clamp(16, LONG_MOST)
+            }
+            0 => (self.pause * 2).clamp(1, ALONE_MOST),
             _ => 0,
         };
         self.left = self.pause;
@@ -57,7 +59,7 @@ impl Disks {
         if self.gather.first() {
             let before = cx.transport.monotonic();
             self.give_way(drive);
-            self.gather.long = cx.transport.monotonic() - before > LONG;
+            self.gather.waited = cx.transport.monotonic() - before;
             // When nothing more has queued.
             cx.wake_at(Some(0));
         }
@@ -113,16 +115,27 @@ mod tests {
 
     #[test]
     fn programs_that_compute_are_waited_for_seldom() {
-        let mut gather = Gather::default();
-        let mut waits = 0;
-        for _ in 0..1000 {
-            if gather.first() {
-                waits += 1;
-                gather.long = true;
-                gather.first();
-                gather.end();
+        for others in [0, 1, 20] {
+            let mut gather = Gather::default();
+            let mut waits = 0;
+            for _ in 0..10_000 {
+                if gather.first() {
+                    waits += 1;
+                    gather.waited = 20_000_000;
+                    (0..others).for_each(|_| assert!(!gather.first()));
+                    gather.end();
+                }
             }
+            assert!(waits < 16, "{waits}");
+            // When they have gone it is soon worth it again.
+            let mut requests = 0;
+            while !gather.first() {
+                requests += 1;
+            }
+            assert!(requests <= LONG_MOST);
+            gather.first();
+            gather.end();
+            assert!(gather.first());
         }
-        assert!(waits < 24);
     }
 }
