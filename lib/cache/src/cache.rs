@@ -12,6 +12,14 @@ pub trait Memory {
     fn populate(&mut self, first: Slot, count: u32) -> bool;
     /// Give the frames of slots in a row back. What was in them is lost.
     fn release(&mut self, first: Slot, count: u32);
+    /// What is in this slot is a page of a file as nobody else has it yet: it is dirty, or on its way to the device.
+    fn only_here(&mut self, slot: Slot, file: File, page: u64) {
+        let _ = (slot, file, page);
+    }
+    /// That is over: it was written, or the page is gone. (The slot is used for nothing else before.)
+    fn not_only_here(&mut self, slot: Slot) {
+        let _ = slot;
+    }
 }
 
 /// A file of the cache. Names nothing any more when the file was closed.
@@ -310,6 +318,20 @@ impl<M: Memory> Cache<M> {
         Ok(Put::Fresh(slot))
     }
 
+    /// Pages of files that have none yet, in slots that nothing was in and that have frames with their content.
+    pub fn adopt(&mut self, pages: &[(File, u64, Slot)]) {
+        self.slots.claim(
+            pages
+                .iter()
+                .map(|(file, page, slot)| (*slot, file.index, *page)),
+        );
+        for &(file, page, slot) in pages {
+            if let Some(pages) = self.pages(file) {
+                pages.index.insert(page, slot).there |= bit(page);
+            }
+        }
+    }
+
     /// A page that is there was changed. False: it is not there.
     pub fn mark_dirty(&mut self, file: File, page: u64, now: u64) -> bool {
         let Some(pages) = self.pages(file) else {
@@ -324,6 +346,9 @@ impl<M: Memory> Cache<M> {
         }
         if leaf.dirty & bit == 0 {
             leaf.dirty |= bit;
+            if let Some(slot) = pages.index.slot(page) {
+                self.memory.only_here(slot, file, page);
+            }
             self.count_dirty(file, 1, now);
         }
         true
@@ -355,6 +380,9 @@ impl<M: Memory> Cache<M> {
         leaf.dirty |= wanted;
         self.slots.touch_row(first, to - from);
         if new != 0 {
+            for (slot, page) in (first..).zip(from..to) {
+                self.memory.only_here(slot, file, page);
+            }
             self.count_dirty(file, new, now);
         }
         Some(first)
@@ -391,10 +419,14 @@ impl<M: Memory> Cache<M> {
             let Some(pages) = self.pages(io.file) else {
                 continue;
             };
+            let mut dirty = false;
             if let Some(leaf) = pages.index.leaf_mut(page) {
                 leaf.writing &= !bit(page);
+                dirty = leaf.dirty & bit(page) != 0;
             }
-            if !done {
+            if done && !dirty {
+                self.memory.not_only_here(slot);
+            } else if !done {
                 pages.since = now;
                 self.mark_dirty(io.file, page, now);
             }
@@ -476,6 +508,9 @@ impl<M: Memory> Cache<M> {
         if removed.dirty {
             pages.dirty -= 1;
             self.dirty -= 1;
+        }
+        if removed.dirty || removed.writing {
+            self.memory.not_only_here(removed.slot);
         }
         self.slots
             .free(removed.slot, removed.loading || removed.writing);

@@ -113,6 +113,25 @@ impl Slots {
         Some(slot)
     }
 
+    /// Slots without frames have got some, and are pages': slot, file and page.
+    pub fn claim(&mut self, pages: impl Iterator<Item = (Slot, u32, u64)>) {
+        for (slot, file, page) in pages {
+            if let Some(info) = self.all.get_mut(slot as usize) {
+                debug_assert_eq!(info.state, Use::Cold);
+                *info = Info {
+                    file,
+                    page,
+                    state: Use::Page,
+                    referenced: true,
+                };
+                self.used += 1;
+            }
+        }
+        let all = &self.all;
+        self.cold
+            .retain(|slot| all[*slot as usize].state == Use::Cold);
+    }
+
     fn warm_up(&mut self, populate: &mut impl FnMut(Slot, u32) -> bool) {
         for most in [STEP, 1] {
             let Some(&first) = self.cold.last() else {

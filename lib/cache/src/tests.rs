@@ -24,6 +24,8 @@ impl Random {
 struct Arena {
     content: BTreeMap<Slot, u64>,
     frames: u32,
+    /// What nobody else has.
+    only: BTreeMap<Slot, (File, u64)>,
 }
 
 #[derive(Clone)]
@@ -45,6 +47,12 @@ impl Memory for Shared {
         for slot in first..first + count {
             assert!(arena.content.remove(&slot).is_some(), "had no frame");
         }
+    }
+    fn only_here(&mut self, slot: Slot, file: File, page: u64) {
+        self.0.borrow_mut().only.insert(slot, (file, page));
+    }
+    fn not_only_here(&mut self, slot: Slot) {
+        self.0.borrow_mut().only.remove(&slot);
     }
 }
 
@@ -270,6 +278,13 @@ impl Game {
                 }
                 let (is_dirty, writing) = self.cache.pending(file, page, page + 1);
                 dirty += u64::from(is_dirty);
+                if let Some(slot) = self.cache.slot(file, page) {
+                    let only = self.arena.0.borrow().only.get(&slot).copied();
+                    match only {
+                        Some(what) => assert!(what == (file, page) && (is_dirty || writing)),
+                        None => assert!(!is_dirty),
+                    }
+                }
                 if !is_dirty && !writing {
                     let device = known.device.get(&page).copied().unwrap_or(0);
                     assert_eq!(device, wanted, "page {page} is clean");
@@ -287,6 +302,8 @@ impl Game {
             })
             .sum();
         let (all, warm, counted) = self.cache.usage();
+        let only = self.arena.0.borrow().only.clone();
+        assert!(only.keys().all(|slot| slots.contains(slot)));
         assert_eq!(all as usize, used + under_way);
         assert_eq!(counted, dirty);
         assert_eq!(
@@ -423,4 +440,29 @@ fn a_full_cache_makes_room_by_itself_but_loses_nothing() {
         let slot = cache.get(file, page).expect("dirty pages stay");
         assert_eq!(arena.get(slot), page + 100);
     }
+}
+
+#[test]
+fn pages_are_adopted_where_they_are() {
+    let (mut cache, arena) = cache(200, 200);
+    let (one, other) = (cache.open(), cache.open());
+    let pages = [(one, 3, 150), (other, 0, 0), (one, 4, 7)];
+    for (_, page, slot) in pages {
+        arena.0.borrow_mut().content.insert(slot, 100 + page);
+    }
+    cache.adopt(&pages);
+    assert_eq!(
+        (cache.get(one, 3), cache.get(other, 0)),
+        (Some(150), Some(0))
+    );
+    assert_eq!(cache.usage(), (3, 0, 0));
+    // Nobody else gets these slots, and they can go like others.
+    for page in 0..64 {
+        let slot = cache.put(other, 10 + page);
+        assert!(matches!(slot, Ok(Put::Fresh(slot)) if ![0, 7, 150].contains(&slot)));
+    }
+    assert!(cache.mark_dirty(one, 4, 0));
+    assert_eq!(arena.0.borrow().only.get(&7), Some(&(one, 4)));
+    cache.shrink(u32::MAX, |_, _, _, _| true);
+    assert_eq!(cache.usage(), (1, 0, 1));
 }

@@ -86,13 +86,19 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         } else {
             self.clean_tail(ino, old);
         }
+        // A successor takes the longer one of what it finds here and on the image.
+        self.left.cut(file, size);
         let whole = match self.act(|fs| fs.set_size(ino, size, now)) {
-            Err(Failure::Errno(number)) => {
-                let _ = self.resize_mapped(ino, old);
-                return fail(number);
+            Err(failure) => {
+                self.left.set_size(file, old);
+                if let Failure::Errno(_) = failure {
+                    let _ = self.resize_mapped(ino, old);
+                }
+                return Err(failure);
             }
-            other => other?,
+            Ok(whole) => whole,
         };
+        self.left.set_size(file, size);
         self.note_changed(ino);
         self.cache.remove(file, pages, u64::MAX);
         self.break_blocks(ino, size.div_ceil(self.block_size()), u64::MAX);

@@ -3,7 +3,7 @@
 //! * [`start`] opening an image; [`server`] the whole, and how things go on; [`keys`] what is waited for;
 //! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
 //! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`map`] of files, over [`memory`] and [`runs`];
-//! * [`successor`] what goes on after the server's death;
+//! * [`successor`] what goes on after the server's death, [`left`] data that was not written;
 //! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod behind;
 mod blocks;
 mod ends;
 mod keys;
+pub mod left;
 mod length;
 mod map;
 pub mod memory;
@@ -33,6 +34,7 @@ mod tree;
 mod write;
 
 pub use attached::Attached;
+pub use left::Left;
 pub use memory::Memory;
 pub use server::{Ext4, Options};
 pub use start::{Parts, Refused, STAGING};

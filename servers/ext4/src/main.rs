@@ -10,10 +10,13 @@ use cairn_abi::received;
 use cairn_block::native::Disk;
 use cairn_block::program::give_up;
 use cairn_block::Device;
-use cairn_cache::Slot;
+use cairn_cache::{File, Slot};
 use cairn_ext4::Time;
+use cairn_ext4_server::left::Slots;
 use cairn_ext4_server::memory::PAGE;
-use cairn_ext4_server::{Ext4, Memory, Options, Parts, Refused, DEVICE, MEMORY, PAGES, STAGING};
+use cairn_ext4_server::{
+    Ext4, Left, Memory, Options, Parts, Refused, DEVICE, MEMORY, PAGES, STAGING,
+};
 use cairn_idl::errno::*;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Keepsake, Manager, Native, NativeObjects, Recovered};
@@ -27,6 +30,8 @@ const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 struct Arena {
     bytes: &'static mut [u8],
     lent: u32,
+    /// What its pages hold that nobody else has.
+    dirty: Slots,
 }
 
 impl Arena {
@@ -49,6 +54,16 @@ impl cairn_cache::Memory for Arena {
     fn release(&mut self, first: Slot, count: u32) {
         // If `vm` keeps them nothing is lost but memory.
         let _ = memory::release(self.pages(first, count));
+    }
+
+    #[inline]
+    fn only_here(&mut self, slot: Slot, file: File, page: u64) {
+        self.dirty.set(slot, file, page);
+    }
+
+    #[inline]
+    fn not_only_here(&mut self, slot: Slot) {
+        self.dirty.clear(slot);
     }
 }
 
@@ -124,7 +139,8 @@ fn main() -> ! {
         Ok(disk) => disk,
         Err(failure) => give_up(ENXIO, format_args!("no disk: {failure:?}")),
     };
-    let (keep, marks, kept) = Keepsake::new(memory::keepsake());
+    let (keep, marks, own) = Keepsake::new(memory::keepsake());
+    let (left, kept) = Left::new(own, lent);
     let given = |word| startup::arguments().any(|argument| argument == word);
     // Of mount(2): it is to hear when the disk is open, and that it cannot be written where that was wanted.
     let mounted = startup::portal("ready");
@@ -132,7 +148,11 @@ fn main() -> ! {
         give_up(EACCES, format_args!("the disk cannot be written"));
     }
     let parts = Parts {
-        memory: Arena { bytes, lent },
+        memory: Arena {
+            bytes,
+            lent,
+            dirty: left.slots,
+        },
         pages: lent,
         expected: frames / 4 * 3,
         metadata: (frames / 32).clamp(512, 32_768) as usize,
@@ -147,6 +167,7 @@ fn main() -> ! {
         open: keep.identities(),
         marks,
         kept,
+        left,
     };
     let now = time::realtime();
     let now = Time {

@@ -6,6 +6,7 @@
 use crate::behind::Job;
 use crate::blocks::Reading;
 use crate::keys;
+use crate::left::Left;
 use crate::map::Syncing;
 use crate::memory::{Memory, PAGE64};
 use crate::node::{Node, Nodes};
@@ -91,6 +92,8 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) flush_forgotten: u64,
     /// What is left to a successor besides open files: those whose data is not on the disk.
     pub(crate) marks: Marks,
+    /// Data that is only in the cache, for a successor.
+    pub(crate) left: Left,
     /// Nodes whose data was changed since it was last seen to be on the disk.
     pub(crate) changed: Vec<u32>,
     /// What a predecessor had open and was found again, until the framework has asked for it; of these, what lost data.
@@ -311,6 +314,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             self.flush_forgotten = self.flush_forgotten.max(node.flush);
             if let Some(file) = node.file {
                 self.cache.close(file);
+                self.left.end(file);
                 self.owners.remove(&file);
             }
         }
@@ -370,8 +374,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             return fail(EINVAL);
         }
         let file = self.cache.open();
+        self.left.begin(file, node.identity(), node.size);
         node.file = Some(file);
         self.owners.insert(file, ino);
+        // It may have a number that is not kept.
+        self.opens_changed(ino);
         Ok(file)
     }
 
@@ -398,8 +405,18 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 }
             })
         })?;
-        self.node(ino)?.dirty = false;
+        self.times_are_known(ino);
         Ok(())
+    }
+
+    /// The image knows the times of a node.
+    pub(crate) fn times_are_known(&mut self, ino: u32) {
+        if let Some(node) = self.nodes.get_mut(ino) {
+            node.dirty = false;
+            node.file
+                .into_iter()
+                .for_each(|file| self.left.set_time(file, 0));
+        }
     }
 
     // ---- going on

@@ -1,5 +1,6 @@
 //! Opening: the image is looked at, its log replayed, and what a cut of power left half done is finished; nothing is served before.
 
+use crate::left::Left;
 use crate::memory::{Memory, PAGE};
 use crate::node::Nodes;
 use crate::requests::Requests;
@@ -39,6 +40,7 @@ pub struct Parts<M> {
     pub marks: Marks,
     /// Memory that outlives the server, for what operations have changed.
     pub kept: &'static [AtomicU64],
+    pub left: Left,
 }
 
 /// One transfer at a time, waited for.
@@ -103,7 +105,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             open,
             marks,
             kept,
+            left,
         } = parts;
+        let inherited = left.inherit(&mut memory);
         if !memory.populate(pages, STAGING) {
             return Err(Refused::NoMemory);
         }
@@ -183,6 +187,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             // What a predecessor wrote may be in the device only.
             flush_forgotten: 1,
             marks,
+            left,
             changed: Vec::new(),
             found: BTreeMap::new(),
             committed: 0,
@@ -194,8 +199,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             clock: 0,
             options,
         };
-        server.find_open(&open, &mut wait);
-        server.find_mapped(&mut wait);
+        let (cache, inherited) = inherited;
+        let mut lost = server.find_dirty(cache, &open, &mut wait);
+        lost.extend(server.marks.left());
+        server.find_open(&open, &lost, &mut wait);
+        server.find_mapped(inherited, &mut wait);
         if write {
             server.finish_leftovers(&mut wait);
         }

@@ -5,6 +5,8 @@
 
 use crate::memory::{Memory, PAGE64};
 use crate::server::Ext4;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_cache::mapped::Objects;
 use cairn_cache::{File, Put, Slot};
@@ -43,7 +45,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let Some(node) = self.nodes.get_mut(ino) else {
             return;
         };
-        match (node.unsafe_data && node.opens != 0, node.mark) {
+        let told = !self.left.keeps(node.file);
+        match (node.unsafe_data && node.opens != 0 && told, node.mark) {
             (true, None) => node.mark = self.marks.add(node.identity()),
             (false, Some(mark)) => {
                 self.marks.remove(mark);
@@ -94,8 +97,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// Find what a predecessor had open (as often as it had), before anything is freed. `wait` as in [`Ext4::open`].
-    pub(crate) fn find_open(&mut self, open: &[u64], wait: &mut impl FnMut(&mut M, &mut D)) {
-        let lost = self.marks.left();
+    pub(crate) fn find_open(
+        &mut self,
+        open: &[u64],
+        lost: &BTreeSet<u64>,
+        wait: &mut impl FnMut(&mut M, &mut D),
+    ) {
         for &identity in open {
             let Some(ino) = self.until_there(wait, |server| server.find_again(identity)) else {
                 continue;
@@ -142,8 +149,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// Files that programs have mapped go on. The pages that they have are the predecessor's: what may have been written through the mappings is taken over, the rest is read again when it is touched.
-    pub(crate) fn find_mapped(&mut self, wait: &mut impl FnMut(&mut M, &mut D)) {
-        while let Some(it) = self.cache.memory().inherited() {
+    pub(crate) fn find_mapped(
+        &mut self,
+        inherited: Vec<Inherited>,
+        wait: &mut impl FnMut(&mut M, &mut D),
+    ) {
+        for it in inherited {
             let found = self.until_there(wait, |server| {
                 let ino = server.find_again(it.tag)?;
                 Ok((ino, server.file(ino)?))
@@ -227,11 +238,16 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if page >= size.div_ceil(PAGE64) {
             return Some(None);
         }
-        let Ok(Put::Fresh(slot)) = self.cache.put(file, page) else {
-            return None;
+        // What was dirty is there already, and is the same.
+        let (slot, fresh) = match self.cache.put(file, page) {
+            Ok(Put::Fresh(slot)) => (slot, true),
+            Ok(Put::There(slot)) => (slot, false),
+            _ => return None,
         };
         if !self.cache.memory().adopt(it.object, page, slot) {
-            self.cache.remove(file, page, page + 1);
+            if fresh {
+                self.cache.remove(file, page, page + 1);
+            }
             return None;
         }
         self.cache.set_shown(file, page, true);
@@ -249,7 +265,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     /// An inode that there should be, if it is the same still. What is asked for may be nonsense: nothing is damaged if it is not found.
-    fn find_again(&mut self, identity: u64) -> Answer<u32> {
+    pub(crate) fn find_again(&mut self, identity: u64) -> Answer<u32> {
         let (ino, generation) = (identity as u32, (identity >> 32) as u32);
         match self.fs.inode(ino) {
             Err(error @ Error::Need { .. }) => self.act(|_| Err(error)),

@@ -325,9 +325,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
                 (inode.atime, inode.mtime, inode.ctime) = (atime, mtime, now);
             })
         })?;
-        let node = self.node(ino)?;
-        // The image knows them all.
-        node.dirty = false;
+        self.times_are_known(ino);
         self.refresh(ino);
         self.arm(cx);
         Ok(())

@@ -1,6 +1,7 @@
 //! Writing: into the cache; blocks are found when the pages go to the device, but the room for them is promised at once, so that a full disk is told to who writes.
 
 use crate::keys;
+use crate::left::nanoseconds;
 use crate::memory::{Memory, PAGE, PAGE64};
 use crate::server::{fail, time, Ext4};
 use cairn_abi::Token;
@@ -68,7 +69,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let target = self.cache.memory().bytes_mut(slot, from, length);
         let fetched = cx.fetch(0, target);
         if fetched.is_ok() {
-            let now = time(cx.now());
+            let ns = cx.now();
+            self.left.set_time(file, ns);
+            let now = time(ns);
             (self.now, node.mtime, node.ctime) = (now, now, now);
             if !(node.unsafe_data && node.dirty) {
                 self.note_changed(ino);
@@ -124,6 +127,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             node.size = node.size.max(offset + done as u64);
             let size = node.size;
             let longer = node.mapped && size.div_ceil(PAGE64) != old;
+            self.left.set_size(file, size);
+            self.left.set_time(file, nanoseconds(now));
             self.touch(ino);
             if longer {
                 // Without memory for that, what is new is beyond the end for who has it mapped.

@@ -68,6 +68,12 @@ impl<N: Nucleus> Vm<N> {
             .map_or(0, |space| space.pages.count(lender.start, lender.end))
     }
 
+    /// The pages that a space has declared to be cache.
+    pub(crate) fn lent_by(&self, space: Handle) -> Option<(u64, u64)> {
+        let lender = self.lenders.list.iter().find(|l| l.space == space)?;
+        Some((lender.start, lender.end))
+    }
+
     /// Frames in caches.
     pub(crate) fn all_lent(&self) -> u64 {
         self.lenders.list.iter().map(|l| self.lent(l)).sum()
@@ -179,7 +185,8 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn lenders_may_give(&mut self) -> bool {
         let hopeful = |l: &Lender| !l.silent && !l.empty && self.lent(l) > 0;
         if !self.lenders.list.iter().any(hopeful) {
-            return false;
+            // What successors have not come for yet goes before somebody must end.
+            return self.drop_left_caches();
         }
         self.ask_lenders();
         true

@@ -474,8 +474,12 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let space = self.spaces.remove(index)?;
+        let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);
         self.forget_pager(space.handle);
+        if let Some(lent) = lent {
+            self.leave_cache(&space, lent);
+        }
         if !space.linux() {
             self.zero_objects_of(space.handle);
         }

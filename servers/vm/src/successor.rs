@@ -3,15 +3,16 @@
 //! A pager leaves a successor if it had a keepsake (a FRESH object at [`KEEPSAKE`]) when it said OBJECT_WATCH: who says it next with the same one there is the successor. So nobody has to be named: only who starts components has the keepsake's portal, and when it closes it there will be no successor.
 
 use crate::nucleus::{Answer, Nucleus, Pass};
+use crate::pages::{Pages, CHUNK};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{hardware, with_tables, Errno, Object, Vm, NOBODY};
+use crate::space::{drop_if_unused, hardware, with_tables, Errno, Object, Space, Vm, NOBODY};
 use crate::wanted::{Pager, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::layout::{KEEPSAKE, PAGE};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST};
+use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST, CACHE_LEFT};
 
 impl Pagers {
     /// Whether this space's successor is awaited.
@@ -40,6 +41,70 @@ impl<N: Nucleus> Vm<N> {
         let kept = kept.and_then(|number| self.objects.get(number));
         pager.ended = kept.is_some_and(|object| object.portals > 0);
         pager.ended
+    }
+
+    /// A lender's space is gone, and a successor is awaited: it inherits the cache's frames as one more object, whose pages are those of the cache.
+    pub(crate) fn leave_cache(&mut self, space: &Space, (start, end): (u64, u64)) {
+        if !self.pagers.has_ended(space.handle) || space.pages.count(start, end) == 0 {
+            return;
+        }
+        let chunks = space.pages.overlapping(start, end).count();
+        let mut pages = Pages::default();
+        // Without room for that they are free.
+        if !self.heap_room(pages.growth(chunks)) {
+            return;
+        }
+        let Some(handle) = self.objects.next_handle() else {
+            return;
+        };
+        for chunk in (start..end).step_by(CHUNK as usize) {
+            let behind = end.min(chunk + CHUNK);
+            if space.pages.is_empty_in(chunk, behind) {
+                continue;
+            }
+            for page in chunk..behind {
+                if let Some(found) = space.pages.get(page) {
+                    self.frames.retain(found.frame);
+                    pages.set(&mut self.frames, page - start, found.frame, false);
+                }
+            }
+        }
+        self.objects.insert(Object {
+            pages,
+            maker: space.handle,
+            len: end - start,
+            handle,
+            tag: Some(CACHE_LEFT),
+            idle: false,
+            writable: true,
+            with_maker: false,
+            portals: 0,
+            inherited: false,
+            mapped: 0,
+            asked: false,
+            times: 0,
+        });
+    }
+
+    /// Caches that nobody has inherited yet are given up. False: there are none.
+    pub(crate) fn drop_left_caches(&mut self) -> bool {
+        let left = |object: &Object| object.tag == Some(CACHE_LEFT) && object.unused();
+        let found = self.objects.iter().find(|(_, object)| left(object));
+        let Some((number, _)) = found else {
+            return false;
+        };
+        drop_if_unused(&mut self.objects, &mut self.frames, number as u32);
+        true
+    }
+
+    /// Nobody comes after a maker: what only its successor could have goes.
+    pub(crate) fn drop_left(&mut self, maker: Handle) {
+        let left = |object: &Object| object.maker == maker && object.unused();
+        let all = self.objects.iter().filter(|(_, object)| left(object));
+        let numbers: Vec<usize> = all.map(|(number, _)| number).collect();
+        for number in numbers {
+            drop_if_unused(&mut self.objects, &mut self.frames, number as u32);
+        }
     }
 
     /// The last portal to an object is gone: if it was a keepsake nobody comes after who left it.

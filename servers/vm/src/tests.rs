@@ -263,7 +263,7 @@ impl World {
         }
         for (i, object) in vm.objects.iter() {
             assert_eq!(object.mapped, mapped.remove(&i).unwrap_or(0));
-            assert!(!object.unused());
+            assert!(!object.unused() || vm.pagers.has_ended(object.maker));
             for chunk in object.pages.overlapping(0, u64::MAX) {
                 for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
                     *counts.entry(chunk.frames[bit]).or_default() += 1;

@@ -541,6 +541,7 @@ impl<N: Nucleus> Vm<N> {
         let mut soon = core::mem::take(&mut self.pagers.soon);
         soon.retain(|s| !of(self, s.object));
         self.pagers.soon = soon;
+        self.drop_left(space);
     }
 }
 

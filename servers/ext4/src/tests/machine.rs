@@ -2,19 +2,21 @@
 
 use super::common::Random;
 use super::mapped::FakeObjects;
+use crate::left::{Left, Slots};
 use crate::memory::{Memory, PAGE};
 use crate::{Attached, Ext4, Options, Parts, Refused, DEVICE, STAGING};
 use cairn_abi::pulse;
 use cairn_block::{Device, Info, Kind, Outcome};
-use cairn_cache::Slot;
+use cairn_cache::{File, Slot};
 use cairn_ext4::Time;
 use cairn_idl::fs::{self, o};
+use cairn_idl::vm::CACHE_LEFT;
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_resmgr::{Keepsake, Recovered};
 use cairn_rt::paging::{Inherited, Request};
 use cairn_rt::Portal;
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
@@ -193,13 +195,20 @@ impl Disk {
 
 /// `vm`, and the arena.
 pub struct FakeMemory {
+    dirty: Slots,
+    /// What a predecessor's arena had.
+    before: Option<Before>,
     arena: Vec<u8>,
     there: Vec<bool>,
     /// Frames that there are.
     pub frames: usize,
     pub objects: FakeObjects,
     pub wanted: u64,
+    told: bool,
 }
+
+/// The object of what a predecessor's cache had.
+pub const LEFT: Portal = Portal(u32::MAX);
 
 impl cairn_cache::Memory for FakeMemory {
     fn populate(&mut self, first: Slot, count: u32) -> bool {
@@ -222,6 +231,14 @@ impl cairn_cache::Memory for FakeMemory {
         for page in first..first + count {
             assert!(core::mem::take(&mut self.there[page as usize]));
         }
+    }
+
+    fn only_here(&mut self, slot: Slot, file: File, page: u64) {
+        self.dirty.set(slot, file, page);
+    }
+
+    fn not_only_here(&mut self, slot: Slot) {
+        self.dirty.clear(slot);
     }
 }
 
@@ -265,11 +282,28 @@ impl Memory for FakeMemory {
     }
 
     fn inherited(&mut self) -> Option<Inherited> {
-        None
+        let (_, there) = self.before.as_ref().filter(|_| !self.told)?;
+        self.told = true;
+        Some(Inherited {
+            tag: CACHE_LEFT,
+            pages: there.len() as u64,
+            writable: false,
+            object: LEFT,
+        })
     }
 
-    fn adopt(&mut self, _: Portal, _: u64, _: Slot) -> bool {
-        false
+    fn adopt(&mut self, object: Portal, page: u64, slot: Slot) -> bool {
+        assert_eq!(object, LEFT);
+        let (arena, there) = self.before.as_ref().unwrap();
+        let (from, to) = (page as usize * PAGE, slot as usize * PAGE);
+        let taken = self.objects.0.borrow().taken.contains(&page);
+        if !there[page as usize] || taken || self.frames == 0 {
+            return false;
+        }
+        self.arena[to..to + PAGE].copy_from_slice(&arena[from..from + PAGE]);
+        assert!(!core::mem::replace(&mut self.there[slot as usize], true));
+        self.frames -= 1;
+        true
     }
 
     fn synced(&mut self, ticket: u64, error: i64) {
@@ -313,7 +347,16 @@ pub fn keepsake(bytes: usize) -> Kept {
     words.leak()
 }
 
+/// Bytes, and which pages have frames.
+type Before = (Vec<u8>, Vec<bool>);
+
+thread_local! {
+    /// What the arenas of servers that were killed had, by the memory that outlives them.
+    static ARENAS: RefCell<BTreeMap<usize, Before>> = RefCell::default();
+}
+
 pub struct Machine {
+    kept: usize,
     pub bench: Bench<Ext4<FakeMemory, FakeDevice>>,
     pub disk: Rc<RefCell<Disk>>,
     pub random: Random,
@@ -343,7 +386,11 @@ impl Machine {
             ..Disk::default()
         }));
         let all = (shape.pages + STAGING) as usize;
+        let (left, own) = Left::new(own, shape.pages);
         let memory = FakeMemory {
+            dirty: left.slots,
+            before: ARENAS.with(|arenas| arenas.borrow_mut().remove(&(kept.as_ptr() as usize))),
+            told: false,
             arena: vec![0xee; all * PAGE],
             there: vec![false; all],
             frames: shape.frames + STAGING as usize,
@@ -365,6 +412,7 @@ impl Machine {
             open: keep.identities(),
             marks,
             kept: own,
+            left,
         };
         let sectors = disk.borrow().bytes.len() as u64 / 512;
         let device = FakeDevice {
@@ -397,6 +445,7 @@ impl Machine {
         let told = bench.manager.recover(&mut bench.server, keep);
         bench.server.recovered();
         let machine = Machine {
+            kept: kept.as_ptr() as usize,
             bench,
             disk,
             random,
@@ -410,6 +459,10 @@ impl Machine {
             let memory = self.bench.server.memory();
             self.disk.borrow_mut().work(memory, &mut self.random);
         }
+        let memory = self.bench.server.memory();
+        let arena = core::mem::take(&mut memory.arena);
+        let there = core::mem::take(&mut memory.there);
+        ARENAS.with(|arenas| arenas.borrow_mut().insert(self.kept, (arena, there)));
         core::mem::take(&mut self.disk.borrow_mut().bytes)
     }
 

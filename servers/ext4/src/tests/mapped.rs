@@ -13,7 +13,7 @@ use cairn_idl::fs::{self, o};
 use cairn_rt::paging::Request;
 use cairn_rt::Portal;
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub struct FakeVm {
     pub vm: Vm,
     pub asked: VecDeque<Request>,
     pub synced: Vec<(u64, i64)>,
+    /// Pages that were taken out of what was left of the cache.
+    pub taken: BTreeSet<u64>,
 }
 
 /// `vm`'s side of what is mapped.
@@ -49,6 +51,12 @@ impl Objects for FakeObjects {
         slots: &[Option<Slot>],
         pages: u64,
     ) -> Result<u64, Refused> {
+        if object == super::machine::LEFT {
+            let mut fake = self.0.borrow_mut();
+            let gone = (first..).zip(slots).filter(|(_, slot)| slot.is_none());
+            fake.taken.extend(gone.map(|(page, _)| page));
+            return Ok(0);
+        }
         self.with(|vm| vm.change(object.0, first, slots, pages))
     }
     fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
@@ -64,6 +72,9 @@ impl Objects for FakeObjects {
         self.with(|vm| vm.written(object.0, first, pages, runs))
     }
     fn close(&mut self, portal: Portal) {
+        if portal == super::machine::LEFT {
+            return;
+        }
         self.with(|vm| vm.close(portal.0));
     }
 }

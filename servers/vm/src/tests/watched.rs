@@ -870,3 +870,69 @@ fn without_a_successor_pages_are_refused() {
     assert_eq!(s.read(user, 6), Err(BEYOND));
     s.world.audit();
 }
+
+/// What its predecessor's cache had is one more object of the successor's, and goes when nobody comes.
+#[test]
+fn a_successor_inherits_the_cache() {
+    let (mut s, kept) = lasting(10);
+    let lend = |s: &mut Server| {
+        let (address, len) = (ARENA * PAGE, ARENA_PAGES * PAGE);
+        let words = [vm::CACHE, address, len, 0, 0, 0, 0, u64::from(WATCHER)];
+        let request = Request {
+            words,
+            sender: s.id,
+            portals: 1,
+            ..Request::default()
+        };
+        let (_, answer) = s.world.request(request);
+        assert_eq!(answer.expect("an answer").words[0], 0);
+    };
+    for round in 0..3 {
+        lend(&mut s);
+        for page in [0, 3, ARENA_PAGES - 1] {
+            s.world.write(s.id, ARENA + page, 50 + page as u8).unwrap();
+        }
+        s.world.destroy(s.id);
+        s.world.close_object(s.object);
+        s.world.audit();
+        s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+        s.world.map(s.id, ARENA, ARENA_PAGES);
+        keepsake(&mut s.world, s.id, Some(kept));
+        assert_eq!(watch(&mut s.world, s.id, WATCHER), 0);
+        let (told, left) = inherit(&mut s.world, s.id).unwrap();
+        assert_eq!(told, [vm::CACHE_LEFT, ARENA_PAGES, 0], "round {round}");
+        assert_eq!(inherit(&mut s.world, s.id), Err(-ENOENT));
+        s.object = left;
+        assert_eq!(adopt(&mut s, 3, (ARENA + 7) * PAGE), 0);
+        assert_eq!(adopt(&mut s, 4, (ARENA + 8) * PAGE), -ENOENT);
+        assert_eq!(s.world.read(s.id, ARENA + 7), Ok(53));
+        s.world.close_object(left);
+        s.world.audit();
+        assert_eq!(s.world.read(s.id, ARENA + 7), Ok(53));
+        s.object = create(&mut s.world, s.id, 10, TAG).unwrap();
+    }
+    // It goes as well when memory is wanted.
+    lend(&mut s);
+    s.world.write(s.id, ARENA, 1).unwrap();
+    s.world.destroy(s.id);
+    s.world.close_object(s.object);
+    let free = s.world.vm.frames.free();
+    assert!(s.world.vm.lenders_may_give() && !s.world.vm.lenders_may_give());
+    assert!(s.world.vm.frames.free() > free);
+    s.world.audit();
+    s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    s.world.map(s.id, ARENA, ARENA_PAGES);
+    keepsake(&mut s.world, s.id, Some(kept));
+    assert_eq!(watch(&mut s.world, s.id, WATCHER), 0);
+    assert_eq!(inherit(&mut s.world, s.id), Err(-ENOENT));
+    s.object = create(&mut s.world, s.id, 10, TAG).unwrap();
+    lend(&mut s);
+    s.world.write(s.id, ARENA, 1).unwrap();
+    s.world.destroy(s.id);
+    s.world.close_object(s.object);
+    s.world.audit();
+    assert!(s.world.vm.objects.iter().count() > 1);
+    s.world.close_object(kept);
+    s.world.audit();
+    assert_eq!(s.world.vm.objects.iter().count(), 0, "nobody came");
+}
