@@ -3,7 +3,7 @@
 
 mod common;
 
-use cairn_ext4::{New, ROOT};
+use cairn_ext4::{Error, New, Place, ROOT};
 use common::world::World;
 use common::{cases, make, must_be_clean, Caller, Disk, Random};
 use std::collections::BTreeSet;
@@ -216,4 +216,48 @@ fn what_does_not_fit_is_dropped() {
     let mut caller = follow(Disk::new(make(4096, 8, &[], None)), 2048, kept);
     assert!(!named(&mut caller, b"last"));
     must_be_clean(&caller.close().bytes);
+}
+
+/// A cut of power would bring the freed file back, so a successor gives its blocks to nobody before its commit either.
+#[test]
+fn freed_blocks_stay_free_until_the_commit() {
+    let kept = memory(2 << 20);
+    let mut caller = follow(Disk::new(make(4096, 8, &[], None)), 2048, kept);
+    let (new, now) = (about(caller.now), caller.now);
+    let old = caller.act(|fs| fs.create(ROOT, b"old", &new)).unwrap();
+    while !caller
+        .act(|fs| fs.preallocate(old, 0, 100, None, now))
+        .unwrap()
+    {}
+    let pieces = caller.act(|fs| fs.map(old, 0, 100)).unwrap();
+    let mut blocks = BTreeSet::new();
+    for piece in pieces {
+        if let Place::Unwritten(start) = piece.place {
+            blocks.extend(start..start + u64::from(piece.len));
+        }
+    }
+    assert_eq!(blocks.len(), 100);
+    caller.sync().unwrap();
+    caller.act(|fs| fs.unlink(ROOT, b"old", now)).unwrap();
+    caller.finish(old).unwrap();
+    let free = caller.fs.space().free;
+    let mut caller = follow(caller.disk, 2048, kept);
+    assert_eq!(caller.fs.space().free, free);
+    let other = caller.act(|fs| fs.create(ROOT, b"new", &new)).unwrap();
+    // All that can be had now.
+    let all = |caller: &mut Caller| {
+        let mut had = BTreeSet::new();
+        loop {
+            match caller.fs.reserve(other, 0, 1000) {
+                Ok(run) => had.extend(run.start..run.start + u64::from(run.len)),
+                Err(Error::Need { block, .. }) => caller.supply(block),
+                Err(Error::CommitFirst | Error::NoSpace) => return had,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    };
+    let had = all(&mut caller);
+    assert!(had.len() > 500 && had.is_disjoint(&blocks));
+    caller.sync().unwrap();
+    assert!(all(&mut caller).is_superset(&blocks));
 }

@@ -5,8 +5,9 @@
 mod common;
 
 use common::world::World;
-use common::{cases, make, with_tool, Caller, Disk, Event, Random};
+use common::{cases, make, with_tool, Caller, Disk, Event, Random, CACHE};
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 
 struct Recording {
     base: Vec<u8>,
@@ -17,7 +18,14 @@ struct Recording {
     last: BTreeSet<u32>,
 }
 
-fn play(block_size: u32, seed: u64, steps: u32, without: Option<&'static str>) -> Recording {
+/// With `deaths`, whoever runs the library dies now and then, and a successor that has what was kept goes on.
+fn play(
+    block_size: u32,
+    seed: u64,
+    steps: u32,
+    without: Option<&'static str>,
+    deaths: bool,
+) -> Recording {
     let base = make(
         block_size,
         if block_size == 1024 { 6 } else { 20 },
@@ -27,13 +35,18 @@ fn play(block_size: u32, seed: u64, steps: u32, without: Option<&'static str>) -
     let mut disk = Disk::new(base.clone());
     disk.events = Some(Vec::new());
     disk.without = without;
-    let mut caller = Caller::open(disk, true).unwrap();
+    let words: Vec<AtomicU64> = (0..400_000).map(|_| AtomicU64::new(0)).collect();
+    let kept: &'static [AtomicU64] = match deaths {
+        true => words.leak(),
+        false => &[],
+    };
+    let mut caller = Caller::follow(disk, true, CACHE, kept).unwrap();
     let mut world = World::new();
     let mut random = Random(seed);
     // The state that each transaction closes with, from the one before the first; a mark when it is durable.
     let first = caller.first;
     let mut states = vec![world.clone()];
-    let mut note = |world: &mut World, caller: &Caller| {
+    let note = |states: &mut Vec<World>, world: &mut World, caller: &Caller| {
         while caller.fs.transaction().wrapping_sub(first) >= states.len() as u32 {
             if let Some(last) = states.last_mut() {
                 last.in_place = std::mem::take(&mut world.in_place);
@@ -50,7 +63,7 @@ fn play(block_size: u32, seed: u64, steps: u32, without: Option<&'static str>) -
         if caller.forced != 0 {
             break;
         }
-        note(&mut world, &caller);
+        note(&mut states, &mut world, &caller);
         // Operations go on while the journal works.
         match random.below(8) {
             0 | 1 => caller.fs.commit(),
@@ -59,19 +72,30 @@ fn play(block_size: u32, seed: u64, steps: u32, without: Option<&'static str>) -
         }
         if random.below(2) == 0 {
             caller.one_step().unwrap();
-            note(&mut world, &caller);
+            note(&mut states, &mut world, &caller);
         }
         if random.below(12) == 0 {
             caller.sync().unwrap();
         }
-        let states = note(&mut world, &caller);
-        recorded = (caller.disk.events.as_ref().map_or(0, Vec::len), states);
+        if deaths && random.below(15) == 0 {
+            let (first, disk) = (caller.first, caller.disk);
+            caller = Caller::follow(disk, true, CACHE, kept).unwrap();
+            caller.first = first;
+            // What was closed and not committed is in the transaction that is collected now.
+            let durable = caller.fs.transaction().wrapping_sub(first) as usize;
+            for undone in &states[durable..] {
+                world.in_place.extend(&undone.in_place);
+            }
+            states.truncate(durable + 1);
+        }
+        let all = note(&mut states, &mut world, &caller);
+        recorded = (caller.disk.events.as_ref().map_or(0, Vec::len), all);
     }
     if caller.forced == 0 {
         caller.fs.close();
         caller.steps().unwrap();
-        let states = note(&mut world, &caller);
-        recorded = (caller.disk.events.as_ref().map_or(0, Vec::len), states);
+        let all = note(&mut states, &mut world, &caller);
+        recorded = (caller.disk.events.as_ref().map_or(0, Vec::len), all);
     }
     let (len, states) = recorded;
     let mut events = caller.disk.events.take().unwrap();
@@ -185,7 +209,18 @@ fn campaign(recording: &Recording, seed: u64, samples: u64) -> Result<u32, Strin
 #[test]
 fn nothing_is_lost() {
     for seed in 0..cases("CAIRN_EXT4_GAMES", 2) {
-        let recording = play([1024, 4096][seed as usize % 2], seed, 10, None);
+        let recording = play([1024, 4096][seed as usize % 2], seed, 10, None, false);
+        let tried = campaign(&recording, seed, cases("CAIRN_EXT4_SAMPLES", 2));
+        println!("seed {seed}: {tried:?} disks");
+        assert!(tried.unwrap() > 40, "seed {seed}");
+    }
+}
+
+/// The same where whoever runs the library dies before, and a successor goes on.
+#[test]
+fn nothing_is_lost_after_deaths() {
+    for seed in 50..50 + cases("CAIRN_EXT4_GAMES", 2) {
+        let recording = play([1024, 4096][seed as usize % 2], seed, 14, None, true);
         let tried = campaign(&recording, seed, cases("CAIRN_EXT4_SAMPLES", 2));
         println!("seed {seed}: {tried:?} disks");
         assert!(tried.unwrap() > 40, "seed {seed}");
@@ -226,7 +261,7 @@ fn opening_is_in_order() {
 fn a_missing_flush_is_found() {
     for without in ["log", "commit block", "home"] {
         let caught = (0..12).any(|seed| {
-            let recording = play(1024, seed, 10, Some(without));
+            let recording = play(1024, seed, 10, Some(without), false);
             let found = campaign(&recording, seed, 3);
             println!("without the flush of '{without}', seed {seed}: {found:?}");
             found.is_err()

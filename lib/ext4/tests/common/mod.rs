@@ -263,6 +263,12 @@ impl Caller {
         panic!("an operation does not end");
     }
 
+    /// A block that was asked for.
+    pub fn supply(&mut self, block: u64) {
+        let data = self.disk.read(block, self.size);
+        self.fs.supply(block, data);
+    }
+
     /// Steps until there are none.
     pub fn steps(&mut self) -> Result<(), Error> {
         for _ in 0..100_000 {
