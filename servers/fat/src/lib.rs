@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod boot;
 mod clock;
 mod node;
 mod server;

@@ -83,6 +83,7 @@ fn main() -> ! {
     }
     let options = Options {
         read_only: given("ro") || disk.info().read_only,
+        accesses: 1 << 26,
         device: startup::argument("st_dev").map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
         end,
     };

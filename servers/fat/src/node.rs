@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::store::{Lines, Store};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use fatfs::LossyOemCpConverter;
@@ -20,15 +21,21 @@ pub struct Node<L: Lines + 'static> {
     pub times: [i64; 3],
     pub opens: u32,
     pub file: Option<File<L>>,
-    /// It has no name any more; the place can be another's when nobody has it open.
+    /// It has no name any more; its place can be another's.
     pub gone: bool,
 }
 
-pub struct Nodes<L: Lines + 'static>(Vec<Node<L>>);
+pub struct Nodes<L: Lines + 'static> {
+    all: Vec<Node<L>>,
+    /// Those that have a name, by folder and name in capitals.
+    names: BTreeMap<(Index, String), Index>,
+    /// Those that can be others.
+    free: Vec<Index>,
+}
 
 impl<L: Lines> Default for Nodes<L> {
     fn default() -> Nodes<L> {
-        Nodes(alloc::vec![Node {
+        let root = Node {
             parent: ROOT,
             name: String::new(),
             directory: true,
@@ -38,41 +45,65 @@ impl<L: Lines> Default for Nodes<L> {
             opens: 0,
             file: None,
             gone: false,
-        }])
+        };
+        Nodes {
+            all: alloc::vec![root],
+            names: BTreeMap::new(),
+            free: Vec::new(),
+        }
     }
 }
 
 impl<L: Lines> Nodes<L> {
     pub fn get(&mut self, index: Index) -> Option<&mut Node<L>> {
-        self.0.get_mut(index as usize)
+        self.all.get_mut(index as usize)
     }
 
     /// The node of this name, ignoring case.
     pub fn find(&self, parent: Index, name: &str) -> Option<Index> {
-        let same =
-            |node: &Node<L>| node.parent == parent && !node.gone && same_name(&node.name, name);
-        let found = self.0.iter().skip(1).position(same)?;
-        Some(found as Index + 1)
+        self.names.get(&(parent, capitals(name))).copied()
     }
 
     pub fn add(&mut self, node: Node<L>) -> Index {
-        let free = |node: &Node<L>| node.gone && node.opens == 0;
-        match self.0.iter().position(free) {
+        let key = (node.parent, capitals(&node.name));
+        let place = match self.free.pop() {
             Some(place) => {
-                self.0[place] = node;
-                place as Index
+                self.all[place as usize] = node;
+                place
             }
             None => {
-                self.0.push(node);
-                self.0.len() as Index - 1
+                self.all.push(node);
+                self.all.len() as Index - 1
             }
-        }
+        };
+        self.names.insert(key, place);
+        place
+    }
+
+    /// Its name is another, in whatever folder.
+    pub fn rename(&mut self, index: Index, parent: Index, name: &str) {
+        self.forget_name(index);
+        let node = &mut self.all[index as usize];
+        (node.parent, node.name) = (parent, String::from(name));
+        self.names.insert((parent, capitals(name)), index);
+    }
+
+    /// It has no name any more, and nobody has it open.
+    pub fn remove(&mut self, index: Index) {
+        self.forget_name(index);
+        self.all[index as usize].gone = true;
+        self.free.push(index);
+    }
+
+    fn forget_name(&mut self, index: Index) {
+        let node = &self.all[index as usize];
+        self.names.remove(&(node.parent, capitals(&node.name)));
     }
 
     /// The path below the root, without leading slash.
     pub fn path(&self, mut index: Index) -> String {
         let mut names = Vec::new();
-        while let Some(node) = self.0.get(index as usize).filter(|_| index != ROOT) {
+        while let Some(node) = self.all.get(index as usize).filter(|_| index != ROOT) {
             names.push(node.name.as_str());
             index = node.parent;
         }
@@ -81,7 +112,7 @@ impl<L: Lines> Nodes<L> {
     }
 
     pub fn all(&mut self) -> impl Iterator<Item = &mut Node<L>> {
-        self.0.iter_mut()
+        self.all.iter_mut()
     }
 }
 
@@ -89,4 +120,8 @@ impl<L: Lines> Nodes<L> {
 pub fn same_name(a: &str, b: &str) -> bool {
     let both = a.chars().flat_map(char::to_uppercase);
     both.eq(b.chars().flat_map(char::to_uppercase))
+}
+
+fn capitals(name: &str) -> String {
+    name.chars().flat_map(char::to_uppercase).collect()
 }

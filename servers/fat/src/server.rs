@@ -1,10 +1,10 @@
 //! The server: what the framework asks for, by the library.
 
+use crate::boot;
 use crate::clock::{self, Clock};
 use crate::node::{same_name, File, Index, Node, Nodes, ROOT};
 use crate::store::{Failed, Lines, Store};
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
@@ -31,6 +31,8 @@ pub struct Options {
     pub read_only: bool,
     /// st_dev.
     pub device: u64,
+    /// Most accesses to the disk for one step of the library.
+    pub accesses: u64,
     /// Called when the server was unmounted and the answer is on its way.
     pub end: fn(),
 }
@@ -70,7 +72,12 @@ fn options() -> FsOptions<Clock, LossyOemCpConverter> {
 impl<L: Lines> Fat<L> {
     /// What is on the disk; None: no FAT.
     pub fn open(lines: L, options: Options) -> Option<Fat<L>> {
+        let bytes = lines.bytes();
         let store = Store::new(lines);
+        if !boot::is_plausible(&store, bytes) {
+            return None;
+        }
+        store.allow(options.accesses);
         let fs = FileSystem::<L>::new(store.clone(), self::options()).ok()?;
         let mark_at = match fs.fat_type() {
             FatType::Fat32 => 0x41,
@@ -113,8 +120,14 @@ impl<L: Lines> Fat<L> {
         Ok(())
     }
 
+    /// The root folder, for a step of the library.
+    fn top(&self) -> Dir<L> {
+        self.store.allow(self.options.accesses);
+        self.fs.root_dir()
+    }
+
     fn folder(&self, index: Index) -> Answer<Dir<L>> {
-        let root = self.fs.root_dir();
+        let root = self.top();
         match index {
             ROOT => Ok(root),
             _ => root.open_dir(&self.nodes.path(index)).map_err(failure),
@@ -123,9 +136,10 @@ impl<L: Lines> Fat<L> {
 
     /// The open file of a node.
     fn file(&mut self, index: Index) -> Answer<&mut File<L>> {
+        let top = self.top();
         if self.node(index)?.file.is_none() {
             let path = self.nodes.path(index);
-            let file = self.fs.root_dir().open_file(&path).map_err(failure)?;
+            let file = top.open_file(&path).map_err(failure)?;
             self.node(index)?.file = Some(file);
         }
         let file = self.node(index)?.file.as_mut();
@@ -211,6 +225,7 @@ impl<L: Lines> Fat<L> {
 
     /// Everything is on the disk.
     fn flush(&mut self) -> Answer<()> {
+        self.store.allow(u64::MAX);
         for node in self.nodes.all() {
             if let Some(file) = &mut node.file {
                 file.flush().map_err(failure)?;
@@ -311,6 +326,7 @@ impl<L: Lines> Server for Fat<L> {
     }
 
     fn statfs(&mut self, _: &mut Context, _: Index) -> Answer<Statfs> {
+        self.store.allow(self.options.accesses);
         let stats = self.fs.stats().map_err(failure)?;
         let (size, free) = (i64::from(stats.cluster_size()), stats.free_clusters());
         Ok(Statfs {
@@ -374,8 +390,8 @@ impl<L: Lines> Server for Fat<L> {
         }
         self.forget(index)?;
         let path = self.nodes.path(index);
-        self.fs.root_dir().remove(&path).map_err(failure)?;
-        self.node(index)?.gone = true;
+        self.top().remove(&path).map_err(failure)?;
+        self.nodes.remove(index);
         Ok(())
     }
 
@@ -403,8 +419,7 @@ impl<L: Lines> Server for Fat<L> {
         let (from, to) = (self.folder(rename.from)?, self.folder(rename.to)?);
         let before = self.node(rename.node)?.name.clone();
         from.rename(&before, &to, name).map_err(failure)?;
-        let node = self.node(rename.node)?;
-        (node.parent, node.name) = (rename.to, String::from(name));
+        self.nodes.rename(rename.node, rename.to, name);
         Ok(())
     }
 

@@ -54,6 +54,8 @@ struct Slot {
 
 struct Inner<L> {
     lines: L,
+    /// Accesses that are left of what is begun.
+    left: u64,
     slots: Vec<Slot>,
     /// Where a line is.
     places: BTreeMap<u64, usize>,
@@ -106,6 +108,7 @@ impl<L: Lines> Inner<L> {
 
     /// Where byte `at` is: its line's slot, where in it, and how many bytes there are from there; None: behind the end.
     fn place(&mut self, at: u64) -> Result<Option<(usize, usize, usize)>> {
+        self.left = self.left.checked_sub(1).ok_or(Failed)?;
         let (line, from) = (at / LINE as u64, (at % LINE as u64) as usize);
         let left = self.length(line).saturating_sub(from);
         if left == 0 {
@@ -150,12 +153,18 @@ impl<L: Lines> Store<L> {
         Store {
             inner: Rc::new(RefCell::new(Inner {
                 lines,
+                left: u64::MAX,
                 slots,
                 places: BTreeMap::new(),
                 clock: 0,
             })),
             at: 0,
         }
+    }
+
+    /// From now on so many accesses, then errors: the library follows rings of clusters for ever.
+    pub fn allow(&self, accesses: u64) {
+        self.inner.borrow_mut().left = accesses;
     }
 
     /// Everything that was changed is on the disk, for good.

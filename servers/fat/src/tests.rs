@@ -8,6 +8,7 @@ use cairn_idl::fs::{self, o};
 use cairn_resmgr::fake::Bench;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
@@ -59,6 +60,7 @@ impl Lines for Memory {
 const OPTIONS: Options = Options {
     read_only: false,
     device: 5,
+    accesses: 100_000,
     end: || (),
 };
 
@@ -184,4 +186,154 @@ fn times_are_those_of_the_calendar() {
     assert_eq!((day.time.hour, day.time.min, day.time.sec), (13, 5, 7));
     assert_eq!(clock::seconds(clock::date_time(0)), 315_532_800);
     assert_eq!(clock::kept(951_782_407), 951_782_406);
+}
+
+/// What there is, by path, and the first bytes of each file: so deep, and so much, that folders which lie in themselves end.
+fn walk(b: &mut Bench<Fat<Memory>>) -> Vec<(String, i64, Vec<u8>)> {
+    let mut seen = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(folder) = open.pop() {
+        let Ok(handle) = b.open(folder.as_bytes(), o::RDONLY, 0) else {
+            continue;
+        };
+        let mut position = 0;
+        while seen.len() < 200 {
+            let Some(answer) = b.call(handle, &[fs::READDIR, position], b"", 4096) else {
+                break;
+            };
+            let bytes = answer.bytes().to_vec();
+            if answer.result() <= 0 || bytes.is_empty() {
+                break;
+            }
+            let mut rest = &bytes[..];
+            while rest.len() >= 19 {
+                let length = u16::from_le_bytes([rest[16], rest[17]]) as usize;
+                position = u64::from_le_bytes(rest[8..16].try_into().unwrap());
+                let name = rest[19..length].split(|byte| *byte == 0).next().unwrap();
+                let name = String::from_utf8(name.to_vec()).unwrap();
+                rest = &rest[length..];
+                if name == "." || name == ".." {
+                    continue;
+                }
+                let path = std::format!("{folder}/{name}");
+                let path = path.trim_start_matches('/').to_string();
+                let mut start = Vec::new();
+                let opened = b.open(path.as_bytes(), o::RDONLY, 0);
+                if let Ok(file) = opened {
+                    let answer = b.call(file, &[fs::READ, 0], b"", 3000).unwrap();
+                    if answer.result() > 0 {
+                        start = answer.bytes().to_vec();
+                    }
+                    b.close(file);
+                }
+                if path.matches('/').count() < 6 {
+                    open.push(path.clone());
+                }
+                seen.push((path, opened.map_or_else(|errno| errno, |_| 0), start));
+            }
+        }
+        b.close(handle);
+    }
+    seen
+}
+
+fn fill(b: &mut Bench<Fat<Memory>>) {
+    let made = o::RDWR | o::CREAT;
+    for folder in ["one", "one/two", "A folder of a long name"] {
+        assert_eq!(b.result(0, &[fs::MKDIR, 0o755], folder.as_bytes()), 0);
+        for number in 0..20 {
+            let path = std::format!("{folder}/file with number {number}.txt");
+            let file = b.open(path.as_bytes(), made, 0o644).unwrap();
+            // Little else than what the file system itself writes, so that this is what is broken.
+            let mut data = vec![0; number * 300];
+            data.iter_mut().take(2).for_each(|byte| *byte = 1);
+            write(b, file, 0, &data);
+            b.close(file);
+        }
+    }
+    assert_eq!(b.result(0, &[fs::SYNC, 0, 0], b""), 0);
+}
+
+#[test]
+fn a_folder_without_end_is_an_error() {
+    let memory = formatted(8 << 20, fatfs::FatType::Fat16);
+    let mut b = bench(&memory);
+    fill(&mut b);
+    {
+        let mut disk = memory.disk.borrow_mut();
+        let entry = disk.windows(11).position(|name| name == b"ONE        ");
+        let number = |disk: &[u8], at: usize| u16::from_le_bytes([disk[at], disk[at + 1]]) as usize;
+        let cluster = number(&disk, entry.unwrap() + 26);
+        // Its first cluster is followed by itself.
+        let table = number(&disk, 14) * 512;
+        disk[table + 2 * cluster..][..2].copy_from_slice(&(cluster as u16).to_le_bytes());
+    }
+    let mut b = bench(&memory);
+    assert_eq!(b.open(b"one/is not there", o::RDONLY, 0), Err(-EIO));
+    assert_eq!(b.open(b"is not there", o::RDONLY, 0), Err(-ENOENT));
+    assert!(walk(&mut b).len() >= 200);
+}
+
+/// Bytes of the boot sector, the tables and the folders become others: everything is an answer, and none takes for ever.
+#[test]
+fn broken_disks_are_errors() {
+    use fatfs::FatType::{Fat12, Fat16, Fat32};
+    let images: u64 = std::env::var("CAIRN_FAT_IMAGES").map_or(100, |n| n.parse().unwrap());
+    let (mut refused, mut different) = (0, 0);
+    for (bytes, kind) in [(1 << 20, Fat12), (5 << 20, Fat16), (34 << 20, Fat32)] {
+        let whole = formatted(bytes, kind);
+        let mut b = bench(&whole);
+        fill(&mut b);
+        let told = walk(&mut b);
+        assert!(told.len() > 60);
+        let image = whole.disk.borrow().clone();
+        let places: Vec<usize> = (0..image.len()).filter(|&at| image[at] != 0).collect();
+        for seed in 1..=images {
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut below = |end: usize| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (random % end as u64) as usize
+            };
+            let broken = Memory::new(0);
+            *broken.disk.borrow_mut() = image.clone();
+            for _ in 0..1 + below(8) {
+                let mut disk = broken.disk.borrow_mut();
+                let at = match below(3) {
+                    0 => below(96),
+                    _ => places[below(places.len())],
+                };
+                disk[at] = match below(4) {
+                    0 => 0xff,
+                    1 => 0,
+                    2 => disk[at] ^ 1 << below(8),
+                    _ => below(256) as u8,
+                };
+            }
+            let Some(server) = Fat::open(broken.clone(), OPTIONS) else {
+                refused += 1;
+                continue;
+            };
+            let mut b = Bench::new(server, b"/fat");
+            let seen = walk(&mut b);
+            different += usize::from(seen != told);
+            // Every answer is right that is one.
+            b.result(0, &[fs::STATFS], b"");
+            for (path, ..) in seen.iter().step_by(5) {
+                let opened = b.open(path.as_bytes(), o::RDWR, 0);
+                if let Ok(file) = opened {
+                    b.result(file, &[fs::WRITE, 2000], &pattern(3000));
+                    b.result(file, &[fs::TRUNCATE, 700], b"");
+                    b.close(file);
+                }
+                b.result(0, &[fs::UNLINK], path.as_bytes());
+            }
+            let _ = b.open(b"one/a new name", o::RDWR | o::CREAT, 0o644);
+            b.result(0, &[fs::MKDIR, 0o755], b"new");
+            b.result(0, &[fs::SYNC, 0, 0], b"");
+        }
+    }
+    // Both happened, or the test shows nothing.
+    assert!(refused > 10 && different > 100, "{refused} {different}");
 }
