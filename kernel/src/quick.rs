@@ -180,7 +180,10 @@ impl<A: Arch> Kernel<A> {
             to.channel = None;
             to.state = State::Running;
         }
-        let (Some(c), Some(block)) = (to.serving, A::block_of(code)) else {
+        let Some(c) = to.serving else {
+            return false;
+        };
+        let Some(block) = A::block_of(code) else {
             return false;
         };
         let block = self.blocks.at_mut(block);
@@ -200,11 +203,9 @@ impl<A: Arch> Kernel<A> {
         to.effective = effective;
         // Who waits plainly is alone, and nobody has come since.
         debug_assert!(to.link.is_alone());
-        let (d, slot) = (from.domain, block.selector as u32);
         self.channels[c].receivers = List::default();
-        // With several cores it need not have been this one's wish, and the shared code is no shorter way.
-        if often && !self.several() {
-            self.often_settled(d, slot);
+        if often {
+            self.often_settled(client);
         }
         true
     }

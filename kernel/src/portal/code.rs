@@ -217,10 +217,16 @@ impl<A: Arch> Kernel<A> {
         })
     }
 
-    /// Calls by the code of this entry were settled [`SETTLED`] times.
+    /// Calls by the code of the entry that this thread has called were settled [`SETTLED`] times.
     #[cold]
     #[inline(never)]
-    pub(crate) fn often_settled(&mut self, d: DomainRef, slot: u32) {
+    pub(crate) fn often_settled(&mut self, caller: ThreadRef) {
+        // With several cores it need not have been this one's wish, and the shared code is no shorter way.
+        if self.several() {
+            return;
+        }
+        let caller = &self.threads[caller];
+        let (d, slot) = (caller.domain, caller.registers.rax as u32);
         self.uncompile(d, slot);
         let table = &mut self.domains[d].table;
         if let Some(code) = table.entry(slot).map(|entry| entry.code) {
