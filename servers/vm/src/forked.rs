@@ -193,7 +193,7 @@ impl Pages {
                 for fill in &plan.fills[start..] {
                     new.frames[(fill.address / PAGE % CHUNK) as usize] = fill.frame;
                 }
-                copy.push_below(Rc::new(new));
+                copy.push_below(frames.chunks.like(new));
             }
             if plan.rows.len() > MANY_ROWS {
                 full(frames, &mut plan.rows);

@@ -5,6 +5,7 @@
 //! Allocating and freeing is O(1).
 
 use crate::nucleus::Frame;
+use crate::pages::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -27,6 +28,8 @@ pub struct Frames {
     floor: usize,
     /// Blocks of [`BLOCK`] frames in a row, kept for the next space's page tables. Counted as free.
     blocks: Vec<Frame>,
+    /// Of page slots, kept for the next (see [`crate::pages`]).
+    pub(crate) chunks: Spare,
 }
 
 impl Frames {
@@ -52,6 +55,7 @@ impl Frames {
             total: count,
             floor: 0,
             blocks: Vec::new(),
+            chunks: Spare::default(),
         }
     }
 

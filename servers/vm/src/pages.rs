@@ -56,6 +56,21 @@ pub struct Pages {
     last: Cell<usize>,
 }
 
+impl Default for Chunk {
+    fn default() -> Chunk {
+        Chunk {
+            first: 0,
+            resident: 0,
+            cow: 0,
+            hot: 0,
+            file: 0,
+            wanted: 0,
+            skipped: 0,
+            frames: [0; CHUNK as usize],
+        }
+    }
+}
+
 impl Kinds {
     fn of(self, chunk: &Chunk) -> u64 {
         match self {
@@ -70,6 +85,44 @@ impl Chunk {
         while mask != 0 {
             each(self.frames[mask.trailing_zeros() as usize]);
             mask &= mask - 1;
+        }
+    }
+}
+
+/// Chunks that nobody holds. Programs come and go, and each has a dozen.
+#[derive(Default)]
+pub struct Spare(Vec<Rc<Chunk>>);
+
+impl Spare {
+    const MOST: usize = 32;
+
+    /// A chunk without resident pages. (What lies in slots that are not resident does not matter.)
+    fn empty(&mut self, first: u64) -> Rc<Chunk> {
+        let mut spare = self.0.pop().unwrap_or_default();
+        if let Some(chunk) = Rc::get_mut(&mut spare) {
+            chunk.first = first;
+            chunk.resident = 0;
+            chunk.cow = 0;
+            chunk.hot = 0;
+            chunk.file = 0;
+            chunk.wanted = 0;
+            chunk.skipped = 0;
+        }
+        spare
+    }
+
+    /// A chunk like this.
+    pub(crate) fn like(&mut self, new: Chunk) -> Rc<Chunk> {
+        let mut spare = self.0.pop().unwrap_or_default();
+        if let Some(chunk) = Rc::get_mut(&mut spare) {
+            *chunk = new;
+        }
+        spare
+    }
+
+    fn keep(&mut self, chunk: Rc<Chunk>) {
+        if Rc::strong_count(&chunk) == 1 && self.0.len() < Spare::MOST {
+            self.0.push(chunk);
         }
     }
 }
@@ -215,23 +268,13 @@ impl Pages {
 
     /// Index of the chunk of a page, made if it is missing.
     #[inline]
-    fn place(&mut self, page: u64) -> usize {
+    fn place(&mut self, frames: &mut Frames, page: u64) -> usize {
         match self.find(page) {
             Ok(at) => at,
             Err(at) => {
                 let first = page & !(CHUNK - 1);
-                let chunk = Chunk {
-                    first,
-                    resident: 0,
-                    cow: 0,
-                    hot: 0,
-                    file: 0,
-                    wanted: 0,
-                    skipped: 0,
-                    frames: [0; CHUNK as usize],
-                };
                 self.keys.insert(at, first);
-                self.chunks.insert(at, Rc::new(chunk));
+                self.chunks.insert(at, frames.chunks.empty(first));
                 at
             }
         }
@@ -239,7 +282,7 @@ impl Pages {
 
     /// The chunk of a page, made if it is missing, for changing.
     pub(crate) fn own_chunk(&mut self, frames: &mut Frames, page: u64) -> &mut Chunk {
-        let at = self.place(page);
+        let at = self.place(frames, page);
         own(&mut self.chunks[at], frames)
     }
 
@@ -257,7 +300,7 @@ impl Pages {
         frame: Frame,
         cow: bool,
     ) -> Option<Frame> {
-        let at = self.place(page);
+        let at = self.place(frames, page);
         let chunk = own(&mut self.chunks[at], frames);
         let bit = 1u64 << (page % CHUNK);
         let slot = &mut chunk.frames[(page % CHUNK) as usize];
@@ -287,7 +330,7 @@ impl Pages {
     /// A row of pages within one chunk: where `list` has a frame (not 0) the slot, in which nothing is, is set, with a reference that the caller has taken.
     pub fn put_row(&mut self, frames: &mut Frames, first: u64, list: &[Frame], cow: bool) {
         debug_assert!(list.is_empty() || first / CHUNK == (first + list.len() as u64 - 1) / CHUNK);
-        let at = self.place(first);
+        let at = self.place(frames, first);
         let chunk = own(&mut self.chunks[at], frames);
         let base = (first % CHUNK) as usize;
         let mut new = 0;
@@ -590,7 +633,9 @@ impl Pages {
             to += 1;
         }
         if from + keep_first < to - keep_last {
-            self.chunks.drain(from + keep_first..to - keep_last);
+            for chunk in self.chunks.drain(from + keep_first..to - keep_last) {
+                frames.chunks.keep(chunk);
+            }
             self.keys.drain(from + keep_first..to - keep_last);
         }
     }

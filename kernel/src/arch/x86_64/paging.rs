@@ -603,8 +603,9 @@ fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u6
         return None;
     }
     let mut found = at;
-    // SAFETY: `recent` is asked whether it covers the address.
-    if recent.covers(root, at) && unsafe { *recent.slot(at) } != 0 {
+    let slot = existing_slot(root, at, recent);
+    // SAFETY: the slot is an entry of a live table.
+    if slot.is_some_and(|slot| unsafe { *slot } != 0) {
         // Another memory of recent tables may have widened the span meanwhile.
         // SAFETY: `recent` covers the address, so its tables are live.
         recent.span = unsafe { Span::of_entry(*recent.parent) };
