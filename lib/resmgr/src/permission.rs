@@ -11,12 +11,7 @@ pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 1;
 
 /// May a process of this label do all of `want`? `in_group` is asked only when the answer depends on supplementary groups.
-pub fn allowed(
-    node: &Access,
-    label: u64,
-    want: u32,
-    in_group: impl FnOnce(u32) -> bool,
-) -> bool {
+pub fn allowed(node: &Access, label: u64, want: u32, in_group: impl FnOnce(u32) -> bool) -> bool {
     if label::has(label, label::ACCESS) {
         let runnable = node.mode & 0o111 != 0 || node.mode & s::IFMT == s::IFDIR;
         return want & EXECUTE == 0 || runnable;
@@ -97,7 +92,12 @@ mod tests {
             READ | WRITE | EXECUTE,
             |_| unreachable!()
         ));
-        assert!(allowed(&file, label::make(11, 21), READ, |_| unreachable!()));
+        assert!(allowed(
+            &file,
+            label::make(11, 21),
+            READ,
+            |_| unreachable!()
+        ));
         assert!(!allowed(&file, label::make(11, 21), WRITE, |_| false));
         assert!(allowed(&file, label::make(11, 21), WRITE, |group| group == 20));
     }

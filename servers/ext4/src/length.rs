@@ -175,7 +175,12 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             // All or nothing, as far as can be said now.
             let space = self.fs.space();
             let had = self.node(ino)?.sectors * 512 / size;
-            if count > space.available.max(space.free * u64::from(cx.has(label::SYSTEM))) + had {
+            if count
+                > space
+                    .available
+                    .max(space.free * u64::from(cx.has(label::SYSTEM)))
+                    + had
+            {
                 return fail(ENOSPC);
             }
             cx.progress = 1;

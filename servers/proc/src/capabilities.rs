@@ -100,7 +100,9 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
             Ok(0)
         }
         SET_SECUREBITS => Err(EPERM),
-        CAPBSET_READ => bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64)),
+        CAPBSET_READ => {
+            bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64))
+        }
         CAPBSET_DROP if !has(creds, SETPCAP) => Err(EPERM),
         CAPBSET_DROP => bit(value).map_or(Err(EINVAL), |bit| {
             creds.bounding &= !bit;

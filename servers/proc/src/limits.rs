@@ -84,7 +84,8 @@ impl<S: System> Manager<S> {
                 return Err(EINVAL);
             }
             if wish.1 > old.1 && !has(&own, SYS_RESOURCE)
-                || resource == NOFILE && wish.1 > NOFILE_MOST {
+                || resource == NOFILE && wish.1 > NOFILE_MOST
+            {
                 return Err(EPERM);
             }
             new = Some(wish);

@@ -153,7 +153,10 @@ pub fn setresuid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.ruid, c.euid, c.suid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, has(&c, SETUID))) {
+    if ![r, e, s]
+        .iter()
+        .all(|id| allowed(*id, now, has(&c, SETUID)))
+    {
         return Err(EPERM);
     }
     (c.ruid, c.euid, c.suid) = (pick(r, c.ruid), pick(e, c.euid), pick(s, c.suid));
@@ -164,7 +167,10 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.rgid, c.egid, c.sgid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, has(&c, SETGID))) {
+    if ![r, e, s]
+        .iter()
+        .all(|id| allowed(*id, now, has(&c, SETGID)))
+    {
         return Err(EPERM);
     }
     (c.rgid, c.egid, c.sgid) = (pick(r, c.rgid), pick(e, c.egid), pick(s, c.sgid));
