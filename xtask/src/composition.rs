@@ -81,8 +81,9 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let names: Vec<String> = (0..disks)
         .map(|number| format!("\"{}\"", name(number)))
         .collect();
+    let keepsake = format!("keepsake = \"{}M\"\n", keepsake(machine.memory()));
     for (kind, binary, keepsake) in [
-        ("ext4", "ext4", "keepsake = \"8M\"\n"),
+        ("ext4", "ext4", keepsake.as_str()),
         ("vfat", "fat", ""),
         ("iso9660", "iso", ""),
     ] {
@@ -112,12 +113,22 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         // As Linux numbers them: major 254, sixteen minors for each disk.
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
-            "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"8M\"\n\
+            "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\n{keepsake}\
              portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }
     Ok(text)
+}
+
+/// MiB that an ext4 server needs to say of all of this memory (QEMU's notation) what it held, at least 8: a 150th is enough. A manifest allows 64.
+fn keepsake(memory: &str) -> u64 {
+    let bytes = match memory.to_uppercase() {
+        plain if plain.ends_with(|c: char| c.is_ascii_digit()) => format!("{plain}M"),
+        unit => unit,
+    };
+    let bytes = cairn_manifest::size(&bytes).unwrap_or(0);
+    (bytes / 150).div_ceil(1 << 20).clamp(8, 64)
 }
 
 /// As Linux calls it: `vda` and so on.
@@ -153,6 +164,19 @@ mod tests {
         assert!(with_disks(STANDARD, &machine).is_err());
         machine.disks = vec![Disk::Scratch("a".into()); 9];
         assert!(with_disks(STANDARD, &machine).is_err());
+    }
+
+    #[test]
+    fn the_keepsake_grows_with_memory() {
+        for (memory, expected) in [
+            ("256M", 8),
+            ("1200", 8),
+            ("4G", 28),
+            ("4g", 28),
+            ("64G", 64),
+        ] {
+            assert_eq!(keepsake(memory), expected, "{memory}");
+        }
     }
 
     #[test]
