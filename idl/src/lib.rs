@@ -35,6 +35,24 @@ pub mod capability {
 
     /// All of them, as a set.
     pub const ALL: u64 = (1 << (LAST + 1)) - 1;
+
+    /// prctl(2)'s options for them.
+    pub mod option {
+        pub const GET_KEEPCAPS: u64 = 7;
+        pub const SET_KEEPCAPS: u64 = 8;
+        pub const CAPBSET_READ: u64 = 23;
+        pub const CAPBSET_DROP: u64 = 24;
+        pub const GET_SECUREBITS: u64 = 27;
+        pub const SET_SECUREBITS: u64 = 28;
+        pub const CAP_AMBIENT: u64 = 47;
+    }
+}
+
+impl proc::Credentials {
+    /// The effective set has this capability.
+    pub fn has(&self, capability: u32) -> bool {
+        self.effective & 1 << capability != 0
+    }
 }
 
 /// The label of a Linux process's domain: effective uid in bits 0..32, effective gid in bits 32..60, and in bits 60..64 the privileges in which the process is not as its user:

@@ -51,6 +51,32 @@ pub(super) fn driver() -> Driver {
     }
 }
 
+/// Read the cause.
+const LOOK: Step = Step {
+    operation: op::READ,
+    width: 1,
+    port: CAUSE,
+    ..Step::NONE
+};
+/// Take eight bytes.
+const TAKE: Step = Step {
+    operation: op::TAKE,
+    count: 8,
+    port: DATA,
+    ..Step::NONE
+};
+
+/// Go on at a step if these bits of what was read are that.
+const fn test(to: u8, mask: u32, value: u32) -> Step {
+    Step {
+        operation: op::TEST,
+        to,
+        mask,
+        value,
+        ..Step::NONE
+    }
+}
+
 fn bytes(steps: &[Step]) -> Vec<u8> {
     let encode = |s: &Step| {
         let mut all = vec![s.operation, s.width, s.count, s.to];
@@ -221,34 +247,12 @@ fn a_pause_wakes() {
 fn what_the_handler_does_not_know_is_the_drivers_and_stays_masked() {
     let mut d = driver();
     let steps = [
-        Step {
-            operation: op::READ,
-            width: 1,
-            port: CAUSE,
-            ..Step::NONE
-        },
-        Step {
-            operation: op::TEST,
-            to: 4,
-            mask: 1,
-            value: 1,
-            ..Step::NONE
-        },
-        Step {
-            operation: op::TEST,
-            to: 5,
-            mask: 0xf,
-            value: 4,
-            ..Step::NONE
-        },
+        LOOK,
+        test(4, 1, 1),
+        test(5, 0xf, 4),
         Step::plain(op::HAND_OVER),
         Step::plain(op::DONE),
-        Step {
-            operation: op::TAKE,
-            count: 8,
-            port: DATA,
-            ..Step::NONE
-        },
+        TAKE,
         Step::plain(op::AGAIN),
     ];
     d.install(&steps, [3, 512, 0]);
@@ -276,26 +280,10 @@ fn what_the_handler_does_not_know_is_the_drivers_and_stays_masked() {
 fn another_interrupt_has_its_turn_between_two_rounds() {
     let mut d = driver();
     let steps = [
-        Step {
-            operation: op::READ,
-            width: 1,
-            port: CAUSE,
-            ..Step::NONE
-        },
-        Step {
-            operation: op::TEST,
-            to: 3,
-            mask: 1,
-            value: 0,
-            ..Step::NONE
-        },
+        LOOK,
+        test(3, 1, 0),
         Step::plain(op::DONE),
-        Step {
-            operation: op::TAKE,
-            count: 8,
-            port: DATA,
-            ..Step::NONE
-        },
+        TAKE,
         Step::plain(op::AGAIN),
     ];
     d.install(&steps, [3, 512, 0]);

@@ -193,6 +193,12 @@ impl Process {
         }
     }
 
+    /// What `proc` says that it has.
+    pub fn set_capabilities(&self, effective: u64, permitted: u64) {
+        self.effective.store(effective, Ordering::Relaxed);
+        self.permitted.store(permitted, Ordering::Relaxed);
+    }
+
     /// Its effective set has this capability.
     pub fn is_capable(&self, capability: u32) -> bool {
         self.effective.load(Ordering::Relaxed) & 1 << capability != 0

@@ -4,20 +4,13 @@ use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use cairn_idl::capability::option::*;
 use cairn_idl::capability::{ALL, LAST, SETPCAP};
 use cairn_idl::errno::{EINVAL, EPERM};
 use cairn_idl::proc::Credentials;
 
 /// The only securebit that can be set: PR_SET_KEEPCAPS.
 pub const KEEP: u32 = 1 << 4;
-
-const GET_KEEPCAPS: u64 = 7;
-const SET_KEEPCAPS: u64 = 8;
-const CAPBSET_READ: u64 = 23;
-const CAPBSET_DROP: u64 = 24;
-const GET_SECUREBITS: u64 = 27;
-const SET_SECUREBITS: u64 = 28;
-const CAP_AMBIENT: u64 = 47;
 
 /// What CAP_AMBIENT does.
 const IS_SET: u64 = 1;
@@ -33,10 +26,6 @@ pub fn first() -> Credentials {
         bounding: ALL,
         ..Credentials::default()
     }
-}
-
-pub fn has(creds: &Credentials, capability: u32) -> bool {
-    creds.effective & 1 << capability != 0
 }
 
 /// User ids became `new`'s.
@@ -75,7 +64,7 @@ fn set(creds: &mut Credentials, effective: u64, permitted: u64, inheritable: u64
     let fair = within(permitted, creds.permitted)
         && within(effective, permitted)
         && within(inheritable, inherits)
-        && (has(creds, SETPCAP) || within(inheritable, creds.inheritable | creds.permitted));
+        && (creds.has(SETPCAP) || within(inheritable, creds.inheritable | creds.permitted));
     if fair {
         (creds.effective, creds.permitted) = (effective, permitted);
         creds.inheritable = inheritable;
@@ -95,7 +84,7 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
             Ok(0)
         }
         GET_SECUREBITS => Ok(creds.secure as u64),
-        SET_SECUREBITS if value & !(KEEP as u64) == 0 && has(creds, SETPCAP) => {
+        SET_SECUREBITS if value & !(KEEP as u64) == 0 && creds.has(SETPCAP) => {
             creds.secure = value as u32;
             Ok(0)
         }
@@ -103,7 +92,7 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
         CAPBSET_READ => {
             bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64))
         }
-        CAPBSET_DROP if !has(creds, SETPCAP) => Err(EPERM),
+        CAPBSET_DROP if !creds.has(SETPCAP) => Err(EPERM),
         CAPBSET_DROP => bit(value).map_or(Err(EINVAL), |bit| {
             creds.bounding &= !bit;
             Ok(0)
@@ -199,7 +188,7 @@ mod tests {
         let mut kept = became([5, 5, 5], &root);
         assert_eq!((kept.permitted, kept.effective), (ALL, 0));
         assert!(set(&mut kept, 1 << KILL, 1 << KILL, 0));
-        assert!(has(&kept, KILL) && !has(&kept, CHOWN));
+        assert!(kept.has(KILL) && !kept.has(CHOWN));
         follow_exec(&mut kept);
         assert_eq!((kept.permitted, kept.effective, kept.secure), (0, 0, 0));
     }
@@ -225,7 +214,7 @@ mod tests {
         assert_eq!(ask(&mut c, CAPBSET_READ, CHOWN as u64, 0), Ok(0));
         assert_eq!(ask(&mut c, CAPBSET_READ, KILL as u64, 0), Ok(1));
         assert_eq!(ask(&mut c, CAPBSET_READ, 41, 0), Err(EINVAL));
-        assert!(has(&c, CHOWN));
+        assert!(c.has(CHOWN));
         follow_exec(&mut c);
         assert_eq!(c.effective, ALL & !(1 << CHOWN));
         let mut real_only = user([0, 5, 5], &c);

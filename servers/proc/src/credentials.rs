@@ -1,6 +1,6 @@
 //! User and group ids. The effective ones are kept as the domain's label in the nucleus, which shows it to every server.
 
-use crate::capabilities::{follow_ids, has};
+use crate::capabilities::follow_ids;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
@@ -36,7 +36,7 @@ pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
         .iter()
         .all(|id| groups.contains(id))
         && listed(own) == listed(wish);
-    if (same_users || has(own, SETUID)) && (same_groups || has(own, SETGID)) {
+    if (same_users || own.has(SETUID)) && (same_groups || own.has(SETGID)) {
         Ok(())
     } else {
         Err(EPERM)
@@ -94,8 +94,9 @@ impl<S: System> Manager<S> {
         let wish = decode(&self.bytes(message, 0, Credentials::BYTES)?)?;
         let own = self.processes[slot].creds;
         check(&own, &wish)?;
-        self.assume(slot, with_ids(&own, &wish));
-        done(0)
+        let new = with_ids(&own, &wish);
+        self.assume(slot, new);
+        Ok(Outcome::words(&[0, new.effective, new.permitted]))
     }
 
     /// GROUPS_OF

@@ -1,6 +1,5 @@
 //! Sending signals: who may, to whom, and what sending does at once (SIGKILL, SIGSTOP, SIGCONT). Taking them is the personality's.
 
-use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::Dispositions;
@@ -24,7 +23,7 @@ pub fn number(word: u64) -> Result<u32, Errno> {
 
 /// The rule of kill(2), but for SIGCONT within a session.
 pub fn may_signal(sender: &Credentials, target: &Credentials) -> bool {
-    has(sender, KILL)
+    sender.has(KILL)
         || [sender.ruid, sender.euid]
             .iter()
             .any(|id| *id == target.ruid || *id == target.suid)

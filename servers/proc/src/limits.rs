@@ -1,6 +1,5 @@
 //! Resource limits (prlimit). Kept here and inherited; NPROC is enforced here, the others where the resource is.
 
-use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
@@ -70,7 +69,7 @@ impl<S: System> Manager<S> {
             && [other.rgid, other.egid, other.sgid]
                 .iter()
                 .all(|id| *id == own.rgid);
-        if target != slot && !same && !has(&own, SYS_RESOURCE) {
+        if target != slot && !same && !own.has(SYS_RESOURCE) {
             return Err(EPERM);
         }
         let old = self.processes[target].limits.0[resource];
@@ -83,7 +82,7 @@ impl<S: System> Manager<S> {
             if wish.0 > wish.1 {
                 return Err(EINVAL);
             }
-            if wish.1 > old.1 && !has(&own, SYS_RESOURCE)
+            if wish.1 > old.1 && !own.has(SYS_RESOURCE)
                 || resource == NOFILE && wish.1 > NOFILE_MOST
             {
                 return Err(EPERM);

@@ -1,7 +1,6 @@
 //! nice, sched_setscheduler and the nucleus priorities behind them: nice 0 is priority 64, real-time policies lie above all nice values
 //! and below the servers.
 
-use crate::capabilities::has;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::{Scheduling, Thread};
@@ -153,7 +152,7 @@ impl<S: System> Manager<S> {
             if let Err(errno) = self.may_schedule(slot, target) {
                 result = Err(errno);
             } else if nice < self.processes[target].scheduling.nice
-                && !has(&self.processes[slot].creds, SYS_NICE)
+                && !self.processes[slot].creds.has(SYS_NICE)
             {
                 result = Err(EACCES);
             } else {
@@ -171,7 +170,7 @@ impl<S: System> Manager<S> {
     fn may_schedule(&self, slot: Slot, target: Slot) -> Result<(), Errno> {
         let own = &self.processes[slot].creds;
         let other = &self.processes[target].creds;
-        if has(own, SYS_NICE) || own.euid == other.ruid || own.euid == other.euid {
+        if own.has(SYS_NICE) || own.euid == other.ruid || own.euid == other.euid {
             Ok(())
         } else {
             Err(EPERM)
@@ -192,7 +191,7 @@ impl<S: System> Manager<S> {
             _ => return Err(EINVAL),
         };
         self.may_schedule(slot, target)?;
-        if realtime != 0 && !has(&self.processes[slot].creds, SYS_NICE) {
+        if realtime != 0 && !self.processes[slot].creds.has(SYS_NICE) {
             return Err(EPERM);
         }
         let scheduling = &mut self.processes[target].threads[at].scheduling;

@@ -1,6 +1,6 @@
 //! capget(2) and capset(2). What a process may is `proc`'s business.
 
-use super::ids::{credentials, remember};
+use super::ids::credentials;
 use crate::errno::{Result, EINVAL, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
@@ -73,6 +73,6 @@ pub fn capset(f: &mut Frame) -> Result<u64> {
     let [effective, permitted, inheritable] = sets.map(|set| set & ALL);
     Request::new(&[proc::SET_CAPABILITIES, effective, permitted, inheritable])
         .call(linux_slot::PROC)?;
-    remember(&credentials()?);
+    process().set_capabilities(effective, permitted);
     Ok(0)
 }

@@ -280,8 +280,7 @@ fn pass_point_of_no_return(
 /// With the answer of EXEC.
 fn in_new_space(process: &Process, [_, effective, permitted, ..]: [u64; 8]) {
     process.borrows_memory.store(false, Ordering::Relaxed);
-    process.effective.store(effective, Ordering::Relaxed);
-    process.permitted.store(permitted, Ordering::Relaxed);
+    process.set_capabilities(effective, permitted);
     let state = process.state();
     frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
 }

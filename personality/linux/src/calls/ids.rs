@@ -103,16 +103,18 @@ pub fn remember(creds: &Credentials) {
     process.euid.store(creds.euid, Ordering::Relaxed);
     process.gid.store(creds.rgid, Ordering::Relaxed);
     process.egid.store(creds.egid, Ordering::Relaxed);
-    process.effective.store(creds.effective, Ordering::Relaxed);
-    process.permitted.store(creds.permitted, Ordering::Relaxed);
+    process.set_capabilities(creds.effective, creds.permitted);
 }
 
 fn set_credentials(creds: &Credentials) -> Result<u64> {
-    Request::new(&[proc::SETCREDS])
-        .out(user::bytes_of(creds))
-        .call(linux_slot::PROC)?;
+    let request = Request::new(&[proc::SETCREDS]).out(user::bytes_of(creds));
     // Capabilities follow from the ids.
-    remember(&credentials()?);
+    let [_, effective, permitted, ..] = request.call(linux_slot::PROC)?;
+    remember(&Credentials {
+        effective,
+        permitted,
+        ..*creds
+    });
     Ok(0)
 }
 
@@ -132,10 +134,6 @@ pub fn getresgid(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
-fn has(creds: &Credentials, capability: u32) -> bool {
-    creds.effective & 1 << capability != 0
-}
-
 /// An id among three may be set to any of them; who has the capability may set any.
 fn allowed(new: u32, now: [u32; 3], privileged: bool) -> bool {
     new == SAME || privileged || now.contains(&new)
@@ -153,10 +151,7 @@ pub fn setresuid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.ruid, c.euid, c.suid];
-    if ![r, e, s]
-        .iter()
-        .all(|id| allowed(*id, now, has(&c, SETUID)))
-    {
+    if ![r, e, s].iter().all(|id| allowed(*id, now, c.has(SETUID))) {
         return Err(EPERM);
     }
     (c.ruid, c.euid, c.suid) = (pick(r, c.ruid), pick(e, c.euid), pick(s, c.suid));
@@ -167,10 +162,7 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.rgid, c.egid, c.sgid];
-    if ![r, e, s]
-        .iter()
-        .all(|id| allowed(*id, now, has(&c, SETGID)))
-    {
+    if ![r, e, s].iter().all(|id| allowed(*id, now, c.has(SETGID))) {
         return Err(EPERM);
     }
     (c.rgid, c.egid, c.sgid) = (pick(r, c.rgid), pick(e, c.egid), pick(s, c.sgid));
@@ -180,7 +172,7 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
 pub fn setreuid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = has(&c, SETUID);
+    let root = c.has(SETUID);
     let real = allowed(r, [c.ruid, c.euid, c.euid], root);
     if !real || !allowed(e, [c.ruid, c.euid, c.suid], root) {
         return Err(EPERM);
@@ -196,7 +188,7 @@ pub fn setreuid(f: &mut Frame) -> Result<u64> {
 pub fn setregid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = has(&c, SETGID);
+    let root = c.has(SETGID);
     let real = allowed(r, [c.rgid, c.egid, c.egid], root);
     if !real || !allowed(e, [c.rgid, c.egid, c.sgid], root) {
         return Err(EPERM);
@@ -215,7 +207,7 @@ pub fn setuid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if has(&c, SETUID) {
+    if c.has(SETUID) {
         (c.ruid, c.euid, c.suid) = (id, id, id);
     } else if id == c.ruid || id == c.suid {
         c.euid = id;
@@ -231,7 +223,7 @@ pub fn setgid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if has(&c, SETGID) {
+    if c.has(SETGID) {
         (c.rgid, c.egid, c.sgid) = (id, id, id);
     } else if id == c.rgid || id == c.sgid {
         c.egid = id;
@@ -271,7 +263,7 @@ pub fn getgroups(f: &mut Frame) -> Result<u64> {
 pub fn setgroups(f: &mut Frame) -> Result<u64> {
     let count = f.arg(0) as u32 as usize;
     let mut c = credentials()?;
-    if !has(&c, SETGID) {
+    if !c.has(SETGID) {
         return Err(EPERM);
     }
     if count > c.groups.len() {

@@ -5,28 +5,22 @@ use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
+use cairn_idl::capability::option::*;
 use cairn_idl::proc;
 
 const SET_PDEATHSIG: u64 = 1;
 const GET_PDEATHSIG: u64 = 2;
 const GET_DUMPABLE: u64 = 3;
 const SET_DUMPABLE: u64 = 4;
-const GET_KEEPCAPS: u64 = 7;
-const SET_KEEPCAPS: u64 = 8;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
 const GET_SECCOMP: u64 = 21;
-const CAPBSET_READ: u64 = 23;
-const CAPBSET_DROP: u64 = 24;
-const GET_SECUREBITS: u64 = 27;
-const SET_SECUREBITS: u64 = 28;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
-const CAP_AMBIENT: u64 = 47;
 
 /// → result, what prctl would store through a pointer.
 fn ask(option: u64, argument: u64) -> Result<[u64; 2]> {
@@ -55,10 +49,9 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             ask(option, argument).map(|r| r[0])
         }
         GET_SECCOMP => Ok(0),
-        GET_KEEPCAPS | SET_KEEPCAPS | CAPBSET_READ | CAPBSET_DROP | GET_SECUREBITS
-        | SET_SECUREBITS => ask(option, argument).map(|r| r[0]),
         CAP_AMBIENT if f.arg(3) != 0 || f.arg(4) != 0 => Err(EINVAL),
-        CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])
+        GET_KEEPCAPS | SET_KEEPCAPS | CAPBSET_READ | CAPBSET_DROP | GET_SECUREBITS
+        | SET_SECUREBITS | CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])
             .call(linux_slot::PROC)
             .map(|w| w[0]),
         SET_TIMERSLACK => Ok(0),
