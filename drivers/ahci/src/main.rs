@@ -12,11 +12,12 @@ cairn_rt::entry!(main);
 fn main() -> ! {
     drive(
         PIECES,
+        1,
         |bus| {
             let mut registers = window(bus, REGISTERS)?;
             reset(&mut registers).map_err(Trouble::Device)?;
             Ok(registers)
         },
-        Disk::new,
+        |registers, pieces, messages| Disk::new(registers, pieces, messages > 0),
     )
 }

@@ -23,6 +23,7 @@ fn rest() {
 fn main() -> ! {
     drive(
         PIECES,
+        1,
         |bus| {
             let mut registers = window(bus, 0)?;
             if is_enabled(&mut registers) {
@@ -31,6 +32,6 @@ fn main() -> ! {
             reset(&mut registers).map_err(Trouble::Device)?;
             Ok(registers)
         },
-        Controller::new,
+        |registers, pieces, messages| Controller::new(registers, pieces, messages > 0),
     )
 }

@@ -1,6 +1,7 @@
 //! The device: reset and set up (3.1.1, 5.2.5), requests (5.2.6) as chains of a header, the data's frames, and a byte that says how it ended.
 
 use crate::queue::{self, Queue};
+use alloc::vec::Vec;
 use cairn_block::chip::{Chip, Frames, Memory};
 use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
 
@@ -12,9 +13,10 @@ pub trait Registers {
     fn set_common8(&mut self, at: usize, value: u8);
     fn set_common16(&mut self, at: usize, value: u16);
     fn set_common32(&mut self, at: usize, value: u32);
+    fn device16(&mut self, at: usize) -> u16;
     fn device32(&mut self, at: usize) -> u32;
-    /// Tell the device of its queue 0, which is notified at this place.
-    fn notify(&mut self, place: u16);
+    /// Tell the device of its queue `number`, which is notified at this place.
+    fn notify(&mut self, place: u16, number: u16);
     /// Let a little time pass.
     fn pause(&mut self);
 }
@@ -52,6 +54,7 @@ mod feature {
     pub const READ_ONLY: u64 = 1 << 5;
     pub const BLOCK_SIZE: u64 = 1 << 6;
     pub const FLUSH: u64 = 1 << 9;
+    pub const QUEUES: u64 = 1 << 12;
     pub const DISCARD: u64 = 1 << 13;
     pub const INDIRECT: u64 = 1 << 28;
     pub const VERSION_1: u64 = 1 << 32;
@@ -62,6 +65,7 @@ mod feature {
         | READ_ONLY
         | BLOCK_SIZE
         | FLUSH
+        | QUEUES
         | DISCARD
         | INDIRECT
         | VERSION_1
@@ -75,6 +79,7 @@ mod config {
     pub const SIZE_MAX: usize = 8;
     pub const SEG_MAX: usize = 12;
     pub const BLOCK_SIZE: usize = 20;
+    pub const QUEUES: usize = 34;
     pub const DISCARD_SECTORS: usize = 36;
 }
 
@@ -94,7 +99,11 @@ const TABLE: usize = 64;
 const TABLE_MOST: usize = 272;
 pub const DATA_MOST: usize = 256;
 pub const SLOT: usize = TABLE + TABLE_MOST * 16;
-/// Slots of a piece of memory, and bytes of such a piece; the first piece is the queue's.
+/// Most queues. One for each core is what a machine can use.
+pub const QUEUES: usize = 8;
+/// So many requests are told to the device together in one queue; further ones go to another.
+const TOGETHER: u16 = 16;
+/// Slots of a piece of memory, and bytes of such a piece; the first piece is the queues'.
 pub const PIECE: usize = 65536;
 const SLOTS: usize = PIECE / SLOT;
 /// Pieces of memory for so many requests.
@@ -127,9 +136,11 @@ struct Rest {
 pub struct Device<R, M> {
     registers: R,
     memory: M,
-    queue: Queue,
+    /// Each with the place where it is notified.
+    queues: Vec<(Queue, u16)>,
+    /// The one that takes what is begun now.
+    current: usize,
     info: Info,
-    notify: u16,
     /// Most bytes of a piece of data.
     size_max: u64,
     discard_most: u64,
@@ -155,8 +166,13 @@ pub fn reset(registers: &mut impl Registers) -> Result<(), Trouble> {
 }
 
 impl<R: Registers, M: Memory> Device<R, M> {
-    /// A device that was [`reset`], with memory that is zero; `message` 0 of its interrupts is set up, or there are none.
-    pub fn new(mut registers: R, memory: M, message: bool) -> Result<Device<R, M>, Trouble> {
+    /// A device that was [`reset`], with memory that is zero; so many messages for interrupts are set up. It gets as many queues as it has, at most `queues`, each with a message of its own as far as there are some.
+    pub fn new(
+        mut registers: R,
+        memory: M,
+        messages: u32,
+        queues: usize,
+    ) -> Result<Device<R, M>, Trouble> {
         let r = &mut registers;
         let mut now = status::ACKNOWLEDGE | status::DRIVER;
         r.set_common8(common::STATUS, now);
@@ -185,41 +201,60 @@ impl<R: Registers, M: Memory> Device<R, M> {
         };
         let discard_most = u64::from(r.device32(config::DISCARD_SECTORS));
         r.set_common16(common::CONFIG_VECTOR, NO_VECTOR);
-        r.set_common16(common::QUEUE_SELECT, 0);
-        let most = r.common16(common::QUEUE_SIZE).min(queue::MOST as u16);
+        let count = match has(feature::QUEUES) {
+            true => usize::from(r.device16(config::QUEUES)).min(queues.min(QUEUES)),
+            false => 1,
+        };
+        let made = (0..count.max(1))
+            .map(|number| Self::queue(r, &memory, number, messages))
+            .collect::<Option<Vec<_>>>();
         let fits = info.most_pages > 0 && size_max >= PAGE as u64 && info.block <= PAGE as u32;
-        if most == 0 || !fits {
+        let Some(made) = made.filter(|_| fits) else {
             r.set_common8(common::STATUS, now | status::FAILED);
             return Err(Trouble::Unfit);
-        }
-        let size = 1 << most.ilog2();
+        };
+        r.set_common8(common::STATUS, now | status::DRIVER_OK);
+        let smallest = made.iter().map(|(queue, ..)| queue.size()).min();
+        Ok(Device {
+            registers,
+            memory,
+            info: Info {
+                most_requests: u32::from(smallest.unwrap_or(0)),
+                ..info
+            },
+            interrupts: made.iter().all(|(.., interrupts)| *interrupts),
+            queues: made
+                .into_iter()
+                .map(|(queue, place, _)| (queue, place))
+                .collect(),
+            current: 0,
+            size_max,
+            discard_most,
+            rests: [Rest::default(); queue::MOST],
+        })
+    }
+
+    /// Set up queue `number`: with where it is notified, and whether it interrupts. None: there is no such queue.
+    fn queue(r: &mut R, memory: &M, number: usize, messages: u32) -> Option<(Queue, u16, bool)> {
+        r.set_common16(common::QUEUE_SELECT, number as u16);
+        let most = r.common16(common::QUEUE_SIZE).min(queue::MOST as u16);
+        let size = 1 << most.checked_ilog2()?;
         r.set_common16(common::QUEUE_SIZE, size);
-        let vector = if message { 0 } else { NO_VECTOR };
+        let vector = match messages {
+            0 => NO_VECTOR,
+            some => number.min(some as usize - 1) as u16,
+        };
         r.set_common16(common::QUEUE_VECTOR, vector);
-        let interrupts = message && r.common16(common::QUEUE_VECTOR) == vector;
-        let places = Queue::places(&memory);
-        for (i, place) in places.into_iter().enumerate() {
+        let interrupts = messages > 0 && r.common16(common::QUEUE_VECTOR) == vector;
+        let queue = Queue::new(number, size);
+        for (i, place) in queue.places(memory).into_iter().enumerate() {
             let at = common::QUEUE_PLACES + 8 * i;
             r.set_common32(at, place as u32);
             r.set_common32(at + 4, (place >> 32) as u32);
         }
-        let notify = r.common16(common::QUEUE_NOTIFY);
+        let place = r.common16(common::QUEUE_NOTIFY);
         r.set_common16(common::QUEUE_ENABLE, 1);
-        r.set_common8(common::STATUS, now | status::DRIVER_OK);
-        Ok(Device {
-            registers,
-            memory,
-            queue: Queue::new(size),
-            info: Info {
-                most_requests: u32::from(size),
-                ..info
-            },
-            notify,
-            size_max,
-            discard_most,
-            rests: [Rest::default(); queue::MOST],
-            interrupts,
-        })
+        Some((queue, place, interrupts))
     }
 
     fn describe(r: &mut R, has: impl Fn(u64) -> bool) -> Info {
@@ -329,14 +364,34 @@ impl<R: Registers, M: Memory> Device<R, M> {
         self.memory
             .write16(at + TABLE + 16 * count + 12, DEVICE_WRITES);
         let table = self.memory.physical(at + TABLE);
-        self.queue.give(&self.memory, tag, table, count + 1)
+        if self.queues[self.current].0.untold() >= TOGETHER {
+            self.current = self.idlest();
+        }
+        let queue = &mut self.queues[self.current].0;
+        queue.give(&self.memory, tag, table, count + 1)
+    }
+
+    /// The queue with least to do.
+    fn idlest(&self) -> usize {
+        let all = self.queues.iter().enumerate();
+        let least = all.min_by_key(|(_, (queue, _))| queue.under_way());
+        least.map_or(0, |(number, _)| number)
+    }
+
+    fn used(&mut self) -> Option<usize> {
+        let mut queues = self.queues.iter_mut();
+        queues.find_map(|(queue, _)| queue.used(&self.memory))
+    }
+
+    pub fn queues(&self) -> usize {
+        self.queues.len()
     }
 }
 
 impl<R: Registers, M: Memory> Chip for Device<R, M> {
     type Memory = M;
-    /// Behind the queue.
-    const OWN: usize = queue::BYTES;
+    /// Behind the queues.
+    const OWN: usize = QUEUES * queue::BYTES;
 
     fn memory(&self) -> &M {
         &self.memory
@@ -355,7 +410,7 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
     }
 
     fn start(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {
-        if !self.queue.is_free(tag) {
+        if !self.queues.iter().all(|(queue, _)| queue.is_free(tag)) {
             return false;
         }
         self.rests[tag] = Rest::default();
@@ -366,13 +421,17 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
     }
 
     fn kick(&mut self) {
-        if self.queue.must_notify(&self.memory) {
-            self.registers.notify(self.notify);
+        for (number, (queue, place)) in self.queues.iter_mut().enumerate() {
+            if queue.must_notify(&self.memory) {
+                self.registers.notify(*place, number as u16);
+            }
         }
+        // What was told together is in one queue: one notification does for all of it.
+        self.current = self.idlest();
     }
 
     fn completed(&mut self) -> Option<(usize, Outcome)> {
-        while let Some(tag) = self.queue.used(&self.memory) {
+        while let Some(tag) = self.used() {
             let end = self.memory.read8(slot(tag) + END);
             let rest = core::mem::take(&mut self.rests[tag]);
             if end == DONE && rest.sectors > 0 {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 /// A request as the device finds it.
 #[derive(Clone, Debug)]
 pub struct Found {
+    pub queue: usize,
     pub tag: u16,
     pub kind: u32,
     pub sector: u64,
@@ -18,26 +19,41 @@ pub struct Found {
     end: u64,
 }
 
+/// A queue as it was set up, and how far the device is with it.
+#[derive(Default)]
+pub struct FakeQueue {
+    pub size: u16,
+    pub vector: u16,
+    places: [u64; 3],
+    enabled: bool,
+    pub notified: u32,
+    seen: u16,
+    used: u16,
+}
+
 pub struct State {
     pub features: u64,
     pub accepted: u64,
     pub status: u8,
     pub queue_max: u16,
-    pub queue_size: u16,
-    pub vector: u16,
-    places: [u64; 3],
+    pub queues: Vec<FakeQueue>,
+    select: usize,
     selects: [u32; 2],
     config: HashMap<usize, u32>,
-    pub notified: u32,
+    /// Messages beyond these there are none.
+    pub messages: u16,
     pub stuck: bool,
-    seen: u16,
-    used: u16,
 }
 
 impl State {
     /// A register of the device's own.
     pub fn set(&mut self, at: usize, value: u32) {
         self.config.insert(at, value);
+    }
+
+    /// Notifications of all queues.
+    pub fn notified(&self) -> u32 {
+        self.queues.iter().map(|queue| queue.notified).sum()
     }
 }
 
@@ -52,21 +68,28 @@ pub const FEATURES: u64 =
 
 impl FakeDevice {
     pub fn new() -> FakeDevice {
-        let config = [(0, 8192), (12, 254), (20, 512), (36, 100)];
+        FakeDevice::with(1)
+    }
+
+    pub fn with(queues: usize) -> FakeDevice {
+        let config = [
+            (0, 8192),
+            (12, 254),
+            (20, 512),
+            (34, queues as u32),
+            (36, 100),
+        ];
         let state = State {
             features: FEATURES,
             accepted: 0,
             status: 15,
             queue_max: 256,
-            queue_size: 0,
-            vector: 7,
-            places: [0; 3],
+            queues: (0..queues).map(|_| FakeQueue::default()).collect(),
+            select: 0,
             selects: [0; 2],
             config: config.into_iter().collect(),
-            notified: 0,
+            messages: 16,
             stuck: false,
-            seen: 0,
-            used: 0,
         };
         FakeDevice {
             state: Rc::new(RefCell::new(state)),
@@ -80,18 +103,22 @@ impl FakeDevice {
 
     /// What was made available since.
     pub fn take(&self) -> Vec<Found> {
-        let mut state = self.state.borrow_mut();
-        let [descriptors, available, _] = state.places.map(|place| self.at(place));
         let mut list = Vec::new();
-        while state.seen != self.memory.read16(available + 2) {
-            let place = (state.seen % state.queue_size) as usize;
-            let tag = self.memory.read16(available + 4 + 2 * place);
-            state.seen = state.seen.wrapping_add(1);
-            let at = descriptors + 16 * tag as usize;
-            assert_eq!(self.memory.read16(at + 12), 4, "indirect, and alone");
-            let table = self.at(self.long(at));
-            let count = self.memory.read32(at + 8) / 16;
-            list.push(self.found(tag, table, count as usize));
+        for (number, queue) in self.state.borrow_mut().queues.iter_mut().enumerate() {
+            if !queue.enabled {
+                continue;
+            }
+            let [descriptors, available, _] = queue.places.map(|place| self.at(place));
+            while queue.seen != self.memory.read16(available + 2) {
+                let place = (queue.seen % queue.size) as usize;
+                let tag = self.memory.read16(available + 4 + 2 * place);
+                queue.seen = queue.seen.wrapping_add(1);
+                let at = descriptors + 16 * tag as usize;
+                assert_eq!(self.memory.read16(at + 12), 4, "indirect, and alone");
+                let table = self.at(self.long(at));
+                let count = self.memory.read32(at + 8) / 16;
+                list.push(self.found(number, tag, table, count as usize));
+            }
         }
         list
     }
@@ -100,7 +127,7 @@ impl FakeDevice {
         u64::from(self.memory.read32(at)) | u64::from(self.memory.read32(at + 4)) << 32
     }
 
-    fn found(&self, tag: u16, table: usize, count: usize) -> Found {
+    fn found(&self, queue: usize, tag: u16, table: usize, count: usize) -> Found {
         let mut pieces = Vec::new();
         for i in 0..count {
             let at = table + 16 * i;
@@ -115,6 +142,7 @@ impl FakeDevice {
         assert_eq!((header.1, header.2, end.1, end.2), (16, false, 1, true));
         let header = self.at(header.0);
         Found {
+            queue,
             tag,
             kind: self.memory.read32(header),
             sector: self.long(header + 8),
@@ -133,30 +161,30 @@ impl FakeDevice {
     /// Say that a request is done, with this status.
     pub fn finish(&self, found: &Found, status: u8) {
         self.memory.write8(self.at(found.end), status);
-        self.use_up(u32::from(found.tag));
+        self.use_up(found.queue, u32::from(found.tag));
     }
 
-    pub fn use_up(&self, tag: u32) {
-        let mut state = self.state.borrow_mut();
-        let used = self.at(state.places[2]);
-        let place = (state.used % state.queue_size) as usize;
+    pub fn use_up(&self, queue: usize, tag: u32) {
+        let queue = &mut self.state.borrow_mut().queues[queue];
+        let used = self.at(queue.places[2]);
+        let place = (queue.used % queue.size) as usize;
         self.memory.write32(used + 4 + 8 * place, tag);
-        state.used = state.used.wrapping_add(1);
-        self.memory.write16(used + 2, state.used);
+        queue.used = queue.used.wrapping_add(1);
+        self.memory.write16(used + 2, queue.used);
     }
 
     /// Whether the device wants to be told of new requests.
     pub fn quiet(&self, quiet: bool) {
-        let used = self.at(self.state.borrow().places[2]);
+        let used = self.at(self.state.borrow().queues[0].places[2]);
         self.memory.write16(used, quiet as u16);
     }
 
     /// Counts that cannot be.
     pub fn jump(&self, by: u16) {
-        let mut state = self.state.borrow_mut();
-        state.used = state.used.wrapping_add(by);
-        let used = self.at(state.places[2]);
-        self.memory.write16(used + 2, state.used);
+        let queue = &mut self.state.borrow_mut().queues[0];
+        queue.used = queue.used.wrapping_add(by);
+        let used = self.at(queue.places[2]);
+        self.memory.write16(used + 2, queue.used);
     }
 }
 
@@ -171,9 +199,10 @@ impl Registers for FakeDevice {
     fn common16(&mut self, at: usize) -> u16 {
         let state = self.state.borrow();
         match at {
+            24 if state.select >= state.queues.len() => 0,
             24 => state.queue_max,
-            26 => state.vector,
-            30 => 3,
+            26 => state.queues[state.select].vector,
+            30 => 3 + state.select as u16,
             _ => panic!("register {at}"),
         }
     }
@@ -193,12 +222,21 @@ impl Registers for FakeDevice {
     }
     fn set_common16(&mut self, at: usize, value: u16) {
         let mut state = self.state.borrow_mut();
+        if at == 22 {
+            state.select = value.into();
+            return;
+        }
+        let messages = state.messages;
+        let select = state.select;
+        let queue = &mut state.queues[select];
         match at {
             16 => assert_eq!(value, 0xffff),
-            22 => assert_eq!(value, 0),
-            24 => state.queue_size = value,
-            26 => state.vector = value,
-            28 => assert!(value == 1 && state.places.iter().all(|&place| place != 0)),
+            24 => queue.size = value,
+            26 => queue.vector = if value < messages { value } else { 0xffff },
+            28 => {
+                assert!(value == 1 && queue.places.iter().all(|&place| place != 0));
+                queue.enabled = true;
+            }
             _ => panic!("register {at}"),
         }
     }
@@ -214,17 +252,21 @@ impl Registers for FakeDevice {
             32..56 => {
                 let i = (at - 32) / 8;
                 let shift = (at - 32) % 8 * 8;
-                state.places[i] |= u64::from(value) << shift;
+                let select = state.select;
+                state.queues[select].places[i] |= u64::from(value) << shift;
             }
             _ => panic!("register {at}"),
         }
     }
+    fn device16(&mut self, at: usize) -> u16 {
+        self.state.borrow().config.get(&at).copied().unwrap_or(0) as u16
+    }
     fn device32(&mut self, at: usize) -> u32 {
         self.state.borrow().config.get(&at).copied().unwrap_or(0)
     }
-    fn notify(&mut self, place: u16) {
-        assert_eq!(place, 3);
-        self.state.borrow_mut().notified += 1;
+    fn notify(&mut self, place: u16, number: u16) {
+        assert_eq!(place, 3 + number);
+        self.state.borrow_mut().queues[number as usize].notified += 1;
     }
     fn pause(&mut self) {}
 }

@@ -5,8 +5,8 @@
 
 use cairn_block::start::{drive, Trouble};
 use cairn_idl::pci;
-use cairn_rt::{device, Portal};
-use cairn_virtio_blk::device::{reset, Device, Registers, PIECES};
+use cairn_rt::{device, log, time, Portal};
+use cairn_virtio_blk::device::{reset, Device, Registers, PIECES, QUEUES};
 use cairn_virtio_blk::place::{find, Place};
 
 cairn_rt::entry!(main);
@@ -37,11 +37,15 @@ impl Registers for Windows {
     fn set_common32(&mut self, at: usize, value: u32) {
         self.common.write32(at, value);
     }
+    fn device16(&mut self, at: usize) -> u16 {
+        self.device.read16(at)
+    }
     fn device32(&mut self, at: usize) -> u32 {
         self.device.read32(at)
     }
-    fn notify(&mut self, place: u16) {
-        self.notify.write16(place as usize * self.multiplier, 0);
+    fn notify(&mut self, place: u16, number: u16) {
+        self.notify
+            .write16(place as usize * self.multiplier, number);
     }
     fn pause(&mut self) {
         core::hint::spin_loop();
@@ -90,13 +94,19 @@ fn windows(bus: &pci::Client<Portal>) -> Result<Windows, Trouble<Unfit>> {
 }
 
 fn main() -> ! {
+    let queues = (time::system_page().cores as usize).clamp(1, QUEUES);
     drive(
         PIECES,
+        queues as u32,
         |bus| {
             let mut registers = windows(bus)?;
             reset(&mut registers).map_err(|why| Trouble::Device(Unfit::Device(why)))?;
             Ok(registers)
         },
-        |registers, pieces, message| Device::new(registers, pieces, message).map_err(Unfit::Device),
+        |registers, pieces, messages| {
+            let device = Device::new(registers, pieces, messages, queues).map_err(Unfit::Device)?;
+            log!("queues: {}, with {messages} messages", device.queues());
+            Ok(device)
+        },
     )
 }

@@ -1,4 +1,4 @@
-//! A split virtqueue (2.7) whose requests take one descriptor each, an indirect one: a request's tag is the number of its descriptor, and of the slot where its own table lies.
+//! A split virtqueue (2.7) whose requests take one descriptor each, an indirect one: a request's tag is the number of its descriptor, and of the slot where its own table lies. A device has one or several; a tag is in use in one of them at most.
 //!
 //! The device may write anywhere in this memory at any time, though it is not supposed to: what is read back is checked.
 
@@ -6,7 +6,7 @@ use cairn_block::chip::Memory;
 
 /// Most requests of a queue.
 pub const MOST: usize = 64;
-/// Where the three parts of the queue are.
+/// Where the three parts of a queue are, from its page on.
 const DESCRIPTORS: usize = 0;
 const AVAILABLE: usize = 1024;
 const USED: usize = 2048;
@@ -20,6 +20,8 @@ const DESCRIPTOR: usize = 16;
 const NO_NOTIFY: u16 = 1;
 
 pub struct Queue {
+    /// Where its page is.
+    at: usize,
     size: u16,
     /// How many requests were made available, and seen used.
     made: u16,
@@ -31,9 +33,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Of so many requests: a power of two, at most [`MOST`]. The memory is zero.
-    pub fn new(size: u16) -> Queue {
+    /// Of so many requests: a power of two, at most [`MOST`]. Its page is the device's `number`th, and zero.
+    pub fn new(number: usize, size: u16) -> Queue {
         Queue {
+            at: number * BYTES,
             size,
             made: 0,
             seen: 0,
@@ -43,8 +46,22 @@ impl Queue {
     }
 
     /// Where the device finds descriptors, what is available, what is used.
-    pub fn places(memory: &impl Memory) -> [u64; 3] {
-        [DESCRIPTORS, AVAILABLE, USED].map(|at| memory.physical(at))
+    pub fn places(&self, memory: &impl Memory) -> [u64; 3] {
+        [DESCRIPTORS, AVAILABLE, USED].map(|at| memory.physical(self.at + at))
+    }
+
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// How many requests the device has.
+    pub fn under_way(&self) -> u32 {
+        self.under_way.count_ones()
+    }
+
+    /// How many were made available since the device was last notified.
+    pub fn untold(&self) -> u16 {
+        self.made.wrapping_sub(self.told)
     }
 
     /// Whether a request with this tag can be given to the device.
@@ -63,16 +80,16 @@ impl Queue {
         if !self.is_free(tag) {
             return false;
         }
-        let at = DESCRIPTORS + tag * DESCRIPTOR;
+        let at = self.at + DESCRIPTORS + tag * DESCRIPTOR;
         memory.write64(at, table);
         memory.write32(at + 8, (descriptors * DESCRIPTOR) as u32);
         memory.write16(at + 12, INDIRECT);
         memory.write16(at + 14, 0);
         let place = (self.made % self.size) as usize;
-        memory.write16(AVAILABLE + 4 + 2 * place, tag as u16);
+        memory.write16(self.at + AVAILABLE + 4 + 2 * place, tag as u16);
         memory.barrier();
         self.made = self.made.wrapping_add(1);
-        memory.write16(AVAILABLE + 2, self.made);
+        memory.write16(self.at + AVAILABLE + 2, self.made);
         self.under_way |= 1 << tag;
         true
     }
@@ -84,19 +101,22 @@ impl Queue {
         }
         self.told = self.made;
         memory.barrier();
-        memory.read16(USED) & NO_NOTIFY == 0
+        memory.read16(self.at + USED) & NO_NOTIFY == 0
     }
 
     /// The tag of a request that the device is done with.
     pub fn used(&mut self, memory: &impl Memory) -> Option<usize> {
+        if self.under_way == 0 {
+            return None;
+        }
         // No more than it could have used: what it says beyond that is nonsense.
         for _ in 0..self.size {
-            if memory.read16(USED + 2) == self.seen {
+            if memory.read16(self.at + USED + 2) == self.seen {
                 return None;
             }
             memory.barrier();
             let place = (self.seen % self.size) as usize;
-            let tag = memory.read32(USED + 4 + 8 * place);
+            let tag = memory.read32(self.at + USED + 4 + 8 * place);
             self.seen = self.seen.wrapping_add(1);
             if tag < u32::from(self.size) && self.under_way >> tag & 1 == 1 {
                 self.under_way &= !(1 << tag);

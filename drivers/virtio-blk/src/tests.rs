@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 fn device(fake: &FakeDevice) -> Result<Device<FakeDevice, FakeMemory>, Trouble> {
     let mut registers = fake.clone();
     reset(&mut registers)?;
-    Device::new(registers, fake.memory.clone(), true)
+    Device::new(registers, fake.memory.clone(), 4, 4)
 }
 
 fn data(frames: &[u32], offset: u32) -> Frames<'_> {
@@ -42,7 +42,7 @@ fn a_device_is_set_up_as_it_says_that_it_is() {
         0,
         "what it does not know it does not take"
     );
-    assert_eq!((state.queue_size, state.vector), (64, 0));
+    assert_eq!((state.queues[0].size, state.queues[0].vector), (64, 0));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn requests_are_chains_with_frames_in_a_row_as_one_piece() {
     assert!(!device.start(64, Kind::Flush, 0, 0, data(&[], 0)));
     device.kick();
     device.kick();
-    assert_eq!(fake.state.borrow().notified, 1);
+    assert_eq!(fake.state.borrow().notified(), 1);
     let found = fake.take();
     assert_eq!((found[0].tag, found[0].kind, found[0].sector), (9, 1, 100));
     let pieces = [(7 * PAGE, 8192, false), (40 * PAGE, 4096, false)];
@@ -101,7 +101,116 @@ fn requests_are_chains_with_frames_in_a_row_as_one_piece() {
     fake.quiet(true);
     assert!(device.start(1, Kind::Flush, 0, 0, data(&[], 0)));
     device.kick();
-    assert_eq!(fake.state.borrow().notified, 1, "it looks by itself");
+    assert_eq!(fake.state.borrow().notified(), 1, "it looks by itself");
+}
+
+/// A device that has several queues.
+fn of_several(queues: usize) -> FakeDevice {
+    let fake = FakeDevice::with(queues);
+    fake.state.borrow_mut().features |= 1 << 12;
+    fake
+}
+
+#[test]
+fn it_has_a_queue_for_each_core_and_each_its_message() {
+    let fake = of_several(16);
+    assert_eq!(device(&fake).expect("fit").queues(), 4);
+    let vectors: Vec<u16> = fake
+        .state
+        .borrow()
+        .queues
+        .iter()
+        .map(|q| q.vector)
+        .collect();
+    assert_eq!(vectors[..5], [0, 1, 2, 3, 0]);
+    assert_eq!(device(&of_several(2)).expect("fit").queues(), 2);
+    // One that has several and does not say so by its features, or says so and has none.
+    assert_eq!(device(&FakeDevice::with(4)).expect("fit").queues(), 1);
+    let fake = of_several(4);
+    fake.state.borrow_mut().set(34, 0);
+    assert_eq!(device(&fake).expect("fit").queues(), 1);
+    let fake = of_several(2);
+    fake.state.borrow_mut().set(34, 4);
+    assert_eq!(
+        device(&fake).map(|_| ()),
+        Err(Trouble::Unfit),
+        "two of four are not there"
+    );
+    // Few messages: the last one is for all that remain; the device refuses one: it is looked at.
+    let make = |fake: &FakeDevice, messages| {
+        let mut registers = fake.clone();
+        reset(&mut registers).expect("reset");
+        Device::new(registers, fake.memory.clone(), messages, 4).expect("fit")
+    };
+    let fake = of_several(4);
+    assert!(make(&fake, 2).interrupts());
+    let vectors: Vec<u16> = fake
+        .state
+        .borrow()
+        .queues
+        .iter()
+        .map(|q| q.vector)
+        .collect();
+    assert_eq!(vectors, [0, 1, 1, 1]);
+    let fake = of_several(4);
+    fake.state.borrow_mut().messages = 2;
+    assert!(!make(&fake, 4).interrupts());
+    assert!(!make(&of_several(4), 0).interrupts());
+}
+
+#[test]
+fn what_is_told_together_is_in_one_queue_and_what_comes_later_in_an_idle_one() {
+    let fake = of_several(4);
+    let mut device = device(&fake).expect("fit");
+    let begin = |device: &mut Device<_, _>, tag| {
+        assert!(device.start(tag, Kind::Read, 8 * tag as u64, PAGE, data(&[50], 0)));
+    };
+    for tag in 0..3 {
+        begin(&mut device, tag);
+    }
+    device.kick();
+    begin(&mut device, 3);
+    device.kick();
+    assert!(
+        !device.start(3, Kind::Flush, 0, 0, data(&[], 0)),
+        "another queue has it"
+    );
+    device.kick();
+    let first = fake.take();
+    let queues: Vec<usize> = first.iter().map(|found| found.queue).collect();
+    assert_eq!(queues, [0, 0, 0, 1]);
+    let told: Vec<u32> = fake
+        .state
+        .borrow()
+        .queues
+        .iter()
+        .map(|q| q.notified)
+        .collect();
+    assert_eq!(told, [1, 1, 0, 0]);
+    // Very many at once are for several queues.
+    for tag in 4..64 {
+        begin(&mut device, tag);
+    }
+    device.kick();
+    let mut all = fake.take();
+    for queue in 0..4 {
+        let its = all.iter().filter(|found| found.queue == queue).count();
+        assert!((12..=16).contains(&its), "{its}");
+    }
+    assert_eq!(fake.state.borrow().notified(), 6);
+    // They come out whichever queue's the device does first; each once.
+    all.extend(first);
+    all.reverse();
+    for found in &all {
+        assert_eq!(found.sector, 8 * u64::from(found.tag));
+        fake.finish(found, 0);
+        fake.finish(found, 0);
+        // Another queue's word for it is none.
+        fake.use_up((found.queue + 1) % 4, found.tag.into());
+    }
+    let mut tags: Vec<usize> = std::iter::from_fn(|| device.completed().map(|out| out.0)).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }
 
 #[test]
@@ -166,7 +275,7 @@ fn a_device_that_tells_nonsense_is_not_believed() {
     let mut device = device(&fake).expect("fit");
     assert!(device.start(3, Kind::Flush, 0, 0, data(&[], 0)));
     for tag in [4, 64, u32::MAX] {
-        fake.use_up(tag);
+        fake.use_up(0, tag);
     }
     assert_eq!(device.completed(), None);
     let found = fake.take().remove(0);

@@ -136,12 +136,16 @@ impl<C: Chip> partition::Read for Own<'_, C> {
     }
 }
 
-/// Have the device send its message 0 to the channel. The portal to acknowledge it by, if that is possible.
-pub fn listen(bus: &pci::Client<Portal>) -> Option<Portal> {
-    let irq = startup::portal("irq")?;
-    let words = [u64::from(CHANNEL.0 .0), INTERRUPT];
-    let bound = irq.service(interrupt::BIND, &words).is_ok();
-    (bound && bus.raise(0, irq.0).is_ok()).then_some(irq)
+/// Have the device send its messages to the channel, at most so many. The portal to acknowledge them by, if that is possible, and how many it has.
+pub fn listen(bus: &pci::Client<Portal>, most: u32) -> (Option<Portal>, u32) {
+    let irq = startup::portal("irq").filter(|irq| {
+        let words = [u64::from(CHANNEL.0 .0), INTERRUPT];
+        irq.service(interrupt::BIND, &words).is_ok()
+    });
+    let Some(irq) = irq else { return (None, 0) };
+    let refused = |&number: &u32| bus.raise(number, irq.0).is_err();
+    let count = (0..most).find(refused).unwrap_or(most);
+    ((count > 0).then_some(irq), count)
 }
 
 /// A file server cannot serve its disk. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)

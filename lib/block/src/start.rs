@@ -26,13 +26,14 @@ impl<D: Debug> Display for Trouble<D> {
     }
 }
 
-/// The whole program. `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts by message 0 or none.
+/// The whole program. `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts by as many messages as it has, at most `messages`: they all come to the driver as one.
 pub fn drive<R, C: Chip, D: Debug>(
     pieces: usize,
+    messages: u32,
     find: impl FnOnce(&pci::Client<Portal>) -> Result<R, Trouble<D>>,
-    make: impl FnOnce(R, Pieces, bool) -> Result<C, D>,
+    make: impl FnOnce(R, Pieces, u32) -> Result<C, D>,
 ) -> ! {
-    match start(pieces, find, make) {
+    match start(pieces, messages, find, make) {
         Ok((chip, driver, irq)) => program::run(chip, driver, irq),
         Err(trouble) => {
             log!("no disk: {trouble}");
@@ -43,8 +44,9 @@ pub fn drive<R, C: Chip, D: Debug>(
 
 fn start<R, C, D>(
     pieces: usize,
+    messages: u32,
     find: impl FnOnce(&pci::Client<Portal>) -> Result<R, Trouble<D>>,
-    make: impl FnOnce(R, Pieces, bool) -> Result<C, D>,
+    make: impl FnOnce(R, Pieces, u32) -> Result<C, D>,
 ) -> Result<(C, Driver, Option<Portal>), Trouble<D>> {
     let failed = |what| move |why| Trouble::Failure(what, why);
     let pci = startup::portal("pci").ok_or(Trouble::Portal)?;
@@ -53,9 +55,9 @@ fn start<R, C, D>(
     let vm = startup::portal("dma").ok_or(Trouble::Portal)?;
     let driver = Driver::begin(vm).map_err(failed("memory for the device"))?;
     let pieces = Pieces::make(&driver, pieces).map_err(failed("memory for the device"))?;
-    let irq = program::listen(&bus);
+    let (irq, messages) = program::listen(&bus, messages);
     bus.master(true).map_err(failed("bus mastery"))?;
-    let chip = make(registers, pieces, irq.is_some()).map_err(Trouble::Device)?;
+    let chip = make(registers, pieces, messages).map_err(Trouble::Device)?;
     Ok((chip, driver, irq))
 }
 
