@@ -433,7 +433,7 @@ impl<N: Nucleus> Vm<N> {
         let zeroed = all.clone().all(|f| self.nucleus.zero_frame(f).is_ok());
         let bytes = BLOCK_PAGES * PAGE;
         let place = match zeroed {
-            true => self.map(index, 0, bytes, READ_WRITE, 0, Backing::Anonymous),
+            true => self.map(index, 0, bytes, READ_WRITE, 0, Backing::Coming),
             false => Err(ENOMEM),
         };
         let (Ok(address), Some(space)) = (place, self.spaces.get_mut(index)) else {

@@ -13,7 +13,7 @@ use cairn_idl::vm::prot;
 /// Pages that are populated at once.
 const ROW: usize = 8;
 /// Regions of so many pages at most get all of them once one is written.
-const SMALL: u64 = 4;
+pub(crate) const SMALL: u64 = 4;
 /// Pages behind a copied one that are copied along, when the ones before it were written as well.
 const ROW_OF_COPIES: usize = 3;
 /// Frames that must be free beside the reserve before a fault gets more pages than it asked for.
@@ -122,6 +122,9 @@ impl<N: Nucleus> Vm<N> {
         let growth = space.pages.growth(2);
         if !self.heap_has(growth) {
             return Err(Fault::Exhausted);
+        }
+        if region.object == ANONYMOUS {
+            self.asked_behind(index, &region, page);
         }
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
         if region.object == ANONYMOUS && write && self.frames.free() > reserve + PLENTY {

@@ -4,6 +4,7 @@ use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
 use crate::region::{Region, ANONYMOUS};
+use crate::shown::NO_ZEROES;
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
 use cairn_abi::layout;
 use cairn_idl::errno::*;
@@ -25,6 +26,8 @@ const REMAP_FIXED: u64 = 2;
 #[derive(Clone, Copy)]
 pub(crate) enum Backing {
     Anonymous,
+    /// The same, but its pages come from somewhere else next.
+    Coming,
     /// Index, first page, and whether it may be mapped shared and writable if it allows that.
     Object(u32, u64, bool),
 }
@@ -198,6 +201,7 @@ impl<N: Nucleus> Vm<N> {
                 with_maker: false,
                 mapped: count,
                 asked: false,
+                behind: 0,
                 times: 0,
             }) as u32;
         }
@@ -219,6 +223,12 @@ impl<N: Nucleus> Vm<N> {
         if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
             let copies = flag & (flags::PROGRAM | flags::LIBRARY) != 0;
             self.find_again(index, start, end, copies);
+        } else if matches!(backing, Backing::Anonymous)
+            && bits & prot::WRITE != 0
+            && flag & NO_ZEROES == 0
+            && !eager
+        {
+            self.find_zeroes(index, start, end, exact);
         }
         let populates = bits != 0 && (eager || flag & flags::POPULATE != 0);
         if populates {

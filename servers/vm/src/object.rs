@@ -73,6 +73,7 @@ impl<N: Nucleus> Vm<N> {
             inherited: false,
             mapped: 0,
             asked: false,
+            behind: 0,
             times: 0,
         });
         let answer = Answer {

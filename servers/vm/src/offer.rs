@@ -204,7 +204,7 @@ impl<N: Nucleus> Vm<N> {
         if !self.heap_has(growth) {
             return Err(ENOMEM);
         }
-        let start = self.map(index, address, len, READ_WRITE, flag, Backing::Anonymous)?;
+        let start = self.map(index, address, len, READ_WRITE, flag, Backing::Coming)?;
         self.return_pages(number, index, start / PAGE);
         Ok(Answer::new(&[start, len]))
     }

@@ -121,6 +121,13 @@ impl Regions {
         self.list.get(at).filter(|r| r.start <= page)
     }
 
+    /// The region that ends where one begins whose page was found last.
+    #[inline]
+    pub fn right_below(&self, region: &Region) -> Option<&Region> {
+        let below = self.list.get(self.last.get().wrapping_sub(1));
+        below.filter(|r| r.end == region.start)
+    }
+
     /// The regions that overlap `start..end`, whole.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
         self.list[self.at(start)..]

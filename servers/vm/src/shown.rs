@@ -1,6 +1,6 @@
 //! Pages of objects in spaces: what a fault brings, what it maps along, and what a new mapping shows at once.
 
-use crate::fault::{Fault, PLENTY};
+use crate::fault::{Fault, PLENTY, SMALL};
 use crate::filled::fill_slots;
 use crate::frames::Frames;
 use crate::nucleus::Nucleus;
@@ -10,7 +10,7 @@ use crate::space::{hardware, with_tables, Object, Vm};
 use crate::stat::EVERY_REQUEST;
 use alloc::vec::Vec;
 use cairn_abi::service::memory::{map, Fill, AS_IT_IS};
-use cairn_idl::vm::prot;
+use cairn_idl::vm::{flags, prot};
 
 /// Object pages around a read fault that are mapped along.
 const AROUND: u64 = 16;
@@ -20,6 +20,8 @@ const AROUND_CODE: u64 = 8;
 pub(crate) const AT_ONCE: usize = 512;
 const COPIES_AT_ONCE: usize = 16;
 const CHUNKS_AT_ONCE: usize = 16;
+/// Memory that is a stack, that may stay empty for ever or that others see is not made at once.
+pub(crate) const NO_ZEROES: u64 = flags::STACK | flags::NO_RESERVE | flags::SHARED;
 /// Every so many mappings nothing is shown at once, to see anew what is asked for.
 const RELEARN: u32 = 256;
 
@@ -46,6 +48,7 @@ impl Object {
             self.pages.forget_wanted(frames);
             self.pages.cool_down(frames);
             self.asked = false;
+            self.behind = 0;
         }
         self.asked
     }
@@ -259,6 +262,67 @@ impl<N: Nucleus> Vm<N> {
                     });
                 }
             }
+        }
+    }
+
+    /// A fault asks for a page of private memory: if it is among the first behind a mapping of an object, as a library's zeroes are, that is kept with the object.
+    #[inline]
+    pub(crate) fn asked_behind(&mut self, index: usize, region: &Region, page: u64) {
+        let number = page - region.start;
+        if number >= u64::from(u64::BITS) || u64::from(region.flags) & NO_ZEROES != 0 {
+            return;
+        }
+        let Some(space) = self.spaces.get(index) else {
+            return;
+        };
+        let below = space.regions.right_below(region);
+        if let Some(below) = below.filter(|below| !below.shared()) {
+            if let Some(object) = self.objects.get_mut(below.object as usize) {
+                object.behind |= 1 << number;
+            }
+        }
+    }
+
+    /// The same as [`Vm::find_again`] for new private memory: what is small comes whole, because it is written soon, and of what is put right behind a mapping of an object come the pages that earlier ones were asked for.
+    pub(crate) fn find_zeroes(&mut self, index: usize, start: u64, end: u64, exact: bool) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let pages = end - start;
+        let mut which = match pages {
+            2..=SMALL => u64::MAX,
+            _ if exact => {
+                let below = space.regions.find(start - 1).filter(|r| !r.shared());
+                let object = below.and_then(|r| self.objects.get(r.object as usize));
+                object.map_or(0, |object| object.behind)
+            }
+            _ => 0,
+        };
+        which &= mask(start, start, end);
+        // At most two chunks more.
+        if which == 0
+            || self.frames.free() <= self.reserve + PLENTY
+            || space.pages.growth(2) >= EVERY_REQUEST
+        {
+            return;
+        }
+        let Some(prot) = space.regions.find(start).map(|region| region.prot) else {
+            return;
+        };
+        let bits = hardware(prot, false);
+        let mut copies = COPIES_AT_ONCE;
+        while which != 0 && copies > 0 {
+            let bit = which.trailing_zeros();
+            which &= which - 1;
+            let Some(frame) = self.frames.alloc(self.reserve) else {
+                return;
+            };
+            copies -= 1;
+            self.fills.push(Fill {
+                address: (start + u64::from(bit)) * 4096 + bits,
+                frame,
+                ..Fill::default()
+            });
         }
     }
 

@@ -99,6 +99,8 @@ pub struct Object {
     /// Its pages know what was asked for in private mappings, of which there were so many.
     pub asked: bool,
     pub times: u32,
+    /// Which of the first pages of memory right behind private mappings of it (a library's zeroes) were asked for.
+    pub behind: u64,
 }
 
 #[derive(Clone, Copy)]

@@ -82,6 +82,7 @@ impl<N: Nucleus> Vm<N> {
             inherited: false,
             mapped: 0,
             asked: false,
+            behind: 0,
             times: 0,
         });
     }

@@ -725,13 +725,19 @@ fn a_file_is_mapped_once_more_by_what_is_mapped_of_it() {
 fn small_memory_comes_whole() {
     let mut w = World::new(1024);
     let a = w.create();
-    w.map(a, P, 4);
-    w.map(a, P + 0x100, 5);
-    for (first, there) in [(P, 3), (P + 0x100, 1)] {
-        let before = w.vm.spaces.get(1).unwrap().pages.resident();
+    let resident = |w: &World| w.vm.spaces.get(1).unwrap().pages.resident();
+    for (first, pages, there) in [(P, 1, 0), (P + 0x100, 4, 4), (P + 0x200, 5, 0)] {
+        let before = resident(&w);
+        w.map(a, first, pages);
+        assert_eq!(resident(&w) - before, there);
+    }
+    // Given back it comes whole with the first write.
+    let words = [vm::ADVISE, (P + 0x100) * PAGE, 4 * PAGE, advice::DONT_NEED];
+    assert_eq!(w.call(a, &words), 0);
+    for (first, there) in [(P + 0x100, 3), (P + 0x200, 1)] {
+        let before = resident(&w);
         w.write(a, first + 1, 1).unwrap();
-        let after = w.vm.spaces.get(1).unwrap().pages.resident();
-        assert_eq!(after - before, there);
+        assert_eq!(resident(&w) - before, there);
     }
     w.audit();
 }

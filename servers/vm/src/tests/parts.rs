@@ -1,7 +1,8 @@
-//! A program's parts, mapped by one request: the same as one after the other, and nothing at all if one of them is wrong.
+//! A program's parts, mapped by one request: the same as one after the other, and nothing at all if one of them is wrong. And the zeroes behind a library's data.
 
 use super::*;
 use cairn_idl::errno::*;
+use cairn_idl::vm::flags;
 
 const P: u64 = 0x400;
 const AT: u64 = 0x1000;
@@ -109,5 +110,67 @@ fn nothing_is_mapped_if_a_part_is_wrong() {
     assert!(map(&mut w, client, badge, AT, 10, &[part(0, 10, 95, READ)]) > 0);
     assert_eq!(w.read(client, AT + 4), Ok(99));
     assert!(w.read(client, AT + 5).is_err());
+    w.audit();
+}
+
+/// What a loader does with a library's data: file, then zeroes right behind it.
+fn data_and_zeroes(w: &mut World, id: Id, object: u64, flags: u64) {
+    let data = [vm::OBJECT_MAP, AT * PAGE, 2 * PAGE, RW, flags::FIXED, 0];
+    assert_eq!(w.call_badge(id, object, &data).words[0], AT * PAGE);
+    let zeroes = [
+        vm::MAP,
+        (AT + 2) * PAGE,
+        100 * PAGE,
+        RW,
+        flags::FIXED | flags,
+    ];
+    assert_eq!(w.call(id, &zeroes) as u64, (AT + 2) * PAGE);
+}
+
+#[test]
+fn zeroes_that_a_program_touched_are_there_for_the_next() {
+    let mut w = World::new(4096);
+    let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
+    w.map(server, P, 2);
+    for page in P..P + 2 {
+        w.write(server, page, 1).unwrap();
+    }
+    let object = w.object(server, &[P, P + 1], false).unwrap();
+    let zeroes = |w: &World, id: Id| -> Vec<u64> {
+        let slot = w.vm.nucleus.domain_of(id).space;
+        let maps = &w.vm.nucleus.spaces[&slot].maps;
+        let mut there: Vec<u64> = maps
+            .keys()
+            .filter(|&&p| (AT + 2..AT + 102).contains(&p))
+            .map(|p| p - AT - 2)
+            .collect();
+        there.sort();
+        there
+    };
+    let first = w.create();
+    data_and_zeroes(&mut w, first, object, 0);
+    assert_eq!(zeroes(&w, first), []);
+    for (page, write) in [(1, true), (40, true), (7, false), (90, true)] {
+        if write {
+            w.write(first, AT + 2 + page, 5).unwrap();
+        } else {
+            assert_eq!(w.read(first, AT + 2 + page), Ok(0));
+        }
+    }
+    // Also while the first program lives, and only memory like it.
+    let second = w.create();
+    data_and_zeroes(&mut w, second, object, 0);
+    assert_eq!(zeroes(&w, second), [1, 7, 40]);
+    for page in 0..100 {
+        assert_eq!(w.read(second, AT + 2 + page), Ok(0));
+    }
+    let third = w.create();
+    data_and_zeroes(&mut w, third, object, flags::NO_RESERVE);
+    assert_eq!(zeroes(&w, third), []);
+    w.write(third, AT + 2, 5).unwrap();
+    // All was asked for meanwhile, and some is enough.
+    let fourth = w.create();
+    data_and_zeroes(&mut w, fourth, object, 0);
+    assert_eq!(zeroes(&w, fourth), (0..16).collect::<Vec<u64>>());
     w.audit();
 }
