@@ -5,12 +5,21 @@
 use core::arch::global_asm;
 use core::sync::atomic::AtomicU64;
 
+/// What stands in the others' page while no core is expected.
+pub const NOBODY: u32 = u32::MAX;
+
 /// Where the stack of the core that is being started ends.
 pub static OTHER_STACK: AtomicU64 = AtomicU64::new(0);
 
 extern "C" {
     static others_start: u8;
     static others_end: u8;
+    static others_expected: u8;
+}
+
+/// Where in their page the number of the local APIC stands whose core may go on. The core takes it away.
+pub fn expected() -> usize {
+    (&raw const others_expected as usize) - (&raw const others_start as usize)
 }
 
 /// The first instructions of the other cores, to be put onto a page below 1 MiB: real mode.
@@ -104,7 +113,8 @@ boot_gdt_pointer:
     .word 15
     .long boot_gdt - {base}
 
-    # The other cores, in real mode: cs is this page, what is in it has moved. To flat 32-bit segments, and out of here.
+    # The other cores, in real mode: cs is this page, what is in it has moved. One that nobody expects (any more: it was given up, and comes late) stays here for ever, without a stack.
+    # The other: to flat 32-bit segments, and out of here.
     .code16
     .global others_start
     .global others_end
@@ -113,7 +123,20 @@ others_start:
     cld
     movw %cs, %ax
     movw %ax, %ds
-    lgdtl others_gdt_pointer - others_start
+    movl $1, %eax
+    cpuid
+    shrl $24, %ebx              # its local APIC's number, the last eight bits
+    movl %ebx, %eax
+    movl ${nobody}, %ecx
+    lock cmpxchgl %ecx, others_expected - others_start
+    je 2f
+1:  hlt
+    jmp 1b
+    .balign 4
+    .global others_expected
+others_expected:
+    .long {nobody}
+2:  lgdtl others_gdt_pointer - others_start
     movl %cr0, %eax
     orb $1, %al
     movl %eax, %cr0
@@ -178,6 +201,7 @@ boot_directories:
     stack = sym super::descriptors::STACKS,
     stack_offset = const super::descriptors::NUCLEUS_STACK_OFFSET,
     start = sym super::start::start,
+    nobody = const NOBODY,
     other_stack = sym OTHER_STACK,
     start_other = sym super::other_cores::start_other,
     options(att_syntax),

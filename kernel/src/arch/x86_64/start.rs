@@ -122,7 +122,7 @@ pub extern "C" fn start(start_info: u64) -> ! {
     free.remove(archive_frames);
     let ready = other_cores::prepare(&info);
     let processors = acpi.filter(|_| ready);
-    let machine = machine(&mut free, &usable, &image, features, acpi);
+    let machine = machine(&mut free, &usable, &image, features, acpi, ready);
     run(machine, processors, info, archive_frames, usable, free)
 }
 
@@ -141,12 +141,18 @@ fn machine(
     image: &Image,
     features: Features,
     acpi: Option<Acpi>,
+    others: bool,
 ) -> Built {
     let acpi = acpi.unwrap_or_default();
     let mut builder = Builder::new(free).unwrap_or_else(no_memory);
     for range in usable.ranges() {
         builder
             .direct_map(*range, image, &features)
+            .unwrap_or_else(no_memory);
+    }
+    if others {
+        builder
+            .direct_map(other_cores::page(), image, &features)
             .unwrap_or_else(no_memory);
     }
     builder
@@ -255,11 +261,17 @@ fn run(
     let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
     kernel.boot_firmware(built.firmware);
     let mut cores = 1;
+    let hurry = info.words().any(|word| word == b"nucleus.hurry");
     if let Some(acpi) = processors {
+        let waits = if hurry {
+            &other_cores::HURRY
+        } else {
+            &other_cores::WAITS
+        };
         // SAFETY: the only start, before user mode; each list is used here only, once.
         cores += unsafe {
             let lists = READY.iter().skip(1).map(|lists| &mut *lists.get());
-            other_cores::start(kernel, acpi.processors(), lists)
+            other_cores::start(kernel, acpi.processors(), waits, lists)
         };
         // SAFETY: the page is the nucleus's, and nobody reads it yet.
         unsafe { (*system_page.cast::<SystemPage>()).cores = cores as u64 };
