@@ -1,6 +1,6 @@
 /* What a disk gives, in wall time: one static program, run on Cairn and on Linux in the same virtual machine (`./cairn bench disk`).
  *
- *     disk DEVICE SAMPLES
+ *     disk DEVICE SAMPLES        (0: it is read once, so that the host has it in memory)
  * reads the device past any cache (O_DIRECT, which Cairn needs none of): in order, 1 MiB at a time, from its beginning to its end; and 4 KiB at random places, 32 threads with one read each under way.
  * Each sample is a line `NAME RATE`: MiB a second, reads a second. What is read is looked at: page n of the disk begins with the number n.
  */
@@ -89,14 +89,11 @@ int main(int argc, char **argv) {
         fail("memory");
     }
     memset(buffers, 1, LONG);
-    /* The first time the host may fetch it from its own disk. */
-    for (int i = -1; i < atoi(argv[2]); i++) {
-        if (i < 0) {
-            for (uint64_t page = 0; page + LONG / PAGE <= pages; page += LONG / PAGE) {
-                get(buffers, LONG, page);
-            }
-            continue;
-        }
+    int samples = atoi(argv[2]);
+    for (uint64_t page = 0; samples == 0 && page + LONG / PAGE <= pages; page += LONG / PAGE) {
+        get(buffers, LONG, page);
+    }
+    for (int i = 0; i < samples; i++) {
         in_order();
         at_random();
         fflush(stdout);

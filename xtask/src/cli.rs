@@ -391,6 +391,9 @@ pub struct Bench {
     /// Measure only this system
     #[arg(long, value_enum)]
     pub system: Option<System>,
+    /// With `disk`: processor cores of the machines
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub smp: u32,
 }
 
 #[derive(Args)]
