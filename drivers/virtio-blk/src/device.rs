@@ -298,24 +298,18 @@ impl<R: Registers, M: Memory> Device<R, M> {
         let sector = if kind == Kind::Flush { 0 } else { sector };
         self.header(tag, number, sector);
         let (mut left, mut offset) = (bytes, u64::from(data.offset));
+        let most = self.size_max / PAGE as u64 * PAGE as u64;
         let mut count = 1;
         // Frames in a row go as one piece, as far as the device takes it.
-        let mut run = (0, 0);
-        for &frame in data.frames {
-            let length = (PAGE as u64 - offset).min(left);
-            let address = u64::from(frame) * PAGE as u64 + offset;
+        for row in data.frames.chunk_by(|&a, &b| a.wrapping_add(1) == b) {
+            let mut address = u64::from(row[0]) * PAGE as u64 + offset;
+            let mut length = ((row.len() * PAGE) as u64 - offset).min(left);
             (left, offset) = (left - length, 0);
-            if run.1 > 0 && run.0 + run.1 == address && run.1 + length <= self.size_max {
-                run.1 += length;
-                continue;
+            while length > 0 {
+                let now = length.min(most);
+                count = self.piece(tag, count, (address, now), writes);
+                (address, length) = (address + now, length - now);
             }
-            if run.1 > 0 {
-                count = self.piece(tag, count, run, writes);
-            }
-            run = (address, length);
-        }
-        if run.1 > 0 {
-            count = self.piece(tag, count, run, writes);
         }
         self.finish(tag, count)
     }

@@ -62,6 +62,9 @@ fn number(kind: Kind) -> u64 {
     }
 }
 
+/// Where in a request's first word is how many pages there are in a row, if they are: then the list has the first of them only.
+const ROW_SHIFT: u32 = 40;
+
 /// A request as it travels: its words, and the list of its pages, put into `list`. `slot` takes the place of its name.
 pub fn encode<'l>(
     slot: usize,
@@ -69,16 +72,24 @@ pub fn encode<'l>(
     list: &'l mut [u8; LIST],
 ) -> ([u64; 4], &'l [u8]) {
     let (places, _) = list.as_chunks_mut();
-    for (place, page) in places.iter_mut().zip(request.pages) {
+    let in_a_row = request
+        .pages
+        .windows(2)
+        .all(|two| two[0].wrapping_add(1) == two[1]);
+    let (row, pages) = match request.pages {
+        [first, _, ..] if in_a_row => (request.pages.len() as u64, core::slice::from_ref(first)),
+        pages => (0, pages),
+    };
+    for (place, page) in places.iter_mut().zip(pages) {
         *place = page.to_le_bytes();
     }
     let words = [
-        slot as u64 | number(request.kind) << 32,
+        slot as u64 | number(request.kind) << 32 | row << ROW_SHIFT,
         request.sector,
         request.bytes,
         u64::from(request.offset),
     ];
-    (words, &list[..request.pages.len().min(PAGES) * 4])
+    (words, &list[..pages.len().min(PAGES) * 4])
 }
 
 /// What came: the request (without a check of what it wants), whose pages are put into `pages`. None: it is none.
@@ -88,7 +99,8 @@ pub fn decode<'p>(
     pages: &'p mut [u32; PAGES],
 ) -> Option<Request<'p>> {
     let [name, sector, bytes, offset] = message.words;
-    let kind = match name >> 32 {
+    let row = (name >> ROW_SHIFT) as usize;
+    let kind = match name >> 32 & 0xff {
         0 => Kind::Read,
         1 => Kind::Write,
         2 => Kind::Flush,
@@ -99,15 +111,29 @@ pub fn decode<'p>(
     if !rest.is_empty() || numbers.len() > PAGES {
         return None;
     }
-    for (place, number) in pages.iter_mut().zip(numbers) {
-        *place = u32::from_le_bytes(*number);
-    }
+    let count = match (row, numbers) {
+        (0, numbers) => {
+            for (place, number) in pages.iter_mut().zip(numbers) {
+                *place = u32::from_le_bytes(*number);
+            }
+            numbers.len()
+        }
+        (2..=PAGES, [first]) => {
+            let first = u32::from_le_bytes(*first);
+            first.checked_add(row as u32)?;
+            for (place, page) in pages[..row].iter_mut().zip(first..) {
+                *place = page;
+            }
+            row
+        }
+        _ => return None,
+    };
     Some(Request {
         id: name as u32 as u64,
         kind,
         sector,
         bytes,
-        pages: &pages[..numbers.len()],
+        pages: &pages[..count],
         offset: u32::try_from(offset).ok()?,
     })
 }
@@ -129,4 +155,59 @@ pub fn completed(message: &Message) -> (u64, Option<Outcome>) {
         _ => Some(Outcome::Failed),
     };
     (message.words[0], outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_a_row_travel_as_one_number() {
+        for pages in [
+            &[][..],
+            &[7],
+            &[7, 8],
+            &[7, 8, 9, 10],
+            &[7, 9],
+            &[8, 7],
+            &[7, 8, 8],
+        ] {
+            let request = Request {
+                id: 3,
+                kind: Kind::Write,
+                sector: 40,
+                bytes: 4096,
+                pages,
+                offset: 512,
+            };
+            let (mut list, mut into) = ([0; LIST], [0; PAGES]);
+            let (words, data) = encode(3, &request, &mut list);
+            let in_a_row = pages.len() > 1 && pages.windows(2).all(|two| two[0] + 1 == two[1]);
+            assert_eq!(data.len(), if in_a_row { 4 } else { pages.len() * 4 });
+            let message = Message {
+                words,
+                data: data.len(),
+            };
+            assert_eq!(decode(&message, data, &mut into), Some(request));
+        }
+    }
+
+    #[test]
+    fn rows_that_cannot_be_are_none() {
+        let told = |row: u64, list: &[u8]| {
+            let message = Message {
+                words: [row << ROW_SHIFT, 0, 4096, 0],
+                data: list.len(),
+            };
+            decode(&message, list, &mut [0; PAGES]).map(|request| request.pages.len())
+        };
+        let first = 7u32.to_le_bytes();
+        assert_eq!(told(PAGES as u64, &first), Some(PAGES));
+        for row in [1, PAGES as u64 + 1, 0xff_ffff] {
+            assert_eq!(told(row, &first), None);
+        }
+        assert_eq!(told(2, &[]), None);
+        assert_eq!(told(2, &[7, 0, 0, 0, 8, 0, 0, 0]), None);
+        assert_eq!(told(2, &u32::MAX.to_le_bytes()), None);
+    }
 }

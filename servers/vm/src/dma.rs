@@ -13,7 +13,7 @@ use crate::loan::Loan;
 use crate::mapping::{range, Backing};
 use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{Chunk, CHUNK};
-use crate::pins::Pins;
+use crate::pins::{in_rows, row, Pins};
 use crate::request::Request;
 use crate::slab::{Handle, Slab};
 use crate::space::{hardware, with_tables, Errno, Vm, NATIVE_RESERVE, NOBODY};
@@ -277,21 +277,23 @@ impl<N: Nucleus> Vm<N> {
             .ok_or(EBADF)?;
         // The region and the chunk that were looked at last.
         let (mut known, mut chunk) = (0..0, None::<&Chunk>);
-        // And the window, with what is lent there.
-        let (mut window, mut lent) = (WINDOWS as u32, &[][..]);
-        for (&page, place) in pages.iter().zip(into) {
+        let mut done = 0;
+        while let Some(&page) = pages.get(done) {
             if let Some(at) = page.checked_sub(BORROWED_FIRST) {
-                if at / WINDOW_PAGES != window {
-                    window = at / WINDOW_PAGES;
-                    lent = self.lent_in(share, window as usize)?;
-                }
-                let frame = *lent.get((at % WINDOW_PAGES) as usize).ok_or(EFAULT)?;
-                if self.frames.references(frame) == u32::MAX {
+                // What is lent is asked for in rows.
+                let lent = self.lent_in(share, (at / WINDOW_PAGES) as usize)?;
+                let lent = lent.get((at % WINDOW_PAGES) as usize..).ok_or(EFAULT)?;
+                let length = row(&pages[done..]).min(lent.len());
+                if length == 0 {
                     return Err(EFAULT);
                 }
-                *place = frame;
+                // The loan has references to them, so they are such as can be counted.
+                into[done..done + length].copy_from_slice(&lent[..length]);
+                done += length;
                 continue;
             }
+            let place = &mut into[done];
+            done += 1;
             if u64::from(page) >= share.count {
                 return Err(EFAULT);
             }
@@ -329,9 +331,10 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         self.reach(number, frames)?;
-        self.dma.drivers[number].pins.add(frames);
-        for &frame in frames {
-            self.frames.retain(frame);
+        let pins = &mut self.dma.drivers[number].pins;
+        for row in in_rows(frames) {
+            pins.add(row);
+            self.frames.retain_row(row);
         }
         Ok(())
     }
@@ -376,9 +379,7 @@ impl<N: Nucleus> Vm<N> {
     fn unpin(&mut self, number: usize, list: &mut [Frame]) -> Result<(), Errno> {
         let (known, last) = self.dma.drivers[number].pins.take(list);
         self.withdraw(number, &list[..last])?;
-        for &frame in &list[..known] {
-            self.frames.release(frame);
-        }
+        in_rows(&list[..known]).for_each(|row| self.frames.release_row(row));
         match known == list.len() {
             true => Ok(()),
             false => Err(EINVAL),
@@ -407,7 +408,7 @@ impl<N: Nucleus> Vm<N> {
         }
         for i in 0..self.dma.drivers[number].blocks.len() {
             let first = self.dma.drivers[number].blocks[i];
-            self.withdraw(number, &row(first))?;
+            self.withdraw(number, &block(first))?;
         }
         Ok(())
     }
@@ -424,7 +425,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let first = self.frames.alloc_block(NATIVE_RESERVE).ok_or(ENOMEM)?;
-        let list = row(first);
+        let list = block(first);
         if let Err(errno) = self.reach(number, &list) {
             self.frames.release_block(first);
             return Err(errno);
@@ -464,7 +465,7 @@ impl<N: Nucleus> Vm<N> {
 }
 
 /// The frames of a block.
-fn row(first: Frame) -> [Frame; BLOCK as usize] {
+fn block(first: Frame) -> [Frame; BLOCK as usize] {
     core::array::from_fn(|i| first + i as Frame)
 }
 

@@ -183,6 +183,46 @@ impl Frames {
         }
     }
 
+    /// [`Frames::retain`] frames in a row.
+    pub fn retain_row(&mut self, row: &[Frame]) {
+        let Some(counts) = self.row(row) else {
+            return row.iter().for_each(|&frame| self.retain(frame));
+        };
+        for count in counts {
+            if count.wrapping_sub(1) < FREE - 1 {
+                *count += 1;
+            }
+        }
+    }
+
+    /// [`Frames::release`] frames in a row.
+    pub fn release_row(&mut self, row: &[Frame]) {
+        // Up to the first whose last reference this is.
+        let shared = self.row(row).map_or(0, |counts| {
+            let shared = counts.iter_mut().map_while(|count| {
+                *count = (count.wrapping_sub(2) < FREE - 2).then(|| *count - 1)?;
+                Some(())
+            });
+            shared.count()
+        });
+        for &frame in &row[shared..] {
+            self.release(frame);
+        }
+    }
+
+    /// Whether [`Frames::references`] knows all of these frames in a row.
+    pub fn knows_row(&self, row: &[Frame]) -> bool {
+        let start = row.first().map_or(0, |first| first.wrapping_sub(self.base));
+        let counts = self.counts.get(start as usize..).unwrap_or(&[]);
+        let known = |count: &u32| count.wrapping_sub(1) < FREE - 1;
+        counts.len() >= row.len() && counts[..row.len()].iter().all(known)
+    }
+
+    fn row(&mut self, row: &[Frame]) -> Option<&mut [u32]> {
+        let start = row.first()?.wrapping_sub(self.base) as usize;
+        self.counts.get_mut(start..start.checked_add(row.len())?)
+    }
+
     /// Drop one reference; the last one frees the frame (then true).
     #[inline]
     pub fn release(&mut self, frame: Frame) -> bool {
@@ -206,6 +246,29 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn frames_in_a_row_are_counted_together() {
+        let mut f = Frames::new(&[(100, 40)], &[]);
+        let mut row: Vec<Frame> = (0..20).map(|_| f.alloc(0).unwrap()).collect();
+        row.sort_unstable();
+        assert!(f.knows_row(&row) && f.knows_row(&[]));
+        f.retain_row(&row);
+        f.retain(row[7]);
+        let counts = |f: &Frames| [row[0], row[7], row[19]].map(|frame| f.references(frame));
+        assert_eq!(counts(&f), [2, 3, 2]);
+        f.release_row(&row);
+        assert_eq!((counts(&f), f.free()), ([1, 2, 1], 20));
+        f.release_row(&row);
+        assert_eq!((f.references(row[7]), f.free()), (1, 39));
+        // What is nobody's, or not ours, stays so.
+        assert!(!f.knows_row(&row[6..9]) && !f.knows_row(&[139, 140]) && !f.knows_row(&[5, 6]));
+        f.retain_row(&[138, 139, 140, 141]);
+        f.release_row(&[138, 139, 140, 141]);
+        f.release_row(&[5, 6]);
+        assert_eq!(f.free(), 39);
+    }
 
     #[test]
     fn frames_go_round_and_are_counted() {

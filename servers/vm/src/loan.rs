@@ -7,6 +7,7 @@ use crate::dma::{Dma, Share};
 use crate::frames::Frames;
 use crate::mapping::range;
 use crate::nucleus::{Answer, Frame, Nucleus};
+use crate::pins::in_rows;
 use crate::request::Request;
 use crate::slab::Handle;
 use crate::space::{Errno, Space, Vm};
@@ -43,9 +44,7 @@ impl Loan {
     }
 
     fn let_go(&self, frames: &mut Frames) {
-        for &frame in &self.frames {
-            frames.release(frame);
-        }
+        in_rows(&self.frames).for_each(|row| frames.release_row(row));
     }
 }
 
@@ -71,9 +70,7 @@ impl<N: Nucleus> Vm<N> {
         let handle = self.dma.loans.next_handle().ok_or(ENFILE)?;
         let frames = self.frames_to_lend(index, start, end)?;
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
-        for &frame in &frames {
-            self.frames.retain(frame);
-        }
+        in_rows(&frames).for_each(|row| self.frames.retain_row(row));
         space.offered += count;
         let giver = space.handle;
         self.dma.loans.insert(Loan {
@@ -110,7 +107,7 @@ impl<N: Nucleus> Vm<N> {
                 resolved = Some(page);
                 continue;
             }
-            if own.iter().any(|&f| self.frames.references(f) == u32::MAX) {
+            if !in_rows(own).all(|row| self.frames.knows_row(row)) {
                 return Err(EFAULT);
             }
             list.extend_from_slice(own);

@@ -1,6 +1,6 @@
 //! How often a driver has pinned each frame.
 //!
-//! Counts lie in tables of [`ROW`] frames in a row, so that pinning and unpinning neighbours takes a few instructions for each. A table that was once needed stays until the driver lets go of everything: 1 KiB for 2 MiB.
+//! Counts lie in tables of [`ROW`] frames, and frames in a row are counted together, so that pinning and unpinning neighbours takes a few instructions for each. A table that was once needed stays until the driver lets go of everything: 1 KiB for 2 MiB.
 
 use crate::nucleus::Frame;
 use crate::stat::EVERY_REQUEST;
@@ -24,8 +24,28 @@ pub struct Pins {
     total: usize,
 }
 
-fn by_table(frames: &[Frame]) -> impl Iterator<Item = &[Frame]> {
-    frames.chunk_by(|a, b| a / ROW == b / ROW)
+/// How many of these at the beginning are one behind the other.
+pub fn row(numbers: &[u32]) -> usize {
+    let Some(&first) = numbers.first() else {
+        return 0;
+    };
+    let expected = (0..).map(|i| first.wrapping_add(i));
+    let row = numbers.iter().zip(expected);
+    row.take_while(|(number, expected)| **number == *expected)
+        .count()
+}
+
+/// Cut into such rows.
+pub fn in_rows(mut frames: &[Frame]) -> impl Iterator<Item = &[Frame]> {
+    core::iter::from_fn(move || {
+        let row;
+        (row, frames) = frames.split_at_checked(row_or_end(frames)?)?;
+        Some(row)
+    })
+}
+
+fn row_or_end(frames: &[Frame]) -> Option<usize> {
+    Some(row(frames)).filter(|&length| length > 0)
 }
 
 impl Pins {
@@ -36,19 +56,23 @@ impl Pins {
 
     /// Most heap that it takes to [`Pins::add`] these.
     pub fn growth(&self, frames: &[Frame]) -> usize {
-        let new = |run: &&[Frame]| !self.tables.contains_key(&(run[0] / ROW));
-        by_table(frames).filter(new).count() * TABLE_BYTES
+        let tables = in_rows(frames).flat_map(|row| row[0] / ROW..=row[row.len() - 1] / ROW);
+        let new = |number: &u32| !self.tables.contains_key(number);
+        tables.filter(new).count() * TABLE_BYTES
     }
 
-    pub fn add(&mut self, frames: &[Frame]) {
-        for run in by_table(frames) {
-            let table = self.tables.entry(run[0] / ROW);
+    /// Frames in a row.
+    pub fn add(&mut self, row: &[Frame]) {
+        self.total += row.len();
+        let mut rest = row;
+        while let Some(first) = rest.first() {
+            let table = self.tables.entry(first / ROW);
             let table = table.or_insert_with(|| Box::new([0; ROW as usize]));
-            for frame in run {
-                table[(frame % ROW) as usize] += 1;
-            }
+            let counts = &mut table[(first % ROW) as usize..];
+            let length = rest.len().min(counts.len());
+            counts[..length].iter_mut().for_each(|count| *count += 1);
+            rest = &rest[length..];
         }
-        self.total += frames.len();
     }
 
     /// One pin less of each; the list gets another order. How many of them were pinned, which come first, and how many of those are not pinned any more, first of all.
@@ -57,6 +81,22 @@ impl Pins {
         while let Some(&first) = list.get(next) {
             let number = first / ROW;
             let mut table = self.tables.get_mut(&number);
+            // Most often all are known, each is pinned once, and nothing moves.
+            while let (true, Some(table)) = (next == last, &mut table) {
+                let Some(&frame) = list.get(next).filter(|&frame| frame / ROW == number) else {
+                    break;
+                };
+                let behind = &table[(frame % ROW) as usize..];
+                let row = list[next..].iter().zip(frame..).zip(behind);
+                let row = row.take_while(|((&a, b), count)| a == *b && **count == 1);
+                let length = row.count();
+                if length == 0 {
+                    break;
+                }
+                table[(frame % ROW) as usize..][..length].fill(0);
+                next += length;
+                (known, last) = (next, next);
+            }
             while let Some(&frame) = list.get(next).filter(|&frame| frame / ROW == number) {
                 let count = table
                     .as_mut()
@@ -64,7 +104,6 @@ impl Pins {
                 if let Some(count) = count.filter(|count| **count > 0) {
                     *count -= 1;
                     let gone = *count == 0;
-                    // Most often all are known, each is pinned once, and nothing moves.
                     if next != known {
                         list.swap(next, known);
                     }
@@ -104,7 +143,7 @@ mod tests {
         let mut pins = Pins::default();
         let frames = [700, 701, 5, 701, 100_000];
         assert_eq!(pins.growth(&frames), 4 * TABLE_BYTES, "at most");
-        pins.add(&frames);
+        in_rows(&frames).for_each(|row| pins.add(row));
         assert_eq!(pins.growth(&frames), 0);
         assert_eq!(pins.total(), 5);
         let held: Vec<_> = pins.from(6).collect();
@@ -118,6 +157,14 @@ mod tests {
         assert_eq!(gone, [5, 700]);
         assert_eq!(pins.total(), 2);
         assert_eq!(pins.take(&mut [701, 100_000, 701]), (2, 2));
+        // In a row, over the end of a table; one of them twice.
+        let frames: Vec<Frame> = (1000..1100).collect();
+        pins.add(&frames);
+        pins.add(&[1050]);
+        let mut list = frames.clone();
+        assert_eq!(pins.take(&mut list), (100, 99));
+        assert_eq!(list[99], 1050);
+        assert_eq!(pins.take(&mut [1049, 1050]), (1, 1));
         assert_eq!((pins.total(), pins.from(0).count()), (0, 0));
     }
 }
