@@ -213,6 +213,13 @@ pub mod memory {
     pub const SYSTEM_PAGE: u8 = 18;
     /// w0 space slot, w1 array of [`Fill`] in own memory, w2 how many (at most 512), w3 0 (where it counts): fill each frame and map it, one after the other → w0 how many were done (also with an error: that of the entry behind them).
     pub const FILL: u8 = 19;
+    /// w0 space slot, w1 address, a multiple of [`TABLE_BYTES`]: the page table that the space has there becomes the common one, which nobody changes and nobody takes back; its pages count as mapped for ever. `BadArgument`: there is none, or a page of it may be written; `Busy`: there is a common one already, or windows are open over the space.
+    pub const KEEP_TABLE: u8 = 20;
+    /// w0 space slot: show the common table there, at its address, where the space has no table of its own. Nothing can be mapped in its range, and unmapping and protecting pass over it. `NoTable`; `BadArgument`: there is no common table, or one of the space's own.
+    pub const SHOW_TABLE: u8 = 21;
+
+    /// What one page table covers.
+    pub const TABLE_BYTES: u64 = 512 * crate::layout::PAGE;
 
     /// Most entries of SHARE's array.
     pub const ROWS: usize = 16;

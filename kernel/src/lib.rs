@@ -15,6 +15,7 @@ pub mod atomic;
 pub mod boot;
 pub mod boot_calls;
 pub mod channel;
+pub mod common;
 pub mod copy;
 pub mod cores;
 pub mod current;
@@ -133,6 +134,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) ranges: [FrameRange; MAX_RANGES],
     pub(crate) range_count: usize,
     pub(crate) system_frame: arch::Frame,
+    /// The common table, and the address for which it is.
+    pub(crate) common: Option<(u64, arch::Frame)>,
     pub(crate) log: Log,
     pub(crate) counters: Counters,
     /// The first space, until its domain is made.
@@ -174,6 +177,7 @@ impl<A: Arch> Kernel<A> {
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],
             range_count: 0,
             system_frame: 0,
+            common: None,
             log: Log::new(storage.log),
             counters: Counters::default(),
             first_space: None,

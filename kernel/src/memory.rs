@@ -96,6 +96,8 @@ impl<A: Arch> Kernel<A> {
             memory::PROTECT => self.protect(t, w),
             memory::SHARE => self.share(t, w),
             memory::FILL => self.fill(t, w),
+            memory::KEEP_TABLE => self.keep_table(t, w),
+            memory::SHOW_TABLE => self.show_table(t, w),
             memory::COPY_FRAME => {
                 let (to, from) = (frame(w[0])?, frame(w[1])?);
                 if self.frames.kind(to) != FrameKind::User

@@ -77,6 +77,7 @@ fn may_fail(portal: PortalKind, operation: u8, selector: u64, error: Error) -> b
                 | memory::MAP_LIST
                 | memory::SHARE
                 | memory::FILL
+                | memory::SHOW_TABLE
                 | memory::DOMAIN_CREATE
                 | memory::GROW_TABLE
         ),

@@ -209,6 +209,16 @@ pub trait Arch: Sized {
     }
     /// The same where the entry does not end for it, whatever waits.
     fn open(_kernel: &mut Kernel<Self>) {}
+    /// The page table for this address (a multiple of what one covers) becomes the common one: it is nobody's any more, and nobody changes it. None: there is none, or a page of it could be written.
+    fn keep_table(&mut self, root: Self::Root, address: u64) -> Option<Frame>;
+    /// Show the common table there, where no table may be. What it maps is there to be used, and for [`Arch::query`]; MAP and its like refuse the address, all others pass over it.
+    fn show_table(
+        &mut self,
+        root: Self::Root,
+        address: u64,
+        table: Frame,
+        tables: &mut FrameList,
+    ) -> Result<(), MapError>;
     /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. With `open`, which is as for
     /// [`Arch::share_row`].
     fn take_table(&mut self, root: Self::Root, open: bool, emptied: impl FnMut(Frame)) -> Taken;

@@ -30,6 +30,23 @@ const TABLE_SHIFT: u32 = 21;
 pub struct SimSpace {
     pub pages: BTreeMap<u64, (Frame, u64)>,
     pub tables: BTreeMap<u64, Frame>,
+    /// It shows the common table.
+    pub common: bool,
+}
+
+impl SimSpace {
+    fn covers(&self, common: &Option<SimCommon>, address: u64) -> bool {
+        self.common
+            && common
+                .as_ref()
+                .is_some_and(|c| c.table == address >> TABLE_SHIFT)
+    }
+}
+
+/// The common table: which one, and its pages.
+pub struct SimCommon {
+    pub table: u64,
+    pub pages: BTreeMap<u64, (Frame, u64)>,
 }
 
 /// What a core has of its own: timer, space, turn base, bases, float registers.
@@ -54,6 +71,7 @@ pub struct Sim {
     pools: Vec<Vec<Page>>,
     pool_used: [usize; pool::COUNT],
     pub spaces: BTreeMap<Frame, SimSpace>,
+    pub common: Option<SimCommon>,
     pub time: u64,
     pub timer: Option<u64>,
     pub active: Option<Frame>,
@@ -110,6 +128,7 @@ impl Sim {
                 .collect(),
             pool_used: [0; pool::COUNT],
             spaces: BTreeMap::new(),
+            common: None,
             time: 1000,
             timer: None,
             active: None,
@@ -155,6 +174,16 @@ impl Sim {
         }
     }
 
+    /// What is mapped there.
+    fn page(&self, root: Frame, address: u64) -> Option<(Frame, u64)> {
+        let space = self.spaces.get(&root)?;
+        let pages = match &self.common {
+            Some(common) if space.covers(&self.common, address) => &common.pages,
+            _ => &space.pages,
+        };
+        pages.get(&(address >> 12)).copied()
+    }
+
     fn translate(
         &self,
         root: Frame,
@@ -169,8 +198,7 @@ impl Sim {
         if address >= USER_TOP {
             return Err(fault(false));
         }
-        let space = self.spaces.get(&root).ok_or(fault(false))?;
-        let &(frame, bits) = space.pages.get(&(address >> 12)).ok_or(fault(false))?;
+        let (frame, bits) = self.page(root, address).ok_or(fault(false))?;
         if write && bits & prot::WRITE == 0 || bits & prot::DEVICE != 0 {
             return Err(fault(true));
         }
@@ -309,6 +337,13 @@ impl Arch for Sim {
         if address >= USER_TOP {
             return Err(MapError::BadAddress);
         }
+        if self
+            .spaces
+            .get(&root)
+            .is_some_and(|space| space.covers(&self.common, address))
+        {
+            return Err(MapError::BadAddress);
+        }
         let table = address >> TABLE_SHIFT;
         let missing = !self
             .spaces
@@ -347,7 +382,7 @@ impl Arch for Sim {
         }
     }
     fn query(&self, root: Frame, address: u64) -> Option<Mapping> {
-        let &(frame, prot) = self.spaces.get(&root)?.pages.get(&(address >> 12))?;
+        let (frame, prot) = self.page(root, address)?;
         Some(Mapping {
             frame,
             prot,
@@ -372,6 +407,36 @@ impl Arch for Sim {
                 dirty: false,
             },
         ))
+    }
+    fn keep_table(&mut self, root: Frame, address: u64) -> Option<Frame> {
+        let space = self.spaces.get_mut(&root)?;
+        let table = address >> TABLE_SHIFT;
+        let first = address >> 12;
+        let last = first + (1 << (TABLE_SHIFT - 12));
+        let mut range = space.pages.range(first..last);
+        if range.any(|(_, (_, prot))| prot & prot::WRITE != 0) {
+            return None;
+        }
+        let frame = space.tables.remove(&table)?;
+        let mut pages = space.pages.split_off(&first);
+        space.pages.append(&mut pages.split_off(&last));
+        space.common = true;
+        self.common = Some(SimCommon { table, pages });
+        Some(frame)
+    }
+    fn show_table(
+        &mut self,
+        root: Frame,
+        address: u64,
+        _: Frame,
+        _: &mut FrameList,
+    ) -> Result<(), MapError> {
+        let space = self.spaces.entry(root).or_default();
+        if space.common || space.tables.contains_key(&(address >> TABLE_SHIFT)) {
+            return Err(MapError::BadAddress);
+        }
+        space.common = true;
+        Ok(())
     }
     fn interrupt_waits(&self) -> bool {
         !self.patient

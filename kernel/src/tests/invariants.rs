@@ -613,6 +613,13 @@ fn frames(k: &Kernel<Sim>) {
             assert_eq!(k.frames.kind(table), FrameKind::Nucleus);
         }
     }
+    if let (Some(common), Some((_, table))) = (&k.arch.common, k.common) {
+        assert_eq!(k.frames.kind(table), FrameKind::Nucleus);
+        for &(frame, bits) in common.pages.values() {
+            *mapped.entry(frame).or_default() += 1;
+            assert_eq!(bits & 2, 0, "a common page can be written");
+        }
+    }
     for frame in hidden(k) {
         *mapped.entry(frame).or_default() += 1;
     }

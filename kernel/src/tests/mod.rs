@@ -1,6 +1,7 @@
 //! Tests of the nucleus on the simulated machine. Threads are played by the test: [`World::go`] performs one `syscall` of the current
 //! thread, and after each entry every invariant is checked ([`invariants`]).
 
+mod common;
 mod cores;
 mod cost;
 mod deaths;

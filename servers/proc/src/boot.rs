@@ -140,6 +140,7 @@ impl<S: System> Manager<S> {
         );
         self.system.close(object);
         mapped?;
+        self.system.make_common(domain.id)?;
 
         let needed = (block.len() as u64 + STACK_LEAST).next_multiple_of(PAGE);
         let length = needed.max(STACK);

@@ -2,7 +2,7 @@
 
 use crate::system::{Domain, Entries, Errno, Space, Start, System};
 use crate::{Gifts, Manager, Outcome, PrefixPage};
-use cairn_abi::layout::PERSONALITY;
+use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
 use cairn_abi::{pulse, received, Error, Id, Token};
 use cairn_idl::errno::ENOMEM;
@@ -115,6 +115,10 @@ impl System for Fake {
     }
     fn create(&mut self) -> Result<Domain, Errno> {
         self.new_domain()
+    }
+    fn make_common(&mut self, id: Id) -> Result<(), Errno> {
+        assert!(self.domains.contains_key(&id));
+        self.may_fail()
     }
     fn fork(&mut self, parent: Id, _: bool) -> Result<Domain, Errno> {
         assert!(self.domains.contains_key(&parent));
@@ -302,7 +306,7 @@ pub fn archive() -> &'static [u8] {
     elf[52..58].copy_from_slice(&[64, 0, 56, 0, 2, 0]);
     let segments = [
         (5u32, 0x1000u64, PERSONALITY, 0x800u64, 0x800u64),
-        (6, 0x2000, PERSONALITY + 0x1000, 0x10, 0x2000),
+        (6, 0x2000, PERSONALITY_DATA, 0x10, 0x2000),
     ];
     for (n, (access, offset, address, file, memory)) in segments.into_iter().enumerate() {
         let at = 64 + n * 56;

@@ -2,7 +2,9 @@
 
 use crate::system::Entries;
 use alloc::vec::Vec;
-use cairn_abi::layout::{PAGE, PERSONALITY, PERSONALITY_IMAGE_END};
+use cairn_abi::layout::{
+    PAGE, PERSONALITY, PERSONALITY_DATA, PERSONALITY_HEAP, PERSONALITY_IMAGE_END,
+};
 use cairn_elf::Segment;
 
 const PATH: &str = "cairn/personality";
@@ -97,7 +99,11 @@ fn piece(file: &[u8], segment: &Segment) -> Result<Piece, Missing> {
         .checked_add(segment.memory_size)
         .and_then(|end| end.checked_next_multiple_of(PAGE))
         .ok_or(Missing::Placement)?;
-    if address < PERSONALITY || end > PERSONALITY_IMAGE_END {
+    let (first, last) = match segment.write {
+        true => (PERSONALITY_DATA, PERSONALITY_HEAP),
+        false => (PERSONALITY, PERSONALITY_IMAGE_END),
+    };
+    if address < first || end > last {
         return Err(Missing::Placement);
     }
     let filled = if segment.file_size == 0 {
@@ -145,9 +151,9 @@ mod tests {
     fn pieces_are_whole_pages_of_the_archive() {
         let file = File([0; 3 * 4096]);
         let base = file.0.as_ptr() as u64;
-        let data = segment(PERSONALITY + 0x3010, 0x1010, 0x1100, 0x5000);
+        let data = segment(PERSONALITY_DATA + 0x3010, 0x1010, 0x1100, 0x5000);
         let piece = piece(&file.0, &data).unwrap();
-        assert_eq!(piece.address, PERSONALITY + 0x3000);
+        assert_eq!(piece.address, PERSONALITY_DATA + 0x3000);
         assert_eq!(piece.pages, [base + 0x1000, base + 0x2000]);
         assert_eq!(piece.filled, 0x1110);
         assert_eq!(piece.length, 0x6000);
@@ -157,10 +163,16 @@ mod tests {
     fn what_cannot_be_mapped_is_refused() {
         let file = File([0; 3 * 4096]);
         let refused = |s| piece(&file.0, &s) == Err(Missing::Placement);
-        assert!(refused(segment(PERSONALITY + 0x10, 0x20, 1, 1)));
-        assert!(refused(segment(PERSONALITY - 4096, 0, 1, 1)));
-        assert!(refused(segment(PERSONALITY, 0, 1, u64::MAX)));
-        assert!(refused(segment(PERSONALITY_IMAGE_END - 4096, 0, 1, 8192)));
-        assert!(!refused(segment(PERSONALITY + 0x10, 0x1010, 1, 1)));
+        assert!(refused(segment(PERSONALITY_DATA + 0x10, 0x20, 1, 1)));
+        assert!(refused(segment(PERSONALITY_DATA - 4096, 0, 1, 1)));
+        // Code among the data, which is common to nobody.
+        let code = Segment {
+            write: false,
+            ..segment(PERSONALITY_DATA, 0, 1, 1)
+        };
+        assert!(refused(code));
+        assert!(refused(segment(PERSONALITY_DATA, 0, 1, u64::MAX)));
+        assert!(refused(segment(PERSONALITY_HEAP - 4096, 0, 1, 8192)));
+        assert!(!refused(segment(PERSONALITY_DATA + 0x10, 0x1010, 1, 1)));
     }
 }

@@ -164,6 +164,11 @@ impl System for Native {
         self.new_domain(&[vm::CREATE, 0, 1])
     }
 
+    fn make_common(&mut self, id: Id) -> Result<(), Errno> {
+        self.ask(Message::new(&[vm::MAKE_COMMON, id as u64]))
+            .map(|_| ())
+    }
+
     fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno> {
         self.new_domain(&[vm::FORK, parent as u64, share as u64])
     }

@@ -74,6 +74,8 @@ pub trait System {
 
     /// A new domain with an empty space.
     fn create(&mut self) -> Result<Domain, Errno>;
+    /// What this domain shows of the personality beside its data is common to all from now on.
+    fn make_common(&mut self, domain: Id) -> Result<(), Errno>;
     /// A new domain with a copy-on-write copy of the parent's space, or sharing it.
     fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
     /// exec: nothing but the personality's range stays in the space, and of its heap only `heap` (first address and end; 0, 0 = all).

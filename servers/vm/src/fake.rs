@@ -20,6 +20,8 @@ pub struct FakeSpace {
     pub badge: u64,
     /// Page → frame and protection.
     pub maps: BTreeMap<u64, (Frame, u64)>,
+    /// It shows the common table.
+    pub common: bool,
     tables: BTreeSet<(u32, u64)>,
     /// Frames given and not used, used.
     reserve: Vec<Frame>,
@@ -37,6 +39,8 @@ pub struct FakeDomain {
 #[derive(Default)]
 pub struct Machine {
     pub spaces: HashMap<u32, FakeSpace>,
+    /// What the common table maps.
+    pub common: BTreeMap<u64, (Frame, u64)>,
     pub domains: HashMap<u32, FakeDomain>,
     pub contents: HashMap<Frame, Vec<u8>>,
     /// Frames that the nucleus holds.
@@ -100,6 +104,7 @@ impl Machine {
             FakeSpace {
                 badge: 0,
                 maps: BTreeMap::new(),
+                common: false,
                 tables: BTreeSet::new(),
                 reserve: Vec::new(),
                 in_use: Vec::new(),
@@ -138,7 +143,9 @@ impl Machine {
         assert!(bits & prot::WRITE == 0 || bits & prot::EXECUTE == 0, "W^X");
         assert!(!self.owned.contains(&frame), "mapped the nucleus's frame");
         assert_ne!(bits & 7, 0, "mapped without any right");
+        let common = self.common.keys().any(|at| at / 512 == page / 512);
         let space = self.space(slot);
+        assert!(!(space.common && common), "mapped over what is common");
         for level in 1..=4 {
             let key = (level, page >> (9 * level));
             if !space.tables.contains(&key) {
@@ -367,6 +374,29 @@ impl Nucleus for Machine {
                 self.enter(to, page, frame, bits)?;
             }
         }
+        Ok(())
+    }
+
+    fn keep_common(&mut self, slot: u32, address: u64) -> Result<(), Error> {
+        let space = self.space(slot);
+        let mut common = space.maps.split_off(&(address / PAGE));
+        space
+            .maps
+            .append(&mut common.split_off(&(address / PAGE + 512)));
+        space.common = true;
+        assert!(common.values().all(|(_, bits)| bits & prot::WRITE == 0));
+        self.common = common;
+        Ok(())
+    }
+
+    fn show_common(&mut self, slot: u32) -> Result<(), Error> {
+        let space = self.space(slot);
+        // The tables above it.
+        if space.in_use.is_empty() {
+            let table = space.reserve.pop().ok_or(Error::NoTable)?;
+            space.in_use.push(table);
+        }
+        space.common = true;
         Ok(())
     }
 

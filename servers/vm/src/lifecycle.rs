@@ -151,10 +151,18 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         let system_page = self.system_page;
+        let common = kind == Layout::Linux && !self.common.is_empty();
         let equipped = equipped.and_then(|()| {
-            with_tables(nucleus, frames, &mut space, tables, |n, slot| {
-                n.map(slot, layout::SYSTEM_PAGE, system_page, prot::READ, 0)
-            })
+            with_tables(
+                nucleus,
+                frames,
+                &mut space,
+                tables,
+                |n, slot| match common {
+                    true => n.show_common(slot),
+                    false => n.map(slot, layout::SYSTEM_PAGE, system_page, prot::READ, 0),
+                },
+            )
         });
         if equipped.is_err() {
             self.dismantle_or_keep(space);

@@ -13,7 +13,6 @@ use cairn_idl::vm::{advice, flags, prot};
 const PAGE: u64 = layout::PAGE;
 /// First page behind all user memory.
 const TOP: u64 = layout::USER_TOP / PAGE;
-const SYSTEM: u64 = layout::SYSTEM_PAGE / PAGE;
 /// Pages of a new stack that are resident from the start.
 const STACK_AT_ONCE: u64 = 2;
 /// Flags that stay with a region.
@@ -52,8 +51,8 @@ pub(crate) fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64)
     Ok((start, end))
 }
 
-fn overlap_system_page(start: u64, end: u64) -> bool {
-    start <= SYSTEM && SYSTEM < end
+pub(crate) fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
+    a.0 < b.1 && b.0 < a.1
 }
 
 pub(crate) fn check_prot(bits: u64) -> Result<(), Errno> {
@@ -158,7 +157,7 @@ impl<N: Nucleus> Vm<N> {
             if start < layout::LINUX_LOW / PAGE {
                 return Err(EPERM);
             }
-            if overlap_system_page(start, end) {
+            if self.is_barred(start, end) {
                 return Err(EINVAL);
             }
             if flag & flags::FIXED_NOREPLACE != 0 && !space.regions.is_free(start, end) {
@@ -424,7 +423,7 @@ impl<N: Nucleus> Vm<N> {
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         if fixed {
             let (to, to_end) = range(wanted, new_len, EINVAL)?;
-            if to < old_end && start < to_end || overlap_system_page(to, to_end) {
+            if to < old_end && start < to_end || self.is_barred(to, to_end) {
                 return Err(EINVAL);
             }
             if to < layout::LINUX_LOW / PAGE {
@@ -442,7 +441,7 @@ impl<N: Nucleus> Vm<N> {
         let end = start.checked_add(new).ok_or(ENOMEM)?;
         if region.end == old_end
             && end <= TOP
-            && !overlap_system_page(old_end, end)
+            && !self.is_barred(old_end, end)
             && space.regions.is_free(old_end, end)
         {
             self.extend(index, region, old_end, end);

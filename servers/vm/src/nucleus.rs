@@ -84,6 +84,10 @@ pub trait Nucleus: Hardware + dmar::Physical {
     fn protect(&mut self, space: u32, address: u64, pages: u64, bits: u64) -> Result<(), Error>;
     /// Copy mappings to the same addresses of another space (at most [`cairn_abi::service::memory::ROWS`] rows, 512 pages). If it fails some of them may be there.
     fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error>;
+    /// What a space shows in the page table's range at `address`, of which nothing may be written, becomes the common table.
+    fn keep_common(&mut self, space: u32, address: u64) -> Result<(), Error>;
+    /// Show the common table in a space that has no table there.
+    fn show_common(&mut self, space: u32) -> Result<(), Error>;
     fn copy_frame(&mut self, to: Frame, from: Frame) -> Result<(), Error>;
     fn zero_frame(&mut self, frame: Frame) -> Result<(), Error>;
     /// The frame mapped at an address.

@@ -303,6 +303,16 @@ impl Nucleus for Portals {
         self.memory(memory::SHARE, &words).map(|_| ())
     }
 
+    fn keep_common(&mut self, space: u32, address: u64) -> Result<(), Error> {
+        self.memory(memory::KEEP_TABLE, &[u64::from(space), address])
+            .map(|_| ())
+    }
+
+    fn show_common(&mut self, space: u32) -> Result<(), Error> {
+        self.memory(memory::SHOW_TABLE, &[u64::from(space)])
+            .map(|_| ())
+    }
+
     fn copy_frame(&mut self, to: Frame, from: Frame) -> Result<(), Error> {
         self.memory(memory::COPY_FRAME, &[u64::from(to), u64::from(from)])
             .map(|_| ())

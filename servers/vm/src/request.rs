@@ -111,7 +111,7 @@ impl<N: Nucleus> Vm<N> {
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
             }
-            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO | vm::DMA_ATTACH
+            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO | vm::DMA_ATTACH | vm::MAKE_COMMON
                 if r.badge != BADGE_CONTROL =>
             {
                 Err(EPERM)
@@ -124,6 +124,7 @@ impl<N: Nucleus> Vm<N> {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
             },
+            vm::MAKE_COMMON => self.make_common(w[1] as Id),
             vm::DESTROY => self.destroy(w[1] as Id),
             vm::MAP_INTO => self.of(w[1]).and_then(|index| {
                 let flag = w[5] | flags::FIXED;

@@ -149,6 +149,8 @@ pub struct Vm<N> {
     /// A frame of zeroes, for holes of objects.
     pub(crate) zeroes: Frame,
     pub(crate) system_page: Frame,
+    /// The frames that all Linux spaces show alike (see [`crate::common`]), with a reference for each; they stay.
+    pub(crate) common: Vec<Frame>,
     /// Linux processes get a frame only while more than this are free.
     pub(crate) reserve: usize,
     pub(crate) waiting: Vec<Waiting>,
@@ -289,6 +291,7 @@ impl<N: Nucleus> Vm<N> {
             init: start.init,
             zeroes,
             system_page,
+            common: Vec::new(),
             reserve,
             waiting: Vec::new(),
             lenders: Lenders::default(),

@@ -2,6 +2,7 @@
 
 mod cases;
 mod changes;
+mod common;
 mod dma;
 mod iommu;
 mod lending;
@@ -207,6 +208,9 @@ impl World {
         let vm = &self.vm;
         let mut counts: HashMap<Frame, u32> = HashMap::new();
         *counts.entry(vm.zeroes).or_default() += 1;
+        for frame in &vm.common {
+            *counts.entry(*frame).or_default() += 1;
+        }
         for frame in vm.nucleus.owned.iter().chain(&vm.nucleus.tables) {
             *counts.entry(*frame).or_default() += 1;
         }

@@ -135,6 +135,7 @@ impl Trace<'_> {
                 memory::PROTECT => "protect".into(),
                 memory::SHARE => "share".into(),
                 memory::FILL => "fill, map".into(),
+                memory::SHOW_TABLE => "show the common table".into(),
                 _ => format!("memory service {operation}"),
             },
             _ => format!("{} {operation}", service(r.portal)),

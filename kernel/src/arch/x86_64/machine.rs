@@ -78,6 +78,13 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Page tables go away, or may not be changed any more.
+    fn forget_recent_tables(&mut self) {
+        self.source.set(Recent::NONE);
+        self.target = Recent::NONE;
+        self.copies.forget();
+    }
+
     /// `template` is the root in use.
     pub(super) fn new(
         apic: LocalApic,
@@ -429,6 +436,21 @@ impl Arch for Machine {
         glue::let_in_if_open(kernel);
     }
 
+    fn keep_table(&mut self, root: Root, address: u64) -> Option<Frame> {
+        self.forget_recent_tables();
+        paging::keep_table(root, address)
+    }
+
+    fn show_table(
+        &mut self,
+        root: Root,
+        address: u64,
+        table: Frame,
+        tables: &mut FrameList,
+    ) -> Result<(), MapError> {
+        paging::show_table(root, address, table, tables)
+    }
+
     fn take_table(&mut self, root: Root, open: bool, emptied: impl FnMut(Frame)) -> Taken {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
@@ -441,9 +463,7 @@ impl Arch for Machine {
                 self.away[core] = self.template;
             }
         }
-        self.source.set(Recent::NONE);
-        self.target = Recent::NONE;
-        self.copies.forget();
+        self.forget_recent_tables();
         let (open, machine) = (open && glue::opens(), &raw mut *self);
         paging::take_table(root, emptied, || {
             if open {

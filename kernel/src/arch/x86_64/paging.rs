@@ -22,6 +22,8 @@ pub const ACCESSED: u64 = 1 << 5;
 pub const DIRTY: u64 = 1 << 6;
 pub const LARGE: u64 = 1 << 7;
 pub const GLOBAL: u64 = 1 << 8;
+/// Software, in an entry that points to a table of the last level, where the processor ignores it: that is the common table, which is nobody's, which many spaces show and nobody changes.
+const COMMON: u64 = 1 << 8;
 /// Software: mapped without access (never together with [`PRESENT`]).
 const HELD: u64 = 1 << 9;
 pub const NO_EXECUTE: u64 = 1 << 63;
@@ -256,7 +258,7 @@ pub fn root_new(frame: Frame, template: Frame) -> Root {
     Root(frame)
 }
 
-/// The slot of the last level for `address`; missing tables are made from `tables`.
+/// The slot of the last level for `address`; missing tables are made from `tables`. What `recent` covers was found here, so it is never the common table.
 #[inline(always)]
 fn slot_for(
     root: Root,
@@ -298,6 +300,28 @@ fn make_tables(
     tables: &mut FrameList,
     recent: &mut Recent,
 ) -> Result<(), MapError> {
+    let parent = entry_of_last_table(root, address, tables)?;
+    // SAFETY: it is an entry of a live table.
+    if unsafe { *parent } & COMMON != 0 {
+        return Err(MapError::BadAddress);
+    }
+    // SAFETY: as above.
+    let (table, span) = unsafe { table_behind(parent, index(address, 0), AHEAD, tables)? };
+    *recent = Recent {
+        key: Recent::key(root, address),
+        table,
+        parent,
+        span,
+    };
+    Ok(())
+}
+
+/// The entry that points to the table of the last level for `address`, or would; the tables above are made.
+fn entry_of_last_table(
+    root: Root,
+    address: u64,
+    tables: &mut FrameList,
+) -> Result<*mut u64, MapError> {
     if address >= USER_TOP {
         return Err(MapError::BadAddress);
     }
@@ -307,35 +331,84 @@ fn make_tables(
     if top < span.first || top > span.last {
         span.widened(top).store_in_root(table);
     }
-    for level in (1..4).rev() {
+    for level in [3, 2] {
         // SAFETY: `table` is a live table of 512 entries; the index is below 512.
-        let parent = unsafe { table.add(index(address, level)) };
-        // SAFETY: as above.
-        let entry = unsafe { &mut *parent };
-        let below = index(address, level - 1);
-        if *entry & PRESENT == 0 {
-            let frame = list_pop(tables).ok_or(MapError::NoTable)?;
-            tables.used += 1;
-            let span = Span {
-                first: below,
-                last: below,
-            };
-            *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | span.bits();
-        }
-        let mut span = Span::of_entry(*entry);
-        table = table_pointer(frame_of(*entry));
-        if below < span.first || below > span.last {
-            // SAFETY: the entry points to a table.
-            span = unsafe { widen(parent, below, if level == 1 { AHEAD } else { 1 }) };
-        }
-        if level == 1 {
-            *recent = Recent {
-                key: Recent::key(root, address),
-                table,
-                parent,
-                span,
-            };
-        }
+        (table, _) = unsafe {
+            let parent = table.add(index(address, level));
+            table_behind(parent, index(address, level - 1), 1, tables)?
+        };
+    }
+    // SAFETY: as above.
+    Ok(unsafe { table.add(index(address, 1)) })
+}
+
+/// The table that an entry points to, made if there is none, and its span, which includes the group of so many (a power of two) in which `below` is.
+///
+/// # Safety
+/// The entry is one of a live table, not of the last level.
+#[inline(always)]
+unsafe fn table_behind(
+    parent: *mut u64,
+    below: usize,
+    group: usize,
+    tables: &mut FrameList,
+) -> Result<(*mut u64, Span), MapError> {
+    // SAFETY: by the contract; the nucleus lock is held.
+    let entry = unsafe { &mut *parent };
+    if *entry & PRESENT == 0 {
+        let frame = list_pop(tables).ok_or(MapError::NoTable)?;
+        tables.used += 1;
+        let span = Span {
+            first: below,
+            last: below,
+        };
+        *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | span.bits();
+    }
+    let mut span = Span::of_entry(*entry);
+    let table = table_pointer(frame_of(*entry));
+    if below < span.first || below > span.last {
+        // SAFETY: the entry points to a table.
+        span = unsafe { widen(parent, below, group) };
+    }
+    Ok((table, span))
+}
+
+/// The table of the last level for `address` becomes the common one. None: there is none, or a page of it could be written. Every [`Recent`] must be forgotten.
+pub fn keep_table(root: Root, address: u64) -> Option<Frame> {
+    let mut recent = Recent::NONE;
+    if !find_table(root, address, &mut recent) {
+        return None;
+    }
+    // SAFETY: it is a live table of 512 entries, and the other the entry that points to it; the nucleus lock is held.
+    let (entries, parent) = unsafe {
+        (
+            core::slice::from_raw_parts(recent.table, TABLE_ENTRIES),
+            &mut *recent.parent,
+        )
+    };
+    if *parent & COMMON != 0 || entries.iter().any(|entry| entry & WRITABLE != 0) {
+        return None;
+    }
+    *parent = *parent & !WRITABLE | COMMON;
+    Some(frame_of(*parent))
+}
+
+/// Show the common table where no table is.
+pub fn show_table(
+    root: Root,
+    address: u64,
+    table: Frame,
+    tables: &mut FrameList,
+) -> Result<(), MapError> {
+    let entry = entry_of_last_table(root, address, tables)?;
+    let all = Span {
+        first: 0,
+        last: TABLE_ENTRIES - 1,
+    };
+    // SAFETY: it is an entry of a live table; the nucleus lock is held.
+    match unsafe { &mut *entry } {
+        entry @ 0 => *entry = (table as u64) << 12 | PRESENT | USER | COMMON | all.bits(),
+        _ => return Err(MapError::BadAddress),
     }
     Ok(())
 }
@@ -348,6 +421,13 @@ pub fn existing_slot(root: Root, address: u64, recent: &mut Recent) -> Option<*m
     }
     // SAFETY: `recent` covers the address now.
     Some(unsafe { recent.slot(address) })
+}
+
+/// The same, but none in the common table, which nobody changes.
+#[inline(always)]
+fn own_slot(root: Root, address: u64, recent: &mut Recent) -> Option<*mut u64> {
+    // SAFETY: `recent` covers the address if there is a slot, so its tables are live.
+    existing_slot(root, address, recent).filter(|_| unsafe { *recent.parent } & COMMON == 0)
 }
 
 /// Have `recent` cover the address, if there is a table.
@@ -412,7 +492,7 @@ pub fn map(
 
 #[inline(always)]
 pub fn unmap(root: Root, address: u64, recent: &mut Recent) -> Changed {
-    let Some(slot) = existing_slot(root, address, recent) else {
+    let Some(slot) = own_slot(root, address, recent) else {
         return Changed::from(0);
     };
     // SAFETY: as in `map`.
@@ -422,7 +502,7 @@ pub fn unmap(root: Root, address: u64, recent: &mut Recent) -> Changed {
 /// Change the protection of a mapped page; `before` is None if there is none.
 #[inline(always)]
 pub fn protect(root: Root, address: u64, protection: u64, recent: &mut Recent) -> Changed {
-    let Some(slot) = existing_slot(root, address, recent) else {
+    let Some(slot) = own_slot(root, address, recent) else {
         return Changed::from(0);
     };
     // SAFETY: as in `map`.
@@ -479,8 +559,8 @@ pub fn next_mapped(
     if at < end && recent.covers(root, at) {
         // The usual case in a walk: the very next page.
         // SAFETY: `recent` covers the address.
-        let entry = unsafe { *recent.slot(at) };
-        if entry != 0 {
+        let (entry, parent) = unsafe { (*recent.slot(at), *recent.parent) };
+        if entry != 0 && parent & COMMON == 0 {
             return Some((at, mapping(entry)));
         }
     }
@@ -517,6 +597,10 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
                     span,
                 };
                 return (at < end).then(|| (at, mapping(entry)));
+            }
+            if level == 1 && entry & COMMON != 0 {
+                at = ((at >> shift) + 1) << shift;
+                continue 'table;
             }
             parent = slot;
             table = table_pointer(frame_of(entry));
@@ -603,7 +687,7 @@ fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u6
         return None;
     }
     let mut found = at;
-    let slot = existing_slot(root, at, recent);
+    let slot = own_slot(root, at, recent);
     // SAFETY: the slot is an entry of a live table.
     if slot.is_some_and(|slot| unsafe { *slot } != 0) {
         // Another memory of recent tables may have widened the span meanwhile.
@@ -759,6 +843,10 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
         let child = frame_of(*parent);
         let span = Span::of_entry(*parent);
         table = table_pointer(child);
+        if level == 0 && *parent & COMMON != 0 {
+            *parent = 0;
+            return Taken::Some;
+        }
         if level == 0 {
             let all = span.last + 1 - span.first;
             let share = all.min(TAKE_SHARE);
@@ -818,7 +906,10 @@ mod tests {
         protection: u64,
         tables: &mut FrameList,
     ) -> Result<Changed, MapError> {
-        recent(|recent| super::map(root, address, frame, protection, tables, recent))
+        let mut recent = MAPPED.get();
+        let result = super::map(root, address, frame, protection, tables, &mut recent);
+        MAPPED.set(recent);
+        result
     }
 
     fn unmap(root: Root, address: u64) -> Changed {
@@ -839,9 +930,15 @@ mod tests {
 
     thread_local! {
         static RECENT: Cell<Recent> = const { Cell::new(Recent::NONE) };
+        static MAPPED: Cell<Recent> = const { Cell::new(Recent::NONE) };
     }
 
-    /// All operations of a test share one memory of recent tables.
+    fn forget_recent() {
+        RECENT.set(Recent::NONE);
+        MAPPED.set(Recent::NONE);
+    }
+
+    /// All operations of a test but `map` share one memory of recent tables.
     fn recent<T>(operation: impl FnOnce(&mut Recent) -> T) -> T {
         let mut recent = RECENT.get();
         let result = operation(&mut recent);
@@ -855,7 +952,7 @@ mod tests {
             // SAFETY: frame 0 of the arena plays the template.
             unsafe { *table_pointer(0).add(slot) = 0xabc003 }
         }
-        RECENT.set(Recent::NONE);
+        forget_recent();
         let root = root_new(1, 0);
         let mut list = FrameList::default();
         for frame in 2..2 + tables {
@@ -970,7 +1067,7 @@ mod tests {
                 since.set(since.get() + 1);
                 assert!(since.get() <= PAGES_BETWEEN);
             };
-            RECENT.set(Recent::NONE);
+            forget_recent();
             match super::take_table(root, emptied, || since.set(0)) {
                 Taken::Root => break,
                 Taken::Some => {}
@@ -987,6 +1084,102 @@ mod tests {
         // The emptied root can be used again.
         map(root, 0x5000, 8, READ, &mut list).unwrap();
         assert_eq!(next_mapped(root, 0, 1 << 36).unwrap().0, 0x5000);
+    }
+
+    #[test]
+    fn the_common_table_is_passed_over() {
+        let (first, mut list) = space(60);
+        let (second, third) = (root_new(900, 0), root_new(901, 0));
+        const AT: u64 = 0x7fff_8000_0000;
+        const BEHIND: u64 = AT + TABLE_BYTES;
+        for (address, frame, bits) in [
+            (AT - PAGE, 99, READ | WRITE),
+            (AT + PAGE, 100, READ | EXECUTE),
+            (AT + 7 * PAGE, 101, READ | WRITE),
+            (BEHIND, 102, READ | WRITE),
+        ] {
+            map(first, address, frame, bits, &mut list).unwrap();
+        }
+        assert_eq!(super::keep_table(first, AT), None);
+        assert_eq!(super::keep_table(first, AT + 16 * TABLE_BYTES), None);
+        assert!(protect(first, AT + 7 * PAGE, READ).stale);
+        let table = super::keep_table(first, AT).unwrap();
+        assert_eq!(super::keep_table(first, AT), None);
+        forget_recent();
+        let mut none = FrameList::default();
+        let shown = |root, tables: &mut _| super::show_table(root, AT, table, tables);
+        assert_eq!(shown(second, &mut none), Err(MapError::NoTable));
+        shown(second, &mut list).unwrap();
+        for root in [first, second] {
+            assert_eq!(shown(root, &mut list), Err(MapError::BadAddress));
+        }
+        map(third, AT, 103, READ, &mut list).unwrap();
+        assert_eq!(shown(third, &mut list), Err(MapError::BadAddress));
+        map(second, BEHIND + PAGE, 104, READ | WRITE, &mut list).unwrap();
+        for root in [first, second] {
+            let seen = query(root, AT + PAGE).unwrap();
+            assert_eq!((seen.frame, seen.prot), (100, READ | EXECUTE));
+            assert_eq!(query(root, AT), None);
+            // Also after it has been looked at.
+            let nothing = Changed::from(0);
+            assert_eq!(unmap(root, AT + PAGE), nothing);
+            assert_eq!(protect(root, AT + PAGE, READ), nothing);
+            for page in [1, 300] {
+                let mapped = map(root, AT + page * PAGE, 1, READ, &mut list);
+                assert_eq!(mapped, Err(MapError::BadAddress));
+            }
+            assert_eq!(query(root, AT + PAGE).unwrap().frame, 100);
+        }
+        assert_eq!(next_mapped(first, AT - PAGE, 600).unwrap().0, AT - PAGE);
+        assert_eq!(next_mapped(first, AT, 600).unwrap().0, BEHIND);
+        // Rows that begin before it, and in it.
+        let (mut here, mut there) = (Recent::NONE, Recent::NONE);
+        let (mut shared, mut removed) = (Vec::new(), Vec::new());
+        for at in [AT - PAGE, AT + PAGE] {
+            super::share_row(
+                first,
+                second,
+                at,
+                600,
+                true,
+                &mut list,
+                [&mut here, &mut there],
+                |frame, _| shared.push(frame),
+                |_, _| {},
+                || {},
+            )
+            .unwrap();
+        }
+        assert_eq!(shared, [99, 102, 102]);
+        super::unmap_row(
+            first,
+            AT - PAGE,
+            600,
+            &mut here,
+            |f| removed.push(f),
+            |_| {},
+        );
+        assert_eq!(removed, [99, 102]);
+        // What takes a space apart leaves it.
+        let before = list.count;
+        let (used, mut emptied) = (list.used, Vec::new());
+        for root in [first, second, third] {
+            loop {
+                forget_recent();
+                match super::take_table(root, |frame| emptied.push(frame), || {}) {
+                    Taken::Root => break,
+                    Taken::Some => {}
+                    Taken::Table(frame) => {
+                        assert_ne!(frame, table);
+                        list_push(&mut list, frame);
+                    }
+                }
+            }
+        }
+        assert_eq!(emptied, [99, 102, 104, 103]);
+        assert_eq!(list.count - before, used - 1);
+        shown(third, &mut list).unwrap();
+        assert_eq!(query(third, AT + PAGE).unwrap().frame, 100);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::invariants::check;
 use crate::fake::World;
 use crate::ids::LIMIT;
-use cairn_abi::layout::{linux_slot, PERSONALITY, PERSONALITY_HEAP, PREFIX_TABLE};
+use cairn_abi::layout::{
+    linux_slot, PERSONALITY, PERSONALITY_DATA, PERSONALITY_HEAP, PREFIX_TABLE,
+};
 use cairn_abi::{death, pulse};
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
@@ -54,7 +56,7 @@ fn the_first_process_is_built_from_the_archive() {
     assert!(fake
         .written
         .iter()
-        .any(|(a, b)| *a == PERSONALITY + 0x1010 && b.len() == 0xff0));
+        .any(|(a, b)| *a == PERSONALITY_DATA + 0x10 && b.len() == 0xff0));
     assert!(fake
         .maps
         .iter()
