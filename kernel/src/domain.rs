@@ -63,9 +63,10 @@ pub struct Domain<A: Arch> {
 const THREAD_SHARE: usize = 16;
 /// Slots that are looked over at a time.
 const GLANCE: u32 = 32;
-/// Slots that CLOSE_ON_EXEC looks at before that; closing one, or looking over many empty ones, counts as several.
-const MARKED_WORK: u32 = 8;
-const MARKED_CLOSE: u32 = 4;
+/// Entries that TABLE_COPY copies before interrupts are let in; closing one, or such a glance that finds nothing, counts as several.
+const COPY_WORK: u32 = 4;
+const CLOSE_WORK: u32 = 4;
+const GLANCE_WORK: u32 = 2;
 
 impl<A: Arch> Kernel<A> {
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
@@ -166,7 +167,7 @@ impl<A: Arch> Kernel<A> {
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
             let cursor = self.domains[d].cursor;
             let stop = high.min(cursor + GLANCE);
-            let Some(slot) = self.domains[d].table.next_used(cursor, stop) else {
+            let Some((slot, target)) = self.domains[d].table.next_used(cursor, stop) else {
                 self.domains[d].cursor = stop;
                 if stop == high {
                     break;
@@ -174,12 +175,10 @@ impl<A: Arch> Kernel<A> {
                 looked += GLANCE;
                 continue;
             };
-            if let Some(target) = self.domains[d].table.target(slot as u64) {
-                match self.close(d, slot, target) {
-                    Ok(()) => {}
-                    Err(Stop::Restart) => return Ok(false),
-                    Err(stop) => return Err(stop),
-                }
+            match self.close(d, slot, target) {
+                Ok(()) => {}
+                Err(Stop::Restart) => return Ok(false),
+                Err(stop) => return Err(stop),
             }
             closed += 1;
             looked += slot + 1 - cursor;
@@ -496,36 +495,35 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let mut next = first.max(1);
+        let inherited =
+            |target: &Target| target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT;
+        let (mut work, mut next) = (0, first.max(1));
         while next < end {
-            let stop = end.min(next + GLANCE);
-            next = match self.domains[source].table.next_used(next, stop) {
-                Some(slot) => {
-                    self.copy_entry(t, source, d, slot)?;
-                    slot + 1
-                }
-                None => stop,
-            };
-            if next < end {
+            if work >= COPY_WORK {
                 self.answer(t, 1, next as u64);
                 if self.let_in(t) {
                     return Err(Stop::Restart);
                 }
+                work = 0;
             }
+            let stop = end.min(next + GLANCE);
+            let table = &self.domains[source].table;
+            let Some((slot, target)) = table.next_where(next, stop, inherited) else {
+                next = stop;
+                work += GLANCE_WORK;
+                continue;
+            };
+            self.copy_entry(t, d, slot, target)?;
+            next = slot + 1;
+            work += 1;
         }
         // Nothing above is in use: done.
         self.answer(t, 0, if end < used { end as u64 } else { 0 });
         Ok(())
     }
 
-    /// The entry in this slot is copied, if it may be inherited.
-    fn copy_entry(&mut self, t: ThreadRef, source: DomainRef, d: DomainRef, slot: u32) -> Answer {
-        let target = self.domains[source].table.target(slot as u64);
-        let inherits =
-            |target: &Target| target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT;
-        let Some(target) = target.filter(inherits) else {
-            return Ok(());
-        };
+    /// The target of another domain's entry becomes one of this domain's in the same slot.
+    fn copy_entry(&mut self, t: ThreadRef, d: DomainRef, slot: u32, target: Target) -> Answer {
         if slot >= self.domains[d].table.entries() {
             self.answer(t, 0, slot as u64);
             return Err(Error::NoSlot.into());
@@ -605,7 +603,7 @@ impl<A: Arch> Kernel<A> {
         let end = (first + SLOT_SHARE).min(used);
         let (mut work, mut next) = (0, first);
         while next < end {
-            if work >= MARKED_WORK {
+            if work >= COPY_WORK {
                 self.answer(t, 0, next as u64);
                 if self.let_in(t) {
                     return Err(Stop::Restart);
@@ -613,18 +611,16 @@ impl<A: Arch> Kernel<A> {
                 work = 0;
             }
             let stop = end.min(next + GLANCE);
-            let Some(slot) = self.domains[d].table.next_used(next, stop) else {
+            let marked = |target: &Target| target.may(rights::CLOEXEC);
+            let table = &self.domains[d].table;
+            let Some((slot, target)) = table.next_where(next, stop, marked) else {
                 next = stop;
-                work += MARKED_CLOSE;
+                work += GLANCE_WORK;
                 continue;
             };
-            work += 1;
-            let target = self.domains[d].table.target(slot as u64);
-            if let Some(target) = target.filter(|target| target.may(rights::CLOEXEC)) {
-                self.close(d, slot, target)?;
-                work += MARKED_CLOSE;
-            }
+            self.close(d, slot, target)?;
             next = slot + 1;
+            work += CLOSE_WORK;
         }
         self.answer(t, 0, if next < used { next as u64 } else { 0 });
         Ok(())

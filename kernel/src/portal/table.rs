@@ -251,23 +251,34 @@ impl<A: Arch> Table<A> {
         (self.fresh < self.len).then_some(self.fresh)
     }
 
-    /// The first occupied slot in `from..end`.
-    pub fn next_used(&self, from: u32, end: u32) -> Option<u32> {
+    /// The first slot in `from..end` that leads to something wanted, and what that is. (Where nothing is, the kind is `Empty`, and there are no rights.)
+    #[inline(always)]
+    pub fn next_where(
+        &self,
+        from: u32,
+        end: u32,
+        wanted: impl Fn(&Target) -> bool,
+    ) -> Option<(u32, Target)> {
         let mut at = from;
         while at < end {
             let chunk = self.chunks.get((at / CHUNK) as usize)?.as_ref()?;
-            let first = at / CHUNK * CHUNK;
-            let stop = end.min(first + CHUNK);
-            let entries = &chunk.as_slice()[(at - first) as usize..(stop - first) as usize];
-            let found = entries
-                .iter()
-                .position(|entry| entry.target.kind != PortalKind::Empty);
-            if let Some(found) = found {
-                return Some(at + found as u32);
+            let first = at % CHUNK;
+            let stop = CHUNK.min(end - at + first);
+            let entries = chunk.as_slice().get(first as usize..stop as usize)?;
+            for (slot, entry) in (at..).zip(entries) {
+                if wanted(&entry.target) {
+                    return Some((slot, entry.target));
+                }
             }
-            at = stop;
+            at += stop - first;
         }
         None
+    }
+
+    /// The first occupied slot in `from..end`, and what it leads to.
+    #[inline(always)]
+    pub fn next_used(&self, from: u32, end: u32) -> Option<(u32, Target)> {
+        self.next_where(from, end, |target| target.kind != PortalKind::Empty)
     }
 
     /// Fill an empty slot. The caller has counted the holder.
