@@ -25,7 +25,8 @@ name = "run"
 binary = "/cairn/tmpfs"
 priority = 140
 portals = { proc = { to = "proc", badge = 1 } }
-mounts = [{ prefix = "/run", fstype = "tmpfs" }]
+mounts = [{ prefix = "/run", fstype = "tmpfs:3:tmpfs" }]
+arguments = ["st_dev=3"]
 "#;
 
 const PCI: &str = r#"

@@ -16,6 +16,8 @@ use serde::Deserialize;
 pub const PORTALS_MAX: usize = 24;
 /// Longest name of a component or portal.
 pub const NAME_MAX: usize = 23;
+/// Longest type of a mount, with what stands behind it.
+pub const FSTYPE_MAX: usize = 15;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +53,8 @@ pub struct Filesystem {
     /// Beside the disk, which it knows as `disk`.
     #[serde(default)]
     pub portals: BTreeMap<String, Grant>,
-    /// Components whose disks, or parts of them, it may be given.
+    /// Components whose disks, or parts of them, it may be given. None: it lies in memory.
+    #[serde(default)]
     pub disks: Vec<String>,
 }
 
@@ -272,6 +275,16 @@ impl Manifest {
                     )));
                 }
             }
+            let same = |l: &Filesystem| l.kind == *kind;
+            let others = self.filesystems[..i].iter().filter(|l| same(l));
+            if others
+                .clone()
+                .any(|l| l.disks.is_empty() || line.disks.is_empty())
+            {
+                return Err(Invalid(format!(
+                    "file system `{kind}`: one that lies in memory has one line"
+                )));
+            }
             // What a component made of it would be.
             let part = Part {
                 disk: line.disks.first().cloned().unwrap_or("vm".into()),
@@ -291,6 +304,12 @@ impl Manifest {
 
     pub fn component(&self, name: &str) -> Option<usize> {
         self.components.iter().position(|c| c.name == name)
+    }
+
+    /// The line for this type, if that lies in memory.
+    pub fn in_memory(&self, kind: &str) -> Option<&Filesystem> {
+        let mut lines = self.filesystems.iter();
+        lines.find(|line| line.kind == kind && line.disks.is_empty())
     }
 
     /// The line for this type and the device of this name (`vda`, `vda1`), and which part of a disk that is. `Err(true)`: there is no such type at all.
@@ -334,14 +353,29 @@ impl Filesystem {
             0 => part.disk.clone(),
             number => format!("{}{number}", part.disk),
         };
-        let mut portals = self.portals.clone();
         let disk = Grant::Call {
             to: part.disk.clone(),
             badge: part.partition,
         };
-        portals.insert("disk".into(), disk);
+        let mut component = self.named(&device, &device, place);
+        component.portals.insert("disk".into(), disk);
+        component
+    }
+
+    /// A component for one that lies in memory and is mounted there. `number` is its `st_dev`, which no other has; it is called `source` in /proc/mounts, as far as there is room.
+    pub fn component_in_memory(&self, number: u64, source: &str, place: &str) -> Component {
+        let mut own = format!("{number}:{source}");
+        while self.kind.len() + 1 + own.len() > FSTYPE_MAX {
+            own.pop();
+        }
+        let mut component = self.named(&number.to_string(), &own, place);
+        component.arguments.push(format!("st_dev={number}"));
+        component
+    }
+
+    fn named(&self, name: &str, device: &str, place: &str) -> Component {
         Component {
-            name: format!("{}-{device}", self.kind),
+            name: format!("{}-{name}", self.kind),
             binary: self.binary.clone(),
             priority: self.priority,
             restart: match self.keepsake {
@@ -351,7 +385,7 @@ impl Filesystem {
             memory: self.memory.clone(),
             keepsake: self.keepsake.clone(),
             arguments: [format!("prefix={place}")].into(),
-            portals,
+            portals: self.portals.clone(),
             mounts: [Mount {
                 prefix: place.into(),
                 fstype: format!("{}:{device}", self.kind),
@@ -476,6 +510,29 @@ mod tests {
         );
         assert_eq!(m.components[0].restart, Restart::Halt);
         assert_eq!(size("1M"), Some(1 << 20));
+    }
+
+    #[test]
+    fn a_file_system_in_memory_needs_no_disk() {
+        let line = "[[filesystem]]\ntype = \"tmpfs\"\nbinary = \"/cairn/tmpfs\"\npriority = 140\n";
+        let m = parse(&format!("{SMALL}\n{line}")).unwrap();
+        assert_eq!(m.filesystem("tmpfs", "uart").err(), Some(false));
+        assert!(m.in_memory("ext4").is_none());
+        let line = m.in_memory("tmpfs").unwrap();
+        let component = line.component_in_memory(66, "none", "/mnt");
+        assert_eq!(component.name, "tmpfs-66");
+        assert_eq!(component.arguments, ["prefix=/mnt", "st_dev=66"]);
+        assert!(component.portals.is_empty() && component.restart == Restart::Never);
+        let mount = &component.mounts[0];
+        assert_eq!(
+            (mount.prefix.as_str(), mount.fstype.as_str()),
+            ("/mnt", "tmpfs:66:none")
+        );
+        let long = line.component_in_memory(66, "a name ééé", "/mnt");
+        assert_eq!(long.mounts[0].fstype, "tmpfs:66:a name");
+        let twice = format!("{SMALL}\n[[filesystem]]\ntype = \"tmpfs\"\nbinary = \"/cairn/tmpfs\"\npriority = 140\n");
+        let twice = format!("{twice}\n[[filesystem]]\ntype = \"tmpfs\"\nbinary = \"/cairn/tmpfs\"\npriority = 1\ndisks = [\"uart\"]\n");
+        assert!(parse(&twice).is_err());
     }
 
     #[test]

@@ -205,6 +205,13 @@ pub fn change_object(
         .map_err(gate)
 }
 
+/// Whether a program has an object that this component made mapped.
+pub fn is_mapped(object: Portal) -> bool {
+    vm::Client(&VM)
+        .object_mapped(object.0)
+        .is_ok_and(|pages| pages > 0)
+}
+
 /// Whatever `vm` refuses, it comes to there being no memory.
 pub(crate) fn gate(failure: Failure) -> Error {
     match failure {

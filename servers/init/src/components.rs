@@ -83,7 +83,8 @@ impl Components {
                 deaths: Deaths::default(),
             });
         }
-        let mut kinds: Vec<&str> = manifest.filesystems.iter().map(|l| &*l.kind).collect();
+        let on_disks = manifest.filesystems.iter().filter(|l| !l.disks.is_empty());
+        let mut kinds: Vec<&str> = on_disks.map(|l| &*l.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
         let vm = fault("portal", running[0].receiver.make_portal(vm::BADGE_CONTROL))?;

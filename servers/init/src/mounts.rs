@@ -1,4 +1,4 @@
-//! mount(2) and umount2 of disks: a component for each, from the manifest's lines `[[filesystem]]` ([`cairn_idl::mounts`]).
+//! mount(2) and umount2 of disks, and of file systems in memory: a component for each, from the manifest's lines `[[filesystem]]` ([`cairn_idl::mounts`]).
 //!
 //! `init` waits for nobody here: a file server says by a pulse that it has opened its disk, or by the number that it ends with why not, and who asked is answered then. It ends by itself when it was unmounted.
 
@@ -25,7 +25,9 @@ const OPTIONS: [(u64, &str); 2] = [
     (mount::NO_ACCESS_TIMES, "noatime"),
 ];
 /// Bytes of a request's texts.
-const TEXTS: usize = 256;
+const TEXTS: usize = 512;
+/// `st_dev` of file systems in memory: from here on, by the component's place.
+const IN_MEMORY: u64 = 64;
 
 /// Who asked and is not answered yet.
 #[derive(Default)]
@@ -95,21 +97,33 @@ impl Mounts {
         components: &mut Components,
     ) -> Result<bool, i64> {
         let [_, kind_len, device_len, place_len, flags, ..] = request.words;
-        if kind_len
-            .checked_add(device_len)
-            .and_then(|both| both.checked_add(place_len))
-            != Some(texts.len() as u64)
-        {
+        let cut = |text: &mut &str, at: u64| {
+            let (first, rest) = text.split_at_checked(at as usize)?;
+            *text = rest;
+            Some(first.to_string())
+        };
+        let mut options = texts;
+        let kind = cut(&mut options, kind_len).ok_or(EINVAL)?;
+        let device = cut(&mut options, device_len).ok_or(EINVAL)?;
+        let place = cut(&mut options, place_len).ok_or(EINVAL)?;
+        // The root is the manifest's.
+        if !place.starts_with('/') || place.ends_with('/') || texts.contains('\0') {
             return Err(EINVAL);
         }
-        let cut = |text: &'_ str, at: u64| {
-            text.split_at_checked(at as usize)
-                .map(|(a, b)| (a.to_string(), b.to_string()))
-        };
-        let (kind, rest) = cut(texts, kind_len).ok_or(EINVAL)?;
-        let (device, place) = cut(&rest, device_len).ok_or(EINVAL)?;
-        // The root is the manifest's.
-        if !place.starts_with('/') || place.ends_with('/') || place.contains('\0') {
+        let free = manifest.components.iter().position(|c| c.name.is_empty());
+        let index = free.unwrap_or(manifest.components.len());
+        if let Some(line) = manifest.in_memory(&kind) {
+            if mounted(manifest, &place).is_some() {
+                return Err(EBUSY);
+            }
+            let number = IN_MEMORY + index as u64;
+            let mut component = line.component_in_memory(number, &device, &place);
+            component
+                .arguments
+                .push(alloc::format!("options={options}"));
+            return self.begin(request, (index, component), manifest, components);
+        }
+        if !options.is_empty() {
             return Err(EINVAL);
         }
         let (line, part) =
@@ -125,18 +139,28 @@ impl Mounts {
             component.arguments.push(alloc::format!("st_dev={number}"));
         }
         add_options(&mut component, flags);
-        let free = manifest.components.iter().position(|c| c.name.is_empty());
-        let index = free.unwrap_or(manifest.components.len());
+        self.begin(request, (index, component), manifest, components)
+    }
+
+    /// Start the component of a mount, at this place. It says when it is ready.
+    fn begin(
+        &mut self,
+        request: &Received,
+        (index, component): (usize, Component),
+        manifest: &mut Manifest,
+        components: &mut Components,
+    ) -> Result<bool, i64> {
+        let flags = request.words[4];
         let ready = CHANNEL.make_portal(READY | index as u64);
         components
             .add(index, ready.map_err(|_| ENOMEM)?)
             .map_err(|_| ENOMEM)?;
-        match free {
-            Some(index) => manifest.components[index] = component,
+        match manifest.components.get_mut(index) {
+            Some(place) => *place = component,
             None => manifest.components.push(component),
         }
         if let Err(why) = components.restart(manifest, index) {
-            log!("{device} is not mounted: {why}");
+            log!("{} does not start: {why}", manifest.components[index].name);
             components.remove(index);
             // Its place is not used again: an end of it may still be told.
             manifest.components[index] = Component {

@@ -40,7 +40,7 @@ pub fn host_name<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
 struct Mounted {
     path: String,
     kind: String,
-    /// The device, where there is one behind the type (`ext4:vda`); otherwise the type.
+    /// The device, where there is one behind the type (`ext4:vda`), or what it was called (`tmpfs:66:none`, with its st_dev); otherwise the type.
     source: String,
     /// Major and minor number, as st_dev has them.
     numbers: (u32, u32),
@@ -64,7 +64,14 @@ fn numbers(kind: &str, device: Option<&str>, number: usize) -> (u32, u32) {
         let partition = name[disk.len()..].parse().unwrap_or(0);
         device::disk(name, 0).or(device::disk(disk, partition))
     });
-    on_disk.unwrap_or((0, plain))
+    let in_memory = in_memory(device).map(|(number, _)| (0, number));
+    on_disk.or(in_memory).unwrap_or((0, plain))
+}
+
+/// The number and the source of one that lies in memory.
+fn in_memory(device: Option<&str>) -> Option<(u32, &str)> {
+    let (number, source) = device?.split_once(':')?;
+    Some((number.parse().ok()?, source))
 }
 
 /// Mounted prefixes; schemes are no mounts to a program.
@@ -84,9 +91,10 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
         Mounted {
             path: path.into(),
             kind: kind.into(),
-            source: match device {
-                Some(device) => format!("/dev/{device}"),
-                None => kind.into(),
+            source: match (device, in_memory(device)) {
+                (_, Some((_, source))) => source.into(),
+                (Some(device), None) => format!("/dev/{device}"),
+                (None, None) => kind.into(),
             },
             numbers: numbers(kind, device, FIRST_MOUNT + number),
             options: match (flags & READ_ONLY != 0, flags & NO_ACCESS_TIMES != 0) {

@@ -177,7 +177,6 @@ impl Inodes {
         self.top - 1
     }
 
-    #[cfg(test)]
     pub(crate) fn all(&self) -> impl Iterator<Item = &Inode> {
         (0..self.top).filter_map(|number| self.get(number))
     }

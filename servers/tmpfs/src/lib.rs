@@ -1,8 +1,8 @@
-//! The root file system in memory, filled from the boot archive.
+//! A file system in memory: the root's, filled from the boot archive, or an empty one of mount(2).
 //!
 //! * [`pool`] pages of memory, [`content`] a file's pages, [`directory`] names, [`inode`] nodes and their numbers;
 //! * [`server`] the tree for the framework, [`data`] reading, writing and mapping;
-//! * [`archive`] the first content.
+//! * [`archive`] the first content, [`options`] what mount(2) says.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod content;
 pub mod data;
 pub mod directory;
 pub mod inode;
+pub mod options;
 pub mod pool;
 pub mod server;
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! The component: arena and archive from `vm` and `init`, then the loop.
+//! The component: arena and archive from `vm` and `init`, then the loop. Of mount(2): a portal `ready`, arguments `options=` and `prefix=`; `st_dev=` of all but the root.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
+use cairn_idl::errno::{EINVAL, ENOMEM};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{memory, time, Portal};
+use cairn_rt::{memory, startup, time, Portal};
 use cairn_tmpfs::inode::Time;
+use cairn_tmpfs::options::Options;
 use cairn_tmpfs::pool::PAGE;
 use cairn_tmpfs::{Memory, Pool, Tmpfs};
 
@@ -33,17 +35,45 @@ impl Memory for Vm {
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
         memory::change_object(object, first, addresses, pages).is_ok()
     }
+
+    fn is_mapped(&mut self, object: Portal) -> bool {
+        memory::is_mapped(object)
+    }
+}
+
+fn end() {
+    cairn_rt::start::end(0)
 }
 
 fn main() -> ! {
-    let limit = time::system_page().total_frames as usize / 2;
+    let machine = time::system_page().total_frames as usize;
+    let mut options = Options::of(machine);
+    let ready = startup::portal("ready");
+    if ready.is_some() {
+        // By the number `init` tells whoever mounts it.
+        match options.with(startup::argument("options").unwrap_or(""), machine) {
+            Some(given) => options = given,
+            None => cairn_rt::start::exit(EINVAL as u64),
+        }
+    }
     let archive = memory::archive().unwrap_or_default();
-    let Some(arena) = memory::map(limit.max(1) * PAGE) else {
+    let Some(arena) = memory::map(options.pages * PAGE) else {
         cairn_rt::log!("no memory for the arena");
-        cairn_rt::start::exit(1)
+        cairn_rt::start::exit(ENOMEM as u64)
     };
     let now = Time::from_ns(time::realtime());
-    let mut tmpfs = Tmpfs::new(Pool::new(Vm, archive, arena, limit), now);
+    let mut tmpfs = Tmpfs::new(Pool::new(Vm, archive, arena, options.pages), now);
+    if let Some(device) = startup::argument("st_dev").and_then(|text| text.parse().ok()) {
+        tmpfs.st_dev = device;
+    }
+    if let Some(ready) = ready {
+        tmpfs.set(&options);
+        tmpfs.end = Some(end);
+        // If `init` cannot be told it hears of the end.
+        let _ = ready.notify(1);
+        let prefix = startup::argument("prefix").map_or(&b""[..], str::as_bytes);
+        serve(&mut Manager::new(prefix), &mut tmpfs, &mut Native::new())
+    }
     let filled = tmpfs.fill(now);
     cairn_rt::log!(
         "{} nodes, {} pages of the archive in place, {} entries refused{}",

@@ -27,6 +27,8 @@ pub trait Memory {
     fn object(&mut self, addresses: &[u8], shared_writable: bool) -> Result<Portal, Error>;
     /// A memory object made before has these pages from page `first` on, and `pages` in all; all mappings follow. False: it is as it was.
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool;
+    /// Whether a program has it mapped.
+    fn is_mapped(&mut self, object: Portal) -> bool;
 }
 
 /// No memory, or the limit is reached.

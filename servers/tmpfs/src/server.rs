@@ -2,6 +2,7 @@
 
 use crate::data;
 use crate::inode::{Dir, File, Inode, Inodes, Kind, Time};
+use crate::options::Options;
 use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
 use cairn_idl::errno::*;
@@ -12,7 +13,7 @@ use cairn_resmgr::{
 };
 use cairn_rt::Portal;
 
-/// `st_dev` of everything here.
+/// `st_dev` of everything here, if nothing else is said.
 pub const ST_DEV: u64 = 2;
 /// Linux's TMPFS_MAGIC.
 const MAGIC: i64 = 0x0102_1994;
@@ -23,6 +24,12 @@ const AFTER: u64 = 1 << 62;
 pub struct Tmpfs<M: Memory> {
     pub(crate) inodes: Inodes,
     pub(crate) pool: Pool<M>,
+    /// Most nodes, if there is a limit beside memory.
+    nodes: Option<usize>,
+    pub st_dev: u64,
+    /// Of one of mount(2): called when it was unmounted and the answer is on its way.
+    pub end: Option<fn()>,
+    ended: bool,
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
@@ -40,7 +47,24 @@ impl<M: Memory> Tmpfs<M> {
             dir.parent = root;
             dir.parent_ino = inode.ino;
         }
-        Tmpfs { inodes, pool }
+        Tmpfs {
+            inodes,
+            pool,
+            nodes: None,
+            st_dev: ST_DEV,
+            end: None,
+            ended: false,
+        }
+    }
+
+    /// What mount(2) says of nodes and of the root. (The pool knows the size.)
+    pub fn set(&mut self, options: &Options) {
+        self.nodes = Some(options.nodes);
+        if let Some(root) = self.inodes.get_mut(0) {
+            root.mode = s::IFDIR | options.mode;
+            root.uid = options.uid;
+            root.gid = options.gid;
+        }
     }
 
     pub(crate) fn inode(&self, node: u32) -> Answer<&Inode> {
@@ -157,6 +181,14 @@ impl<M: Memory> Tmpfs<M> {
         }
     }
 
+    /// One more node may be made.
+    fn has_room(&self) -> Answer<()> {
+        match self.nodes {
+            Some(most) if self.inodes.count() >= most => fail(ENOSPC),
+            _ => Ok(()),
+        }
+    }
+
     fn empty(&self, dir: u32) -> Answer<()> {
         if self.dir(dir)?.names.is_empty() {
             Ok(())
@@ -269,7 +301,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             _ => 0,
         };
         Ok(Stat {
-            dev: ST_DEV,
+            dev: self.st_dev,
             ino: inode.ino,
             nlink: inode.links(),
             mode: inode.mode,
@@ -292,14 +324,15 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn statfs(&mut self, _: &mut Context, _: u32) -> Answer<Statfs> {
         let (used, limit) = self.pool.usage();
         let nodes = self.inodes.count() as u64;
+        let files = self.nodes.unwrap_or(limit) as u64;
         Ok(Statfs {
             kind: MAGIC,
             bsize: PAGE as i64,
             blocks: limit as u64,
             bfree: (limit - used.min(limit)) as u64,
             bavail: (limit - used.min(limit)) as u64,
-            files: limit as u64,
-            ffree: (limit as u64).saturating_sub(nodes),
+            files,
+            ffree: files.saturating_sub(nodes),
             namelen: fs::NAME_MAX as i64,
             frsize: PAGE as i64,
             // ST_VALID, ST_RELATIME
@@ -338,6 +371,7 @@ impl<M: Memory> Server for Tmpfs<M> {
 
     fn create(&mut self, cx: &mut Context, dir: u32, name: &[u8], new: &New) -> Answer<u32> {
         self.accepts(dir)?;
+        self.has_room()?;
         let now = now(cx);
         let node = self.new_inode(new, now);
         self.enter(dir, name, node, now)?;
@@ -346,6 +380,7 @@ impl<M: Memory> Server for Tmpfs<M> {
 
     fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {
         self.accepts(dir)?;
+        self.has_room()?;
         let now = now(cx);
         Ok(self.new_inode(new, now))
     }
@@ -419,6 +454,35 @@ impl<M: Memory> Server for Tmpfs<M> {
             _ => return fail(ENXIO),
         };
         Ok(Opened { node, kind })
+    }
+
+    fn unmount(&mut self, cx: &mut Context) -> Answer<()> {
+        if self.end.is_none() {
+            return fail(EOPNOTSUPP);
+        }
+        let objects = self.inodes.all().filter_map(|inode| match &inode.kind {
+            Kind::File(file) => Some(file.objects),
+            _ => None,
+        });
+        let memory = self.pool.memory();
+        if objects
+            .flatten()
+            .flatten()
+            .any(|object| memory.is_mapped(object))
+        {
+            return fail(EBUSY);
+        }
+        self.ended = true;
+        // The next tick, when the answer is on its way.
+        let now = cx.transport.monotonic();
+        cx.wake_at(Some(now));
+        Ok(())
+    }
+
+    fn tick(&mut self, _: &mut Context) {
+        if let (true, Some(end)) = (self.ended, self.end) {
+            end();
+        }
     }
 
     fn retain(&mut self, node: u32) {

@@ -22,6 +22,7 @@ struct FakeMemory {
     objects: Vec<(Vec<u64>, bool)>,
     /// Changes are refused: a program runs.
     busy: bool,
+    mapped: Option<Portal>,
 }
 
 impl Memory for FakeMemory {
@@ -45,6 +46,10 @@ impl Memory for FakeMemory {
             .collect();
         self.objects.push((addresses, shared));
         Ok(Portal(500 + self.objects.len() as u32))
+    }
+
+    fn is_mapped(&mut self, object: Portal) -> bool {
+        self.mapped == Some(object)
     }
 
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
@@ -1274,4 +1279,43 @@ fn the_archive_becomes_the_first_tree() {
     let mut b = with_archive(broken, 16, 16);
     assert!(b.server.fill(Time::from_ns(NOW)).damaged);
     assert_eq!(get(&mut b, b"etc/early"), Ok(big));
+}
+
+#[test]
+fn one_of_mount_keeps_to_its_size_and_number_of_nodes_and_ends() {
+    static ENDED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+    let mut b = with_archive(Vec::new(), 64, 3);
+    let options =
+        crate::options::Options::of(8).with("size=12k,nr_inodes=4,mode=750,uid=5,gid=6", 8);
+    b.server.set(&options.unwrap());
+    b.server.st_dev = 77;
+    let root = stat(&mut b, b"").unwrap();
+    let number = |at: usize| root.word(at) as u32;
+    assert_eq!(
+        (root.word(0), root.mode(), number(28), root.gid()),
+        (77, 0o040750, 5, 6)
+    );
+    put(&mut b, b"a", &[1; 2 * PAGE]);
+    let f = create(&mut b, b"b");
+    assert_eq!(write_at(&mut b, f, 0, &[1; PAGE]), PAGE as i64);
+    assert_eq!(write_at(&mut b, f, PAGE as u64, &[1]), -ENOSPC);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"c"), 0);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), -ENOSPC);
+    assert_eq!(b.open(b"e", o::CREAT | o::RDWR, 0o644).err(), Some(-ENOSPC));
+    assert_eq!(b.result(0, &[fs::UNLINK, 0], b"a"), 0);
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), 0);
+    // The root's cannot be unmounted, this one when nobody has anything open there.
+    assert_eq!(b.result(0, &[fs::UNMOUNT], b""), -EBUSY);
+    b.close(f);
+    assert_eq!(b.result(0, &[fs::UNMOUNT], b""), -EOPNOTSUPP);
+    b.server.end = Some(|| ENDED.store(true, core::sync::atomic::Ordering::Relaxed));
+    // Nor while a file is mapped.
+    let f = b.open(b"b", o::RDONLY, 0).unwrap();
+    let answer = b.call(f, &[fs::MMAP, 0, PAGE as u64, 0], b"", 0).unwrap();
+    assert_eq!(answer.result(), 1);
+    b.close(f);
+    b.server.pool.memory().mapped = Some(Portal(501));
+    assert_eq!(b.result(0, &[fs::UNMOUNT], b""), -EBUSY);
+    b.server.pool.memory().mapped = None;
+    assert_eq!(b.result(0, &[fs::UNMOUNT], b""), 0);
 }

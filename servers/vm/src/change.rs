@@ -21,20 +21,33 @@ fn places(region: &Region, from: u64, to: u64) -> (u64, u64) {
 }
 
 impl<N: Nucleus> Vm<N> {
-    /// OBJECT_CHANGE.
-    pub(crate) fn object_change(&mut self, r: &Request, index: usize) -> Result<u64, Errno> {
-        let [_, first, length, .., passed] = r.words;
-        let count = r.out_len as u64 / 8;
+    /// The object whose portal comes with the request, if its maker asks.
+    pub(crate) fn own_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
         let badge = match r.portals {
-            1 => self.nucleus.portal_badge(passed as u32).ok_or(EBADF)?,
+            1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
             _ => return Err(EINVAL),
         };
         let number = self.object_by_badge(badge).ok_or(EBADF)?;
         let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
         let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        if object.maker != handle {
-            return Err(EPERM);
+        match object.maker == handle {
+            true => Ok(number),
+            false => Err(EPERM),
         }
+    }
+
+    /// OBJECT_MAPPED.
+    pub(crate) fn object_mapped(&mut self, r: &Request, index: usize) -> Result<u64, Errno> {
+        let number = self.own_object(r, index)?;
+        Ok(self.objects.get(number as usize).ok_or(EBADF)?.mapped)
+    }
+
+    /// OBJECT_CHANGE.
+    pub(crate) fn object_change(&mut self, r: &Request, index: usize) -> Result<u64, Errno> {
+        let [_, first, length, ..] = r.words;
+        let count = r.out_len as u64 / 8;
+        let number = self.own_object(r, index)?;
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
         let end = first.checked_add(count).ok_or(EINVAL)?;
         if !r.out_len.is_multiple_of(8) || end > length || length > MAX_PAGES {
             return Err(EINVAL);

@@ -103,6 +103,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::OBJECT_SYNCED
             | vm::OBJECT_INHERIT
             | vm::OBJECT_ADOPT
+            | vm::OBJECT_MAPPED
             | vm::MAP_ALIKE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
@@ -215,6 +216,7 @@ impl<N: Nucleus> Vm<N> {
                 other => other?,
             },
             vm::OBJECT_CHANGE => self.object_change(r, index)?,
+            vm::OBJECT_MAPPED => self.object_mapped(r, index)?,
             vm::CACHE_WANTED => self.cache_wanted(index, w[1] != 0)?,
             vm::OBJECT_CREATE => {
                 self.object_create(r, index)?;

@@ -1,4 +1,4 @@
-//! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk `init` starts a file server, which unmounting ends.
+//! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk, or a tmpfs, `init` starts a file server, which unmounting ends.
 
 use super::open::{open_directory, open_file};
 use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM};
@@ -65,6 +65,7 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
         // They are mounted already where they belong; mounting them there again changes nothing.
         b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place)? => Err(EBUSY),
         b"" => Err(EINVAL),
+        b"tmpfs" => in_memory(f, b"tmpfs", &place, flags),
         kind => disk(f, kind, &place, flags),
     }
 }
@@ -97,6 +98,34 @@ fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
     ];
     Request::new(&words).out(&texts).call(mounter)?;
     // Names that are found from a folder above lead there as well.
+    mount_point(place, 1)
+}
+
+/// A file system in memory, whose server `init` starts as well; its options are that server's.
+fn in_memory(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
+    let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
+    if flags & !(NO_SUID | SILENT | RELATIVE_ACCESS_TIMES) != 0 {
+        return Err(EINVAL);
+    }
+    if is_mounted(place)? {
+        return Err(EBUSY);
+    }
+    let mut texts = kind.to_vec();
+    let mut text = UserString::empty();
+    text.fill(f.arg(0))?;
+    let source = match text.as_bytes() {
+        b"" => b"none",
+        source => source,
+    };
+    texts.extend_from_slice(source);
+    let lengths = [kind.len(), source.len(), place.len()].map(|length| length as u64);
+    texts.extend_from_slice(place);
+    if f.arg(4) != 0 {
+        text.fill(f.arg(4))?;
+        texts.extend_from_slice(text.as_bytes());
+    }
+    let words = [mounts::MOUNT, lengths[0], lengths[1], lengths[2], 0];
+    Request::new(&words).out(&texts).call(mounter)?;
     mount_point(place, 1)
 }
 

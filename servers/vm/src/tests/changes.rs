@@ -213,6 +213,30 @@ fn only_the_maker_changes_it_and_errors_change_nothing() {
 }
 
 #[test]
+fn its_maker_and_nobody_else_hears_whether_it_is_mapped() {
+    let mut f = file(10);
+    let ask = |f: &mut File, who: Id, badge: u64| {
+        f.world.vm.nucleus.passed.insert(78, badge);
+        let (_, answer) = f.world.request(Request {
+            words: [vm::OBJECT_MAPPED, 0, 0, 0, 0, 0, 0, 78],
+            sender: who,
+            portals: 1,
+            ..Request::default()
+        });
+        answer.expect("an answer").words[0] as i64
+    };
+    let (server, object) = (f.server, f.object);
+    assert_eq!(ask(&mut f, server, object), 0);
+    let user = f.user(SHARED, 10);
+    assert_eq!(ask(&mut f, server, object), 10);
+    assert_eq!(ask(&mut f, user, object), -EPERM);
+    assert_eq!(ask(&mut f, server, object + (1 << 31)), -EBADF);
+    assert_eq!(f.world.call(server, &[vm::OBJECT_MAPPED]), -EINVAL);
+    f.world.destroy(user);
+    assert_eq!(ask(&mut f, server, object), 0);
+}
+
+#[test]
 fn all_of_it_is_free_in_the_end() {
     let mut f = file(300);
     let users: Vec<Id> = (0..10)
