@@ -586,6 +586,7 @@ impl<A: Arch> Kernel<A> {
         }
         self.tear_all(s)?;
         if let Some(root) = self.spaces[s].root {
+            self.arch.leave_tables(root);
             self.tables_to_reserve(t, s, root)?;
         }
         // What is written below must not be lost to a fault.

@@ -33,20 +33,20 @@ fn entry(bytes: &[u8; ENTRY]) -> (u64, u32, u32) {
 const _: () = assert!(prot::READ == 1 && prot::WRITE == 2 && prot::EXECUTE == 4);
 
 impl<A: Arch> Kernel<A> {
-    /// The caller's array of `count` entries (at most `MOST`).
-    fn entries<const MOST: usize>(
+    /// Read the caller's array of `count` entries, if there is room for them.
+    fn entries<'a>(
         &mut self,
         t: ThreadRef,
         array: u64,
         count: u64,
-    ) -> Result<[[u8; ENTRY]; MOST], Stop> {
-        let mut entries = [[0; ENTRY]; MOST];
+        room: &'a mut [[u8; ENTRY]],
+    ) -> Result<&'a [[u8; ENTRY]], Stop> {
         let wanted = usize::try_from(count)
             .ok()
-            .and_then(|count| entries.get_mut(..count))
+            .and_then(|count| room.get_mut(..count))
             .ok_or(Error::BadArgument)?;
         self.read_own(t, array, wanted.as_flattened_mut())?;
-        Ok(entries)
+        Ok(wanted)
     }
 
     /// SHARE.
@@ -56,8 +56,8 @@ impl<A: Arch> Kernel<A> {
         if source == target {
             return Err(Error::BadArgument.into());
         }
-        let rows = self.entries::<ROWS>(t, w[2], w[3])?;
-        let rows = &rows[..w[3] as usize];
+        let mut room = [[0; ENTRY]; ROWS];
+        let rows = self.entries(t, w[2], w[3], &mut room)?;
         let mut total = 0;
         for (address, pages, read_only) in rows.iter().map(entry) {
             range(address, pages as u64)?;
@@ -132,39 +132,81 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         let windows = self.spaces[s].open_windows != 0;
+        let mut room = [[0; ENTRY]; FILLS_READ];
         let (mut done, mut share) = (0, FILL_SHARE);
         while done < count {
             let array = w[1].checked_add(done * ENTRY as u64);
             let array = array.ok_or(Error::BadAddress)?;
             let some = (count - done).min(FILLS_READ as u64);
-            let fills = self.entries::<FILLS_READ>(t, array, some)?;
-            for fill in &fills[..some as usize] {
-                let result = self.fill_and_map(s, root, fill, windows);
-                match result {
+            let mut fills = self.entries(t, array, some, &mut room)?;
+            while let Some((fill, rest)) = fills.split_first() {
+                if share == 0 {
+                    self.filled(t, &w, done);
+                    if self.let_in(t) {
+                        return Err(Stop::Restart);
+                    }
+                    share = FILL_SHARE;
+                }
+                if !windows && entry(fill).2 == AS_IT_IS {
+                    let most = fills.len().min(share as usize);
+                    let mapped = self.map_as_they_are(s, root, &fills[..most]);
+                    done += mapped as u64;
+                    share -= mapped as u64;
+                    if mapped != 0 {
+                        fills = &fills[mapped..];
+                        continue;
+                    }
+                }
+                match self.fill_and_map(s, root, fill, windows) {
                     Ok(work) => {
                         done += 1;
                         share = share.saturating_sub(work);
-                        if share != 0 {
-                            continue;
-                        }
                     }
                     Err(Stop::Error(error)) => {
                         self.answer(t, 0, w[3].wrapping_add(done));
                         return Err(error.into());
                     }
-                    Err(_) => {}
+                    Err(_) => {
+                        self.filled(t, &w, done);
+                        return Err(Stop::Restart);
+                    }
                 }
-                self.answer(t, 1, w[1] + done * ENTRY as u64);
-                self.answer(t, 2, count - done);
-                self.answer(t, 3, w[3].wrapping_add(done));
-                if result.is_err() || self.let_in(t) {
-                    return Err(Stop::Restart);
-                }
-                share = FILL_SHARE;
+                fills = rest;
             }
         }
         self.answer(t, 0, w[3].wrapping_add(done));
         Ok(())
+    }
+
+    /// So many entries of FILL were done by this entry of the nucleus, which may end here.
+    fn filled(&mut self, t: ThreadRef, w: &[u64; 8], done: u64) {
+        self.answer(t, 1, w[1] + done * ENTRY as u64);
+        self.answer(t, 2, w[2] - done);
+        self.answer(t, 3, w[3].wrapping_add(done));
+    }
+
+    /// Entries of FILL whose frames are mapped as they are, where no windows are open: how many were, up to the first that is not so plain.
+    #[inline(never)]
+    fn map_as_they_are(&mut self, s: SpaceRef, root: A::Root, fills: &[[u8; ENTRY]]) -> usize {
+        let (frames, arch) = (&mut self.frames, &mut self.arch);
+        let tables = &mut self.spaces[s].tables;
+        for (done, fill) in fills.iter().enumerate() {
+            let (address, frame, source) = entry(fill);
+            let bits = address % PAGE;
+            if source != AS_IT_IS || bits >= prot::WRITE | prot::EXECUTE || !frames.map_user(frame)
+            {
+                return done;
+            }
+            match arch.map(root, address - bits, frame, bits, tables) {
+                Ok(None) => {}
+                Ok(Some(old)) => frames.unmapped(old),
+                Err(_) => {
+                    frames.unmapped(frame);
+                    return done;
+                }
+            }
+        }
+        fills.len()
     }
 
     /// One entry of FILL → how much of a share that was. `windows`: some are open.

@@ -222,6 +222,8 @@ pub trait Arch: Sized {
     /// Take one page-table page out of a space nobody uses, lowest level first; `emptied` is called with every frame that was still mapped by it. With `open`, which is as for
     /// [`Arch::share_row`].
     fn take_table(&mut self, root: Self::Root, open: bool, emptied: impl FnMut(Frame)) -> Taken;
+    /// The tables of a space that nobody uses are going to be taken: what is known of them is forgotten, and no processor walks them. Before [`Arch::take_table`], once in each entry.
+    fn leave_tables(&mut self, root: Self::Root);
 
     // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
 

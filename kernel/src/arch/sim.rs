@@ -441,6 +441,7 @@ impl Arch for Sim {
     fn interrupt_waits(&self) -> bool {
         !self.patient
     }
+    fn leave_tables(&mut self, _: Frame) {}
     fn take_table(&mut self, root: Frame, _open: bool, mut emptied: impl FnMut(Frame)) -> Taken {
         const SHARE: usize = 8;
         let Some(space) = self.spaces.get_mut(&root) else {

@@ -451,7 +451,7 @@ impl Arch for Machine {
         paging::show_table(root, address, table, tables)
     }
 
-    fn take_table(&mut self, root: Root, open: bool, emptied: impl FnMut(Frame)) -> Taken {
+    fn leave_tables(&mut self, root: Root) {
         // The processor must not walk tables that are being given away.
         if root.0 == self.active {
             let template = Root(self.template);
@@ -464,8 +464,11 @@ impl Arch for Machine {
             }
         }
         self.forget_recent_tables();
+    }
+
+    fn take_table(&mut self, root: Root, open: bool, emptied: impl FnMut(Frame)) -> Taken {
         let (open, machine) = (open && glue::opens(), &raw mut *self);
-        paging::take_table(root, emptied, || {
+        paging::take_table(root, open, emptied, || {
             if open {
                 // SAFETY: the caller says so, and that a table is half empty disturbs nobody.
                 unsafe { glue::open(machine) }

@@ -824,7 +824,13 @@ pub fn share_row(
 const TAKE_SHARE: usize = 64;
 
 /// Take one table page out of a space that nobody uses; see [`crate::arch::Arch::take_table`], and for `open` [`share_row`]. Every [`Recent`] must be forgotten.
-pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnMut()) -> Taken {
+/// `goes_on`: a table of many shares is taken at once.
+pub fn take_table(
+    root: Root,
+    goes_on: bool,
+    mut emptied: impl FnMut(Frame),
+    mut open: impl FnMut(),
+) -> Taken {
     let mut table = table_pointer(root.0);
     let span = Span::of_root(table);
     let Some(mut found) = next_used(table, span, 0) else {
@@ -848,28 +854,13 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
             return Taken::Some;
         }
         if level == 0 {
-            let all = span.last + 1 - span.first;
-            let share = all.min(TAKE_SHARE);
-            // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
-            let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
-            let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
-            for few in few {
-                // Most are empty between a stack's or a heap's ends.
-                if few.iter().fold(0, |all, entry| all | *entry) == 0 {
-                    continue;
+            let mut span = span;
+            while empty_share(table, span, &mut emptied, &mut open) {
+                span.first += TAKE_SHARE;
+                *parent = *parent & !Span::BITS | span.bits();
+                if !goes_on {
+                    return Taken::Some;
                 }
-                for entry in few {
-                    if *entry != 0 {
-                        emptied(frame_of(*entry));
-                        *entry = 0;
-                    }
-                }
-                open();
-            }
-            if share < all {
-                let first = span.first + share;
-                *parent = *parent & !Span::BITS | Span { first, ..span }.bits();
-                return Taken::Some;
             }
             *parent = 0;
             return Taken::Table(child);
@@ -891,6 +882,35 @@ pub fn take_table(root: Root, mut emptied: impl FnMut(Frame), mut open: impl FnM
         }
     }
     Taken::Root
+}
+
+/// Empty a share of a table of the last level that is taken away, from the span's begin on. True: that was not all of the span.
+#[inline(always)]
+fn empty_share(
+    table: *mut u64,
+    span: Span,
+    emptied: &mut impl FnMut(Frame),
+    open: &mut impl FnMut(),
+) -> bool {
+    let all = span.last + 1 - span.first;
+    let share = all.min(TAKE_SHARE);
+    // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
+    let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
+    let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
+    for few in few {
+        // Most are empty between a stack's or a heap's ends.
+        if few.iter().fold(0, |all, entry| all | *entry) == 0 {
+            continue;
+        }
+        for entry in few {
+            if *entry != 0 {
+                emptied(frame_of(*entry));
+                *entry = 0;
+            }
+        }
+        open();
+    }
+    share < all
 }
 
 #[cfg(test)]
@@ -1068,7 +1088,7 @@ mod tests {
                 assert!(since.get() <= PAGES_BETWEEN);
             };
             forget_recent();
-            match super::take_table(root, emptied, || since.set(0)) {
+            match super::take_table(root, false, emptied, || since.set(0)) {
                 Taken::Root => break,
                 Taken::Some => {}
                 Taken::Table(frame) => {
@@ -1166,7 +1186,7 @@ mod tests {
         for root in [first, second, third] {
             loop {
                 forget_recent();
-                match super::take_table(root, |frame| emptied.push(frame), || {}) {
+                match super::take_table(root, true, |frame| emptied.push(frame), || {}) {
                     Taken::Root => break,
                     Taken::Some => {}
                     Taken::Table(frame) => {
