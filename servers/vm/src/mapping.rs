@@ -221,6 +221,9 @@ impl<N: Nucleus> Vm<N> {
         // A loader maps a whole library to be read, wherever there is room, and then most of it once more: that waits for faults.
         if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
             let copies = flag & (flags::PROGRAM | flags::LIBRARY) != 0;
+            if exact && flag & flags::LIBRARY != 0 {
+                self.find_below(index, start, object);
+            }
             self.find_again(index, start, end, copies);
         } else if matches!(backing, Backing::Anonymous)
             && bits & prot::WRITE != 0

@@ -265,6 +265,19 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// A loader that has mapped a whole library puts its second part over it: what lies right below is the first part now, and is shown together with the second if nothing of it was asked for yet.
+    pub(crate) fn find_below(&mut self, index: usize, start: u64, object: u32) {
+        let Some(space) = self.spaces.get(index) else {
+            return;
+        };
+        let below = space.regions.find(start - 1).copied();
+        if let Some(below) = below.filter(|below| below.object == object) {
+            if space.pages.is_empty_in(below.start, below.end) {
+                self.find_again(index, below.start, below.end, false);
+            }
+        }
+    }
+
     /// A fault asks for a page of private memory: if it is among the first behind a mapping of an object, as a library's zeroes are, that is kept with the object.
     #[inline]
     pub(crate) fn asked_behind(&mut self, index: usize, region: &Region, page: u64) {

@@ -174,3 +174,50 @@ fn zeroes_that_a_program_touched_are_there_for_the_next() {
     assert_eq!(zeroes(&w, fourth), (0..16).collect::<Vec<u64>>());
     w.audit();
 }
+
+#[test]
+fn what_a_loader_leaves_of_the_whole_library_is_shown_with_its_second_part() {
+    let (mut w, _, badge) = file();
+    // All of it to be read, then the code over the second part.
+    let load = |w: &mut World, id: Id, badge: u64| {
+        let library = flags::LIBRARY;
+        let whole = [vm::OBJECT_MAP, AT * PAGE, 100 * PAGE, READ, library, 0];
+        assert_eq!(w.call_badge(id, badge, &whole).words[0], AT * PAGE);
+        assert_eq!(there(w, id), []);
+        let (at, offset) = ((AT + 10) * PAGE, 10 * PAGE);
+        let code = [
+            vm::OBJECT_MAP,
+            at,
+            50 * PAGE,
+            CODE,
+            library | flags::FIXED,
+            offset,
+        ];
+        assert_eq!(w.call_badge(id, badge, &code).words[0], at);
+    };
+    fn there(w: &World, id: Id) -> Vec<u64> {
+        let slot = w.vm.nucleus.domain_of(id).space;
+        let maps = &w.vm.nucleus.spaces[&slot].maps;
+        maps.keys()
+            .filter(|p| (AT..AT + 100).contains(p))
+            .map(|p| p - AT)
+            .collect()
+    }
+    let first = w.create();
+    load(&mut w, first, badge);
+    assert_eq!(there(&w, first), []);
+    for page in [4, 30, 80] {
+        assert_eq!(w.read(first, AT + page), Ok(page as u8));
+    }
+    let second = w.create();
+    load(&mut w, second, badge);
+    assert_eq!(there(&w, second), [4, 30]);
+    assert_eq!(w.read(second, AT + 5), Ok(5));
+    // What is shown already is not shown once more with the next part.
+    let (at, offset) = ((AT + 60) * PAGE, 60 * PAGE);
+    let kind = flags::LIBRARY | flags::FIXED;
+    let data = [vm::OBJECT_MAP, at, 40 * PAGE, READ, kind, offset];
+    assert_eq!(w.call_badge(second, badge, &data).words[0], at);
+    assert!(there(&w, second).contains(&80));
+    w.audit();
+}
