@@ -318,7 +318,11 @@ fn enter(
         }
         None => (program.entry(bias), 0),
     };
-    reserve_break(process, program.end(bias))?;
+    // Room behind it is reserved when a program asks for it first.
+    let end = program.end(bias);
+    process.brk_start.store(end, Ordering::Relaxed);
+    process.brk_now.store(end, Ordering::Relaxed);
+    process.brk_max.store(end, Ordering::Relaxed);
     let (uid, gid) = (
         process.uid.load(Ordering::Relaxed),
         process.gid.load(Ordering::Relaxed),
@@ -372,23 +376,6 @@ fn enter(
         number: NO_CALL,
         ..Frame::default()
     };
-    Ok(())
-}
-
-/// Reserve room for the break, so that it moves without a call.
-fn reserve_break(process: &Process, start: u64) -> Result<()> {
-    const SIZES: [u64; 4] = [1 << 30, 1 << 28, 1 << 25, 1 << 20];
-    process.brk_start.store(start, Ordering::Relaxed);
-    process.brk_now.store(start, Ordering::Relaxed);
-    process.brk_max.store(start, Ordering::Relaxed);
-    let kind = flags::FIXED_NOREPLACE | flags::NO_RESERVE;
-    for size in SIZES {
-        if memory::map(start, size, prot::READ | prot::WRITE, kind).is_ok() {
-            process.brk_max.store(start + size, Ordering::Relaxed);
-            return Ok(());
-        }
-    }
-    // A program without a break is still a program.
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
+use crate::process::Process;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_TOP, PAGE, PERSONALITY};
 use cairn_idl::vm;
 use core::sync::atomic::Ordering;
@@ -246,10 +247,27 @@ pub fn mlockall(_: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
-/// brk where the quick call does not do: asking, shrinking, beyond the reserve.
+/// Reserve room for the break, so that it moves without a call from now on.
+fn reserve_break(process: &Process, start: u64) {
+    const SIZES: [u64; 4] = [1 << 30, 1 << 28, 1 << 25, 1 << 20];
+    let kind = flags::FIXED_NOREPLACE | flags::NO_RESERVE;
+    for size in SIZES {
+        if memory::map(start, size, prot::READ | prot::WRITE, kind).is_ok() {
+            process.brk_max.store(start + size, Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+/// brk where the quick call does not do: asking, shrinking, beyond the reserve, which the first that grows makes.
 pub fn brk(f: &mut Frame) -> Result<u64> {
     let process = process();
     let wanted = f.arg(0);
+    let start = process.brk_start.load(Ordering::Relaxed);
+    if wanted > start && process.brk_max.load(Ordering::Relaxed) == start {
+        // Of two threads one finds the room taken, by the other.
+        reserve_break(process, start);
+    }
     let (start, now, max) = (
         process.brk_start.load(Ordering::Relaxed),
         process.brk_now.load(Ordering::Relaxed),
