@@ -5,7 +5,7 @@
 
 use crate::arch::Arch;
 use crate::pool::{DomainRef, SpaceRef, ThreadRef};
-use crate::portal::table::{Table, Target};
+use crate::portal::table::{Entry, Table, Target};
 use crate::portal::{CLOSE_SHARE, SLOT_SHARE};
 use crate::pulse::PulseLink;
 use crate::queue::List;
@@ -67,6 +67,8 @@ const GLANCE: u32 = 32;
 const COPY_WORK: u32 = 4;
 const CLOSE_WORK: u32 = 4;
 const GLANCE_WORK: u32 = 2;
+/// Entries that lead where others lead as well and are closed before interrupts are let in.
+const SHARED_WORK: u32 = 8;
 
 impl<A: Arch> Kernel<A> {
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
@@ -165,7 +167,17 @@ impl<A: Arch> Kernel<A> {
         }
         let high = self.domains[d].table.high();
         while looked < SLOT_SHARE && closed < CLOSE_SHARE {
+            let before = self.domains[d].cursor;
+            let shared = self.close_shared(d);
             let cursor = self.domains[d].cursor;
+            closed += shared;
+            looked += cursor - before;
+            if shared != 0 && self.has_to_end(caller) {
+                return Ok(false);
+            }
+            if shared == SHARED_WORK {
+                continue;
+            }
             let stop = high.min(cursor + GLANCE);
             let Some((slot, target)) = self.domains[d].table.next_used(cursor, stop) else {
                 self.domains[d].cursor = stop;
@@ -206,6 +218,32 @@ impl<A: Arch> Kernel<A> {
         }
         self.release_space_object(space);
         Ok(true)
+    }
+
+    /// Close the next entries of a dying table that are portals which others hold as well, as most of a program's are; how many.
+    #[inline(never)]
+    fn close_shared(&mut self, d: DomainRef) -> u32 {
+        let (domain, portals, blocks) = (&mut self.domains[d], &mut self.portals, &mut self.blocks);
+        let end = domain.table.high().min(domain.cursor + GLANCE);
+        let given_back = &mut domain.blocks;
+        let goes = |entry: &Entry| {
+            if entry.target.kind != PortalKind::Channel {
+                return false;
+            }
+            let portal = portals.at_mut(entry.target.object);
+            if portal.holders == 1 {
+                return false;
+            }
+            portal.holders -= 1;
+            if let Some(index) = A::block_of(entry.code) {
+                blocks.remove(blocks.handle(index));
+                *given_back -= 1;
+            }
+            true
+        };
+        let (cursor, closed) = domain.table.drop_row(domain.cursor, end, SHARED_WORK, goes);
+        domain.cursor = cursor;
+        closed
     }
 
     /// Let interrupts in between two shares. True: the entry has to end.

@@ -281,6 +281,37 @@ impl<A: Arch> Table<A> {
         self.next_where(from, end, |target| target.kind != PortalKind::Empty)
     }
 
+    /// Of a table that is taken apart, whose free slots nobody takes any more: empty the occupied slots in `from..end`, within a frame, up to the first that does not go; at most `most`. → where that ended, and how many.
+    #[inline(always)]
+    pub fn drop_row(
+        &mut self,
+        from: u32,
+        end: u32,
+        most: u32,
+        mut goes: impl FnMut(&Entry) -> bool,
+    ) -> (u32, u32) {
+        let Some(Some(chunk)) = self.chunks.get_mut((from / CHUNK) as usize) else {
+            return (from, 0);
+        };
+        let (mut at, mut dropped) = (from, 0);
+        let entries = chunk
+            .as_mut_slice()
+            .iter_mut()
+            .skip((from % CHUNK) as usize);
+        for entry in entries.take(end.saturating_sub(from) as usize) {
+            if entry.target.kind != PortalKind::Empty {
+                if dropped == most || !goes(entry) {
+                    break;
+                }
+                *entry = Entry::new::<A>(Target::EMPTY);
+                dropped += 1;
+            }
+            at += 1;
+        }
+        self.used -= dropped;
+        (at, dropped)
+    }
+
     /// Fill an empty slot. The caller has counted the holder.
     pub fn install(&mut self, slot: u32, target: Target) {
         if slot >= RESERVED_SLOTS {

@@ -400,7 +400,10 @@ fn holders(k: &Kernel<Sim>) {
         let reserved = (0..cairn_abi::layout::RESERVED_SLOTS.min(table.entries()))
             .filter(|&slot| table.target(slot as u64).is_none())
             .count() as u32;
-        assert_eq!(table.free_slots() + used + reserved, table.entries());
+        // Of a table that is taken apart nobody takes free slots.
+        if !k.domains[d].dead {
+            assert_eq!(table.free_slots() + used + reserved, table.entries());
+        }
     }
     for r in k.portals.all() {
         let under = k.portals[r].under;
