@@ -9,6 +9,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use crate::memory::{self, flags, prot};
 use crate::path::make_room;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{LINUX_LOW, LINUX_PIE_BASE, LINUX_TOP, PAGE};
@@ -17,7 +18,8 @@ use cairn_idl::fs;
 
 /// A checked program and its file. `object` is the file's memory object, if it has one.
 pub struct Program {
-    image: Image,
+    /// It has room for many segments, and a program is handed on several times.
+    image: Box<Image>,
     file: Arc<OpenFile>,
     object: Object,
     pub interpreter: Option<Vec<u8>>,
@@ -56,7 +58,7 @@ impl Program {
             None => stat_handle(file)?.size.max(0) as u64,
         };
         let object = Object(object.map(|words| words[7] as u32));
-        let image = cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?;
+        let image = Box::new(cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?);
         let (first, last) = image.extent();
         if !image.relocatable && (first < LINUX_LOW || last > LINUX_TOP) {
             return Err(ENOEXEC);
