@@ -61,9 +61,9 @@ pub fn stat_bytes(stat: &Stat, out: &mut [u8; STAT_SIZE]) {
         stat.mtime_ns as u64,
         stat.ctime as u64,
         stat.ctime_ns as u64,
-        0,
-        0,
-        0,
+        stat.unused[0] as u64,
+        stat.unused[1] as u64,
+        stat.unused[2] as u64,
     ];
     for (place, word) in out.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
@@ -132,7 +132,7 @@ mod tests {
             mtime_ns: 14,
             ctime: 15,
             ctime_ns: 16,
-            unused: [0; 3],
+            unused: [17, 18, 1],
         };
         let mut bytes = [0xff; STAT_SIZE];
         stat_bytes(&stat, &mut bytes);
@@ -143,6 +143,7 @@ mod tests {
         assert_eq!(word(core::mem::offset_of!(Stat, gid)), 6);
         assert_eq!(word(core::mem::offset_of!(Stat, rdev)), 7);
         assert_eq!(word(core::mem::offset_of!(Stat, ctime_ns)), 16);
+        assert_eq!(word(core::mem::offset_of!(Stat, unused)), 17);
         assert_eq!(core::mem::size_of::<Statfs>(), STATFS_SIZE);
     }
 

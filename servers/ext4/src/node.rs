@@ -36,6 +36,8 @@ pub struct Node {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
+    /// When the file was made.
+    pub birth: Time,
     /// Times that the image does not know.
     pub dirty: bool,
     /// The image knows size, times and links better; what decides who may do what is right.
@@ -89,6 +91,7 @@ impl Node {
         self.links = inode.links;
         self.flags = inode.flags;
         self.sectors = inode.sectors;
+        self.birth = inode.crtime;
         if inode.is_device() {
             let (major, minor) = inode.device();
             self.rdev = device_number(major, minor);

@@ -243,7 +243,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     #[inline]
-    fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
+    fn stat(&mut self, cx: &mut Context, node: u32) -> Answer<Stat> {
         self.load_fresh(node)?;
         let dev = self.options.device;
         let blksize = self.block_size() as i64;
@@ -270,6 +270,12 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             mtime_ns: node.mtime.nsec as i64,
             ctime: node.ctime.sec,
             ctime_ns: node.ctime.nsec as i64,
+            // Inodes of 128 bytes have no room for it.
+            unused: match cx.request.words[1] & fs::STAT_BIRTH {
+                0 => [0; 3],
+                _ if node.birth == Time::default() => [0; 3],
+                _ => [node.birth.sec, node.birth.nsec.into(), 1],
+            },
             ..Stat::default()
         })
     }

@@ -15,9 +15,16 @@ use core::sync::atomic::Ordering;
 
 const NO_AUTOMOUNT: u64 = 0x800;
 const STATX_SYNC: u64 = 0x6000;
+/// In the mask of statx.
+const BIRTH: u32 = 0x800;
 
 /// The status of an open file.
 pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
+    stat_handle_with(file, 0)
+}
+
+/// With bits of STAT's w1.
+fn stat_handle_with(file: &OpenFile, bits: u64) -> Result<Stat> {
     let mut stat = Stat::default();
     if let Some(object) = &file.object {
         stat.mode = file.mode;
@@ -26,7 +33,7 @@ pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
         stat.ino = object.inode();
         return Ok(stat);
     }
-    Request::new(&[fs::STAT, 0])
+    Request::new(&[fs::STAT, bits])
         .input_value(&mut stat)
         .call(file.slot())?;
     Ok(stat)
@@ -75,7 +82,7 @@ fn stat_name(
         }
     }
     walk(dirfd, name, |start, answer| {
-        let words = [fs::STAT, flags & at::SYMLINK_NOFOLLOW];
+        let words = [fs::STAT, flags & (at::SYMLINK_NOFOLLOW | fs::STAT_BIRTH)];
         if let Some(file) = start.own_file().filter(|file| file.object.is_some()) {
             return give(user::bytes_of(&stat_handle(file)?));
         }
@@ -197,12 +204,14 @@ pub fn newfstatat(f: &mut Frame) -> Result<u64> {
     stat_to(f.arg(0) as i32, f.arg(1), f.arg(2), flags)
 }
 
-/// `struct statx` (256 bytes) from `struct stat`: basic statistics; no birth time.
+/// `struct statx` (256 bytes) from `struct stat`: basic statistics, and the birth time if it is there ([`fs::STAT_BIRTH`]).
 fn statx_bytes(s: &Stat) -> [u8; 256] {
     const BASIC: u32 = 0x7ff;
+    let [birth, birth_ns, known] = s.unused;
+    let mask = BASIC | if known == 1 { BIRTH } else { 0 };
     let mut b = [0; 256];
     let mut put = |at: usize, bytes: &[u8]| b[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &BASIC.to_le_bytes());
+    put(0, &mask.to_le_bytes());
     put(4, &(s.blksize as u32).to_le_bytes());
     put(16, &(s.nlink as u32).to_le_bytes());
     put(20, &s.uid.to_le_bytes());
@@ -213,6 +222,7 @@ fn statx_bytes(s: &Stat) -> [u8; 256] {
     put(48, &s.blocks.to_le_bytes());
     for (at, seconds, ns) in [
         (64, s.atime, s.atime_ns),
+        (80, birth, birth_ns),
         (96, s.ctime, s.ctime_ns),
         (112, s.mtime, s.mtime_ns),
     ] {
@@ -240,6 +250,10 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
     if flags & !known != 0 || flags & STATX_SYNC == STATX_SYNC {
         return Err(EINVAL);
     }
+    let birth = match f.arg(3) & u64::from(BIRTH) {
+        0 => 0,
+        _ => fs::STAT_BIRTH,
+    };
     let mut give = |bytes: &[u8]| {
         let mut stat = Stat::default();
         let target = user::bytes_of_mut(&mut stat);
@@ -253,12 +267,12 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
     }
     match name.as_bytes() {
         b"" if flags & at::EMPTY_PATH == 0 => Err(ENOENT),
-        b"" if dirfd == AT_FDCWD => stat_name(dirfd, b".", 0, &mut give),
+        b"" if dirfd == AT_FDCWD => stat_name(dirfd, b".", birth, &mut give),
         b"" => {
-            let stat = stat_handle(&*file(dirfd as u64)?)?;
+            let stat = stat_handle_with(&*file(dirfd as u64)?, birth)?;
             give(user::bytes_of(&stat)).map(|()| 0)
         }
-        name => stat_name(dirfd, name, flags, &mut give),
+        name => stat_name(dirfd, name, flags & 0xffff_ffff | birth, &mut give),
     }
 }
 
@@ -307,6 +321,12 @@ mod tests {
         assert_eq!(&b[28..30], &0o100644u16.to_le_bytes());
         assert_eq!(&b[40..48], &0x1234u64.to_le_bytes());
         assert_eq!(b[112], 99);
+        assert_eq!((b[1], b[80]), (0x07, 0));
+        let born = statx_bytes(&Stat {
+            unused: [77, 5, 1],
+            ..s
+        });
+        assert_eq!((born[1], born[80], born[88]), (0x0f, 77, 5));
         assert_eq!((b[128], b[132]), (5, 1));
         assert_eq!((major(0x8801), minor(0x8801)), (0x88, 1));
     }
