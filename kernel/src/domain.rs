@@ -64,11 +64,16 @@ const THREAD_SHARE: usize = 16;
 /// Slots that are looked over at a time.
 const GLANCE: u32 = 32;
 /// Entries that TABLE_COPY copies before interrupts are let in; closing one, or such a glance that finds nothing, counts as several.
-const COPY_WORK: u32 = 4;
-const CLOSE_WORK: u32 = 4;
-const GLANCE_WORK: u32 = 2;
+const COPY_WORK: u32 = 8;
+const CLOSE_WORK: u32 = 8;
+const GLANCE_WORK: u32 = 4;
 /// Entries that lead where others lead as well and are closed before interrupts are let in.
 const SHARED_WORK: u32 = 8;
+
+/// Does a copy of the table have it?
+fn inherited(target: &Target) -> bool {
+    target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT
+}
 
 impl<A: Arch> Kernel<A> {
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
@@ -533,8 +538,6 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
-        let inherited =
-            |target: &Target| target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT;
         let (mut work, mut next) = (0, first.max(1));
         while next < end {
             if work >= COPY_WORK {
@@ -545,19 +548,45 @@ impl<A: Arch> Kernel<A> {
                 work = 0;
             }
             let stop = end.min(next + GLANCE);
+            let (reached, copied) = self.copy_row(source, d, next, stop);
+            next = reached;
+            work += copied.max(GLANCE_WORK);
+            if next == stop || copied == COPY_WORK {
+                continue;
+            }
+            // Where it stopped is something less plain, or the end of a frame.
             let table = &self.domains[source].table;
             let Some((slot, target)) = table.next_where(next, stop, inherited) else {
                 next = stop;
-                work += GLANCE_WORK;
                 continue;
             };
             self.copy_entry(t, d, slot, target)?;
             next = slot + 1;
-            work += 1;
         }
         // Nothing above is in use: done.
         self.answer(t, 0, if end < used { end as u64 } else { 0 });
         Ok(())
+    }
+
+    /// Copy the next entries in `from..end` that are inherited portals to slots where nothing is, as most are; → where that ended, and how many were copied.
+    #[inline(never)]
+    fn copy_row(&mut self, source: DomainRef, d: DomainRef, from: u32, end: u32) -> (u32, u32) {
+        let (source, d) = self.domains.pair(source, d);
+        let (mut next, mut copied) = (from, 0);
+        for entry in source.table.row(from, end) {
+            let target = entry.target;
+            if inherited(&target) {
+                let plain = target.kind == PortalKind::Channel && d.table.is_empty(next);
+                if copied == COPY_WORK || !plain {
+                    break;
+                }
+                self.portals.at_mut(target.object).holders += 1;
+                d.table.install(next, target);
+                copied += 1;
+            }
+            next += 1;
+        }
+        (next, copied)
     }
 
     /// The target of another domain's entry becomes one of this domain's in the same slot.

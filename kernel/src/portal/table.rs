@@ -261,16 +261,16 @@ impl<A: Arch> Table<A> {
     ) -> Option<(u32, Target)> {
         let mut at = from;
         while at < end {
-            let chunk = self.chunks.get((at / CHUNK) as usize)?.as_ref()?;
-            let first = at % CHUNK;
-            let stop = CHUNK.min(end - at + first);
-            let entries = chunk.as_slice().get(first as usize..stop as usize)?;
-            for (slot, entry) in (at..).zip(entries) {
+            let row = self.row(at, end);
+            if row.is_empty() {
+                return None;
+            }
+            for (slot, entry) in (at..).zip(row) {
                 if wanted(&entry.target) {
                     return Some((slot, entry.target));
                 }
             }
-            at += stop - first;
+            at += row.len() as u32;
         }
         None
     }
@@ -279,6 +279,24 @@ impl<A: Arch> Table<A> {
     #[inline(always)]
     pub fn next_used(&self, from: u32, end: u32) -> Option<(u32, Target)> {
         self.next_where(from, end, |target| target.kind != PortalKind::Empty)
+    }
+
+    /// The entries of `from..end`, as far as they lie in one frame.
+    #[inline(always)]
+    pub fn row(&self, from: u32, end: u32) -> &[Entry] {
+        let first = from % CHUNK;
+        let stop = CHUNK.min(end.saturating_sub(from) + first);
+        let chunk = self.chunks.get((from / CHUNK) as usize);
+        let entries = chunk.and_then(Option::as_ref).map(FrameArray::as_slice);
+        let row = entries.and_then(|entries| entries.get(first as usize..stop as usize));
+        row.unwrap_or(&[])
+    }
+
+    /// Is this a slot with nothing in it?
+    #[inline(always)]
+    pub fn is_empty(&self, slot: u32) -> bool {
+        let entry = self.entry(slot);
+        entry.is_some_and(|entry| entry.target.kind == PortalKind::Empty)
     }
 
     /// Of a table that is taken apart, whose free slots nobody takes any more: empty the occupied slots in `from..end`, within a frame, up to the first that does not go; at most `most`. → where that ended, and how many.
