@@ -21,6 +21,8 @@ pub struct Plan {
 
 /// Rows are handed on when there are more than this. A chunk makes as many at most.
 const MANY_ROWS: usize = CHUNK as usize;
+/// Chunks for which a new program's list has room at once: lists that grow are copied.
+pub const PROGRAM_CHUNKS: usize = 32;
 /// Most pages that are copied at once.
 pub const EAGER: usize = 24;
 
@@ -133,7 +135,8 @@ impl Pages {
         plan: &mut Plan,
         mut full: impl FnMut(&mut Frames, &mut Vec<Row>),
     ) -> Pages {
-        let mut copy = Pages::with_capacity(self.chunks());
+        let least = if manner.lazy { 0 } else { PROGRAM_CHUNKS };
+        let mut copy = Pages::with_capacity(self.chunks().max(least));
         let mut eager = manner.eager.min(EAGER);
         let mut last = regions.len();
         // The rows that begin where the last chunk did: private, shared.

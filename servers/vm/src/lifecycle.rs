@@ -27,6 +27,9 @@ const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16];
 const RELEARN: u32 = 64;
 const RELEARN_FIRST: u32 = 4;
 
+/// Regions for which a new program's list has room at once.
+const PROGRAM_REGIONS: usize = 32;
+
 impl<N: Nucleus> Vm<N> {
     /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
     pub(crate) fn fill_pool(&mut self, kind: u64, wanted: u64) -> bool {
@@ -303,9 +306,12 @@ impl<N: Nucleus> Vm<N> {
         lazy: bool,
     ) -> Result<(), Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
-        let region_count = parent.regions.len();
+        // A program that starts gets more of its own, and lists that grow are copied.
+        let least = if lazy { 0 } else { PROGRAM_REGIONS };
+        let region_count = parent.regions.len().max(least);
         let reserve = parent.layout.reserve(self.reserve);
-        let room = size_of::<Region>() * region_count + parent.pages.copy_growth();
+        // (An entry for a chunk is smaller than a region.)
+        let room = size_of::<Region>() * (region_count + least) + parent.pages.copy_growth();
         if !self.heap_room(room) {
             return Err(ENOMEM);
         }
