@@ -230,8 +230,12 @@ pub mod priority {
     pub const HIGHEST: u8 = 255;
 }
 
-/// Dispatching policies.
+/// Dispatching policies, among threads of one priority.
 pub mod policy {
-    pub const FIFO: u64 = 0;
-    pub const ROUND_ROBIN: u64 = 1;
+    /// Turns of a quantum each. The default.
+    pub const ROUND_ROBIN: u64 = 0;
+    /// Until it waits or yields.
+    pub const FIFO: u64 = 1;
+    /// Turns; and who has used up a quantum has a priority one below its own until it waits.
+    pub const ADAPTIVE: u64 = 2;
 }

@@ -112,7 +112,7 @@ pub mod window {
 
 /// [`crate::PortalKind::Domain`].
 pub mod domain {
-    /// w0 entry rip, w1 rsp, w2 rdi at entry, w3 fs base, w4 gs base, w5 priority (at most the caller's ceiling; AUTO: the caller's own), w6 slot or AUTO for the thread portal (0 = give none)
+    /// w0 entry rip, w1 rsp, w2 rdi at entry, w3 fs base, w4 gs base, w5 priority (at most the caller's ceiling) and, from bit 8 on, [`crate::policy`] (AUTO: the caller's own priority, by turns), w6 slot or AUTO for the thread portal (0 = give none)
     /// → w0 slot, w1 thread id. The thread starts stopped; see [`super::thread::START`]. `NoMemory`.
     pub const THREAD_CREATE: u8 = 1;
     /// w0 own slot, w1 target slot or AUTO in that domain, w2 mask of rights → w0 slot there. Needs CONTROL. An occupied target is closed first.

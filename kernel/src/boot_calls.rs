@@ -7,7 +7,7 @@ use crate::{Kernel, MAX_RANGES};
 use cairn_abi::layout::init_slot;
 use cairn_abi::machine::FrameRange;
 use cairn_abi::state::Registers;
-use cairn_abi::{priority, rights, PortalKind};
+use cairn_abi::{policy, priority, rights, PortalKind};
 
 impl<A: Arch> Kernel<A> {
     /// Say what frames are.
@@ -102,7 +102,7 @@ impl<A: Arch> Kernel<A> {
         };
         match self.thread_create(d, registers, priority::SERVER) {
             Ok(t) => {
-                self.threads[t].round_robin = false;
+                self.threads[t].set_policy(policy::FIFO);
                 self.wake(t);
                 true
             }

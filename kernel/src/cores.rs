@@ -46,6 +46,14 @@ impl Cores {
         }
     }
 
+    /// The same, to look at.
+    pub(crate) fn at<'a>(&'a self, here: &'a Dispatch, core: u8) -> &'a Dispatch {
+        match self.away.get(core as usize) {
+            Some(Some(away)) => away,
+            _ => here,
+        }
+    }
+
     pub(crate) fn all(&self) -> u64 {
         (1 << self.count) - 1
     }

@@ -45,6 +45,8 @@ pub struct Dispatch {
     pub turned: u64,
     /// It has been told to come in since it was here last.
     pub called: bool,
+    /// Who had fallen and was first of those that waited here when that was looked at last, and its processor time then.
+    pub(crate) passed_over: Option<(ThreadRef, u64)>,
 }
 
 impl Dispatch {
@@ -66,6 +68,7 @@ impl Dispatch {
             cut_end: 0,
             turned: 0,
             called: false,
+            passed_over: None,
         }
     }
 
@@ -369,7 +372,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Who pays for what `t` does.
     #[inline]
-    fn payer(&self, t: ThreadRef) -> ThreadRef {
+    pub(crate) fn payer(&self, t: ThreadRef) -> ThreadRef {
         match self.threads[t].client {
             Some(client) => self.payer_behind(client),
             None => t,

@@ -13,7 +13,7 @@ use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::{domain, thread, AUTO};
 use cairn_abi::state::Registers;
-use cairn_abi::{death, rights, Error, PortalKind};
+use cairn_abi::{death, policy, rights, Error, PortalKind};
 
 pub struct Domain<A: Arch> {
     pub table: Table<A>,
@@ -485,11 +485,11 @@ impl<A: Arch> Kernel<A> {
 
     fn domain_thread_create(&mut self, t: ThreadRef, d: DomainRef, w: [u64; 8]) -> Answer {
         let own = self.threads[t].domain;
-        let priority = match w[5] {
-            AUTO => self.threads[t].base as u64,
-            priority => priority,
+        let (priority, policy) = match w[5] {
+            AUTO => (self.threads[t].assigned as u64, policy::ROUND_ROBIN),
+            given => (given & 0xff, given >> 8),
         };
-        if priority > self.domains[own].ceiling as u64 {
+        if priority > self.domains[own].ceiling as u64 || policy > policy::ADAPTIVE {
             return Err(Error::BadArgument.into());
         }
         if !self.threads.room(1) {
@@ -509,6 +509,7 @@ impl<A: Arch> Kernel<A> {
             ..Registers::default()
         };
         let thread = self.thread_create(d, registers, priority as u8)?;
+        self.threads[thread].set_policy(policy);
         if d == own {
             self.threads[thread].affinity = self.threads[t].affinity;
         }

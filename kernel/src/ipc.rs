@@ -277,6 +277,7 @@ impl<A: Arch> Kernel<A> {
             self.not_plain(other);
             self.refresh(other);
         }
+        self.recover(t);
         self.threads[t].serving = Some(c);
         self.find_plain(t, c);
         self.channels[c].home = Some(self.threads[t].domain);
@@ -295,6 +296,7 @@ impl<A: Arch> Kernel<A> {
         self.put_off(t);
         if let Some(client) = self.threads[t].client.take() {
             self.threads[client].server = None;
+            self.recover(client);
         }
     }
 

@@ -9,6 +9,7 @@
 #![cfg_attr(not(any(test, feature = "sim")), no_std)]
 #![deny(unsafe_code)]
 
+mod adaptive;
 pub mod arch;
 pub mod atomic;
 #[allow(unsafe_code)]
@@ -129,6 +130,9 @@ pub struct Kernel<A: Arch> {
     pub(crate) handlers: &'static mut [hasty::Handler],
     /// When the first of them wants to be woken for a pause.
     pub(crate) pause_next: u64,
+    /// How many threads have fallen, and when it is looked at next whether they get turns (`u64::MAX`: there are none).
+    pub(crate) fallen: u32,
+    pub(crate) patience_end: u64,
     pub(crate) trace: trace::Trace,
     pub(crate) frames: FrameTable,
     pub(crate) ranges: [FrameRange; MAX_RANGES],
@@ -172,6 +176,8 @@ impl<A: Arch> Kernel<A> {
             interrupts: Interrupts::new(),
             handlers: storage.handlers,
             pause_next: u64::MAX,
+            fallen: 0,
+            patience_end: u64::MAX,
             trace: trace::Trace::new(storage.trace),
             frames: FrameTable::new(storage.frames),
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],

@@ -205,6 +205,17 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
             .head
     }
 
+    /// The first of each priority, the most important first.
+    pub fn heads(&self) -> impl Iterator<Item = ThreadRef> + '_ {
+        let mut occupied = self.occupied;
+        core::iter::from_fn(move || {
+            let word = occupied.iter().rposition(|&word| word != 0)?;
+            let bit = occupied[word].ilog2() as usize;
+            occupied[word] &= !(1 << bit);
+            self.lists.borrow()[word * 64 + bit].head
+        })
+    }
+
     /// From now on `top` is at least this (−1: no such thing).
     pub fn set_floor(&mut self, floor: i16) {
         self.floor = floor;

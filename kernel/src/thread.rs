@@ -145,6 +145,9 @@ pub struct Thread<F> {
     pub ticks: u64,
     /// The core that it runs or is queued on, or was last; and a bit for each that it may run on.
     pub core: u8,
+    /// The priority that it was given, of which its own may have fallen by one (see [`crate::adaptive`]).
+    pub assigned: u8,
+    pub adaptive: bool,
     pub affinity: u64,
     pub saved: Registers,
     pub float: F,
@@ -161,6 +164,26 @@ impl<F> Thread<F> {
         };
         let room = total.checked_sub(offset)?;
         Some((base.wrapping_add(offset), len.min(room)))
+    }
+
+    /// One of [`policy`].
+    pub(crate) fn set_policy(&mut self, policy: u64) {
+        self.round_robin = policy != policy::FIFO;
+        self.adaptive = policy == policy::ADAPTIVE;
+    }
+
+    fn policy(&self) -> u64 {
+        match (self.round_robin, self.adaptive) {
+            (false, _) => policy::FIFO,
+            (true, false) => policy::ROUND_ROBIN,
+            (true, true) => policy::ADAPTIVE,
+        }
+    }
+
+    /// It has used up a quantum since it waited last.
+    #[inline(always)]
+    pub(crate) fn has_fallen(&self) -> bool {
+        self.base != self.assigned
     }
 
     /// The deadline of its next wait was armed, it was poked, or another waits for a mutex of its; that may be over since. Nothing else that is unusual can be said of the thread that runs.
@@ -237,6 +260,8 @@ impl<A: Arch> Kernel<A> {
             quantum: QUANTUM,
             ticks: 0,
             core: self.cores.here as u8,
+            assigned: priority,
+            adaptive: false,
             affinity: u64::MAX,
             saved: Registers::default(),
             float: self.arch.new_float_state(),
@@ -321,6 +346,7 @@ impl<A: Arch> Kernel<A> {
         }
         self.stop_serving(t);
         self.unload(t);
+        self.restore_base(t);
         let thread = &mut self.threads[t];
         thread.state = State::Dead;
         let (domain, siblings) = (thread.domain, thread.siblings);
@@ -374,6 +400,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn finish(&mut self, t: ThreadRef, rax: u64) {
         self.threads[t].registers.rax = rax;
         self.disarm(t);
+        self.recover(t);
         self.wake(t);
     }
 
@@ -507,12 +534,14 @@ impl<A: Arch> Kernel<A> {
             thread::POKE => self.poke(target),
             thread::SET_PRIORITY => {
                 let ceiling = self.domains[self.threads[t].domain].ceiling;
-                if w[0] > ceiling as u64 || w[1] > policy::ROUND_ROBIN {
+                if w[0] > ceiling as u64 || w[1] > policy::ADAPTIVE {
                     return Err(Error::BadArgument.into());
                 }
+                self.restore_base(target);
                 let thread = &mut self.threads[target];
-                thread.base = w[0] as u8;
-                thread.round_robin = w[1] == policy::ROUND_ROBIN;
+                thread.assigned = w[0] as u8;
+                thread.base = thread.assigned;
+                thread.set_policy(w[1]);
                 thread.quantum = if w[2] == 0 {
                     QUANTUM
                 } else {
@@ -552,18 +581,12 @@ impl<A: Arch> Kernel<A> {
                     State::New | State::Stopped => 2,
                     _ => 1,
                 };
-                let (base, effective) = (thread.base, thread.effective);
-                let policy = if thread.round_robin {
-                    policy::ROUND_ROBIN
-                } else {
-                    policy::FIFO
-                };
                 let answer = [
                     self.arch.ticks_to_ns(ticks),
                     state,
-                    base as u64,
-                    effective as u64,
-                    policy,
+                    thread.assigned as u64,
+                    thread.effective as u64,
+                    thread.policy(),
                     thread.core as u64,
                     thread.affinity & self.cores.all(),
                 ];

@@ -97,7 +97,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Have the timer come for the next deadline or the end of the quantum. A timer that comes too early does no harm and is not put off.
     pub(crate) fn program_timer(&mut self) {
-        let mut next = self.pause_next;
+        let mut next = self.pause_next.min(self.patience_end);
         if self.timers != 0 {
             next = next.min(self.deadline_at(1));
         }
@@ -131,6 +131,9 @@ impl<A: Arch> Kernel<A> {
         if self.pause_next <= now {
             self.hasty_pauses(now);
         }
+        if self.patience_end <= now {
+            self.end_patience(now);
+        }
         self.bury();
         let slice_end = self.dispatch.slice_end;
         if slice_end != 0 && now >= slice_end {
@@ -159,6 +162,7 @@ impl<A: Arch> Kernel<A> {
             self.dispatch.slice_end = due;
         } else {
             self.dispatch.turned = now;
+            self.fall(t, now);
             self.give_way();
         }
     }

@@ -308,7 +308,18 @@ fn priorities(k: &Kernel<Sim>) {
     for &t in &all {
         let expected = priority(k, &all, &mut found, t, 0);
         assert_eq!(k.threads[t].effective, expected, "priority of {t:?}");
+        let thread = &k.threads[t];
+        let may_fall = thread.adaptive && thread.serving.is_none();
+        assert!(
+            thread.base == thread.assigned || may_fall && thread.base + 1 == thread.assigned,
+            "{t:?} fell to {} of {}",
+            thread.base,
+            thread.assigned
+        );
     }
+    let fallen = all.iter().filter(|&&t| k.threads[t].has_fallen()).count();
+    assert_eq!(k.fallen as usize, fallen);
+    assert!(fallen == 0 || k.patience_end != u64::MAX);
 }
 
 fn priority(

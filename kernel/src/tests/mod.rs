@@ -114,6 +114,7 @@ impl World {
         let resume = k.resume();
         assert!(!resume.registers.is_null());
         let init = k.dispatch.current.expect("init runs");
+        k.threads[init].assigned = 255;
         k.threads[init].base = 255;
         k.refresh(init);
         k.resume();

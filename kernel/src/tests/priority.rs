@@ -1,6 +1,7 @@
 //! Message-driven priority, preemption, quanta.
 
 use super::*;
+use cairn_abi::policy;
 
 /// A chain of `n` servers: the first is called by clients, each calls the next.
 struct Chain {
@@ -212,7 +213,7 @@ fn fifo_threads_keep_the_processor_until_they_give_it() {
         init,
         dom.slot,
         domain::THREAD_CONTROL,
-        &[id, thread::SET_PRIORITY as u64, 50, 0, 0],
+        &[id, thread::SET_PRIORITY as u64, 50, policy::FIFO, 0],
     );
     w.rest();
     assert_eq!(w.current(), Some(a));
@@ -450,4 +451,174 @@ fn timers_of_others_do_not_cut_a_quantum_short() {
     // It was made to wait now and then, not at each of their 10,000 timers.
     let switches = w.k.counters.thread_switches;
     assert!(switches < 1500, "{switches} switches");
+}
+
+/// The policy of threads that were made with none.
+fn set_policy(w: &mut World, dom: Dom, t: ThreadRef, priority: u64, policy: u64) {
+    let (init, id) = (w.init, w.id(t));
+    let words = [id, thread::SET_PRIORITY as u64, priority, policy, 0];
+    w.ok(init, dom.slot, domain::THREAD_CONTROL, &words);
+}
+
+fn adaptive(w: &mut World, dom: Dom, priority: u8) -> ThreadRef {
+    let t = w.thread(dom, priority);
+    set_policy(w, dom, t, priority as u64, policy::ADAPTIVE);
+    t
+}
+
+#[test]
+fn who_computes_lets_those_go_before_who_wait() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let hogs = [adaptive(&mut w, dom, 50), adaptive(&mut w, dom, 50)];
+    let reader = adaptive(&mut w, dom, 50);
+    w.rest();
+    w.pass_time(10_000_000);
+    w.pass_time(10_000_000);
+    assert_eq!(w.current(), Some(reader));
+    assert_eq!(hogs.map(|t| w.effective(t)), [49, 49]);
+    // From now on it never waits for them, and they take turns.
+    let mut turns = [0; 2];
+    for _ in 0..100 {
+        let now = w.k.arch.time;
+        w.go(reader, 0, current::SLEEP, 0, &[now + 6_000_000]);
+        let hog = w.current().expect("a hog");
+        turns[hogs.iter().position(|&t| t == hog).expect("a hog")] += 1;
+        w.pass_time(6_000_000);
+        assert_eq!(w.current(), Some(reader));
+        assert_eq!(w.effective(reader), 50);
+        w.pass_time(1_000_000);
+    }
+    assert!(turns.iter().all(|&turns| turns > 25), "{turns:?}");
+    // One that waits has its priority back.
+    w.go(reader, 0, current::PARK, 0, &[]);
+    let hog = w.current().expect("a hog");
+    let now = w.k.arch.time;
+    w.go(hog, 0, current::SLEEP, 0, &[now + 1000]);
+    w.pass_time(1000);
+    assert_eq!((w.current(), w.effective(hog)), (Some(hog), 50));
+    // A yield is no wait.
+    let now = w.k.arch.time;
+    w.go(hog, 0, current::SLEEP, 0, &[now + 1_000_000_000]);
+    let other = w.current().expect("the other hog");
+    w.go(other, 0, current::YIELD, 0, &[]);
+    assert_eq!((w.current(), w.effective(other)), (Some(other), 49));
+}
+
+#[test]
+fn who_fell_and_gets_no_turn_has_a_quantum_now_and_then() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let hog = adaptive(&mut w, dom, 50);
+    let busy = w.thread(dom, 50);
+    w.rest();
+    let (mut worked, mut longest, mut waited) = (0, 0, 0);
+    for _ in 0..2_000 {
+        if w.current() == Some(hog) {
+            worked += 1;
+            waited = 0;
+        } else {
+            assert_eq!(w.current(), Some(busy));
+            waited += 1;
+            longest = longest.max(waited);
+        }
+        w.pass_time(1_000_000);
+    }
+    // A quantum after each 10 to 20 ms, and the one of the other that is under way then.
+    assert!((500..1_000).contains(&worked), "{worked} of 2000 ms");
+    assert!((15..=35).contains(&longest), "{longest} ms without a turn");
+}
+
+#[test]
+fn who_fell_and_has_its_share_of_what_is_left_stays_there() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let hogs = [adaptive(&mut w, dom, 50), adaptive(&mut w, dom, 50)];
+    let reader = adaptive(&mut w, dom, 50);
+    w.rest();
+    while w.current() != Some(reader) {
+        w.pass_time(1_000_000);
+    }
+    // It works for a third of the time, and the hogs in between.
+    for _ in 0..500 {
+        let until = w.k.arch.time + 2_000_000;
+        w.go(reader, 0, current::SLEEP, 0, &[until]);
+        w.pass_time(1_000_000);
+        w.pass_time(1_000_000);
+        assert_eq!(w.current(), Some(reader));
+        assert_eq!(hogs.map(|t| w.effective(t)), [49, 49]);
+        w.pass_time(1_000_000);
+    }
+}
+
+#[test]
+fn a_server_does_not_fall_for_what_its_client_uses() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    let s = adaptive(&mut w, server, 60);
+    let c = adaptive(&mut w, client, 40);
+    let other = adaptive(&mut w, client, 40);
+    w.rest();
+    w.receive(s, rx);
+    assert_eq!(w.current(), Some(c));
+    w.call(c, tx, &[]);
+    assert_eq!(w.current(), Some(s));
+    w.pass_time(10_000_000);
+    // The client pays, and its server works at its priority.
+    assert_eq!(w.current(), Some(other));
+    assert_eq!([s, c, other].map(|t| w.effective(t)), [39, 39, 40]);
+    w.go(other, 0, current::PARK, 0, &[]);
+    assert_eq!(w.current(), Some(s));
+    // It puts the client off: that waits now.
+    w.receive(s, rx);
+    assert_eq!([s, c].map(|t| w.effective(t)), [60, 40]);
+}
+
+#[test]
+fn a_thread_is_told_its_policy_when_it_is_made() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let (init, slot) = (w.init, dom.slot);
+    for given in [policy::ROUND_ROBIN, policy::FIFO, policy::ADAPTIVE] {
+        let words = [RUNNING, 0x9000, 0, 0, 0, 50 | given << 8, 0];
+        let id = w.ok(init, slot, domain::THREAD_CREATE, &words)[1];
+        let info = w.ok(
+            init,
+            slot,
+            domain::THREAD_CONTROL,
+            &[id, thread::INFO as u64],
+        );
+        assert_eq!((info[2], info[3], info[4]), (50, 50, given));
+    }
+    let none = [RUNNING, 0x9000, 0, 0, 0, 50 | 3 << 8, 0];
+    assert_eq!(
+        w.err(init, slot, domain::THREAD_CREATE, &none),
+        Error::BadArgument
+    );
+}
+
+#[test]
+fn who_fell_has_its_share_though_a_server_works_for_it_and_others_wait_too() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    let s = adaptive(&mut w, server, 60);
+    let c = adaptive(&mut w, client, 40);
+    let busy = [w.thread(client, 40), w.thread(client, 40)];
+    w.rest();
+    w.receive(s, rx);
+    w.call(c, tx, &[]);
+    let mut worked = 0;
+    for _ in 0..1_000 {
+        match w.current() {
+            Some(t) if t == s => worked += 1,
+            Some(t) => assert!(busy.contains(&t)),
+            None => panic!("nobody"),
+        }
+        w.pass_time(1_000_000);
+    }
+    assert!((200..500).contains(&worked), "{worked} of 1000 ms");
 }

@@ -3,7 +3,7 @@
 mod system;
 
 use super::*;
-use cairn_abi::fault;
+use cairn_abi::{fault, policy};
 use proptest::prelude::*;
 
 /// One step of whoever is current, or an event from outside.
@@ -158,6 +158,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|refuse| Step::Fault { refuse }),
         1 => Just(Step::Exception),
         2 => (0u64..2_000_000).prop_map(|ns| Step::Time { ns }),
+        1 => (0u64..150_000_000).prop_map(|ns| Step::Time { ns }),
         6 => (0u8..12, any::<u8>(), any::<u8>())
             .prop_map(|(act, who, value)| Step::Init { act, who, value }),
         1 => any::<u8>().prop_map(|who| Step::Wake { who }),
@@ -226,6 +227,7 @@ impl Play {
             }
             for priority in [30, 30 + i as u8 * 10] {
                 let t = w.thread(dom, priority);
+                w.k.threads[t].set_policy(policy::ADAPTIVE);
                 threads.push(w.id(t) as u32);
             }
         }
@@ -365,12 +367,12 @@ impl Play {
         let init = self.w.init;
         let dom = self.doms[who as usize % DOMAINS];
         let id = self.pick(who);
-        let control = |op: u8, word: u64| [id, op as u64, word, 1, 0];
+        let control = |op: u8, word: u64| [id, op as u64, word, value as u64 % 3, 0];
         let words = match act {
             0 => control(thread::POKE, 0),
             1 => control(thread::STOP, 0),
             2 => control(thread::CONTINUE, 0),
-            3 => control(thread::SET_PRIORITY, value as u64 & 127),
+            3 => control(thread::SET_PRIORITY, value as u64 & 0x70),
             4 if value < 40 => control(thread::KILL, 0),
             _ => [0; 5],
         };
@@ -384,7 +386,8 @@ impl Play {
             6 => self.w.go(init, dom.slot, domain::CONTINUE, 0, &[]),
             7 if value < 12 => self.w.go(init, dom.slot, domain::DESTROY, 0, &[]),
             8 => {
-                let words = [RUNNING, 0, 0, 0, 0, value as u64 & 127, 0];
+                let policy = value as u64 % 3;
+                let words = [RUNNING, 0, 0, 0, 0, value as u64 & 0x70 | policy << 8, 0];
                 self.w.go(init, dom.slot, domain::THREAD_CREATE, 0, &words);
                 if let Ok(words) = self.w.result(init) {
                     let id = words[1];

@@ -167,6 +167,7 @@ impl<S: System> Manager<S> {
             rsp: PERSONALITY_HEAP + length,
             rdi: PERSONALITY_HEAP,
             priority: crate::priority::of(&self.processes[slot].scheduling),
+            policy: crate::priority::policy_of(&self.processes[slot].scheduling),
             ..Start::default()
         };
         self.furnish(slot, domain, &first)

@@ -72,6 +72,7 @@ impl<S: System> Manager<S> {
             fs_base,
             gs_base,
             priority: crate::priority::of(&self.processes[child].scheduling),
+            policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;
         let made = self.system.fork(from.id, share).and_then(|domain| {
@@ -147,7 +148,6 @@ impl<S: System> Manager<S> {
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;
-        self.apply_policy(slot, id);
     }
 
     /// EXEC

@@ -306,7 +306,7 @@ impl System for Native {
             start.rdi,
             start.fs_base,
             start.gs_base,
-            start.priority as u64,
+            start.priority as u64 | start.policy << 8,
             0,
         ];
         self.with_pool(target.portal, domain::THREAD_CREATE, &words, pool::THREAD)

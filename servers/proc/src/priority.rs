@@ -36,6 +36,15 @@ pub fn of(scheduling: &Scheduling) -> u8 {
     }
 }
 
+/// The nucleus's policy: what is not real-time is adaptive, so that who mostly waits goes before who computes.
+pub fn policy_of(scheduling: &Scheduling) -> u64 {
+    match scheduling.policy {
+        SCHED_FIFO => policy::FIFO,
+        SCHED_RR => policy::ROUND_ROBIN,
+        _ => policy::ADAPTIVE,
+    }
+}
+
 impl<S: System> Manager<S> {
     /// Tell the nucleus how the threads of a process are scheduled.
     fn apply(&mut self, slot: Slot) {
@@ -51,24 +60,11 @@ impl<S: System> Manager<S> {
             return;
         };
         let level = of(&thread.scheduling) as u64;
-        let kind = if thread.scheduling.policy == SCHED_FIFO {
-            policy::FIFO
-        } else {
-            policy::ROUND_ROBIN
-        };
+        let kind = policy_of(&thread.scheduling);
         let id = thread.id;
         let _ = self
             .system
             .control(domain, id, thread::SET_PRIORITY, [level, kind, 0]);
-    }
-
-    /// A new thread has its priority from the start, and takes turns unless it is told not to.
-    pub(crate) fn apply_policy(&mut self, slot: Slot, id: Id) {
-        let threads = &self.processes[slot].threads;
-        let fifo = |t: &Thread| t.id == id && t.scheduling.policy == SCHED_FIFO;
-        if let Some(at) = threads.iter().position(fifo) {
-            self.apply_thread(slot, at);
-        }
     }
 
     /// The thread that a call by `caller` means with `number`: 0 is the caller itself, a process's number its first thread.

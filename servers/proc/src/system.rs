@@ -35,6 +35,8 @@ pub struct Start {
     pub fs_base: u64,
     pub gs_base: u64,
     pub priority: u8,
+    /// One of [`cairn_abi::policy`].
+    pub policy: u64,
 }
 
 /// Where the nucleus enters the personality.

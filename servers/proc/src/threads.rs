@@ -31,6 +31,7 @@ impl<S: System> Manager<S> {
             fs_base,
             gs_base,
             priority: crate::priority::of(&scheduling),
+            policy: crate::priority::policy_of(&scheduling),
         };
         let id = match self.system.thread(domain, &start) {
             Ok(id) => id,
@@ -51,7 +52,6 @@ impl<S: System> Manager<S> {
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;
-        self.apply_policy(slot, id);
         let _ = self.system.control(domain, id, thread::START, [0; 3]);
         Ok(Outcome::words(&[tid as u64, id as u64]))
     }

@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use crate::fake::World;
+use cairn_abi::policy;
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
 use cairn_rt::Portal;
@@ -169,7 +170,7 @@ fn priorities_reach_the_nucleus() {
     let mut w = World::new();
     let a = w.fork(1);
     assert_eq!(w.call(a, &[SETPRIORITY, 0, 0, 5]).result(), 0);
-    assert_eq!(w.m.system.priorities.pop(), Some([59, 1, 0]));
+    assert_eq!(w.m.system.priorities.pop(), Some([59, policy::ADAPTIVE, 0]));
     assert_eq!(w.call(a, &[GETPRIORITY, 0, 0]).result(), 15);
     w.set_ids(a, [5, 5, 5]);
     assert_eq!(w.call(a, &[SETPRIORITY, 0, 0, 4]).result(), -EACCES);
@@ -178,13 +179,14 @@ fn priorities_reach_the_nucleus() {
     assert_eq!(w.call(a, &[SETPRIORITY, 3, 0, 9]).result(), -EINVAL);
     assert_eq!(w.call(a, &[SETSCHEDULER, 1, 50, 0]).result(), -EPERM);
     assert_eq!(w.call(1, &[SETSCHEDULER, 1, 99, a]).result(), 0);
-    assert_eq!(w.m.system.priorities.pop(), Some([127, 0, 0]));
+    assert_eq!(w.m.system.priorities.pop(), Some([127, policy::FIFO, 0]));
     assert_eq!(w.call(1, &[GETSCHEDULER, a]).words()[..2], [1, 99]);
     assert_eq!(w.call(1, &[SETSCHEDULER, 1, 100, a]).result(), -EINVAL);
     assert_eq!(w.call(1, &[SETSCHEDULER, 0, 1, a]).result(), -EINVAL);
     let b = w.fork(a);
     let domain = w.domain(b);
-    assert_eq!(w.m.system.of(domain).start.priority, 127);
+    let start = w.m.system.of(domain).start;
+    assert_eq!((start.priority, start.policy), (127, policy::FIFO));
 }
 
 #[test]
