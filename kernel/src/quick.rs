@@ -27,6 +27,16 @@ use cairn_abi::{flag, Token};
 /// Most calls that are not settled. The code counts them.
 pub const LINKS: u32 = 32;
 
+/// What a quick call under way went through.
+#[derive(Clone, Copy)]
+struct CallLink {
+    channel: ChannelRef,
+    /// Number of the block of its code.
+    block: u32,
+    /// With this one, calls by that code will have been settled [`SETTLED`] times.
+    often: bool,
+}
+
 impl<A: Arch> Kernel<A> {
     /// `t` waits at `c`.
     #[inline]
@@ -117,19 +127,47 @@ impl<A: Arch> Kernel<A> {
 
     /// Do for every quick call under way what a call does; the thread with these registers runs.
     pub fn settle(&mut self, registers: usize) {
-        let (Some(running), Some(first)) =
-            (self.threads.at_address(registers), self.dispatch.current)
-        else {
-            return;
-        };
-        // Mostly it is one.
-        let links = if self.threads[running].quick_client == self.threads.address(first)
-            && running != first
-        {
-            self.settle_link(running, first, true, self.threads[first].effective) as u32
-        } else {
-            self.settle_links(running, first)
-        };
+        if let Some(running) = self.settle_one(registers) {
+            self.runs_settled(running, 1);
+        }
+    }
+
+    /// The same for an interrupt that mostly leads straight to its driver: if there is one call, its server (the answer) is the current thread from now on, but it is not said what of it is loaded.
+    /// [`Kernel::settle_entry`] will say that if somebody comes into the nucleus after all; the driver's own way says what of the driver is.
+    pub fn settle_for_driver(&mut self, registers: usize) {
+        if let Some(running) = self.settle_one(registers) {
+            self.threads[running].channel = None;
+            self.dispatch.current = Some(running);
+            self.arch.half_settled();
+        }
+    }
+
+    /// Mostly there is one call: settle it. None: there was none or another number, and all is done.
+    #[inline(always)]
+    fn settle_one(&mut self, registers: usize) -> Option<ThreadRef> {
+        let running = self.threads.at_address(registers)?;
+        let first = self.dispatch.current?;
+        let server = &self.threads[running];
+        let alone = server.quick_client == self.threads.address(first) && running != first;
+        match self.link(running) {
+            Some(link) if alone && !link.often => {
+                let effective = self.threads[first].effective;
+                self.settle_link(running, first, link, effective);
+                Some(running)
+            }
+            _ => {
+                self.settle_links(running, first);
+                None
+            }
+        }
+    }
+
+    /// So many calls were settled: `running` is the current thread.
+    #[inline(always)]
+    fn runs_settled(&mut self, running: ThreadRef, links: u32) {
+        let thread = &mut self.threads[running];
+        thread.channel = None;
+        thread.state = State::Running;
         self.dispatch.current = Some(running);
         self.dispatch.loaded = Some(running);
         let d = self.threads[running].domain;
@@ -143,71 +181,65 @@ impl<A: Arch> Kernel<A> {
         );
     }
 
-    /// All calls from `first` to `running`; how many.
+    /// All calls from `first` to `running`.
     #[cold]
     #[inline(never)]
-    fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) -> u32 {
+    fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) {
         let effective = self.threads[first].effective;
         let mut server = running;
         let mut links = 0;
         while server != first && links < LINKS {
             let client = self.threads.at_address(self.threads[server].quick_client);
-            match client {
-                Some(client) if self.settle_link(server, client, server == running, effective) => {
-                    server = client;
-                    links += 1;
-                }
-                _ => break,
+            let (Some(client), Some(link)) = (client, self.link(server)) else {
+                self.threads[server].reply_code = A::reply_code();
+                break;
+            };
+            self.settle_link(server, client, link, effective);
+            if link.often {
+                self.often_settled(client);
             }
+            server = client;
+            links += 1;
         }
-        links
+        self.runs_settled(running, links);
     }
 
-    /// One call, of a server that runs or waits for a quick reply itself.
+    /// What `server`, which runs or waits for a quick reply itself, was called through.
     #[inline(always)]
-    fn settle_link(
-        &mut self,
-        server: ThreadRef,
-        client: ThreadRef,
-        runs: bool,
-        effective: u8,
-    ) -> bool {
+    fn link(&self, server: ThreadRef) -> Option<CallLink> {
+        let thread = &self.threads[server];
+        let block = A::block_of(thread.reply_code)?;
+        Some(CallLink {
+            channel: thread.serving?,
+            block,
+            often: self.blocks.at(block).settled + 1 >= SETTLED,
+        })
+    }
+
+    /// One call.
+    #[inline(always)]
+    fn settle_link(&mut self, server: ThreadRef, client: ThreadRef, link: CallLink, effective: u8) {
         let here = self.cores.here;
-        let (from, to) = self.threads.pair(client, server);
-        to.core = here as u8;
-        let code = core::mem::replace(&mut to.reply_code, A::reply_code());
-        if runs {
-            to.channel = None;
-            to.state = State::Running;
-        }
-        let Some(c) = to.serving else {
-            return false;
-        };
-        let Some(block) = A::block_of(code) else {
-            return false;
-        };
-        let block = self.blocks.at_mut(block);
+        let block = self.blocks.at_mut(link.block);
         block.settled += 1;
-        let often = block.settled >= SETTLED;
+        let (from, to) = self.threads.pair(client, server);
         from.badge = block.badge;
         if block.selector & flag::PARTS == 0 {
             from.parts = 0;
         }
-        from.sending = Sending::Message;
-        from.state = State::Held;
-        from.channel = Some(c);
-        from.server = Some(server);
         from.registers.rax = block.selector;
         from.registers.rflags = crate::thread::USER_FLAGS;
+        from.sending = Sending::Message;
+        from.state = State::Held;
+        from.channel = Some(link.channel);
+        from.server = Some(server);
+        to.core = here as u8;
+        to.reply_code = A::reply_code();
         to.client = Some(client);
         to.effective = effective;
         // Who waits plainly is alone, and nobody has come since.
         debug_assert!(to.link.is_alone());
-        self.channels[c].receivers = List::default();
-        if often {
-            self.often_settled(client);
-        }
-        true
+        self.channels[link.channel].receivers = List::default();
     }
 
     /// Who serves channel number `channel`, and works for a quick call with parts there, and the caller, whose token this is.

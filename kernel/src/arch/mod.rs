@@ -162,6 +162,8 @@ pub trait Arch: Sized {
     fn unsettled_on(&self, core: usize) -> Option<usize>;
     /// So many calls were settled: this domain, of this root, runs on this core, the present one.
     fn settled(&mut self, core: usize, links: u32, root: Self::Root, domain: *const u8);
+    /// One was; which space is in use is not known now, and [`Arch::unsettled`] still says that this thread's calls are not settled.
+    fn half_settled(&mut self) {}
 
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;

@@ -219,6 +219,17 @@ pub unsafe extern "C" fn settle() {
     unsafe { kernel().settle((*descriptors::own()).registers as usize) }
 }
 
+/// The same for an interrupt that interrupted the thread with these registers.
+///
+/// # Safety
+/// As for [`settle`].
+pub unsafe extern "C" fn settle_for_driver(registers: usize) {
+    if !SEVERAL.load(Relaxed) {
+        // SAFETY: by the contract.
+        unsafe { kernel() }.settle_for_driver(registers);
+    }
+}
+
 /// A `syscall` with several cores by an entry that was used so often that it shall have code of its own.
 ///
 /// # Safety

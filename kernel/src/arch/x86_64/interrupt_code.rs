@@ -18,6 +18,7 @@ use crate::domain::Domain;
 use crate::interrupt::Binding;
 use crate::pool::{DomainRef, Pool, ThreadRef};
 use crate::queue::{Link, List};
+use crate::quick::LINKS;
 use crate::quick_interrupt::Way;
 use crate::thread::{State, Thread, USER_FLAGS};
 use crate::Kernel;
@@ -325,6 +326,7 @@ pub unsafe extern "C" fn interrupted() {
         find_driver!(),
         "cmp sil, [r15 + {effective}]",
         "jbe 5f",
+        "mov dword ptr gs:[{links}], {all_links}",
         mask_and_count!(),
         // The time so far is the interrupted thread's, or that of the program for which it works.
         "rdtsc",
@@ -399,6 +401,7 @@ pub unsafe extern "C" fn interrupted() {
         // Quick calls are under way.
         "6:",
         "mov ebx, edi",
+        "mov rdi, r15",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "cld",
@@ -425,8 +428,10 @@ pub unsafe extern "C" fn interrupted() {
         ticks = const offset_of!(MachineThread, ticks),
         link = const offset_of!(MachineThread, link),
         reply_code = const offset_of!(MachineThread, reply_code),
+        links = const offset_of!(PerCpu, links),
+        all_links = const LINKS,
         ready = const State::Ready as u8,
-        settle = sym glue::settle,
+        settle = sym glue::settle_for_driver,
         rax = const offset_of!(Registers, rax),
         rbx = const offset_of!(Registers, rbx),
         rcx = const offset_of!(Registers, rcx),

@@ -343,6 +343,14 @@ impl Arch for Machine {
         }
     }
 
+    fn half_settled(&mut self) {
+        // No space's: whoever is loaded next brings his own.
+        self.active = 0;
+        let cpu = descriptors::own();
+        // SAFETY: per-CPU data of this processor; its entry code does not use this now.
+        unsafe { (*cpu).direct -= 1 };
+    }
+
     fn new_float_state(&self) -> FloatState {
         FloatState::new()
     }
