@@ -209,14 +209,13 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     fn choose_among_several(&mut self) {
-        loop {
-            let took = self.balance();
+        self.balance();
+        self.choose_here();
+        // All whom it might have run turned out to be stopped: somebody less important may wait elsewhere.
+        while self.dispatch.current.is_none() && self.balance() {
             self.choose_here();
-            // Again if the one that was taken over turned out to be stopped.
-            if !took || self.dispatch.current.is_some() {
-                return self.share_out();
-            }
         }
+        self.share_out()
     }
 
     /// Pick it from this core's queue. Stopped threads are taken out of the queue when they are met: each once per stop.

@@ -139,6 +139,26 @@ fn a_thread_that_runs_elsewhere_is_killed_stopped_and_poked() {
 }
 
 #[test]
+fn a_core_whose_thread_is_stopped_takes_over_who_waits_elsewhere() {
+    let mut w = World::with_cores(2);
+    let dom = w.domain();
+    let important = w.thread(dom, 40);
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(important));
+    w.on(0);
+    let waits = w.thread(dom, 30);
+    w.answer_calls();
+    assert_eq!(w.state(waits), State::Ready);
+    w.on(0);
+    let (init, id) = (w.init, w.id(important));
+    let stop = [id, thread_op::STOP as u64];
+    w.ok(init, dom.slot, domain::THREAD_CONTROL, &stop);
+    w.answer_calls();
+    assert_eq!(w.state(important), State::Stopped);
+    assert_eq!(current(&mut w, 1), Some(waits));
+}
+
+#[test]
 fn float_registers_follow_their_thread() {
     let mut w = World::with_cores(2);
     let dom = w.domain();

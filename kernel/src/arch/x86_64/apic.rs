@@ -78,14 +78,23 @@ fn command(id: u32, command: u32) {
         // SAFETY: `registers` shows the APIC's page, at the same address on each processor; sends a message to another one.
         unsafe {
             let low = registers.add(COMMAND as usize / 4);
-            while low.read_volatile() & PENDING != 0 {
-                core::hint::spin_loop();
-            }
+            wait_until_sent(low);
             registers
                 .add(DESTINATION as usize / 4)
                 .write_volatile(id << 24);
             low.write_volatile(command);
         }
+    }
+}
+
+/// The command before this one is on its way no longer; this is its register.
+///
+/// # Safety
+/// `low` must be the register of commands.
+unsafe fn wait_until_sent(low: *mut u32) {
+    // SAFETY: by the contract.
+    while unsafe { low.read_volatile() } & PENDING != 0 {
+        core::hint::spin_loop();
     }
 }
 
@@ -282,7 +291,12 @@ impl LocalApic {
     }
 
     /// Send a vector to this processor itself.
+    #[inline(never)]
     pub fn interrupt_self(&mut self, vector: u8) {
+        if let Some(registers) = self.registers {
+            // SAFETY: `registers` shows the APIC's page.
+            unsafe { wait_until_sent(registers.add(COMMAND as usize / 4)) };
+        }
         // Shorthand "self", edge, assert.
         self.write(COMMAND, 1 << 18 | 1 << 14 | vector as u32);
     }
