@@ -13,12 +13,13 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 35] = [
+const PIECES: [(&str, &str); 36] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_semaphore"),
     ("portal_semaphore", "portal_current"),
     ("portal_current", "portal_code_end"),
+    ("portal_current_several", "portal_current_several_end"),
     ("portal_memory", "portal_memory_end"),
     ("portal_parts", "portal_parts_end"),
     ("portal_parts_several", "portal_parts_several_end"),
@@ -84,12 +85,13 @@ const PIECES: [(&str, &str); 35] = [
     ("template_current", "template_current_end"),
 ];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 8] = [
+const SHARED: [&str; 9] = [
     "portal_call",
     "portal_call_stored",
     "portal_parts",
     "portal_parts_several",
     "portal_current_rest",
+    "portal_current_several",
     "portal_current_above",
     "portal_semaphore_rest",
     "general_called",

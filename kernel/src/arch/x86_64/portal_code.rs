@@ -16,7 +16,7 @@ use super::entry::{
     general_stored, general_unseen, leave, leave_with_words, settle_again, store_used, store_words,
 };
 use super::glue::{
-    on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL,
+    on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL, LOCK,
 };
 use super::memory_code::portal_memory;
 use super::Machine;
@@ -24,6 +24,7 @@ use crate::arch::x86_64::float::FloatState;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
+use crate::lock::TicketLock;
 use crate::pool::{
     ChannelRef, DomainRef, FrameArray, Pool, PortalRef, SemaphoreRef, ThreadRef, INDEX_MASK, MOST,
 };
@@ -745,6 +746,35 @@ global_asm!(
     "call {on_syscall}",
     "jmp {leave}",
     "portal_code_end:",
+    // A yield with several cores, if this one was the last that came in: then the ready queue that is looked at is its own. Quick calls that this thread is in must be settled.
+    ".balign 16",
+    ".global portal_current_several",
+    "portal_current_several:",
+    "mov rsp, {yield}",
+    "cmp rax, rsp",
+    "jne {general_unseen}",
+    "cmp qword ptr [r11 + {reply_code}], offset {general}",
+    "jne {general_unseen}",
+    "mov esp, 1",
+    "xchg esp, [rip + {lock} + {busy}]",
+    "test esp, esp",
+    "jnz {general_unseen}",
+    "mov rsp, gs:[{core}]",
+    "cmp rsp, [rip + {kernel} + {here}]",
+    "jne 19f",
+    "movzx esp, byte ptr [r11 + {effective}]",
+    "cmp sp, word ptr [rip + {kernel} + {top}]",
+    "jle 19f",
+    "mov dword ptr [rip + {lock} + {busy}], 0",
+    "xor eax, eax",
+    "mov rsp, [r11 + {rsp}]",
+    "mov r11d, {user_flags}",
+    "swapgs",
+    "sysretq",
+    "19:",
+    "mov dword ptr [rip + {lock} + {busy}], 0",
+    "jmp {general_unseen}",
+    "portal_current_several_end:",
     // Entries for threads with something unusual pending.
     ".pushsection .rodata.portal_entries, \"a\", @progbits",
     ".balign 16",
@@ -797,6 +827,11 @@ global_asm!(
     on_syscall = sym on_syscall,
     kernel = sym KERNEL,
     general_unseen = sym general_unseen,
+    general = sym general,
+    lock = sym LOCK,
+    busy = const TicketLock::BUSY,
+    core = const offset_of!(PerCpu, core),
+    here = const offset_of!(Nucleus, cores.here),
     on_upcall_over = sym on_upcall_over,
     upcall_return = const (current::UPCALL_RETURN as u64) << 32,
     in_upcall = const offset_of!(MachineThread, in_upcall),

@@ -108,7 +108,7 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
         general_passed,
         general_called,
         portal_parts_several,
-        general_unseen,
+        portal_current_several,
         general_called,
         general_passed,
         general_unseen,
@@ -129,6 +129,7 @@ extern "C" {
     fn portal_parts();
     fn portal_parts_several();
     fn portal_current_rest();
+    fn portal_current_several();
     fn portal_current_above();
     fn portal_semaphore_rest();
     fn general_called();
