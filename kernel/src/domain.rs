@@ -66,7 +66,7 @@ const GLANCE: u32 = 32;
 /// Entries that TABLE_COPY copies before interrupts are let in; closing one, or such a glance that finds nothing, counts as several.
 const COPY_WORK: u32 = 8;
 const CLOSE_WORK: u32 = 8;
-const GLANCE_WORK: u32 = 4;
+const GLANCE_WORK: u32 = 8;
 /// Entries that lead where others lead as well and are closed before interrupts are let in.
 const SHARED_WORK: u32 = 8;
 

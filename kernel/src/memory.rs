@@ -589,6 +589,7 @@ impl<A: Arch> Kernel<A> {
             self.arch.leave_tables(root);
             self.tables_to_reserve(t, s, root)?;
         }
+        self.open(t);
         // What is written below must not be lost to a fault.
         self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
         let (mut bytes, mut n) = ([0; REAP_FRAMES * 4], 0);

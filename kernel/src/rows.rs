@@ -140,7 +140,8 @@ impl<A: Arch> Kernel<A> {
             let some = (count - done).min(FILLS_READ as u64);
             let mut fills = self.entries(t, array, some, &mut room)?;
             while let Some((fill, rest)) = fills.split_first() {
-                if share == 0 {
+                // Filling one takes a whole share.
+                if share == 0 || share != FILL_SHARE && entry(fill).2 != AS_IT_IS {
                     self.filled(t, &w, done);
                     if self.let_in(t) {
                         return Err(Stop::Restart);
