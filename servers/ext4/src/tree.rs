@@ -141,6 +141,53 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 }
 
+impl<M: Memory, D: Attached> Ext4<M, D> {
+    /// Without the birth time.
+    #[inline(always)]
+    fn status(&mut self, node: u32) -> Answer<Stat> {
+        self.load_fresh(node)?;
+        let dev = self.options.device;
+        let blksize = self.block_size() as i64;
+        let node = self.node(node)?;
+        node.used = true;
+        let delayed = match node.delayed.is_empty() {
+            true => 0,
+            false => node.delayed.count() * (blksize as u64 / 512),
+        };
+        Ok(Stat {
+            dev,
+            ino: node.ino as u64,
+            nlink: node.links as u64,
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            rdev: node.rdev,
+            size: node.size as i64,
+            blksize,
+            blocks: (node.sectors + delayed) as i64,
+            atime: node.atime.sec,
+            atime_ns: node.atime.nsec as i64,
+            mtime: node.mtime.sec,
+            mtime_ns: node.mtime.nsec as i64,
+            ctime: node.ctime.sec,
+            ctime_ns: node.ctime.nsec as i64,
+            ..Stat::default()
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn status_with_birth(&mut self, node: u32) -> Answer<Stat> {
+        let mut stat = self.status(node)?;
+        let birth = self.node(node)?.birth;
+        // Inodes of 128 bytes have no room for it.
+        if birth != Time::default() {
+            stat.unused = [birth.sec, birth.nsec.into(), 1];
+        }
+        Ok(stat)
+    }
+}
+
 impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     type Node = u32;
     type State = Stream;
@@ -244,40 +291,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     #[inline]
     fn stat(&mut self, cx: &mut Context, node: u32) -> Answer<Stat> {
-        self.load_fresh(node)?;
-        let dev = self.options.device;
-        let blksize = self.block_size() as i64;
-        let node = self.node(node)?;
-        node.used = true;
-        let delayed = match node.delayed.is_empty() {
-            true => 0,
-            false => node.delayed.count() * (blksize as u64 / 512),
-        };
-        Ok(Stat {
-            dev,
-            ino: node.ino as u64,
-            nlink: node.links as u64,
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-            rdev: node.rdev,
-            size: node.size as i64,
-            blksize,
-            blocks: (node.sectors + delayed) as i64,
-            atime: node.atime.sec,
-            atime_ns: node.atime.nsec as i64,
-            mtime: node.mtime.sec,
-            mtime_ns: node.mtime.nsec as i64,
-            ctime: node.ctime.sec,
-            ctime_ns: node.ctime.nsec as i64,
-            // Inodes of 128 bytes have no room for it.
-            unused: match cx.request.words[1] & fs::STAT_BIRTH {
-                0 => [0; 3],
-                _ if node.birth == Time::default() => [0; 3],
-                _ => [node.birth.sec, node.birth.nsec.into(), 1],
-            },
-            ..Stat::default()
-        })
+        match cx.request.words[1] & fs::STAT_BIRTH {
+            0 => self.status(node),
+            _ => self.status_with_birth(node),
+        }
     }
 
     fn statfs(&mut self, _: &mut Context, _: u32) -> Answer<Statfs> {
