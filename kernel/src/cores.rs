@@ -301,7 +301,7 @@ impl<A: Arch> Kernel<A> {
     fn core_for(&self, t: ThreadRef, priority: u8) -> usize {
         let thread = &self.threads[t];
         let load = |core: usize| {
-            let core = self.cores.away[core].as_ref().unwrap_or(&self.dispatch);
+            let core = self.cores.at(&self.dispatch, core as u8);
             load(core, |t| self.threads[t].effective)
         };
         let last = thread.core as usize;

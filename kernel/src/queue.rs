@@ -199,10 +199,7 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
 
     /// The first of the most important threads whatever the floor.
     pub fn foremost(&self) -> Option<ThreadRef> {
-        self.lists
-            .borrow()
-            .get(usize::try_from(self.highest()).ok()?)?
-            .head
+        self.heads().next()
     }
 
     /// The first of each priority, the most important first.

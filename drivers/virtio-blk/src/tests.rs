@@ -1,7 +1,7 @@
 //! The driver against a device in memory: what the device finds, in what order things come out, what a device that misbehaves can do.
 
 use crate::device::{reset, Device, Trouble};
-use crate::fake::{FakeDevice, FEATURES};
+use crate::fake::{FakeDevice, FakeQueue, FEATURES};
 use cairn_block::chip::{Chip, Frames};
 use cairn_block::fake::FakeMemory;
 use cairn_block::pinned::{Pinned, Pins};
@@ -111,17 +111,15 @@ fn of_several(queues: usize) -> FakeDevice {
     fake
 }
 
+fn of_queues<T>(fake: &FakeDevice, what: impl Fn(&FakeQueue) -> T) -> Vec<T> {
+    fake.state.borrow().queues.iter().map(what).collect()
+}
+
 #[test]
 fn it_has_a_queue_for_each_core_and_each_its_message() {
     let fake = of_several(16);
     assert_eq!(device(&fake).expect("fit").queues(), 4);
-    let vectors: Vec<u16> = fake
-        .state
-        .borrow()
-        .queues
-        .iter()
-        .map(|q| q.vector)
-        .collect();
+    let vectors = of_queues(&fake, |q| q.vector);
     assert_eq!(vectors[..5], [0, 1, 2, 3, 0]);
     assert_eq!(device(&of_several(2)).expect("fit").queues(), 2);
     // One that has several and does not say so by its features, or says so and has none.
@@ -144,13 +142,7 @@ fn it_has_a_queue_for_each_core_and_each_its_message() {
     };
     let fake = of_several(4);
     assert!(make(&fake, 2).interrupts());
-    let vectors: Vec<u16> = fake
-        .state
-        .borrow()
-        .queues
-        .iter()
-        .map(|q| q.vector)
-        .collect();
+    let vectors = of_queues(&fake, |q| q.vector);
     assert_eq!(vectors, [0, 1, 1, 1]);
     let fake = of_several(4);
     fake.state.borrow_mut().messages = 2;
@@ -179,13 +171,7 @@ fn what_is_told_together_is_in_one_queue_and_what_comes_later_in_an_idle_one() {
     let first = fake.take();
     let queues: Vec<usize> = first.iter().map(|found| found.queue).collect();
     assert_eq!(queues, [0, 0, 0, 1]);
-    let told: Vec<u32> = fake
-        .state
-        .borrow()
-        .queues
-        .iter()
-        .map(|q| q.notified)
-        .collect();
+    let told = of_queues(&fake, |q| q.notified);
     assert_eq!(told, [1, 1, 0, 0]);
     // Very many at once are for several queues.
     for tag in 4..64 {

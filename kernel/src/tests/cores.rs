@@ -3,14 +3,6 @@
 use super::*;
 use cairn_abi::service::thread as thread_op;
 
-/// Two domains, a channel of the first, and the second's portal to it.
-fn pair(w: &mut World) -> (Dom, Dom, u32, u32) {
-    let (server, client) = (w.domain(), w.domain());
-    let (receive, own) = w.channel(server);
-    let portal = w.portal(own, client, 7);
-    (server, client, receive, portal)
-}
-
 fn current(w: &mut World, core: usize) -> Option<ThreadRef> {
     w.on(core);
     w.current()
@@ -19,7 +11,7 @@ fn current(w: &mut World, core: usize) -> Option<ThreadRef> {
 #[test]
 fn a_ready_thread_goes_to_an_idle_core_and_a_call_stays() {
     let mut w = World::with_cores(2);
-    let (server, client, receive, portal) = pair(&mut w);
+    let (server, client, receive, portal) = w.pair();
     let s = w.thread(server, 40);
     w.answer_calls();
     // `init` is more important, so the thread runs on the other core.
@@ -45,7 +37,7 @@ fn a_quick_call_is_settled_when_another_core_comes_in() {
     use crate::arch::Arch;
     let mut w = World::with_cores(2);
     w.quick = true;
-    let (server, client, receive, portal) = pair(&mut w);
+    let (server, client, receive, portal) = w.pair();
     w.ok(w.init, server.slot, domain::CONFIGURE, &[0, 255]);
     let s = w.thread(server, 40);
     w.answer_calls();

@@ -347,6 +347,14 @@ impl World {
         there as u32
     }
 
+    /// Two domains, a channel of the first, and the second's portal to it.
+    pub fn pair(&mut self) -> (Dom, Dom, u32, u32) {
+        let (server, client) = (self.domain(), self.domain());
+        let (receive, own) = self.channel(server);
+        let portal = self.portal(own, client, 7);
+        (server, client, receive, portal)
+    }
+
     /// Channels that somebody may receive from (the places of others wait for the last portal).
     pub fn living_channels(&self) -> usize {
         let channels = &self.k.channels;

@@ -554,9 +554,7 @@ fn who_fell_and_has_its_share_of_what_is_left_stays_there() {
 #[test]
 fn a_server_does_not_fall_for_what_its_client_uses() {
     let mut w = World::new();
-    let (server, client) = (w.domain(), w.domain());
-    let (rx, own) = w.channel(server);
-    let tx = w.portal(own, client, 7);
+    let (server, client, rx, tx) = w.pair();
     let s = adaptive(&mut w, server, 60);
     let c = adaptive(&mut w, client, 40);
     let other = adaptive(&mut w, client, 40);
@@ -602,9 +600,7 @@ fn a_thread_is_told_its_policy_when_it_is_made() {
 #[test]
 fn who_fell_has_its_share_though_a_server_works_for_it_and_others_wait_too() {
     let mut w = World::new();
-    let (server, client) = (w.domain(), w.domain());
-    let (rx, own) = w.channel(server);
-    let tx = w.portal(own, client, 7);
+    let (server, client, rx, tx) = w.pair();
     let s = adaptive(&mut w, server, 60);
     let c = adaptive(&mut w, client, 40);
     let busy = [w.thread(client, 40), w.thread(client, 40)];

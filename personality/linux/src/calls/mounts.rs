@@ -87,18 +87,7 @@ fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
     if is_mounted(place)? {
         return Err(EBUSY);
     }
-    let texts = [kind, device, place].concat();
-    let lengths = [kind, device, place].map(|text| text.len() as u64);
-    let words = [
-        mounts::MOUNT,
-        lengths[0],
-        lengths[1],
-        lengths[2],
-        bits(flags),
-    ];
-    Request::new(&words).out(&texts).call(mounter)?;
-    // Names that are found from a folder above lead there as well.
-    mount_point(place, 1)
+    start_server(mounter, [kind, device, place], bits(flags), b"")
 }
 
 /// A file system in memory, whose server `init` starts as well; its options are that server's.
@@ -110,23 +99,28 @@ fn in_memory(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64
     if is_mounted(place)? {
         return Err(EBUSY);
     }
-    let mut texts = kind.to_vec();
-    let mut text = UserString::empty();
-    text.fill(f.arg(0))?;
-    let source = match text.as_bytes() {
+    let mut source = UserString::empty();
+    source.fill(f.arg(0))?;
+    let source = match source.as_bytes() {
         b"" => b"none",
         source => source,
     };
-    texts.extend_from_slice(source);
-    let lengths = [kind.len(), source.len(), place.len()].map(|length| length as u64);
-    texts.extend_from_slice(place);
+    let mut options = UserString::empty();
     if f.arg(4) != 0 {
-        text.fill(f.arg(4))?;
-        texts.extend_from_slice(text.as_bytes());
+        options.fill(f.arg(4))?;
     }
-    let words = [mounts::MOUNT, lengths[0], lengths[1], lengths[2], 0];
-    Request::new(&words).out(&texts).call(mounter)?;
-    mount_point(place, 1)
+    start_server(mounter, [kind, source, place], 0, options.as_bytes())
+}
+
+/// Have `init` start the server: kind, source and place; bits of [`mounts::MOUNT`]; options of the server's own.
+fn start_server(mounter: u32, names: [&[u8]; 3], bits: u64, options: &[u8]) -> Result<u64> {
+    let [kind, source, place] = names.map(|name| name.len() as u64);
+    let texts = [&names.concat()[..], options].concat();
+    Request::new(&[mounts::MOUNT, kind, source, place, bits])
+        .out(&texts)
+        .call(mounter)?;
+    // Names that are found from a folder above lead there as well.
+    mount_point(names[2], 1)
 }
 
 /// Options of the file system itself: those that say what it does anyway.
