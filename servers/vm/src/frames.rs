@@ -1,17 +1,13 @@
 //! The frame allocator: who owns which frame of physical memory.
 //!
-//! One u32 per frame: 0 = not yet used or not ours; top bit set = free, the rest is the next free frame; otherwise a count of references (page
-//! slots of spaces and objects, or 1 for a frame lent to the nucleus). Frames never used so far are taken from ranges, in order; so long runs are found at first.
-//! Allocating and freeing is O(1).
+//! One u32 per frame: a count of references (page slots of spaces and objects, or 1 for a frame lent to the nucleus), 0 for one that is free or not ours; and [`Free`], which knows those that are free.
 
+use crate::free::Free;
 use crate::nucleus::Frame;
 use crate::pages::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 
-const FREE: u32 = 1 << 31;
-/// End of the free list.
-const END: u32 = FREE - 1;
 /// Frames of a block for page tables.
 pub const BLOCK: u32 = 16;
 
@@ -19,9 +15,7 @@ pub struct Frames {
     /// Frame number of `counts[0]`.
     base: Frame,
     counts: Vec<u32>,
-    head: u32,
-    /// Never used: first frame, end.
-    fresh: Vec<(Frame, Frame)>,
+    map: Free,
     free: usize,
     total: usize,
     /// What programs cause beside their pages (page tables, `vm`'s records of them) leaves this many free.
@@ -38,19 +32,16 @@ impl Frames {
         let all = || free.iter().chain(adoptable).filter(|r| r.1 > 0);
         let base = all().map(|r| r.0).min().unwrap_or(0);
         let end = all().map(|r| r.0.saturating_add(r.1)).max().unwrap_or(0);
-        let mut fresh: Vec<(Frame, Frame)> = free
-            .iter()
-            .filter(|r| r.1 > 0)
-            .map(|r| (r.0, r.0.saturating_add(r.1)))
-            .collect();
-        // The last range is used first: low memory stays for who needs it.
-        fresh.sort_unstable();
-        let count = fresh.iter().map(|r| (r.1 - r.0) as usize).sum();
+        let mut map = Free::new((end - base) as usize);
+        for range in free {
+            let first = range.0.wrapping_sub(base) as usize;
+            map.insert_all(first..first + range.1 as usize);
+        }
+        let count = free.iter().map(|r| r.1 as usize).sum();
         Frames {
             base,
             counts: vec![0; (end - base) as usize],
-            head: END,
-            fresh,
+            map,
             free: count,
             total: count,
             floor: 0,
@@ -85,7 +76,7 @@ impl Frames {
     #[inline]
     pub fn references(&self, frame: Frame) -> u32 {
         match self.counts.get(frame.wrapping_sub(self.base) as usize) {
-            Some(&count) if count & FREE == 0 && count != 0 => count,
+            Some(&count) if count != 0 => count,
             _ => u32::MAX,
         }
     }
@@ -96,36 +87,21 @@ impl Frames {
         if self.free <= reserve {
             return None;
         }
-        if self.head == END {
-            return self.alloc_fresh();
-        }
-        let frame = self.head;
-        let slot = &mut self.counts[(frame - self.base) as usize];
-        self.head = *slot & !FREE;
-        *slot = 1;
+        let number = match self.map.take() {
+            Some(number) => number,
+            None => self.open_block()?,
+        };
+        self.counts[number] = 1;
         self.free -= 1;
-        Some(frame)
+        Some(self.base + number as Frame)
     }
 
-    fn alloc_fresh(&mut self) -> Option<Frame> {
-        if let Some(range) = self.fresh.last_mut() {
-            let frame = range.0;
-            range.0 += 1;
-            if range.0 == range.1 {
-                self.fresh.pop();
-            }
-            self.free -= 1;
-            *self.count(frame)? = 1;
-            return Some(frame);
-        }
-        // Last of all the blocks kept aside.
-        let block = self.blocks.pop()?;
-        self.free -= BLOCK as usize;
-        for frame in block..block + BLOCK {
-            *self.count(frame)? = 1;
-            self.release(frame);
-        }
-        self.alloc(0)
+    /// Last of all come the blocks that were kept aside.
+    #[cold]
+    fn open_block(&mut self) -> Option<usize> {
+        let first = (self.blocks.pop()? - self.base) as usize;
+        self.map.insert_all(first..first + BLOCK as usize);
+        self.map.take()
     }
 
     /// [`BLOCK`] frames in a row, each with one reference.
@@ -135,13 +111,7 @@ impl Frames {
         }
         let first = match self.blocks.pop() {
             Some(first) => first,
-            None => {
-                let range = self.fresh.iter_mut().rev().find(|r| r.1 - r.0 >= BLOCK)?;
-                let first = range.0;
-                range.0 += BLOCK;
-                self.fresh.retain(|r| r.0 < r.1);
-                first
-            }
+            None => self.base + self.map.take_row(BLOCK as usize)? as Frame,
         };
         self.free -= BLOCK as usize;
         for frame in first..first + BLOCK {
@@ -165,8 +135,9 @@ impl Frames {
 
     /// A frame from outside the free ranges becomes ours, with one reference. False if it is none that may be adopted.
     pub fn adopt(&mut self, frame: Frame) -> bool {
+        let free = self.map.contains(frame.wrapping_sub(self.base) as usize);
         match self.count(frame) {
-            Some(count) if *count == 0 => {
+            Some(count) if *count == 0 && !free => {
                 *count = 1;
                 true
             }
@@ -177,8 +148,7 @@ impl Frames {
     #[inline]
     pub fn retain(&mut self, frame: Frame) {
         match self.counts.get_mut(frame.wrapping_sub(self.base) as usize) {
-            // One comparison for: neither free nor unused.
-            Some(count) if count.wrapping_sub(1) < FREE - 1 => *count += 1,
+            Some(count) if *count != 0 => *count += 1,
             _ => {}
         }
     }
@@ -189,7 +159,7 @@ impl Frames {
             return row.iter().for_each(|&frame| self.retain(frame));
         };
         for count in counts {
-            if count.wrapping_sub(1) < FREE - 1 {
+            if *count != 0 {
                 *count += 1;
             }
         }
@@ -200,7 +170,7 @@ impl Frames {
         // Up to the first whose last reference this is.
         let shared = self.row(row).map_or(0, |counts| {
             let shared = counts.iter_mut().map_while(|count| {
-                *count = (count.wrapping_sub(2) < FREE - 2).then(|| *count - 1)?;
+                *count = (*count > 1).then(|| *count - 1)?;
                 Some(())
             });
             shared.count()
@@ -214,8 +184,7 @@ impl Frames {
     pub fn knows_row(&self, row: &[Frame]) -> bool {
         let start = row.first().map_or(0, |first| first.wrapping_sub(self.base));
         let counts = self.counts.get(start as usize..).unwrap_or(&[]);
-        let known = |count: &u32| count.wrapping_sub(1) < FREE - 1;
-        counts.len() >= row.len() && counts[..row.len()].iter().all(known)
+        counts.len() >= row.len() && counts[..row.len()].iter().all(|&count| count != 0)
     }
 
     fn row(&mut self, row: &[Frame]) -> Option<&mut [u32]> {
@@ -226,15 +195,16 @@ impl Frames {
     /// Drop one reference; the last one frees the frame (then true).
     #[inline]
     pub fn release(&mut self, frame: Frame) -> bool {
-        match self.counts.get_mut(frame.wrapping_sub(self.base) as usize) {
-            // As above: others have references as well.
-            Some(count) if count.wrapping_sub(2) < FREE - 2 => {
+        let number = frame.wrapping_sub(self.base) as usize;
+        match self.counts.get_mut(number) {
+            // Others have references as well.
+            Some(count) if *count > 1 => {
                 *count -= 1;
                 false
             }
             Some(count) if *count == 1 => {
-                *count = FREE | self.head;
-                self.head = frame;
+                *count = 0;
+                self.map.insert(number);
                 self.free += 1;
                 true
             }

@@ -1,7 +1,7 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
 //! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`parts`], [`object`], [`change`], [`common`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`transfer`] and [`stat`] answer it.
-//! Below them lie [`frames`] (reference counts), [`pages`], [`filled`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
+//! Below them lie [`frames`] (reference counts), [`free`], [`pages`], [`filled`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
 //! - every page slot of a space or object holds exactly one reference to its frame;
@@ -21,6 +21,7 @@ pub mod fault;
 pub mod filled;
 pub mod forked;
 pub mod frames;
+pub mod free;
 pub mod iommu;
 pub mod lifecycle;
 pub mod loan;
