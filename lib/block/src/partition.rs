@@ -1,6 +1,8 @@
 //! Partition tables: GPT (UEFI specification, chapter 5) and the older MBR, with its chain of extended partitions. What a disk says is not believed: a partition lies on the disk, numbers and chains have an end, and a damaged GPT is replaced by its copy at the disk's end.
 
 use crate::{Info, SECTOR};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::block::BADGE_PARTITION_LAST;
 
@@ -10,6 +12,16 @@ pub struct Partition {
     pub number: u32,
     pub first: u64,
     pub sectors: u64,
+}
+
+/// A partition and what its table calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    pub partition: Partition,
+    /// As PARTUUID has it; empty: the table has no number.
+    pub id: String,
+    /// Of a GPT; often empty.
+    pub name: String,
 }
 
 /// The disk could not be read.
@@ -40,6 +52,27 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
 }
 
+/// Its first three numbers are little-endian.
+fn guid(bytes: &[u8]) -> String {
+    let short = |at| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let start = format!("{:08x}-{:04x}-{:04x}-", word(bytes, 0), short(4), short(6));
+    let rest = bytes[8..16].iter().enumerate();
+    rest.fold(start, |text, (i, byte)| match i {
+        2 => text + &format!("-{byte:02x}"),
+        _ => text + &format!("{byte:02x}"),
+    })
+}
+
+/// Up to the first NUL.
+fn utf16(bytes: &[u8]) -> String {
+    let units = bytes
+        .chunks_exact(2)
+        .map(|b| u16::from_le_bytes([b[0], b[1]]));
+    let text = char::decode_utf16(units.take_while(|unit| *unit != 0));
+    text.map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
 /// The CRC of GPT (IEEE 802.3), begun with !0 and inverted at the end.
 fn crc(before: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(before, |crc, &byte| {
@@ -54,11 +87,19 @@ struct Table<'r, R> {
     /// Bytes of a block, and blocks of the disk.
     block: usize,
     blocks: u64,
-    found: Vec<Partition>,
+    /// Of an MBR: the disk's number.
+    disk_id: u32,
+    found: Vec<Described>,
 }
 
 /// The partitions of a disk, none if it has no table.
 pub fn partitions(info: &Info, read: &mut impl Read) -> Result<Vec<Partition>, Unreadable> {
+    let found = described(info, read)?;
+    Ok(found.into_iter().map(|it| it.partition).collect())
+}
+
+/// The same with what the table calls them.
+pub fn described(info: &Info, read: &mut impl Read) -> Result<Vec<Described>, Unreadable> {
     let block = info.block as usize;
     if block < SECTOR as usize || block > LARGEST || !block.is_power_of_two() {
         return Ok(Vec::new());
@@ -67,6 +108,7 @@ pub fn partitions(info: &Info, read: &mut impl Read) -> Result<Vec<Partition>, U
         read,
         block,
         blocks: info.sectors / (block as u64 / SECTOR),
+        disk_id: 0,
         found: Vec::new(),
     };
     let mut first = [0; LARGEST];
@@ -82,6 +124,7 @@ pub fn partitions(info: &Info, read: &mut impl Read) -> Result<Vec<Partition>, U
     if protective && (table.gpt(1)? || table.gpt(table.blocks - 1)?) {
         return Ok(table.found);
     }
+    table.disk_id = word(first, 440);
     table.mbr(first)?;
     Ok(table.found)
 }
@@ -92,18 +135,31 @@ fn is_mbr(block: &[u8]) -> bool {
 }
 
 impl<R: Read> Table<'_, R> {
-    fn add(&mut self, number: u32, first: u64, blocks: u64) {
+    fn add(&mut self, number: u32, (first, blocks): (u64, u64), id: String, name: String) {
         let end = first.checked_add(blocks);
-        let known = self.found.iter().any(|p| p.number == number);
+        let known = self.found.iter().any(|p| p.partition.number == number);
         if first == 0 || blocks == 0 || end.is_none_or(|end| end > self.blocks) || known {
             return;
         }
         let sectors = self.block as u64 / SECTOR;
-        self.found.push(Partition {
-            number,
-            first: first * sectors,
-            sectors: blocks * sectors,
+        self.found.push(Described {
+            partition: Partition {
+                number,
+                first: first * sectors,
+                sectors: blocks * sectors,
+            },
+            id,
+            name,
         });
+    }
+
+    /// A partition of an MBR, which has no number of its own.
+    fn add_plain(&mut self, number: u32, first: u64, blocks: u64) {
+        let id = match self.disk_id {
+            0 => String::new(),
+            disk => format!("{disk:08x}-{number:02x}"),
+        };
+        self.add(number, (first, blocks), id, String::new());
     }
 
     /// A GPT whose header is in this block; false if there is none that is whole.
@@ -145,14 +201,16 @@ impl<R: Read> Table<'_, R> {
             sum = crc(sum, entry);
             let (first, last) = (long(entry, 32), long(entry, 40));
             if entry[..16] != [0; 16] && number < MOST && last >= first {
-                list.push((number + 1, first, (last - first).saturating_add(1)));
+                let blocks = (last - first).saturating_add(1);
+                let named = (guid(&entry[16..32]), utf16(&entry[56..ENTRY]));
+                list.push((number + 1, (first, blocks), named));
             }
         }
         if !sum != told {
             return Ok(false);
         }
-        for (number, first, blocks) in list {
-            self.add(number, first, blocks);
+        for (number, place, (id, name)) in list {
+            self.add(number, place, id, name);
         }
         Ok(true)
     }
@@ -165,7 +223,7 @@ impl<R: Read> Table<'_, R> {
             if EXTENDED.contains(&entry[4]) {
                 chain = chain.or(Some(first));
             } else if entry[4] != 0 && entry[4] != PROTECTIVE {
-                self.add(i as u32 + 1, first, blocks);
+                self.add_plain(i as u32 + 1, first, blocks);
             }
         }
         match chain {
@@ -193,7 +251,7 @@ impl<R: Read> Table<'_, R> {
             let (next, place) = entry(1);
             let behind = word(bytes, place + 8);
             if kind != 0 {
-                self.add(number, at + u64::from(first), u64::from(blocks));
+                self.add_plain(number, at + u64::from(first), u64::from(blocks));
             }
             if !EXTENDED.contains(&next) || behind == 0 {
                 break;

@@ -151,3 +151,37 @@ fn what_is_no_table_is_none() {
         }
     }
 }
+
+#[test]
+fn partitions_have_the_numbers_and_names_of_their_table() {
+    let called = |image: &mut Image| -> Vec<(String, String)> {
+        let info = Info {
+            sectors: 2000,
+            block: 512,
+            ..Info::default()
+        };
+        let found = described(&info, image).expect("readable");
+        found.into_iter().map(|it| (it.id, it.name)).collect()
+    };
+    let mut image = Image::new(2000, 512);
+    image.mbr(0, 0, 0x83, 10, 90);
+    image.mbr(0, 2, 0x05, 100, 1900);
+    image.mbr(100, 0, 0x83, 1, 50);
+    assert_eq!(called(&mut image), [(), ()].map(|()| Default::default()));
+    image.put(440, &0xdead_beefu32.to_le_bytes());
+    let ids: Vec<String> = called(&mut image).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["deadbeef-01", "deadbeef-05"]);
+    let mut image = Image::new(2000, 512);
+    image.mbr(0, 0, PROTECTIVE, 1, 1999);
+    let entry = 2 * 512 + 3 * ENTRY;
+    let id: [u8; 16] = core::array::from_fn(|i| i as u8 + 1);
+    image.put(entry + 16, &id);
+    let name: Vec<u8> = "Daten ü"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    image.put(entry + 56, &name);
+    image.gpt(1, 2, &[(3, 34, 99)]);
+    let expected = ("04030201-0605-0807-090a-0b0c0d0e0f10", "Daten ü");
+    assert_eq!(called(&mut image), [(expected.0.into(), expected.1.into())]);
+}

@@ -4,6 +4,7 @@
 
 use crate::gather::Gather;
 use crate::loans::Loans;
+use crate::look::{Called, Look};
 use crate::room::{Room, PAGES};
 use crate::transfer::{Transfer, Wish, MOST_PAGES};
 use alloc::boxed::Box;
@@ -41,6 +42,8 @@ const JOBS: usize = 64;
 /// Keys of requests that wait: for a job, for any to end, for one of a transfer's.
 const JOB: u64 = 0x100;
 pub(crate) const ROOM: u64 = 0x200;
+/// For a page that is looked at, by drive.
+pub(crate) const LOOK: u64 = 0x300;
 pub(crate) const TRANSFER: u64 = 0x1000;
 /// A disk or a partition: a file.
 #[derive(Clone, Debug)]
@@ -48,9 +51,13 @@ pub struct Part {
     pub name: String,
     /// Major and minor.
     pub numbers: (u32, u32),
-    drive: usize,
-    first: u64,
-    sectors: u64,
+    pub(crate) drive: usize,
+    /// 0: the whole disk.
+    pub(crate) number: u32,
+    pub(crate) first: u64,
+    pub(crate) sectors: u64,
+    /// As it was when it was looked at last.
+    pub called: Called,
 }
 
 /// What a drive does for a request.
@@ -101,14 +108,20 @@ impl Job {
         }
     }
 
+    pub fn bytes(&self) -> usize {
+        (self.sectors * SECTOR) as usize
+    }
+
     fn writes(&self) -> bool {
         self.kind == Kind::Write || self.fill
     }
 }
 
 pub struct Disks {
-    drives: Vec<Box<dyn Drive>>,
-    parts: Vec<Part>,
+    pub(crate) drives: Vec<Box<dyn Drive>>,
+    pub(crate) parts: Vec<Part>,
+    /// For each drive.
+    pub(crate) looks: Vec<Look>,
     /// [`ARENA`] bytes, the arena of each drive, and what of it is in use.
     arena: &'static mut [u8],
     room: Room,
@@ -154,6 +167,7 @@ impl Disks {
         Disks {
             drives: Vec::new(),
             parts: Vec::new(),
+            looks: Vec::new(),
             arena,
             room: Room::default(),
             jobs: [const { None }; JOBS],
@@ -181,12 +195,15 @@ impl Disks {
                     },
                     numbers,
                     drive: number,
+                    number: partition,
                     first,
                     sectors,
+                    called: Called::default(),
                 });
             }
         }
         self.drives.push(drive);
+        self.looks.push(Look::default());
     }
 
     pub fn parts(&self) -> &[Part] {

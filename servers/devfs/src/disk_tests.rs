@@ -563,3 +563,6 @@ fn a_loan_is_kept_as_long_as_the_device_may_use_it() {
     assert_eq!(w.bench.answer(token).unwrap().result(), -EIO);
     assert!(w.loan_is_closed());
 }
+
+#[path = "look_tests.rs"]
+mod look;

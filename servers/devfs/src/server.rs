@@ -1,6 +1,7 @@
 //! The manager of /dev and of `dev:`.
 
 use crate::disk::Disks;
+use crate::links::{By, ALL};
 use crate::random::Generator;
 use crate::table::{self, Entry, Kind};
 use alloc::format;
@@ -10,7 +11,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, poll, Stat};
+use cairn_idl::fs::{kind, o, poll, s, Stat};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -38,6 +39,11 @@ pub enum Node {
     Numbers,
     /// An entry of the table.
     Entry(usize),
+    /// A disk or partition.
+    Disk(usize),
+    /// A directory below `disk`, and a name of a disk there.
+    Names(By),
+    Name(By, usize),
 }
 
 /// Position of a reader of /dev/kmsg.
@@ -57,10 +63,12 @@ const LOG_TICK: u64 = 200_000_000;
 /// Answers of the generator between two looks at the machine's entropy.
 const RESEED: u32 = 256;
 
+/// Inodes of the disks' names.
+const NAMES_INO: u64 = 0x100;
 /// Debian's group of disks.
 const GROUP_DISK: u32 = 6;
 
-const DIRECTORY_MODE: u32 = cairn_idl::fs::s::IFDIR | 0o755;
+const DIRECTORY_MODE: u32 = s::IFDIR | 0o755;
 
 pub struct Devfs<M: Machine> {
     machine: M,
@@ -80,7 +88,7 @@ impl<M: Machine> Devfs<M> {
     pub fn new(machine: M, lines: u32, born: i64, disks: Disks) -> Devfs<M> {
         Devfs {
             machine,
-            entries: table::entries(lines, disks.parts()),
+            entries: table::entries(lines),
             disks,
             generator: Generator::default(),
             until_reseed: 0,
@@ -96,6 +104,70 @@ impl<M: Machine> Devfs<M> {
             Node::Entry(index) => self.entries.get(index).map(|entry| entry.kind),
             _ => None,
         }
+    }
+
+    fn named(&self, name: &[u8]) -> Option<Node> {
+        let mut parts = self.disks.parts().iter();
+        if let Some(part) = parts.position(|part| part.name.as_bytes() == name) {
+            return Some(Node::Disk(part));
+        }
+        let mut entries = self.entries.iter();
+        let found = entries.position(|entry| entry.name.as_bytes() == name)?;
+        Some(Node::Entry(found)).filter(|_| self.is_shown(found))
+    }
+
+    fn numbered(&self, rdev: u64) -> Option<Node> {
+        let mut parts = self.disks.parts().iter();
+        let is = |(major, minor)| makedev(major, minor) == rdev;
+        if let Some(part) = parts.position(|part| is(part.numbers)) {
+            return Some(Node::Disk(part));
+        }
+        let mut entries = self.entries.iter();
+        entries
+            .position(|entry| entry.rdev == rdev)
+            .map(Node::Entry)
+    }
+
+    /// Without disks there is no directory of their names.
+    fn is_shown(&self, entry: usize) -> bool {
+        self.entries[entry].kind != Kind::Disks || !self.disks.parts().is_empty()
+    }
+
+    /// Those below `disk`: each has a name at least.
+    fn directories(&self) -> Vec<By> {
+        let all = ALL.into_iter().map(|(by, _)| by);
+        all.filter(|by| !self.disks.links(*by).is_empty()).collect()
+    }
+
+    /// Where a name of a disk leads.
+    fn led_to(&self, part: usize) -> Option<String> {
+        let part = self.disks.parts().get(part)?;
+        Some(format!("../../{}", part.name))
+    }
+
+    fn children(&mut self, cx: &mut Context, dir: Node) -> Answer<Vec<(String, Node)>> {
+        Ok(match dir {
+            Node::Root => {
+                let entries = (0..self.entries.len()).filter(|at| self.is_shown(*at));
+                let named = |at: usize| (self.entries[at].name.clone(), Node::Entry(at));
+                let disks = self.disks.parts().iter().enumerate();
+                let disks = disks.map(|(at, part)| (part.name.clone(), Node::Disk(at)));
+                entries.map(named).chain(disks).collect()
+            }
+            Node::Names(by) => {
+                self.disks.look(cx)?;
+                let links = self.disks.links(by).into_iter();
+                links
+                    .map(|(name, part)| (name, Node::Name(by, part)))
+                    .collect()
+            }
+            dir if self.kind(dir) == Some(Kind::Disks) => {
+                self.disks.look(cx)?;
+                let all = self.directories().into_iter();
+                all.map(|by| (by.name().into(), Node::Names(by))).collect()
+            }
+            _ => Vec::new(),
+        })
     }
 
     fn random(&mut self, cx: &mut Context, length: usize) -> Answer<Data<'_>> {
@@ -203,69 +275,115 @@ impl<M: Machine> Server for Devfs<M> {
             ino: 1,
             ..Meta::default()
         };
-        let Node::Entry(index) = node else {
-            return Ok(directory);
-        };
-        let entry = self.entries.get(index).ok_or(Failure::Errno(ENOENT))?;
-        Ok(Meta {
-            mode: entry.mode,
-            ino: match entry.rdev {
-                0 => 16 + index as u64,
-                rdev => device::inode(rdev),
-            },
-            rdev: entry.rdev,
-            size: match entry.kind {
-                Kind::Link(target) => target.len() as u64,
-                // Not in stat, but as where seeking finds the end.
-                Kind::Disk(part) => self.disks.size(part),
-                _ => 0,
-            },
-            gid: match entry.kind {
-                Kind::Disk(_) => GROUP_DISK,
-                _ => 0,
-            },
-            ..directory
-        })
-    }
-
-    fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
-        let index = match dir {
-            Node::Root => self
-                .entries
-                .iter()
-                .position(|entry| entry.name.as_bytes() == name)
-                .ok_or(Failure::Errno(ENOENT))?,
-            // A device node of another file system that names nothing here is a device without a driver.
-            Node::Numbers => number(name)
-                .and_then(|rdev| self.entries.iter().position(|entry| entry.rdev == rdev))
-                .ok_or(Failure::Errno(ENXIO))?,
-            Node::Entry(_) => return Err(Failure::Errno(ENOTDIR)),
-        };
-        match self.entries[index].kind {
-            Kind::Elsewhere(place) => Err(cx.redirect(place.as_bytes())),
-            _ => Ok(Node::Entry(index)),
+        let missing = Failure::Errno(ENOENT);
+        match node {
+            Node::Root | Node::Numbers => Ok(directory),
+            Node::Names(by) => Ok(Meta {
+                ino: NAMES_INO + by as u64,
+                ..directory
+            }),
+            Node::Name(by, part) => Ok(Meta {
+                mode: s::IFLNK | 0o777,
+                ino: NAMES_INO + (by as u64 + 1) * 0x1000 + part as u64,
+                size: self.led_to(part).ok_or(missing)?.len() as u64,
+                ..directory
+            }),
+            Node::Disk(part) => {
+                let (major, minor) = self.disks.parts().get(part).ok_or(missing)?.numbers;
+                let rdev = makedev(major, minor);
+                Ok(Meta {
+                    mode: s::IFBLK | 0o660,
+                    ino: device::inode(rdev),
+                    rdev,
+                    // Not in stat, but as where seeking finds the end.
+                    size: self.disks.size(part),
+                    gid: GROUP_DISK,
+                    ..directory
+                })
+            }
+            Node::Entry(index) => {
+                let entry = self.entries.get(index).ok_or(missing)?;
+                Ok(Meta {
+                    mode: entry.mode,
+                    ino: match entry.rdev {
+                        0 => 16 + index as u64,
+                        rdev => device::inode(rdev),
+                    },
+                    rdev: entry.rdev,
+                    size: match entry.kind {
+                        Kind::Link(target) => target.len() as u64,
+                        _ => 0,
+                    },
+                    ..directory
+                })
+            }
         }
     }
 
-    fn target(&mut self, _: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
-        let Some(Kind::Link(target)) = self.kind(link) else {
-            return Err(Failure::Errno(EINVAL));
+    fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+        let missing = Failure::Errno(ENOENT);
+        let node = match dir {
+            Node::Root => self.named(name).ok_or(missing)?,
+            // A device node of another file system that names nothing here is a device without a driver.
+            Node::Numbers => number(name)
+                .and_then(|rdev| self.numbered(rdev))
+                .ok_or(Failure::Errno(ENXIO))?,
+            Node::Names(by) => {
+                self.disks.look(cx)?;
+                let mut links = self.disks.links(by).into_iter();
+                let found = links.find(|(it, _)| it.as_bytes() == name);
+                Node::Name(by, found.ok_or(missing)?.1)
+            }
+            dir if self.kind(dir) == Some(Kind::Disks) => {
+                self.disks.look(cx)?;
+                let mut there = self.directories().into_iter();
+                Node::Names(
+                    there
+                        .find(|by| by.name().as_bytes() == name)
+                        .ok_or(missing)?,
+                )
+            }
+            _ => return Err(Failure::Errno(ENOTDIR)),
         };
-        into.get_mut(..target.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(target.as_bytes());
-        Ok(target.len())
+        match self.kind(node) {
+            Some(Kind::Elsewhere(place)) => Err(cx.redirect(place.as_bytes())),
+            _ => Ok(node),
+        }
+    }
+
+    fn parent(&mut self, _: &mut Context, dir: Node) -> Answer<Node> {
+        Ok(match dir {
+            Node::Names(_) => self.named(b"disk").unwrap_or(Node::Root),
+            dir if dir == Node::Numbers => dir,
+            _ => Node::Root,
+        })
+    }
+
+    fn target(&mut self, _: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
+        let target = match (link, self.kind(link)) {
+            (Node::Name(_, part), _) => self.led_to(part).ok_or(Failure::Errno(ENOENT))?,
+            (_, Some(Kind::Link(target))) => target.into(),
+            _ => return Err(Failure::Errno(EINVAL)),
+        };
+        put(target.as_bytes(), into)
     }
 
     fn path(&mut self, _: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
         let name = match node {
-            Node::Entry(index) => self.entries[index].name.as_bytes(),
-            _ => b"",
+            Node::Entry(index) => self.entries[index].name.clone(),
+            Node::Disk(part) => self.disks.parts()[part].name.clone(),
+            Node::Names(by) => format!("disk/{}", by.name()),
+            Node::Name(by, part) => {
+                let links = self.disks.links(by).into_iter();
+                let found = links
+                    .map(|(name, at)| (at, name))
+                    .find(|(at, _)| *at == part);
+                let (_, name) = found.ok_or(Failure::Errno(ENOENT))?;
+                format!("disk/{}/{name}", by.name())
+            }
+            Node::Root | Node::Numbers => String::new(),
         };
-        into.get_mut(..name.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(name);
-        Ok(name.len())
+        put(name.as_bytes(), into)
     }
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
@@ -275,8 +393,8 @@ impl<M: Machine> Server for Devfs<M> {
             atime: self.born,
             mtime: self.born,
             ctime: self.born,
-            size: match self.kind(node) {
-                Some(Kind::Disk(_)) => 0,
+            size: match node {
+                Node::Disk(_) => 0,
                 _ => meta.size as i64,
             },
             blocks: 0,
@@ -286,29 +404,24 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn readdir(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handle: &mut Handle<Self>,
         position: u64,
         into: &mut Dirents,
     ) -> Answer<u64> {
+        let dir = handle.node;
+        let above = self.parent(cx, dir)?;
+        let mut list = vec![(String::from("."), dir), (String::from(".."), above)];
+        list.extend(self.children(cx, dir)?);
         let mut position = position;
-        loop {
-            let (name, node) = match position {
-                0 => (".", handle.node),
-                1 => ("..", Node::Root),
-                _ if handle.node == Node::Numbers => return Ok(position),
-                _ => match self.entries.get(position as usize - 2) {
-                    Some(entry) => (entry.name.as_str(), Node::Entry(position as usize - 2)),
-                    None => return Ok(position),
-                },
-            };
-            let name = String::from(name);
-            let meta = self.meta(node)?;
+        while let Some((name, node)) = list.get(position as usize) {
+            let meta = self.meta(*node)?;
             if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
-                return Ok(position);
+                break;
             }
             position += 1;
         }
+        Ok(position)
     }
 
     fn open(
@@ -319,13 +432,15 @@ impl<M: Machine> Server for Devfs<M> {
         _: &mut Reader,
     ) -> Answer<Opened<Node>> {
         let kind = match self.kind(node) {
-            None => kind::DIRECTORY | kind::ALWAYS_READY | kind::SEEKABLE,
+            None if matches!(node, Node::Disk(_)) => {
+                kind::ALWAYS_READY | kind::SEEKABLE | kind::BORROWS
+            }
+            None | Some(Kind::Disks) => kind::DIRECTORY | kind::ALWAYS_READY | kind::SEEKABLE,
             Some(Kind::Terminal(name)) => return Err(cx.redirect(format!("tty:{name}").as_bytes())),
             Some(Kind::Serial(line)) => {
                 return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
             }
             Some(Kind::Log) => 0,
-            Some(Kind::Disk(_)) => kind::ALWAYS_READY | kind::SEEKABLE | kind::BORROWS,
             Some(device) => kind::ALWAYS_READY | kind::SEEKABLE | constant(device, flags),
         };
         Ok(Opened { node, kind })
@@ -338,7 +453,7 @@ impl<M: Machine> Server for Devfs<M> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        if let Some(Kind::Disk(part)) = self.kind(handle.node) {
+        if let Node::Disk(part) = handle.node {
             let done = self.disks.read(cx, part, offset, length)?;
             return Ok(Data { done, rest: &[] });
         }
@@ -358,8 +473,10 @@ impl<M: Machine> Server for Devfs<M> {
         offset: u64,
         length: usize,
     ) -> Answer<usize> {
+        if let Node::Disk(part) = handle.node {
+            return self.disks.write(cx, part, offset, length);
+        }
         match self.kind(handle.node) {
-            Some(Kind::Disk(part)) => self.disks.write(cx, part, offset, length),
             Some(Kind::Null | Kind::Zero) => Ok(length),
             Some(Kind::Full) => Err(Failure::Errno(ENOSPC)),
             Some(Kind::Random) => {
@@ -376,8 +493,8 @@ impl<M: Machine> Server for Devfs<M> {
     }
 
     fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
-        match self.kind(handle.node) {
-            Some(Kind::Disk(part)) => self.disks.sync(cx, part),
+        match handle.node {
+            Node::Disk(part) => self.disks.sync(cx, part),
             _ => Ok(()),
         }
     }
@@ -389,12 +506,20 @@ impl<M: Machine> Server for Devfs<M> {
         request: u64,
         _: u64,
     ) -> Answer<Reply<'a>> {
-        match self.kind(handle.node) {
-            Some(Kind::Disk(part)) => {
+        match handle.node {
+            Node::Disk(part) => {
                 let writable = handle.writable();
                 self.disks.ioctl(cx, part, request, writable)
             }
             _ => Err(Failure::Errno(ENOTTY)),
+        }
+    }
+
+    fn close(&mut self, _: &mut Context, handle: Handle<Self>) {
+        if let Node::Disk(part) = handle.node {
+            if handle.writable() {
+                self.disks.may_have_changed(part);
+            }
         }
     }
 
@@ -458,6 +583,13 @@ fn constant(device: Kind, flags: u64) -> u64 {
         o::RDWR => reads | writes,
         _ => 0,
     }
+}
+
+fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
+    into.get_mut(..bytes.len())
+        .ok_or(Failure::Errno(ENAMETOOLONG))?
+        .copy_from_slice(bytes);
+    Ok(bytes.len())
 }
 
 /// `MAJOR:MINOR`.

@@ -1,6 +1,5 @@
 //! What is in /dev.
 
-use crate::disk::Part;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,8 +22,8 @@ pub enum Kind {
     Link(&'static str),
     /// A directory of another manager.
     Elsewhere(&'static str),
-    /// A disk, or a partition.
-    Disk(usize),
+    /// The directory of the disks' names.
+    Disks,
 }
 
 pub struct Entry {
@@ -56,8 +55,8 @@ fn plain(name: &str, kind: Kind) -> Entry {
     }
 }
 
-/// The table for a machine with so many serial lines, and these disks.
-pub fn entries(lines: u32, disks: &[Part]) -> Vec<Entry> {
+/// The table for a machine with so many serial lines, without its disks ([`crate::disk`]).
+pub fn entries(lines: u32) -> Vec<Entry> {
     let mut entries: Vec<Entry> = [
         device("null", Kind::Null, 0o666, 1, 3),
         device("zero", Kind::Zero, 0o666, 1, 5),
@@ -70,6 +69,7 @@ pub fn entries(lines: u32, disks: &[Part]) -> Vec<Entry> {
         device("ptmx", Kind::Terminal("ptmx"), 0o666, 5, 2),
         plain("pts", Kind::Elsewhere("tty:pts")),
         plain("shm", Kind::Elsewhere("/run/shm")),
+        plain("disk", Kind::Disks),
         plain("fd", Kind::Link("/proc/self/fd")),
         plain("stdin", Kind::Link("/proc/self/fd/0")),
         plain("stdout", Kind::Link("/proc/self/fd/1")),
@@ -79,14 +79,6 @@ pub fn entries(lines: u32, disks: &[Part]) -> Vec<Entry> {
     for line in 0..lines {
         let name = format!("ttyS{line}");
         entries.push(device(&name, Kind::Serial(line), 0o600, 4, 64 + line));
-    }
-    for (number, part) in disks.iter().enumerate() {
-        entries.push(Entry {
-            name: part.name.clone(),
-            kind: Kind::Disk(number),
-            mode: s::IFBLK | 0o660,
-            rdev: makedev(part.numbers.0, part.numbers.1),
-        });
     }
     entries
 }
