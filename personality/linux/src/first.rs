@@ -50,7 +50,7 @@ pub fn run(frame: &mut Frame, wish: Wish) {
     let result = exec::exec(
         frame,
         AT_FDCWD,
-        &wish.path,
+        wish.path.clone(),
         wish.arguments,
         wish.environment,
     );

@@ -36,6 +36,13 @@ pub fn headers_end(head: &[u8]) -> u64 {
     u64::from_le_bytes(offset).saturating_add(56 * count as u64)
 }
 
+/// (By itself, for an image takes much of the stack until it is in its box.)
+#[inline(never)]
+fn read_image(head: &[u8], size: u64) -> Result<Box<Image>> {
+    let image = cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?;
+    Ok(Box::new(image))
+}
+
 struct Object(Option<u32>);
 
 impl Drop for Object {
@@ -58,7 +65,7 @@ impl Program {
             None => stat_handle(file)?.size.max(0) as u64,
         };
         let object = Object(object.map(|words| words[7] as u32));
-        let image = Box::new(cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?);
+        let image = read_image(head, size)?;
         let (first, last) = image.extent();
         if !image.relocatable && (first < LINUX_LOW || last > LINUX_TOP) {
             return Err(ENOEXEC);

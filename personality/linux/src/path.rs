@@ -68,7 +68,6 @@ pub fn walk<R>(
         return Err(ENOENT);
     }
     let mut answer = Answer::new();
-    let mut later: Buffer<PATH_MAX> = Buffer::new();
     let mut tries = 0;
     let result = operation(&start(dirfd, name)?, &mut answer);
     let mut result = match result {
@@ -80,24 +79,29 @@ pub fn walk<R>(
         if tries > SYMLINKS_MAX {
             return Err(ELOOP);
         }
-        redirected(&mut later, answer.as_bytes());
-        result = operation(&onward(later.as_bytes())?, &mut answer);
+        let later = redirected(answer.as_bytes());
+        result = operation(&onward(&later)?, &mut answer);
     }
     result
 }
 
 /// A redirect's name becomes the next name; inside a chroot it stays inside.
-fn redirected(later: &mut Buffer<PATH_MAX>, name: &[u8]) {
+fn redirected(name: &[u8]) -> Vec<u8> {
     let state = process().state();
     let root = &state.root;
     let inside = name.strip_prefix(root.as_slice());
-    match inside {
+    let name = match inside {
         // `start` puts the root in front again.
         Some(rest) if !root.is_empty() && (rest.is_empty() || rest[0] == b'/') => {
-            later.set(if rest.is_empty() { b"/" } else { rest });
+            if rest.is_empty() {
+                b"/"
+            } else {
+                rest
+            }
         }
-        _ => later.set(name),
-    }
+        _ => name,
+    };
+    name.to_vec()
 }
 
 /// Two names at once (rename, link): both are walked, the operation runs at the first one's manager.
@@ -125,9 +129,7 @@ pub fn walk_two(
         match operation(&a, &b, &mut answer) {
             Ok(words) => return Ok(words[0]),
             Err((REDIRECT, which)) => {
-                let mut later = Buffer::new();
-                redirected(&mut later, answer.as_bytes());
-                names[usize::from(which == 1)] = Some(later.as_bytes().to_vec());
+                names[usize::from(which == 1)] = Some(redirected(answer.as_bytes()));
             }
             Err((error, _)) => return Err(error),
         }
@@ -363,6 +365,7 @@ pub fn make_room() -> Result<()> {
 }
 
 /// The absolute path of an open file.
+#[inline(never)] // its buffer is a page of the caller's stack otherwise, which exec copies
 pub fn path_of(file: &OpenFile) -> Result<Vec<u8>> {
     let mut buffer: Buffer<PATH_MAX> = Buffer::new();
     path_into(file, &mut buffer)?;

@@ -2,11 +2,11 @@
 
 use super::io::file;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, ENOENT};
+use crate::errno::{Result, EBADF, EINVAL, ENAMETOOLONG, ENOENT};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange, UserString};
-use crate::path::{send, walk, AT_FDCWD};
+use crate::path::{send, start, walk, AT_FDCWD, REDIRECT};
 use crate::time::SECOND;
 use alloc::vec::Vec;
 use cairn_idl::fs::{self, at};
@@ -30,7 +30,21 @@ fn on_name(dirfd: i32, name: u64, flags: u64, words: &[u64]) -> Result<u64> {
     on_path(dirfd, name.as_bytes(), words)
 }
 
+/// Few names lead elsewhere, so at first there is no room for where: less stack is touched, which children and new programs get copies of.
 fn on_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
+    if name.is_empty() {
+        return Err(ENOENT);
+    }
+    let start = start(dirfd, name)?;
+    let near = Request::new(words).path(&start.rest).call(start.slot);
+    match near {
+        Err(REDIRECT | ENAMETOOLONG) => on_far_path(dirfd, name, words),
+        other => other.map(|_| 0),
+    }
+}
+
+#[inline(never)]
+fn on_far_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
     walk(dirfd, name, |start, answer| {
         send(Request::new(words).path(&start.rest), start.slot, answer)
     })

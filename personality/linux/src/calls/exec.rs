@@ -14,7 +14,7 @@ use crate::loader::{self, Program};
 use crate::machine::area::{self, area, process, Frame, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::machine::{fpu, gate, vdso};
+use crate::machine::{buffer, fpu, gate, vdso};
 use crate::memory::{self, flags, prot};
 use crate::path::{self, AT_FDCWD};
 use crate::process::Process;
@@ -39,11 +39,10 @@ const STACK_SIZE: u64 = 8 * 1024 * 1024;
 const COMMAND_LINE_MAX: usize = 4096;
 
 pub fn execve(f: &mut Frame) -> Result<u64> {
-    let mut name = UserString::empty();
-    name.fill(f.arg(0))?;
+    let name = read_name(f.arg(0))?;
     let arguments = read_strings(f.arg(1))?;
     let environment = read_strings(f.arg(2))?;
-    exec(f, AT_FDCWD, name.as_bytes(), arguments, environment)
+    exec(f, AT_FDCWD, name, arguments, environment)
 }
 
 pub fn execveat(f: &mut Frame) -> Result<u64> {
@@ -51,19 +50,26 @@ pub fn execveat(f: &mut Frame) -> Result<u64> {
     if flags & !(fs::at::EMPTY_PATH | fs::at::SYMLINK_NOFOLLOW) != 0 {
         return Err(EINVAL);
     }
-    let mut name = UserString::empty();
-    name.fill(f.arg(1))?;
+    let name = read_name(f.arg(1))?;
     let arguments = read_strings(f.arg(2))?;
     let environment = read_strings(f.arg(3))?;
-    if name.as_bytes().is_empty() {
+    if name.is_empty() {
         if flags & fs::at::EMPTY_PATH == 0 {
             return Err(ENOENT);
         }
         let mut line = crate::text::Line::new();
         line.text("/dev/fd/").signed(dirfd as i64);
-        return exec(f, AT_FDCWD, line.bytes(), arguments, environment);
+        return exec(f, AT_FDCWD, line.bytes().to_vec(), arguments, environment);
     }
-    exec(f, dirfd, name.as_bytes(), arguments, environment)
+    exec(f, dirfd, name, arguments, environment)
+}
+
+/// A program's name. (Its first place is a page of stack, which nobody needs any more when memory is copied.)
+#[inline(never)]
+fn read_name(address: u64) -> Result<Vec<u8>> {
+    let mut name = UserString::empty();
+    name.fill(address)?;
+    Ok(name.as_bytes().to_vec())
 }
 
 /// A null-terminated array of strings.
@@ -112,26 +118,20 @@ fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
 }
 
 fn read_head(file: &OpenFile, length: usize) -> Result<Vec<u8>> {
-    let mut head = alloc::vec![0; length];
-    let words = Request::new(&[fs::READ, 0, 0])
-        .input(&mut head)
-        .call(file.slot())?;
-    head.truncate(words[0] as usize);
-    Ok(head)
+    buffer::receive_vec(length, Request::new(&[fs::READ, 0, 0]), file.slot())
 }
 
 pub fn exec(
     f: &mut Frame,
     dirfd: i32,
-    name: &[u8],
+    given: Vec<u8>,
     mut arguments: Strings,
     environment: Strings,
 ) -> Result<u64> {
     if arguments.count() == 0 {
         arguments.push(b"");
     }
-    let mut executable = open_executable(dirfd, name)?;
-    let given = name.to_vec();
+    let mut executable = open_executable(dirfd, &given)?;
     let mut name = given.clone();
     let mut scripts = 0;
     while let Some(line) = script::parse(&executable.head) {
@@ -160,20 +160,24 @@ pub fn exec(
         name = interpreter;
         arguments = longer;
     }
-    let program = Program::check(&executable.file, &executable.head)?;
+    let Executable { file, head } = executable;
+    let program = Program::check(&file, &head)?;
+    // What is not needed any more makes room before memory is copied.
+    drop(head);
     let interpreter = match &program.interpreter {
         None => None,
         Some(name) => {
-            let file = open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
-            let program = Program::check(&file.file, &file.head)?;
+            let Executable { file, head } =
+                open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
+            let program = Program::check(&file, &head)?;
             if program.interpreter.is_some() {
                 return Err(ENOEXEC);
             }
             Some(program)
         }
     };
-    let exe = path::path_of(&executable.file).unwrap_or_else(|_| name.clone());
-    let identity = set_id(&executable.file)?;
+    let exe = path::path_of(&file).unwrap_or_else(|_| name.clone());
+    let identity = set_id(&file)?;
     pass_point_of_no_return(&exe, &arguments, &given, identity)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
@@ -190,7 +194,7 @@ pub fn exec(
     {
         super::exit::die(crate::signal::SIGSEGV);
     }
-    drop((executable, program, interpreter));
+    drop((file, program, interpreter));
     settle(exe, &given, traced);
     Ok(0)
 }

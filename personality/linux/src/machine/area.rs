@@ -140,8 +140,10 @@ pub struct ThreadArea {
     /// Where this thread allocates, if it runs in memory that it shares with another process (or sets up what will).
     pub arena: Cell<Option<&'static Arena>>,
     registers: UnsafeCell<Registers>,
-    fpu: UnsafeCell<fpu::Area>,
 }
+
+/// What a thread area takes up to the floating-point state behind it, which is no field: one that is made would have to be cleared and moved whole.
+const AREA: usize = core::mem::size_of::<ThreadArea>().next_multiple_of(64);
 
 /// Whose word a futex is that lies on this page; see [`ThreadArea::identities`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -287,8 +289,7 @@ impl ThreadArea {
         process: &'static Process,
         arena: Option<&'static Arena>,
     ) -> &'static ThreadArea {
-        let size = core::mem::size_of::<ThreadArea>().next_multiple_of(64);
-        let me = block + (BLOCK - size) as u64;
+        let me = block + (BLOCK - AREA - core::mem::size_of::<fpu::Area>()) as u64;
         let frame = (me - core::mem::size_of::<Frame>() as u64) & !15;
         let area = ThreadArea {
             me,
@@ -312,7 +313,6 @@ impl ThreadArea {
             birth: Cell::new(Birth::default()),
             arena: Cell::new(arena),
             registers: UnsafeCell::new(Registers::default()),
-            fpu: UnsafeCell::new(fpu::Area([0; fpu::AREA])),
         };
         // SAFETY: `me` lies in the block, is aligned to 64, and nothing refers to it yet.
         unsafe {
@@ -347,21 +347,26 @@ impl ThreadArea {
         self.registers.get()
     }
 
+    /// Where the floating-point state lies: behind the area, in the same block.
+    fn fpu(&self) -> *mut fpu::Area {
+        (self.me + AREA as u64) as *mut fpu::Area
+    }
+
     /// Save the program's floating-point state here (fork, clone).
     pub fn save_fpu(&self) {
         // SAFETY: only the owner, or the maker of an area that does not run yet, calls this.
-        fpu::save(unsafe { &mut *self.fpu.get() });
+        fpu::save(unsafe { &mut *self.fpu() });
     }
 
     pub fn restore_fpu(&self) {
         // SAFETY: as above; `save_fpu` filled it.
-        fpu::restore(unsafe { &*self.fpu.get() });
+        fpu::restore(unsafe { &*self.fpu() });
     }
 
     /// The state of a program at its first instruction.
     pub fn reset_fpu(&self) {
         // SAFETY: only the owner calls this.
-        let area = unsafe { &mut *self.fpu.get() };
+        let area = unsafe { &mut *self.fpu() };
         fpu::initial(area);
         fpu::restore(area);
     }

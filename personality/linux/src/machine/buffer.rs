@@ -4,11 +4,23 @@
 use super::request::Request;
 use super::user::{self, UserRange};
 use crate::errno::Result;
+use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
 pub struct Buffer<const N: usize> {
     bytes: MaybeUninit<[u8; N]>,
     len: usize,
+}
+
+/// The same on the heap: the answer to a request that says in its first word how much of `length` bytes it has written.
+pub fn receive_vec(length: usize, request: Request, slot: u32) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    // SAFETY: as in [`Buffer::receive`].
+    let room = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr(), length) };
+    let words = request.input(room).call(slot)?;
+    // SAFETY: within the capacity, and any bytes are bytes.
+    unsafe { bytes.set_len(length.min(words[0] as usize)) };
+    Ok(bytes)
 }
 
 impl<const N: usize> Default for Buffer<N> {

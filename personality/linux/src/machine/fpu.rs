@@ -4,13 +4,17 @@
 use super::user;
 use cairn_abi::{layout, state::SystemPage};
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 /// Room in the thread area; the nucleus's mask never makes more (AVX-512 takes 2,696 bytes).
 pub const AREA: usize = 2752;
 
 /// An area aligned as XSAVE wants it.
 #[repr(C, align(64))]
-pub struct Area(pub [u8; AREA]);
+pub struct Area([MaybeUninit<u8>; AREA]);
+
+/// What the processor looks at in any case: the old state, and the header that says what else is there.
+const HEADER: core::ops::Range<usize> = 512..576;
 
 /// The system page.
 pub fn system_page() -> &'static SystemPage {
@@ -34,7 +38,7 @@ pub fn save(area: &mut Area) {
         // SAFETY: the area is writable, aligned and holds 512 bytes.
         unsafe { asm!("fxsave64 [{}]", in(reg) at, options(nostack)) };
     } else {
-        area.0[512..576].fill(0);
+        area.0[HEADER].fill(MaybeUninit::new(0));
         // SAFETY: the area is writable, aligned and holds what the nucleus's mask makes (`size`).
         unsafe {
             asm!("xsave64 [{}]", in(reg) at, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack))
@@ -59,9 +63,11 @@ pub fn restore(area: &Area) {
 
 /// The state of a program at its first instruction.
 pub fn initial(area: &mut Area) {
-    area.0.fill(0);
-    area.0[..2].copy_from_slice(&0x037fu16.to_le_bytes());
-    area.0[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
+    // A header of zeroes says that all is as it is at first.
+    area.0[..HEADER.end].fill(MaybeUninit::new(0));
+    let (words, _) = area.0.as_chunks_mut::<4>();
+    words[0] = 0x037fu32.to_le_bytes().map(MaybeUninit::new);
+    words[6] = 0x1f80u32.to_le_bytes().map(MaybeUninit::new);
 }
 
 /// Save to the program's memory (64-byte aligned). False if it cannot be written.

@@ -37,11 +37,9 @@ pub static HEAP: Heap = Heap {
 };
 
 fn class_of(layout: &Layout) -> Option<usize> {
-    let size = layout.size().max(layout.align()).max(SMALLEST);
-    if size > LARGEST {
-        return None;
-    }
-    Some((size.next_power_of_two() / SMALLEST).trailing_zeros() as usize)
+    let size = layout.size().max(layout.align());
+    let halves = usize::BITS - (size.saturating_sub(1) / SMALLEST).leading_zeros();
+    (size <= LARGEST).then_some(halves as usize)
 }
 
 impl Lists {
@@ -193,6 +191,11 @@ mod tests {
     fn classes_hold_their_layouts() {
         let class = |size, align| class_of(&Layout::from_size_align(size, align).unwrap());
         assert_eq!(class(1, 1), Some(0));
+        assert_eq!(
+            (class(32, 8), class(64, 8), class(65, 8)),
+            (Some(0), Some(1), Some(2))
+        );
+        assert_eq!(class(0, 1), Some(0));
         assert_eq!(class(33, 8), Some(1));
         assert_eq!(class(8, 64), Some(1));
         assert_eq!(class(LARGEST, 16), Some(CLASSES - 1));

@@ -439,7 +439,13 @@ pub struct UserString {
 impl UserString {
     /// Take the NUL-terminated string at `address`: EFAULT, ENAMETOOLONG. (In place: a string that is moved is copied whole.)
     pub fn fill(&mut self, address: u64) -> Result<()> {
-        self.len = read_string(address, &mut self.bytes)?;
+        // SAFETY: an array of bytes that need not be initialised.
+        let bytes = unsafe { &mut *self.bytes.as_mut_ptr().cast::<[MaybeUninit<u8>; 4096]>() };
+        let (len, whole) = read_string(address, bytes)?;
+        if !whole {
+            return Err(ENAMETOOLONG);
+        }
+        self.len = len;
         Ok(())
     }
 
@@ -457,39 +463,37 @@ impl UserString {
     }
 }
 
-fn read_string(address: u64, into: &mut MaybeUninit<[u8; 4096]>) -> Result<usize> {
+/// How much of the string (without NUL) at `address` was read, and whether that is all of it; if not, `into` is full.
+fn read_string(address: u64, into: &mut [MaybeUninit<u8>]) -> Result<(usize, bool)> {
     if address >= layout::PERSONALITY {
         return Err(EFAULT);
     }
-    let room = 4096.min(layout::PERSONALITY - address);
-    // SAFETY: the target holds 4,096 bytes, of which at most `room` are written; a fault of the source ends the copy.
+    let all = into.len() as u64;
+    let room = all.min(layout::PERSONALITY - address);
+    // SAFETY: the target holds `room` bytes, more are not written; a fault of the source ends the copy.
     let len = unsafe { personality_user_string(into.as_mut_ptr() as u64, address, room) };
-    match usize::try_from(len) {
-        Err(_) => Err(EFAULT),
-        Ok(len) if len as u64 >= room => Err(if room < 4096 { EFAULT } else { ENAMETOOLONG }),
-        Ok(len) => Ok(len),
+    match u64::try_from(len) {
+        Ok(len) if len < room => Ok((len as usize, true)),
+        Ok(_) if room == all => Ok((into.len(), false)),
+        _ => Err(EFAULT),
     }
 }
 
 /// Add the string at `address` (without NUL) to `into`; `too_long` if it has `limit` bytes or more.
 pub fn append_string(into: &mut Vec<u8>, address: u64, limit: u64, too_long: Errno) -> Result<()> {
-    let mut buffer = MaybeUninit::<[u8; 4096]>::uninit();
     let mut total = 0;
     loop {
-        let (count, more) = match read_string(address + total, &mut buffer) {
-            Ok(len) => (len, false),
-            Err(ENAMETOOLONG) => (4096, true),
-            Err(error) => return Err(error),
-        };
+        if into.len() == into.capacity() {
+            into.reserve(4096);
+        }
+        let (count, whole) = read_string(address + total, into.spare_capacity_mut())?;
         total += count as u64;
         if total >= limit {
             return Err(too_long);
         }
-        // SAFETY: read_string filled so many bytes.
-        into.extend_from_slice(unsafe {
-            core::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), count)
-        });
-        if !more {
+        // SAFETY: read_string filled so many bytes of the capacity.
+        unsafe { into.set_len(into.len() + count) };
+        if whole {
             return Ok(());
         }
     }
@@ -497,17 +501,16 @@ pub fn append_string(into: &mut Vec<u8>, address: u64, limit: u64, too_long: Err
 
 /// The length of the string at `address` (without NUL), at most `limit`; `too_long` beyond.
 pub fn string_length(address: u64, limit: u64, too_long: Errno) -> Result<u64> {
-    let mut buffer = MaybeUninit::<[u8; 4096]>::uninit();
+    let mut buffer = [const { MaybeUninit::uninit() }; 4096];
     let mut total = 0;
     loop {
-        match read_string(address + total, &mut buffer) {
-            Ok(len) if total + len as u64 >= limit => return Err(too_long),
-            Ok(len) => return Ok(total + len as u64),
-            Err(ENAMETOOLONG) => total += 4096,
-            Err(error) => return Err(error),
-        }
+        let (count, whole) = read_string(address + total, &mut buffer)?;
+        total += count as u64;
         if total >= limit {
             return Err(too_long);
+        }
+        if whole {
+            return Ok(total);
         }
     }
 }

@@ -1,0 +1,2 @@
+# What a name leads to behind another file system's border: access and chmod through links there, a long one too.
+ln -s /dev/null n; ln -s /proc/version v; [ -r n ] && [ -w n ] && echo null; [ -x n ] || echo not executed; [ -r v ] && echo read; [ -e v/x ] || echo none; ln -s /nowhere/at/all w; [ -e w ] || echo dangling; touch w 2>/dev/null || echo nothing; l=/dev; i=0; while [ $i -lt 600 ]; do l=$l/.; i=$((i + 1)); done; ln -s $l/null long; [ -r long ] && echo far; ln -s loop loop; chmod 600 loop 2>/dev/null || echo loop; rm n v w long loop
