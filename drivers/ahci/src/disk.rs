@@ -201,6 +201,8 @@ fn describe(memory: &impl Memory) -> Result<(Info, u32), Trouble> {
         read_only: false,
         caches_writes: bit(85, 5) || bit(83, 13),
         discards: bit(169, 0),
+        // 1: it has nothing that rotates.
+        rotates: word(217) != 1,
         most_pages: command::PAGES as u32,
         most_requests: 0,
     };

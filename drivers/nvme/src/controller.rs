@@ -252,6 +252,7 @@ impl<R: Registers, M: Memory> Controller<R, M> {
             read_only: false,
             caches_writes,
             discards,
+            rotates: false,
             most_pages: pages as u32,
             most_requests: 0,
         })

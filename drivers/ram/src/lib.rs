@@ -67,6 +67,7 @@ impl<A: Arenas> Backend for Ram<'_, A> {
             read_only: false,
             caches_writes: false,
             discards: false,
+            rotates: false,
             most_pages: PAGES as u32,
             most_requests: TAGS as u32,
         }

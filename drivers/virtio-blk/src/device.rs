@@ -141,6 +141,8 @@ pub struct Device<R, M> {
     /// The one that takes what is begun now.
     current: usize,
     info: Info,
+    /// Of its registers, when they were last read.
+    generation: u8,
     /// Most bytes of a piece of data.
     size_max: u64,
     discard_most: u64,
@@ -151,6 +153,12 @@ pub struct Device<R, M> {
 
 fn slot(tag: usize) -> usize {
     PIECE * (1 + tag / SLOTS) + tag % SLOTS * SLOT
+}
+
+/// Without the sectors of the last, broken block.
+fn whole(sectors: u64, block: u32) -> u64 {
+    let sector = u64::from(block / SECTOR as u32).max(1);
+    sectors.min(1 << 55) / sector * sector
 }
 
 /// The device does nothing any more when this is done. To be called before memory is given to it, or taken away.
@@ -194,13 +202,16 @@ impl<R: Registers, M: Memory> Device<R, M> {
             return Err(Trouble::Unfit);
         }
         let has = |bit| features & bit != 0;
-        let info = Self::describe(r, has);
+        let (sectors, generation) = Self::capacity(r);
+        let info = Self::describe(r, sectors, has);
         let size_max = match has(feature::SIZE_MAX) {
             true => u64::from(r.device32(config::SIZE_MAX)),
             false => u64::from(u32::MAX),
         };
         let discard_most = u64::from(r.device32(config::DISCARD_SECTORS));
-        r.set_common16(common::CONFIG_VECTOR, NO_VECTOR);
+        // It tells of another size by the first of them.
+        let vector = if messages > 0 { 0 } else { NO_VECTOR };
+        r.set_common16(common::CONFIG_VECTOR, vector);
         let count = match has(feature::QUEUES) {
             true => usize::from(r.device16(config::QUEUES)).min(queues.min(QUEUES)),
             false => 1,
@@ -216,6 +227,7 @@ impl<R: Registers, M: Memory> Device<R, M> {
         r.set_common8(common::STATUS, now | status::DRIVER_OK);
         let smallest = made.iter().map(|(queue, ..)| queue.size()).min();
         Ok(Device {
+            generation,
             registers,
             memory,
             info: Info {
@@ -257,17 +269,22 @@ impl<R: Registers, M: Memory> Device<R, M> {
         Some((queue, place, interrupts))
     }
 
-    fn describe(r: &mut R, has: impl Fn(u64) -> bool) -> Info {
+    /// Sectors, and the generation of the registers that said so.
+    fn capacity(r: &mut R) -> (u64, u8) {
         // Read again if it changed meanwhile; what never stays is not believed.
-        let mut sectors = 0;
+        let (mut sectors, mut generation) = (0, 0);
         for _ in 0..16 {
-            let before = r.common8(common::GENERATION);
+            generation = r.common8(common::GENERATION);
             let low = r.device32(config::CAPACITY);
             sectors = u64::from(r.device32(config::CAPACITY + 4)) << 32 | u64::from(low);
-            if r.common8(common::GENERATION) == before {
+            if r.common8(common::GENERATION) == generation {
                 break;
             }
         }
+        (sectors, generation)
+    }
+
+    fn describe(r: &mut R, sectors: u64, has: impl Fn(u64) -> bool) -> Info {
         let block = match has(feature::BLOCK_SIZE) {
             true => r.device32(config::BLOCK_SIZE),
             false => SECTOR as u32,
@@ -277,10 +294,10 @@ impl<R: Registers, M: Memory> Device<R, M> {
             false => 1,
         };
         Info {
-            // Sectors of the last, broken block are not used.
-            sectors: sectors.min(1 << 55) / u64::from(block / SECTOR as u32).max(1)
-                * u64::from(block / SECTOR as u32).max(1),
+            sectors: whole(sectors, block),
             block,
+            // What Linux says of all of these.
+            rotates: true,
             read_only: has(feature::READ_ONLY),
             caches_writes: has(feature::FLUSH),
             discards: has(feature::DISCARD),
@@ -401,6 +418,16 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
 
     fn is_broken(&mut self) -> bool {
         self.registers.common8(common::STATUS) & status::NEEDS_RESET != 0
+    }
+
+    fn has_changed(&mut self) -> bool {
+        if self.registers.common8(common::GENERATION) == self.generation {
+            return false;
+        }
+        let (sectors, generation) = Self::capacity(&mut self.registers);
+        self.generation = generation;
+        let sectors = whole(sectors, self.info.block);
+        core::mem::replace(&mut self.info.sectors, sectors) != sectors
     }
 
     fn start(&mut self, tag: usize, kind: Kind, sector: u64, bytes: u64, data: Frames) -> bool {

@@ -40,6 +40,9 @@ pub struct State {
     select: usize,
     selects: [u32; 2],
     config: HashMap<usize, u32>,
+    /// Of the configuration, and whose message tells that it has changed.
+    pub generation: u8,
+    pub config_vector: u16,
     /// Messages beyond these there are none.
     pub messages: u16,
     pub stuck: bool,
@@ -88,6 +91,8 @@ impl FakeDevice {
             select: 0,
             selects: [0; 2],
             config: config.into_iter().collect(),
+            generation: 7,
+            config_vector: 0,
             messages: 16,
             stuck: false,
         };
@@ -192,7 +197,7 @@ impl Registers for FakeDevice {
     fn common8(&mut self, at: usize) -> u8 {
         match at {
             20 => self.state.borrow().status,
-            21 => 0,
+            21 => self.state.borrow().generation,
             _ => panic!("register {at}"),
         }
     }
@@ -228,9 +233,12 @@ impl Registers for FakeDevice {
         }
         let messages = state.messages;
         let select = state.select;
+        if at == 16 {
+            state.config_vector = value;
+            return;
+        }
         let queue = &mut state.queues[select];
         match at {
-            16 => assert_eq!(value, 0xffff),
             24 => queue.size = value,
             26 => queue.vector = if value < messages { value } else { 0xffff },
             28 => {

@@ -46,6 +46,21 @@ fn a_device_is_set_up_as_it_says_that_it_is() {
 }
 
 #[test]
+fn another_size_is_noticed_once() {
+    let fake = FakeDevice::new();
+    let mut device = device(&fake).expect("fit");
+    assert_eq!(fake.state.borrow().config_vector, 0, "it tells of that");
+    assert!(!device.has_changed());
+    fake.state.borrow_mut().set(0, 16_384);
+    fake.state.borrow_mut().generation += 1;
+    assert!(device.has_changed() && !device.has_changed());
+    assert_eq!(device.info().sectors, 16_384);
+    // Something else of it has changed.
+    fake.state.borrow_mut().generation += 1;
+    assert!(!device.has_changed());
+}
+
+#[test]
 fn what_cannot_be_driven_is_refused() {
     let refused = |change: fn(&mut crate::fake::State), why| {
         let fake = FakeDevice::new();

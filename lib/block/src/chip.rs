@@ -47,4 +47,8 @@ pub trait Chip {
     fn interrupts(&self) -> bool;
     /// It has given up, and has to be reset.
     fn is_broken(&mut self) -> bool;
+    /// It has become another size, of which [`Chip::info`] tells. Looked at now and then.
+    fn has_changed(&mut self) -> bool {
+        false
+    }
 }

@@ -72,6 +72,21 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         self.info
     }
 
+    /// The device has become another size.
+    pub fn resize(&mut self, sectors: u64) {
+        self.info.sectors = sectors;
+    }
+
+    /// Whether a driver's successor has the same device; it may have grown meanwhile.
+    pub fn is_same(&mut self, told: &Info) -> bool {
+        let Info { sectors, .. } = self.info;
+        let same = told.sectors >= sectors && Info { sectors, ..*told } == self.info;
+        if same {
+            self.info = *told;
+        }
+        same
+    }
+
     /// The driver, or its successor, has made these rings: what is under way goes into them. None: they are too small.
     pub fn begin(&mut self, memory: M) -> Option<Bell> {
         let (asked, done) = rings::split(memory)?;

@@ -3,7 +3,7 @@
 //! Data moves between the device and pages of the user's *arena*, a range of its own memory whose pages are named by number; a driver that can do so has the device
 //! write straight there. Until a request has come out its pages belong to the device.
 //!
-//! A component has a device by way of [`native`], or [`waiting`] if it can wait; between it and the driver are the rings of [`rings`], with [`client`] on one side and [`serve`] on the other, which all drivers share, and [`program`] (which begins by [`start`]) around the [`chip`] of those whose device reaches memory. [`partition`] reads the tables of disks, [`contents`] what file systems call themselves; [`fake`] is for tests of drivers.
+//! A component has a device by way of [`native`], or [`waiting`] if it can wait; between it and the driver are the rings of [`rings`], with [`client`] on one side and [`serve`] on the other, which all drivers share (partitions and sizes that change are [`changes`], what is counted [`tally`]), and [`program`] (which begins by [`start`]) around the [`chip`] of those whose device reaches memory. [`partition`] reads the tables of disks, [`contents`] what file systems call themselves; [`fake`] is for tests of drivers.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
+pub mod changes;
 pub mod chip;
 pub mod client;
 pub mod contents;
@@ -22,6 +23,7 @@ pub mod program;
 pub mod rings;
 pub mod serve;
 pub mod start;
+pub mod tally;
 pub mod waiting;
 
 #[cfg(test)]
@@ -42,6 +44,8 @@ pub struct Info {
     /// What was written is on the disk only after a FLUSH; without it, as soon as it is written.
     pub caches_writes: bool,
     pub discards: bool,
+    /// As Linux says it of such a disk.
+    pub rotates: bool,
     /// Most pages of a request, and most requests under way.
     pub most_pages: u32,
     pub most_requests: u32,

@@ -4,9 +4,10 @@
 
 use crate::client::{Bell, Client};
 use crate::{Device, Info, Outcome, Refused, Request, PAGE};
+use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
 use cairn_abi::pulse;
-use cairn_idl::block::{self, properties, InfoAnswer, REQUESTS};
+use cairn_idl::block::{self, properties, InfoAnswer, CHANGED, REQUESTS};
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use cairn_rt::memory::Shared;
@@ -44,6 +45,7 @@ fn translate(told: &InfoAnswer) -> Info {
         read_only: told.properties & properties::READ_ONLY != 0,
         caches_writes: told.properties & properties::CACHES_WRITES != 0,
         discards: told.properties & properties::DISCARDS != 0,
+        rotates: told.properties & properties::ROTATES != 0,
         most_pages: told.most_pages,
         most_requests: REQUESTS as u32,
     }
@@ -155,6 +157,22 @@ impl Disk {
         if received.words[0] == pulse::CLOSED && !self.is_served() {
             self.again();
         }
+        let told = received.words[0] == pulse::NOTIFY && received.words[1] & CHANGED != 0;
+        if let Some(session) = self.session.filter(|_| told) {
+            if let Ok(told) = block::Client(&session).info() {
+                self.client.resize(told.sectors);
+            }
+        }
+    }
+
+    /// The whole disk's partitions from now on: number, first sector, sectors. `alone`: only if nobody else has the disk or a part of it.
+    pub fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), Failure> {
+        let words = table
+            .iter()
+            .flat_map(|part| [u64::from(part.0), part.1, part.2]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let session = self.session.unwrap_or(self.driver);
+        block::Client(&session).repartition(alone, &bytes)
     }
 
     /// Whether the driver knows this session. It was another one's bell otherwise that is gone: of one that could not be made, or of this component's predecessor on the channel.
@@ -173,7 +191,7 @@ impl Disk {
         for _ in 0..TRIES {
             let told = block::Client(&self.driver).info();
             let done = match told {
-                Ok(told) if translate(&told) == self.client.info() => self.attach(),
+                Ok(told) if self.client.is_same(&translate(&told)) => self.attach(),
                 Ok(_) => break,
                 Err(failure) => Err(failure),
             };

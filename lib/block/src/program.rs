@@ -95,9 +95,12 @@ impl System for Native {
     fn portal(&mut self, badge: u64) -> Option<u32> {
         CHANNEL.make_portal(badge).ok().map(|portal| portal.0)
     }
-    fn notify(&mut self, portal: u32) {
+    fn notify(&mut self, portal: u32, bits: u64) {
         // A client that is gone closes its session as well.
-        let _ = Portal(portal).notify(1);
+        let _ = Portal(portal).notify(bits);
+    }
+    fn now(&mut self) -> u64 {
+        time::monotonic()
     }
     fn close(&mut self, portal: u32) {
         Portal(portal).close();
@@ -207,8 +210,8 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
     let mut disk = serve(Pinned::new(chip, Vm(driver)), table);
     // The device is looked at though it did not interrupt.
     let mut unasked = false;
-    // When it is next asked whether it has had something for too long.
-    let mut look_at = 0;
+    // When it is next asked whether it has had something for too long, or has changed; an interrupt may have told of that.
+    let (mut look_at, mut looked) = (0, true);
     loop {
         while let Some((tag, outcome)) = disk.backend.completed() {
             if core::mem::take(&mut unasked) {
@@ -225,18 +228,24 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
         }
         let now = time::monotonic();
         if now >= look_at {
-            look_at = now + LOOK;
+            (look_at, looked) = (now + LOOK, true);
+            if disk.backend.chip.has_changed() {
+                disk.resized();
+                log!("{} sectors from now on", disk.backend.info().sectors);
+            }
             if disk.is_late(now, LIMIT) {
                 log!("the device does not answer");
                 end();
             }
         }
         let deadline = match disk.under_way() {
-            0 => (disk.backend.loose() > 0).then_some(now + LOOK),
+            0 if disk.backend.loose() > 0 => Some(now + LOOK),
+            0 => (!looked).then_some(look_at),
             _ => Some(now + look),
         };
         match CHANNEL.receive(deadline) {
             Ok(received) if received.kind == received::kind::PULSE => {
+                looked &= received.words[0] != pulse::INTERRUPT;
                 hear(&mut disk, irq, &received);
             }
             Ok(received) => request(&mut disk, received),

@@ -5,14 +5,15 @@
 
 use crate::partition::Partition;
 use crate::rings::{self, Half, LIST};
-use crate::{Info, Kind, Outcome};
+use crate::tally::Tallies;
+use crate::{Info, Kind, Outcome, SECTOR};
 use alloc::vec::Vec;
 use cairn_idl::block::{
-    self, properties, AttachAnswer, InfoAnswer, PartitionAnswer, BADGE_DISK, BADGE_SESSION_FIRST,
-    PAGES,
+    self, properties, AttachAnswer, Counts, InfoAnswer, PartitionAnswer, BADGE_DISK,
+    BADGE_SESSION_FIRST, CHANGED, COME_OUT, PAGES,
 };
 use cairn_idl::errno::*;
-use cairn_idl::wire::{Caller, Errno, Given};
+use cairn_idl::wire::{Caller, Errno, Given, Out};
 use cairn_queue::{Receiver, Sender};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
@@ -24,6 +25,8 @@ pub const TAGS: usize = 64;
 const _: () = assert!(TAGS == u64::BITS as usize);
 /// With so many orders the backend has enough to do: what is asked for meanwhile is begun when one of them comes out.
 const ENOUGH: usize = 8;
+/// Most bytes of a table of partitions.
+const TABLE: usize = 3072;
 /// In place of a session's badge: an order of the driver's own.
 const OWN: u64 = 0;
 
@@ -63,18 +66,21 @@ pub trait System {
     fn rings(&mut self, words: usize) -> Option<(Self::Memory, u32)>;
     /// A portal to the driver's own channel.
     fn portal(&mut self, badge: u64) -> Option<u32>;
-    fn notify(&mut self, portal: u32);
+    fn notify(&mut self, portal: u32, bits: u64);
+    /// Nanoseconds since some moment.
+    fn now(&mut self) -> u64;
     fn close(&mut self, portal: u32);
 }
 
-struct Session<M> {
-    badge: u64,
-    /// Where its part of the disk begins, and what it is.
-    first: u64,
-    info: Info,
+pub(crate) struct Session<M> {
+    pub badge: u64,
+    /// Its part of the disk (0: all of it), where that begins, and what it is.
+    pub part: u64,
+    pub first: u64,
+    pub info: Info,
     asked: Receiver<Half<M>>,
     done: Sender<Half<M>>,
-    bell: u32,
+    pub bell: u32,
     arena: u32,
 }
 
@@ -83,6 +89,11 @@ struct Session<M> {
 struct Job {
     session: u64,
     slot: u64,
+    /// For the tallies: the part of the disk, what is done, and since when.
+    part: u64,
+    kind: Kind,
+    sectors: u64,
+    begun: u64,
     /// When it was first seen under way.
     since: Option<u64>,
 }
@@ -90,9 +101,10 @@ struct Job {
 pub struct Disk<B, S: System> {
     pub backend: B,
     pub system: S,
-    partitions: Vec<Partition>,
+    pub(crate) partitions: Vec<Partition>,
+    tallies: Tallies,
     /// At most [`SESSIONS`]; the last one is there.
-    sessions: Vec<Option<Session<S::Memory>>>,
+    pub(crate) sessions: Vec<Option<Session<S::Memory>>>,
     jobs: [Option<Job>; TAGS],
     /// Those without one, a bit each.
     free: u64,
@@ -108,12 +120,23 @@ pub struct Disk<B, S: System> {
     pages: [u32; PAGES],
 }
 
+/// Who has the whole disk may serve its partitions to others, as `devfs` does: what it asks for counts for the one in which it begins.
+fn counted_for(part: u64, sector: u64, bytes: u64, partitions: &[Partition]) -> u64 {
+    if part != BADGE_DISK || bytes == 0 {
+        return part;
+    }
+    let is_there = |it: &&Partition| sector.wrapping_sub(it.first) < it.sectors;
+    let found = partitions.iter().find(is_there);
+    found.map_or(BADGE_DISK, |it| it.number.into())
+}
+
 impl<B: Backend, S: System> Disk<B, S> {
     pub fn new(backend: B, system: S, partitions: Vec<Partition>) -> Disk<B, S> {
         Disk {
             backend,
             system,
             partitions,
+            tallies: Tallies::default(),
             sessions: Vec::with_capacity(SESSIONS),
             jobs: [None; TAGS],
             free: u64::MAX,
@@ -203,14 +226,19 @@ impl<B: Backend, S: System> Disk<B, S> {
             self.end(index);
             return false;
         };
+        let sector = session.first.wrapping_add(request.sector);
         let job = Job {
             session: session.badge,
             slot: request.id,
+            part: counted_for(session.part, sector, request.bytes, &self.partitions),
+            kind: request.kind,
+            sectors: request.bytes / SECTOR,
+            begun: 0,
             since: None,
         };
         let order = Order {
             kind: request.kind,
-            sector: session.first.wrapping_add(request.sector),
+            sector,
             bytes: request.bytes,
             arena: session.arena,
             pages: request.pages,
@@ -232,6 +260,11 @@ impl<B: Backend, S: System> Disk<B, S> {
         if let Some(job) = self.jobs.get_mut(tag).and_then(Option::take) {
             self.free |= 1 << tag;
             self.under_way -= 1;
+            if job.session != OWN {
+                let now = self.system.now();
+                self.tallies
+                    .end(job.part, (job.kind, job.sectors), job.begun, now);
+            }
             self.tell(job, outcome);
         }
     }
@@ -260,13 +293,21 @@ impl<B: Backend, S: System> Disk<B, S> {
         let own = Job {
             session: OWN,
             slot: 0,
+            part: 0,
+            kind: Kind::Read,
+            sectors: 0,
+            begun: 0,
             since: None,
         };
         self.begin(tag, own);
         Some(tag)
     }
 
-    fn begin(&mut self, tag: usize, job: Job) {
+    fn begin(&mut self, tag: usize, mut job: Job) {
+        if job.session != OWN {
+            job.begun = self.system.now();
+            self.tallies.begin(job.part, job.begun);
+        }
         self.jobs[tag] = Some(job);
         self.free &= !(1 << tag);
         self.under_way += 1;
@@ -282,7 +323,7 @@ impl<B: Backend, S: System> Disk<B, S> {
             return;
         };
         match session.done.send(rings::completion(job.slot, outcome), &[]) {
-            Ok(true) => self.system.notify(session.bell),
+            Ok(true) => self.system.notify(session.bell, COME_OUT),
             Ok(false) => {}
             // Who has more under way than there may be does not keep to the rules.
             Err(_) => self.end(index),
@@ -326,6 +367,11 @@ impl<B: Backend, S: System> Disk<B, S> {
         }
     }
 
+    /// There is no such partition any more.
+    pub(crate) fn forget_counts(&mut self, part: u64) {
+        self.tallies.forget(part);
+    }
+
     /// The badge of the session that was made last.
     pub fn newest(&self) -> u64 {
         self.next - 1
@@ -349,6 +395,7 @@ impl<B: Backend, S: System> Disk<B, S> {
         };
         let session = Some(Session {
             badge: self.next,
+            part: badge,
             first,
             info,
             asked,
@@ -374,7 +421,8 @@ impl<B: Backend, S: System> block::Server for Disk<B, S> {
             block: info.block,
             properties: bit(info.read_only, properties::READ_ONLY)
                 | bit(info.caches_writes, properties::CACHES_WRITES)
-                | bit(info.discards, properties::DISCARDS),
+                | bit(info.discards, properties::DISCARDS)
+                | bit(info.rotates, properties::ROTATES),
             most_pages: info.most_pages,
             first,
         })
@@ -409,5 +457,32 @@ impl<B: Backend, S: System> block::Server for Disk<B, S> {
             first: next.first,
             sectors: next.sectors,
         })
+    }
+
+    fn repartition<C: Caller>(
+        &mut self,
+        caller: &C,
+        alone: bool,
+        table: Out<'_, C>,
+    ) -> Result<(), Errno> {
+        let (list, length) = (&mut [0; TABLE][..], table.len());
+        let list = list.get_mut(..length).ok_or(EINVAL)?;
+        if table.read(0, list)? != length {
+            return Err(EFAULT);
+        }
+        let changed = self.set_partitions(caller.badge(), alone, list)?;
+        for bell in changed {
+            self.system.notify(bell, CHANGED);
+        }
+        Ok(())
+    }
+
+    fn counts<C: Caller>(&mut self, caller: &C, part: u64) -> Result<Counts, Errno> {
+        if caller.badge() != BADGE_DISK {
+            return Err(EPERM);
+        }
+        self.part(part)?;
+        let now = self.system.now();
+        Ok(self.tallies.counts(part, now))
     }
 }

@@ -6,7 +6,7 @@ use crate::rings;
 use crate::serve::{Backend, Disk, Order, System, SESSIONS, TAGS};
 use crate::{Info, Kind, Outcome, Refused, Request, PAGE};
 use cairn_abi::{Error, Id, Token};
-use cairn_idl::block::{Server, BADGE_SESSION_FIRST, REQUESTS};
+use cairn_idl::block::{Server, BADGE_SESSION_FIRST, CHANGED, REQUESTS};
 use cairn_idl::errno::*;
 use cairn_idl::wire::Caller;
 use cairn_queue::{Receiver, Sender};
@@ -71,6 +71,8 @@ struct Outside {
     made: HashMap<u32, Memory>,
     next: u32,
     notified: Vec<u32>,
+    changed: Vec<u32>,
+    time: u64,
     closed: Vec<u32>,
     poor: bool,
 }
@@ -89,8 +91,14 @@ impl System for Outside {
     fn portal(&mut self, badge: u64) -> Option<u32> {
         Some(2000 + (badge - BADGE_SESSION_FIRST) as u32)
     }
-    fn notify(&mut self, portal: u32) {
-        self.notified.push(portal);
+    fn notify(&mut self, portal: u32, bits: u64) {
+        match bits {
+            CHANGED => self.changed.push(portal),
+            _ => self.notified.push(portal),
+        }
+    }
+    fn now(&mut self) -> u64 {
+        self.time
     }
     fn close(&mut self, portal: u32) {
         self.closed.push(portal);
@@ -598,3 +606,6 @@ fn what_a_device_never_does_is_tried_three_times_and_fails() {
     assert_eq!(all(&mut client), [(9, Outcome::Done)]);
     assert_eq!((client.under_way(), driver.under_way()), (0, 0));
 }
+
+#[path = "changes_tests.rs"]
+mod changes;

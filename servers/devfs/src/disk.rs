@@ -8,12 +8,10 @@ use crate::look::{Called, Look};
 use crate::room::{Room, PAGES};
 use crate::transfer::{Transfer, Wish, MOST_PAGES};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
-use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{BORROWED_FIRST, WINDOW_PAGES};
 use cairn_resmgr::server::Answer;
@@ -31,6 +29,8 @@ pub trait Drive: Device {
     fn give_way(&mut self);
     /// What is lent lies behind this window of the arena from now on.
     fn borrow(&mut self, window: u32, loan: Portal) -> bool;
+    /// The disk's partitions from now on (number, first sector, sectors), if nobody has one that goes, or `alone`, if nobody else has the disk at all; otherwise an error number.
+    fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64>;
 }
 
 /// Badges of the drives' pulses.
@@ -58,6 +58,10 @@ pub struct Part {
     pub(crate) sectors: u64,
     /// As it was when it was looked at last.
     pub called: Called,
+    /// It is not there any more; another one of its number comes back here.
+    pub gone: bool,
+    /// Handles.
+    pub(crate) held: u32,
 }
 
 /// What a drive does for a request.
@@ -121,6 +125,7 @@ pub struct Disks {
     pub(crate) drives: Vec<Box<dyn Drive>>,
     pub(crate) parts: Vec<Part>,
     /// For each drive.
+    pub(crate) names: Vec<String>,
     pub(crate) looks: Vec<Look>,
     /// [`ARENA`] bytes, the arena of each drive, and what of it is in use.
     arena: &'static mut [u8],
@@ -139,10 +144,13 @@ pub struct Disks {
 /// ioctl requests (linux/fs.h, linux/hdreg.h).
 mod request {
     pub const READ_ONLY: u64 = 0x125e;
+    pub const REREAD: u64 = 0x125f;
     pub const SECTORS: u64 = 0x1260;
     pub const FLUSH: u64 = 0x1261;
     pub const READ_AHEAD: u64 = 0x1263;
     pub const BLOCK: u64 = 0x1268;
+    /// BLKPG.
+    pub const PARTITION: u64 = 0x1269;
     pub const DISCARD: u64 = 0x1277;
     pub const LEAST: u64 = 0x1278;
     pub const BEST: u64 = 0x1279;
@@ -167,6 +175,7 @@ impl Disks {
         Disks {
             drives: Vec::new(),
             parts: Vec::new(),
+            names: Vec::new(),
             looks: Vec::new(),
             arena,
             room: Room::default(),
@@ -186,28 +195,33 @@ impl Disks {
         let _ = drive.completed();
         let number = self.drives.len();
         let whole = (0, 0, drive.info().sectors);
-        for &(partition, first, sectors) in [whole].iter().chain(partitions) {
-            if let Some(numbers) = device::disk(name, partition) {
-                self.parts.push(Part {
-                    name: match partition {
-                        0 => name.into(),
-                        _ => format!("{name}{partition}"),
-                    },
-                    numbers,
-                    drive: number,
-                    number: partition,
-                    first,
-                    sectors,
-                    called: Called::default(),
-                });
-            }
-        }
         self.drives.push(drive);
+        self.names.push(name.into());
         self.looks.push(Look::default());
+        for part in [whole].iter().chain(partitions) {
+            self.add_part(number, *part);
+        }
     }
 
+    /// With those that are gone.
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Those that are there, by their places.
+    pub fn there(&self) -> impl Iterator<Item = (usize, &Part)> {
+        let all = self.parts.iter().enumerate();
+        all.filter(|(_, part)| !part.gone)
+    }
+
+    /// A handle more, or less.
+    pub fn hold(&mut self, part: usize, on: bool) {
+        if let Some(part) = self.parts.get_mut(part) {
+            part.held = match on {
+                true => part.held + 1,
+                false => part.held.saturating_sub(1),
+            };
+        }
     }
 
     /// Bytes of a disk or partition.
@@ -222,6 +236,13 @@ impl Disks {
             return;
         };
         drive.heard(pulse, self.arena);
+        let sectors = drive.info().sectors;
+        let mut parts = self.parts.iter_mut();
+        let is_whole = |part: &&mut Part| part.drive == number && part.number == 0;
+        if let Some(whole) = parts.find(is_whole).filter(|it| it.sectors != sectors) {
+            whole.sectors = sectors;
+            self.looks[number].forget();
+        }
         while let Some((id, outcome)) = self.drives[number].completed() {
             match self.jobs.get_mut(id as usize) {
                 Some(Some(job)) if job.orphan => self.free(cx, id as usize),
@@ -511,10 +532,12 @@ impl Disks {
             request::BLOCK | request::LEAST | request::PHYSICAL => (u64::from(info.block), 4),
             request::SOFT_BLOCK => (PAGE as u64, 8),
             request::BEST | request::ALIGNMENT | request::DISCARD_ZEROES => (0, 4),
-            request::ROTATES => (0, 2),
+            request::ROTATES => (u64::from(info.rotates), 2),
             request::GEOMETRY => return Ok(self.geometry(part)),
             request::FLUSH => (self.sync(cx, part).map(|()| 0)?, 0),
             request::DISCARD => (self.discard(cx, part, writable).map(|()| 0)?, 0),
+            request::REREAD => (self.read_table(cx, part).map(|()| 0)?, 0),
+            request::PARTITION => (self.change_partition(cx, part).map(|()| 0)?, 0),
             _ => return Err(Failure::Errno(ENOTTY)),
         };
         self.answer[..8].copy_from_slice(&value.to_le_bytes());
@@ -533,7 +556,7 @@ impl Disks {
     }
 }
 
-fn long(bytes: &[u8; 16], at: usize) -> u64 {
+pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
 }
 

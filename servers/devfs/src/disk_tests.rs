@@ -26,6 +26,9 @@ impl Machine for Quiet {
 
 const SECTORS: u64 = 4096;
 
+/// Number, first sector, sectors of a partition.
+type Entry = (u32, u64, u64);
+
 /// Id, kind, sector, bytes, pages, and where the data begins in the first of them.
 type Asked = (u64, Kind, u64, u64, Vec<u32>, usize);
 
@@ -40,6 +43,10 @@ struct Disk {
     together: bool,
     told: usize,
     gave_way: usize,
+    /// What partitions it was told to have; somebody else has one.
+    tables: Vec<(bool, Vec<Entry>)>,
+    mounted: bool,
+    sectors: u64,
     /// What programs have lent, by window, and the portal that it came by; None: loans cannot be borrowed.
     lent: Option<HashMap<u32, (Portal, Vec<u8>)>>,
 }
@@ -50,7 +57,7 @@ struct Fake(Rc<RefCell<Disk>>);
 impl Device for Fake {
     fn info(&self) -> Info {
         Info {
-            sectors: SECTORS,
+            sectors: self.0.borrow().sectors,
             block: 512,
             caches_writes: true,
             discards: true,
@@ -142,6 +149,15 @@ impl Drive for Fake {
         lent.insert(window, (loan, vec![0xee; 600 * PAGE]));
         true
     }
+
+    fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64> {
+        let mut disk = self.0.borrow_mut();
+        disk.tables.push((alone, table.to_vec()));
+        match disk.mounted {
+            true => Err(EBUSY),
+            false => Ok(()),
+        }
+    }
 }
 
 struct World {
@@ -163,6 +179,9 @@ fn world() -> World {
         together: false,
         told: 0,
         gave_way: 0,
+        tables: Vec::new(),
+        mounted: false,
+        sectors: SECTORS,
         lent: Some(HashMap::new()),
     })));
     let mut disks = Disks::new(Vec::leak(vec![0; ARENA]));
@@ -566,3 +585,5 @@ fn a_loan_is_kept_as_long_as_the_device_may_use_it() {
 
 #[path = "look_tests.rs"]
 mod look;
+#[path = "partitions_tests.rs"]
+mod partitions;

@@ -69,7 +69,7 @@ impl Disks {
     /// Names in such a directory, and the parts that they lead to; of two of the same name the first.
     pub fn links(&self, by: By) -> Vec<(String, usize)> {
         let mut links: Vec<(String, usize)> = Vec::new();
-        for (at, part) in self.parts().iter().enumerate() {
+        for (at, part) in self.there() {
             let name = encode(by.of(part));
             if !matches!(&name[..], "" | "." | "..") && links.iter().all(|(it, _)| *it != name) {
                 links.push((name, at));

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_block::contents::{self, Bytes};
-use cairn_block::partition::{self, Described, Unreadable};
+use cairn_block::partition::{self, Described, Partition, Unreadable};
 use cairn_block::{Info, Kind, Outcome, Refused, PAGE, SECTOR};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
@@ -27,11 +27,16 @@ pub struct Called {
 /// Most pages that are read of a disk.
 const PAGES: usize = 512;
 
+/// The partitions that a table has, and what all parts of its disk are called, by their places.
+type Names = (Vec<Partition>, Vec<(usize, Called)>);
+
 /// What is known of a disk.
 #[derive(Default)]
 pub(crate) struct Look {
     /// Its parts are called what the disk says.
     fresh: bool,
+    /// The partitions that its table has, if it is fresh.
+    table: Vec<Partition>,
     /// What has come, by page of the disk; None: it cannot be read.
     pages: BTreeMap<u64, Option<Box<[u8]>>>,
     /// A page is being read; the disk may have been written since (None), so it is of no use.
@@ -105,14 +110,20 @@ impl Disks {
         }
     }
 
-    fn look_at(&mut self, cx: &mut Context, drive: usize) -> Answer<()> {
+    /// What a disk's table says, if it was looked at ([`Disks::look_at`]).
+    pub(crate) fn table(&self, drive: usize) -> &[Partition] {
+        &self.looks[drive].table
+    }
+
+    pub(crate) fn look_at(&mut self, cx: &mut Context, drive: usize) -> Answer<()> {
         while !self.looks[drive].fresh {
             self.take_page(cx, drive)?;
             match self.names(drive) {
-                Ok(names) => {
+                Ok((table, names)) => {
                     for (part, called) in names {
                         self.parts[part].called = called;
                     }
+                    self.looks[drive].table = table;
                     self.looks[drive].pages.clear();
                     self.looks[drive].fresh = true;
                 }
@@ -122,8 +133,8 @@ impl Disks {
         Ok(())
     }
 
-    /// Of all parts of a disk, by their place; otherwise the page that is lacking.
-    fn names(&self, drive: usize) -> Result<Vec<(usize, Called)>, u64> {
+    /// Otherwise the page that is lacking.
+    fn names(&self, drive: usize) -> Result<Names, u64> {
         let info = self.drives[drive].info();
         let mut whole = self.reader(drive, &info, (0, info.sectors));
         let table = partition::described(&info, &mut whole).or_else(|_| match whole.missing {
@@ -132,7 +143,7 @@ impl Disks {
         })?;
         let mut names = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
-            if part.drive != drive {
+            if part.drive != drive || part.gone {
                 continue;
             }
             let place = (part.first, part.sectors);
@@ -157,7 +168,8 @@ impl Disks {
             };
             names.push((at, called));
         }
-        Ok(names)
+        let table = table.into_iter().map(|it| it.partition).collect();
+        Ok((table, names))
     }
 
     fn reader(&self, drive: usize, info: &Info, (first, sectors): (u64, u64)) -> Reader<'_> {

@@ -13,6 +13,8 @@ use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
 use cairn_devfs::disk::{Disks, Drive, ARENA, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
+use cairn_idl::errno::EIO;
+use cairn_idl::wire::Failure;
 use cairn_idl::{block, device, vm};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
@@ -84,6 +86,13 @@ impl Drive for Driven {
     fn borrow(&mut self, window: u32, loan: Portal) -> bool {
         let arena = self.0.arena();
         vm::Client(&arena).dma_borrow(window, loan.0).is_ok()
+    }
+
+    fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64> {
+        self.0.repartition(alone, table).map_err(|why| match why {
+            Failure::Refused(errno) => errno,
+            _ => EIO,
+        })
     }
 }
 

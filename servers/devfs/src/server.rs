@@ -106,9 +106,13 @@ impl<M: Machine> Devfs<M> {
         }
     }
 
+    pub fn disks(&self) -> &Disks {
+        &self.disks
+    }
+
     fn named(&self, name: &[u8]) -> Option<Node> {
-        let mut parts = self.disks.parts().iter();
-        if let Some(part) = parts.position(|part| part.name.as_bytes() == name) {
+        let mut parts = self.disks.there();
+        if let Some((part, _)) = parts.find(|(_, part)| part.name.as_bytes() == name) {
             return Some(Node::Disk(part));
         }
         let mut entries = self.entries.iter();
@@ -117,9 +121,9 @@ impl<M: Machine> Devfs<M> {
     }
 
     fn numbered(&self, rdev: u64) -> Option<Node> {
-        let mut parts = self.disks.parts().iter();
+        let mut parts = self.disks.there();
         let is = |(major, minor)| makedev(major, minor) == rdev;
-        if let Some(part) = parts.position(|part| is(part.numbers)) {
+        if let Some((part, _)) = parts.find(|(_, part)| is(part.numbers)) {
             return Some(Node::Disk(part));
         }
         let mut entries = self.entries.iter();
@@ -150,8 +154,10 @@ impl<M: Machine> Devfs<M> {
             Node::Root => {
                 let entries = (0..self.entries.len()).filter(|at| self.is_shown(*at));
                 let named = |at: usize| (self.entries[at].name.clone(), Node::Entry(at));
-                let disks = self.disks.parts().iter().enumerate();
-                let disks = disks.map(|(at, part)| (part.name.clone(), Node::Disk(at)));
+                let disks = self
+                    .disks
+                    .there()
+                    .map(|(at, part)| (part.name.clone(), Node::Disk(at)));
                 entries.map(named).chain(disks).collect()
             }
             Node::Names(by) => {
@@ -515,8 +521,15 @@ impl<M: Machine> Server for Devfs<M> {
         }
     }
 
+    fn retain(&mut self, node: Node) {
+        if let Node::Disk(part) = node {
+            self.disks.hold(part, true);
+        }
+    }
+
     fn close(&mut self, _: &mut Context, handle: Handle<Self>) {
         if let Node::Disk(part) = handle.node {
+            self.disks.hold(part, false);
             if handle.writable() {
                 self.disks.may_have_changed(part);
             }

@@ -122,7 +122,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Root, "consoles", "ttyS0                -W- (EC   a)    4:64\n"),
         text(Root, "cpuinfo", machine::cpuinfo),
         fixed(Root, "devices", machine::DEVICES),
-        fixed(Root, "diskstats", ""),
+        Row {
+            dir: Root,
+            name: "diskstats",
+            mode: s::IFREG | 0o444,
+            what: What::Elsewhere("sys:diskstats"),
+        },
         text(Root, "filesystems", machine::filesystems),
         text(Root, "interrupts", machine::interrupts),
         text(Root, "loadavg", machine::loadavg),

@@ -6,17 +6,17 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
-use cairn_block::native;
-use cairn_idl::block;
+use cairn_block::{native, Info};
+use cairn_idl::block::{self, Counts};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{log, startup, time, Portal};
-use cairn_sysfs::server::Sysfs;
+use cairn_sysfs::server::{Drivers, Partition, Sysfs};
 use cairn_sysfs::tree::Tree;
 
 cairn_rt::entry!(main);
 
-fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
+fn partitions(disk: Portal) -> Vec<Partition> {
     let mut list = Vec::new();
     let mut number = 1;
     while let Ok(found) = block::Client(&disk).partition(number) {
@@ -26,6 +26,20 @@ fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
     list
 }
 
+struct Outside;
+
+impl Drivers for Outside {
+    fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)> {
+        let portal = startup::portal(disk)?;
+        Some((native::info(portal).ok()?, partitions(portal)))
+    }
+
+    fn counts(&mut self, disk: &str, partition: u32) -> Option<Counts> {
+        let portal = startup::portal(disk)?;
+        block::Client(&portal).counts(partition.into()).ok()
+    }
+}
+
 fn main() -> ! {
     let mut tree = Tree::new(time::system_page().cores);
     for (name, portal) in startup::portals() {
@@ -33,11 +47,15 @@ fn main() -> ! {
             continue;
         }
         match native::info(portal) {
-            Ok(info) => tree.add(name, info, &partitions(portal)),
+            Ok(info) => tree.set(name, info, &partitions(portal)),
             Err(why) => log!("{name}: {why}"),
         }
     }
     let born = (time::realtime() / 1_000_000_000) as i64;
-    let mut sysfs = Sysfs { tree, born };
+    let mut sysfs = Sysfs {
+        drivers: Outside,
+        tree,
+        born,
+    };
     serve(&mut Manager::new(b"/sys"), &mut sysfs, &mut Native::new())
 }

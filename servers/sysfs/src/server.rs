@@ -1,7 +1,11 @@
 //! The tree as a resource manager.
 
 use crate::tree::{Dir, Node, Tree};
+use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+use cairn_block::Info;
+use cairn_idl::block::Counts;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{s, Stat, Statfs};
 use cairn_resmgr::layout;
@@ -13,7 +17,19 @@ pub const BADGE_SCHEME: u64 = 1;
 /// SYSFS_MAGIC.
 const MAGIC: i64 = 0x6265_6572;
 
-pub struct Sysfs {
+/// Number, first sector, sectors.
+pub type Partition = (u32, u64, u64);
+
+/// The disks' drivers.
+pub trait Drivers {
+    /// What there is now of a disk, and its partitions; None: its driver says that it has none.
+    fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)>;
+    /// What was counted for a disk (0) or a partition of it.
+    fn counts(&mut self, disk: &str, partition: u32) -> Option<Counts>;
+}
+
+pub struct Sysfs<D> {
+    pub drivers: D,
     pub tree: Tree,
     /// Start of the system, for stat.
     pub born: i64,
@@ -32,6 +48,7 @@ fn inode(node: Node) -> u64 {
         Node::OfQueue(at, number) => (7, at, number),
         Node::Link(dir, at) => (8, at, dir as usize),
         Node::Partitions => (9, 0, 0),
+        Node::Statistics => (14, 0, 0),
         Node::OfProcessors(number) => (10, 0, number),
         Node::Processor(at) => (11, at, 0),
         Node::Topology(at) => (12, at, 0),
@@ -40,7 +57,42 @@ fn inode(node: Node) -> u64 {
     1 + (kind | (number as u64) << 4 | (at as u64) << 12)
 }
 
-impl Server for Sysfs {
+impl<D: Drivers> Sysfs<D> {
+    /// Names of disks and partitions are looked up, or listed, there: those that there are now.
+    fn refresh(&mut self, dir: Node) {
+        use Dir::{Block, ClassBlock, DevBlock, Disks, Scheme};
+        if matches!(
+            dir,
+            Node::Dir(Block | ClassBlock | DevBlock | Disks | Scheme)
+        ) {
+            for disk in self.tree.names() {
+                if let Some((info, partitions)) = self.drivers.look(&disk) {
+                    self.tree.set(&disk, info, &partitions);
+                }
+            }
+        }
+    }
+
+    /// A file is opened that may say what was counted.
+    fn count(&mut self, node: Node) {
+        let devices = match node {
+            Node::Property(at, _) => vec![at],
+            Node::Statistics => self.tree.there().map(|(at, _)| at).collect(),
+            _ => return,
+        };
+        for at in devices {
+            let Some((disk, partition)) = self.tree.part(at) else {
+                continue;
+            };
+            let disk = String::from(disk);
+            if let Some(counts) = self.drivers.counts(&disk, partition) {
+                self.tree.count(at, counts);
+            }
+        }
+    }
+}
+
+impl<D: Drivers> Server for Sysfs<D> {
     type Node = Node;
     /// The text as it was when the file was opened.
     type State = Vec<u8>;
@@ -59,7 +111,7 @@ impl Server for Sysfs {
             | Node::OfQueue(..)
             | Node::OfProcessors(_)
             | Node::OfTopology(..) => (s::IFREG | 0o444, 4096),
-            Node::Partitions => (s::IFREG | 0o444, 0),
+            Node::Partitions | Node::Statistics => (s::IFREG | 0o444, 0),
             _ => (s::IFDIR | 0o755, 0),
         };
         Ok(Meta {
@@ -71,6 +123,7 @@ impl Server for Sysfs {
     }
 
     fn lookup(&mut self, _: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+        self.refresh(dir);
         let mut children = self.tree.children(dir).into_iter();
         let found = children.find(|(it, _)| it.as_bytes() == name);
         found.map(|(_, node)| node).ok_or(Failure::Errno(ENOENT))
@@ -114,7 +167,8 @@ impl Server for Sysfs {
         into: &mut Dirents,
     ) -> Answer<u64> {
         let dir = handle.node;
-        let mut names = alloc::vec![(".".into(), dir), ("..".into(), self.tree.above(dir))];
+        self.refresh(dir);
+        let mut names = vec![(".".into(), dir), ("..".into(), self.tree.above(dir))];
         names.extend(self.tree.children(dir));
         let mut position = position;
         while let Some((name, node)) = names.get(position as usize) {
@@ -134,6 +188,7 @@ impl Server for Sysfs {
         _: u64,
         state: &mut Vec<u8>,
     ) -> Answer<Opened<Node>> {
+        self.count(node);
         *state = self.tree.text(node).unwrap_or_default().into_bytes();
         let kind = layout::default_kind(self.meta(node)?.mode);
         Ok(Opened { node, kind })
@@ -161,30 +216,61 @@ fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_block::Info;
     use cairn_idl::fs::{self, o};
     use cairn_resmgr::fake::Bench;
+
+    /// A disk with one partition, somewhere else each time that somebody looks.
+    struct Moving(u64);
+
+    impl Drivers for Moving {
+        fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)> {
+            self.0 += 100;
+            let info = Info {
+                sectors: 2048,
+                block: 512,
+                rotates: true,
+                ..Info::default()
+            };
+            (disk == "vdb").then_some((info, vec![(2, self.0, 50)]))
+        }
+        fn counts(&mut self, _: &str, partition: u32) -> Option<Counts> {
+            Some(Counts {
+                writes: u64::from(partition) + 10,
+                ..Counts::default()
+            })
+        }
+    }
 
     #[test]
     fn a_program_finds_a_disk_by_its_number() {
         let mut tree = Tree::new(1);
-        let info = Info {
-            sectors: 2048,
-            block: 512,
-            ..Info::default()
+        tree.set("vdb", Info::default(), &[]);
+        let sysfs = Sysfs {
+            drivers: Moving(0),
+            tree,
+            born: 7,
         };
-        tree.add("vdb", info, &[(2, 100, 50)]);
-        let mut bench = Bench::new(Sysfs { tree, born: 7 }, b"/sys");
+        let mut bench = Bench::new(sysfs, b"/sys");
         let mut read = |path: &[u8]| {
             let handle = bench.open(path, o::RDONLY, 0)?;
             let answer = bench.call(handle, &[fs::READ, fs::POSITION], b"", 100);
             Ok(answer.unwrap().bytes().to_vec())
         };
-        assert_eq!(read(b"dev/block/254:18/start"), Ok(b"100\n".to_vec()));
+        let start = |text: Vec<u8>| {
+            String::from_utf8(text)
+                .unwrap()
+                .trim()
+                .parse::<u64>()
+                .unwrap()
+        };
+        let first = start(read(b"dev/block/254:18/start").unwrap());
+        assert!(start(read(b"dev/block/254:18/start").unwrap()) > first);
         assert_eq!(read(b"dev/block/254:16/vdb2/size"), Ok(b"50\n".to_vec()));
-        assert_eq!(read(b"block/vdb/queue/rotational"), Ok(b"0\n".to_vec()));
+        assert_eq!(read(b"block/vdb/queue/rotational"), Ok(b"1\n".to_vec()));
         assert_eq!(read(b"block/vdb/../vdb/ro"), Ok(b"0\n".to_vec()));
         assert_eq!(read(b"block/vdc/ro"), Err(-ENOENT));
+        let stat = String::from_utf8(read(b"class/block/vdb2/stat").unwrap()).unwrap();
+        assert_eq!(stat.split_whitespace().nth(4), Some("12"));
         let place = bench.open(b"class/block/vdb2", o::RDONLY, 0).unwrap();
         let answer = bench.call(place, &[fs::GETPATH], b"", 100).unwrap();
         assert_eq!(answer.bytes(), b"/sys/devices/block/vdb/vdb2");

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use cairn_block::{Info, SECTOR};
+use cairn_idl::block::Counts;
 use cairn_idl::device;
 
 /// A disk or a partition.
@@ -19,6 +20,10 @@ pub struct Device {
     pub first: u64,
     pub sectors: u64,
     pub info: Info,
+    /// As they were when somebody last asked.
+    pub counts: Counts,
+    /// Its driver does not have it any more.
+    pub gone: bool,
 }
 
 /// A place in the tree. Numbers are those of devices in the list.
@@ -38,8 +43,9 @@ pub enum Node {
     Link(Dir, usize),
     /// From the device to its class.
     Subsystem(usize),
-    /// `/proc/partitions`.
+    /// `/proc/partitions` and `/proc/diskstats`.
     Partitions,
+    Statistics,
     /// What is said of all processors, by its place in [`PROCESSORS`].
     OfProcessors(usize),
     Processor(usize),
@@ -129,6 +135,31 @@ fn mask(bits: u64) -> String {
 /// What a property says of a device; `None`: such a device does not have it.
 type Text = fn(&Device) -> Option<String>;
 
+/// In the order of Linux's Documentation/admin-guide/iostats; requests are never merged here.
+fn statistics(counts: &Counts) -> [u64; 17] {
+    let ms = |time: u64| time / 1_000_000;
+    let all = counts.read_time + counts.write_time + counts.discard_time + counts.flush_time;
+    [
+        counts.reads,
+        0,
+        counts.read_sectors,
+        ms(counts.read_time),
+        counts.writes,
+        0,
+        counts.write_sectors,
+        ms(counts.write_time),
+        counts.under_way,
+        ms(counts.busy_time),
+        ms(all),
+        counts.discards,
+        0,
+        counts.discard_sectors,
+        ms(counts.discard_time),
+        counts.flushes,
+        ms(counts.flush_time),
+    ]
+}
+
 /// Of disks only, of partitions only.
 fn of_disk(device: &Device, text: &str) -> Option<String> {
     (device.partition == 0).then(|| text.to_string())
@@ -138,7 +169,7 @@ fn of_partition(device: &Device, value: u64) -> Option<String> {
     (device.partition != 0).then(|| value.to_string())
 }
 
-pub const PROPERTIES: [(&str, Text); 12] = [
+pub const PROPERTIES: [(&str, Text); 13] = [
     ("alignment_offset", |_| Some("0".to_string())),
     ("dev", |d| Some(format!("{}:{}", d.numbers.0, d.numbers.1))),
     ("discard_alignment", |_| Some("0".to_string())),
@@ -150,6 +181,10 @@ pub const PROPERTIES: [(&str, Text); 12] = [
     ("ro", |d| Some(u8::from(d.info.read_only).to_string())),
     ("size", |d| Some(d.sectors.to_string())),
     ("start", |d| of_partition(d, d.first)),
+    ("stat", |d| {
+        let columns = statistics(&d.counts).map(|value| format!("{value:8}"));
+        Some(columns.join(" "))
+    }),
     ("uevent", |d| {
         let (kind, number) = match d.partition {
             0 => ("disk", String::new()),
@@ -182,7 +217,7 @@ pub const QUEUE: [(&str, Text); 11] = [
     ("nr_requests", |d| Some(d.info.most_requests.to_string())),
     ("optimal_io_size", |_| Some("0".to_string())),
     ("physical_block_size", |d| Some(d.info.block.to_string())),
-    ("rotational", |_| Some("0".to_string())),
+    ("rotational", |d| Some(u8::from(d.info.rotates).to_string())),
     ("scheduler", |_| Some("none".to_string())),
     ("write_cache", |d| {
         Some(match d.info.caches_writes {
@@ -213,15 +248,19 @@ impl Tree {
         }
     }
 
-    /// The next disk, and its partitions: number, first sector, sectors. One whose name has no numbers is left out.
-    pub fn add(&mut self, name: &str, info: Info, partitions: &[(u32, u64, u64)]) {
-        let disk = self.devices.len();
+    /// What there is now of a disk, and its partitions: number, first sector, sectors. One whose name has no numbers is left out.
+    pub fn set(&mut self, name: &str, info: Info, partitions: &[(u32, u64, u64)]) {
+        let known = |devices: &[Device], name: &str| devices.iter().position(|d| d.name == name);
+        let disk = known(&self.devices, name).unwrap_or(self.devices.len());
+        for device in self.devices.iter_mut().filter(|d| d.disk == disk) {
+            device.gone = true;
+        }
         let whole = (0, 0, info.sectors);
         for &(partition, first, sectors) in [whole].iter().chain(partitions) {
             let Some(numbers) = device::disk(name, partition) else {
                 continue;
             };
-            self.devices.push(Device {
+            let device = Device {
                 name: device_name(name, partition),
                 disk,
                 partition,
@@ -229,24 +268,58 @@ impl Tree {
                 first,
                 sectors,
                 info,
-            });
+                counts: Counts::default(),
+                gone: false,
+            };
+            match known(&self.devices, &device.name) {
+                Some(at) => self.devices[at] = device,
+                None => self.devices.push(device),
+            }
         }
     }
 
-    fn disks(&self) -> impl Iterator<Item = (usize, &Device)> {
+    /// What its driver counted for a device.
+    pub fn count(&mut self, at: usize, counts: Counts) {
+        if let Some(device) = self.devices.get_mut(at) {
+            device.counts = counts;
+        }
+    }
+
+    /// The disk of a device, by its place, and which partition of it that is.
+    pub fn part(&self, at: usize) -> Option<(&str, u32)> {
+        let device = self.devices.get(at)?;
+        let disk = self.devices.get(device.disk)?;
+        Some((&disk.name, device.partition))
+    }
+
+    /// Of all disks.
+    pub fn names(&self) -> Vec<String> {
+        let disks = self.devices.iter().filter(|d| d.partition == 0);
+        disks.map(|d| d.name.clone()).collect()
+    }
+
+    /// Devices that are there, by their places.
+    pub fn there(&self) -> impl Iterator<Item = (usize, &Device)> {
         let all = self.devices.iter().enumerate();
-        all.filter(|(_, device)| device.partition == 0)
+        all.filter(|(_, device)| !device.gone)
+    }
+
+    fn disks(&self) -> impl Iterator<Item = (usize, &Device)> {
+        self.there().filter(|(_, device)| device.partition == 0)
     }
 
     /// Names and what is there; empty for what is no directory.
     pub fn children(&self, dir: Node) -> Vec<(String, Node)> {
         let mut found: Vec<(String, Node)> = Vec::new();
         match dir {
-            Node::Dir(Dir::Scheme) => found.push(("partitions".to_string(), Node::Partitions)),
+            Node::Dir(Dir::Scheme) => {
+                found.push(("partitions".to_string(), Node::Partitions));
+                found.push(("diskstats".to_string(), Node::Statistics));
+            }
             Node::Dir(dir) => {
                 let below = DIRS.iter().filter(|(_, above, _)| *above == dir);
                 found.extend(below.map(|(dir, _, name)| (name.to_string(), Node::Dir(*dir))));
-                let all = self.devices.iter().enumerate();
+                let all = self.there();
                 match dir {
                     Dir::Block => {
                         let link =
@@ -297,8 +370,9 @@ impl Tree {
                 if device.partition == 0 {
                     found.push(("queue".to_string(), Node::Queue(at)));
                     found.push(("slaves".to_string(), Node::Slaves(at)));
-                    let all = self.devices.iter().enumerate();
-                    let parts = all.filter(|(_, d)| d.disk == at && d.partition != 0);
+                    let parts = self
+                        .there()
+                        .filter(|(_, d)| d.disk == at && d.partition != 0);
                     found.extend(parts.map(|(at, d)| (d.name.clone(), Node::Device(at))));
                 }
             }
@@ -325,7 +399,7 @@ impl Tree {
             },
             Node::OfQueue(at, _) => Node::Queue(at),
             Node::Link(dir, _) => Node::Dir(dir),
-            Node::Partitions => Node::Dir(Dir::Scheme),
+            Node::Partitions | Node::Statistics => Node::Dir(Dir::Scheme),
             Node::OfProcessors(_) | Node::Processor(_) => Node::Dir(Dir::Processors),
             Node::Topology(at) => Node::Processor(at),
             Node::OfTopology(at, _) => Node::Topology(at),
@@ -370,15 +444,29 @@ impl Tree {
             Node::OfProcessors(number) => PROCESSORS.get(number)?.1(self.processors),
             Node::OfTopology(at, number) => TOPOLOGY.get(number)?.1(self.processors, at),
             Node::Partitions => return Some(self.partitions()),
+            Node::Statistics => return Some(self.statistics()),
             _ => return None,
         };
         text.push('\n');
         Some(text)
     }
 
+    fn statistics(&self) -> String {
+        let mut text = String::new();
+        for (_, device) in self.there() {
+            let (major, minor) = device.numbers;
+            text.push_str(&format!("{major:4} {minor:7} {}", device.name));
+            for value in statistics(&device.counts) {
+                text.push_str(&format!(" {value}"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
     fn partitions(&self) -> String {
         let mut text = String::from("major minor  #blocks  name\n\n");
-        for device in &self.devices {
+        for (_, device) in self.there() {
             let ((major, minor), blocks) = (device.numbers, device.sectors / 2);
             text.push_str(&format!(
                 "{major:4}  {minor:7} {blocks:10} {}\n",
@@ -402,9 +490,9 @@ mod tests {
             ..Info::default()
         };
         let mut tree = Tree::new(2);
-        tree.add("vda", info, &[(1, 2048, 4096), (3, 6144, 100)]);
-        tree.add("ram0", info, &[]);
-        tree.add("nonsense", info, &[]);
+        tree.set("vda", info, &[(1, 2048, 4096), (3, 6144, 100)]);
+        tree.set("ram0", info, &[]);
+        tree.set("nonsense", info, &[]);
         tree
     }
 
@@ -491,5 +579,44 @@ mod tests {
             Some(" 254        1       2048 vda1")
         );
         assert_eq!(partitions.lines().count(), 6);
+    }
+
+    #[test]
+    fn partitions_that_change_keep_their_places() {
+        let mut tree = tree();
+        let part = at(&tree, "devices/block/vda/vda3").unwrap();
+        let info = Info {
+            sectors: 200_000,
+            block: 512,
+            ..Info::default()
+        };
+        tree.set("vda", info, &[(2, 10, 20), (3, 6144, 200)]);
+        assert_eq!(at(&tree, "devices/block/vda/vda3"), Some(part));
+        assert_eq!(at(&tree, "class/block/vda1"), None);
+        let text = |tree: &Tree, path: &str| tree.text(at(tree, path)?);
+        assert_eq!(text(&tree, "devices/block/vda/size").unwrap(), "200000\n");
+        assert_eq!(text(&tree, "devices/block/vda/vda3/size").unwrap(), "200\n");
+        assert_eq!(text(&tree, "devices/block/vda/vda2/start").unwrap(), "10\n");
+        let Some(Node::Device(place)) = at(&tree, "devices/block/vda/vda2") else {
+            panic!("no device");
+        };
+        assert_eq!(tree.part(place), Some(("vda", 2)));
+        let counts = Counts {
+            reads: 3,
+            read_sectors: 24,
+            read_time: 5_999_999,
+            flushes: 1,
+            flush_time: 1_000_001,
+            ..Counts::default()
+        };
+        tree.count(place, counts);
+        let stat = text(&tree, "devices/block/vda/vda2/stat").unwrap();
+        let columns: Vec<&str> = stat.split_whitespace().collect();
+        let line = "3 0 24 5 0 0 0 0 0 0 7 0 0 0 0 1 1";
+        assert_eq!(columns.join(" "), line);
+        let all = tree.text(Node::Statistics).unwrap();
+        let last = all.lines().last().unwrap();
+        assert_eq!(all.lines().count(), 4);
+        assert_eq!(last, format!(" 254       2 vda2 {line}"));
     }
 }

@@ -10,12 +10,14 @@ use crate::machine::user::{self, UserRange};
 use crate::path::make_room;
 use crate::signal::{bit, SIGTTOU};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use cairn_idl::fs::{self, o};
 
 const FIONCLEX: u64 = 0x5450;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
+const BLKPG: u64 = 0x1269;
 const TIOCGPTPEER: u64 = 0x5441;
 
 /// Bytes that the server reads, bytes that it writes.
@@ -74,6 +76,9 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if request == TIOCGPTPEER {
         return open_peer(&file, argument);
     }
+    if request == BLKPG {
+        return change_partition(&file, argument);
+    }
     let Sizes(out, input) = sizes(request);
     let part = |size: u64| match size {
         0 => Ok(UserRange::EMPTY),
@@ -89,6 +94,21 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
         message = message.input_user(part(input)?);
     }
     message.wait(file.slot()).map(|w| w[0])
+}
+
+/// Its argument leads to another structure: `devfs` gets what is to be done, start, length (bytes) and number, 64 bits each.
+fn change_partition(file: &OpenFile, argument: u64) -> Result<u64> {
+    let (what, data): (u32, u64) = (user::read(argument)?, user::read(argument + 16)?);
+    let number: u32 = user::read(data + 16)?;
+    let words: [u64; 4] = [
+        what.into(),
+        user::read(data)?,
+        user::read(data + 8)?,
+        number.into(),
+    ];
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    let request = Request::new(&[fs::IOCTL, BLKPG, argument, 0]).out(&bytes);
+    request.wait(file.slot()).map(|w| w[0])
 }
 
 /// The other side of a pseudo-terminal comes as a portal.

@@ -423,6 +423,7 @@ impl Machine {
                 read_only: shape.protected,
                 caches_writes: shape.caches_writes,
                 discards: false,
+                rotates: false,
                 most_pages: shape.most_pages,
                 most_requests: shape.most_requests,
             },
