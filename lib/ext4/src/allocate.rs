@@ -48,7 +48,7 @@ impl Busy {
     }
 
     /// The first busy run that ends behind `at`.
-    fn next(&self, at: u64) -> Option<(u64, u64)> {
+    pub(crate) fn next(&self, at: u64) -> Option<(u64, u64)> {
         let before = self.runs.range(..=at).next_back();
         let after = self.runs.range(at + 1..).next();
         before
@@ -112,11 +112,8 @@ impl Fs {
             self.checked(block, Kind::BlockBitmap(number))?;
             return Ok(block);
         }
-        let (start, len) = (self.shape.group_start(number), self.shape.group_len(number));
-        let mut map = vec![0u8; self.shape.block_size];
-        for (from, to) in self.zones.within(start, start + u64::from(len)) {
-            set_bits(&mut map, (from - start) as u32, (to - from) as u32, true);
-        }
+        let len = self.shape.group_len(number);
+        let mut map = self.new_map(number);
         let bits = 8 * map.len() as u32;
         let used: u32 = map.iter().map(|byte| byte.count_ones()).sum();
         if len - used != group.free_blocks {
@@ -127,6 +124,27 @@ impl Fs {
         self.cache.write(block, 0, &map)?;
         self.clear_group_flag(number, BLOCKS_UNINIT)?;
         Ok(block)
+    }
+
+    /// The bitmap of a group in which nothing was ever taken, without what lies behind its end.
+    fn new_map(&self, number: u32) -> Vec<u8> {
+        let (start, len) = (self.shape.group_start(number), self.shape.group_len(number));
+        let mut map = vec![0u8; self.shape.block_size];
+        for (from, to) in self.zones.within(start, start + u64::from(len)) {
+            set_bits(&mut map, (from - start) as u32, (to - from) as u32, true);
+        }
+        map
+    }
+
+    /// What is taken in a group; nothing is changed.
+    pub(crate) fn map_of(&self, number: u32) -> Result<Vec<u8>, Error> {
+        let group = self.group(number)?;
+        match group.flags & BLOCKS_UNINIT {
+            0 => Ok(self
+                .checked(group.block_bitmap, Kind::BlockBitmap(number))?
+                .to_vec()),
+            _ => Ok(self.new_map(number)),
+        }
     }
 
     pub(crate) fn begin_group(&mut self, number: u32) -> Result<(), Error> {

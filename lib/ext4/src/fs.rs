@@ -72,6 +72,9 @@ pub struct Fs {
     /// What a successor needs of transactions that are not durable.
     pub(crate) kept: Option<Kept>,
     pub(crate) busy: Busy,
+    /// Whether the device is told of freed blocks, and those of which it was not told yet.
+    pub(crate) discards: bool,
+    pub(crate) freed: Vec<Run>,
     pub(crate) free_blocks: u64,
     pub(crate) free_inodes: u32,
     pub(crate) promised: u64,

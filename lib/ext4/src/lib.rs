@@ -7,7 +7,7 @@
 //! * The journal's work comes out as [`Step`]s of writes and flushes ([`Fs::step`]), which the caller does when it likes, while operations go on.
 //!
 //! Modules: [`shape`] superblock and features, [`mount`] opening, [`fs`] the whole, [`cache`] (over [`blocks`]) metadata blocks and taking back, [`transaction`], [`journal`]; [`kept`], [`redo`] what a death of the program must not lose; [`group`],
-//! [`allocate`], [`zones`] space; [`inode`], [`inodes`], [`orphan_file`]; [`extent`]; [`directory`], [`names`]; [`file`]; [`attributes`]; [`verify`] what is checked of every block.
+//! [`allocate`], [`zones`], [`discard`] space; [`inode`], [`inodes`], [`orphan_file`]; [`extent`]; [`directory`], [`names`]; [`file`]; [`attributes`]; [`verify`] what is checked of every block.
 //!
 //! Nothing that an image says is believed: every number is checked before it leads anywhere, every walk is bounded, no write goes to a place that the file system keeps for itself.
 //! What does not fit together is [`Error::Damaged`], with what and where.
@@ -22,6 +22,7 @@ mod blocks;
 mod bytes;
 mod cache;
 mod directory;
+mod discard;
 mod error;
 mod extent;
 mod file;

@@ -328,6 +328,8 @@ impl Fs {
             op: Op::default(),
             kept: None,
             busy: Busy::new(shape.groups),
+            discards: false,
+            freed: Vec::new(),
             free_blocks: 0,
             free_inodes: 0,
             promised: 0,

@@ -71,7 +71,7 @@ pub struct Shape {
     pub label: [u8; 16],
     pub block_bits: u32,
     pub(crate) first_data: u64,
-    pub(crate) group_blocks: u32,
+    pub group_blocks: u32,
     pub(crate) group_inodes: u32,
     pub(crate) groups: u32,
     pub(crate) inode_size: usize,

@@ -462,7 +462,7 @@ impl<S: Server> Core<S> {
         if !cx.has(label::SYSTEM) {
             return fail(EPERM);
         }
-        let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES;
+        let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES | mount::DISCARD;
         if cx.request.badge >> 32 != 0 || flags & !known != 0 {
             return fail(EINVAL);
         }

@@ -20,5 +20,7 @@ pub const ROOM: u64 = key(3, 0);
 pub const JOURNAL: u64 = key(4, 0);
 /// A flush has ended.
 pub const FLUSH: u64 = key(5, 0);
+/// The device has discarded something.
+pub const DISCARDS: u64 = key(7, 0);
 /// A file without names is gone.
 pub const ENDS: u64 = key(6, 0);

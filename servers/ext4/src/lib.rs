@@ -4,7 +4,7 @@
 //! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
 //! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`map`] of files, over [`memory`] and [`runs`];
 //! * [`successor`] what goes on after the server's death, [`left`] data that was not written;
-//! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names.
+//! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names, [`discard`] what is not needed any more.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ extern crate alloc;
 mod attached;
 mod behind;
 mod blocks;
+mod discard;
 mod ends;
 mod keys;
 pub mod left;

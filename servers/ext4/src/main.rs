@@ -159,6 +159,7 @@ fn main() -> ! {
         options: Options {
             read_only: given("ro"),
             no_access_times: given("noatime"),
+            discard: given("discard"),
             device: startup::argument("st_dev")
                 .map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
             log: say,

@@ -5,6 +5,7 @@
 
 use crate::behind::Job;
 use crate::blocks::Reading;
+use crate::discard::{Discards, RANGE};
 use crate::keys;
 use crate::left::Left;
 use crate::map::Syncing;
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_block::Device;
 use cairn_cache::{Cache, File, Io, Mapped, Policy, Slot};
-use cairn_ext4::{Error, Fs, Inode, Time};
+use cairn_ext4::{Error, Fs, Inode, Run, Time};
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure, Marks};
@@ -28,6 +29,8 @@ pub struct Options {
     pub read_only: bool,
     /// Reads are not noted at all; otherwise as Linux does with `relatime`.
     pub no_access_times: bool,
+    /// The device is told of blocks that were freed, if it wants to hear of it.
+    pub discard: bool,
     /// `st_dev`.
     pub device: u64,
     /// Where to say what somebody should know.
@@ -44,6 +47,8 @@ pub(crate) enum Purpose {
     Step,
     /// With its number.
     Flush(u64),
+    /// These blocks, for a FITRIM or not.
+    Discard(Vec<Run>, Option<Token>),
 }
 
 pub struct Ext4<M: Memory, D: Device> {
@@ -100,6 +105,9 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) found: BTreeMap<u64, bool>,
     /// When the last commit was asked for.
     pub(crate) committed: u64,
+    pub(crate) discards: Discards,
+    /// The answer to FITRIM.
+    pub(crate) trimmed: [u8; RANGE],
     pub(crate) wakes: Vec<u64>,
     pub(crate) armed: bool,
     /// It becomes read only: nothing new is begun.
@@ -237,6 +245,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 self.run_journal();
                 Failure::Wait(keys::ENDS)
             }
+            Error::NoSpace if self.is_discarding() => Failure::Wait(keys::DISCARDS),
             Error::Damaged(what, at) => {
                 self.damaged(what, at);
                 Failure::Errno(EUCLEAN)
@@ -441,6 +450,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             self.run_ends();
             self.start_writes();
             self.run_journal();
+            self.discard_freed();
             if !self.requests.has_ended() {
                 return;
             }
@@ -453,6 +463,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             Some(Purpose::Load(ino, io)) => self.pages_read(ino, io, well),
             Some(Purpose::Job(id)) => self.job_moved(id, well),
             Some(Purpose::Step) => self.step_moved(well),
+            Some(Purpose::Discard(runs, whose)) => self.discard_moved(&runs, whose),
             Some(Purpose::Flush(number)) => {
                 let place = match well {
                     true => &mut self.flush_done,

@@ -1,5 +1,6 @@
 //! Opening: the image is looked at, its log replayed, and what a cut of power left half done is finished; nothing is served before.
 
+use crate::discard::{Discards, RANGE};
 use crate::left::Left;
 use crate::memory::{Memory, PAGE};
 use crate::node::Nodes;
@@ -191,6 +192,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             changed: Vec::new(),
             found: BTreeMap::new(),
             committed: 0,
+            discards: Discards::default(),
+            trimmed: [0; RANGE],
             wakes: Vec::new(),
             armed: false,
             closing: false,
@@ -207,6 +210,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if write {
             server.finish_leftovers(&mut wait);
         }
+        server.choose_discards();
         server.wakes.clear();
         Ok(server)
     }

@@ -179,6 +179,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             self.be_writable(cx)?;
         }
         self.options.no_access_times = flags & mount::NO_ACCESS_TIMES != 0;
+        self.options.discard = flags & mount::DISCARD != 0;
+        self.choose_discards();
         Ok(())
     }
 
@@ -247,6 +249,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.fs.close();
         self.settle(cx);
         match self.fs.is_writable() {
+            // Whoever has the disk next must find it as it will stay.
+            false if self.is_discarding() => Err(Failure::Wait(keys::DISCARDS)),
             false => Ok(()),
             true => Err(Failure::Wait(keys::JOURNAL)),
         }

@@ -1,6 +1,7 @@
 //! The tree, as the framework asks for it: names, attributes, creation, removal and renaming. What can be said here is; reading, writing and the rest have their own modules.
 
 use crate::attached::Attached;
+use crate::discard::FITRIM;
 use crate::keys;
 use crate::memory::Memory;
 use crate::node::device_parts;
@@ -17,6 +18,7 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
+use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
 /// Linux's EXT4_SUPER_MAGIC.
@@ -667,8 +669,27 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         self.change_mount(cx, flags)
     }
 
-    fn interruptible(&self, operation: u64, _: u64) -> bool {
-        matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL | fs::IOCTL)
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        _: &'a mut Handle<Self>,
+        request: u64,
+        _: u64,
+    ) -> Answer<Reply<'a>> {
+        if request != FITRIM {
+            return fail(ENOTTY);
+        }
+        let bytes = self.trim(cx)?;
+        // Start and shortest run stay the caller's.
+        cx.fetch(0, &mut self.trimmed)?;
+        self.trimmed[8..16].copy_from_slice(&bytes.to_le_bytes());
+        Ok(Reply::result(0).data(&self.trimmed))
+    }
+
+    fn interruptible(&self, operation: u64, progress: u64) -> bool {
+        // What is being discarded is waited for.
+        matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL)
+            || operation == fs::IOCTL && progress == 0
     }
 
     fn map(
@@ -711,6 +732,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn cancelled(&mut self, cx: &mut Context) {
         self.writer_gone(cx);
+        self.discards.cancelled(cx.request.token);
         if cx.request.words[0] == fs::REMOUNT {
             self.closing = false;
         }

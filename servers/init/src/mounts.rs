@@ -20,9 +20,10 @@ const READY: u64 = 1 << 33;
 /// What a component ends with that found itself wrong.
 const PANIC: u64 = 101;
 /// What a file server is told by an argument.
-const OPTIONS: [(u64, &str); 2] = [
+const OPTIONS: [(u64, &str); 3] = [
     (mount::READ_ONLY, "ro"),
     (mount::NO_ACCESS_TIMES, "noatime"),
+    (mount::DISCARD, "discard"),
 ];
 /// Bytes of a request's texts.
 const TEXTS: usize = 512;

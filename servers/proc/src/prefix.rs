@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
 use cairn_idl::errno::{EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
-use cairn_idl::mounts::mount::{NO_ACCESS_TIMES, READ_ONLY};
+use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, READ_ONLY};
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -231,7 +231,7 @@ impl<S: System> Manager<S> {
         let all = self.bytes(message, 0, name_len + type_len)?;
         let (name, fstype) = all.split_at_checked(name_len).ok_or(EFAULT)?;
         let name = normal(name)?.to_vec();
-        let flags = message.words[3] as u8 & (READ_ONLY | NO_ACCESS_TIMES) as u8;
+        let flags = message.words[3] as u8 & (READ_ONLY | NO_ACCESS_TIMES | DISCARD) as u8;
         let kind = (fstype.to_vec(), flags);
         let (index, old) = self.prefixes.mount(name, kind, portal, system)?;
         if let Some(old) = old {

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::device;
-use cairn_idl::mounts::mount::{NO_ACCESS_TIMES, READ_ONLY};
+use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, READ_ONLY};
 use core::fmt::Write;
 
 /// As uname(2) tells it.
@@ -45,6 +45,8 @@ struct Mounted {
     /// Major and minor number, as st_dev has them.
     numbers: (u32, u32),
     options: &'static str,
+    /// Of the file system itself.
+    own: &'static str,
 }
 
 /// Number of the first mount; the others follow.
@@ -103,6 +105,10 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
                 (false, true) => "rw,noatime",
                 (true, true) => "ro,noatime",
             },
+            own: match flags & DISCARD != 0 {
+                true => ",discard",
+                false => "",
+            },
         }
     });
     described.collect()
@@ -111,7 +117,11 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
 pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
     for mount in mounted(system) {
         let (source, path, kind) = (mount.source, mount.path, mount.kind);
-        let _ = writeln!(out, "{source} {path} {kind} {} 0 0", mount.options);
+        let _ = writeln!(
+            out,
+            "{source} {path} {kind} {}{} 0 0",
+            mount.options, mount.own
+        );
     }
     Some(())
 }
@@ -132,8 +142,9 @@ pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
         let id = FIRST_MOUNT + number;
         let _ = writeln!(
             out,
-            "{id} {parent} {major}:{minor} / {path} {options} - {kind} {source} {}",
-            &options[..2]
+            "{id} {parent} {major}:{minor} / {path} {options} - {kind} {source} {}{}",
+            &options[..2],
+            mount.own
         );
     }
     Some(())

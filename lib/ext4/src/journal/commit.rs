@@ -419,8 +419,9 @@ impl Fs {
                     if let Some(kept) = &mut self.kept {
                         kept.durable(closed.kept);
                     }
-                    for run in closed.frees {
-                        self.no_longer_busy(run);
+                    match self.discards {
+                        true => self.freed.extend(closed.frees),
+                        false => self.discarded(&closed.frees),
                     }
                 }
             }

@@ -75,9 +75,10 @@ fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
     let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
     let mut source = UserString::empty();
     source.fill(f.arg(0))?;
-    if flags & !KEPT != 0 || !options_are_known(f.arg(4))? {
+    if flags & !KEPT != 0 {
         return Err(EINVAL);
     }
+    let discards = options(f.arg(4), kind)?;
     let node = open_file(AT_FDCWD, source.as_bytes(), fs::o::PATH, 0)?;
     if node.mode & fs::s::IFMT != fs::s::IFBLK {
         return Err(ENOTBLK);
@@ -87,7 +88,7 @@ fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
     if is_mounted(place)? {
         return Err(EBUSY);
     }
-    start_server(mounter, [kind, device, place], bits(flags), b"")
+    start_server(mounter, [kind, device, place], bits(flags) | discards, b"")
 }
 
 /// A file system in memory, whose server `init` starts as well; its options are that server's.
@@ -123,15 +124,23 @@ fn start_server(mounter: u32, names: [&[u8]; 3], bits: u64, options: &[u8]) -> R
     mount_point(names[2], 1)
 }
 
-/// Options of the file system itself: those that say what it does anyway.
-fn options_are_known(address: u64) -> Result<bool> {
+/// Options of the file system itself, as its server has them: what ext4 is told of, and such as say what it does anyway.
+fn options(address: u64, kind: &[u8]) -> Result<u64> {
+    let mut bits = 0;
     if address == 0 {
-        return Ok(true);
+        return Ok(bits);
     }
     let mut options = UserString::empty();
     options.fill(address)?;
-    let mut options = options.as_bytes().split(|byte| *byte == b',');
-    Ok(options.all(|it| matches!(it, b"" | b"errors=remount-ro" | b"data=ordered")))
+    for option in options.as_bytes().split(|byte| *byte == b',') {
+        match option {
+            b"" | b"errors=remount-ro" | b"data=ordered" => {}
+            b"discard" if kind == b"ext4" => bits |= mounts::mount::DISCARD,
+            b"nodiscard" if kind == b"ext4" => bits &= !mounts::mount::DISCARD,
+            _ => return Err(EINVAL),
+        }
+    }
+    Ok(bits)
 }
 
 /// What is mounted there is read only from now on, or no longer; its server does it, and `init` and the table are told. Of file systems that cannot, nothing can be changed.
@@ -142,15 +151,17 @@ fn remount(f: &Frame, place: &[u8], flags: u64) -> Result<u64> {
     request.call(slot)?;
     let now = fs::Statfs::from_bytes(&told).flags as u64;
     if flags & BIND == 0 {
-        if flags & !(KEPT | REMOUNT) != 0 || !options_are_known(f.arg(4))? {
+        if flags & !(KEPT | REMOUNT) != 0 {
             return Err(EINVAL);
         }
+        // Only ext4's server can be remounted to anything.
+        let discards = options(f.arg(4), b"ext4")?;
         // Who says nothing of times leaves them (and statfs has the bit that mount(2) has).
         let times = match flags & (NO_ACCESS_TIMES | RELATIVE_ACCESS_TIMES) {
             0 => now,
             _ => flags,
         };
-        let bits = bits(flags & READ_ONLY | times & NO_ACCESS_TIMES);
+        let bits = bits(flags & READ_ONLY | times & NO_ACCESS_TIMES) | discards;
         match Request::new(&[fs::REMOUNT, bits]).call(slot) {
             Ok(_) => {
                 let mounter = scheme(b"mount:")?;

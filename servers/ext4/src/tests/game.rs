@@ -73,7 +73,20 @@ impl Game {
             .push(Event::Mark(number));
     }
 
+    /// FITRIM, of all or a part.
+    fn trim(&mut self) {
+        let (start, length) = match self.below(2) {
+            0 => (0, u64::MAX),
+            _ => (self.below(8 << 20), self.below(8 << 20) + 4096),
+        };
+        let least = self.below(3) * 8192;
+        assert!(self.machine.trim(start, length, least).is_ok());
+    }
+
     fn step(&mut self) {
+        if self.machine.shape.discards && self.below(25) == 0 {
+            self.trim();
+        }
         let name = match self.any() {
             Some(name) if self.below(8) != 0 => name,
             _ => {
@@ -318,10 +331,10 @@ fn cut(before: &[u8], events: &[Event], at: usize, random: &mut impl FnMut(u64) 
 }
 
 /// The first thing that is wrong after any of so many cuts.
-fn cuts(block: u32, seed: u64, samples: usize, lazy: bool) -> Option<String> {
+fn cuts(shape: Shape, block: u32, seed: u64, samples: usize, lazy: bool) -> Option<String> {
     let image = make(block, 16, &[], None);
     let mut game = Game {
-        machine: Machine::new(image.clone(), USUAL, seed),
+        machine: Machine::new(image.clone(), shape, seed),
         files: BTreeMap::new(),
         marks: Vec::new(),
         open: Vec::new(),
@@ -351,7 +364,7 @@ fn cuts(block: u32, seed: u64, samples: usize, lazy: bool) -> Option<String> {
             Event::Mark(number) => Some(*number),
             _ => None,
         });
-        let mut machine = match Machine::open(image, USUAL, seed) {
+        let mut machine = match Machine::open(image, shape, seed) {
             Ok(machine) => machine,
             Err((refused, _)) => return Some(format!("{refused:?}")),
         };
@@ -379,12 +392,40 @@ fn cuts(block: u32, seed: u64, samples: usize, lazy: bool) -> Option<String> {
 #[test]
 fn what_was_synced_survives_cuts_of_the_power() {
     for (block, seed) in [(4096, 11), (1024, 12), (4096, 13)] {
-        assert_eq!(cuts(block, seed, 12, false), None);
+        assert_eq!(cuts(USUAL, block, seed, 12, false), None);
+    }
+}
+
+/// The device fills what was discarded with rubbish.
+const DISCARDS: Shape = Shape {
+    discards: true,
+    discard: true,
+    ..USUAL
+};
+
+#[test]
+fn what_is_discarded_is_nobody_s() {
+    let asked_for = Shape {
+        discard: false,
+        ..DISCARDS
+    };
+    for (seed, shape) in [(31, DISCARDS), (32, asked_for)] {
+        play(4096, 32, shape, seed, 500);
+        play(1024, 16, shape, seed, 500);
+        // Nearly full: what is being discarded is waited for.
+        play(4096, 10, shape, seed, 500);
+    }
+}
+
+#[test]
+fn discards_and_cuts_of_the_power_harm_nothing_that_was_synced() {
+    for (block, seed) in [(4096, 41), (1024, 42), (4096, 43)] {
+        assert_eq!(cuts(DISCARDS, block, seed, 12, false), None);
     }
 }
 
 #[test]
 fn a_device_that_does_not_flush_is_found_out() {
-    let found = (20..26).any(|seed| cuts(4096, seed, 8, true).is_some());
+    let found = (20..26).any(|seed| cuts(USUAL, 4096, seed, 8, true).is_some());
     assert!(found);
 }

@@ -60,6 +60,8 @@ pub struct Disk {
     prompt: bool,
     pub read_requests: usize,
     pub write_requests: usize,
+    /// Bytes.
+    pub discarded: usize,
 }
 
 pub struct FakeDevice {
@@ -79,9 +81,13 @@ impl Device for FakeDevice {
         }
         let (at, bytes) = (request.sector as usize * 512, request.bytes as usize);
         let data = matches!(request.kind, Kind::Read | Kind::Write);
+        assert!(self.info.allows(request), "{request:?}");
         assert!(at + bytes <= disk.bytes.len(), "request outside the image");
         assert!(at.is_multiple_of(self.info.block as usize));
-        assert!(bytes.is_multiple_of(self.info.block as usize) && (bytes != 0) == data);
+        assert!(
+            bytes.is_multiple_of(self.info.block as usize)
+                && (bytes == 0) == (request.kind == Kind::Flush)
+        );
         assert!(request.pages.len() <= self.info.most_pages as usize);
         assert!(request.offset.is_multiple_of(512) && request.offset < PAGE as u32);
         let needed = (request.offset as usize + bytes).div_ceil(PAGE);
@@ -95,9 +101,11 @@ impl Device for FakeDevice {
         }
         // Two writes to one place at a time could overtake each other.
         let overlaps = |asked: &Asked| {
-            asked.kind == Kind::Write && asked.at < at + bytes && at < asked.at + asked.bytes
+            matches!(asked.kind, Kind::Write | Kind::Discard)
+                && asked.at < at + bytes
+                && at < asked.at + asked.bytes
         };
-        if request.kind == Kind::Write {
+        if request.kind == Kind::Write || request.kind == Kind::Discard {
             assert!(!disk.pending.iter().any(overlaps), "writes that overtake");
         }
         let after = disk.events.len();
@@ -158,6 +166,11 @@ impl Disk {
         } else {
             self.read_requests += usize::from(asked.kind == Kind::Read);
             self.write_requests += usize::from(asked.kind == Kind::Write);
+            if asked.kind == Kind::Discard {
+                self.discarded += asked.bytes;
+                // It may read as anything.
+                self.bytes[at..at + asked.bytes].fill(0xdb);
+            }
             for &page in &asked.pages {
                 let some = left.min(PAGE - from);
                 let place = memory.bytes_mut(page, from, some);
@@ -175,7 +188,8 @@ impl Disk {
     fn over(&mut self, asked: Asked, outcome: Outcome) {
         if outcome == Outcome::Done {
             match asked.kind {
-                Kind::Write => {
+                // After a cut any part of it may have been discarded.
+                Kind::Write | Kind::Discard => {
                     let data = self.bytes[asked.at..asked.at + asked.bytes].to_vec();
                     self.events.push(Event::Write(asked.at as u64, data));
                 }
@@ -326,6 +340,9 @@ pub struct Shape {
     pub most_pages: u32,
     pub most_requests: u32,
     pub caches_writes: bool,
+    /// The device discards, and is to hear of what is freed.
+    pub discards: bool,
+    pub discard: bool,
 }
 
 pub const USUAL: Shape = Shape {
@@ -337,6 +354,8 @@ pub const USUAL: Shape = Shape {
     most_pages: 256,
     most_requests: 64,
     caches_writes: true,
+    discards: false,
+    discard: false,
 };
 
 /// Memory that outlives servers.
@@ -356,6 +375,7 @@ thread_local! {
 }
 
 pub struct Machine {
+    pub shape: Shape,
     kept: usize,
     pub bench: Bench<Ext4<FakeMemory, FakeDevice>>,
     pub disk: Rc<RefCell<Disk>>,
@@ -405,6 +425,7 @@ impl Machine {
             options: Options {
                 read_only: shape.read_only,
                 no_access_times: false,
+                discard: shape.discard,
                 device: 7,
                 log: silent,
                 end: || {},
@@ -422,7 +443,7 @@ impl Machine {
                 block: 512,
                 read_only: shape.protected,
                 caches_writes: shape.caches_writes,
-                discards: false,
+                discards: shape.discards,
                 rotates: false,
                 most_pages: shape.most_pages,
                 most_requests: shape.most_requests,
@@ -446,6 +467,7 @@ impl Machine {
         let told = bench.manager.recover(&mut bench.server, keep);
         bench.server.recovered();
         let machine = Machine {
+            shape,
             kept: kept.as_ptr() as usize,
             bench,
             disk,
@@ -577,6 +599,19 @@ impl Machine {
 
     pub fn write_at(&mut self, badge: u64, at: u64, bytes: &[u8]) -> i64 {
         self.result(badge, &[fs::WRITE, at], bytes)
+    }
+
+    /// FITRIM: the bytes that were discarded.
+    pub fn trim(&mut self, start: u64, length: u64, least: u64) -> Result<u64, i64> {
+        let handle = self.open_file(b"", o::DIRECTORY, 0)?;
+        let words = [start, length, least].map(u64::to_le_bytes);
+        let request = [fs::IOCTL, 0xc018_5879, 0];
+        let answer = self.call(handle, &request, words.as_flattened(), 24);
+        self.bench.close(handle);
+        match answer.result() {
+            0 => Ok(u64::from_le_bytes(answer.data[8..16].try_into().unwrap())),
+            errno => Err(errno),
+        }
     }
 
     pub fn sync(&mut self) -> i64 {

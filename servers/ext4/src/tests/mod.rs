@@ -1,5 +1,6 @@
 //! The server on the host: images of `mke2fs`, a device that does what it was asked to in any order and may fail, programs that the framework's bench plays.
 
+mod discard;
 mod game;
 mod kept;
 mod killed;

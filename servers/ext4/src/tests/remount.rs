@@ -8,7 +8,7 @@ use cairn_idl::mounts::mount::{NO_ACCESS_TIMES, READ_ONLY};
 use std::format;
 
 impl Machine {
-    fn remount(&mut self, flags: u64) -> i64 {
+    pub fn remount(&mut self, flags: u64) -> i64 {
         self.result(0, &[fs::REMOUNT, flags], b"")
     }
 
