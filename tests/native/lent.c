@@ -216,7 +216,154 @@ static void interrupted(void) {
     munmap(p, SIZE);
 }
 
+enum { PART = 256 << 10 };
+static unsigned char own[PART] __attribute__((aligned(PAGE)));
+
+static void get(unsigned char *p, size_t length) {
+    size_t offset = chance() % (SIZE - PART) / 512 * 512;
+    memset(p, 0xcc, length);
+    long got = pread(disk, p, length, offset);
+    if (got != (long)length || memcmp(p, model + offset, length)) {
+        fail("read again", got);
+    }
+}
+
+static void anew(unsigned char *p, int prot) {
+    if (mmap(p, PART, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p) {
+        fail("mmap in place", 0);
+    }
+}
+
+static void ended(pid_t child) {
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status) {
+        fail("a child", status);
+    }
+}
+
+/* The same memory again and again, and other memory at the same address. */
+static void again(char **argv) {
+    unsigned char *p = memory(PART, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    unsigned char *other = memory(PART, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    for (int round = 0; round < 12; round++) {
+        get(p, PART);
+        get(p, PART);
+        get(p + 3 * PAGE + 512, 128 << 10);
+        get(other, PART);
+        switch (round) {
+        case 0: /* other memory */
+            anew(p, PROT_READ | PROT_WRITE);
+            break;
+        case 1:
+            madvise(p, PART, MADV_DONTNEED);
+            break;
+        case 2: { /* not to be written, and nothing is */
+            mprotect(p, PART, PROT_READ);
+            unsigned char first = p[0];
+            memset(own, first ^ 1, PART);
+            if (pread(disk, p, PART, 0) != -1 || errno != EFAULT || p[0] != first) {
+                fail("read-only again", 0);
+            }
+            mprotect(p, PART, PROT_READ | PROT_WRITE);
+            break;
+        }
+        case 3: /* it moves, and other memory takes its place */
+            if (mremap(p, PART, PART, MREMAP_MAYMOVE | MREMAP_FIXED, other) != other) {
+                fail("mremap", 0);
+            }
+            anew(p, PROT_READ | PROT_WRITE);
+            break;
+        case 4: /* nothing there */
+            munmap(p, PART);
+            if (pread(disk, p, PART, 0) != -1 || errno != EFAULT) {
+                fail("a hole again", 0);
+            }
+            anew(p, PROT_READ | PROT_WRITE);
+            break;
+        case 5:
+        case 6: { /* a copy has its own; its parent's stays */
+            unsigned char before[64];
+            memcpy(before, p, 64);
+            pid_t child = fork();
+            if (child == 0) {
+                get(p, PART);
+                get(p, PART);
+                _exit(0);
+            }
+            if (round == 5) {
+                get(p, PART);
+                memcpy(before, p, 64);
+            }
+            ended(child);
+            if (memcmp(p, before, 64)) {
+                fail("a child's read", 0);
+            }
+            break;
+        }
+        case 7: { /* shared memory for a moment */
+            size_t offset = 5 * 512;
+            pid_t child = vfork();
+            if (child == 0) {
+                _exit(pread(disk, p, PART, offset) != PART);
+            }
+            ended(child);
+            if (memcmp(p, model + offset, PART)) {
+                fail("vfork's read", 0);
+            }
+            break;
+        }
+        case 8: { /* by another descriptor, with the number of the one before */
+            int next = dup(disk);
+            close(disk);
+            disk = open(argv[1], O_RDWR | O_SYNC);
+            get(p, PART);
+            close(next);
+            break;
+        }
+        case 9: /* longer than it is kept */
+            sleep(3);
+            break;
+        case 10: { /* written from there */
+            size_t offset = 7 * 512;
+            for (int i = 0; i < 3; i++) {
+                for (size_t k = 0; k < PART; k++) {
+                    model[offset + k] = p[k] = k * 13 + i + k / 511;
+                }
+                if (pwrite(disk, p, PART, offset) != PART || pread(disk, other, PART, offset) != PART || memcmp(p, other, PART)) {
+                    fail("write again", i);
+                }
+            }
+            break;
+        }
+        case 11: { /* another program at the same address */
+            get(own, PART);
+            pid_t child = fork();
+            if (child == 0) {
+                get(own, PART);
+                execl("/proc/self/exe", argv[0], argv[1], "anew", NULL);
+                _exit(9);
+            }
+            ended(child);
+        }
+        }
+    }
+    munmap(p, PART);
+    munmap(other, PART);
+}
+
 int main(int argc, char **argv) {
+    if (argc == 3) {
+        disk = open(argv[1], O_RDWR);
+        model = memory(SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+        for (size_t k = 0; k < SIZE; k += 1 << 14) {
+            if (pread(disk, model + k, 1 << 14, k) != 1 << 14) {
+                fail("short reads", k);
+            }
+        }
+        get(own, PART);
+        get(own, PART);
+        return 0;
+    }
     if (argc != 2 || (disk = open(argv[1], O_RDWR | O_SYNC)) < 0) {
         fail("usage: lent DEVICE", argc);
     }
@@ -232,6 +379,7 @@ int main(int argc, char **argv) {
     if (pread(disk, model, SIZE, 0) != SIZE) {
         fail("read", 0);
     }
+    again(argv);
     forks();
     unmapping();
     interrupted();

@@ -63,6 +63,7 @@ impl Reader {
             bytes: (count * PAGE) as u64,
             pages: &pages[..count],
             offset: 0,
+            kept: 0,
         };
         self.disk.submit(&request).expect("it fits");
     }

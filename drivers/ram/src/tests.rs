@@ -41,6 +41,7 @@ fn order(kind: Kind, sector: u64, bytes: u64, pages: &[u32], offset: u32) -> Ord
         arena: 5,
         pages,
         offset,
+        kept: 0,
     }
 }
 

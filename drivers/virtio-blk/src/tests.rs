@@ -332,6 +332,7 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
         arena: 5,
         pages: &[4, 6],
         offset: 0,
+        kept: 0,
     };
     assert!(backend.start(1, &order));
     assert!(!backend.start(1, &order), "it waits for its pins");
@@ -361,8 +362,9 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     assert_eq!(pins.0.borrow().len(), 2);
     fake.finish(&found[1], 1);
     assert_eq!(backend.completed(), Some((2, Outcome::Failed)));
-    assert_eq!(backend.loose(), 4);
+    assert!(backend.holds());
     backend.let_go();
+    assert!(!backend.holds());
     assert!(pins.0.borrow().is_empty());
     let flush = Order {
         kind: Kind::Flush,
@@ -373,6 +375,83 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
     assert!(backend.start(0, &flush));
     fake.finish(&fake.take()[0], 0);
     assert_eq!(backend.completed(), Some((0, Outcome::Done)));
+}
+
+#[test]
+fn what_a_client_keeps_stays_pinned_until_nobody_asks_for_it() {
+    let fake = FakeDevice::new();
+    let pins = FakePins::default();
+    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
+    let order = Order {
+        kind: Kind::Read,
+        sector: 0,
+        bytes: 3 * PAGE,
+        arena: 5,
+        pages: &[4, 5, 6],
+        offset: 0,
+        kept: 7,
+    };
+    let run = |backend: &mut Pinned<_, _>, order: &Order| {
+        assert!(backend.start(1, order));
+        backend.begin();
+        let found = fake.take();
+        fake.finish(&found[0], 0);
+        assert_eq!(backend.completed(), Some((1, Outcome::Done)));
+        found[0]
+            .data
+            .iter()
+            .map(|data| data.0 / PAGE)
+            .collect::<Vec<_>>()
+    };
+    let held = || pins.0.borrow().keys().copied().collect::<Vec<_>>();
+    assert_eq!(run(&mut backend, &order), [40, 50, 60]);
+    backend.let_go();
+    assert_eq!(held(), [40, 50, 60]);
+    // A part of it, by the same name; by another name they are other pages.
+    let part = Order {
+        bytes: 2 * PAGE,
+        pages: &[5, 6],
+        ..order
+    };
+    assert_eq!(run(&mut backend, &part), [50, 60]);
+    assert_eq!(held(), [40, 50, 60], "nothing was pinned");
+    assert_eq!(run(&mut backend, &Order { kept: 0, ..part }), [50, 60]);
+    assert_eq!(pins.0.borrow()[&50], 2);
+    backend.let_go();
+    assert_eq!(pins.0.borrow()[&50], 1);
+    // Asked for since it was looked at last, then not; not while the device has it.
+    backend.look();
+    assert_eq!(held(), [40, 50, 60]);
+    assert!(backend.start(2, &part));
+    backend.look();
+    backend.look();
+    backend.let_go_of_all();
+    assert_eq!(held(), [40, 50, 60]);
+    fake.finish(&fake.take()[0], 0);
+    assert_eq!(backend.completed(), Some((2, Outcome::Done)));
+    backend.look();
+    assert!(!backend.holds() && held().is_empty());
+    // As many as there is room for; those that were not asked for go first.
+    for name in 1..=20 {
+        let page = [100 + name];
+        let one = Order {
+            bytes: PAGE,
+            pages: &page,
+            kept: name,
+            ..order
+        };
+        assert_eq!(run(&mut backend, &one), [u64::from(page[0]) * 10]);
+        assert!(held().len() <= 8);
+    }
+    // The session ends, also before its orders are begun.
+    assert!(backend.start(2, &order));
+    backend.unfix(5);
+    assert!(held().is_empty());
+    backend.begin();
+    fake.finish(&fake.take()[0], 0);
+    assert_eq!(backend.completed(), Some((2, Outcome::Done)));
+    backend.let_go();
+    assert!(held().is_empty());
 }
 
 #[test]
@@ -394,6 +473,7 @@ fn fixed_pages_are_pinned_once_for_a_session_and_its_last_request() {
         arena: 5,
         pages: &[8, 6],
         offset: 0,
+        kept: 0,
     };
     assert!(backend.start(1, &order));
     assert!(!backend.start(1, &order), "the device has it");

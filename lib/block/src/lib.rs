@@ -72,6 +72,8 @@ pub struct Request<'a> {
     pub pages: &'a [u32],
     /// Where in the first page the data begins; a multiple of 512.
     pub offset: u32,
+    /// Not 0: the user's name for what lies behind these pages, as long as it does; they are in a row. The driver may go on reaching them for a while, for the next request with this name.
+    pub kept: u32,
 }
 
 /// A request of its own, to be kept until the device takes it or has done it.
@@ -83,6 +85,7 @@ pub struct Kept {
     pub bytes: u64,
     pub pages: Vec<u32>,
     pub offset: u32,
+    pub kept: u32,
 }
 
 impl Kept {
@@ -94,6 +97,7 @@ impl Kept {
             bytes: self.bytes,
             pages: &self.pages,
             offset: self.offset,
+            kept: self.kept,
         }
     }
 }
@@ -107,6 +111,7 @@ impl From<&Request<'_>> for Kept {
             bytes: request.bytes,
             pages: request.pages.to_vec(),
             offset: request.offset,
+            kept: request.kept,
         }
     }
 }

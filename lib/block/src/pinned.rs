@@ -1,4 +1,4 @@
-//! A [`Backend`] of a [`Chip`] that reaches memory by itself: the pages of an order are pinned before the chip hears of it, and let go when it is done with them. Calls to `vm` are few: what was asked for together is pinned together ([`Pinned::begin`]), and what came out is unpinned with the next pins, or when there is enough of it or nothing has been asked for a while ([`Pinned::let_go`]).
+//! A [`Backend`] of a [`Chip`] that reaches memory by itself: the pages of an order are pinned before the chip hears of it, and let go when it is done with them. Calls to `vm` are few: what was asked for together is pinned together ([`Pinned::begin`]), and what came out is unpinned with the next pins, or when there is enough of it or nothing has been asked for a while ([`Pinned::let_go`]). What a client says it keeps ([`crate::Request::kept`]) stays pinned from request to request, until none has come for about a second ([`Pinned::look`]).
 
 use crate::chip::{Chip, Frames};
 use crate::serve::{Backend, Order, SESSIONS, TAGS};
@@ -17,14 +17,44 @@ pub trait Pins {
 /// Most frames of one [`Pins::unpin`], and of one [`Pins::pin`].
 pub const AT_ONCE: usize = 512;
 
-/// Pages of an arena that are pinned once, for all requests of a session.
+/// Most rows of pages that clients keep.
+const KEPT: usize = 8;
+
+/// Pages of an arena in a row that are pinned once, for all requests of a session, or (with a name) for those with this name.
 struct Fixed {
     arena: u32,
+    name: u32,
+    first: u32,
     frames: Vec<u32>,
     /// Requests that the device has.
     under_way: usize,
     /// The session is over.
     over: bool,
+    /// There was a request since it was last looked at.
+    used: bool,
+}
+
+impl Fixed {
+    /// The frames of an order's pages, if they are all here.
+    fn find(&self, order: &Order, into: &mut [u32; PAGES]) -> Option<()> {
+        if self.arena != order.arena || self.name != order.kept || self.over {
+            return None;
+        }
+        let at = |page: u32| page.checked_sub(self.first).map(|at| at as usize);
+        if self.name != 0 {
+            let frames = self.frames.get(at(*order.pages.first()?)?..)?;
+            into[..order.pages.len()].copy_from_slice(frames.get(..order.pages.len())?);
+            return Some(());
+        }
+        for (place, &page) in into.iter_mut().zip(order.pages) {
+            *place = *self.frames.get(at(page)?)?;
+        }
+        Some(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.name != 0 && self.under_way == 0
+    }
 }
 
 /// An order whose pages are not pinned yet; their numbers are in `held`.
@@ -35,6 +65,7 @@ struct Waiting {
     bytes: u64,
     arena: u32,
     offset: u32,
+    kept: u32,
 }
 
 pub struct Pinned<C, P> {
@@ -51,7 +82,7 @@ pub struct Pinned<C, P> {
     counts: [usize; TAGS],
     /// Frames that the device is done with, to be let go together.
     loose: Vec<u32>,
-    fixed: [Option<Fixed>; SESSIONS],
+    fixed: [Option<Fixed>; SESSIONS + KEPT],
     /// Which of them a tag's request uses.
     uses: [Option<usize>; TAGS],
 }
@@ -68,7 +99,7 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
             held: vec![[0; PAGES]; TAGS],
             counts: [0; TAGS],
             loose: Vec::with_capacity(AT_ONCE),
-            fixed: [const { None }; SESSIONS],
+            fixed: [const { None }; SESSIONS + KEPT],
             uses: [None; TAGS],
         }
     }
@@ -121,13 +152,18 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
             .pin(arena, &self.pages, &mut self.frames, &self.loose);
         self.loose.clear();
         if !there {
-            return false;
+            // Perhaps there was too much of it.
+            let all = self.forget(|_| true);
+            if !all || !self.pins.pin(arena, &self.pages, &mut self.frames, &[]) {
+                return false;
+            }
         }
-        let mut rest = &self.frames[..];
+        let mut done = 0;
         for order in group {
-            let (own, behind) = rest.split_at(self.counts[order.tag]);
-            rest = behind;
-            self.held[order.tag][..own.len()].copy_from_slice(own);
+            let count = self.counts[order.tag];
+            let own = &self.frames[done..done + count];
+            done += count;
+            self.held[order.tag][..count].copy_from_slice(own);
             let data = Frames {
                 frames: own,
                 offset: order.offset,
@@ -139,9 +175,56 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
                 self.pins.unpin(own);
                 self.counts[order.tag] = 0;
                 self.failed.push(order.tag);
+            } else if order.kept != 0 {
+                self.keep(order, self.pages[done - count], count);
             }
         }
         true
+    }
+
+    /// The pages of an order that has begun, which were pinned for it, stay so.
+    fn keep(&mut self, order: &Waiting, first: u32, count: usize) {
+        let kept = |f: &&Fixed| f.name != 0;
+        if self.fixed.iter().flatten().filter(kept).count() >= KEPT
+            && !self.forget(|fixed| !fixed.used)
+            && !self.forget(|_| true)
+        {
+            return;
+        }
+        let Some(index) = self.fixed.iter().position(Option::is_none) else {
+            return;
+        };
+        self.fixed[index] = Some(Fixed {
+            arena: order.arena,
+            name: order.kept,
+            first,
+            frames: self.held[order.tag][..count].to_vec(),
+            under_way: 1,
+            over: false,
+            used: true,
+        });
+        self.counts[order.tag] = 0;
+        self.uses[order.tag] = Some(index);
+    }
+
+    /// Of what is kept and the device does not use at present. True: there was some.
+    fn forget(&mut self, which: impl Fn(&Fixed) -> bool) -> bool {
+        let mut any = false;
+        for place in &mut self.fixed {
+            if let Some(fixed) = place.take_if(|fixed| fixed.is_idle() && which(fixed)) {
+                unpin_all(&mut self.pins, &fixed.frames);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// About every second: what is kept and was not asked for since goes.
+    pub fn look(&mut self) {
+        self.forget(|fixed| !fixed.used);
+        for fixed in self.fixed.iter_mut().flatten() {
+            fixed.used = false;
+        }
     }
 
     /// A request that came out; its pages are its owner's again (their pins are gone when [`Pinned::let_go`] was called).
@@ -164,9 +247,15 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
         Some((tag, outcome))
     }
 
-    /// Frames that wait to be unpinned.
-    pub fn loose(&self) -> usize {
-        self.loose.len()
+    /// Whether there is something to let go of.
+    pub fn holds(&self) -> bool {
+        !self.loose.is_empty() || self.fixed.iter().flatten().any(Fixed::is_idle)
+    }
+
+    /// Nothing has been asked for a while: the device reaches only what it has under way, and what is fixed.
+    pub fn let_go_of_all(&mut self) {
+        self.let_go();
+        self.forget(|_| true);
     }
 
     /// Unpin what came out.
@@ -180,23 +269,26 @@ impl<C: Chip, P: Pins> Pinned<C, P> {
     /// If the session is over and the device has nothing of it any more.
     fn end_fixed(&mut self, index: usize) {
         if let Some(fixed) = self.fixed[index].take_if(|f| f.over && f.under_way == 0) {
-            for frames in fixed.frames.chunks(AT_ONCE) {
-                self.pins.unpin(frames);
-            }
+            unpin_all(&mut self.pins, &fixed.frames);
         }
     }
 
     /// The frames of a request's pages, if they are all fixed: which arena's.
     fn find_fixed(&mut self, tag: usize, order: &Order) -> Option<usize> {
-        let of = |f: &Option<Fixed>| matches!(f, Some(f) if f.arena == order.arena && !f.over);
-        let index = self.fixed.iter().position(of)?;
-        let fixed = self.fixed[index].as_mut()?;
-        for (place, &page) in self.held.get_mut(tag)?.iter_mut().zip(order.pages) {
-            *place = *fixed.frames.get(page as usize)?;
-        }
-        fixed.under_way += 1;
-        Some(index)
+        let held = self.held.get_mut(tag)?;
+        let mut all = self.fixed.iter_mut().enumerate();
+        all.find_map(|(index, fixed)| {
+            let fixed = fixed.as_mut()?;
+            fixed.find(order, held)?;
+            fixed.under_way += 1;
+            fixed.used = true;
+            Some(index)
+        })
     }
+}
+
+fn unpin_all(pins: &mut impl Pins, frames: &[u32]) {
+    frames.chunks(AT_ONCE).for_each(|some| pins.unpin(some));
 }
 
 impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
@@ -223,6 +315,7 @@ impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
                 bytes: order.bytes,
                 arena: order.arena,
                 offset: order.offset,
+                kept: order.kept,
             });
             return true;
         }
@@ -261,21 +354,26 @@ impl<C: Chip, P: Pins> Backend for Pinned<C, P> {
                 .pin(arena, &pages[some.clone()], &mut frames[some], &[]);
             if !there {
                 frames.truncate(first);
-                frames.chunks(AT_ONCE).for_each(|f| self.pins.unpin(f));
+                unpin_all(&mut self.pins, &frames);
                 return;
             }
         }
         self.fixed[index] = Some(Fixed {
             arena,
+            name: 0,
+            first: 0,
             frames,
             under_way: 0,
             over: false,
+            used: false,
         });
     }
 
     fn unfix(&mut self, arena: u32) {
+        let waiting = self.waiting.iter_mut().filter(|w| w.arena == arena);
+        waiting.for_each(|waiting| waiting.kept = 0);
         let of = |f: &Option<Fixed>| matches!(f, Some(f) if f.arena == arena && !f.over);
-        if let Some(index) = self.fixed.iter().position(of) {
+        while let Some(index) = self.fixed.iter().position(of) {
             if let Some(fixed) = &mut self.fixed[index] {
                 fixed.over = true;
             }

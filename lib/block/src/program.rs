@@ -229,6 +229,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
         let now = time::monotonic();
         if now >= look_at {
             (look_at, looked) = (now + LOOK, true);
+            disk.backend.look();
             if disk.backend.chip.has_changed() {
                 disk.resized();
                 log!("{} sectors from now on", disk.backend.info().sectors);
@@ -239,7 +240,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
             }
         }
         let deadline = match disk.under_way() {
-            0 if disk.backend.loose() > 0 => Some(now + LOOK),
+            0 if disk.backend.holds() => Some(now + LOOK),
             0 => (!looked).then_some(look_at),
             _ => Some(now + look),
         };
@@ -255,7 +256,7 @@ pub fn run<C: Chip>(mut chip: C, driver: Driver, irq: Option<Portal>) -> ! {
                 end();
             }
             Err(_) => {
-                disk.backend.let_go();
+                disk.backend.let_go_of_all();
                 unasked = disk.under_way() > 0 && disk.backend.chip.interrupts();
             }
         }

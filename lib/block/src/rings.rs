@@ -87,7 +87,7 @@ pub fn encode<'l>(
         slot as u64 | number(request.kind) << 32 | row << ROW_SHIFT,
         request.sector,
         request.bytes,
-        u64::from(request.offset),
+        u64::from(request.offset) | u64::from(request.kept) << 32,
     ];
     (words, &list[..pages.len().min(PAGES) * 4])
 }
@@ -134,7 +134,13 @@ pub fn decode<'p>(
         sector,
         bytes,
         pages: &pages[..count],
-        offset: u32::try_from(offset).ok()?,
+        offset: offset as u32,
+        // Only rows are.
+        kept: if row > 0 || count == 1 {
+            (offset >> 32) as u32
+        } else {
+            0
+        },
     })
 }
 
@@ -179,6 +185,7 @@ mod tests {
                 bytes: 4096,
                 pages,
                 offset: 512,
+                kept: 7,
             };
             let (mut list, mut into) = ([0; LIST], [0; PAGES]);
             let (words, data) = encode(3, &request, &mut list);
@@ -188,7 +195,9 @@ mod tests {
                 words,
                 data: data.len(),
             };
-            assert_eq!(decode(&message, data, &mut into), Some(request));
+            let kept = if in_a_row || pages.len() == 1 { 7 } else { 0 };
+            let expected = Request { kept, ..request };
+            assert_eq!(decode(&message, data, &mut into), Some(expected));
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Order<'a> {
     pub arena: u32,
     pub pages: &'a [u32],
     pub offset: u32,
+    /// See [`crate::Request::kept`].
+    pub kept: u32,
 }
 
 /// What is needed of the system.
@@ -243,6 +245,7 @@ impl<B: Backend, S: System> Disk<B, S> {
             arena: session.arena,
             pages: request.pages,
             offset: request.offset,
+            kept: request.kept,
         };
         let nothing = request.kind == Kind::Flush && !session.info.caches_writes;
         if session.info.allows(&request) && nothing {

@@ -192,6 +192,7 @@ fn page(id: u64, kind: Kind, sector: u64, pages: &[u32]) -> Request<'_> {
         bytes: (pages.len() * PAGE) as u64,
         pages,
         offset: 0,
+        kept: 0,
     }
 }
 
@@ -216,6 +217,7 @@ fn requests_come_out_in_whatever_order_and_errors_with_them() {
         bytes: 0,
         pages: &[],
         offset: 0,
+        kept: 0,
     };
     client.submit(&flush).unwrap();
     driver.pump();

@@ -49,6 +49,7 @@ impl Waiting {
                 bytes: room.min(bytes - done),
                 pages: some,
                 offset,
+                kept: 0,
             };
             if some.is_empty() || !self.order(&request) {
                 return false;
@@ -69,6 +70,7 @@ impl Waiting {
                 bytes: 0,
                 pages: &[],
                 offset: 0,
+                kept: 0,
             })
     }
 

@@ -241,6 +241,12 @@ impl Context<'_> {
         self.later.deadline = deadline;
     }
 
+    /// The same at this time at the latest.
+    pub fn wake_by(&mut self, deadline: u64) {
+        let earlier = self.later.deadline.unwrap_or(deadline).min(deadline);
+        self.later.deadline = Some(earlier);
+    }
+
     /// [`Failure::Redirect`] to whoever serves a device or FIFO node of this kind; for `open` of a server that only keeps such nodes.
     pub fn redirect_special(&mut self, meta: &Meta) -> Failure {
         let mut text = [0u8; 40];

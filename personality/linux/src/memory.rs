@@ -21,7 +21,7 @@ pub fn unmap_private(address: u64, length: u64) {
 /// Counts the changes of what is mapped where. Processes that share this memory share it too.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// While this stays the same no address has come to mean other memory.
+/// While this stays the same no address has come to mean other memory, or memory that allows less.
 pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
@@ -31,7 +31,7 @@ fn changed() {
     GENERATION.fetch_add(1, Ordering::Release);
 }
 
-/// A request that changes what is mapped where.
+/// A request that changes what is mapped where, or what may be done there.
 #[inline(always)]
 fn change(slot: u32, words: &[u64]) -> Result<u64> {
     let result = Request::new(words).call(slot).map(|w| w[0]);
@@ -49,9 +49,8 @@ pub fn unmap(address: u64, length: u64) -> Result<()> {
 }
 
 pub fn protect(address: u64, length: u64, prot: u64) -> Result<()> {
-    Request::new(&[vm::PROTECT, address, length, prot])
-        .call(linux_slot::VM)
-        .map(|_| ())
+    let words = [vm::PROTECT, address, length, prot];
+    change(linux_slot::VM, &words).map(|_| ())
 }
 
 pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -> Result<u64> {
@@ -60,9 +59,8 @@ pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -
 }
 
 pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
-    Request::new(&[vm::ADVISE, address, length, advice])
-        .call(linux_slot::VM)
-        .map(|_| ())
+    let words = [vm::ADVISE, address, length, advice];
+    change(linux_slot::VM, &words).map(|_| ())
 }
 
 /// Map part of a memory object through its portal.

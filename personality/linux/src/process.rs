@@ -5,6 +5,7 @@
 //!
 //! Lock order: `state`, `futexes`, spare areas, heap.
 
+use crate::calls::lend::Lent;
 use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
 use crate::machine::heap::HEAP;
@@ -65,6 +66,8 @@ pub struct State {
     pub files: Table,
     /// Portals for the next files that are opened.
     pub spares: Spares,
+    /// Memory that servers of disks may still have.
+    pub lent: Vec<Lent>,
     /// The working directory; none only before the first one could be opened.
     pub cwd: Option<Arc<OpenFile>>,
     /// chroot: prepended to absolute names.
@@ -105,6 +108,7 @@ impl State {
         State {
             files: Table::new(),
             spares: Spares::default(),
+            lent: Vec::new(),
             cwd: None,
             root: Vec::new(),
             umask: 0o022,
@@ -130,6 +134,7 @@ impl State {
         State {
             files: self.files.separate(),
             spares: Spares::default(),
+            lent: Vec::new(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.clone(),
             umask: self.umask,

@@ -3,7 +3,7 @@
 //! A *job* is what a disk does for a request. A request waits for its jobs, and finds them again by its progress: a transfer (plus 1) in the lower half, or one job without data (plus 1) in the upper one.
 
 use crate::gather::Gather;
-use crate::loans::Loans;
+use crate::loans::{Loans, Name};
 use crate::look::{Called, Look};
 use crate::room::{Room, PAGES};
 use crate::transfer::{Transfer, Wish, MOST_PAGES};
@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
 use cairn_idl::errno::*;
+use cairn_idl::fs;
 use cairn_idl::vm::{BORROWED_FIRST, WINDOW_PAGES};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure, Transport};
@@ -37,6 +38,8 @@ pub trait Drive: Device {
 pub const FIRST_BADGE: u64 = 0x100;
 /// Bytes of the arena.
 pub const ARENA: usize = PAGES * PAGE;
+/// How often (ns) loans that are kept are looked at.
+const KEPT_TICK: u64 = 1_000_000_000;
 /// Most jobs at a time.
 const JOBS: usize = 64;
 /// Keys of requests that wait: for a job, for any to end, for one of a transfer's.
@@ -76,6 +79,8 @@ pub(crate) struct Job {
     pages: usize,
     offset: u32,
     pub loan: Option<usize>,
+    /// See [`Request::kept`].
+    kept: u32,
     /// A write that must read first.
     pub fill: bool,
     pub outcome: Option<Outcome>,
@@ -87,8 +92,13 @@ pub(crate) struct Job {
 
 impl Job {
     /// Its data lies in pages of a loan.
-    pub fn lent(mut self, loan: usize, (first, pages): (usize, usize), offset: u32) -> Job {
-        self.loan = Some(loan);
+    pub fn lent(
+        mut self,
+        (loan, kept): (usize, u32),
+        (first, pages): (usize, usize),
+        offset: u32,
+    ) -> Job {
+        (self.loan, self.kept) = (Some(loan), kept);
         self.first = BORROWED_FIRST as usize + loan * WINDOW_PAGES as usize + first;
         (self.pages, self.offset) = (pages, offset);
         self
@@ -105,6 +115,7 @@ impl Job {
             pages: 0,
             offset: 0,
             loan: None,
+            kept: 0,
             fill: false,
             outcome: None,
             key,
@@ -133,6 +144,8 @@ pub struct Disks {
     pub(crate) jobs: [Option<Job>; JOBS],
     pub(crate) transfers: Vec<Option<Transfer>>,
     pub(crate) loans: Loans,
+    /// When the loans that are kept are looked at next.
+    tick_at: u64,
     pub(crate) gather: Gather,
     /// How many of the jobs write.
     writing: usize,
@@ -182,6 +195,7 @@ impl Disks {
             jobs: [const { None }; JOBS],
             transfers: Vec::new(),
             loans: Loans::default(),
+            tick_at: 0,
             gather: Gather::default(),
             writing: 0,
             list: Vec::with_capacity(MOST_PAGES),
@@ -400,24 +414,73 @@ impl Disks {
         }
     }
 
-    /// Have a drive reach what the request has lent, if it can be used: the loan's number.
-    pub(crate) fn borrow(&mut self, cx: &mut Context, wish: &Wish) -> Option<usize> {
-        let loan = self.loans.take(cx.request.token)?;
-        let used = self.drive(wish.part).ok().and_then(|(drive, info)| {
+    /// Have a drive reach what the request has lent, or what is kept by the name that it says, if it can be used: the loan's window.
+    pub(crate) fn borrow(&mut self, cx: &mut Context, wish: &Wish) -> Answer<Option<usize>> {
+        let words = &cx.request.words;
+        let loan = self.loans.take(cx.request.token);
+        let named = words[2] & (fs::NAMED | fs::INLINE) == fs::NAMED;
+        if loan.is_none() && !named {
+            return Ok(None);
+        }
+        let name = Name {
+            sender: cx.request.sender,
+            handle: cx.request.badge,
+            name: words[4],
+        };
+        let pages = wish.inside.saturating_add(wish.length as u64);
+        let pages = pages.div_ceil(PAGE as u64);
+        let drive = self.drive(wish.part).ok().filter(|(_, info)| {
             let block = u64::from(info.block);
-            let fits = (wish.offset | wish.length as u64).is_multiple_of(block)
+            (wish.offset | wish.length as u64).is_multiple_of(block)
                 && (self.first(wish.part) * SECTOR).is_multiple_of(block)
-                && wish.inside < PAGE as u64
-                && wish.inside.is_multiple_of(SECTOR);
-            let window = self.loans.free().filter(|_| fits && wish.length > 0)?;
+                && wish.inside.is_multiple_of(SECTOR)
+                && wish.length > 0
+        });
+        let Some(loan) = loan else {
+            let find = |_| self.loans.find(name, pages).ok_or(Failure::Errno(ESTALE));
+            return drive.map(find).transpose();
+        };
+        let free = self.loans.free().filter(|_| wish.inside < PAGE as u64);
+        let window = drive.zip(free).and_then(|((drive, _), window)| {
             let reached = self.drives[drive].borrow(window as u32, loan);
             reached.then_some(window)
         });
-        match used {
-            Some(window) => self.loans.put(window, loan),
-            None => cx.transport.close(loan),
+        let Some(window) = window else {
+            cx.transport.close(loan);
+            return Ok(None);
+        };
+        self.loans.put(window, loan);
+        if named && self.loans.keep(cx.transport, window, name, pages) {
+            self.tick_later(cx);
         }
-        used
+        Ok(Some(window))
+    }
+
+    fn tick_later(&mut self, cx: &mut Context) {
+        let now = cx.transport.monotonic();
+        if now >= self.tick_at {
+            self.tick_at = now + KEPT_TICK;
+        }
+        cx.wake_by(self.tick_at);
+    }
+
+    /// Some time has passed.
+    pub fn tick(&mut self, cx: &mut Context) {
+        self.gathered();
+        if !self.loans.keeps_any() {
+            return;
+        }
+        if cx.transport.monotonic() >= self.tick_at {
+            self.loans.look(cx.transport);
+        }
+        if self.loans.keeps_any() {
+            self.tick_later(cx);
+        }
+    }
+
+    /// A handle is gone.
+    pub fn closed(&mut self, cx: &mut Context, handle: u64) {
+        self.loans.closed(cx.transport, handle);
     }
 
     /// Nobody waits for a job any more; its pages are the drive's until it is done.
@@ -444,6 +507,7 @@ impl Disks {
             bytes: job.sectors * SECTOR,
             pages: &self.list,
             offset: job.offset,
+            kept: job.kept,
         };
         self.drives[job.drive].submit(&request)
     }

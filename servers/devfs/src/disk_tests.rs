@@ -47,6 +47,8 @@ struct Disk {
     tables: Vec<(bool, Vec<Entry>)>,
     mounted: bool,
     sectors: u64,
+    /// By what names of kept pages it was asked.
+    kept: Vec<u32>,
     /// What programs have lent, by window, and the portal that it came by; None: loans cannot be borrowed.
     lent: Option<HashMap<u32, (Portal, Vec<u8>)>>,
 }
@@ -77,6 +79,7 @@ impl Device for Fake {
         let (pages, offset) = (request.pages.to_vec(), request.offset as usize);
         let ask = (id, kind, sector, request.bytes, pages, offset);
         disk.asked.push(ask);
+        disk.kept.push(request.kept);
         if !disk.together {
             disk.told = disk.asked.len();
         }
@@ -182,6 +185,7 @@ fn world() -> World {
         tables: Vec::new(),
         mounted: false,
         sectors: SECTORS,
+        kept: Vec::new(),
         lent: Some(HashMap::new()),
     })));
     let mut disks = Disks::new(Vec::leak(vec![0; ARENA]));
@@ -581,6 +585,86 @@ fn a_loan_is_kept_as_long_as_the_device_may_use_it() {
     w.turns();
     assert_eq!(w.bench.answer(token).unwrap().result(), -EIO);
     assert!(w.loan_is_closed());
+}
+
+#[test]
+fn a_loan_with_a_name_need_not_be_brought_again() {
+    let mut w = world();
+    let (whole, other) = (w.open(b"vda"), w.open(b"vda"));
+    let lend = |w: &mut World, handle: u64, name: u64| {
+        let words = [fs::READ, 0, fs::NAMED, 512, name, 0, 0, LOAN];
+        let token = w.bench.send(handle, &words, b"", 8192);
+        w.turns();
+        assert_eq!(w.bench.answer(token).unwrap().result(), 8192);
+    };
+    // From the loan's third sector on; how far it got.
+    let again = |w: &mut World, handle: u64, name: u64, inside: u64, length: usize| {
+        let words = [fs::READ, 0, fs::NAMED, inside, name];
+        w.call(handle, &words, b"", length)
+    };
+    lend(&mut w, whole, 9);
+    assert!(!w.loan_is_closed());
+    let (count, data) = again(&mut w, whole, 9, 1024, 4096);
+    assert!(
+        count == 4096 && data.iter().all(|&byte| byte == 0),
+        "no copy"
+    );
+    let lent = w.disk.0.borrow().lent.clone().unwrap();
+    assert!(lent.len() == 1 && lent[&0].1[1024..][..4096] == w.on_disk(0, 4096));
+    let numbers = w.disk.0.borrow().kept.clone();
+    assert!(numbers.len() == 2 && numbers[0] != 0 && numbers[0] == numbers[1]);
+    // Another name, another handle, another caller, more than was used.
+    for (handle, name, inside, length) in [
+        (whole, 8, 0, 512),
+        (other, 9, 0, 512),
+        (whole, 9, 4096, 8704),
+        (whole, 9, u64::MAX - 511, 512),
+    ] {
+        let (errno, _) = again(&mut w, handle, name, inside, length);
+        assert_eq!(errno, -ESTALE, "{handle} {name} {inside} {length}");
+    }
+    w.bench.sender = 2;
+    assert_eq!(again(&mut w, whole, 9, 0, 512).0, -ESTALE);
+    w.bench.sender = 1;
+    // What does not begin and end with sectors is copied.
+    let (count, data) = again(&mut w, whole, 9, 0, 700);
+    assert!(count == 700 && data[..700] == w.on_disk(0, 700));
+    let (count, data) = w.call(whole, &[fs::READ, 0, 0, 0, 77], b"", 512);
+    assert!(count == 512 && data == w.on_disk(0, 512), "no name");
+    // As long as somebody asks, and not much longer.
+    let second = |w: &mut World| {
+        w.bench.fake.time += KEPT_TICK;
+        w.bench.time_out();
+    };
+    second(&mut w);
+    assert_eq!(again(&mut w, whole, 9, 0, 512).0, 512);
+    second(&mut w);
+    assert!(!w.loan_is_closed());
+    let words = [fs::READ, 0, fs::NAMED, 0, 9];
+    let token = w.bench.send(whole, &words, b"", 512);
+    second(&mut w);
+    second(&mut w);
+    assert!(!w.loan_is_closed(), "the device has it");
+    w.turns();
+    assert_eq!(w.bench.answer(token).unwrap().result(), 512);
+    second(&mut w);
+    assert!(w.loan_is_closed());
+    assert_eq!(again(&mut w, whole, 9, 0, 512).0, -ESTALE);
+    // Not longer than the handle.
+    lend(&mut w, other, 9);
+    lend(&mut w, whole, 9);
+    w.bench.close(other);
+    assert!(w.loan_is_closed());
+    assert_eq!(again(&mut w, whole, 9, 0, 512).0, 512);
+    // A few.
+    for name in 10..40 {
+        lend(&mut w, whole, name);
+        assert_eq!(again(&mut w, whole, name, 0, 512).0, 512);
+    }
+    let kept = 31 - w.bench.fake.closed.len();
+    assert!(kept > 0 && kept <= crate::loans::KEPT_MOST);
+    w.bench.close(whole);
+    assert_eq!(w.bench.fake.closed.len(), 31);
 }
 
 #[path = "look_tests.rs"]

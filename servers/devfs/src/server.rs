@@ -527,7 +527,8 @@ impl<M: Machine> Server for Devfs<M> {
         }
     }
 
-    fn close(&mut self, _: &mut Context, handle: Handle<Self>) {
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        self.disks.closed(cx, handle.badge);
         if let Node::Disk(part) = handle.node {
             self.disks.hold(part, false);
             if handle.writable() {
@@ -574,7 +575,7 @@ impl<M: Machine> Server for Devfs<M> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
-        self.disks.gathered();
+        self.disks.tick(cx);
         cx.wake(LOG_KEY);
     }
 }

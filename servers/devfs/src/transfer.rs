@@ -24,7 +24,7 @@ pub struct Wish {
     pub part: usize,
     pub offset: u64,
     pub length: usize,
-    /// Where in the first page of a loan the data begins, if there is one.
+    /// Where in a loan the data begins, if there is one.
     pub inside: u64,
     pub write: bool,
 }
@@ -51,7 +51,7 @@ impl Disks {
         let number = match cx.progress.checked_sub(1) {
             Some(number) => number as usize,
             None => {
-                let loan = self.borrow(cx, &wish);
+                let loan = self.borrow(cx, &wish)?;
                 self.new_transfer(wish, loan)
             }
         };
@@ -246,7 +246,8 @@ impl Disks {
         };
         let pages = (offset + bytes).div_ceil(PAGE);
         let job = Job::new(drive, kind, (start, bytes as u64 / SECTOR), key);
-        let job = job.lent(loan, (first, pages), offset as u32);
+        let lent = (loan, self.loans.number(loan));
+        let job = job.lent(lent, (first, pages), offset as u32);
         if self.is_disturbed(&job) {
             return Ok(None);
         }

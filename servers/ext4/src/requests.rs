@@ -94,6 +94,7 @@ impl<D: Device> Requests<D> {
                 bytes: length,
                 pages: pages[..used].to_vec(),
                 offset: offset as u32,
+                kept: 0,
             };
             if !self.kept.is_empty() || !self.begin(&kept) {
                 self.kept.push_back(kept);

@@ -6,7 +6,7 @@
 use crate::dma::{Dma, Share};
 use crate::frames::Frames;
 use crate::mapping::range;
-use crate::nucleus::{Answer, Frame, Nucleus};
+use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pins::in_rows;
 use crate::request::Request;
 use crate::slab::Handle;
@@ -80,7 +80,11 @@ impl<N: Nucleus> Vm<N> {
         });
         self.dma.lent += 1;
         let badge = BADGE_LOAN_FIRST + handle;
-        self.deliver_minted(r.token, badge)
+        let answer = Answer {
+            pass: Some(Pass::Mint(badge)),
+            ..Answer::new(&[0, badge])
+        };
+        self.deliver(r.token, &answer)
             .inspect_err(|_| self.close_loan(badge))
     }
 

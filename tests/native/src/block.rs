@@ -166,6 +166,7 @@ impl Game {
             bytes: PAGE as u64,
             pages,
             offset: 0,
+            kept: 0,
         };
         let refused = self.disk.submit(&request(info.sectors - 7, &[1]));
         assert_eq!(refused, Err(Refused::Invalid));
@@ -243,6 +244,7 @@ impl Game {
             bytes: (pages * PAGE) as u64,
             pages: &list,
             offset: 0,
+            kept: 0,
         };
         self.disk.submit(&request).expect("it fits");
         self.busy[place] = Some(Busy { kind, page, pages });

@@ -32,7 +32,10 @@ impl Lent {
         let answer = self.m.world.call_badge(self.program, 0, &words);
         self.m.world.audit();
         match (answer.words[0] as i64, answer.pass) {
-            (0, Some(Pass::Mint(badge))) => Ok(badge),
+            (0, Some(Pass::Mint(badge))) => {
+                assert_eq!(answer.words[1], badge, "its number");
+                Ok(badge)
+            }
             (errno, _) => Err(-errno),
         }
     }
