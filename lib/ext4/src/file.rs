@@ -30,14 +30,14 @@ impl Fs {
     }
 
     /// A file that may grow: what it had behind its end before must be gone, or it would come back.
-    fn growable(&self, ino: u32) -> Result<Inode, Error> {
+    pub(crate) fn growable(&self, ino: u32) -> Result<Inode, Error> {
         if self.cutting.contains(&ino) {
             return Err(Error::Invalid);
         }
         self.regular(ino)
     }
 
-    fn blocks_of(&self, size: u64) -> Result<u32, Error> {
+    pub(crate) fn blocks_of(&self, size: u64) -> Result<u32, Error> {
         let blocks = size.div_ceil(self.shape.block_size as u64);
         if blocks >= MAX_BLOCKS || size > 1 << 44 {
             return Err(Error::TooLarge);

@@ -370,3 +370,63 @@ fn nothing_is_to_be_committed_for_an_inode_that_stays_as_it_is() {
     assert!(caller.fs.unsynced(file, false).is_some());
     assert_eq!(caller.fs.unsynced(file, true), None);
 }
+
+/// A tree of several nodes, whose keys all move; and one that is too large for that.
+#[test]
+fn what_lies_behind_moves_through_the_whole_tree() {
+    for block_size in [1024, 4096] {
+        let mut caller = Caller::open(Disk::new(make(block_size, 64, &[], None)), true).unwrap();
+        let (now, size) = (caller.now, block_size as usize);
+        let file = create(&mut caller, ROOT, b"f", FILE).unwrap();
+        let mut model = vec![0; 2 * 1000 * size];
+        for block in (0..2000).step_by(2) {
+            let text = format!("block {block}");
+            caller
+                .write(file, (block * size) as u64, text.as_bytes())
+                .unwrap();
+            model[block * size..][..text.len()].copy_from_slice(text.as_bytes());
+        }
+        let size64 = size as u64;
+        model.truncate(1999 * size);
+        caller.truncate(file, 1999 * size64).unwrap();
+        for (at, count, goes) in [
+            (1u32, 3u32, false),
+            (0, 1, false),
+            (1000, 7, true),
+            (0, 2, true),
+            (1500, 300, false),
+            (600, 900, true),
+        ] {
+            let bytes = count as usize * size;
+            let length = match goes {
+                true => model.len() - bytes,
+                false => model.len() + bytes,
+            } as u64;
+            if goes {
+                let early = caller.act(|fs| fs.collapse(file, at, at + count, length, now));
+                assert_eq!(early, Err(Error::Invalid), "there is something");
+                while !caller
+                    .act(|fs| fs.punch(file, at, at + count, now))
+                    .unwrap()
+                {}
+                caller
+                    .act(|fs| fs.collapse(file, at, at + count, length, now))
+                    .unwrap();
+                model.drain(at as usize * size..at as usize * size + bytes);
+            } else {
+                caller
+                    .act(|fs| fs.insert_hole(file, at, count, length, now))
+                    .unwrap();
+                let at = at as usize * size;
+                model.splice(at..at, vec![0; bytes]);
+            }
+            assert!(caller.read(file).unwrap() == model, "{at} {count} {goes}");
+        }
+        let whole = u64::from(u32::MAX - 10) * size64;
+        let far = caller.act(|fs| fs.insert_hole(file, 0, u32::MAX - 10, whole.min(1 << 43), now));
+        assert_eq!(far, Err(Error::TooLarge));
+        assert!(caller.read(file).unwrap() == model);
+        let disk = caller.close();
+        must_be_clean(&disk.bytes);
+    }
+}

@@ -82,6 +82,27 @@ fn put_words(data: &[u8], words: &mut [u64; 8]) {
     }
 }
 
+/// Which of fallocate's modes go together (linux/falloc.h), for all file systems; what there is of them is theirs to say.
+fn check_mode(mode: u64) -> Answer<()> {
+    const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2;
+    const COLLAPSE_RANGE: u64 = 8;
+    const ZERO_RANGE: u64 = 16;
+    const INSERT_RANGE: u64 = 32;
+    const UNSHARE_RANGE: u64 = 64;
+    const ALL: u64 = 0x7b;
+    let has = |bit: u64| mode & bit != 0;
+    let with = |bit: u64, others: u64| has(bit) && mode & !(bit | others) != 0;
+    let alone = has(PUNCH_HOLE) && (has(ZERO_RANGE) || !has(KEEP_SIZE));
+    if mode & !ALL != 0 || alone {
+        return fail(EOPNOTSUPP);
+    }
+    match with(COLLAPSE_RANGE, 0) || with(INSERT_RANGE, 0) || with(UNSHARE_RANGE, KEEP_SIZE) {
+        true => fail(EINVAL),
+        false => Ok(()),
+    }
+}
+
 impl<S: Server> Core<S> {
     pub(crate) fn entry(&mut self, request: &Received) -> Answer<&mut Entry<S>> {
         entry(&mut self.handles, request)
@@ -447,6 +468,7 @@ impl<S: Server> Core<S> {
     pub fn allocate<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = entry(&mut self.handles, cx.request)?;
         let [_, mode, offset, length, ..] = cx.request.words;
+        check_mode(mode)?;
         if !entry.handle.writable() {
             return Err(barred(entry, EBADF));
         }

@@ -5,6 +5,7 @@
 use crate::keys;
 use crate::memory::{Memory, PAGE, PAGE64};
 use crate::server::{fail, Ext4};
+use crate::shift::Shift;
 use cairn_block::Device;
 use cairn_ext4::Place;
 use cairn_idl::errno::*;
@@ -14,7 +15,9 @@ use cairn_resmgr::{Context, Failure};
 
 const FALLOC_KEEP_SIZE: u64 = 1;
 const FALLOC_PUNCH_HOLE: u64 = 2;
+const FALLOC_COLLAPSE_RANGE: u64 = 8;
 const FALLOC_ZERO_RANGE: u64 = 16;
+const FALLOC_INSERT_RANGE: u64 = 32;
 
 /// What becomes of whole blocks that shall read as zeros.
 #[derive(Clone, Copy)]
@@ -144,6 +147,8 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 self.preallocate(cx, ino, offset, end, mode & FALLOC_KEEP_SIZE == 0)?;
                 self.clear(ino, offset, end, Clear::Zero)
             }
+            FALLOC_COLLAPSE_RANGE => self.shift(cx, ino, (offset, length), Shift::Collapse),
+            FALLOC_INSERT_RANGE => self.shift(cx, ino, (offset, length), Shift::Insert),
             _ => fail(EOPNOTSUPP),
         }
     }

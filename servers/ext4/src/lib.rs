@@ -2,7 +2,7 @@
 //!
 //! * [`start`] opening an image; [`server`] the whole, and how things go on; [`keys`] what is waited for;
 //! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
-//! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`map`] of files, over [`memory`] and [`runs`];
+//! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`shift`], [`map`] of files, over [`memory`] and [`runs`];
 //! * [`successor`] what goes on after the server's death, [`left`] data that was not written;
 //! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names, [`discard`] what is not needed any more.
 #![cfg_attr(not(test), no_std)]
@@ -25,6 +25,7 @@ mod read;
 pub mod requests;
 mod runs;
 pub mod server;
+mod shift;
 pub mod start;
 mod steps;
 mod successor;

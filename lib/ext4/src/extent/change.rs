@@ -30,7 +30,7 @@ fn joined(left: Extent, right: Extent) -> Option<Extent> {
 }
 
 impl Fs {
-    fn node_write(
+    pub(super) fn node_write(
         &mut self,
         inode: &mut Inode,
         block: Option<u64>,

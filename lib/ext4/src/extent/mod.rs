@@ -4,6 +4,7 @@
 //! seen through it is a function from file blocks to device blocks whatever the image says, and every walk ends after at most six nodes.
 
 pub(crate) mod change;
+mod shift;
 
 use crate::bytes::{le16, le32};
 use crate::cache::Kind;

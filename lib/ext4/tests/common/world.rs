@@ -111,7 +111,7 @@ impl World {
                 (other, old) => panic!("{other:?} where the name is {old:?}"),
             }
         };
-        match random.below(24) {
+        match random.below(26) {
             0..=4 => {
                 let made = caller.act(|fs| fs.create(dir, &name, &about(0o100_644)));
                 if let Some(ino) = exists(made) {
@@ -230,6 +230,13 @@ impl World {
                     Err(error) => panic!("{error:?}"),
                 }
             }
+            24 | 25 => {
+                let Some(ino) = file else { return };
+                let size = caller.size;
+                let from = random.below(LARGEST / 2 / size as u64) as u32;
+                let count = 1 + random.below(20) as u32;
+                self.shift(caller, ino, from, count, random.below(2) == 0);
+            }
             _ => match random.below(3) {
                 0 => caller.sync().unwrap(),
                 1 => {
@@ -238,6 +245,37 @@ impl World {
                 }
                 _ => {}
             },
+        }
+    }
+
+    /// Blocks go out of a file, or a hole comes into it.
+    fn shift(&mut self, caller: &mut Caller, ino: u32, from: u32, count: u32, goes: bool) {
+        let (now, size) = (caller.now, caller.size);
+        let Some(Node::File(content)) = self.nodes.get_mut(&ino) else {
+            return;
+        };
+        let (at, bytes) = (from as usize * size, count as usize * size);
+        let to = from + count;
+        if goes {
+            if at + bytes >= content.len() {
+                return;
+            }
+            while !caller.act(|fs| fs.punch(ino, from, to, now)).unwrap() {}
+            let length = (content.len() - bytes) as u64;
+            caller
+                .act(|fs| fs.collapse(ino, from, to, length, now))
+                .unwrap();
+            content.drain(at..at + bytes);
+            return;
+        }
+        let length = content.len() + bytes;
+        if at >= content.len() || length > 2 * LARGEST as usize {
+            return;
+        }
+        match caller.act(|fs| fs.insert_hole(ino, from, count, length as u64, now)) {
+            Ok(()) => drop(content.splice(at..at, vec![0; bytes])),
+            Err(Error::NoSpace) => {}
+            Err(error) => panic!("{error:?}"),
         }
     }
 

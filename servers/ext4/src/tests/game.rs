@@ -19,6 +19,7 @@ struct File {
 }
 
 struct Game {
+    block: u64,
     machine: Machine,
     files: BTreeMap<String, File>,
     /// What must be there after each mark.
@@ -29,6 +30,7 @@ struct Game {
 impl Game {
     fn new(block: u32, mib: u64, shape: Shape, seed: u64) -> Game {
         Game {
+            block: block.into(),
             machine: Machine::new(make(block, mib, &[], None), shape, seed),
             files: BTreeMap::new(),
             marks: Vec::new(),
@@ -112,7 +114,7 @@ impl Game {
         };
         let badge = self.handle(&name);
         let length = self.files[&name].bytes.len() as u64;
-        match self.below(20) {
+        match self.below(22) {
             0..=6 => {
                 let at = match self.below(3) {
                     0 => length,
@@ -185,6 +187,35 @@ impl Game {
                         }
                     }
                     result => assert_eq!(result, -ENOSPC),
+                }
+            }
+            20 | 21 => {
+                let block = self.block;
+                let (at, count) = (
+                    self.below(length / block + 1) * block,
+                    (self.below(9) + 1) * block,
+                );
+                let goes = self.below(2) == 0;
+                self.changed(&name);
+                self.mark();
+                let mode = if goes { 8 } else { 32 };
+                let words = [fs::ALLOCATE, mode, at, count];
+                let done = self.machine.result(badge, &words, b"");
+                let refused = match goes {
+                    true => at + count >= length,
+                    false => at >= length,
+                };
+                match done {
+                    0 => assert!(!refused),
+                    errno if errno == -ENOSPC => assert!(!goes),
+                    errno => assert!(errno == -EINVAL && refused, "{errno}"),
+                }
+                let (at, count) = (at as usize, count as usize);
+                let bytes = self.changed(&name);
+                match goes {
+                    _ if done != 0 => {}
+                    true => drop(bytes.drain(at..at + count)),
+                    false => drop(bytes.splice(at..at, vec![0; count])),
                 }
             }
             14 => {
@@ -334,6 +365,7 @@ fn cut(before: &[u8], events: &[Event], at: usize, random: &mut impl FnMut(u64) 
 fn cuts(shape: Shape, block: u32, seed: u64, samples: usize, lazy: bool) -> Option<String> {
     let image = make(block, 16, &[], None);
     let mut game = Game {
+        block: block.into(),
         machine: Machine::new(image.clone(), shape, seed),
         files: BTreeMap::new(),
         marks: Vec::new(),
