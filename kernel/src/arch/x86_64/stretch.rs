@@ -11,6 +11,7 @@ use super::glue::{
 };
 use super::memory::{IMAGE_BASE, PAGE};
 use super::tables::Image;
+use super::traced::ON_TRAP;
 use crate::log::Line;
 use crate::portal::table::Target;
 use crate::Resume;
@@ -47,13 +48,23 @@ pub fn longest() -> (u64, u64) {
     (LONGEST.load(Relaxed), WHAT.load(Relaxed))
 }
 
+/// What vectors call while nothing is traced.
+pub fn ordinary_trap() -> unsafe extern "C" fn(u64, u64) -> Resume {
+    match LONGEST.load(Relaxed) {
+        0 => on_trap,
+        _ => trap,
+    }
+}
+
 /// Time all calls from now on.
 ///
 /// # Safety
 /// At boot, with one processor running.
 pub unsafe fn begin() {
     glue::asks(glue::MEASURED, true);
-    let twins: [(usize, usize); 7] = [
+    // SAFETY: by the contract.
+    unsafe { *ON_TRAP.get() = trap };
+    let twins: [(usize, usize); 6] = [
         (
             interrupt_waits as *const () as usize,
             looks as *const () as usize,
@@ -74,7 +85,6 @@ pub unsafe fn begin() {
             on_receive_right as *const () as usize,
             receive_right as *const () as usize,
         ),
-        (on_trap as *const () as usize, trap as *const () as usize),
         (
             glue::compile as *const () as usize,
             compile as *const () as usize,
@@ -159,6 +169,7 @@ unsafe extern "C" fn looks() -> bool {
     unsafe { black_box(interrupt_waits as unsafe extern "C" fn() -> bool)() }
 }
 
+/// What vectors call, through [`ON_TRAP`].
 unsafe extern "C" fn trap(vector: u64, error: u64) -> Resume {
     DOING.store(VECTOR | vector, Relaxed);
     BEGIN.store(cpu::read_tsc(), Relaxed);

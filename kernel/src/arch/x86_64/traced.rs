@@ -5,6 +5,7 @@ use super::cpu;
 use super::descriptors::{PerCpu, Single};
 use super::entry::{leave, syscall_entry};
 use super::glue;
+use super::stretch;
 use crate::Resume;
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
@@ -18,7 +19,7 @@ pub fn enter_through_twins(on: bool) -> u64 {
     let (entry, trap) = if on {
         (traced_entry as *const (), glue::on_traced_trap as _)
     } else {
-        (syscall_entry as *const (), glue::on_trap as _)
+        (syscall_entry as *const (), stretch::ordinary_trap())
     };
     glue::asks(glue::TWINS, on);
     // SAFETY: the nucleus is not interrupted here, and both are entries.
