@@ -52,7 +52,19 @@ impl Free {
     }
 
     pub fn insert_all(&mut self, frames: Range<usize>) {
-        frames.for_each(|frame| self.insert(frame));
+        let mut next = frames.start;
+        while next < frames.end {
+            let length = (WORD - next % WORD).min(frames.end - next);
+            let Some(word) = self.levels[0].get_mut(next / WORD) else {
+                return;
+            };
+            let before = *word;
+            *word |= u64::MAX >> (WORD - length) << (next % WORD);
+            if before == 0 {
+                self.begun(next / WORD);
+            }
+            next += length;
+        }
     }
 
     #[inline]
