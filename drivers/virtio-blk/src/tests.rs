@@ -320,20 +320,28 @@ impl Pins for FakePins {
     }
 }
 
+type Backed = Pinned<Device<FakeDevice, FakeMemory>, FakePins>;
+
+fn pinned() -> (FakeDevice, FakePins, Backed) {
+    let (fake, pins) = (FakeDevice::new(), FakePins::default());
+    let backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
+    (fake, pins, backend)
+}
+
+const READ: Order = Order {
+    kind: Kind::Read,
+    sector: 0,
+    bytes: 2 * PAGE,
+    arena: 5,
+    pages: &[4, 6],
+    offset: 0,
+    kept: 0,
+};
+
 #[test]
 fn pages_are_pinned_for_as_long_as_the_device_has_them() {
-    let fake = FakeDevice::new();
-    let pins = FakePins::default();
-    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
-    let order = Order {
-        kind: Kind::Read,
-        sector: 0,
-        bytes: 2 * PAGE,
-        arena: 5,
-        pages: &[4, 6],
-        offset: 0,
-        kept: 0,
-    };
+    let (fake, pins, mut backend) = pinned();
+    let order = READ;
     assert!(backend.start(1, &order));
     assert!(!backend.start(1, &order), "it waits for its pins");
     assert!(pins.0.borrow().is_empty());
@@ -379,17 +387,12 @@ fn pages_are_pinned_for_as_long_as_the_device_has_them() {
 
 #[test]
 fn what_a_client_keeps_stays_pinned_until_nobody_asks_for_it() {
-    let fake = FakeDevice::new();
-    let pins = FakePins::default();
-    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
+    let (fake, pins, mut backend) = pinned();
     let order = Order {
-        kind: Kind::Read,
-        sector: 0,
         bytes: 3 * PAGE,
-        arena: 5,
         pages: &[4, 5, 6],
-        offset: 0,
         kept: 7,
+        ..READ
     };
     let run = |backend: &mut Pinned<_, _>, order: &Order| {
         assert!(backend.start(1, order));
@@ -456,9 +459,7 @@ fn what_a_client_keeps_stays_pinned_until_nobody_asks_for_it() {
 
 #[test]
 fn fixed_pages_are_pinned_once_for_a_session_and_its_last_request() {
-    let fake = FakeDevice::new();
-    let pins = FakePins::default();
-    let mut backend = Pinned::new(device(&fake).expect("fit"), pins.clone());
+    let (fake, pins, mut backend) = pinned();
     // With a page that is not there nothing is fixed, and nothing stays pinned.
     backend.fix(5, 14);
     backend.fix(5, 0);
@@ -468,12 +469,8 @@ fn fixed_pages_are_pinned_once_for_a_session_and_its_last_request() {
     assert_eq!(pins.0.borrow().len(), 9);
     let order = Order {
         kind: Kind::Write,
-        sector: 0,
-        bytes: 2 * PAGE,
-        arena: 5,
         pages: &[8, 6],
-        offset: 0,
-        kept: 0,
+        ..READ
     };
     assert!(backend.start(1, &order));
     assert!(!backend.start(1, &order), "the device has it");

@@ -554,3 +554,14 @@ impl dmar::Physical for Machine {
         self.unit.peek(address, into)
     }
 }
+
+/// Numbers below what is asked for, always the same ones for a seed (xorshift).
+pub fn random(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}

@@ -146,6 +146,7 @@ impl Free {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::random;
     use std::collections::BTreeSet;
 
     #[test]
@@ -169,13 +170,8 @@ mod tests {
     #[test]
     fn nothing_is_lost_or_given_twice() {
         for seed in 1..60u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mut random = move |below: usize| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state as usize % below
-            };
+            let mut random = random(seed);
+            let mut random = move |below: usize| random(below as u64) as usize;
             let count = 1 + random(9000);
             let mut free = Free::new(count);
             free.insert_all(0..count);

@@ -1,6 +1,7 @@
 //! Watched objects: their makers bring the pages that are wanted, and hear of those that were written.
 
 use super::*;
+use crate::fake::random;
 use crate::wanted::PATIENCE;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{advice, flags, making, Wanted, BADGE_READER};
@@ -572,13 +573,7 @@ fn what_will_be_needed_is_told_and_nobody_waits() {
 fn programs_see_one_file_whatever_comes_and_goes() {
     const PAGES: u64 = 24;
     for seed in 1..40u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
+        let mut random = random(seed);
         let mut s = Server::new(PAGES);
         let mut file: Vec<u8> = s.disk.clone();
         // Who lives, whether shared, and what it wrote privately.
