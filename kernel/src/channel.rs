@@ -154,7 +154,7 @@ impl<A: Arch> Kernel<A> {
         let opens = w[1] & u64::from(rights::OPEN) != 0;
         if w[1] & !u64::from(possible) != 0
             || opens && w[0] as u32 != 0
-            || own.is_some_and(|o| o.kind == PortalKind::Receive && o.object == c.index())
+            || own.is_some_and(|o| o.kind == PortalKind::Receive && o.object == c.number())
         {
             return Err(Error::BadArgument.into());
         }

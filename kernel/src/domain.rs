@@ -240,8 +240,8 @@ impl<A: Arch> Kernel<A> {
                 return false;
             }
             portal.holders -= 1;
-            if let Some(index) = A::block_of(entry.code) {
-                blocks.remove(blocks.handle(index));
+            if let Some(b) = A::block_of(entry.code).and_then(|index| blocks.nth(index)) {
+                blocks.remove(b);
                 *given_back -= 1;
             }
             true

@@ -11,7 +11,7 @@
 pub mod list;
 
 use crate::arch::Arch;
-use crate::pool::{BlockRef, Handle, ThreadRef};
+use crate::pool::{BlockRef, ThreadRef};
 use crate::portal::code::Block;
 use crate::{Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
@@ -300,11 +300,9 @@ impl<A: Arch> Kernel<A> {
         };
         let handler = &mut self.handlers[index];
         let steps = handler.steps.get(..handler.count as usize).unwrap_or(&[]);
+        let number = self.blocks.index(b);
         let code = &mut self.blocks[b].code;
-        match self
-            .arch
-            .write_handler(b.index(), code, steps, handler.page)
-        {
+        match self.arch.write_handler(number, code, steps, handler.page) {
             Some(at) => {
                 handler.code = at;
                 handler.block = Some(b);

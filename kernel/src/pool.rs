@@ -2,45 +2,57 @@
 //! With the machine layer this is the only module of the nucleus that uses `unsafe`.
 //!
 //! What always holds in a [`Pool`]:
-//! 1. `base` starts a region of which the first `bytes` bytes are mapped, writable, and used by this pool only.
-//! 2. Slots `1..high` lie inside these bytes and were initialised; they stay initialised for ever (freeing keeps the old value, which needs no drop).
-//! 3. A handle names a slot in `1..high`: handles are made by this module only, after a check, and `high` never goes down.
+//! 1. It has a region of which the first `bytes` bytes are mapped, writable, and used by this pool only.
+//! 2. Slots 1 to `made` lie inside these bytes and were initialised; they stay initialised for ever (freeing keeps the old value, which needs no drop). Slot 0 is never used.
+//! 3. A handle says where one of these slots lies: handles are made by this module only, after a check, and `made` never goes down.
 //! 4. A slot is live (`live`) or on the free list that starts at `free`.
+//!
+//! On the machine a pool's region is at an address that is known when the nucleus is built, in the last 2 GiB: a handle is an object's address, without the upper half, which is all ones.
+//! On the host, where there are many nuclei, it is the distance from the region's start. So nothing is multiplied or loaded to reach an object, at the thousands of places where one is.
 #![allow(unsafe_code)]
 
 use crate::arch::{Arch, Frame};
+use cairn_abi::service::memory::pool;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::ops::{Index, IndexMut};
 use core::ptr::NonNull;
 
-/// An index into one pool. Holding one means that the object exists: the nucleus keeps counts and links so that it does.
+/// An object in one pool. Holding one means that the object exists: the nucleus keeps counts and links so that it does.
 /// Only a pool makes them, and only for slots that it has initialised; there is one pool for each type of handle.
 pub trait Handle: Copy + Eq + sealed::Make {
-    fn index(self) -> u32;
+    /// Which pool (`cairn_abi::service::memory::pool`).
+    const POOL: u64;
+    /// What stands for it where there is no type (in entries, and for code): [`Pool::handle`] makes it a handle again.
+    fn number(self) -> u32;
+    /// Where it is in its pool's region.
+    #[inline]
+    fn offset(self) -> u32 {
+        self.number() & (REGION - 1)
+    }
 }
 
 mod sealed {
     pub trait Make {
-        fn make(index: core::num::NonZeroU32) -> Self;
+        fn make(number: core::num::NonZeroU32) -> Self;
     }
 }
 
 macro_rules! handles {
-    ($($(#[$doc:meta])* $name:ident),*) => {$(
-        $(#[$doc])*
+    ($($name:ident: $pool:ident),*) => {$(
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(transparent)]
         pub struct $name(NonZeroU32);
         impl sealed::Make for $name {
             #[inline]
-            fn make(index: NonZeroU32) -> Self {
-                $name(index)
+            fn make(number: NonZeroU32) -> Self {
+                $name(number)
             }
         }
         impl Handle for $name {
+            const POOL: u64 = pool::$pool;
             #[inline]
-            fn index(self) -> u32 {
+            fn number(self) -> u32 {
                 self.0.get()
             }
         }
@@ -48,39 +60,43 @@ macro_rules! handles {
 }
 
 handles!(
-    ThreadRef,
-    DomainRef,
-    SpaceRef,
-    ChannelRef,
-    PortalRef,
-    BlockRef,
-    SemaphoreRef,
-    WindowRef
+    ThreadRef: THREAD,
+    DomainRef: DOMAIN,
+    SpaceRef: SPACE,
+    ChannelRef: CHANNEL,
+    PortalRef: PORTAL,
+    BlockRef: CODE,
+    SemaphoreRef: SEMAPHORE,
+    WindowRef: WINDOW
 );
+
+/// Most bytes of a pool: regions begin at multiples of it.
+pub(crate) const REGION: u32 = 16 << 20;
 
 /// Ids carry 20 bits of index.
 pub(crate) const MOST: usize = 1 << 20;
 pub(crate) const INDEX_MASK: u32 = MOST as u32 - 1;
 
 #[repr(C)]
-struct Slot<T> {
+struct Slot<R, T> {
     value: T,
     /// Bits 0..12 count how often the slot was used.
     generation: u32,
-    next_free: u32,
-    /// A word that belongs to the slot's position, not to its object (the timer heap uses it).
-    aux: u32,
     live: bool,
+    next_free: Option<R>,
+    /// Some object, which belongs to the slot's position, not to what is in the slot (the timer heap uses it).
+    aux: Option<R>,
 }
 
 pub struct Pool<R, T> {
-    base: *mut Slot<T>,
+    #[cfg(not(target_os = "none"))]
+    base: *mut u8,
     bytes: usize,
     capacity: u32,
-    high: u32,
-    free: u32,
+    made: u32,
+    free: Option<R>,
     count: u32,
-    handle: PhantomData<R>,
+    slots: PhantomData<*mut Slot<R, T>>,
 }
 
 impl<R: Handle, T> Pool<R, T> {
@@ -88,16 +104,19 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn new(base: *mut u8) -> Pool<R, T> {
         const {
             assert!(!core::mem::needs_drop::<T>());
-            assert!(core::mem::align_of::<Slot<T>>() <= 4096);
+            assert!(core::mem::align_of::<Slot<R, T>>() <= 4096);
         }
+        #[cfg(target_os = "none")]
+        assert!(base.addr() as u32 == Self::ORIGIN);
         Pool {
-            base: base.cast(),
+            #[cfg(not(target_os = "none"))]
+            base,
             bytes: 0,
             capacity: 0,
-            high: 1,
-            free: 0,
+            made: 0,
+            free: None,
             count: 0,
-            handle: PhantomData,
+            slots: PhantomData,
         }
     }
 
@@ -107,14 +126,19 @@ impl<R: Handle, T> Pool<R, T> {
         self.capacity = (self.bytes / Self::object_size()).min(MOST) as u32;
     }
 
-    /// Where the portal code finds things: the base in the pool; in a slot (whose value comes first) the generation.
+    /// What a number would be that stands for slot 0.
     #[cfg(target_os = "none")]
-    pub(crate) const BASE: usize = core::mem::offset_of!(Self, base);
+    pub(crate) const ORIGIN: u32 = crate::arch::x86_64::memory::pool(R::POOL) as u32;
+    #[cfg(not(target_os = "none"))]
+    const ORIGIN: u32 = 0;
+    const SIZE: u32 = Self::object_size() as u32;
+
+    /// For the portal code: in a slot (whose value comes first) the generation.
     #[cfg(target_os = "none")]
-    pub(crate) const GENERATION: usize = core::mem::offset_of!(Slot<T>, generation);
+    pub(crate) const GENERATION: usize = core::mem::offset_of!(Slot<R, T>, generation);
 
     pub const fn object_size() -> usize {
-        core::mem::size_of::<Slot<T>>()
+        core::mem::size_of::<Slot<R, T>>()
     }
 
     pub fn live_objects(&self) -> u32 {
@@ -131,37 +155,98 @@ impl<R: Handle, T> Pool<R, T> {
         self.capacity().saturating_sub(self.count) >= n
     }
 
-    /// The handle that a number stands for which [`Handle::index`] once gave (entries and nodes keep numbers).
+    /// The handle that a number stands for which [`Handle::number`] once gave.
     #[inline]
-    pub fn handle(&self, index: u32) -> R {
-        assert!(index < self.high);
-        R::make(NonZeroU32::new(index).unwrap_or(NonZeroU32::MIN))
+    pub fn handle(&self, number: u32) -> R {
+        match self.of_number(number) {
+            Some(r) => r,
+            None => panic!("no object has this number"),
+        }
+    }
+
+    /// The same for [`Handle::offset`].
+    #[inline]
+    pub fn at_offset(&self, offset: u32) -> R {
+        self.handle(Self::ORIGIN.wrapping_add(offset))
+    }
+
+    /// Is it the number of a slot that was made?
+    #[inline(always)]
+    fn of_number(&self, number: u32) -> Option<R> {
+        // Before the first slot is a gap of one slot, so that what lies there is not taken for one.
+        let before = Self::ORIGIN.wrapping_add(Self::SIZE);
+        if Self::quotient(number.wrapping_sub(before)) >= self.made {
+            return None;
+        }
+        NonZeroU32::new(number).map(R::make)
+    }
+
+    /// How many objects so many bytes are. Exact division: the odd part's inverse turns multiples of the size into quotients, and all else into greater numbers (Hacker's Delight, 10-17).
+    #[inline(always)]
+    fn quotient(bytes: u32) -> u32 {
+        bytes
+            .wrapping_mul(Self::INVERSE)
+            .rotate_right(Self::SIZE.trailing_zeros())
+    }
+
+    /// Of an object's size without its factors of two, modulo 2³², by Newton's method: each step doubles how many bits are right, of which there are three at first.
+    const INVERSE: u32 = {
+        let odd = Self::SIZE >> Self::SIZE.trailing_zeros();
+        let (mut inverse, mut right) = (odd, 3);
+        while right < u32::BITS {
+            inverse = inverse.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(inverse)));
+            right *= 2;
+        }
+        inverse
+    };
+
+    /// The slot of this index, from 1 on, if it was made; and the index of one.
+    #[inline]
+    pub fn nth(&self, index: u32) -> Option<R> {
+        if index.wrapping_sub(1) >= self.made {
+            return None;
+        }
+        NonZeroU32::new(Self::ORIGIN.wrapping_add(index.wrapping_mul(Self::SIZE))).map(R::make)
+    }
+
+    #[inline]
+    pub fn index(&self, r: R) -> u32 {
+        Self::quotient(r.number().wrapping_sub(Self::ORIGIN))
     }
 
     /// The object that such a number stands for.
     #[inline]
-    pub fn at(&self, index: u32) -> &T {
-        &self[self.handle(index)]
+    pub fn at(&self, number: u32) -> &T {
+        &self[self.handle(number)]
     }
 
     #[inline]
-    pub fn at_mut(&mut self, index: u32) -> &mut T {
-        let r = self.handle(index);
+    pub fn at_mut(&mut self, number: u32) -> &mut T {
+        let r = self.handle(number);
         &mut self[r]
     }
 
-    #[inline]
-    fn slot(&self, r: R) -> &Slot<T> {
-        debug_assert!(r.index() < self.high);
-        // SAFETY: 1. the slot is initialised (invariants 2 and 3); 2. `&self` keeps writers out.
-        unsafe { &*self.base.add(r.index() as usize) }
+    /// Where the slot of this handle lies: inside the region (invariants 2 and 3).
+    #[cfg(target_os = "none")]
+    #[inline(always)]
+    fn place(&self, r: R) -> *mut Slot<R, T> {
+        core::ptr::with_exposed_provenance_mut(r.number() as i32 as usize)
+    }
+    #[cfg(not(target_os = "none"))]
+    fn place(&self, r: R) -> *mut Slot<R, T> {
+        self.base.wrapping_add(r.number() as usize).cast()
     }
 
     #[inline]
-    fn slot_mut(&mut self, r: R) -> &mut Slot<T> {
-        debug_assert!(r.index() < self.high);
+    fn slot(&self, r: R) -> &Slot<R, T> {
+        // SAFETY: 1. the slot is initialised (invariants 2 and 3); 2. `&self` keeps writers out.
+        unsafe { &*self.place(r) }
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, r: R) -> &mut Slot<R, T> {
         // SAFETY: as in `slot`; `&mut self` makes it the only reference.
-        unsafe { &mut *self.base.add(r.index() as usize) }
+        unsafe { &mut *self.place(r) }
     }
 
     /// Store a new object. None: the pool is empty.
@@ -183,7 +268,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// A slot that was given back, with what was in it.
     #[inline(always)]
     fn reuse(&mut self) -> Option<R> {
-        let r = R::make(NonZeroU32::new(self.free)?);
+        let r = self.free?;
         let slot = self.slot_mut(r);
         slot.live = true;
         self.free = slot.next_free;
@@ -194,22 +279,23 @@ impl<R: Handle, T> Pool<R, T> {
     /// Store a new object in a slot that was never used.
     #[inline(always)]
     fn insert_beyond(&mut self, value: T) -> Option<R> {
-        if self.high >= self.capacity {
+        let index = self.made + 1;
+        if index >= self.capacity {
             return None;
         }
-        let index = self.high;
         let slot = Slot {
             value,
             generation: 1,
-            next_free: 0,
-            aux: 0,
             live: true,
+            next_free: None,
+            aux: None,
         };
+        self.made = index;
+        let r = self.nth(index)?;
         // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
-        unsafe { self.base.add(index as usize).write(slot) };
-        self.high += 1;
+        unsafe { self.place(r).write(slot) };
         self.count += 1;
-        NonZeroU32::new(index).map(R::make)
+        Some(r)
     }
 
     /// The object's id and every reference that carries a generation become invalid; the slot stays in use.
@@ -226,24 +312,20 @@ impl<R: Handle, T> Pool<R, T> {
         assert!(slot.live);
         slot.live = false;
         slot.next_free = free;
-        self.free = r.index();
+        self.free = Some(r);
         self.count -= 1;
     }
 
     /// The id of an object (never 0).
     #[inline]
     pub fn id(&self, r: R) -> u32 {
-        r.index() | self.slot(r).generation << 20
+        self.index(r) | self.slot(r).generation << 20
     }
 
     /// The object with this id, if it still exists.
     #[inline]
     pub fn lookup(&self, id: u32) -> Option<R> {
-        let index = id & INDEX_MASK;
-        if index >= self.high {
-            return None;
-        }
-        let r = R::make(NonZeroU32::new(index)?);
+        let r = self.place_of(id)?;
         let slot = self.slot(r);
         (slot.generation == id >> 20 && slot.live).then_some(r)
     }
@@ -251,9 +333,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// The slot that an id names, whatever became of its object.
     #[inline]
     pub fn place_of(&self, id: u32) -> Option<R> {
-        let index = id & INDEX_MASK;
-        let some = NonZeroU32::new(index)?;
-        (index < self.high).then(|| R::make(some))
+        self.nth(id & INDEX_MASK)
     }
 
     /// [`Pool::lookup`] of an id that somebody keeps, so that its slot has not been given back: only whether it was retired is asked.
@@ -268,61 +348,42 @@ impl<R: Handle, T> Pool<R, T> {
     /// Where an object lies, for code that has its address as a constant; and the object that lies there.
     #[inline]
     pub fn address(&self, r: R) -> usize {
-        self.base as usize + r.index() as usize * Self::object_size()
+        self.place(r).addr()
     }
 
     #[inline(always)]
     pub fn at_address(&self, address: usize) -> Option<R> {
-        // Exact division: the odd part's inverse turns multiples of the size into quotients, and all else into greater numbers (Hacker's Delight, 10-17).
-        let offset = address.wrapping_sub(self.base as usize);
-        let index = offset
-            .wrapping_mul(Self::INVERSE)
-            .rotate_right(Self::object_size().trailing_zeros());
-        if index >= self.high as usize {
-            return None;
-        }
-        NonZeroU32::new(index as u32).map(R::make)
+        #[cfg(target_os = "none")]
+        let number = address as u32;
+        #[cfg(not(target_os = "none"))]
+        let number = u32::try_from(address.wrapping_sub(self.base.addr())).ok()?;
+        self.of_number(number)
     }
-
-    /// Of an object's size without its factors of two, modulo 2⁶⁴, by Newton's method: each step doubles how many bits are right, of which there are three at first.
-    const INVERSE: usize = {
-        let odd = Self::object_size() >> Self::object_size().trailing_zeros();
-        let (mut inverse, mut right) = (odd, 3);
-        while right < usize::BITS {
-            inverse = inverse.wrapping_mul(2usize.wrapping_sub(odd.wrapping_mul(inverse)));
-            right *= 2;
-        }
-        inverse
-    };
 
     /// Two different objects at once.
     #[inline]
     pub fn pair(&mut self, a: R, b: R) -> (&mut T, &mut T) {
         assert!(a != b);
         // SAFETY: both slots are initialised (invariants 2 and 3) and they are different slots, so the references do not overlap.
-        unsafe {
-            (
-                &mut (*self.base.add(a.index() as usize)).value,
-                &mut (*self.base.add(b.index() as usize)).value,
-            )
+        unsafe { (&mut (*self.place(a)).value, &mut (*self.place(b)).value) }
+    }
+
+    /// The object that is kept at position `index` (1 ≤ index ≤ number of objects that were ever live at once).
+    pub fn aux(&self, index: u32) -> Option<R> {
+        self.slot(self.nth(index)?).aux
+    }
+
+    pub fn set_aux(&mut self, index: u32, object: R) {
+        if let Some(r) = self.nth(index) {
+            self.slot_mut(r).aux = Some(object);
         }
-    }
-
-    /// The word that belongs to position `index` (1 ≤ index ≤ number of objects that were ever live at once).
-    pub fn aux(&self, index: u32) -> u32 {
-        self.slot(self.handle(index)).aux
-    }
-
-    pub fn set_aux(&mut self, index: u32, value: u32) {
-        let r = self.handle(index);
-        self.slot_mut(r).aux = value;
     }
 
     /// All live objects, for checks.
     #[cfg(any(test, feature = "sim"))]
     pub fn all(&self) -> impl Iterator<Item = R> + '_ {
-        (1..self.high)
-            .map(|i| self.handle(i))
+        (1..=self.made)
+            .filter_map(|i| self.nth(i))
             .filter(|&r| self.slot(r).live)
     }
 }

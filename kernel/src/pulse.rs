@@ -10,13 +10,13 @@ use crate::Kernel;
 use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received};
 
-const INDEX_BITS: u32 = 28;
+const PLACE_BITS: u32 = 28;
 const PORTAL: u32 = 1;
 const THREAD: u32 = 2;
 const BINDING: u32 = 3;
 const DOMAIN: u32 = 4;
 
-/// A source: what it is in the top four bits, its index below. 0 is nobody.
+/// A source: what it is in the top four bits, which one below (where it is in its pool, or its index). 0 is nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node(u32);
 
@@ -24,24 +24,24 @@ impl Node {
     const NONE: Node = Node(0);
 
     pub fn portal(r: PortalRef) -> Node {
-        Node(PORTAL << INDEX_BITS | r.index())
+        Node(PORTAL << PLACE_BITS | r.offset())
     }
     pub fn thread(r: ThreadRef) -> Node {
-        Node(THREAD << INDEX_BITS | r.index())
+        Node(THREAD << PLACE_BITS | r.offset())
     }
     pub fn binding(binding: u32) -> Node {
-        Node(BINDING << INDEX_BITS | binding)
+        Node(BINDING << PLACE_BITS | binding)
     }
     pub fn domain(r: DomainRef) -> Node {
-        Node(DOMAIN << INDEX_BITS | r.index())
+        Node(DOMAIN << PLACE_BITS | r.offset())
     }
 
-    fn index(self) -> u32 {
-        self.0 & ((1 << INDEX_BITS) - 1)
+    fn place(self) -> u32 {
+        self.0 & ((1 << PLACE_BITS) - 1)
     }
 
     fn kind(self) -> u32 {
-        self.0 >> INDEX_BITS
+        self.0 >> PLACE_BITS
     }
 }
 
@@ -98,18 +98,18 @@ impl<A: Arch> Kernel<A> {
     fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
         match node.kind() {
             PORTAL => {
-                let r = self.portals.handle(node.index());
+                let r = self.portals.at_offset(node.place());
                 &mut self.portals[r].pulse
             }
             THREAD => {
-                let r = self.threads.handle(node.index());
+                let r = self.threads.at_offset(node.place());
                 &mut self.threads[r].pulse
             }
             DOMAIN => {
-                let r = self.domains.handle(node.index());
+                let r = self.domains.at_offset(node.place());
                 &mut self.domains[r].pulse
             }
-            _ => &mut self.interrupts.bindings[node.index() as usize].pulse,
+            _ => &mut self.interrupts.bindings[node.place() as usize].pulse,
         }
     }
 
@@ -246,7 +246,7 @@ impl<A: Arch> Kernel<A> {
     fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node) -> bool {
         let (badge, words) = match node.kind() {
             PORTAL => {
-                let r = self.portals.handle(node.index());
+                let r = self.portals.at_offset(node.place());
                 let portal = &mut self.portals[r];
                 let badge = portal.badge;
                 if portal.notified {
@@ -265,7 +265,7 @@ impl<A: Arch> Kernel<A> {
                 }
             }
             THREAD => {
-                let r = self.threads.handle(node.index());
+                let r = self.threads.at_offset(node.place());
                 self.pulse_unlink(node);
                 let thread = &self.threads[r];
                 let code = if thread.pulse_gone {
@@ -279,7 +279,7 @@ impl<A: Arch> Kernel<A> {
             }
             BINDING => {
                 self.pulse_unlink(node);
-                let binding = &mut self.interrupts.bindings[node.index() as usize];
+                let binding = &mut self.interrupts.bindings[node.place() as usize];
                 let count = core::mem::take(&mut binding.count);
                 let (badge, handler) = (binding.badge, binding.handler);
                 let mut words = [pulse::INTERRUPT, count, 0, 0];
@@ -291,7 +291,7 @@ impl<A: Arch> Kernel<A> {
                 (badge, words)
             }
             DOMAIN => {
-                let r = self.domains.handle(node.index());
+                let r = self.domains.at_offset(node.place());
                 self.pulse_unlink(node);
                 let domain = &self.domains[r];
                 let told = (
@@ -321,12 +321,12 @@ impl<A: Arch> Kernel<A> {
         self.pulse_withdraw(node);
         match node.kind() {
             PORTAL => {
-                let r = self.portals.handle(node.index());
+                let r = self.portals.at_offset(node.place());
                 self.portals[r].notified = false;
                 self.portal_told(r);
             }
-            THREAD => self.release_thread_object(self.threads.handle(node.index())),
-            DOMAIN => self.release_domain_object(self.domains.handle(node.index())),
+            THREAD => self.release_thread_object(self.threads.at_offset(node.place())),
+            DOMAIN => self.release_domain_object(self.domains.at_offset(node.place())),
             _ => {}
         }
         true

@@ -17,7 +17,7 @@
 //! A thread with something unusual pending (a deadline for its next wait, a poke not told yet, a mutex for which others wait) never runs compiled code: its `entries` all lead to the general path.
 
 use crate::arch::Arch;
-use crate::pool::{ChannelRef, ThreadRef};
+use crate::pool::{BlockRef, ChannelRef, ThreadRef};
 use crate::portal::code::SETTLED;
 use crate::queue::List;
 use crate::thread::{Sending, State};
@@ -31,8 +31,8 @@ pub const LINKS: u32 = 32;
 #[derive(Clone, Copy)]
 struct CallLink {
     channel: ChannelRef,
-    /// Number of the block of its code.
-    block: u32,
+    /// That of its code.
+    block: BlockRef,
     /// With this one, calls by that code will have been settled [`SETTLED`] times.
     often: bool,
 }
@@ -208,11 +208,11 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn link(&self, server: ThreadRef) -> Option<CallLink> {
         let thread = &self.threads[server];
-        let block = A::block_of(thread.reply_code)?;
+        let block = self.block_of(thread.reply_code)?;
         Some(CallLink {
             channel: thread.serving?,
             block,
-            often: self.blocks.at(block).settled + 1 >= SETTLED,
+            often: self.blocks[block].settled + 1 >= SETTLED,
         })
     }
 
@@ -220,7 +220,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn settle_link(&mut self, server: ThreadRef, client: ThreadRef, link: CallLink, effective: u8) {
         let here = self.cores.here;
-        let block = self.blocks.at_mut(link.block);
+        let block = &mut self.blocks[link.block];
         block.settled += 1;
         let (from, to) = self.threads.pair(client, server);
         from.badge = block.badge;

@@ -63,8 +63,8 @@ impl<A: Arch> Kernel<A> {
             domain: (&raw const *domain) as usize,
             badge: binding.badge,
             binding_index: index,
-            driver_index: driver.index(),
-            domain_index: d.index(),
+            driver_index: driver.number(),
+            domain_index: d.number(),
             root_frame: self.arch.root_frame(domain.root),
         })
     }

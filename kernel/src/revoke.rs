@@ -9,7 +9,7 @@
 //! used for another channel before the last of them is gone: a number can never come to mean somebody else's channel. No line of descent is longer than [`DEPTH`].
 
 use crate::arch::Arch;
-use crate::pool::{ChannelRef, PortalRef, ThreadRef, INDEX_MASK};
+use crate::pool::{ChannelRef, PortalRef, ThreadRef};
 use crate::portal::table::Target;
 use crate::portal::{is_bound, Portal};
 use crate::pulse::{Node, PulseLink};
@@ -331,10 +331,9 @@ impl<A: Arch> Kernel<A> {
     /// Such a number is kept no longer. A dead channel goes with the last one.
     #[inline]
     pub(crate) fn channel_forget(&mut self, id: u32) {
-        if id == 0 {
+        let Some(c) = self.channels.place_of(id) else {
             return;
-        }
-        let c = self.channels.handle(id & INDEX_MASK);
+        };
         let channel = &mut self.channels[c];
         channel.references -= 1;
         if channel.references == 0 && channel.holders == 0 {
@@ -431,7 +430,7 @@ pub fn children<A: Arch>(k: &Kernel<A>, r: PortalRef) -> std::vec::Vec<PortalRef
         assert_eq!(lineage.parent, Some(r));
         assert_eq!(lineage.previous, previous);
         assert!(lineage.depth <= DEPTH && lineage.depth == k.portals[r].lineage.depth + 1);
-        assert!(found.len() < 100_000, "a ring at {}", r.index());
+        assert!(found.len() < 100_000, "a ring at {}", r.number());
         found.push(child);
         previous = next;
         next = lineage.next;

@@ -33,7 +33,7 @@ pub(crate) fn straight_to<A: Arch>(
     }
     counters.thread_switches += 1;
     dispatch.loaded = Some(t);
-    if dispatch.loaded_domain.map_or(0, Handle::index) != d.index() {
+    if dispatch.loaded_domain.map_or(0, Handle::number) != d.number() {
         dispatch.loaded_domain = Some(d);
         arch.activate(domain.root);
         arch.enter_domain(domain.turn_base, (&raw const *domain).cast());

@@ -2,7 +2,7 @@
 //! position `i` of the thread pool, which has at least as many positions as there are threads.
 
 use crate::arch::Arch;
-use crate::pool::{Handle, ThreadRef};
+use crate::pool::ThreadRef;
 use crate::thread::{State, QUANTUM};
 use crate::Resume;
 use crate::{Error, Kernel};
@@ -12,11 +12,14 @@ const SHARE: usize = 32;
 
 impl<A: Arch> Kernel<A> {
     fn timer_at(&self, position: u32) -> ThreadRef {
-        self.threads.handle(self.threads.aux(position))
+        match self.threads.aux(position) {
+            Some(t) => t,
+            None => panic!("nobody at a position of the timer heap"),
+        }
     }
 
     fn timer_put(&mut self, position: u32, t: ThreadRef) {
-        self.threads.set_aux(position, t.index());
+        self.threads.set_aux(position, t);
         self.threads[t].timer = position;
     }
 

@@ -3,7 +3,7 @@
 
 use super::sim::Sim;
 use super::Arch;
-use crate::pool::{ChannelRef, Handle, ThreadRef};
+use crate::pool::{BlockRef, ChannelRef, Handle, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
@@ -39,7 +39,7 @@ impl Kernel<Sim> {
         let Some(&entry) = self.domains[d].table.entry(slot) else {
             return false;
         };
-        match (entry.target.kind, Sim::block_of(entry.code)) {
+        match (entry.target.kind, self.block_of(entry.code)) {
             (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object),
             (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object),
             (PortalKind::Current, Some(_)) => self.quick_current(t) || self.quick_yield(t),
@@ -280,8 +280,7 @@ impl Kernel<Sim> {
         true
     }
 
-    fn quick_call(&mut self, t: ThreadRef, block: u32, portal: u32) -> bool {
-        let block_ref = self.blocks.handle(block);
+    fn quick_call(&mut self, t: ThreadRef, block_ref: BlockRef, portal: u32) -> bool {
         let block = &self.blocks[block_ref];
         let Some(c) = self.channels.lookup(block.plain as u32) else {
             return false;
@@ -317,7 +316,7 @@ impl Kernel<Sim> {
         copy_words(&from.registers, &mut to.registers);
         from.token = from.token.wrapping_add(NEXT_CALL);
         to.quick_client = client;
-        to.reply_code = block_ref.index() as usize;
+        to.reply_code = self.blocks.index(block_ref) as usize;
         to.registers.rax = answer;
         to.registers.rbx = block.badge;
         to.registers.rbp = from.token;
@@ -335,10 +334,10 @@ impl Kernel<Sim> {
     }
 
     fn quick_reply(&mut self, r: ThreadRef, channel: u32) -> bool {
-        let Some(block) = Sim::block_of(self.threads[r].reply_code) else {
+        let Some(block) = self.block_of(self.threads[r].reply_code) else {
             return false;
         };
-        let block = &self.blocks[self.blocks.handle(block)];
+        let block = &self.blocks[block];
         let Some(t) = self.threads.at_address(self.threads[r].quick_client) else {
             return false;
         };
@@ -346,13 +345,13 @@ impl Kernel<Sim> {
         let token = to.token;
         if from.registers.rax != block.reply_selector || from.registers.rbp != token {
             let parts = block.selector & flag::PARTS != 0
-                && from.serving.is_some_and(|c| c.index() == channel);
+                && from.serving.is_some_and(|c| c.number() == channel);
             return parts && self.quick_parts(r, t, channel);
         }
         let Some(c) = self.channels.lookup(block.plain as u32) else {
             return false;
         };
-        if c.index() != channel {
+        if c.number() != channel {
             return false;
         }
         self.end_quick(r, t, c);

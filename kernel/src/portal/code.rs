@@ -9,7 +9,7 @@
 
 use super::table::{Target, MORE_USES};
 use crate::arch::Arch;
-use crate::pool::{DomainRef, Handle, ThreadRef};
+use crate::pool::{BlockRef, DomainRef, Handle, ThreadRef};
 use crate::Kernel;
 use cairn_abi::service::{receive, semaphore};
 use cairn_abi::{flag, received, rights, PortalKind};
@@ -133,9 +133,9 @@ impl<A: Arch> Kernel<A> {
             entry_code = A::portal_code(entry.target);
             self.arch.wait_for_passers();
         }
-        let b = match A::block_of(entry_code) {
+        let b = match self.block_of(entry_code) {
             // What it was made for does not come any more: make it anew.
-            Some(index) => self.blocks.handle(index),
+            Some(b) => b,
             None if self.domains[d].blocks < MOST => {
                 match self.blocks.insert_any(|| Block::EMPTY) {
                     Some(b) => {
@@ -147,6 +147,7 @@ impl<A: Arch> Kernel<A> {
             }
             None => return,
         };
+        let index = self.blocks.index(b);
         let block = &mut self.blocks[b];
         if let Way::Call(connection) = &way {
             block.selector = connection.selector;
@@ -155,7 +156,7 @@ impl<A: Arch> Kernel<A> {
             block.plain = connection.plain;
         }
         block.settled = 0;
-        let code = self.arch.write_code(b.index(), &mut block.code, &way);
+        let code = self.arch.write_code(index, &mut block.code, &way);
         self.domains[d].table.set_code(slot, code, MORE_USES);
     }
 
@@ -191,7 +192,7 @@ impl<A: Arch> Kernel<A> {
             channel_id: portal.channel,
             plain,
             channel: self.channels.address(c),
-            channel_index: c.index(),
+            channel_index: c.number(),
             server: self.threads.address(server),
             client_domain: self.domains.address(d),
             server_domain: self.domains.address(server_domain),
@@ -238,13 +239,19 @@ impl<A: Arch> Kernel<A> {
     #[inline]
     pub(crate) fn empty(&mut self, d: DomainRef, slot: u32) {
         let code = self.domains[d].table.clear(slot);
-        if let Some(index) = A::block_of(code) {
-            self.give_back(d, index);
+        if let Some(b) = self.block_of(code) {
+            self.give_back(d, b);
         }
     }
 
-    fn give_back(&mut self, d: DomainRef, index: u32) {
-        self.blocks.remove(self.blocks.handle(index));
+    /// The block that this code lies in, if it lies in one.
+    #[inline(always)]
+    pub(crate) fn block_of(&self, code: usize) -> Option<BlockRef> {
+        self.blocks.nth(A::block_of(code)?)
+    }
+
+    fn give_back(&mut self, d: DomainRef, b: BlockRef) {
+        self.blocks.remove(b);
         self.domains[d].blocks -= 1;
     }
 
@@ -253,8 +260,8 @@ impl<A: Arch> Kernel<A> {
         let Some(entry) = self.domains[d].table.entry(slot) else {
             return;
         };
-        if let Some(index) = A::block_of(entry.code) {
-            self.give_back(d, index);
+        if let Some(b) = self.block_of(entry.code) {
+            self.give_back(d, b);
             self.domains[d].table.share_code(slot);
         }
     }

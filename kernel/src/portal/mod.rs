@@ -332,7 +332,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A new object's target.
     pub(crate) fn target_of<R: Handle>(kind: PortalKind, object: R, rights: u16) -> Target {
-        Target::new(kind, object.index(), rights)
+        Target::new(kind, object.number(), rights)
     }
 }
 

@@ -20,7 +20,7 @@ const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct Target {
-    /// Index of the object, line of an interrupt, range of ports; links of a free entry.
+    /// Number of the object ([`crate::pool::Handle::number`]), line of an interrupt, range of ports; links of a free entry.
     pub object: u32,
     pub rights: u16,
     pub kind: PortalKind,

@@ -70,8 +70,8 @@ fn ways(k: &Kernel<Sim>) {
         };
         if k.channels[c].plain == way.plain {
             let driver = k.channels[c].receivers.first();
-            assert_eq!(driver.map(Handle::index), Some(way.driver_index));
-            assert!(driver.is_some_and(|t| k.threads[t].domain.index() == way.domain_index));
+            assert_eq!(driver.map(Handle::number), Some(way.driver_index));
+            assert!(driver.is_some_and(|t| k.threads[t].domain.number() == way.domain_index));
         }
     }
 }
@@ -261,7 +261,7 @@ fn channels(k: &Kernel<Sim>) {
         assert_eq!(k.portals[p].lineage.parent(), derived.get(&p).copied());
     }
     for c in k.channels.all() {
-        let keeps = |id: u32| (id != 0 && id & INDEX_MASK == c.index()) as u32;
+        let keeps = |id: u32| (id != 0 && id & INDEX_MASK == k.channels.index(c)) as u32;
         let portals = k.portals.all().map(|p| keeps(k.portals[p].channel));
         let watched = k.domains.all().map(|d| keeps(k.domains[d].watch_channel));
         let spaces = k.spaces.all().map(|s| keeps(k.spaces[s].pager));
@@ -367,14 +367,10 @@ fn timers(k: &Kernel<Sim>) {
         if thread.timer != 0 {
             in_heap += 1;
             assert!(thread.timer <= k.timers && thread.deadline != 0);
-            assert_eq!(k.threads.aux(thread.timer), t.index());
+            assert_eq!(k.threads.aux(thread.timer), Some(t));
             if thread.timer > 1 {
                 let parent = k.threads.aux(thread.timer / 2);
-                let parent = k
-                    .threads
-                    .all()
-                    .find(|p| p.index() == parent)
-                    .expect("parent");
+                let parent = parent.expect("parent");
                 assert!(k.threads[parent].deadline <= thread.deadline);
             }
             let soonest = cores(k).map(|(_, core)| core.armed).min();
@@ -434,37 +430,46 @@ fn holders(k: &Kernel<Sim>) {
     for r in k.portals.all() {
         assert_eq!(
             k.portals[r].holders,
-            counted(PortalKind::Channel, r.index())
-                + counted(PortalKind::Derived, r.index())
+            counted(PortalKind::Channel, r.number())
+                + counted(PortalKind::Derived, r.number())
                 + once(r)
         );
     }
     for r in k.windows.all() {
-        let expected = counted(PortalKind::Window, r.index());
+        let expected = counted(PortalKind::Window, r.number());
         assert_eq!(k.windows[r].holders, expected);
         assert!(expected != 0);
     }
     for r in k.channels.all() {
         assert_eq!(
             k.channels[r].holders,
-            counted(PortalKind::Receive, r.index())
+            counted(PortalKind::Receive, r.number())
         );
         assert!(k.channels[r].holders != 0 || k.channels[r].references != 0);
         assert!(k.channels[r].holders != 0 || k.channels[r].dying);
     }
     for r in k.domains.all() {
-        assert_eq!(k.domains[r].holders, counted(PortalKind::Domain, r.index()));
+        assert_eq!(
+            k.domains[r].holders,
+            counted(PortalKind::Domain, r.number())
+        );
     }
     for r in k.threads.all() {
-        assert_eq!(k.threads[r].holders, counted(PortalKind::Thread, r.index()));
+        assert_eq!(
+            k.threads[r].holders,
+            counted(PortalKind::Thread, r.number())
+        );
     }
     for r in k.semaphores.all() {
         let semaphore = &k.semaphores[r];
-        assert_eq!(semaphore.holders, counted(PortalKind::Semaphore, r.index()));
+        assert_eq!(
+            semaphore.holders,
+            counted(PortalKind::Semaphore, r.number())
+        );
         assert!(semaphore.holders != 0);
     }
     for r in k.spaces.all() {
-        assert_eq!(k.spaces[r].holders, counted(PortalKind::Space, r.index()));
+        assert_eq!(k.spaces[r].holders, counted(PortalKind::Space, r.number()));
         let users = k
             .domains
             .all()
@@ -497,22 +502,25 @@ fn windows(k: &Kernel<Sim>) {
     let mut of_calls: BTreeMap<u32, u8> = BTreeMap::new();
     for w in k.windows.all() {
         let window = &k.windows[w];
-        made.entry(window.space.index())
+        made.entry(window.space.number())
             .or_default()
-            .push(w.index());
+            .push(w.number());
         let Some(view) = &window.view else {
             continue;
         };
         assert_ne!(view.space, window.space);
         assert!(view.pages <= window.pages);
-        *open.entry(window.space.index()).or_default() += 1;
-        *open.entry(view.space.index()).or_default() += 1;
-        shown.entry(view.space.index()).or_default().push(w.index());
+        *open.entry(window.space.number()).or_default() += 1;
+        *open.entry(view.space.number()).or_default() += 1;
+        shown
+            .entry(view.space.number())
+            .or_default()
+            .push(w.number());
         if let Some(caller) = view.caller {
             let thread = &k.threads[caller];
             assert_eq!(thread.state, State::Held);
             assert_eq!(k.domains[thread.domain].space, view.space);
-            *of_calls.entry(caller.index()).or_default() += 1;
+            *of_calls.entry(caller.number()).or_default() += 1;
         }
         let root = |s| k.spaces[s].root.expect("a root");
         for i in (0..view.pages).filter(|i| view.shown >> i & 1 != 0) {
@@ -536,7 +544,7 @@ fn windows(k: &Kernel<Sim>) {
     }
     for s in k.spaces.all() {
         let space = &k.spaces[s];
-        let count = |map: &BTreeMap<u32, u32>| map.get(&s.index()).copied().unwrap_or(0);
+        let count = |map: &BTreeMap<u32, u32>| map.get(&s.number()).copied().unwrap_or(0);
         assert_eq!(space.open_windows, count(&open));
         let walk =
             |first, next: &dyn Fn(crate::pool::WindowRef) -> Option<crate::pool::WindowRef>| {
@@ -544,13 +552,13 @@ fn windows(k: &Kernel<Sim>) {
                 let mut at: Option<crate::pool::WindowRef> = first;
                 while let Some(w) = at {
                     assert!(found.len() < 100);
-                    found.push(w.index());
+                    found.push(w.number());
                     at = next(w);
                 }
                 found.sort_unstable();
                 found
             };
-        let of = |map: &BTreeMap<u32, Vec<u32>>| map.get(&s.index()).cloned().unwrap_or_default();
+        let of = |map: &BTreeMap<u32, Vec<u32>>| map.get(&s.number()).cloned().unwrap_or_default();
         assert_eq!(walk(space.windows, &|w| k.windows[w].next), of(&made));
         let views = walk(space.shown, &|w| {
             k.windows[w].view.as_ref().expect("open").next
@@ -559,7 +567,7 @@ fn windows(k: &Kernel<Sim>) {
         assert_eq!(space.shown_count as usize, views.len());
     }
     for t in k.threads.all() {
-        let expected = of_calls.get(&t.index()).copied().unwrap_or(0);
+        let expected = of_calls.get(&t.number()).copied().unwrap_or(0);
         assert_eq!(k.threads[t].windows, expected);
     }
 }

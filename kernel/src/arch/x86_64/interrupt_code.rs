@@ -16,7 +16,7 @@ use crate::channel::Channel;
 use crate::dispatch::CHAIN;
 use crate::domain::Domain;
 use crate::interrupt::Binding;
-use crate::pool::{DomainRef, Pool, ThreadRef};
+use crate::pool::ThreadRef;
 use crate::queue::{Link, List};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way;
@@ -29,8 +29,6 @@ use core::mem::{offset_of, size_of};
 
 type Nucleus = Kernel<Machine>;
 type MachineThread = Thread<FloatState>;
-type Threads = Pool<ThreadRef, MachineThread>;
-type Domains = Pool<DomainRef, Domain<Machine>>;
 
 /// What the code below wants to know of a source. Addresses, but for what is said.
 #[repr(C)]
@@ -369,8 +367,7 @@ pub unsafe extern "C" fn interrupted() {
         run_driver!(),
         // Somebody else was the first.
         "17:",
-        "imul rax, rax, {thread_size}",
-        "add rax, [rip + {kernel} + {threads}]",
+        "cdqe",
         "mov [rax + {link}], r9d",
         "jmp 18b",
         // The counter went back: no time has passed.
@@ -379,22 +376,18 @@ pub unsafe extern "C" fn interrupted() {
         "jmp 15b",
         // Who pays is the first in the chain of callers.
         "9:",
-        "mov r10d, [r15 + {client}]",
+        "movsxd r10, dword ptr [r15 + {client}]",
         "mov r11d, {chain}",
         "20:",
-        "imul r10, r10, {thread_size}",
-        "add r10, [rip + {kernel} + {threads}]",
         "cmp dword ptr [r10 + {client}], 0",
         "je 19f",
         "dec r11d",
         "jz 19f",
-        "mov r10d, [r10 + {client}]",
+        "movsxd r10, dword ptr [r10 + {client}]",
         "jmp 20b",
         "19:",
         "add [r10 + {ticks}], rax",
-        "mov edx, [r10 + {domain}]",
-        "imul rdx, rdx, {domain_size}",
-        "add rdx, [rip + {kernel} + {domains}]",
+        "movsxd rdx, dword ptr [r10 + {domain}]",
         "jmp 14b",
         end_by_msr!(),
         not_here!(),
@@ -416,10 +409,6 @@ pub unsafe extern "C" fn interrupted() {
         occupied = const offset_of!(Nucleus, dispatch.ready.occupied),
         lists = const offset_of!(Nucleus, dispatch.ready.lists),
         list_shift = const size_of::<List>().trailing_zeros(),
-        threads = const offset_of!(Nucleus, threads) + Threads::BASE,
-        thread_size = const Threads::object_size(),
-        domains = const offset_of!(Nucleus, domains) + Domains::BASE,
-        domain_size = const Domains::object_size(),
         domain_ticks = const offset_of!(Domain<Machine>, ticks),
         chain = const CHAIN,
         full = const offset_of!(MachineThread, full),

@@ -10,9 +10,7 @@ use super::glue;
 use super::handler_code;
 use super::interrupt_code;
 use super::interrupts::{vector, Arrival, Lines};
-use super::memory::{
-    frame_pointer, handler_page, CODE_AREA, HANDLER_PAGES, PAGE, POOLS, POOL_SIZE,
-};
+use super::memory::{self, frame_pointer, handler_page, CODE_AREA, HANDLER_PAGES, PAGE, POOL_SIZE};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
@@ -607,7 +605,7 @@ impl Arch for Machine {
     }
 
     fn pool_base(&self, pool: usize) -> *mut u8 {
-        (POOLS + pool as u64 * POOL_SIZE) as *mut u8
+        memory::pool(pool as u64) as *mut u8
     }
 
     fn pool_grow(&mut self, pool: usize, frame: Frame) -> bool {
@@ -617,11 +615,11 @@ impl Arch for Machine {
         if *used >= POOL_SIZE / PAGE {
             return false;
         }
-        let address = POOLS + pool as u64 * POOL_SIZE + *used * PAGE;
+        let address = memory::pool(pool as u64) + *used * PAGE;
         *used += 1;
         tables::map_pool_page(self.template, address, frame);
         if pool as u64 == pool::CODE {
-            let address = address - (POOLS + pool::CODE * POOL_SIZE) + CODE_AREA;
+            let address = address - memory::pool(pool::CODE) + CODE_AREA;
             tables::map_code_page(self.template, address, frame);
         }
         true

@@ -7,22 +7,20 @@
 use super::descriptors::PerCpu;
 use super::entry::{general, general_passed, leave, settle_again, store_used, store_words};
 use super::float::FloatState;
-use super::glue::{self, kernel, KERNEL};
-use super::portal_code::{Channels, Domains, NOT_EXTRAS};
+use super::glue::{self, kernel};
+use super::portal_code::NOT_EXTRAS;
 use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::lock::TicketLock;
 use crate::portal::table::{Entry, CHUNK};
 use crate::thread::{Thread, USER_FLAGS};
-use crate::Kernel;
 use cairn_abi::service::receive;
 use cairn_abi::state::Registers;
 use core::arch::global_asm;
 use core::mem::offset_of;
 
 type MachineThread = Thread<FloatState>;
-type Nucleus = Kernel<Machine>;
 
 /// No length, no value of `rax` after a reply: settle, and do it in the general way.
 const GENERAL: u64 = u64::MAX;
@@ -223,15 +221,12 @@ global_asm!(
     ".else",
     "mov qword ptr [r14 + {reply_code}], offset portal_receive",
     ".endif",
-    "imul rcx, r12, {channel_size}",
-    "add rcx, [rip + {kernel} + {channels}]",
+    "movsxd rcx, r12d",
     "mov rdx, [r14 + {thread_plain}]",
     "mov [rcx + {plain}], rdx",
     "inc dword ptr gs:[{links}]",
     "mov gs:[{registers}], r15",
-    "mov ecx, [r15 + {domain}]",
-    "imul rcx, rcx, {domain_size}",
-    "add rcx, [rip + {kernel} + {domains}]",
+    "movsxd rcx, dword ptr [r15 + {domain}]",
     "mov rdx, [rcx + {domain_turn_base}]",
     "mov gs:[{turn_base}], rdx",
     "mov rcx, [rcx + {table_base}]",
@@ -289,17 +284,12 @@ global_asm!(
     general_passed = sym general_passed,
     lock = sym glue::LOCK,
     busy = const TicketLock::BUSY,
-    kernel = sym KERNEL,
     quick_client = const offset_of!(MachineThread, quick_client),
     token = const offset_of!(MachineThread, token),
     reply_code = const offset_of!(MachineThread, reply_code),
     thread_plain = const offset_of!(MachineThread, plain),
     domain = const offset_of!(MachineThread, domain),
-    channel_size = const Channels::object_size(),
-    channels = const offset_of!(Nucleus, channels) + Channels::BASE,
     plain = const offset_of!(Channel, plain),
-    domain_size = const Domains::object_size(),
-    domains = const offset_of!(Nucleus, domains) + Domains::BASE,
     domain_turn_base = const offset_of!(Domain<Machine>, turn_base),
     table_base = const offset_of!(Domain<Machine>, table_base),
     links = const offset_of!(PerCpu, links),

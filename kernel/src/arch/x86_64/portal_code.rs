@@ -25,9 +25,7 @@ use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
 use crate::lock::TicketLock;
-use crate::pool::{
-    ChannelRef, DomainRef, FrameArray, Pool, PortalRef, SemaphoreRef, ThreadRef, INDEX_MASK, MOST,
-};
+use crate::pool::{ChannelRef, FrameArray, Pool, ThreadRef, INDEX_MASK, MOST};
 use crate::portal::table::{Entry, Target, CHUNK, FAR};
 use crate::portal::Portal;
 use crate::queue::List;
@@ -44,11 +42,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type Nucleus = Kernel<Machine>;
 type MachineThread = Thread<FloatState>;
-type Threads = Pool<ThreadRef, MachineThread>;
-pub(super) type Domains = Pool<DomainRef, Domain<Machine>>;
-pub(super) type Channels = Pool<ChannelRef, Channel>;
-type Portals = Pool<PortalRef, Portal>;
-type Semaphores = Pool<SemaphoreRef, Semaphore>;
+type Channels = Pool<ChannelRef, Channel>;
 
 extern "C" {
     fn portal_call();
@@ -177,15 +171,13 @@ global_asm!(
     "jne {settle_again}",
     store_used!(),
     // rbx = badge, r11 = channel.
-    "mov ecx, [rcx + {object}]",
-    "imul rcx, rcx, {portal_size}",
-    "add rcx, [rip + {kernel} + {portals}]",
+    "movsxd rcx, dword ptr [rcx + {object}]",
     "mov rbx, [rcx + {portal_badge}]",
     "mov ecx, [rcx + {portal_channel}]",
     "mov r11d, ecx",
     "and r11d, {index_mask}",
     "imul r11, r11, {channel_size}",
-    "add r11, [rip + {kernel} + {channels}]",
+    "add r11, {channels}",
     "shr ecx, 20",
     "cmp ecx, [r11 + {channel_generation}]",
     "jne {rest}",
@@ -195,8 +187,7 @@ global_asm!(
     "jz {rest}",
     "cmp r15d, [r11 + {channel_server}]",
     "jne {rest}",
-    "imul rbp, r15, {thread_size}",
-    "add rbp, [rip + {kernel} + {threads}]",
+    "movsxd rbp, r15d",
     "cmp qword ptr [rbp + {rare}], 0",
     "jne {rest}",
     "cmp qword ptr [rbp + {deadline}], 0",
@@ -204,9 +195,7 @@ global_asm!(
     "cmp dword ptr [rbp + {link} + 4], 0",
     "jne {rest}",
     // r14 = its domain: it runs, and leaves the registers of others alone.
-    "mov r14d, [rbp + {domain}]",
-    "imul r14, r14, {domain_size}",
-    "add r14, [rip + {kernel} + {domains}]",
+    "movsxd r14, dword ptr [rbp + {domain}]",
     "cmp dword ptr [r14 + {domain_unusual}], 0",
     "jne {rest}",
     "movzx ecx, byte ptr [rsp + {effective}]",
@@ -295,8 +284,7 @@ global_asm!(
     "jne 7f",
     store_used!(),
     // rcx = number of the channel, r11 = channel: this thread serves it, and nothing waits there.
-    "imul r11, rcx, {channel_size}",
-    "add r11, [rip + {kernel} + {channels}]",
+    "movsxd r11, ecx",
     "mov r14d, [rip + {kernel} + {current}]",
     "cmp r14d, [r11 + {channel_server}]",
     "jne 8f",
@@ -312,8 +300,7 @@ global_asm!(
     "mov ebx, [rsp + {client}]",
     "test ebx, ebx",
     "jz 8f",
-    "imul r15, rbx, {thread_size}",
-    "add r15, [rip + {kernel} + {threads}]",
+    "movsxd r15, ebx",
     "cmp rbp, [r15 + {token}]",
     "jne 8f",
     "cmp word ptr [r15 + {state}], {held}",
@@ -325,9 +312,7 @@ global_asm!(
     "cmp dword ptr [r15 + {pulse_channel}], 0",
     "jne 8f",
     // rbp = its domain: it runs, and its other registers are still in the processor.
-    "mov ebp, [r15 + {domain}]",
-    "imul rbp, rbp, {domain_size}",
-    "add rbp, [rip + {kernel} + {domains}]",
+    "movsxd rbp, dword ptr [r15 + {domain}]",
     "cmp dword ptr [rbp + {domain_stops}], 0",
     "jne 8f",
     "cmp byte ptr [rbp + {domain_float}], 0",
@@ -518,20 +503,14 @@ global_asm!(
     "test byte ptr [rdi + {rights}], {may_take}",
     "jz portal_all_stored",
     // rbx = this one, rsi = number of the other one, rdx = the other one, ecx and r8 = who waits, r9 = its domain.
-    "mov ebx, [rsp + {object}]",
-    "imul rbx, rbx, {semaphore_size}",
-    "add rbx, [rip + {kernel} + {semaphores}]",
+    "movsxd rbx, dword ptr [rsp + {object}]",
     "mov esi, [rdi + {object}]",
-    "imul rdx, rsi, {semaphore_size}",
-    "add rdx, [rip + {kernel} + {semaphores}]",
+    "movsxd rdx, esi",
     "mov ecx, [rbx + {waiters}]",
     "test ecx, ecx",
     "jz portal_all_stored",
-    "imul r8, rcx, {thread_size}",
-    "add r8, [rip + {kernel} + {threads}]",
-    "mov r9d, [r8 + {domain}]",
-    "imul r9, r9, {domain_size}",
-    "add r9, [rip + {kernel} + {domains}]",
+    "movsxd r8, ecx",
+    "movsxd r9, dword ptr [r8 + {domain}]",
     // It waits there alone, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
     "cmp ecx, [r8 + {place_previous}]",
     "jne portal_all_stored",
@@ -593,9 +572,7 @@ global_asm!(
     "jmp {compile_again}",
     "12:",
     "mov [r11 + {rip}], rcx",
-    "mov ecx, [r11 + {domain}]",
-    "imul rcx, rcx, {domain_size}",
-    "add rcx, [rip + {kernel} + {domains}]",
+    "movsxd rcx, dword ptr [r11 + {domain}]",
     "mov edi, [r11 + {token}]",
     "mov esi, [rcx + {domain_id}]",
     "mov rdx, [rcx + {domain_label}]",
@@ -650,11 +627,8 @@ global_asm!(
     "add rsp, [rip + {kernel} + {lists}]",
     "mov ecx, [rsp + {head}]",
     "mov edx, [rsp + {tail}]",
-    "imul r8, rcx, {thread_size}",
-    "add r8, [rip + {kernel} + {threads}]",
-    "mov r9d, [r8 + {domain}]",
-    "imul r9, r9, {domain_size}",
-    "add r9, [rip + {kernel} + {domains}]",
+    "movsxd r8, ecx",
+    "movsxd r9, dword ptr [r8 + {domain}]",
     // Nothing unusual about it: its registers are those of a system call, and no float registers have to be changed. This thread works for nobody who pays.
     "mov eax, [rip + {kernel} + {cut}]",
     "or eax, [r11 + {client}]",
@@ -674,13 +648,11 @@ global_asm!(
     "mov byte ptr [r8 + {state}], {running}",
     "mov [r11 + {link}], rdx",
     "mov [rsp + {tail}], esi",
-    "imul rdx, rdx, {thread_size}",
-    "add rdx, [rip + {kernel} + {threads}]",
+    "movsxd rdx, edx",
     "mov [rdx + {link} + 4], esi",
     "mov edx, [r8 + {link} + 4]",
     "mov [rsp + {head}], edx",
-    "imul rdx, rdx, {thread_size}",
-    "add rdx, [rip + {kernel} + {threads}]",
+    "movsxd rdx, edx",
     "mov dword ptr [rdx + {link}], 0",
     // The end of a traversal in another thread: r11 leads to the one that ran, ecx and r8 are number and address of the one that goes on where a system call of its ended, r9 leads to its
     // domain, rdi is the end of its quantum. What was spent is charged to the one that ran, which works for nobody.
@@ -804,8 +776,6 @@ global_asm!(
     kind_semaphore = const PortalKind::Semaphore as u8,
     entries = const offset_of!(MachineThread, entries),
     own_entries = const offset_of!(MachineThread, own_entries),
-    semaphore_size = const Semaphores::object_size(),
-    semaphores = const offset_of!(Nucleus, semaphores) + Semaphores::BASE,
     count = const offset_of!(Semaphore, count),
     waiters = const offset_of!(Semaphore, waiters),
     place_previous = const offset_of!(MachineThread, place) + Place::<ThreadRef>::PREVIOUS,
@@ -868,17 +838,13 @@ global_asm!(
     running = const State::Running as u8,
     held = const HELD,
     object = const offset_of!(Entry, target.object),
-    portal_size = const Portals::object_size(),
-    portals = const offset_of!(Nucleus, portals) + Portals::BASE,
     portal_badge = const offset_of!(Portal, badge),
     portal_channel = const offset_of!(Portal, channel),
     channel_size = const Channels::object_size(),
-    channels = const offset_of!(Nucleus, channels) + Channels::BASE,
+    channels = const Channels::ORIGIN as i32,
     channel_generation = const Channels::GENERATION,
     channel_server = const offset_of!(Channel, server),
     receivers = const offset_of!(Channel, receivers.head),
-    thread_size = const Threads::object_size(),
-    threads = const offset_of!(Nucleus, threads) + Threads::BASE,
     rare = const offset_of!(MachineThread, poked),
     deadline = const offset_of!(MachineThread, deadline),
     link = const offset_of!(MachineThread, link),
@@ -892,8 +858,6 @@ global_asm!(
     parts = const offset_of!(MachineThread, parts),
     token = const offset_of!(MachineThread, token),
     domain = const offset_of!(MachineThread, domain),
-    domain_size = const Domains::object_size(),
-    domains = const offset_of!(Nucleus, domains) + Domains::BASE,
     domain_unusual = const offset_of!(Domain<Machine>, unusual),
     domain_stops = const offset_of!(Domain<Machine>, stops),
     domain_float = const offset_of!(Domain<Machine>, float),
