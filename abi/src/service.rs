@@ -87,6 +87,15 @@ pub mod receive {
     /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with
     /// `BadAddress`; it makes the pages present itself and tries again.)
     pub const CALLER: u8 = 7;
+    /// A line of the channel's *signature*: w0 number of an operation, below [`OPERATIONS`], with [`BADGE`] or without; w1 to w7 the greatest value of each word. From now on a call whose w0 is that number
+    /// comes to its server only if no word is greater (`BadArgument` for the caller). With BADGE its w7 is a slot of the caller's, of a portal to this channel with CALL, and arrives as that portal's badge (`BadPortal`,
+    /// `NoRight`, `Revoked` for the caller). Operations without a line pass as they are, and so does one of which nothing is asked. w0 AUTO: there are no lines any more. `NoMemory`, `Dead`.
+    pub const SIGN: u8 = 8;
+
+    /// How many operations a signature can have lines for: those with the lowest numbers.
+    pub const OPERATIONS: u64 = 64;
+    /// SIGN: w7 names a portal, in whose place its badge arrives.
+    pub const BADGE: u64 = 1 << 32;
 }
 
 /// [`crate::PortalKind::Window`]: a server's view of its callers' pages.
@@ -257,11 +266,13 @@ pub mod memory {
         pub const CODE: u64 = 5;
         pub const SEMAPHORE: u64 = 6;
         pub const WINDOW: u64 = 7;
+        /// Signatures of channels.
+        pub const SIGNATURE: u64 = 8;
         /// All pools; numbers below COUNT that are not among them are of none.
-        pub const ALL: [u64; 8] = [
-            DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, CODE, SEMAPHORE, WINDOW,
+        pub const ALL: [u64; 9] = [
+            DOMAIN, SPACE, THREAD, CHANNEL, PORTAL, CODE, SEMAPHORE, WINDOW, SIGNATURE,
         ];
-        pub const COUNT: usize = 8;
+        pub const COUNT: usize = 9;
     }
     /// Protection. WRITE with EXECUTE is refused.
     pub mod prot {

@@ -3,7 +3,7 @@
 //! What always holds: while a receiver waits, neither senders nor pulses wait; `server` is the thread whose `serving` names this channel.
 
 use crate::arch::Arch;
-use crate::pool::{ChannelRef, DomainRef, Handle, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, Handle, SignatureRef, ThreadRef};
 use crate::pulse::PulseQueue;
 use crate::queue::{List, PriorityQueue};
 use crate::thread::Sending;
@@ -29,6 +29,8 @@ pub struct Channel {
     pub dying: bool,
     /// Who waits here with nothing unusual about it, as one number ([`crate::quick`]); 0: nobody, or something is unusual.
     pub plain: u64,
+    /// What is asked of calls.
+    pub signature: Option<SignatureRef>,
 }
 
 /// How many waiting callers of a dying channel one entry lets go.
@@ -48,6 +50,7 @@ impl<A: Arch> Kernel<A> {
                 references: 0,
                 dying: false,
                 plain: 0,
+                signature: None,
             })
             .ok_or(Error::NoMemory)
     }
@@ -58,6 +61,9 @@ impl<A: Arch> Kernel<A> {
             self.channels[c].dying = true;
             // Portals to it are stale from here on.
             self.channels.retire(c);
+            if let Some(signature) = self.channels[c].signature.take() {
+                self.signatures.remove(signature);
+            }
         }
         for _ in 0..SHARE {
             let channel = &self.channels[c];
@@ -116,6 +122,7 @@ impl<A: Arch> Kernel<A> {
             receive::READ => self.transfer(t, c, true),
             receive::WRITE => self.transfer(t, c, false),
             receive::MAKE_PORTAL => self.make_portal(t, c),
+            receive::SIGN => self.sign(t, c),
             receive::CALLER => {
                 let token = self.threads[t].registers.rdi;
                 let caller = self.caller(token, c)?;

@@ -21,7 +21,7 @@ pub(crate) const NEXT_CALL: u64 = 1 << 32;
 
 /// How many portals the message in these flags passes.
 #[inline]
-fn portal_count(rax: u64) -> usize {
+pub(crate) fn portal_count(rax: u64) -> usize {
     ((rax & flag::PORTALS_MASK) >> flag::PORTALS_SHIFT) as usize
 }
 
@@ -103,7 +103,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn send(&mut self, t: ThreadRef, c: ChannelRef) -> Result<(), Error> {
         match self.channels[c].receivers.first() {
             Some(r) => {
-                self.deliver(t, r)?;
+                self.deliver(t, r, c)?;
                 self.remove_receiver(c, r);
                 self.hold(t, r, c);
                 self.disarm(r);
@@ -122,6 +122,8 @@ impl<A: Arch> Kernel<A> {
                 if self.leads_to(self.channels[c].server, t) {
                     return Err(Error::Cycle);
                 }
+                // Looked at once more when it is delivered.
+                self.signed_words(t, c)?;
                 let thread = &mut self.threads[t];
                 thread.state = State::Sending;
                 thread.channel = Some(c);
@@ -159,13 +161,14 @@ impl<A: Arch> Kernel<A> {
         Ok(t)
     }
 
-    /// Write sender `s`'s message into receiver `r`'s registers. On error nothing has changed; the error is the sender's.
+    /// Write sender `s`'s message to `c` into receiver `r`'s registers. On error nothing has changed; the error is the sender's.
     #[inline]
-    fn deliver(&mut self, s: ThreadRef, r: ThreadRef) -> Result<(), Error> {
+    fn deliver(&mut self, s: ThreadRef, r: ThreadRef, c: ChannelRef) -> Result<(), Error> {
         if self.threads[s].sending != Sending::Message {
             self.deliver_fault(s, r);
             return Ok(());
         }
+        let signed = self.signed_words(s, c)?;
         let rax = self.threads[s].registers.rax;
         let n = portal_count(rax);
         let slots = if n != 0 {
@@ -178,7 +181,10 @@ impl<A: Arch> Kernel<A> {
         let (sender, label) = (domain.id as u64, domain.label);
         let (from, to) = self.threads.pair(s, r);
         let registers = &mut to.registers;
-        copy_words(&from.registers, registers);
+        match signed {
+            Some(words) => registers.set_words(words),
+            None => copy_words(&from.registers, registers),
+        }
         registers.rbx = from.badge;
         registers.rbp = token;
         registers.r14 = label;
@@ -334,7 +340,7 @@ impl<A: Arch> Kernel<A> {
                 .remove(&mut self.threads, s, priority);
             self.threads[s].channel = None;
             self.used_up(s);
-            match self.deliver(s, t) {
+            match self.deliver(s, t, c) {
                 Ok(()) => {
                     // Until here it worked for itself.
                     self.charge();

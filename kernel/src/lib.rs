@@ -45,6 +45,7 @@ pub mod revoke;
 pub mod rows;
 pub mod semaphore;
 pub mod short;
+pub mod signature;
 pub mod space;
 pub mod straight;
 pub mod thread;
@@ -70,13 +71,15 @@ pub use handler::{Answer, Stop};
 use interrupt::Interrupts;
 use log::Log;
 use pool::{
-    BlockRef, ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef, WindowRef,
+    BlockRef, ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, SignatureRef, SpaceRef,
+    ThreadRef, WindowRef,
 };
 use portal::code::Block;
 use portal::table::Target;
 use portal::Portal;
 use queue::Lists;
 use semaphore::Semaphore;
+use signature::Signature;
 use space::Space;
 use thread::Thread;
 use windows::Window;
@@ -121,6 +124,7 @@ pub struct Kernel<A: Arch> {
     pub(crate) blocks: Pool<BlockRef, Block>,
     pub(crate) semaphores: Pool<SemaphoreRef, Semaphore>,
     pub(crate) windows: Pool<WindowRef, Window>,
+    pub(crate) signatures: Pool<SignatureRef, Signature>,
     /// Of the core that is in the nucleus.
     pub(crate) dispatch: Dispatch,
     pub(crate) cores: Cores,
@@ -170,6 +174,7 @@ impl<A: Arch> Kernel<A> {
             blocks: Pool::new(base(pool_kind::CODE)),
             semaphores: Pool::new(base(pool_kind::SEMAPHORE)),
             windows: Pool::new(base(pool_kind::WINDOW)),
+            signatures: Pool::new(base(pool_kind::SIGNATURE)),
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
             timers: 0,

@@ -144,6 +144,7 @@ impl<A: Arch> Kernel<A> {
                     pool::CODE => pool_info(&self.blocks),
                     pool::SEMAPHORE => pool_info(&self.semaphores),
                     pool::WINDOW => pool_info(&self.windows),
+                    pool::SIGNATURE => pool_info(&self.signatures),
                     _ => return Err(Error::BadArgument.into()),
                 };
                 for (i, word) in info.into_iter().enumerate() {
@@ -231,7 +232,8 @@ impl<A: Arch> Kernel<A> {
             pool::PORTAL => self.portals.grown(),
             pool::SEMAPHORE => self.semaphores.grown(),
             pool::CODE => self.blocks.grown(),
-            _ => self.windows.grown(),
+            pool::WINDOW => self.windows.grown(),
+            _ => self.signatures.grown(),
         }
         true
     }

@@ -67,7 +67,8 @@ handles!(
     PortalRef: PORTAL,
     BlockRef: CODE,
     SemaphoreRef: SEMAPHORE,
-    WindowRef: WINDOW
+    WindowRef: WINDOW,
+    SignatureRef: SIGNATURE
 );
 
 /// Most bytes of a pool: regions begin at multiples of it.
@@ -132,10 +133,6 @@ impl<R: Handle, T> Pool<R, T> {
     #[cfg(not(target_os = "none"))]
     const ORIGIN: u32 = 0;
     const SIZE: u32 = Self::object_size() as u32;
-
-    /// For the portal code: in a slot (whose value comes first) the generation.
-    #[cfg(target_os = "none")]
-    pub(crate) const GENERATION: usize = core::mem::offset_of!(Slot<R, T>, generation);
 
     pub const fn object_size() -> usize {
         core::mem::size_of::<Slot<R, T>>()

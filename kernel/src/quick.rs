@@ -10,7 +10,8 @@
 //! ([`Kernel::quick_transfer`], [`Kernel::quick_extras`]) where everything is in its place; if a page is missing, or anything is unusual, nothing was done and the calls are settled first.
 //!
 //! What makes a receiver *plain*, so that one comparison shows that it waits and that nothing about it is unusual: it waits at the channel that it serves, alone, with no deadline,
-//! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's. Whatever changes one
+//! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's, the last bit of which is the other one
+//! if the channel has a signature ([`crate::signature`]), so that only code which heeds that meets what it wants. Whatever changes one
 //! of these conditions makes it 0 ([`Kernel::not_plain`]). What is so of its domain shows `unusual` there ([`Kernel::domain_changed`]).
 //!
 //! What always holds: `reply_code` of a thread is the shared code's but while the thread runs, or waits for a quick reply, inside a quick call that is not settled.
@@ -26,6 +27,9 @@ use cairn_abi::{flag, Token};
 
 /// Most calls that are not settled. The code counts them.
 pub const LINKS: u32 = 32;
+
+/// How `plain` of a channel with a signature differs from the channel's id: in the index, so it is nothing that this channel's could be without one.
+pub(crate) const SIGNED: u32 = 1;
 
 /// What a quick call under way went through.
 #[derive(Clone, Copy)]
@@ -104,14 +108,21 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// The lower half of `plain` at channel `c`.
+    pub(crate) fn plain_id(&self, c: ChannelRef) -> u32 {
+        let signed = self.channels[c].signature.is_some();
+        self.channels.id(c) ^ if signed { SIGNED } else { 0 }
+    }
+
     /// `t` serves `c` from now on: what shows that it waits there plainly?
     pub(crate) fn find_plain(&mut self, t: ThreadRef, c: ChannelRef) {
         let id = self.threads.id(t) as u64;
         let all = self.cores.all();
+        let channel = self.plain_id(c);
         let thread = &mut self.threads[t];
         // One that may not run everywhere is never plain: a quick call takes it to the caller's core.
         thread.plain = if thread.affinity & all == all {
-            id << 32 | self.channels.id(c) as u64
+            id << 32 | channel as u64
         } else {
             0
         };

@@ -26,13 +26,19 @@ pub(crate) fn copy_words(source: &Registers, registers: &mut Registers) {
 }
 
 impl<A: Arch> Kernel<A> {
-    /// The thread that waits at the channel with this id, alone and with nothing unusual about it ([`crate::quick`]), and the channel.
+    /// The thread that waits at the channel with this id, alone and with nothing unusual about it ([`crate::quick`]), and the channel, which has no signature.
     #[inline(always)]
     pub(crate) fn plain_receiver(&self, id: u32) -> Option<(ChannelRef, ThreadRef)> {
+        self.plain_receiver_as(id, id)
+    }
+
+    /// The same, with what its `plain` must be.
+    #[inline(always)]
+    pub(crate) fn plain_receiver_as(&self, id: u32, plain: u32) -> Option<(ChannelRef, ThreadRef)> {
         let c = self.channels.place_of(id)?;
         let channel = &self.channels[c];
         // It would be 0 if the channel were going; and whoever waits plainly serves the channel.
-        if channel.plain as u32 != id {
+        if channel.plain as u32 != plain {
             return None;
         }
         let r = channel.server?;

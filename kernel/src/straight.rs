@@ -10,6 +10,7 @@ use crate::pool::{ChannelRef, DomainRef, Handle, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
+use crate::quick::SIGNED;
 use crate::thread::{Sending, State, USER_FLAGS};
 use crate::{handler, Kernel, Resume};
 use cairn_abi::layout::{PAGE, USER_TOP};
@@ -111,7 +112,9 @@ impl<A: Arch> Kernel<A> {
     fn notify_short(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
         let portal = self.portals.at(portal);
         let badge = portal.badge;
-        let (c, r) = self.plain_receiver(portal.channel)?;
+        let id = portal.channel;
+        let found = self.plain_receiver(id);
+        let (c, r) = found.or_else(|| self.plain_receiver_as(id, id ^ SIGNED))?;
         // Where somebody waits no pulse does, so the portal has gathered nothing.
         debug_assert!(!portal.notified && !portal.pulse.is_queued());
         let (from, to) = self.threads.pair(t, r);

@@ -113,6 +113,8 @@ pub struct Sim {
     /// Copies in the middle of quick calls; replies to them with more than words.
     pub quick_copies: u64,
     pub quick_extras: u64,
+    /// Quick calls by a signature.
+    pub quick_signed: u64,
     pub switched: u64,
 }
 
@@ -157,6 +159,7 @@ impl Sim {
             quick: 0,
             quick_copies: 0,
             quick_extras: 0,
+            quick_signed: 0,
             switched: 0,
         }
     }

@@ -282,13 +282,12 @@ impl Kernel<Sim> {
 
     fn quick_call(&mut self, t: ThreadRef, block_ref: BlockRef, portal: u32) -> bool {
         let block = &self.blocks[block_ref];
-        let Some(c) = self.channels.lookup(block.plain as u32) else {
+        let Some(c) = self.channels.lookup(self.portals.at(portal).channel) else {
             return false;
         };
         if self.threads[t].registers.rax != block.selector
             || self.channels[c].plain != block.plain
             || self.arch.links == 1
-            || self.portals.at(portal).channel != block.plain as u32
             || self.domains[self.threads[self.channels[c].server.unwrap_or(t)].domain].unusual != 0
         {
             return false;
@@ -301,6 +300,9 @@ impl Kernel<Sim> {
         if parts && (registers.r15 | registers.rbp) >> 32 != 0 {
             return false;
         }
+        let Ok(signed) = self.signed_words(t, c) else {
+            return false;
+        };
         self.arch.links -= 1;
         self.channels[c].plain = 0;
         let client = self.threads.address(t);
@@ -314,6 +316,10 @@ impl Kernel<Sim> {
             };
         let (from, to) = self.threads.pair(t, r);
         copy_words(&from.registers, &mut to.registers);
+        if let Some(words) = signed {
+            to.registers.set_words(words);
+            self.arch.quick_signed += 1;
+        }
         from.token = from.token.wrapping_add(NEXT_CALL);
         to.quick_client = client;
         to.reply_code = self.blocks.index(block_ref) as usize;
@@ -348,7 +354,7 @@ impl Kernel<Sim> {
                 && from.serving.is_some_and(|c| c.number() == channel);
             return parts && self.quick_parts(r, t, channel);
         }
-        let Some(c) = self.channels.lookup(block.plain as u32) else {
+        let Some(c) = self.threads[r].serving else {
             return false;
         };
         if c.number() != channel {

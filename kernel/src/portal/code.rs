@@ -14,8 +14,10 @@ use crate::Kernel;
 use cairn_abi::service::{receive, semaphore};
 use cairn_abi::{flag, received, rights, PortalKind};
 
-/// Bytes of code in a block. With what is beside it and the pool's own words a block has 640 bytes.
-pub const CODE_BYTES: usize = 584;
+/// Bytes of the longest template, of the one that is put into it where the channel has a signature, and of code in a block. With what is beside it and the pool's own words a block has 800 bytes.
+pub const TEMPLATE_BYTES: usize = 584;
+pub const SIGNATURE_BYTES: usize = 160;
+pub const CODE_BYTES: usize = TEMPLATE_BYTES + SIGNATURE_BYTES;
 /// Most blocks of one domain.
 const MOST: u32 = 64;
 /// Slots that can have code of their own: those of a table's first frame.
@@ -64,6 +66,8 @@ pub struct Connection {
     pub server_domain: usize,
     /// The client's domain has a turn base: it has to be taken away and given back.
     pub turned: bool,
+    /// Of the channel, until its end.
+    pub signature: Option<usize>,
 }
 
 #[repr(C)]
@@ -92,7 +96,7 @@ impl Block {
 /// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
 pub(crate) const SETTLED: u64 = 64;
 
-const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 640);
+const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 800);
 
 impl<A: Arch> Kernel<A> {
     /// The entry that `t`, the current thread, is using was used so often that it shall have code of its own, if that is possible.
@@ -172,7 +176,7 @@ impl<A: Arch> Kernel<A> {
         let plain = self.threads[server].plain;
         let slot = self.threads[server].receive_slot as u64;
         let server_domain = self.threads[server].domain;
-        if plain as u32 != portal.channel
+        if plain as u32 != self.plain_id(c)
             || slot >= SLOTS
             || self.domains[server_domain].unusual != 0
         {
@@ -197,6 +201,9 @@ impl<A: Arch> Kernel<A> {
             client_domain: self.domains.address(d),
             server_domain: self.domains.address(server_domain),
             turned: self.domains[d].turn_base != 0,
+            signature: self.channels[c]
+                .signature
+                .map(|signature| self.signatures.address(signature)),
         })
     }
 

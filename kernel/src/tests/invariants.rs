@@ -6,11 +6,12 @@ use crate::frames::FrameKind;
 use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef, INDEX_MASK};
 use crate::portal::table::Target;
 use crate::queue::List;
+use crate::quick::SIGNED;
 use crate::revoke;
 use crate::thread::State;
 use crate::Kernel;
 use cairn_abi::PortalKind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
 fn walk(k: &Kernel<Sim>, list: &List) -> Vec<ThreadRef> {
@@ -62,7 +63,8 @@ fn ways(k: &Kernel<Sim>) {
             "source {source}"
         );
         let binding = &k.interrupts.bindings[way.binding_index as usize];
-        assert_eq!(binding.channel, way.plain as u32);
+        let named = binding.channel ^ way.plain as u32;
+        assert!(named == 0 || named == SIGNED);
         assert_eq!((binding.badge, binding.handler), (way.badge, 0));
         assert!(!binding.by_semaphore());
         let Some(c) = k.channels.at_address(way.channel) else {
@@ -234,6 +236,14 @@ fn channels(k: &Kernel<Sim>) {
             assert_eq!(k.threads[server].serving, Some(c));
         }
     }
+    let signatures = k.channels.all().filter_map(|c| k.channels[c].signature);
+    let signatures: BTreeSet<_> = signatures.collect();
+    let signed = k
+        .channels
+        .all()
+        .filter(|&c| k.channels[c].signature.is_some() && !k.channels[c].dying);
+    assert_eq!(signed.count(), signatures.len());
+    assert_eq!(k.signatures.live_objects() as usize, signatures.len());
     let mut derived = BTreeMap::new();
     for p in k.portals.all() {
         let portal = &k.portals[p];
@@ -584,7 +594,7 @@ fn plain(k: &Kernel<Sim>) {
             .lookup((channel.plain >> 32) as u32)
             .expect("a thread");
         let thread = &k.threads[t];
-        assert_eq!(channel.plain as u32, k.channels.id(c));
+        assert_eq!(channel.plain as u32, k.plain_id(c));
         assert_eq!(walk(k, &channel.receivers), [t]);
         assert_eq!(
             (thread.state, thread.serving, channel.server),

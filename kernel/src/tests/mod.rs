@@ -25,6 +25,7 @@ mod random;
 mod replay;
 mod rights_model;
 mod semaphores;
+mod signatures;
 mod tracing;
 mod windows;
 

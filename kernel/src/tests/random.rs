@@ -91,6 +91,13 @@ enum Step {
         which: u8,
         flags: u64,
     },
+    /// A line of a signature by whoever may receive, `init` among them.
+    Sign {
+        which: u8,
+        init: bool,
+        first: u64,
+        most: [u64; 7],
+    },
     System(system::System),
 }
 
@@ -120,6 +127,19 @@ fn word() -> impl Strategy<Value = u64> {
         1 => any::<u64>(),
         1 => Just(u64::MAX),
     ]
+}
+
+/// Operations that calls have, and the others; bounds that words reach, and others.
+fn line() -> impl Strategy<Value = (u64, [u64; 7])> {
+    let first = prop_oneof![
+        6 => 0u64..9,
+        6 => (0u64..9).prop_map(|operation| operation | receive::BADGE),
+        1 => Just(AUTO),
+        1 => 60u64..70,
+        1 => any::<u64>(),
+    ];
+    let most = prop_oneof![3 => Just(u64::MAX), 1 => 0u64..9, 1 => 60u64..90];
+    (first, prop::array::uniform7(most))
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -167,6 +187,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u8>().prop_map(|which| Step::Revoke { which }),
         8 => (0u8..4, any::<u8>(), flags())
             .prop_map(|(op, which, flags)| Step::Semaphore { op, which, flags }),
+        4 => (any::<u8>(), any::<bool>(), line())
+            .prop_map(|(which, init, (first, most))| Step::Sign { which, init, first, most }),
         8 => system::step().prop_map(Step::System),
     ]
 }
@@ -319,6 +341,10 @@ impl Play {
                 0x30 => (flag::PARTS, [BUFFER + 8, 1 << 32, HOLE, 0]),
                 _ => (0, [0; 4]),
             };
+            let mut words = words;
+            if which & 8 != 0 {
+                words[7] = self.slot_of(K::Channel, which.wrapping_mul(5)) as u64;
+            }
             self.raw(slot, 0, flags, words, parts);
             return;
         }
@@ -423,13 +449,34 @@ impl Play {
         self.w.settle();
     }
 
+    fn sign(&mut self, which: u8, init: bool, first: u64, most: [u64; 7]) {
+        let mut words = [first; 8];
+        words[1..].copy_from_slice(&most);
+        if !init {
+            let slot = self.slot_of(cairn_abi::PortalKind::Receive, which);
+            return self.raw(slot, receive::SIGN, 0, words, [0; 4]);
+        }
+        if self.w.state(self.w.init) != State::Parked {
+            return;
+        }
+        self.w.recall();
+        let slot = self.own[which as usize % DOMAINS];
+        self.w.go(self.w.init, slot, receive::SIGN, 0, &words);
+        self.w.rest();
+        self.w.settle();
+    }
+
     fn perform(&mut self, step: Step) {
         use cairn_abi::PortalKind as K;
         let w = [0; 8];
         let parts = [BUFFER, 9000, HOLE, 5000];
         let outside = matches!(
             step,
-            Step::Time { .. } | Step::Init { .. } | Step::Wake { .. } | Step::System(_)
+            Step::Time { .. }
+                | Step::Init { .. }
+                | Step::Wake { .. }
+                | Step::Sign { init: true, .. }
+                | Step::System(_)
         );
         if !outside && self.w.current().is_none() {
             return;
@@ -549,6 +596,12 @@ impl Play {
                 let other = self.slot_of(K::Semaphore, which / 16) as u64;
                 self.raw(slot, op, flags, [other, 0, 0, 0, 0, 0, 0, 0], parts);
             }
+            Step::Sign {
+                which,
+                init,
+                first,
+                most,
+            } => self.sign(which, init, first, most),
             Step::System(step) => self.perform_system(step),
             Step::Time { ns } => self.w.pass_time(ns),
             Step::Init { act, who, value } => self.init_acts(act, who, value),
@@ -610,6 +663,7 @@ impl Play {
             assert_eq!(self.w.living_channels(), 0);
             assert_eq!(self.w.k.portals.live_objects(), 0);
             assert_eq!(self.w.k.semaphores.live_objects(), 0);
+            assert_eq!(self.w.k.signatures.live_objects(), 0);
         }
     }
 }

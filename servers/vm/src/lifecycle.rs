@@ -19,8 +19,8 @@ use core::mem::size_of;
 
 /// The pools are looked at when this many domains were made.
 const POOL_PERIOD: u32 = 16;
-/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, portals' code, semaphores, windows.
-const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16];
+/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, portals' code, semaphores, windows, signatures.
+const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16, 4];
 
 /// Every so many forks nothing is copied at once and no page of an object shown, to see anew what is written and asked for; the first time soon, because what a program writes
 /// and children ask for while it starts is not what they do later.

@@ -1,7 +1,7 @@
 //! The code of compiled portals: a closed set of templates, and their constants.
 //!
 //! A template is assembled here with placeholders; behind each placeholder stands a line `constant`, which notes where it is and what belongs there. [`write`] copies a
-//! template into a block and fills the constants in. [`crate::quick`] says what the code may leave undone, and why.
+//! template into a block and fills the constants in; of a channel that has a signature with another one put into it, which looks at the words. [`crate::quick`] says what the code may leave undone, and why.
 //!
 //! On entry r11 leads to the calling thread, rsp to the table entry, rcx is the return address, rax the selector, and the caller's stack pointer is stored. Whatever is not as the
 //! template wants it goes on in the shared code, with all of that as it was (or, at `portal_call_stored`, the return address stored as well).
@@ -19,14 +19,15 @@ use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
-use crate::portal::code::{Connection, Way, CODE_BYTES};
-use crate::portal::table::Entry;
+use crate::portal::code::{Connection, Way, CODE_BYTES, SIGNATURE_BYTES, TEMPLATE_BYTES};
+use crate::portal::table::{Entry, CHUNK};
 use crate::portal::Portal;
 use crate::semaphore::Semaphore;
+use crate::signature::{Line, Signature};
 use crate::thread::{Thread, USER_FLAGS};
-use cairn_abi::flag;
-use cairn_abi::service::current;
+use cairn_abi::service::{current, receive};
 use cairn_abi::state::Registers;
+use cairn_abi::{flag, rights, PortalKind};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -65,6 +66,7 @@ enum Constant {
     SelectorV,
     SemaphoreCount,
     SemaphoreWaiters,
+    Signature,
     /// Of the entry's own block, of the lock and of the entries of threads with something unusual pending.
     Block,
     Busy,
@@ -117,7 +119,8 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
 
 /// How many there are for calls, for one core and for several each: without turn base and with one; of these without flags, INTERRUPTIBLE, with parts.
 const CALLS: usize = 6;
-const TEMPLATES: usize = 2 * (CALLS + 1) + 1;
+const TEMPLATES: usize = 2 * (CALLS + 1) + 2;
+const SIGNATURE: usize = TEMPLATES - 2;
 const CURRENT: usize = TEMPLATES - 1;
 
 extern "C" {
@@ -135,10 +138,11 @@ extern "C" {
     fn general_called();
 }
 
-/// Addresses of a template's beginning, second entrance and end, and of its notes.
+/// Addresses of a template's beginning, of the place for a signature's, of its second entrance and end, and of its notes.
 #[repr(C)]
 struct Place {
     code: usize,
+    signature: usize,
     reply: usize,
     end: usize,
     notes: usize,
@@ -156,6 +160,7 @@ struct Note {
 
 struct Template {
     code: &'static [u8],
+    signature: usize,
     reply: usize,
     notes: &'static [Note],
 }
@@ -167,6 +172,7 @@ fn template(number: usize) -> Template {
         let notes = place.notes_end - place.notes;
         Template {
             code: core::slice::from_raw_parts(place.code as *const u8, place.end - place.code),
+            signature: place.signature - place.code,
             reply: place.reply - place.code,
             notes: core::slice::from_raw_parts(
                 place.notes as *const Note,
@@ -206,6 +212,8 @@ pub fn write(
     set(Constant::Block, at);
     set(Constant::Busy, busy());
     set(Constant::GeneralEntries, general_entries() as u64);
+    // What is put into the template.
+    let mut inside: Option<Template> = None;
     let template = match way {
         Way::Current { domain, id } => {
             set(Constant::Id, *id as u64);
@@ -264,15 +272,50 @@ pub fn write(
                 Constant::ClientTurnBase,
                 client(offset_of!(Domain<Machine>, turn_base)),
             );
-            set(Constant::ReplyLeg, at + template.reply as u64);
+            if let Some(signature) = c.signature {
+                set(Constant::Signature, signature as u64);
+                inside = Some(self::template(SIGNATURE));
+            }
+            let more = inside.as_ref().map_or(0, |inside| inside.code.len());
+            set(Constant::ReplyLeg, at + (template.reply + more) as u64);
             template
         }
     };
-    let length = template.code.len().min(CODE_BYTES);
+    let mut length = template.code.len().min(CODE_BYTES);
     code[..length].copy_from_slice(&template.code[..length]);
+    let mut more = 0;
+    if let Some(inside) = inside {
+        let (place, behind) = (template.signature, template.signature + inside.code.len());
+        code.copy_within(place..length, behind);
+        code[place..behind].copy_from_slice(inside.code);
+        fill_in(code, at, inside.notes, (0, place), &values, exits);
+        more = inside.code.len();
+        length += more;
+    }
     code[length..].fill(FILLER);
-    for note in template.notes {
-        let (offset, size) = (note.offset as usize, note.size as usize);
+    let moved = (template.signature, more);
+    fill_in(code, at, template.notes, moved, &values, exits);
+    match template.reply {
+        0 => 0,
+        reply => reply + more,
+    }
+}
+
+/// The placeholders of a template, which stands in this code; what is behind the first of the offsets that much further on.
+#[inline(never)]
+fn fill_in(
+    code: &mut [u8; CODE_BYTES],
+    at: u64,
+    notes: &[Note],
+    (behind, more): (usize, usize),
+    values: &[u64; FIRST_EXIT],
+    exits: &[unsafe extern "C" fn(); EXIT_COUNT],
+) {
+    for note in notes {
+        let (mut offset, size) = (note.offset as usize, note.size as usize);
+        if offset >= behind {
+            offset += more;
+        }
         let constant = note.constant as usize;
         let value = match values.get(constant) {
             Some(value) => *value,
@@ -290,7 +333,6 @@ pub fn write(
             place.copy_from_slice(&(value as u32).to_le_bytes());
         }
     }
-    template.reply
 }
 
 /// `int3`.
@@ -327,10 +369,10 @@ global_asm!(
         .long \\to - . - 4
         constant \\template, \\what, 4
     .endm
-    // A template begins, whose second entrance is at REPLY; and ends. It must fit into a block.
-    .macro begin template, reply
+    // A template begins, whose second entrance is at REPLY, and into which a signature's is put at SIGNATURE; and ends. It has room for BYTES.
+    .macro begin template, reply, signature
         .pushsection .rodata.portal_templates, \"a\", @progbits
-        .quad template_\\template, \\reply, template_\\template\\()_end
+        .quad template_\\template, \\signature, \\reply, template_\\template\\()_end
         .quad constants_\\template, constants_\\template\\()_end
         .popsection
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
@@ -342,14 +384,13 @@ global_asm!(
         .global template_\\template
     template_\\template:
     .endm
-    .macro end template
+    .macro end template, bytes={template_bytes}
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
     constants_\\template\\()_end:
         .popsection
         .global template_\\template\\()_end
     template_\\template\\()_end:
-        int3
-        .org template_\\template + {code_bytes}, 0xcc
+        .org template_\\template + \\bytes, 0xcc
     .endm
     // Have the lock, if nobody is in. rcx is lost.
     .macro pass template, to, what
@@ -372,7 +413,7 @@ global_asm!(
     // With `several` cores it takes the lock first, asks whether the entry is still its own (not emptied or changed by another core), the caller's thread as usual, and of the reply whether
     // the call is still not settled.
     ".macro portal_template name, turned, wide, parts, several
-        begin \\name, template_\\name\\()_reply
+        begin \\name, template_\\name\\()_reply, template_\\name\\()_signature
         .if \\wide
         mov [r11 + {rip}], rcx
         movabs rcx, 0x7fffffffffffffff
@@ -417,6 +458,8 @@ global_asm!(
         leave_if_not_equal \\name, portal_call_stored, {call_passed}
         dec dword ptr gs:[{links}]
         leave_if_zero \\name, portal_call_stored, {call_passed}
+        // Decided, but for what a signature asks. It leaves rcx 0.
+    template_\\name\\()_signature:
         .if \\parts
         mov qword ptr [0x7fffffff], rcx
         constant \\name, {channel_plain}, 4
@@ -531,7 +574,7 @@ global_asm!(
     .endm",
     // P where the semaphore counts something, V where nobody waits and it is an ordinary one. With `several` cores it takes the lock first, and asks whether the entry is still its own.
     ".macro semaphore_template name, several
-    begin \\name, template_\\name
+    begin \\name, template_\\name, template_\\name
     .if \\several
     mov [r11 + {rip}], rcx
     .endif
@@ -605,8 +648,59 @@ global_asm!(
     portal_template several_turned_interruptible, 1, 1, 0, 1
     portal_template several_turned_parts, 1, 1, 1, 1
     semaphore_template several_semaphore, 1",
+    // A signature: is no word of the operation's greater than it may be? Does the last one name a portal of the caller's to this channel, then its badge takes its place.
+    "begin signature, template_signature, template_signature
+    cmp rdi, {operations}
+    jae 3f
+    mov ecx, edi
+    shl ecx, {line_shift}
+    add rcx, 0x7fffffff
+    constant signature, {signature}, 4
+    cmp rsi, [rcx + {most}]
+    ja 2f
+    cmp rdx, [rcx + {most} + 8]
+    ja 2f
+    cmp r10, [rcx + {most} + 16]
+    ja 2f
+    cmp r8, [rcx + {most} + 24]
+    ja 2f
+    cmp r9, [rcx + {most} + 32]
+    ja 2f
+    cmp r12, [rcx + {most} + 40]
+    ja 2f
+    cmp r13, [rcx + {most} + 48]
+    ja 2f
+    cmp qword ptr [rcx + {line_badge}], 0
+    je 3f
+    cmp r13, {chunk}
+    jae 2f
+    mov ecx, r13d
+    shl ecx, 4
+    add rcx, [r11 + {entries}]
+    cmp byte ptr [rcx + {kind}], {kind_channel}
+    jne 2f
+    test byte ptr [rcx + {rights}], {may_call}
+    jz 2f
+    test byte ptr [rcx + {rights}], {once}
+    jnz 2f
+    movsxd rcx, dword ptr [rcx + {object}]
+    cmp dword ptr [rcx + {channel}], 0x7fffffff
+    constant signature, {channel_id}, 4
+    jne 2f
+    mov r13, [rcx + {badge_of}]
+    jmp 3f
+    // Refused: the general path says why.
+    2:
+    inc dword ptr gs:[{links}]
+    leave signature, portal_call_stored, {call_passed}
+    // What follows in the block stays where it would be, to eight bytes.
+    .balign 8, 0xcc
+    .skip 6, 0xcc
+    3:
+    xor ecx, ecx
+    end signature, {signature_bytes}",
     // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
-    "begin current, template_current
+    "begin current, template_current, template_current
     test rax, rax
     jnz 2f
     mov edi, [r11 + {token}]
@@ -658,7 +752,21 @@ global_asm!(
     channel_id = const Constant::ChannelId as usize,
     channel_index = const Constant::ChannelIndex as usize,
     object = const offset_of!(Entry, target.object),
-    code_bytes = const CODE_BYTES,
+    template_bytes = const TEMPLATE_BYTES,
+    signature_bytes = const SIGNATURE_BYTES,
+    signature = const Constant::Signature as usize,
+    operations = const receive::OPERATIONS,
+    line_shift = const size_of::<Line>().trailing_zeros(),
+    line_badge = const offset_of!(Line, badge),
+    most = const offset_of!(Line, most),
+    chunk = const CHUNK,
+    kind = const offset_of!(Entry, target.kind),
+    kind_channel = const PortalKind::Channel as u8,
+    rights = const offset_of!(Entry, target.rights),
+    may_call = const rights::CALL,
+    once = const rights::ONCE,
+    channel = const offset_of!(Portal, channel),
+    badge_of = const offset_of!(Portal, badge),
     server_table_base = const Constant::ServerTableBase as usize,
     label = const Constant::Label as usize,
     client_table_base = const Constant::ClientTableBase as usize,
@@ -710,3 +818,5 @@ global_asm!(
 );
 
 const _: () = assert!(NEXT_CALL == 1 << 32 && offset_of!(MachineThread, registers) == 0);
+const _: () = assert!(size_of::<Line>().is_power_of_two() && offset_of!(Signature, lines) == 0);
+const _: () = assert!(size_of::<Entry>() == 16 && rights::CALL < 1 << 8 && rights::ONCE < 1 << 8);

@@ -1167,7 +1167,7 @@ fn portal_tables_grow_for_everybody() {
     }
     assert_eq!(w.call(a, &[vm::GROW_TABLE, u64::from(a)]), -EPERM);
     assert_eq!(w.control(&[vm::MORE_OBJECTS, 4]), 0);
-    assert_eq!(w.control(&[vm::MORE_OBJECTS, 8]), -EINVAL);
+    assert_eq!(w.control(&[vm::MORE_OBJECTS, 9]), -EINVAL);
     assert_eq!(w.call(a, &[vm::MORE_OBJECTS, 4]), -EPERM);
     let native = w.made(&[vm::CREATE, 0, 0]).unwrap();
     assert_eq!(w.call(native, &[vm::MORE_OBJECTS, 4]), 0);

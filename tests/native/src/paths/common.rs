@@ -1,6 +1,7 @@
 //! What all threads of the game share: chance, the fold into one number, lists that outlive a thread's turn, and the message that a caller makes up.
 
-use cairn_abi::service::{current, AUTO};
+use crate::TARGETS;
+use cairn_abi::service::{current, receive, AUTO};
 use cairn_abi::{flag, layout, op, received, Part};
 use cairn_idl::vm;
 use cairn_rt::gate::{selector, Gate};
@@ -117,6 +118,9 @@ const OUT: u64 = 64 * 1024;
 const IN: u64 = 112 * 1024;
 const SCRATCH: u64 = 160 * 1024;
 const VECTORS: u64 = 208 * 1024;
+/// Operations that signatures have lines for, and what no word of theirs may reach.
+const SIGNED: u64 = 6;
+const SMALL: u64 = 200;
 /// Bytes in each of them.
 const ROOM: u64 = 40 * 1024;
 
@@ -152,8 +156,39 @@ impl Player {
         self.base + SCRATCH + self.random.below(16 * 1024)
     }
 
+    /// Any numbers; or such as signatures speak of: an operation, small ones, a slot.
     pub fn words(&mut self) -> [u64; 8] {
-        core::array::from_fn(|_| self.random.next())
+        let random = &mut self.random;
+        let mut words: [u64; 8] = core::array::from_fn(|_| random.next());
+        if random.one_in(3) {
+            return words;
+        }
+        words[0] = random.below(SIGNED);
+        for word in &mut words[1..] {
+            if !random.one_in(8) {
+                *word %= SMALL;
+            }
+        }
+        words[7] = match random.below(4) {
+            0 => random.below(2 * SMALL),
+            1 => self.gifts[random.below(5) as usize] as u64,
+            _ => TARGETS[random.below(3) as usize] as u64,
+        };
+        words
+    }
+
+    /// Change the signature of the channel of this receive right.
+    pub fn sign(&mut self, receive: u32) {
+        let random = &mut self.random;
+        let mut words: [u64; 8] = core::array::from_fn(|_| match random.below(8) {
+            0 => random.below(SMALL),
+            _ => u64::MAX,
+        });
+        words[0] = random.below(SIGNED) | (receive::BADGE * random.below(2));
+        if random.one_in(6) {
+            words[0] = [AUTO, receive::OPERATIONS][random.below(2) as usize];
+        }
+        self.service(receive, receive::SIGN, &words);
     }
 
     pub fn take_gift(&mut self) -> Option<u32> {

@@ -13,8 +13,10 @@ mod server;
 mod sink;
 
 use cairn_abi::machine::Counters;
+use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, domain, receive, thread};
 use cairn_abi::{layout::native_slot, op, rights};
+use cairn_idl::vm;
 use cairn_rt::{log, memory, startup, Message, Portal};
 use common::{fold, seen, Held, Player, REGION, STACK_TOP, STEPS};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -105,6 +107,23 @@ fn portal_to(receive_slot: u32, slot: u32) {
     need(Portal(receive_slot).service(receive::MAKE_PORTAL, &words));
 }
 
+/// The channel has a signature from now on, of which nothing is asked: whatever becomes of it later finds memory.
+fn signed(receive_slot: u32) {
+    let pass = [
+        1,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+    ];
+    while Portal(receive_slot).service(receive::SIGN, &pass) == Err(cairn_abi::Error::NoMemory) {
+        need(Portal(native_slot::VM).call(Message::new(&[vm::MORE_OBJECTS, pool::SIGNATURE])));
+    }
+}
+
 fn create(priorities: &[u64], entry: extern "C" fn(u64) -> !) {
     for (i, &priority) in priorities.iter().enumerate() {
         let index = i as u64 + 1;
@@ -140,6 +159,7 @@ fn main() -> ! {
     }
     take_memory(NEAR_PRIORITIES.len() as u64 + 1);
     portal_to(native_slot::RECEIVE, NEAR);
+    signed(native_slot::RECEIVE);
     channel(SINK_RECEIVE, SINK);
     channel(PRIVATE, PRIVATE + 1);
     copy(startup::portal("far").map_or(0, |p| p.0), TOP);
@@ -256,6 +276,7 @@ fn far() -> ! {
     copy(startup::portal("near").map_or(0, |p| p.0), NEAR);
     portal_to(native_slot::RECEIVE, TOP);
     channel(MIDDLE_RECEIVE, MIDDLE);
+    signed(MIDDLE_RECEIVE);
     Server {
         player: player(0, true),
         receive: native_slot::RECEIVE,

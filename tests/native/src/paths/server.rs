@@ -246,6 +246,7 @@ impl Server {
                 let _ = unsafe { g.traverse() };
                 fold(g.rax as u8 as u64 | ((g.rbp == wrong) as u64) << 8);
             }
+            13 if self.player.random.one_in(8) => self.player.sign(self.receive),
             _ => {}
         }
         match self.player.random.below(20) {
