@@ -82,13 +82,15 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// As an error number for those who have nothing better to say: EINTR, ETIMEDOUT, EFAULT, else EIO.
+    /// As an error number for those who have nothing better to say: EINTR, ETIMEDOUT, EFAULT, EINVAL and EBADF of a signature, else EIO.
     pub fn errno(self) -> Errno {
         match self {
             Failure::Refused(errno) => errno,
             Failure::Gate(Error::Interrupted) => errno::EINTR,
             Failure::Gate(Error::TimedOut) => errno::ETIMEDOUT,
             Failure::Gate(Error::BadAddress) => errno::EFAULT,
+            Failure::Gate(Error::BadArgument) => errno::EINVAL,
+            Failure::Gate(Error::BadPortal | Error::NoRight | Error::Revoked) => errno::EBADF,
             Failure::Gate(_) | Failure::Nonsense => errno::EIO,
         }
     }
@@ -228,6 +230,9 @@ pub struct Pages {
 
 /// A caller that waits for its answer, and its request. What it may see and change of the caller's memory are the two parts of the message.
 pub trait Caller {
+    /// Every request of this type came through a channel of which the nucleus asks what the interface's [`Signature`]s say.
+    const SIGNED: bool = false;
+
     fn words(&self) -> &[u64; 8];
     /// Badge of the portal that the request came through.
     fn badge(&self) -> u64;

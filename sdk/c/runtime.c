@@ -246,6 +246,28 @@ void cairn_pages_drop(void *pages, size_t length)
     vm_unmap(CAIRN_SLOT_VM, (uint64_t)pages, length);
 }
 
+// Did the nucleus take the whole signature?
+static _Bool is_signed;
+
+static uint64_t sign(const uint64_t line[8])
+{
+    uint64_t words[8];
+    memcpy(words, line, sizeof words);
+    return service(CAIRN_SLOT_RECEIVE, CAIRN_RECEIVE_SIGN, words) & 255;
+}
+
+int64_t cairn_sign(const struct cairn_signature *signature)
+{
+    uint64_t error = sign((const uint64_t[8]){ CAIRN_AUTO });
+    for (size_t i = 0; error == 0 && i < signature->count; i++) {
+        error = sign(signature->lines[i]);
+        if (error == CAIRN_ERROR_NO_MEMORY && vm_more_objects(CAIRN_SLOT_VM, CAIRN_POOL_SIGNATURE) >= 0)
+            error = sign(signature->lines[i]);
+    }
+    is_signed = error == 0;
+    return error ? CAIRN_GATE_FAILED(error) : 0;
+}
+
 // One traversal of the receive right, and what it delivered.
 static int64_t exchange(struct cairn_gate *gate, struct cairn_caller *into)
 {
@@ -263,6 +285,7 @@ static int64_t exchange(struct cairn_gate *gate, struct cairn_caller *into)
     into->portals = gate->rax >> CAIRN_RECEIVED_PORTALS_SHIFT & 15;
     into->sender = (uint32_t)(gate->rax >> CAIRN_RECEIVED_SENDER_SHIFT);
     into->receiver = CAIRN_SLOT_RECEIVE;
+    into->is_signed = is_signed;
     return 0;
 }
 
@@ -321,10 +344,12 @@ int64_t cairn_answer(uint64_t token, const struct cairn_reply *reply)
     return failure;
 }
 
-_Noreturn void cairn_serve(cairn_dispatch *dispatch, const void *server, void *self, void (*pulse)(void *self, const struct cairn_caller *pulse))
+_Noreturn void cairn_serve(cairn_dispatch *dispatch, const struct cairn_signature *signature, const void *server, void *self, void (*pulse)(void *self, const struct cairn_caller *pulse))
 {
     struct cairn_caller caller;
     struct cairn_reply reply;
+    if (cairn_sign(signature) != 0)
+        cairn_exit(1);
     for (;;) {
         int64_t failure = cairn_receive(&caller, 0);
         while (failure == 0 && caller.kind == CAIRN_KIND_MESSAGE && dispatch(server, self, &caller, &reply)) {

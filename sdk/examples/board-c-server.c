@@ -39,18 +39,11 @@ static void tell(const struct board *board, uint64_t change)
         cairn_notify(board->watcher, change);
 }
 
-static int64_t pin(void *self, const struct cairn_caller *caller, uint32_t place, board_colour colour, size_t note_length, uint32_t *count)
+static void put(struct board *board, uint32_t place, board_colour colour, const char *text, size_t length, uint32_t *count)
 {
-    struct board *board = self;
-    if (place >= BOARD_PLACES)
-        return -CAIRN_EINVAL;
-    // Read it beside the place first: what is there stays if the caller's memory is not.
-    char text[BOARD_NOTE_MAX];
-    if (cairn_read(caller, 0, text, note_length) != (int64_t)note_length)
-        return -CAIRN_EFAULT;
     struct note *note = &board->places[place];
-    memcpy(note->text, text, note_length);
-    note->length = note_length;
+    memcpy(note->text, text, length);
+    note->length = length;
     note->colour = colour;
     note->there = 1;
     board->pinned++;
@@ -62,6 +55,18 @@ static int64_t pin(void *self, const struct cairn_caller *caller, uint32_t place
         note->waiting = 0;
     }
     tell(board, BOARD_CHANGE_PINNED);
+}
+
+static int64_t pin(void *self, const struct cairn_caller *caller, uint32_t place, board_colour colour, size_t note_length, uint32_t *count)
+{
+    struct board *board = self;
+    if (place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    // Read it beside the place first: what is there stays if the caller's memory is not.
+    char text[BOARD_NOTE_MAX];
+    if (cairn_read(caller, 0, text, note_length) != (int64_t)note_length)
+        return -CAIRN_EFAULT;
+    put(board, place, colour, text, note_length, count);
     return 0;
 }
 
@@ -220,9 +225,35 @@ static int64_t take_down(void *self, const struct cairn_caller *caller, uint64_t
     return 0;
 }
 
+static int64_t open_place(void *self, const struct cairn_caller *caller, uint32_t place, uint64_t *opened)
+{
+    (void)self, (void)caller;
+    if (place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    *opened = BOARD_PLACE_BADGE + place;
+    return 0;
+}
+
+static int64_t copy(void *self, const struct cairn_caller *caller, uint32_t place, uint64_t from, uint32_t *count)
+{
+    (void)caller;
+    struct board *board = self;
+    from -= BOARD_PLACE_BADGE;
+    if (from >= BOARD_PLACES || place >= BOARD_PLACES)
+        return -CAIRN_EINVAL;
+    const struct note *note = &board->places[from];
+    if (!note->there)
+        return -CAIRN_ENOENT;
+    char text[BOARD_NOTE_MAX];
+    memcpy(text, note->text, note->length);
+    put(board, place, note->colour, text, note->length, count);
+    return 0;
+}
+
 static const struct board_server server = {
     .pin = pin, .read = read_note, .clear = clear, .summary = summary, .watch = watch, .wait = wait_for,
     .pin_lines = pin_lines, .read_all = read_all, .survey = survey, .hang = hang, .take_down = take_down,
+    .open = open_place, .copy = copy,
 };
 
 static struct board board = { .watcher = CAIRN_NO_PORTAL };
@@ -231,5 +262,5 @@ int main(void)
 {
     // Without a window everything is copied.
     cairn_window_make(&board.window, BOARD_POSTER_MAX / CAIRN_PAGE);
-    cairn_serve(board_dispatch, &server, &board, pulse);
+    cairn_serve(board_dispatch, &board_signature, &server, &board, pulse);
 }

@@ -100,5 +100,11 @@ fn main() -> ! {
     let mut bus = Bus::new(Ports(config), System { vm, domain });
     log!("{} functions", bus.functions().len());
     let receiver = Receiver(Portal(native_slot::RECEIVE));
-    serve(receiver, &mut bus, pci::dispatch, |_, _| {})
+    serve(
+        receiver,
+        &pci::SIGNATURES,
+        &mut bus,
+        pci::dispatch,
+        |_, _| {},
+    )
 }

@@ -159,6 +159,9 @@ fn main() -> ! {
 
 impl Program {
     fn run(&mut self) -> ! {
+        if let Err(error) = serve::sign(self.receiver, &uart::SIGNATURES) {
+            panic!("the channel cannot be signed: {error:?}");
+        }
         loop {
             let wait = match (self.draining.is_empty(), self.driver.sending()) {
                 (false, _) => Some(DRAIN_TICK),
@@ -168,7 +171,7 @@ impl Program {
             let deadline = wait.map(|ns| cairn_rt::time::monotonic() + ns);
             match self.receiver.receive(deadline) {
                 Ok(received) if received.kind == received::kind::PULSE => self.pulse(&received),
-                Ok(received) => self.request(&Blocked {
+                Ok(received) => self.request(&Blocked::<true> {
                     receiver: self.receiver,
                     received,
                 }),
@@ -259,7 +262,7 @@ impl Program {
         let _ = self.receiver.reply(token, reply);
     }
 
-    fn request(&mut self, blocked: &Blocked) {
+    fn request(&mut self, blocked: &Blocked<true>) {
         let receiver = self.receiver;
         let outcome = match self.driver.present() {
             true => uart::dispatch(self, blocked),

@@ -1,5 +1,6 @@
 //! `cairn/abi.h`: the constants of `cairn-abi` that C programs need, by their values in this build, so that they are written down once.
 
+use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, log, receive, window};
 use cairn_abi::{flag, layout, op, pulse, received, rights, state, Error};
 use std::fmt::Write;
@@ -29,6 +30,7 @@ pub fn header() -> String {
         ("RECEIVE_READ", receive::READ),
         ("RECEIVE_WRITE", receive::WRITE),
         ("RECEIVE_MAKE_PORTAL", receive::MAKE_PORTAL),
+        ("RECEIVE_SIGN", receive::SIGN),
         ("LOG_WRITE", log::WRITE),
         ("KIND_MESSAGE", received::kind::MESSAGE),
         ("KIND_PULSE", received::kind::PULSE),
@@ -56,6 +58,7 @@ pub fn header() -> String {
         ("PULSE_UNBLOCK", pulse::UNBLOCK),
         ("PULSE_GONE", pulse::GONE),
         ("RIGHTS_DEFAULT", u64::from(rights::DEFAULT)),
+        ("POOL_SIGNATURE", pool::SIGNATURE),
         ("AUTO", cairn_abi::service::AUTO),
         ("PAGE", layout::PAGE),
         ("WINDOW_PAGES", window::MAX_PAGES),

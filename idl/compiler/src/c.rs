@@ -174,6 +174,7 @@ pub fn word_type(names: &Names, of: &WordType) -> String {
         WordType::Integer(integer) | WordType::Flags(_, integer) => integer.c().to_string(),
         WordType::Bool => "_Bool".to_string(),
         WordType::Enum(name) => names.small(name),
+        WordType::Badge => "uint64_t".to_string(),
     }
 }
 
@@ -188,7 +189,7 @@ pub fn to_word(of: &WordType, value: &str) -> String {
 /// An expression that is true if a word is no value of the type; `None` if all are.
 pub fn bad(interface: &Interface, of: &WordType, word: &str, check_bits: bool) -> Option<String> {
     match of {
-        WordType::Integer(Integer::U64 | Integer::I64) => None,
+        WordType::Integer(Integer::U64 | Integer::I64) | WordType::Badge => None,
         WordType::Integer(integer) if integer.signed() => Some(format!(
             "(int64_t){word} != ({})(int64_t){word}",
             integer.c()
@@ -217,7 +218,7 @@ pub fn bad(interface: &Interface, of: &WordType, word: &str, check_bits: bool) -
 /// A word, known to be good, as a value.
 pub fn from_word(names: &Names, of: &WordType, word: &str) -> String {
     match of {
-        WordType::Integer(Integer::U64) | WordType::Enum(_) => word.to_string(),
+        WordType::Integer(Integer::U64) | WordType::Enum(_) | WordType::Badge => word.to_string(),
         WordType::Bool => format!("{word} != 0"),
         _ => format!("({}){word}", word_type(names, of)),
     }

@@ -6,7 +6,11 @@ use crate::model::*;
 pub fn stub(text: &mut Text, names: &Names, operation: &Operation) {
     let mut parameters = vec!["cairn_portal to".to_string()];
     for word in &operation.request {
-        parameters.push(format!("{} {}", word_type(names, &word.of), word.name));
+        let of = match word.of {
+            WordType::Badge => "cairn_portal".to_string(),
+            _ => word_type(names, &word.of),
+        };
+        parameters.push(format!("{of} {}", word.name));
     }
     for portal in &operation.request_portals {
         parameters.push(format!("cairn_portal {}", portal.name));

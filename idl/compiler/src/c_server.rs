@@ -27,6 +27,39 @@ pub fn server(text: &mut Text, names: &Names, interface: &Interface) {
         serve(text, names, operation);
     }
     dispatch(text, names, interface);
+    signature(text, names, interface);
+}
+
+/// What the nucleus asks of calls, for `cairn_serve`.
+fn signature(text: &mut Text, names: &Names, interface: &Interface) {
+    let asked = |operation: &Operation| operation.asked(interface);
+    let lines: Vec<_> = interface.operations.iter().filter_map(asked).collect();
+    let name = names.small("signature");
+    text.line(0, "");
+    text.line(
+        0,
+        "// What the nucleus is to ask of each operation's calls.",
+    );
+    text.line(
+        0,
+        &format!("static const struct cairn_signature {name} = {{"),
+    );
+    text.line(1, &format!(".count = {},", lines.len()));
+    if !lines.is_empty() {
+        text.line(1, ".lines = (const uint64_t[][8]){");
+        for line in &lines {
+            let words: Vec<String> = line
+                .iter()
+                .map(|word| match *word {
+                    u64::MAX => "UINT64_MAX".to_string(),
+                    word => format!("UINT64_C({word:#x})"),
+                })
+                .collect();
+            text.line(2, &format!("{{ {} }},", words.join(", ")));
+        }
+        text.line(1, "},");
+    }
+    text.line(0, "};");
 }
 
 fn parameters(names: &Names, operation: &Operation) -> Vec<String> {
@@ -201,6 +234,10 @@ fn serve(text: &mut Text, names: &Names, operation: &Operation) {
     text.line(0, "{");
     refuse(text, &format!("!server->{small}"), "ENOSYS");
     shape(text, names, operation);
+    if operation.request.iter().any(|w| w.of == WordType::Badge) {
+        // Without the nucleus's word for it the last one is what the caller says.
+        refuse(text, "!caller->is_signed", "ENOSYS");
+    }
     let word = |n: u8| format!("caller->words[{n}]");
     let mut arguments = vec!["self".to_string(), "caller".to_string()];
     for argument in &operation.request {

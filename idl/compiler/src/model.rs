@@ -1,5 +1,7 @@
 //! A checked interface: every value computed, every word in its place. The generators read nothing else and cannot fail.
 
+use cairn_abi::service::receive;
+
 /// Words of a message, as the gate has them.
 pub const WORDS: usize = 8;
 
@@ -126,6 +128,11 @@ impl Group {
             .iter()
             .fold(0, |all, member| all | member.value)
     }
+
+    fn greatest(&self) -> u64 {
+        let values = self.members.iter().map(|member| member.value as u64);
+        values.max().unwrap_or(u64::MAX)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +170,8 @@ pub enum WordType {
     Flags(String, Integer),
     /// One of a group; others are refused.
     Enum(String),
+    /// The client names a portal of its own to the server; the server gets that portal's badge. In w7 of a request.
+    Badge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,6 +341,28 @@ impl Operation {
             true => 0,
             false => self.request_portals.len(),
         }
+    }
+
+    /// What the nucleus is to ask of a call: the words of SIGN, first the number. None: nothing, or the number is too high for that.
+    pub fn asked(&self, interface: &Interface) -> Option<[u64; WORDS]> {
+        let mut words = [u64::MAX; WORDS];
+        words[0] = self.number;
+        for word in &self.request {
+            let group = |name| interface.group(name);
+            words[word.word as usize] = match &word.of {
+                WordType::Integer(integer) if integer.signed() => u64::MAX,
+                WordType::Integer(integer) => integer.range().1 as u64,
+                WordType::Bool => 1,
+                WordType::Flags(name, _) => group(name).map_or(u64::MAX, |g| g.all() as u64),
+                WordType::Enum(name) => group(name).map_or(u64::MAX, Group::greatest),
+                WordType::Badge => {
+                    words[0] |= receive::BADGE;
+                    u64::MAX
+                }
+            };
+        }
+        let nothing = words[0] == self.number && words[1..] == [u64::MAX; WORDS - 1];
+        (self.number < receive::OPERATIONS && !nothing).then_some(words)
     }
 
     /// Names of the gate's flags that a client's call has.

@@ -328,7 +328,7 @@ impl Parser {
             self.sign("<=")?;
             pages = Some(self.expression()?);
         } else if !self.take_word("portal") {
-            let of = self.name("the word's type, `portal` or `pages`")?;
+            let of = self.name("the word's type, `badge`, `portal` or `pages`")?;
             return Ok(Argument::Word { word, name, of });
         }
         let (mut moved, mut minted, mut optional) = (false, false, false);

@@ -258,9 +258,12 @@ fn decode(of: &FieldType, offset: &str) -> String {
     }
 }
 
-/// The parameters that client and server have nearly alike: the request's words and portals. Pages are a slot to who gives them.
+/// The parameters that client and server have nearly alike: the request's words and portals. Pages are a slot to who gives them, and so is what the server knows by its badge.
 pub fn request_parameters(operation: &Operation, server: bool) -> Vec<String> {
-    let word = |word: &Word| format!("{}: {}", word.name, word_type(&word.of));
+    let word = |word: &Word| match word.of {
+        WordType::Badge if !server => format!("{}: u32", word.name),
+        _ => format!("{}: {}", word.name, word_type(&word.of)),
+    };
     let portal = |passed: &Portal| {
         let of = match passed.pages {
             Some(_) if server => "::cairn_idl::wire::Pages",
@@ -281,6 +284,7 @@ pub fn word_type(of: &WordType) -> String {
         WordType::Integer(integer) | WordType::Flags(_, integer) => integer.rust().to_string(),
         WordType::Bool => "bool".to_string(),
         WordType::Enum(name) => camel(name),
+        WordType::Badge => "u64".to_string(),
     }
 }
 
@@ -290,7 +294,7 @@ pub fn to_word(of: &WordType, value: &str) -> String {
         WordType::Integer(Integer::U64) | WordType::Flags(_, Integer::U64) => value.to_string(),
         WordType::Integer(Integer::I64) => format!("{value} as u64"),
         WordType::Integer(integer) if integer.signed() => format!("i64::from({value}) as u64"),
-        WordType::Integer(_) | WordType::Flags(..) | WordType::Bool => {
+        WordType::Integer(_) | WordType::Flags(..) | WordType::Bool | WordType::Badge => {
             format!("u64::from({value})")
         }
         WordType::Enum(_) => format!("{value}.word()"),
@@ -310,6 +314,20 @@ pub fn from_word(of: &WordType, word: &str) -> Result<String, String> {
         }
         WordType::Bool => Err(format!("::cairn_idl::wire::truth({word})")),
         WordType::Enum(name) => Err(format!("{}::from_word({word})", camel(name))),
+        WordType::Badge => Ok(word.to_string()),
+    }
+}
+
+/// The same for one that the nucleus has looked at, if there is less to do then.
+pub fn from_asked(of: &WordType, word: &str) -> Option<String> {
+    match of {
+        WordType::Integer(Integer::U64 | Integer::I64) | WordType::Flags(_, Integer::U64) => None,
+        WordType::Integer(integer) if integer.signed() => None,
+        WordType::Integer(integer) | WordType::Flags(_, integer) => {
+            Some(format!("{word} as {}", integer.rust()))
+        }
+        WordType::Bool => Some(format!("{word} != 0")),
+        WordType::Enum(_) | WordType::Badge => None,
     }
 }
 
@@ -436,6 +454,7 @@ fn signatures(text: &mut Text, interface: &Interface) {
             format!("pages_out: {}", pages(&operation.answer_portals)),
             format!("flags: {}", flags(&operation.call_flags())),
             format!("badge: {:?}", operation.badge),
+            format!("asked: {:?}", operation.asked(interface)),
             format!("errors: &[{}]", errors.join(", ")),
             format!("deferred: {}", operation.deferred),
             format!("interruptible: {}", operation.interruptible),

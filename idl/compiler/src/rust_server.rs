@@ -2,7 +2,7 @@
 
 use crate::model::*;
 use crate::rust::{
-    bytes_in, flags, from_word, request_parameters, result_type, results, to_word, Text,
+    bytes_in, flags, from_asked, from_word, request_parameters, result_type, results, to_word, Text,
 };
 
 const WIRE: &str = "::cairn_idl::wire";
@@ -192,16 +192,41 @@ fn serve(text: &mut Text, interface: &Interface, operation: &Operation, at: usiz
     if !operation.request.is_empty() || !operation.request_portals.is_empty() {
         text.line(2, "let w = caller.words();");
     }
+    let asked = operation.asked(interface).is_some();
+    if operation.request.iter().any(|w| w.of == WordType::Badge) {
+        // Without the nucleus's word for it the last one is what the caller says.
+        text.line(2, "if !C::SIGNED {");
+        text.line(3, &format!("return Err({WIRE}::ENOSYS);"));
+        text.line(2, "}");
+    }
     for word in &operation.request {
-        let value = match from_word(&word.of, &format!("w[{}]", word.word)) {
+        let place = format!("w[{}]", word.word);
+        let value = match from_word(&word.of, &place) {
             Ok(value) => value,
-            Err(option) => format!("{option}.ok_or({WIRE}::EINVAL)?"),
+            Err(option) => {
+                let looked = format!("{option}.ok_or({WIRE}::EINVAL)?");
+                match from_asked(&word.of, &place).filter(|_| asked) {
+                    Some(short) => {
+                        format!("if C::SIGNED {{ {short} }} else {{ {looked} }}")
+                    }
+                    None => looked,
+                }
+            }
         };
         text.line(2, &format!("let {} = {value};", word.name));
         if let WordType::Flags(group, _) = &word.of {
             let all = interface.group(group).map_or(0, Group::all);
             let value = to_word(&word.of, &word.name);
-            text.line(2, &format!("{WIRE}::only({value}, {all})?;"));
+            let only = format!("{WIRE}::only({value}, {all})?;");
+            // A number that is at most all bits has no others if they follow each other.
+            match asked && (all + 1) & all == 0 {
+                true => {
+                    text.line(2, "if !C::SIGNED {");
+                    text.line(3, &only);
+                    text.line(2, "}");
+                }
+                false => text.line(2, &only),
+            }
         }
         arguments.push(word.name.clone());
     }

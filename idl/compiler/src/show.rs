@@ -1,6 +1,7 @@
 //! An interface as a table, for people: `./cairn idl FILE`.
 
 use crate::model::*;
+use cairn_abi::service::receive;
 use std::fmt::Write;
 
 /// Registers of the words, as the gate has them.
@@ -39,6 +40,7 @@ fn word_type(of: &WordType) -> String {
     match of {
         WordType::Integer(integer) => integer.rust().to_string(),
         WordType::Bool => "bool".to_string(),
+        WordType::Badge => "badge".to_string(),
         WordType::Flags(name, _) | WordType::Enum(name) => name.clone(),
     }
 }
@@ -97,6 +99,19 @@ pub fn signature(operation: &Operation) -> String {
     text
 }
 
+/// What the nucleus asks of a call's words.
+fn asked(words: &[u64; WORDS]) -> String {
+    let bounded = words.iter().enumerate().skip(1);
+    let mut all: Vec<String> = bounded
+        .filter(|(_, most)| **most != u64::MAX)
+        .map(|(i, most)| format!("{} ≤ {most:#x}", REGISTERS[i]))
+        .collect();
+    if words[0] & receive::BADGE != 0 {
+        all.push(format!("{} a badge", REGISTERS[WORDS - 1]));
+    }
+    all.join(" ")
+}
+
 /// One line per operation: number, name, registers of request and answer, parts, portals, policies.
 pub fn table(interface: &Interface) -> String {
     let mut text = String::new();
@@ -128,6 +143,9 @@ pub fn table(interface: &Interface) -> String {
         let mut more = Vec::new();
         if let Some(badge) = operation.badge {
             more.push(format!("badge {badge}"));
+        }
+        if let Some(asked) = operation.asked(interface) {
+            more.push(format!("asks {}", self::asked(&asked)));
         }
         for (set, word) in [
             (operation.deferred, "deferred"),

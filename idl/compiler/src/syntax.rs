@@ -73,7 +73,7 @@ pub struct Operation {
 /// What a message carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// `w1 name: type`
+    /// `w1 name: type`, or `badge` for a type
     Word {
         word: Placed<u8>,
         name: Name,

@@ -31,6 +31,23 @@ fn a_complaint_shows_the_line_and_the_place() {
 }
 
 #[test]
+fn badges() {
+    for (text, place, words) in [
+        ("op A = 1 (w6 x: badge);", "1:24", "only be w7"),
+        ("op A = 1 () -> (w7 x: badge);", "1:30", "only be w7"),
+        ("op A = 64 (w7 x: badge);", "1:25", "number 63 or less"),
+        (
+            "op A = 1 (w6 x: portal, w7 y: badge);",
+            "1:17",
+            "portals or a badge",
+        ),
+    ] {
+        refused(&format!("interface a; {text}"), place, words);
+    }
+    assert!(compile("x.idl", "interface a; op A = 63 (w7 x: badge);").is_ok());
+}
+
+#[test]
 fn syntax() {
     refused(
         "",

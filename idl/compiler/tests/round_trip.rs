@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const OTHER_TABLE: u64 = 1000;
 
 /// A message that arrived.
-struct Arrived<'m> {
+struct Arrived<'m, const SIGNED: bool = false> {
     words: [u64; 8],
     out: &'m [u8],
     input: RefCell<&'m mut [u8]>,
@@ -28,7 +28,9 @@ struct Arrived<'m> {
     closed: RefCell<Vec<u32>>,
 }
 
-impl Caller for Arrived<'_> {
+impl<const SIGNED: bool> Caller for Arrived<'_, SIGNED> {
+    const SIGNED: bool = SIGNED;
+
     fn words(&self) -> &[u64; 8] {
         &self.words
     }
@@ -301,6 +303,10 @@ impl sample::Server for Keeper {
         Ok(Given(12))
     }
 
+    fn point_at<C: Caller>(&mut self, _: &C, by: u8, _: u64, at: u64) -> Result<u64, Errno> {
+        Ok(at + u64::from(by))
+    }
+
     fn nothing<C: Caller>(&mut self, _: &C) -> Result<(), Errno> {
         self.willing()
     }
@@ -350,7 +356,7 @@ impl Transport for Way {
         }
         self.flags.set(message.flags);
         let mut server = self.server.borrow_mut();
-        let arrived = Arrived {
+        let arrived: Arrived = Arrived {
             words,
             out: message.out,
             input: RefCell::new(message.input),
@@ -527,7 +533,7 @@ proptest! {
             all[i + 1] = if small[i] { words[i] % 4 } else { words[i] };
         }
         let mut input = vec![0; room];
-        let arrived = Arrived {
+        let arrived: Arrived = Arrived {
             words: all,
             out: &out,
             input: RefCell::new(&mut input),
@@ -680,7 +686,7 @@ fn other_shapes_are_refused() {
         };
         let ask = |badge: u64, portals: usize, out: usize, input: usize| {
             let (out, mut input) = (vec![0; out], vec![0; input]);
-            let arrived = Arrived {
+            let arrived: Arrived = Arrived {
                 words: [signature.number, 0, 0, 0, 0, 0, 0, 0],
                 out: &out,
                 input: RefCell::new(&mut input),
@@ -812,4 +818,55 @@ fn signatures_say_what_is_used() {
     assert_eq!(nothing.float, cairn_idl::wire::Float::Kept);
     assert_eq!(nothing.trust, cairn_idl::wire::Trust::Both);
     assert_eq!(echo.float, cairn_idl::wire::Float::Switched);
+}
+
+#[test]
+fn a_badge_is_what_the_nucleus_says() {
+    fn answer<const SIGNED: bool>(words: [u64; 8]) -> [u64; 8] {
+        let caller: Arrived<SIGNED> = Arrived {
+            words,
+            out: &[],
+            input: RefCell::new(&mut []),
+            portals: 0,
+            badge: 0,
+            closed: RefCell::default(),
+        };
+        match sample::dispatch(&mut Keeper::default(), &caller) {
+            Outcome::Reply(reply) => reply.words,
+            Outcome::Later => panic!("at once"),
+        }
+    }
+    let bold = sample::marks::BOLD;
+    let words = |by, marks, at| [sample::POINT_AT, by, marks, 0, 0, 0, 0, at];
+    assert_eq!(answer::<true>(words(3, bold, 1 << 40))[1], (1 << 40) + 3);
+    // Without its word for it nobody's; and marks have gaps, which it does not look at.
+    let refused = |errno: Errno| [errno.wrapping_neg() as u64, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(
+        answer::<false>(words(3, bold, 77)),
+        refused(cairn_idl::errno::ENOSYS)
+    );
+    assert_eq!(answer::<true>(words(3, 4, 77)), refused(EINVAL));
+    let any = u64::MAX;
+    let asked = |number| {
+        let found = sample::SIGNATURES.iter().find(|s| s.number == number);
+        found.unwrap().asked
+    };
+    let badge = cairn_abi::service::receive::BADGE;
+    let marks = 0x8000_0000_0000_0003;
+    assert_eq!(
+        asked(sample::POINT_AT),
+        Some([
+            sample::POINT_AT | badge,
+            255,
+            marks,
+            any,
+            any,
+            any,
+            any,
+            any
+        ])
+    );
+    let count = [sample::COUNT, 255, 65535, u32::MAX.into(), any, any, any, 1];
+    assert_eq!(asked(sample::COUNT), Some(count));
+    assert_eq!(asked(sample::NOTHING), None);
 }

@@ -110,6 +110,8 @@ pub struct Signature {
     pub flags: u64,
     /// The badge without which it is refused.
     pub badge: Option<u64>,
+    /// What the nucleus is to ask of a call's words ([`cairn_abi::service::receive::SIGN`]).
+    pub asked: Option<[u64; 8]>,
     /// What the server may answer, beside what a dispatcher says by itself.
     pub errors: &'static [Errno],
     /// The answer may come after other requests were served.

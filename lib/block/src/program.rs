@@ -15,7 +15,7 @@ use cairn_idl::pci;
 use cairn_idl::wire::{self, Failure};
 use cairn_rt::dma::{self, Driver, Piece};
 use cairn_rt::memory::Shared;
-use cairn_rt::serve::{answer, Blocked};
+use cairn_rt::serve::{answer, sign, Blocked};
 use cairn_rt::{log, startup, time, Portal, Received, Receiver};
 
 const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
@@ -165,7 +165,7 @@ pub fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
 pub fn refuse() -> ! {
     loop {
         if let Ok(received) = CHANNEL.receive(None) {
-            let blocked = Blocked {
+            let blocked: Blocked = Blocked {
                 receiver: CHANNEL,
                 received,
             };
@@ -179,6 +179,9 @@ pub fn refuse() -> ! {
 }
 
 fn serve<B: Backend>(backend: B, table: Vec<Partition>) -> Disk<B, Native> {
+    if let Err(error) = sign(CHANNEL, &block::SIGNATURES) {
+        panic!("the channel cannot be signed: {error:?}");
+    }
     let mut disk = Disk::new(backend, Native, table);
     if let Ok(own) = Portal::CURRENT.service(current::IDENTITY, &[]) {
         disk.number_from(own[1] << 32);
@@ -310,7 +313,7 @@ fn hear<B: Backend>(disk: &mut Disk<B, Native>, irq: Option<Portal>, received: &
 }
 
 fn request<B: Backend>(disk: &mut Disk<B, Native>, received: Received) {
-    let blocked = Blocked {
+    let blocked = Blocked::<true> {
         receiver: CHANNEL,
         received,
     };

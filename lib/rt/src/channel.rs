@@ -91,6 +91,11 @@ impl Receiver {
         Ok(Receiver(Portal(words[0] as u32)))
     }
 
+    /// A line of the channel's signature: [`receive::SIGN`].
+    pub fn sign(self, line: &[u64]) -> Result<(), Error> {
+        self.0.service(receive::SIGN, line).map(|_| ())
+    }
+
     /// A new portal to this channel.
     pub fn make_portal(self, badge: u64) -> Result<Portal, Error> {
         let words = self

@@ -1,18 +1,24 @@
-//! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, and the loop for servers that need nothing else.
+//! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, what the nucleus looks at before, and the loop for servers that need nothing else.
 
-use crate::{Portal, Received, Receiver, Reply};
+use crate::{Message, Portal, Received, Receiver, Reply};
+use cairn_abi::layout::native_slot;
+use cairn_abi::service::memory::pool;
+use cairn_abi::service::AUTO;
 use cairn_abi::{flag, received, Error, Id, Token, MAX_PORTALS};
 use cairn_idl::errno::{EFAULT, EIO, EMFILE};
-use cairn_idl::wire::{self, Caller, Outcome};
+use cairn_idl::vm::MORE_OBJECTS;
+use cairn_idl::wire::{self, Caller, Outcome, Signature};
 
-/// What a receive delivered, with the channel that it came through.
+/// What a receive delivered, with the channel that it came through, and whether that was signed before ([`sign`]).
 #[derive(Debug)]
-pub struct Blocked {
+pub struct Blocked<const SIGNED: bool = false> {
     pub receiver: Receiver,
     pub received: Received,
 }
 
-impl Caller for Blocked {
+impl<const SIGNED: bool> Caller for Blocked<SIGNED> {
+    const SIGNED: bool = SIGNED;
+
     fn words(&self) -> &[u64; 8] {
         &self.received.words
     }
@@ -96,13 +102,32 @@ pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<()
     result
 }
 
-/// Receive and answer for ever. `dispatch` is the interface's; `pulse` gets everything that is no request.
+/// From now on the nucleus asks of the channel's calls what these signatures say, and nothing else.
+pub fn sign(receiver: Receiver, signatures: &[Signature]) -> Result<(), Error> {
+    receiver.sign(&[AUTO])?;
+    for line in signatures.iter().filter_map(|signature| signature.asked) {
+        match receiver.sign(&line) {
+            Err(Error::NoMemory) => {
+                Portal(native_slot::VM).call(Message::new(&[MORE_OBJECTS, pool::SIGNATURE]))?;
+                receiver.sign(&line)?;
+            }
+            signed => signed?,
+        }
+    }
+    Ok(())
+}
+
+/// Receive and answer for ever. `signatures` and `dispatch` are the interface's; `pulse` gets everything that is no request.
 pub fn serve<S>(
     receiver: Receiver,
+    signatures: &[Signature],
     server: &mut S,
-    mut dispatch: impl for<'s> FnMut(&'s mut S, &Blocked) -> Outcome<'s>,
+    mut dispatch: impl for<'s> FnMut(&'s mut S, &Blocked<true>) -> Outcome<'s>,
     mut pulse: impl FnMut(&mut S, &Received),
 ) -> ! {
+    if let Err(error) = sign(receiver, signatures) {
+        panic!("the channel cannot be signed: {error:?}");
+    }
     let mut blocked = Blocked {
         receiver,
         received: Received::default(),

@@ -35,6 +35,7 @@ fn main() -> ! {
         (Some(own), Some(other)) => {
             one(&mut checks, own);
             pieces(&mut checks, own);
+            places(&mut checks, own, other);
             posters(&mut checks, own);
             together(&mut checks, own, other);
         }
@@ -70,8 +71,9 @@ fn one(checks: &mut Checks, portal: Portal) {
         words: [board::PIN, 0, 3, 0, 0, 0, 0, 0],
         ..Message::default()
     };
+    // This the nucleus refuses, which the board has asked to.
     checks.check(
-        call(&portal, no_colour, 0) == Err(Failure::Refused(EINVAL)),
+        call(&portal, no_colour, 0) == Err(Failure::Gate(Error::BadArgument)),
         "no such colour",
     );
     checks.check(
@@ -148,6 +150,44 @@ fn pieces(checks: &mut Checks, portal: Portal) {
     checks.check(
         board.pin_lines(3, Colour::White, &[&far, b"x"]) == Err(Failure::Refused(EMSGSIZE)),
         "too long lines",
+    );
+}
+
+/// Portals that stand for places.
+fn places(checks: &mut Checks, portal: Portal, other: Portal) {
+    let board = Client(&portal);
+    let Ok(opened) = board.open(3) else {
+        return checks.check(false, "open a place");
+    };
+    let mut note = [0; NOTE_MAX];
+    // Often enough that the portal has code of its own.
+    for i in 0..100 {
+        let to = 4 + i % 2;
+        checks.check(board.copy(to, opened.slot()).is_ok(), "copy a note");
+        let read = board.read(to, &mut note);
+        checks.check(read == Ok((Colour::White, 14)), "what was copied");
+    }
+    let copy = |slot: u32| board.copy(4, slot);
+    let refused = |error| Err(Failure::Gate(error));
+    checks.check(
+        copy(1000 + 3) == refused(Error::BadPortal),
+        "a made-up badge",
+    );
+    checks.check(copy(other.0) == refused(Error::BadPortal), "another board");
+    checks.check(
+        copy(portal.0) == Err(Failure::Refused(EINVAL)),
+        "a portal that stands for no place",
+    );
+    let place = Portal(opened.slot());
+    checks.check(
+        Client(&place).copy(4, opened.slot()).is_ok(),
+        "a call through the place",
+    );
+    place.close();
+    checks.check(copy(opened.slot()) == refused(Error::BadPortal), "closed");
+    checks.check(
+        board.open(PLACES) == Err(Failure::Refused(EINVAL)),
+        "open no place",
     );
 }
 

@@ -227,6 +227,18 @@ impl<P: Post> board::Server for Board<P> {
         let slot = self.post.take_down(caller.sender())?;
         Ok(Given(slot.into()))
     }
+
+    fn open<C: Caller>(&mut self, _: &C, place: u32) -> Result<Given, Errno> {
+        self.place(place)?;
+        Ok(Given(board::PLACE_BADGE + u64::from(place)))
+    }
+
+    fn copy<C: Caller>(&mut self, _: &C, place: u32, from: u64) -> Result<u32, Errno> {
+        let from = from.checked_sub(board::PLACE_BADGE).ok_or(EINVAL)?;
+        let from = self.place(u32::try_from(from).map_err(|_| EINVAL)?)?;
+        let note = from.note.ok_or(ENOENT)?;
+        self.put(place, note.colour, note.text, note.length)
+    }
 }
 
 /// The sum of little-endian words; the last may be short.

@@ -62,6 +62,7 @@ fn main() -> ! {
     });
     serve(
         RECEIVER,
+        &board::SIGNATURES,
         &mut server,
         board::dispatch,
         |server, received| match received.words[0] {

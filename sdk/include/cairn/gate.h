@@ -141,6 +141,14 @@ struct cairn_caller {
     // The caller's domain.
     uint32_t sender;
     cairn_portal receiver;
+    // The nucleus asked what the interface's signature says.
+    _Bool is_signed;
+};
+
+// What the nucleus is to ask of an interface's calls, a line for each operation that has something to ask.
+struct cairn_signature {
+    size_t count;
+    const uint64_t (*lines)[8];
 };
 
 // An answer as it travels; data is for the beginning of the caller's in part.

@@ -3,8 +3,9 @@
 use super::Checker;
 use crate::model::*;
 use crate::source::At;
-use crate::syntax::{self, Argument, Item, Name, Property};
+use crate::syntax::{self, Argument, Item, Name, Placed, Property};
 use cairn_abi::layout;
+use cairn_abi::service::receive;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest part: what one message may carry. As many bytes `vm` hands over at once.
@@ -99,6 +100,11 @@ impl Checker<'_> {
         operation.answer.sort_by_key(|w| w.word);
         operation.request_portals.sort_by_key(|p| p.word);
         operation.answer_portals.sort_by_key(|p| p.word);
+        if operation.request.iter().any(|w| w.of == WordType::Badge)
+            && !operation.request_portals.is_empty()
+        {
+            self.complain(source.name.at, "a request has portals or a badge, not both");
+        }
         self.last_words(&operation.request_portals, source);
         self.last_words(&operation.answer_portals, source);
         if operation.request_portals_optional && operation.request_portals.len() > 1 {
@@ -179,7 +185,10 @@ impl Checker<'_> {
             match argument {
                 Argument::Word { word, name, of } => {
                     self.argument_name(name, request, names);
-                    let of = self.word_type(interface, of);
+                    let of = match of.value == "badge" {
+                        true => self.badge_word(word, request, into.number),
+                        false => self.word_type(interface, of),
+                    };
                     if !request && word.value == 0 && signed(&of) {
                         self.complain(
                             word.at,
@@ -429,6 +438,18 @@ impl Checker<'_> {
                 }
             }
         }
+    }
+
+    /// The nucleus puts badges where the last portal of a message would be, in operations that a signature has room for.
+    fn badge_word(&mut self, word: &Placed<u8>, request: bool, number: u64) -> WordType {
+        if !request || word.value as usize != WORDS - 1 {
+            self.complain(word.at, "a badge can only be w7 of a request");
+        } else if number >= receive::OPERATIONS {
+            let most = receive::OPERATIONS - 1;
+            let text = format!("only an operation of number {most} or less can have a badge");
+            self.complain(word.at, text);
+        }
+        WordType::Badge
     }
 
     fn word_type(&mut self, interface: &Interface, of: &Name) -> WordType {

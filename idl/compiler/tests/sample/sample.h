@@ -61,6 +61,7 @@ _Static_assert(sizeof(struct sample_shape) == 104, "layout");
 #define SAMPLE_STUDY UINT64_C(13)
 #define SAMPLE_GIVE UINT64_C(14)
 #define SAMPLE_TAKE_BACK UINT64_C(15)
+#define SAMPLE_POINT_AT UINT64_C(16)
 #define SAMPLE_NOTHING UINT64_C(128)
 
 // Every type of a word.
@@ -320,6 +321,19 @@ static inline int64_t sample_take_back(cairn_portal to, cairn_portal *back)
     return 0;
 }
 
+// A portal of the client's to this server; the server sees its badge.
+static inline int64_t sample_point_at(cairn_portal to, uint8_t by, uint64_t marks, cairn_portal at, uint64_t *badge)
+{
+    struct cairn_message message = {
+        .words = { SAMPLE_POINT_AT, by, marks, 0, 0, 0, 0, at },
+    };
+    int64_t result = cairn_call_for(to, &message, 0);
+    if (result < 0)
+        return result;
+    *badge = message.words[1];
+    return 0;
+}
+
 static inline int64_t sample_nothing(cairn_portal to)
 {
     struct cairn_message message = {
@@ -358,6 +372,8 @@ struct sample_server {
     // Pages that change hands.
     int64_t (*give)(void *self, const struct cairn_caller *caller, cairn_portal given, uint64_t *most);
     int64_t (*take_back)(void *self, const struct cairn_caller *caller, uint64_t *back);
+    // A portal of the client's to this server; the server sees its badge.
+    int64_t (*point_at)(void *self, const struct cairn_caller *caller, uint8_t by, uint64_t marks, uint64_t at, uint64_t *badge);
     int64_t (*nothing)(void *self, const struct cairn_caller *caller);
 };
 
@@ -799,6 +815,37 @@ static inline int64_t sample_serve_take_back(const struct sample_server *server,
     return 0;
 }
 
+static inline void sample_point_at_reply(struct cairn_reply *reply, uint64_t badge)
+{
+    *reply = (struct cairn_reply){
+        .words = { 0, badge, 0, 0, 0, 0, 0, 0 },
+    };
+}
+
+static inline int64_t sample_serve_point_at(const struct sample_server *server, void *self, const struct cairn_caller *caller, struct cairn_reply *reply)
+{
+    if (!server->point_at)
+        return -CAIRN_ENOSYS;
+    if (caller->portals != 0)
+        return -CAIRN_EINVAL;
+    if (caller->out_length != 0)
+        return -CAIRN_EINVAL;
+    if (caller->in_length != 0)
+        return -CAIRN_EINVAL;
+    if (!caller->is_signed)
+        return -CAIRN_ENOSYS;
+    if (caller->words[1] != (uint8_t)caller->words[1])
+        return -CAIRN_EINVAL;
+    if ((caller->words[2] & ~UINT64_C(0x8000000000000003)) != 0)
+        return -CAIRN_EINVAL;
+    uint64_t badge = 0;
+    int64_t done = server->point_at(self, caller, (uint8_t)caller->words[1], (uint64_t)caller->words[2], caller->words[7], &badge);
+    if (done != 0)
+        return done < 0 ? done : -CAIRN_EIO;
+    sample_point_at_reply(reply, badge);
+    return 0;
+}
+
 static inline void sample_nothing_reply(struct cairn_reply *reply)
 {
     *reply = (struct cairn_reply){
@@ -878,11 +925,25 @@ static inline _Bool sample_dispatch(const void *server, void *self, const struct
     case SAMPLE_TAKE_BACK:
         done = sample_serve_take_back(functions, self, caller, reply);
         break;
+    case SAMPLE_POINT_AT:
+        done = sample_serve_point_at(functions, self, caller, reply);
+        break;
     case SAMPLE_NOTHING:
         done = sample_serve_nothing(functions, self, caller, reply);
         break;
     }
     return cairn_finish(caller, done, asked, reply);
 }
+
+// What the nucleus is to ask of each operation's calls.
+static const struct cairn_signature sample_signature = {
+    .count = 4,
+    .lines = (const uint64_t[][8]){
+        { UINT64_C(0x1), UINT64_C(0xff), UINT64_C(0xffff), UINT64_C(0xffffffff), UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_C(0x1) },
+        { UINT64_C(0x2), UINT64_C(0x8000000000000003), UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
+        { UINT64_C(0x9), UINT64_C(0xff), UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
+        { UINT64_C(0x100000010), UINT64_C(0xff), UINT64_C(0x8000000000000003), UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
+    },
+};
 
 #endif

@@ -171,6 +171,10 @@ pub mod sample {
     ///
     /// `() -> (w7 back: pages ≤ 4096 moved)`
     pub const TAKE_BACK: u64 = 15;
+    /// A portal of the client's to this server; the server sees its badge.
+    ///
+    /// `(w1 by: u8, w2 marks: marks, w7 at: badge) -> (w1 badge: u64)`
+    pub const POINT_AT: u64 = 16;
     ///
     /// `()`
     pub const NOTHING: u64 = 128;
@@ -413,6 +417,19 @@ pub mod sample {
             Ok(::cairn_idl::wire::Given(words[7]))
         }
 
+        /// A portal of the client's to this server; the server sees its badge.
+        #[inline]
+        pub fn point_at(&self, by: u8, marks: u64, at: u32) -> Result<u64, ::cairn_idl::wire::Failure> {
+            let words = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
+                words: [POINT_AT, u64::from(by), marks, 0, 0, 0, 0, u64::from(at)],
+                out: &[],
+                input: &mut [],
+                portals: 0,
+                flags: 0,
+            }, 0)?;
+            Ok(words[1])
+        }
+
         #[inline]
         pub fn nothing(&self) -> Result<(), ::cairn_idl::wire::Failure> {
             let _ = ::cairn_idl::wire::call(self.0, ::cairn_idl::wire::Message {
@@ -466,6 +483,9 @@ pub mod sample {
         fn give<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, given: ::cairn_idl::wire::Pages) -> Result<u64, ::cairn_idl::wire::Errno>;
 
         fn take_back<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<::cairn_idl::wire::Given, ::cairn_idl::wire::Errno>;
+
+        /// A portal of the client's to this server; the server sees its badge.
+        fn point_at<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C, by: u8, marks: u64, at: u64) -> Result<u64, ::cairn_idl::wire::Errno>;
 
         fn nothing<C: ::cairn_idl::wire::Caller>(&mut self, caller: &C) -> Result<(), ::cairn_idl::wire::Errno>;
     }
@@ -680,6 +700,20 @@ pub mod sample {
         }
     }
 
+    /// The answer to [`POINT_AT`] as it travels.
+    #[inline]
+    pub fn point_at_reply(answer: Result<u64, ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
+        match answer {
+            Ok(answer) => ::cairn_idl::wire::Reply {
+                words: [0, answer, 0, 0, 0, 0, 0, 0],
+                data: &[],
+                portals: 0,
+                flags: 0,
+            },
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[15], errno)),
+        }
+    }
+
     /// The answer to [`NOTHING`] as it travels.
     #[inline]
     pub fn nothing_reply(answer: Result<(), ::cairn_idl::wire::Errno>) -> ::cairn_idl::wire::Reply<'static> {
@@ -690,7 +724,7 @@ pub mod sample {
                 portals: 0,
                 flags: 0,
             },
-            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[15], errno)),
+            Err(errno) => ::cairn_idl::wire::Reply::error(::cairn_idl::wire::refusal(&SIGNATURES[16], errno)),
         }
     }
 
@@ -698,13 +732,13 @@ pub mod sample {
         let signature = &SIGNATURES[0];
         ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
-        let a = u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
-        let b = u16::try_from(w[2]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
-        let c = u32::try_from(w[3]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
+        let a = if C::SIGNED { w[1] as u8 } else { u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)? };
+        let b = if C::SIGNED { w[2] as u16 } else { u16::try_from(w[2]).ok().ok_or(::cairn_idl::wire::EINVAL)? };
+        let c = if C::SIGNED { w[3] as u32 } else { u32::try_from(w[3]).ok().ok_or(::cairn_idl::wire::EINVAL)? };
         let d = w[4];
         let e = i32::try_from(w[5] as i64).ok().ok_or(::cairn_idl::wire::EINVAL)?;
         let f = w[6] as i64;
-        let g = ::cairn_idl::wire::truth(w[7]).ok_or(::cairn_idl::wire::EINVAL)?;
+        let g = if C::SIGNED { w[7] != 0 } else { ::cairn_idl::wire::truth(w[7]).ok_or(::cairn_idl::wire::EINVAL)? };
         let answer = server.count(caller, a, b, c, d, e, f, g)?;
         Ok(::cairn_idl::wire::Outcome::Reply(count_reply(Ok(answer))))
     }
@@ -784,7 +818,7 @@ pub mod sample {
         let signature = &SIGNATURES[8];
         ::cairn_idl::wire::admit(signature, caller)?;
         let w = caller.words();
-        let by = u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)?;
+        let by = if C::SIGNED { w[1] as u8 } else { u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)? };
         let threads = ::cairn_idl::wire::Out::of(caller, &signature.out);
         let room = caller.in_len().min(signature.input.most);
         let answer = server.weave(caller, by, threads, room)?;
@@ -846,8 +880,23 @@ pub mod sample {
         Ok(::cairn_idl::wire::Outcome::Reply(take_back_reply(Ok(answer))))
     }
 
-    fn serve_nothing<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+    fn serve_point_at<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
         let signature = &SIGNATURES[15];
+        ::cairn_idl::wire::admit(signature, caller)?;
+        let w = caller.words();
+        if !C::SIGNED {
+            return Err(::cairn_idl::wire::ENOSYS);
+        }
+        let by = if C::SIGNED { w[1] as u8 } else { u8::try_from(w[1]).ok().ok_or(::cairn_idl::wire::EINVAL)? };
+        let marks = w[2];
+        ::cairn_idl::wire::only(marks, 9223372036854775811)?;
+        let at = w[7];
+        let answer = server.point_at(caller, by, marks, at)?;
+        Ok(::cairn_idl::wire::Outcome::Reply(point_at_reply(Ok(answer))))
+    }
+
+    fn serve_nothing<'s, S: Server + ?Sized, C: ::cairn_idl::wire::Caller>(server: &'s mut S, caller: &C) -> Result<::cairn_idl::wire::Outcome<'s>, ::cairn_idl::wire::Errno> {
+        let signature = &SIGNATURES[16];
         ::cairn_idl::wire::admit(signature, caller)?;
         server.nothing(caller)?;
         Ok(::cairn_idl::wire::Outcome::Reply(nothing_reply(Ok(()))))
@@ -871,14 +920,15 @@ pub mod sample {
             STUDY => (serve_study(server, caller), Some(&SIGNATURES[12])),
             GIVE => (serve_give(server, caller), Some(&SIGNATURES[13])),
             TAKE_BACK => (serve_take_back(server, caller), Some(&SIGNATURES[14])),
-            NOTHING => (serve_nothing(server, caller), Some(&SIGNATURES[15])),
+            POINT_AT => (serve_point_at(server, caller), Some(&SIGNATURES[15])),
+            NOTHING => (serve_nothing(server, caller), Some(&SIGNATURES[16])),
             _ => (Err(::cairn_idl::wire::ENOSYS), None),
         };
         ::cairn_idl::wire::finish(caller, done, signature)
     }
 
     /// What each operation's messages look like, by number.
-    pub static SIGNATURES: [::cairn_idl::wire::Signature; 16] = [
+    pub static SIGNATURES: [::cairn_idl::wire::Signature; 17] = [
         ::cairn_idl::wire::Signature {
             name: "COUNT",
             number: COUNT,
@@ -895,6 +945,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: Some([1, 255, 65535, 4294967295, 18446744073709551615, 18446744073709551615, 18446744073709551615, 1]),
             errors: &[::cairn_idl::errno::EINVAL, ::cairn_idl::errno::EOVERFLOW],
             deferred: false,
             interruptible: false,
@@ -917,6 +968,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: Some([2, 9223372036854775811, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615]),
             errors: &[::cairn_idl::errno::EMSGSIZE],
             deferred: false,
             interruptible: false,
@@ -939,6 +991,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -961,6 +1014,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -983,6 +1037,7 @@ pub mod sample {
             pages_out: 0,
             flags: ::cairn_idl::wire::MOVE,
             badge: Some(7),
+            asked: None,
             errors: &[::cairn_idl::errno::EPERM],
             deferred: false,
             interruptible: false,
@@ -1005,6 +1060,7 @@ pub mod sample {
             pages_out: 0,
             flags: ::cairn_idl::wire::PASS_ONCE | ::cairn_idl::wire::NOT_FURTHER,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1027,6 +1083,7 @@ pub mod sample {
             pages_out: 0,
             flags: ::cairn_idl::wire::INTERRUPTIBLE,
             badge: None,
+            asked: None,
             errors: &[::cairn_idl::errno::EINTR],
             deferred: true,
             interruptible: true,
@@ -1049,6 +1106,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1071,6 +1129,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: Some([9, 255, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615]),
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1093,6 +1152,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[::cairn_idl::errno::ENOENT],
             deferred: false,
             interruptible: false,
@@ -1115,6 +1175,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1137,6 +1198,7 @@ pub mod sample {
             pages_out: 0,
             flags: ::cairn_idl::wire::WINDOWS,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1159,6 +1221,7 @@ pub mod sample {
             pages_out: 0,
             flags: ::cairn_idl::wire::INTERRUPTIBLE | ::cairn_idl::wire::WINDOWS | ::cairn_idl::wire::KEEP,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: true,
@@ -1181,6 +1244,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1203,6 +1267,30 @@ pub mod sample {
             pages_out: 4096,
             flags: 0,
             badge: None,
+            asked: None,
+            errors: &[],
+            deferred: false,
+            interruptible: false,
+            trust: ::cairn_idl::wire::Trust::Server,
+            float: ::cairn_idl::wire::Float::Switched,
+        },
+        ::cairn_idl::wire::Signature {
+            name: "POINT_AT",
+            number: POINT_AT,
+            words_in: 0b10000111,
+            words_out: 0b00000011,
+            out: ::cairn_idl::wire::Part::NONE,
+            input: ::cairn_idl::wire::Part::NONE,
+            portals_least: 0,
+            portals_in: 0,
+            portals_out: 0,
+            request: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            answer: ::cairn_idl::wire::Terms { passing: ::cairn_idl::wire::Passing::Copied, once: false, not_further: false },
+            pages_in: 0,
+            pages_out: 0,
+            flags: 0,
+            badge: None,
+            asked: Some([4294967312, 255, 9223372036854775811, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615]),
             errors: &[],
             deferred: false,
             interruptible: false,
@@ -1225,6 +1313,7 @@ pub mod sample {
             pages_out: 0,
             flags: 0,
             badge: None,
+            asked: None,
             errors: &[],
             deferred: false,
             interruptible: false,
