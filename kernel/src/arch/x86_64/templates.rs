@@ -379,7 +379,7 @@ global_asm!(
         .balign 4
     constants_\\template:
         .popsection
-        .text
+        .pushsection .rodata.portal_code, \"a\", @progbits
         .balign 16
         .global template_\\template
     template_\\template:
@@ -391,6 +391,7 @@ global_asm!(
         .global template_\\template\\()_end
     template_\\template\\()_end:
         .org template_\\template + \\bytes, 0xcc
+        .popsection
     .endm
     // Have the lock, if nobody is in. rcx is lost.
     .macro pass template, to, what
