@@ -190,32 +190,37 @@ impl<A: Arch> Kernel<A> {
 
     /// Whom to run.
     pub fn resume(&mut self) -> Resume {
-        self.choose();
-        match self.dispatch.current {
-            Some(t) => self.load(t),
-            None => self.idle(),
+        loop {
+            self.choose();
+            if let Some(t) = self.dispatch.current {
+                return self.load(t);
+            }
+            if !self.idle() {
+                return Resume {
+                    registers: core::ptr::null_mut(),
+                    full: 1,
+                };
+            }
         }
     }
 
     /// Pick the most important thread.
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self) {
-        if self.several() {
-            return self.choose_among_several();
+        let several = self.several();
+        if several {
+            self.balance();
         }
-        self.choose_here()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn choose_among_several(&mut self) {
-        self.balance();
-        self.choose_here();
-        // All whom it might have run turned out to be stopped: somebody less important may wait elsewhere.
-        while self.dispatch.current.is_none() && self.balance() {
+        loop {
             self.choose_here();
+            if !several {
+                return;
+            }
+            // All whom it might have run turned out to be stopped: somebody less important may wait elsewhere.
+            if self.dispatch.current.is_some() || !self.balance() {
+                return self.share_out();
+            }
         }
-        self.share_out()
     }
 
     /// Pick it from this core's queue. Stopped threads are taken out of the queue when they are met: each once per stop.
@@ -391,8 +396,8 @@ impl<A: Arch> Kernel<A> {
         payer
     }
 
-    /// Nothing to run: close what dead domains left, in shares, and sleep.
-    fn idle(&mut self) -> Resume {
+    /// Nothing to run: close what dead domains left, in shares, and sleep. True: that has woken somebody (a CLOSED pulse for a waiting server).
+    fn idle(&mut self) -> bool {
         self.charge();
         self.dispatch.loaded = None;
         if self.several() {
@@ -408,17 +413,7 @@ impl<A: Arch> Kernel<A> {
             self.dispatch.armed = soon;
             self.arch.set_timer(Some(soon));
         }
-        // Burying may have woken somebody (a CLOSED pulse for a waiting server).
-        if self.dispatch.preempt && !self.dispatch.ready.is_empty() {
-            self.choose();
-            if let Some(t) = self.dispatch.current {
-                return self.load(t);
-            }
-        }
-        Resume {
-            registers: core::ptr::null_mut(),
-            full: 1,
-        }
+        self.dispatch.preempt && !self.dispatch.ready.is_empty()
     }
 
     /// The thread's machine state in the processor, if any, is worth nothing any more.

@@ -248,18 +248,18 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// Store a new object. None: the pool is empty.
     pub fn insert(&mut self, value: T) -> Option<R> {
-        match self.reuse() {
-            Some(r) => {
-                self.slot_mut(r).value = value;
-                Some(r)
-            }
-            None => self.insert_beyond(value),
-        }
+        let r = self.reuse().or_else(|| self.lengthen())?;
+        // SAFETY: the slot is this object's alone, and what was in it needs no drop.
+        unsafe { (&raw mut (*self.place(r)).value).write(value) };
+        Some(r)
     }
 
     /// An object of which all that counts will be written: some object that was removed before, or a new one.
     pub fn insert_any(&mut self, new: impl FnOnce() -> T) -> Option<R> {
-        self.reuse().or_else(|| self.insert_beyond(new()))
+        match self.reuse() {
+            Some(r) => Some(r),
+            None => self.insert(new()),
+        }
     }
 
     /// A slot that was given back, with what was in it.
@@ -273,25 +273,25 @@ impl<R: Handle, T> Pool<R, T> {
         Some(r)
     }
 
-    /// Store a new object in a slot that was never used.
-    #[inline(always)]
-    fn insert_beyond(&mut self, value: T) -> Option<R> {
+    /// A slot that was never used, all of it but the value, which the caller writes at once (invariant 2).
+    #[cold]
+    #[inline(never)]
+    fn lengthen(&mut self) -> Option<R> {
         let index = self.made + 1;
         if index >= self.capacity {
             return None;
         }
-        let slot = Slot {
-            value,
-            generation: 1,
-            live: true,
-            next_free: None,
-            aux: None,
-        };
         self.made = index;
-        let r = self.nth(index)?;
-        // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
-        unsafe { self.place(r).write(slot) };
         self.count += 1;
+        let r = self.nth(index)?;
+        let slot = self.place(r);
+        // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
+        unsafe {
+            (&raw mut (*slot).generation).write(1);
+            (&raw mut (*slot).live).write(true);
+            (&raw mut (*slot).next_free).write(None);
+            (&raw mut (*slot).aux).write(None);
+        }
         Some(r)
     }
 
