@@ -506,6 +506,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The reply to a fault: w0 says whether the access shall be tried again. Returns the thread if it may go on as it is.
+    #[inline]
     fn answer_fault(&mut self, t: ThreadRef, faulted: ThreadRef) -> Option<ThreadRef> {
         let w = self.threads[t].registers.words();
         if let Some(c) = self.threads[faulted].channel {

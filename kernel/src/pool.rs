@@ -175,7 +175,8 @@ impl<R: Handle, T> Pool<R, T> {
         if Self::quotient(number.wrapping_sub(before)) >= self.made {
             return None;
         }
-        NonZeroU32::new(number).map(R::make)
+        // SAFETY: slot 0, and all that lies before it, is not among the slots that were made.
+        Some(R::make(unsafe { NonZeroU32::new_unchecked(number) }))
     }
 
     /// How many objects so many bytes are. Exact division: the odd part's inverse turns multiples of the size into quotients, and all else into greater numbers (Hacker's Delight, 10-17).
@@ -203,7 +204,9 @@ impl<R: Handle, T> Pool<R, T> {
         if index.wrapping_sub(1) >= self.made {
             return None;
         }
-        NonZeroU32::new(Self::ORIGIN.wrapping_add(index.wrapping_mul(Self::SIZE))).map(R::make)
+        let number = Self::ORIGIN + index * Self::SIZE;
+        // SAFETY: as in `of_number`.
+        Some(R::make(unsafe { NonZeroU32::new_unchecked(number) }))
     }
 
     #[inline]

@@ -240,6 +240,7 @@ pub fn list_take(list: &mut FrameList) -> Option<Frame> {
 }
 
 /// Fill a frame with zeroes.
+#[inline]
 pub fn zero(frame: Frame) {
     // SAFETY: the direct map shows the whole frame; nobody holds a reference into it.
     unsafe { super::user_copy::fill_page(frame_pointer(frame), [0; 2]) }
@@ -529,8 +530,8 @@ fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
         if at.is_multiple_of(STRIDE) {
             // Sparse tables are mostly empty: look at eight entries at once.
             // SAFETY: `at` is a multiple of eight and below 512.
-            let row = unsafe { &*table.add(at).cast::<[u64; STRIDE]>() };
-            if row.iter().fold(0, |all, entry| all | entry) == 0 {
+            let [a, b, c, d, e, f, g, h] = unsafe { *table.add(at).cast::<[u64; STRIDE]>() };
+            if a | b | c | d | e | f | g | h == 0 {
                 at += STRIDE;
                 continue;
             }
@@ -793,29 +794,34 @@ pub fn share_row(
                 core::slice::from_raw_parts_mut(target_recent.slot(found), pages),
             )
         };
-        for (i, (from, to)) in (0..).zip(from.iter_mut().zip(to)) {
-            if i % PAGES_BETWEEN as u64 == PAGES_BETWEEN as u64 - 1 {
+        at = found;
+        let few = from.chunks_mut(PAGES_BETWEEN);
+        for (from, to) in few.zip(to.chunks_mut(PAGES_BETWEEN)) {
+            if at != found {
                 open();
             }
-            let entry = *from;
-            if entry == 0 {
-                continue;
+            for (from, to) in from.iter_mut().zip(to) {
+                let page = at;
+                at += PAGE;
+                let entry = *from;
+                if entry == 0 {
+                    continue;
+                }
+                if entry & taken_away != 0 {
+                    *from = entry & !taken_away;
+                    stale(source, page);
+                }
+                let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));
+                if before == 0 {
+                    changed(frame_of(entry), None);
+                    continue;
+                }
+                if before & PRESENT != 0 {
+                    stale(target, page);
+                }
+                changed(frame_of(entry), Some(frame_of(before)));
             }
-            if entry & taken_away != 0 {
-                *from = entry & !taken_away;
-                stale(source, found + i * PAGE);
-            }
-            let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));
-            if before == 0 {
-                changed(frame_of(entry), None);
-                continue;
-            }
-            if before & PRESENT != 0 {
-                stale(target, found + i * PAGE);
-            }
-            changed(frame_of(entry), Some(frame_of(before)));
         }
-        at = last + PAGE;
     }
     Ok(())
 }
@@ -899,7 +905,8 @@ fn empty_share(
     let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
     for few in few {
         // Most are empty between a stack's or a heap's ends.
-        if few.iter().fold(0, |all, entry| all | *entry) == 0 {
+        let [a, b, c, d] = *few;
+        if a | b | c | d == 0 {
             continue;
         }
         for entry in few {
@@ -1255,7 +1262,7 @@ mod tests {
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
-        // Three pages in one table and five in the next, both of which are made, one of them behind the fourth.
+        // Three pages in one table and five in the next, both of which are made; in the second one after four.
         assert_eq!(opened.get(), 3);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
