@@ -4,11 +4,12 @@ use crate::stubs::{self, Entry};
 use crate::{need, thread, with_room, HIGH, LOW};
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::memory::pool;
+use cairn_abi::service::receive;
 use cairn_abi::service::thread as operation;
 use cairn_rt::{Message, Portal, Receiver, Reply};
 
 /// Kinds of threads: the first word of a message. A second one of 1: a portal for it to call comes along.
-const KINDS: [(Entry, u64); 8] = [
+const KINDS: [(Entry, u64); 10] = [
     (stubs::echo, HIGH),
     (stubs::stamp, HIGH),
     (stubs::forward, HIGH),
@@ -17,6 +18,8 @@ const KINDS: [(Entry, u64); 8] = [
     (stubs::waiter, HIGH),
     (stubs::yielder, LOW),
     (stubs::ringer, LOW),
+    (stubs::echo, HIGH),
+    (stubs::looker, HIGH),
 ];
 pub const ECHO: u64 = 0;
 pub const STAMP: u64 = 1;
@@ -27,6 +30,10 @@ pub const WAITER: u64 = 5;
 pub const YIELDER: u64 = 6;
 /// Two portals come along: the semaphore that it waits for, and the next one's.
 pub const RINGER: u64 = 7;
+/// An echo whose channel has a signature: of operation 1 no word is above 8, of operation 2 the last one is a badge.
+pub const SIGNED: u64 = 8;
+/// A portal comes with each message.
+pub const LOOKER: u64 = 9;
 
 pub fn run() -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
@@ -51,6 +58,16 @@ pub fn run() -> ! {
             "a portal",
             with_room(pool::PORTAL, || channel.make_portal(1)),
         );
+        if message.words[0] == SIGNED {
+            let any = u64::MAX;
+            for line in [
+                [1, 8, 8, 8, 8, 8, 8, 8],
+                [2 | receive::BADGE, any, any, any, any, any, any, any],
+            ] {
+                let signed = with_room(pool::SIGNATURE, || channel.sign(&line));
+                need("a signature", signed);
+            }
+        }
         let argument = match message.portals {
             2 => message.words[6] | message.words[7] << 32,
             _ => channel.0 .0 as u64 | next << 32,

@@ -6,10 +6,10 @@ use crate::samples::{wanted, Samples};
 use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
 use crate::{need, thread, with_room, HIGH};
 use cairn_abi::layout::{native_slot, PAGE};
-use cairn_abi::op;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::semaphore as operations;
 use cairn_abi::service::{current, domain, memory, thread as operation, AUTO};
+use cairn_abi::{flag, op};
 use cairn_idl::vm;
 use cairn_rt::dma::Driver;
 use cairn_rt::gate::selector;
@@ -65,6 +65,17 @@ fn messages(samples: &mut Samples, legs: &[Portal; LEGS]) {
     });
     let echo = make(legs[0], leg::ECHO, None);
     samples.row("call-reply", || call(echo).cost());
+    let signed = make(legs[0], leg::SIGNED, None);
+    samples.row("call-signed", || call(signed).cost());
+    let named = [2, 0, 0, 0, 0, 0, 0, u64::from(signed.0)];
+    samples.row("call-badge", || traverse(signed, op::CALL, &named).cost());
+    // What it spares: the server is passed the portal, and asks what it stands for.
+    let looker = make(legs[0], leg::LOOKER, None);
+    samples.row("call-portal", || {
+        let selector = selector(looker.0, op::CALL, flag::portals(1));
+        // SAFETY: no parts.
+        unsafe { timed(selector, named) }.cost()
+    });
     // The last domain answers, the others before it pass on.
     let mut chain = make(legs[LEGS - 1], leg::ECHO, None);
     for domains in 2..=LEGS + 1 {

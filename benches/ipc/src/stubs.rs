@@ -218,6 +218,20 @@ receiver!(
      syscall"
 );
 receiver!(
+    looker,
+    "Asks the nucleus what the portal that came with the message stands for, closes it, and replies.",
+    0u64,
+    "mov rdi, r13
+     mov rax, 0xa00000000
+     syscall
+     mov rdi, r13
+     mov rax, 0x800000000
+     syscall
+     mov rax, [rsp]
+     syscall"
+);
+const _: () = assert!(current::PORTAL_INFO == 0xa && current::PORTAL_CLOSE == 0x8);
+receiver!(
     stamp,
     "Replies with the time stamp of its first instruction.",
     0u64,
