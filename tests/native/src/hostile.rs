@@ -1,10 +1,13 @@
 //! Makes a million random portal calls (argument `count=N`, `seed=N`) with hostile words, parts and flags, on its own portals and on slots it does not have.
 //! It may fail in every way; nobody else may. It ends with the number of calls as its exit value, which `init` logs: `hostile died: exit N`.
+//! All that it leaves out is what would end it before ([`pointless`], [`spare`]), so that the number is reached.
 #![no_std]
 #![no_main]
 
-use cairn_abi::service::{current, domain};
-use cairn_abi::{flag, layout, Error, PortalKind};
+use cairn_abi::layout::native_slot;
+use cairn_abi::service::{current, domain, receive};
+use cairn_abi::{flag, layout, op, Error, PortalKind};
+use cairn_idl::vm;
 use cairn_rt::gate::{selector, Gate};
 use cairn_rt::Portal;
 
@@ -78,6 +81,48 @@ fn pointless(kind: u64, operation: u8) -> bool {
     }
 }
 
+/// A slot with this bit is none that the program began with.
+const GIVEN: u64 = layout::RESERVED_SLOTS as u64;
+
+/// Memory that this program does not live on: it has no heap. Its image lies below, its stack and the system page above.
+const SPARE: core::ops::Range<u64> = layout::NATIVE_HEAP..layout::DEVICES;
+/// What is taken away there at a time, at most.
+const SPARE_LENGTH: u64 = 1 << 24;
+
+/// Requests by which `vm` changes what the caller has at an address: the words with the address and the length.
+const CHANGES: [(u64, usize, usize); 11] = [
+    (vm::MAP, 1, 2),
+    (vm::UNMAP, 1, 2),
+    (vm::PROTECT, 1, 2),
+    (vm::REMAP, 1, 2),
+    (vm::REMAP, 5, 3),
+    (vm::ADVISE, 1, 2),
+    (vm::OBJECT_MAP, 1, 2),
+    (vm::OBJECT_MAP_PARTS, 1, 2),
+    (vm::MAP_ALIKE, 1, 2),
+    (vm::OFFER, 1, 2),
+    (vm::TAKE, 1, 2),
+];
+
+/// A request to `vm` that could take this program's own code, data or stack away is about other memory.
+fn spare(words: &mut [u64; 8]) {
+    for (operation, address, length) in CHANGES {
+        let unit = match operation {
+            vm::OBJECT_MAP_PARTS => layout::PAGE,
+            _ => 1,
+        };
+        let bytes = words[length].saturating_mul(unit);
+        let end = words[address].saturating_add(bytes);
+        if words[0] == operation && (words[address] < SPARE.start || end > SPARE.end) {
+            words[address] = SPARE.start + words[address] % SPARE_LENGTH;
+            words[length] %= SPARE_LENGTH / unit;
+        }
+    }
+    if words[0] == vm::OBJECT_ADOPT && !SPARE.contains(&words[2]) {
+        words[2] = SPARE.start + words[2] % SPARE_LENGTH;
+    }
+}
+
 /// What a slot of the own table leads to (0: nothing).
 fn kind_of(slot: u32) -> u64 {
     Portal::CURRENT
@@ -93,42 +138,54 @@ fn main() -> ! {
     };
     let count: u64 = number("count", 1_000_000);
     let mut random = Random(number("seed", 20_261_120) | 1);
+    let client = cairn_rt::startup::portal("vm-client").unwrap_or(Portal::CURRENT);
     let mut memory = [0u8; 8192];
     let mut made = 0;
     while made < count {
-        // Every wait ends soon.
-        let _ = Portal::CURRENT.service(current::DEADLINE, &[cairn_rt::time::monotonic() + 20_000]);
+        // Every wait ends soon, but not before a server that waits could answer.
+        let _ =
+            Portal::CURRENT.service(current::DEADLINE, &[cairn_rt::time::monotonic() + 100_000]);
         let slot = match random.below(8) {
             0 => random.next() as u32,
             1 => random.below(600) as u32,
             _ => random.below(24) as u32,
         };
-        let operation = if random.below(4) == 0 {
-            random.next() as u8
-        } else {
-            random.below(21) as u8
-        };
         let kind = kind_of(slot);
+        // A channel knows one operation and NOTIFY: with any other one no server would hear of the call.
+        let operation = match random.below(8) {
+            0 => random.next() as u8,
+            1 => random.below(21) as u8,
+            _ if kind == PortalKind::Channel as u64 => op::CALL,
+            _ => random.below(21) as u8,
+        };
         if pointless(kind, operation) {
             made += 1;
             continue;
         }
-        // Closing or replacing the portals that the test itself lives on would end the test, not the system.
         let mut words = [0; 8];
         words.iter_mut().for_each(|w| *w = random.word());
-        match operation {
-            current::PORTAL_CLOSE | current::PORTAL_COPY | current::PORTAL_DERIVE if slot == 0 => {
-                words[0] |= 32;
-                words[1] |= 32;
-            }
-            current::SEMAPHORE_CREATE if slot == 0 => words[2] |= 32,
-            _ => {}
-        }
         let flags = match random.below(3) {
             0 => 0,
             1 => flag::PARTS,
             _ => random.next() & (0x1f_ffff << 40),
         };
+        // Closing, replacing or giving away the portals that the test itself lives on would end the test, not the system.
+        let slots: &[usize] = match operation {
+            current::PORTAL_CLOSE if slot == 0 => &[0],
+            current::PORTAL_COPY | current::PORTAL_DERIVE | current::PORTAL_OPEN if slot == 0 => {
+                &[0, 1]
+            }
+            current::SEMAPHORE_CREATE | current::WINDOW_CREATE if slot == 0 => &[2],
+            receive::MAKE_PORTAL if kind == PortalKind::Receive as u64 => &[2],
+            domain::THREAD_CREATE if kind == PortalKind::Domain as u64 => &[6],
+            _ if flags & flag::MOVE != 0 => &[4, 5, 6, 7],
+            _ => &[],
+        };
+        slots.iter().for_each(|&slot| words[slot] |= GIVEN);
+        // `vm`, and whatever came with an answer, which can be an object of `vm`'s.
+        if slot == native_slot::VM || slot == client.0 || slot >= layout::RESERVED_SLOTS {
+            spare(&mut words);
+        }
         let address = memory.as_mut_ptr() as u64;
         let mut gate = Gate {
             rax: selector(slot, operation, flags),

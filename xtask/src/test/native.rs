@@ -10,9 +10,10 @@ use crate::cli::{Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
-use crate::{places, scratch};
+use crate::{places, scratch, trace};
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const BYSTANDER: &str =
     "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo $i | cat >>/tmp/bystander; done; \
     sort -n /tmp/bystander | tail -n 1; wc -l </tmp/bystander; rm /tmp/bystander";
 const BYSTANDER_SAYS: &str = "50\n50\n";
+/// The part of a domain's id that the nucleus prints.
+const DOMAIN_NUMBER: u32 = 0xf_ffff;
 /// For the bystander each time, and for the log's lines altogether.
 const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);
@@ -195,16 +198,24 @@ pub fn lines(text: &str, mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// A backtrace in the log is somebody's death.
+/// A backtrace in the log is somebody's death: a component's that says its name, or, if the nucleus ended it, that has the domain of this number since the last line that says so.
 pub fn nobody_else_died(log: &str, name: &str) -> Verdict {
-    let victim = log
-        .lines()
-        .filter_map(|line| line.split_once("!backtrace ").map(|(_, rest)| rest))
-        .find(|rest| rest.split_whitespace().next() != Some(name));
-    match victim {
-        Some(rest) => Err(format!("somebody else died: {rest}")),
-        None => Ok(()),
+    let mut domains = HashMap::new();
+    for line in log.lines() {
+        if let Some((id, component)) = trace::named(line) {
+            domains.insert(id & DOMAIN_NUMBER, component);
+        }
+        let Some((_, rest)) = line.split_once("!backtrace ") else {
+            continue;
+        };
+        let who = rest.split_whitespace().next().unwrap_or_default();
+        let named = who.parse().ok().and_then(|number| domains.get(&number));
+        let who = named.copied().unwrap_or(who);
+        if who != name {
+            return Err(format!("somebody else died: {who}: {rest}"));
+        }
     }
+    Ok(())
 }
 
 pub fn read(path: &Path) -> String {
@@ -233,5 +244,17 @@ mod tests {
         assert!(nobody_else_died("fine\n!backtrace hostile 0x1\n", "hostile").is_ok());
         assert!(nobody_else_died("!backtrace vm 0x1\n", "hostile").is_err());
         assert!(nobody_else_died("log: !backtrace nucleus\n", "hostile").is_err());
+    }
+
+    #[test]
+    fn a_domain_has_the_name_that_was_told_last() {
+        let log = "[1] init: `vm` is domain 1048578\n[1] init: `hostile` is domain 1048588\n";
+        let dies = |more: &str| nobody_else_died(&format!("{log}{more}"), "hostile");
+        assert!(dies("!backtrace 12 0x200050\n").is_ok());
+        assert!(dies("!backtrace 2 0x200050\n").is_err());
+        assert!(dies("!backtrace 13 0x200050\n").is_err());
+        // The place of a domain that ended is another one's.
+        assert!(dies("[1] init: `fat` is domain 2097164\n!backtrace 12 0x1\n").is_err());
+        assert!(dies("!backtrace 12 0x1\n[1] init: `fat` is domain 2097164\n").is_ok());
     }
 }

@@ -107,19 +107,19 @@ fn decode(bytes: &[u8]) -> Vec<Record> {
         .collect()
 }
 
-/// Names of domains, from the log's lines "`NAME` is domain N". The last one counts: a process executes several programs.
+/// Names of domains, from the log's lines. The last one counts: a process executes several programs.
 fn names(log: &str) -> HashMap<u32, String> {
-    let mut names = HashMap::new();
-    for line in log.lines() {
-        let Some((before, number)) = line.rsplit_once("` is domain ") else {
-            continue;
-        };
-        let (Some((_, name)), Ok(number)) = (before.split_once('`'), number.trim().parse()) else {
-            continue;
-        };
-        names.insert(number, name.to_string());
-    }
-    names
+    log.lines()
+        .filter_map(named)
+        .map(|(number, name)| (number, name.to_string()))
+        .collect()
+}
+
+/// A line "`NAME` is domain N" of the log.
+pub fn named(line: &str) -> Option<(u32, &str)> {
+    let (before, number) = line.rsplit_once("` is domain ")?;
+    let (_, name) = before.split_once('`')?;
+    Some((number.trim().parse().ok()?, name))
 }
 
 #[cfg(test)]
