@@ -21,8 +21,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Instructions before and behind a timed call: storing and loading a thread's registers.
 const AROUND: u64 = 70;
-/// Opcode of a call with a relative address, and its length.
+/// Opcodes of a call and (as a function's last deed) a jump with a relative address, and their length.
 const CALL: u8 = 0xe8;
+const JUMP: u8 = 0xe9;
 const LENGTH: usize = 5;
 /// In what an entry was: a vector; otherwise portal kind and operation.
 const VECTOR: u64 = 1 << 16;
@@ -99,7 +100,7 @@ pub unsafe fn begin() {
         cpu::write_protection(false);
         for at in 0..length - LENGTH {
             let place = start.add(at);
-            if place.read() != CALL {
+            if !matches!(place.read(), CALL | JUMP) {
                 continue;
             }
             let distance = place.add(1).cast::<i32>();
