@@ -566,7 +566,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// [`Kernel::reply_data`] for one share into one part. False: take the general way; copying twice does no harm.
+    /// [`Kernel::reply_data`] for one share into one part. False: take the general way, which goes on behind what was copied before memory was not there.
     pub(crate) fn reply_data_short(&mut self, t: ThreadRef, caller: ThreadRef) -> bool {
         let (from, to) = (&self.threads[t], &self.threads[caller]);
         let (address, len, offset) = (from.registers.r14, from.registers.r15, from.registers.rbx);
@@ -582,7 +582,15 @@ impl<A: Arch> Kernel<A> {
         let source = (self.root_of(t), address);
         let destination = (self.root_of(caller), to.registers.rbx.wrapping_add(offset));
         self.counters.bytes_copied += len;
-        self.arch.copy(source, destination, len as usize).is_ok()
+        let Err((done, _)) = self.arch.copy(source, destination, len as usize) else {
+            return true;
+        };
+        let done = (done as u64).min(len);
+        let registers = &mut self.threads[t].registers;
+        registers.r14 = address.wrapping_add(done);
+        registers.r15 = len - done;
+        registers.rbx = offset + done;
+        false
     }
 
     /// The data of a reply: r14/r15 of `t` to offset rbx of the caller's in part. Progress moves these registers on; in a vector r15 tells in bits 16.. how many
