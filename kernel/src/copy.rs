@@ -13,7 +13,9 @@ use cairn_abi::{flag, Error, Part, MAX_VECTOR};
 /// Most bytes that one entry copies, and most pieces of them that lie in one part on either side.
 pub const SHARE: u64 = 8192;
 const PIECES: usize = 16;
-/// After so many pieces an interrupt that waits is let in.
+/// A copy lets interrupts in after about so many bytes, if there are more and its thread may be taken for interrupted.
+pub const OPENING: u64 = 2048;
+/// After so many pieces an interrupt that waits is let in, even if that has to be asked for.
 const PIECES_AT_ONCE: usize = 2;
 /// Most parts of vectors that one entry looks at.
 const WALK: u64 = 64;
@@ -392,8 +394,7 @@ impl<A: Arch> Kernel<A> {
             if done == most {
                 return (done, End::Done);
             }
-            let looks = number != 0 && number % PIECES_AT_ONCE == 0;
-            if done == share || looks && self.arch.interrupt_waits() {
+            if done == share || number != 0 && self.lets_in(ours.owner, number) {
                 break;
             }
             let mut piece = share - done;
@@ -419,6 +420,16 @@ impl<A: Arch> Kernel<A> {
         (done, if done == most { End::Done } else { End::Share })
     }
 
+    /// Interrupts are let in before piece `number` of `t`'s copy, which then begins anew. True: the entry has to end for that.
+    #[inline(always)]
+    fn lets_in(&mut self, t: ThreadRef, number: usize) -> bool {
+        if number.is_multiple_of(PIECES_AT_ONCE) {
+            return self.let_in(t);
+        }
+        self.open(t);
+        false
+    }
+
     /// Copy one piece between `own`'s memory at `address` and the caller's at `base`: how many bytes were copied, and whose memory was not there.
     #[inline]
     fn copy_piece(
@@ -437,7 +448,8 @@ impl<A: Arch> Kernel<A> {
             ((ours, address), (theirs, base))
         };
         self.counters.bytes_copied += len;
-        match self.arch.copy(source, destination, len as usize) {
+        let open = self.open_for(own);
+        match self.arch.copy(source, destination, len as usize, open) {
             Ok(()) => (len, None),
             Err((done, fault)) => {
                 let owner = if fault.destination == out {
@@ -582,7 +594,9 @@ impl<A: Arch> Kernel<A> {
         let source = (self.root_of(t), address);
         let destination = (self.root_of(caller), to.registers.rbx.wrapping_add(offset));
         self.counters.bytes_copied += len;
-        let Err((done, _)) = self.arch.copy(source, destination, len as usize) else {
+        // (Not all that a thread needs which begins anew is stored on this way.)
+        let copied = self.arch.copy(source, destination, len as usize, false);
+        let Err((done, _)) = copied else {
             return true;
         };
         let done = (done as u64).min(len);

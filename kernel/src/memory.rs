@@ -105,7 +105,7 @@ impl<A: Arch> Kernel<A> {
                 {
                     return Err(Error::BadArgument.into());
                 }
-                self.arch.copy_frame(to, from);
+                self.arch.copy_frame(to, from, self.open_for(t));
                 Ok(())
             }
             memory::ZERO_FRAME => {
@@ -399,7 +399,7 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
             if fill == map::COPY {
-                self.arch.copy_frame(first, source);
+                self.arch.copy_frame(first, source, self.open_for(t));
             }
         }
         let most = if fill == map::ZERO {

@@ -62,7 +62,7 @@ impl<A: Arch> Kernel<A> {
         let source = Frame::try_from(source).ok()?;
         match flags & (map::COPY | map::ZERO) {
             map::ZERO => self.arch.zero_frame(frame),
-            map::COPY if self.frames.is_user(source) => self.arch.copy_frame(frame, source),
+            map::COPY if self.frames.is_user(source) => self.arch.copy_frame(frame, source, false),
             _ => return None,
         }
         Some(())

@@ -138,38 +138,20 @@ impl<A: Arch> Kernel<A> {
 
     /// Do for every quick call under way what a call does; the thread with these registers runs.
     pub fn settle(&mut self, registers: usize) {
-        if let Some(running) = self.settle_one(registers) {
-            self.runs_settled(running, 1);
-        }
-    }
-
-    /// The same for an interrupt that mostly leads straight to its driver: if there is one call, its server (the answer) is the current thread from now on, but it is not said what of it is loaded.
-    /// [`Kernel::settle_entry`] will say that if somebody comes into the nucleus after all; the driver's own way says what of the driver is.
-    pub fn settle_for_driver(&mut self, registers: usize) {
-        if let Some(running) = self.settle_one(registers) {
-            self.threads[running].channel = None;
-            self.dispatch.current = Some(running);
-            self.arch.half_settled();
-        }
-    }
-
-    /// Mostly there is one call: settle it. None: there was none or another number, and all is done.
-    #[inline(always)]
-    fn settle_one(&mut self, registers: usize) -> Option<ThreadRef> {
-        let running = self.threads.at_address(registers)?;
-        let first = self.dispatch.current?;
+        let running = self.threads.at_address(registers);
+        let (Some(running), Some(first)) = (running, self.dispatch.current) else {
+            return;
+        };
+        // Mostly there is one.
         let server = &self.threads[running];
         let alone = server.quick_client == self.threads.address(first) && running != first;
         match self.link(running) {
             Some(link) if alone && !link.often => {
                 let effective = self.threads[first].effective;
                 self.settle_link(running, first, link, effective);
-                Some(running)
+                self.runs_settled(running, 1);
             }
-            _ => {
-                self.settle_links(running, first);
-                None
-            }
+            _ => self.settle_links(running, first),
         }
     }
 
@@ -227,7 +209,7 @@ impl<A: Arch> Kernel<A> {
         })
     }
 
-    /// One call.
+    /// One call. (The machine's way from an interrupt to its driver has this as code.)
     #[inline(always)]
     fn settle_link(&mut self, server: ThreadRef, client: ThreadRef, link: CallLink, effective: u8) {
         let here = self.cores.here;
@@ -274,7 +256,7 @@ impl<A: Arch> Kernel<A> {
         [token, offset, address, len]: [u64; 4],
     ) -> Option<u64> {
         let (server, caller) = self.quick_pair(channel, token)?;
-        let copied = self.copy_part(server, caller, out, (offset, address, len))?;
+        let copied = self.copy_part(server, caller, out, (offset, address, len), false)?;
         self.counters.entries += 1;
         Some(copied)
     }

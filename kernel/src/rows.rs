@@ -158,7 +158,7 @@ impl<A: Arch> Kernel<A> {
                         continue;
                     }
                 }
-                match self.fill_and_map(s, root, fill, windows) {
+                match self.fill_and_map(t, s, root, fill, windows) {
                     Ok(work) => {
                         done += 1;
                         share = share.saturating_sub(work);
@@ -210,10 +210,11 @@ impl<A: Arch> Kernel<A> {
         fills.len()
     }
 
-    /// One entry of FILL → how much of a share that was. `windows`: some are open.
+    /// One entry of FILL → how much of a share that was. `windows`: some are open. `t`'s words say to begin with this one if that takes a share.
     #[inline(always)]
     fn fill_and_map(
         &mut self,
+        t: ThreadRef,
         s: SpaceRef,
         root: A::Root,
         fill: &[u8; ENTRY],
@@ -230,7 +231,7 @@ impl<A: Arch> Kernel<A> {
         }
         let work = match source {
             AS_IT_IS => 1,
-            source => self.fill_frame(frame, source)?,
+            source => self.fill_frame(t, frame, source)?,
         };
         let frames = &mut self.frames;
         if !frames.map_user(frame) {
@@ -248,16 +249,17 @@ impl<A: Arch> Kernel<A> {
         Ok(work)
     }
 
-    /// Copy to a frame that programs may have, or zero it.
+    /// Copy to a frame that programs may have, or zero it. Interrupts come in meanwhile and behind it.
     #[inline(never)]
-    fn fill_frame(&mut self, frame: Frame, source: Frame) -> Result<u64, Stop> {
+    fn fill_frame(&mut self, t: ThreadRef, frame: Frame, source: Frame) -> Result<u64, Stop> {
         if !self.frames.is_user(frame) || source != 0 && !self.frames.is_user(source) {
             return Err(Error::BadArgument.into());
         }
         match source {
             0 => self.arch.zero_frame(frame),
-            source => self.arch.copy_frame(frame, source),
+            source => self.arch.copy_frame(frame, source, self.open_for(t)),
         }
+        self.open(t);
         Ok(FILL_SHARE)
     }
 }

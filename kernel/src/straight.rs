@@ -202,7 +202,7 @@ impl<A: Arch> Kernel<A> {
         let (rax, done) = (registers.rax, registers.r8);
         let words = [registers.rdi, registers.rsi, registers.rdx, registers.r10];
         if rax & (flag::OUT_VECTOR | flag::IN_VECTOR) == 0 && !thread.poked {
-            if let Some(copied) = self.transfer_short(t, c, out, words) {
+            if let Some(copied) = self.transfer_short(t, c, out, words, true) {
                 let registers = &mut self.threads[t].registers;
                 registers.rdi = done.wrapping_add(copied);
                 registers.rax = 0;
@@ -212,7 +212,8 @@ impl<A: Arch> Kernel<A> {
         self.receive_other(t, c)
     }
 
-    /// READ and WRITE ([`Kernel::transfer`]) with one part on either side, each within a page: token, offset, own address and length. How many bytes were copied; None: none, take the general way.
+    /// READ and WRITE ([`Kernel::transfer`]) with one part on either side, each within a page: token, offset, own address and length. How many bytes were copied; None: none, take the general way. Interrupts
+    /// may come in if all of `t`'s registers are stored.
     #[inline(always)]
     pub fn transfer_short(
         &mut self,
@@ -220,6 +221,7 @@ impl<A: Arch> Kernel<A> {
         c: ChannelRef,
         out: bool,
         [token, offset, address, len]: [u64; 4],
+        stored: bool,
     ) -> Option<u64> {
         let caller = self.caller(token, c).ok()?;
         let from = &self.threads[caller];
@@ -231,7 +233,8 @@ impl<A: Arch> Kernel<A> {
         if from.sending != Sending::Message || from.registers.rax & vector != 0 {
             return None;
         }
-        self.copy_part(t, caller, out, (offset, address, len))
+        let open = stored && self.open_for(t);
+        self.copy_part(t, caller, out, (offset, address, len), open)
     }
 
     /// Copy between `t`'s memory and the one out (or in) part of a caller: offset there, own address, length, of which no more than the part has. How many bytes; None: none.
@@ -242,15 +245,16 @@ impl<A: Arch> Kernel<A> {
         caller: ThreadRef,
         out: bool,
         (offset, address, len): (u64, u64, u64),
+        open: bool,
     ) -> Option<u64> {
         let from = &self.threads[caller];
         let (base, len) = from.piece(out, offset, len)?;
         let theirs = (self.domains[from.domain].root, base);
         let ours = (self.root_of(t), address);
-        self.copy_short(theirs, ours, out, len)
+        self.copy_short(theirs, ours, out, len, open)
     }
 
-    /// Copy a page's length or less from the one to the other, or back.
+    /// Copy a page's length or less from the one to the other, or back. Interrupts may come in if the running thread may be taken for interrupted.
     #[inline(always)]
     pub fn copy_short(
         &mut self,
@@ -258,12 +262,15 @@ impl<A: Arch> Kernel<A> {
         ours: (A::Root, u64),
         out: bool,
         len: u64,
+        open: bool,
     ) -> Option<u64> {
         if len > PAGE {
             return None;
         }
         let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
-        self.arch.copy(source, destination, len as usize).ok()?;
+        self.arch
+            .copy(source, destination, len as usize, open)
+            .ok()?;
         self.counters.bytes_copied += len;
         Some(len)
     }

@@ -440,7 +440,8 @@ impl<A: Arch> Kernel<A> {
         let found = root.and_then(|root| self.arch.query(root, page));
         match found {
             Some(mapping) if view.copy && view.shown >> i & 1 != 0 => {
-                self.arch.copy_frame(view.hidden[i as usize], mapping.frame);
+                self.arch
+                    .copy_frame(view.hidden[i as usize], mapping.frame, false);
                 view.shown &= !(1 << i);
                 self.windows[w].view = Some(view);
                 self.unhide(s, own, &view, i);

@@ -162,8 +162,6 @@ pub trait Arch: Sized {
     fn unsettled_on(&self, core: usize) -> Option<usize>;
     /// So many calls were settled: this domain, of this root, runs on this core, the present one.
     fn settled(&mut self, core: usize, links: u32, root: Self::Root, domain: *const u8);
-    /// One was; which space is in use is not known now, and [`Arch::unsettled`] still says that this thread's calls are not settled.
-    fn half_settled(&mut self) {}
 
     /// A fresh float state (x87 and MXCSR defaults).
     fn new_float_state(&self) -> Self::FloatState;
@@ -325,12 +323,14 @@ pub trait Arch: Sized {
         Ok(())
     }
 
-    /// Copy `len` bytes from `source` in one space to `destination` in another, honouring user permissions (a read-only destination faults). Bytes before the fault may have been copied: Err carries how many and where.
+    /// Copy `len` bytes from `source` in one space to `destination` in another, honouring user permissions (a read-only destination faults). Bytes before the fault may have been copied: Err carries how many and where. With `open` the machine may
+    /// let interrupts in as [`Arch::let_in`] does, and never return: the running thread begins anew then.
     fn copy(
         &mut self,
         source: (Self::Root, u64),
         destination: (Self::Root, u64),
         len: usize,
+        open: bool,
     ) -> Result<(), (usize, CopyFault)>;
     /// Copy between the nucleus and user memory of a space.
     fn read_user(
@@ -343,7 +343,8 @@ pub trait Arch: Sized {
     fn zero_frame(&mut self, frame: Frame);
     /// Fill a frame that the nucleus owns with two words, again and again.
     fn fill_frame(&mut self, frame: Frame, words: [u64; 2]);
-    fn copy_frame(&mut self, to: Frame, from: Frame);
+    /// `open` as for [`Arch::copy`].
+    fn copy_frame(&mut self, to: Frame, from: Frame, open: bool);
 
     /// Start of the region of pool `pool` (`cairn_abi::service::memory::pool`), aligned to a page; the region is contiguous and fills from here.
     fn pool_base(&self, pool: usize) -> *mut u8;

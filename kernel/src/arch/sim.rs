@@ -475,6 +475,7 @@ impl Arch for Sim {
         source: (Frame, u64),
         destination: (Frame, u64),
         len: usize,
+        _: bool,
     ) -> Result<(), (usize, CopyFault)> {
         for i in 0..len {
             let at = |address: u64| address.wrapping_add(i as u64);
@@ -511,7 +512,7 @@ impl Arch for Sim {
             row.copy_from_slice(bytes.as_flattened());
         }
     }
-    fn copy_frame(&mut self, to: Frame, from: Frame) {
+    fn copy_frame(&mut self, to: Frame, from: Frame, _: bool) {
         let bytes = self.frame(from).to_vec();
         self.frame(to).copy_from_slice(&bytes);
     }

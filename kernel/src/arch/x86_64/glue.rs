@@ -189,7 +189,7 @@ unsafe fn transfer(channel: u32, out: bool, words: [u64; 4]) -> u64 {
         return GENERAL;
     };
     let channel = kernel.channels.handle(channel);
-    match kernel.transfer_short(t, channel, out, words) {
+    match kernel.transfer_short(t, channel, out, words, false) {
         Some(done) => {
             kernel.counters.entries += 1;
             done
@@ -217,17 +217,6 @@ pub unsafe extern "C" fn settle() {
     }
     // SAFETY: by the contract, and per-CPU data of this processor.
     unsafe { kernel().settle((*descriptors::own()).registers as usize) }
-}
-
-/// The same for an interrupt that interrupted the thread with these registers.
-///
-/// # Safety
-/// As for [`settle`].
-pub unsafe extern "C" fn settle_for_driver(registers: usize) {
-    if !SEVERAL.load(Relaxed) {
-        // SAFETY: by the contract.
-        unsafe { kernel() }.settle_for_driver(registers);
-    }
 }
 
 /// A `syscall` with several cores by an entry that was used so often that it shall have code of its own.

@@ -11,24 +11,28 @@ use super::entry::leave;
 use super::float::FloatState;
 use super::glue::{self, KERNEL};
 use super::interrupts::FIRST_LINE;
+use super::memory::{self, CODE_AREA, POOL_SIZE};
 use super::Machine;
 use crate::channel::Channel;
 use crate::dispatch::CHAIN;
 use crate::domain::Domain;
 use crate::interrupt::Binding;
-use crate::pool::ThreadRef;
+use crate::pool::{BlockRef, Pool, ThreadRef};
+use crate::portal::code::{Block, SETTLED};
 use crate::queue::{Link, List};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way;
-use crate::thread::{State, Thread, USER_FLAGS};
+use crate::thread::{Sending, State, Thread, USER_FLAGS};
 use crate::Kernel;
+use cairn_abi::service::memory::pool;
 use cairn_abi::state::Registers;
-use cairn_abi::{pulse, received};
+use cairn_abi::{flag, pulse, received};
 use core::arch::naked_asm;
 use core::mem::{offset_of, size_of};
 
 type Nucleus = Kernel<Machine>;
 type MachineThread = Thread<FloatState>;
+type Blocks = Pool<BlockRef, Block>;
 
 /// What the code below wants to know of a source. Addresses, but for what is said.
 #[repr(C)]
@@ -103,24 +107,33 @@ pub fn forget_all() {
     }
 }
 
-/// Lines of code for both ways in. rdi: the vector. Leaves rdi = distance of its line, rbp = driver, r8 = its domain, esi = its priority, or goes to 5f if the driver does not wait plainly.
+/// Lines of code for all ways in. rdi: the vector. Leaves rdi = distance of its line, rbp = driver, r8 = its domain, esi = its priority, or goes to this label if the driver does not wait plainly.
 macro_rules! find_driver {
-    () => {
-        "imul edi, edi, {line_size}
+    ($otherwise:literal) => {
+        concat!(
+            "imul edi, edi, {line_size}
          mov rcx, [rdi + {lines} + {place}]
          mov rdx, [rdi + {lines} + {plain}]
          cmp rdx, [rcx]
-         jne 5f
+         jne ",
+            $otherwise,
+            "
          mov r8, [rdi + {lines} + {driver_domain}]
          cmp dword ptr [r8 + {domain_unusual}], 0
-         jne 5f
+         jne ",
+            $otherwise,
+            "
          mov rbp, [rdi + {lines} + {driver}]
          movzx esi, byte ptr [rbp + {effective}]
          cmp si, word ptr [rip + {kernel} + {top}]
-         jle 5f
+         jle ",
+            $otherwise,
+            "
          mov rdx, [rdi + {lines} + {masked}]
          cmp byte ptr [rdx], 0
-         jne 5f"
+         jne ",
+            $otherwise
+        )
     };
 }
 
@@ -315,15 +328,16 @@ pub unsafe extern "C" fn interrupted() {
         "mov [r15 + {rflags}], rcx",
         "mov rcx, [rsp + 24]",
         "mov [r15 + {rsp}], rcx",
-        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
-        "jne 6f",
         ".global interrupted_stored",
         "interrupted_stored:",
+        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
+        "jne 6f",
         "7:",
         "mov ebx, edi",
-        find_driver!(),
+        find_driver!("5f"),
         "cmp sil, [r15 + {effective}]",
         "jbe 5f",
+        "10:",
         "mov dword ptr gs:[{links}], {all_links}",
         mask_and_count!(),
         // The time so far is the interrupted thread's, or that of the program for which it works.
@@ -391,10 +405,56 @@ pub unsafe extern "C" fn interrupted() {
         "jmp 14b",
         end_by_msr!(),
         not_here!(),
-        // Quick calls are under way.
+        // A quick call is under way. If it is one, and the driver runs, it is settled here: what `Kernel::settle_link` does. The caller is the current thread, with the priority at which its server works.
         "6:",
         "mov ebx, edi",
-        "mov rdi, r15",
+        find_driver!("22f"),
+        "movsxd r10, dword ptr [rip + {kernel} + {current}]",
+        "cmp r10, [r15 + {quick_client}]",
+        "jne 22f",
+        "mov r13b, [r10 + {effective}]",
+        "cmp sil, r13b",
+        "jbe 22f",
+        // Its block.
+        "mov rax, [r15 + {reply_code}]",
+        "sub rax, {code_area}",
+        "cmp rax, {code_size}",
+        "jae 22f",
+        "imul rax, rax, {reciprocal}",
+        "shr rax, {reciprocal_bits}",
+        "imul rax, rax, {block_size}",
+        "add rax, {blocks}",
+        "mov r11, [rax + {block_settled}]",
+        "inc r11",
+        "cmp r11, {often}",
+        "jae 22f",
+        "mov [rax + {block_settled}], r11",
+        "mov r11, [rax + {block_badge}]",
+        "mov [r10 + {thread_badge}], r11",
+        "mov r11, [rax + {block_selector}]",
+        "mov [r10 + {rax}], r11",
+        "bt r11, {parts_bit}",
+        "jc 23f",
+        "mov qword ptr [r10 + {parts}], 0",
+        "23:",
+        "mov qword ptr [r10 + {rflags}], {user_flags}",
+        "mov byte ptr [r10 + {sending}], {message}",
+        "mov byte ptr [r10 + {state}], {held}",
+        "movsxd r12, dword ptr [r15 + {serving}]",
+        "mov [r10 + {channel}], r12d",
+        "mov [r10 + {server}], r15d",
+        "mov qword ptr [r12 + {receivers}], 0",
+        "mov qword ptr [r15 + {reply_code}], offset portal_receive",
+        "mov [r15 + {client}], r10d",
+        "mov [r15 + {effective}], r13b",
+        "mov dword ptr [r15 + {channel}], 0",
+        // The server is the current thread, and no space is the one in use until the driver's is.
+        "mov [rip + {kernel} + {current}], r15d",
+        "mov dword ptr [rip + {kernel} + {active}], 0",
+        "dec qword ptr gs:[{direct}]",
+        "jmp 10b",
+        // All that are under way, by the portable part.
+        "22:",
         "mov rsp, gs:[{stack}]",
         "xor ebp, ebp",
         "cld",
@@ -420,7 +480,27 @@ pub unsafe extern "C" fn interrupted() {
         links = const offset_of!(PerCpu, links),
         all_links = const LINKS,
         ready = const State::Ready as u8,
-        settle = sym glue::settle_for_driver,
+        settle = sym glue::settle,
+        quick_client = const offset_of!(MachineThread, quick_client),
+        thread_badge = const offset_of!(MachineThread, badge),
+        parts = const offset_of!(MachineThread, parts),
+        sending = const offset_of!(MachineThread, sending),
+        serving = const offset_of!(MachineThread, serving),
+        server = const offset_of!(MachineThread, server),
+        held = const State::Held as u8,
+        message = const Sending::Message as u8,
+        code_area = const CODE_AREA as i64,
+        code_size = const POOL_SIZE,
+        block_size = const BLOCK_SIZE,
+        reciprocal = const RECIPROCAL,
+        reciprocal_bits = const RECIPROCAL_BITS,
+        blocks = const memory::pool(pool::CODE) as i64,
+        block_settled = const offset_of!(Block, settled),
+        block_badge = const offset_of!(Block, badge),
+        block_selector = const offset_of!(Block, selector),
+        often = const SETTLED,
+        parts_bit = const flag::PARTS.trailing_zeros(),
+        direct = const offset_of!(PerCpu, direct),
         rax = const offset_of!(Registers, rax),
         rbx = const offset_of!(Registers, rbx),
         rcx = const offset_of!(Registers, rcx),
@@ -450,6 +530,13 @@ const _: () = assert!(
         && size_of::<Option<ThreadRef>>() == 4
 );
 
+/// A block's number is where its code lies times this, shifted down by so many bits: exact as long as what the reciprocal is too much by does not add up to one.
+const RECIPROCAL: u64 = (1 << RECIPROCAL_BITS) / BLOCK_SIZE + 1;
+const RECIPROCAL_BITS: u32 = 40;
+const BLOCK_SIZE: u64 = Blocks::object_size() as u64;
+const _: () =
+    assert!(POOL_SIZE * BLOCK_SIZE < 1 << RECIPROCAL_BITS && RECIPROCAL <= i32::MAX as u64);
+
 /// An interrupt in the nucleus, whose GS it is. While idle nobody's registers are worth anything. Where an entry lets interrupts in, the running thread's are stored, and it shall do its
 /// `syscall` again; the rest is as if it had been interrupted there.
 ///
@@ -464,7 +551,7 @@ unsafe extern "C" fn in_nucleus() {
         "test r15, r15",
         "jnz 2f",
         "mov ebx, edi",
-        find_driver!(),
+        find_driver!("5f"),
         "cmp dword ptr [rip + {kernel} + {current}], 0",
         "jne 5f",
         mask_and_count!(),

@@ -76,6 +76,16 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// For a copy that lets interrupts in if this is so.
+    #[inline(always)]
+    fn opened(&mut self, open: bool) -> user_copy::Opened {
+        if open {
+            core::ptr::from_mut(self).cast()
+        } else {
+            user_copy::CLOSED
+        }
+    }
+
     /// Page tables go away, or may not be changed any more.
     fn forget_recent_tables(&mut self) {
         self.source.set(Recent::NONE);
@@ -341,14 +351,6 @@ impl Arch for Machine {
         }
     }
 
-    fn half_settled(&mut self) {
-        // No space's: whoever is loaded next brings his own.
-        self.active = 0;
-        let cpu = descriptors::own();
-        // SAFETY: per-CPU data of this processor; its entry code does not use this now.
-        unsafe { (*cpu).direct -= 1 };
-    }
-
     fn new_float_state(&self) -> FloatState {
         FloatState::new()
     }
@@ -578,8 +580,11 @@ impl Arch for Machine {
         source: (Root, u64),
         destination: (Root, u64),
         len: usize,
+        open: bool,
     ) -> Result<(), (usize, CopyFault)> {
-        user_copy::copy(source, destination, len, &mut self.copies)
+        let open = self.opened(open);
+        // SAFETY: the caller says that the running thread may be taken for interrupted, if it says `open`.
+        unsafe { user_copy::copy(source, destination, len, &mut self.copies, open) }
     }
 
     fn read_user(&mut self, root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
@@ -599,9 +604,11 @@ impl Arch for Machine {
         unsafe { user_copy::fill_page(frame_pointer(frame), words) }
     }
 
-    fn copy_frame(&mut self, to: Frame, from: Frame) {
-        // SAFETY: the direct map shows both frames whole; nobody holds references into them.
-        unsafe { user_copy::move_bytes(frame_pointer(to), frame_pointer(from), PAGE as usize) }
+    fn copy_frame(&mut self, to: Frame, from: Frame, open: bool) {
+        let (to, from) = (frame_pointer(to), frame_pointer(from));
+        let open = self.opened(open);
+        // SAFETY: the direct map shows both frames whole; nobody holds references into them. The caller says what may be opened.
+        unsafe { user_copy::move_open(to, from, PAGE as usize, open) }
     }
 
     fn pool_base(&self, pool: usize) -> *mut u8 {

@@ -11,6 +11,7 @@ use super::glue::{self, kernel};
 use super::portal_code::NOT_EXTRAS;
 use super::Machine;
 use crate::channel::Channel;
+use crate::copy::OPENING;
 use crate::domain::Domain;
 use crate::lock::TicketLock;
 use crate::portal::table::{Entry, CHUNK};
@@ -70,7 +71,8 @@ unsafe fn transfer(
     let (base, len) = client.piece(out, offset, len)?;
     let theirs = (kernel.domains[client.domain].root, base);
     let ours = (kernel.domains[server.domain].root, address);
-    let copied = kernel.copy_short(theirs, ours, out, len)?;
+    // The code below has stored all registers of the server of a copy of more than `OPENING` bytes, in whose midst it may be interrupted like a program.
+    let copied = kernel.copy_short(theirs, ours, out, len, true)?;
     kernel.counters.entries += 1;
     Some(copied)
 }
@@ -152,6 +154,9 @@ global_asm!(
     "mov [r11 + {r9}], r9",
     "mov [r11 + {r10}], r10",
     "mov [r11 + {rbp}], rbp",
+    "cmp r10, {opening}",
+    "ja 8f",
+    "9:",
     "mov r8, r11",
     "mov rcx, r10",
     "xor ebp, ebp",
@@ -182,6 +187,15 @@ global_asm!(
     "mov r11d, {user_flags}",
     "swapgs",
     "sysretq",
+    "8:",
+    "mov [r11 + {rbx}], rbx",
+    "mov [r11 + {rdi}], rcx",
+    "mov [r11 + {r12}], r12",
+    "mov [r11 + {r13}], r13",
+    "mov [r11 + {r14}], r14",
+    "mov [r11 + {r15}], r15",
+    "mov qword ptr [r11 + {rflags}], {user_flags}",
+    "jmp 9b",
     "5:",
     "mov rdi, rcx",
     "parts_jmp \\several",
@@ -272,6 +286,7 @@ global_asm!(
     write = const plain(receive::WRITE),
     write_bit = const plain(1).trailing_zeros(),
     reply_receive = const receive::REPLY_RECEIVE,
+    opening = const OPENING,
     not_extras = const NOT_EXTRAS,
     read_quick = sym read_quick,
     write_quick = sym write_quick,

@@ -6,9 +6,33 @@ use super::paging::{
     existing_slot, Recents, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
 };
 use crate::arch::CopyFault;
+use crate::copy::OPENING;
 use cairn_abi::state::Registers;
 use core::arch::asm;
+use core::hint::black_box;
 use core::mem::MaybeUninit;
+
+/// The nucleus, where a copy may let interrupts in on its way; null: it may not.
+pub type Opened = *mut ();
+pub const CLOSED: Opened = core::ptr::null_mut();
+
+#[cfg(target_os = "none")]
+use super::glue::opens;
+/// There are no interrupts on the host.
+#[cfg(not(target_os = "none"))]
+fn opens() -> bool {
+    false
+}
+
+/// A copy of so many bytes lets interrupts in if there are more than [`OPENING`].
+#[inline(always)]
+fn opened(open: Opened, len: usize) -> Opened {
+    if len as u64 > OPENING && opens() {
+        open
+    } else {
+        CLOSED
+    }
+}
 
 /// Move `len` bytes upwards.
 ///
@@ -16,9 +40,19 @@ use core::mem::MaybeUninit;
 /// Both ranges must be accessible. They may overlap, the bytes that then arrive in the destination are unspecified.
 #[inline(always)]
 pub unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: by the contract.
+    unsafe { move_open(to, from, len, CLOSED) }
+}
+
+/// The same, where interrupts may be let in if vector registers do it.
+///
+/// # Safety
+/// As for [`move_bytes`], and for [`wide::copy`] with what is opened.
+#[inline(always)]
+pub unsafe fn move_open(to: *mut u8, from: *const u8, len: usize, open: Opened) {
     if len >= wide::WORTH_IT && wide::available() {
         // SAFETY: by the contract.
-        return unsafe { wide::copy_piece(to, from, len) };
+        return unsafe { wide::copy_piece(to, from, len, open) };
     }
     // SAFETY: by the contract; the direction flag is clear in the nucleus.
     unsafe {
@@ -71,7 +105,7 @@ pub unsafe fn fill_page(page: *mut u8, words: [u64; 2]) {
 /// Copying with AVX registers. They hold some program's values: the few that are used are put aside and brought back, which is all the care they need since nobody
 /// else uses them in the nucleus.
 pub mod wide {
-    use super::PAGE;
+    use super::{opened, Opened, OPENING, PAGE};
     use core::arch::asm;
     use core::mem::MaybeUninit;
     use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -92,9 +126,9 @@ pub mod wide {
         LEVEL.load(Relaxed) != 0
     }
 
-    /// Values of ymm0 to ymm3.
+    /// Values of ymm0 and ymm1.
     #[repr(align(32))]
-    struct Aside(#[allow(dead_code, reason = "only assembly touches it")] [u8; 128]);
+    struct Aside(#[allow(dead_code, reason = "only assembly touches it")] [u8; 64]);
 
     /// If the program's upper halves were all in their initial state they are so again, and the processor is told (a program in SSE code would be slowed down otherwise).
     #[inline(always)]
@@ -121,12 +155,12 @@ pub mod wide {
     /// Copy [`WORTH_IT`] bytes or more.
     ///
     /// # Safety
-    /// Both ranges are accessible, AVX is on.
+    /// Both ranges are accessible, AVX is on; as for [`copy`] with what is opened.
     #[inline(always)]
-    pub unsafe fn copy_piece(to: *mut u8, from: *const u8, len: usize) {
+    pub unsafe fn copy_piece(to: *mut u8, from: *const u8, len: usize, open: Opened) {
         if len != WORTH_IT {
             // SAFETY: by the contract.
-            return unsafe { copy(&[Piece { to, from, len }]) };
+            return unsafe { copy(&[Piece { to, from, len }], opened(open, len)) };
         }
         let clean = upper_halves_clean();
         let mut aside = MaybeUninit::<[u8; 64]>::uninit();
@@ -165,12 +199,12 @@ pub mod wide {
         pub len: usize,
     }
 
-    /// Copy one piece after the other.
+    /// Copy one piece after the other. Interrupts are let in before and, in long ones, after each [`OPENING`] bytes, if that is said.
     ///
     /// # Safety
-    /// The ranges of all pieces are accessible, AVX is on.
+    /// The ranges of all pieces are accessible, AVX is on; and the portable part says that the running thread may be taken for interrupted, if something is opened.
     #[inline(never)]
-    pub unsafe fn copy(pieces: &[Piece]) {
+    pub unsafe fn copy(pieces: &[Piece], open: Opened) {
         if pieces.is_empty() {
             return;
         }
@@ -179,54 +213,71 @@ pub mod wide {
         // SAFETY: by the contract. The compiler does not use these registers (the nucleus is soft-float); all are as before in the end.
         unsafe {
             asm!(
+                "test {open}, {open}",
+                "jz 25f",
+                // To find the pieces takes as long as some of their bytes.
+                "sti",
+                "nop",
+                "cli",
+                "25:",
                 "vmovdqa [{aside}], ymm0",
                 "vmovdqa [{aside} + 32], ymm1",
-                "vmovdqa [{aside} + 64], ymm2",
-                "vmovdqa [{aside} + 96], ymm3",
+                "xor {rest:e}, {rest:e}",
                 "2:",
                 "mov rdi, [{piece}]",
                 "mov rsi, [{piece} + 8]",
                 "mov rcx, [{piece} + 16]",
+                "test {open}, {open}",
+                "jz 22f",
+                // Of a long one first this much.
+                "21:",
+                "cmp rcx, {opening} + 512",
+                "jb 22f",
+                "lea {rest}, [rcx - {opening}]",
+                "mov ecx, {opening}",
                 // Blocks of 512 bytes.
+                "22:",
                 "sub rcx, 512",
                 "jb 4f",
                 "3:",
                 "vmovdqu ymm0, [rsi]",
                 "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu ymm2, [rsi + 64]",
-                "vmovdqu ymm3, [rsi + 96]",
                 "vmovdqu [rdi], ymm0",
                 "vmovdqu [rdi + 32], ymm1",
-                "vmovdqu [rdi + 64], ymm2",
-                "vmovdqu [rdi + 96], ymm3",
+                "vmovdqu ymm0, [rsi + 64]",
+                "vmovdqu ymm1, [rsi + 96]",
+                "vmovdqu [rdi + 64], ymm0",
+                "vmovdqu [rdi + 96], ymm1",
                 "vmovdqu ymm0, [rsi + 128]",
                 "vmovdqu ymm1, [rsi + 160]",
-                "vmovdqu ymm2, [rsi + 192]",
-                "vmovdqu ymm3, [rsi + 224]",
                 "vmovdqu [rdi + 128], ymm0",
                 "vmovdqu [rdi + 160], ymm1",
-                "vmovdqu [rdi + 192], ymm2",
-                "vmovdqu [rdi + 224], ymm3",
+                "vmovdqu ymm0, [rsi + 192]",
+                "vmovdqu ymm1, [rsi + 224]",
+                "vmovdqu [rdi + 192], ymm0",
+                "vmovdqu [rdi + 224], ymm1",
                 "vmovdqu ymm0, [rsi + 256]",
                 "vmovdqu ymm1, [rsi + 288]",
-                "vmovdqu ymm2, [rsi + 320]",
-                "vmovdqu ymm3, [rsi + 352]",
                 "vmovdqu [rdi + 256], ymm0",
                 "vmovdqu [rdi + 288], ymm1",
-                "vmovdqu [rdi + 320], ymm2",
-                "vmovdqu [rdi + 352], ymm3",
+                "vmovdqu ymm0, [rsi + 320]",
+                "vmovdqu ymm1, [rsi + 352]",
+                "vmovdqu [rdi + 320], ymm0",
+                "vmovdqu [rdi + 352], ymm1",
                 "vmovdqu ymm0, [rsi + 384]",
                 "vmovdqu ymm1, [rsi + 416]",
-                "vmovdqu ymm2, [rsi + 448]",
-                "vmovdqu ymm3, [rsi + 480]",
                 "vmovdqu [rdi + 384], ymm0",
                 "vmovdqu [rdi + 416], ymm1",
-                "vmovdqu [rdi + 448], ymm2",
-                "vmovdqu [rdi + 480], ymm3",
+                "vmovdqu ymm0, [rsi + 448]",
+                "vmovdqu ymm1, [rsi + 480]",
+                "vmovdqu [rdi + 448], ymm0",
+                "vmovdqu [rdi + 480], ymm1",
                 "add rsi, 512",
                 "add rdi, 512",
                 "sub rcx, 512",
                 "jae 3b",
+                "test {rest}, {rest}",
+                "jnz 23f",
                 // Of 64.
                 "4:",
                 "add rcx, 512 - 64",
@@ -252,18 +303,44 @@ pub mod wide {
                 "vmovdqu [rdi + rcx - 32], ymm1",
                 "jmp 8f",
                 "7:",
+                "cmp rcx, 32",
+                "jb 24f",
+                "vmovdqu ymm0, [rsi]",
+                "vmovdqu ymm1, [rsi + rcx - 32]",
+                "vmovdqu [rdi], ymm0",
+                "vmovdqu [rdi + rcx - 32], ymm1",
+                "jmp 8f",
+                "24:",
                 "rep movsb",
                 "8:",
                 "add {piece}, 24",
                 "dec {pieces:e}",
                 "jnz 2b",
+                "jmp 9f",
+                // Whoever comes in here finds the program's values.
+                "23:",
                 "vmovdqa ymm0, [{aside}]",
                 "vmovdqa ymm1, [{aside} + 32]",
-                "vmovdqa ymm2, [{aside} + 64]",
-                "vmovdqa ymm3, [{aside} + 96]",
+                "test {clean:e}, {clean:e}",
+                "jz 20f",
+                "vzeroupper",
+                "20:",
+                "sti",
+                "nop",
+                "cli",
+                "mov rcx, {rest}",
+                "xor {rest:e}, {rest:e}",
+                "jmp 21b",
+                "9:",
+                "vmovdqa ymm0, [{aside}]",
+                "vmovdqa ymm1, [{aside} + 32]",
                 aside = in(reg) aside.as_mut_ptr(),
                 piece = inout(reg) pieces.as_ptr() => _,
                 pieces = inout(reg) pieces.len() => _,
+                opening = const OPENING,
+                rest = out(reg) _,
+                open = in(reg) open,
+                clean = in(reg) clean as u32,
                 out("rdi") _,
                 out("rsi") _,
                 out("rcx") _,
@@ -419,24 +496,39 @@ fn rest_of_page(address: u64) -> usize {
 }
 
 /// Copy between spaces; see [`crate::arch::Arch::copy`].
+///
+/// # Safety
+/// As for [`wide::copy`] with what is opened.
 #[inline(always)]
-pub fn copy(
+pub unsafe fn copy(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
     recents: &mut Recents,
+    open: Opened,
 ) -> Result<(), (usize, CopyFault)> {
-    // Most copies are short, lie in one page on each side, and not the first in their tables.
-    if len <= rest_of_page(source.1) && len <= rest_of_page(destination.1) {
-        if let Some(from) = reach_recent(source, false, recents) {
-            if let Some(to) = reach_recent(destination, true, recents) {
-                // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
-                unsafe { move_bytes(to, from, len) };
-                return Ok(());
-            }
-        }
+    if let Some((to, from)) = in_two_pages(source, destination, len, recents) {
+        // SAFETY: both pointers show at least `len` bytes of mapped frames of programs; by the contract.
+        unsafe { move_open(to, from, len, open) };
+        return Ok(());
     }
-    copy_pages(source, destination, len, recents)
+    // SAFETY: by the contract.
+    unsafe { copy_pages(source, destination, len, recents, open) }
+}
+
+/// Most copies are short, lie in one page on each side, and not the first in their tables: these are then the places.
+#[inline(always)]
+fn in_two_pages(
+    source: (Root, u64),
+    destination: (Root, u64),
+    len: usize,
+    recents: &mut Recents,
+) -> Option<(*mut u8, *mut u8)> {
+    if len > rest_of_page(source.1) || len > rest_of_page(destination.1) {
+        return None;
+    }
+    let from = reach_recent(source, false, recents)?;
+    Some((reach_recent(destination, true, recents)?, from))
 }
 
 /// [`reach`] where a table is known, and the page marked; None: it is not, or there is a fault.
@@ -462,19 +554,27 @@ fn reach_recent(
     Some(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
 }
 
+/// The same where a side has several pages, or one that was not reached lately.
+///
+/// # Safety
+/// As for [`copy`].
 #[inline(never)]
-fn copy_pages(
+unsafe fn copy_pages(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
     recents: &mut Recents,
+    open: Opened,
 ) -> Result<(), (usize, CopyFault)> {
+    let open = opened(open, len);
+    // A pointer that the compiler knows nothing of, so that what is changed behind it is changed when interrupts come in.
+    let recents = black_box(recents);
     let mut done = 0;
     while done < len {
         let mut pieces = Pieces::new();
         let walked = walk(source, destination, done, len, recents, &mut pieces);
-        // SAFETY: every piece lies within mapped frames of programs.
-        unsafe { pieces.copy() };
+        // SAFETY: every piece lies within mapped frames of programs; by the contract.
+        unsafe { pieces.copy(open) };
         done = walked?;
     }
     Ok(())
@@ -498,15 +598,15 @@ impl Pieces {
     }
 
     /// # Safety
-    /// All pieces must be accessible.
-    unsafe fn copy(&self) {
+    /// As for [`wide::copy`], but for AVX.
+    unsafe fn copy(&self, open: Opened) {
         // SAFETY: the first `len` were written by `walk`.
         let pieces = unsafe {
             core::slice::from_raw_parts(self.list.as_ptr().cast::<wide::Piece>(), self.len)
         };
         if wide::available() {
             // SAFETY: by the contract.
-            return unsafe { wide::copy(pieces) };
+            return unsafe { wide::copy(pieces, open) };
         }
         for piece in pieces {
             // SAFETY: by the contract.
@@ -597,7 +697,8 @@ mod tests {
         destination: (Root, u64),
         len: usize,
     ) -> Result<(), (usize, CopyFault)> {
-        super::copy(source, destination, len, &mut { Recents::NONE })
+        // SAFETY: nothing is opened.
+        unsafe { super::copy(source, destination, len, &mut { Recents::NONE }, CLOSED) }
     }
 
     fn read(root: Root, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
