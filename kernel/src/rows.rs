@@ -249,17 +249,19 @@ impl<A: Arch> Kernel<A> {
         Ok(work)
     }
 
-    /// Copy to a frame that programs may have, or zero it. Interrupts come in meanwhile and behind it.
+    /// Copy to a frame that programs may have, or zero it. Interrupts come in during the one and behind the other.
     #[inline(never)]
     fn fill_frame(&mut self, t: ThreadRef, frame: Frame, source: Frame) -> Result<u64, Stop> {
         if !self.frames.is_user(frame) || source != 0 && !self.frames.is_user(source) {
             return Err(Error::BadArgument.into());
         }
         match source {
-            0 => self.arch.zero_frame(frame),
+            0 => {
+                self.arch.zero_frame(frame);
+                self.open(t);
+            }
             source => self.arch.copy_frame(frame, source, self.open_for(t)),
         }
-        self.open(t);
         Ok(FILL_SHARE)
     }
 }

@@ -17,12 +17,14 @@ pub type Opened = *mut ();
 pub const CLOSED: Opened = core::ptr::null_mut();
 
 #[cfg(target_os = "none")]
-use super::glue::opens;
+use super::glue::{open as let_in, opens};
 /// There are no interrupts on the host.
 #[cfg(not(target_os = "none"))]
 fn opens() -> bool {
     false
 }
+#[cfg(not(target_os = "none"))]
+unsafe fn let_in<T>(_: *mut T) {}
 
 /// A copy of so many bytes lets interrupts in if there are more than [`OPENING`].
 #[inline(always)]
@@ -199,7 +201,7 @@ pub mod wide {
         pub len: usize,
     }
 
-    /// Copy one piece after the other. Interrupts are let in before and, in long ones, after each [`OPENING`] bytes, if that is said.
+    /// Copy one piece after the other. In long ones interrupts are let in after each [`OPENING`] bytes, if that is said.
     ///
     /// # Safety
     /// The ranges of all pieces are accessible, AVX is on; and the portable part says that the running thread may be taken for interrupted, if something is opened.
@@ -213,13 +215,6 @@ pub mod wide {
         // SAFETY: by the contract. The compiler does not use these registers (the nucleus is soft-float); all are as before in the end.
         unsafe {
             asm!(
-                "test {open}, {open}",
-                "jz 25f",
-                // To find the pieces takes as long as some of their bytes.
-                "sti",
-                "nop",
-                "cli",
-                "25:",
                 "vmovdqa [{aside}], ymm0",
                 "vmovdqa [{aside} + 32], ymm1",
                 "xor {rest:e}, {rest:e}",
@@ -573,6 +568,11 @@ unsafe fn copy_pages(
     while done < len {
         let mut pieces = Pieces::new();
         let walked = walk(source, destination, done, len, recents, &mut pieces);
+        if !open.is_null() {
+            // To find the pieces takes as long as some of their bytes.
+            // SAFETY: by the contract.
+            unsafe { let_in(recents) }
+        }
         // SAFETY: every piece lies within mapped frames of programs; by the contract.
         unsafe { pieces.copy(open) };
         done = walked?;
