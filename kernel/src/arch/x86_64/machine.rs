@@ -608,7 +608,7 @@ impl Arch for Machine {
         let (to, from) = (frame_pointer(to), frame_pointer(from));
         let open = self.opened(open);
         // SAFETY: the direct map shows both frames whole; nobody holds references into them. The caller says what may be opened.
-        unsafe { user_copy::move_open(to, from, PAGE as usize, open) }
+        unsafe { user_copy::copy_page(to, from, open) }
     }
 
     fn pool_base(&self, pool: usize) -> *mut u8 {

@@ -6,11 +6,12 @@ use super::paging::{
     existing_slot, Recents, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
 };
 use crate::arch::CopyFault;
-use crate::copy::OPENING;
 use cairn_abi::state::Registers;
 use core::arch::asm;
 use core::hint::black_box;
-use core::mem::MaybeUninit;
+
+/// [`crate::copy::OPENING`] here.
+const OPENING: usize = crate::copy::OPENING as usize;
 
 /// The nucleus, where a copy may let interrupts in on its way; null: it may not.
 pub type Opened = *mut ();
@@ -26,35 +27,15 @@ fn opens() -> bool {
 #[cfg(not(target_os = "none"))]
 unsafe fn let_in<T>(_: *mut T) {}
 
-/// A copy of so many bytes lets interrupts in if there are more than [`OPENING`].
-#[inline(always)]
-fn opened(open: Opened, len: usize) -> Opened {
-    if len as u64 > OPENING && opens() {
-        open
-    } else {
-        CLOSED
-    }
-}
-
 /// Move `len` bytes upwards.
 ///
 /// # Safety
 /// Both ranges must be accessible. They may overlap, the bytes that then arrive in the destination are unspecified.
 #[inline(always)]
 pub unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: by the contract.
-    unsafe { move_open(to, from, len, CLOSED) }
-}
-
-/// The same, where interrupts may be let in if vector registers do it.
-///
-/// # Safety
-/// As for [`move_bytes`], and for [`wide::copy`] with what is opened.
-#[inline(always)]
-pub unsafe fn move_open(to: *mut u8, from: *const u8, len: usize, open: Opened) {
-    if len >= wide::WORTH_IT && wide::available() {
+    if wide::pays(len) {
         // SAFETY: by the contract.
-        return unsafe { wide::copy_piece(to, from, len, open) };
+        return unsafe { wide::copy(to, from, len) };
     }
     // SAFETY: by the contract; the direction flag is clear in the nucleus.
     unsafe {
@@ -68,6 +49,22 @@ pub unsafe fn move_open(to: *mut u8, from: *const u8, len: usize, open: Opened) 
             inout("rsi") from => _,
             options(nostack, preserves_flags),
         );
+    }
+}
+
+/// Copy a page; between its halves interrupts may come in.
+///
+/// # Safety
+/// As for [`move_bytes`]; and the portable part says that the running thread may be taken for interrupted, if something is opened.
+pub unsafe fn copy_page(to: *mut u8, from: *const u8, open: Opened) {
+    const HALF: usize = PAGE as usize / 2;
+    // SAFETY: by the contract.
+    unsafe {
+        move_bytes(to, from, HALF);
+        if !open.is_null() && opens() {
+            let_in(open);
+        }
+        move_bytes(to.add(HALF), from.add(HALF), HALF);
     }
 }
 
@@ -95,7 +92,7 @@ pub unsafe fn fill_page(page: *mut u8, words: [u64; 2]) {
     unsafe {
         let first: *mut [u64; 2] = page.cast();
         first.write(words);
-        if wide::available() {
+        if wide::pays(PAGE as usize) {
             return wide::repeat(page);
         }
         for i in 1..PAGE as usize / size_of::<[u64; 2]>() {
@@ -107,243 +104,97 @@ pub unsafe fn fill_page(page: *mut u8, words: [u64; 2]) {
 /// Copying with AVX registers. They hold some program's values: the few that are used are put aside and brought back, which is all the care they need since nobody
 /// else uses them in the nucleus.
 pub mod wide {
-    use super::{opened, Opened, OPENING, PAGE};
+    use super::PAGE;
     use core::arch::asm;
     use core::mem::MaybeUninit;
-    use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-    /// From this length on putting registers aside pays.
-    pub const WORTH_IT: usize = 512;
+    /// What is copied at a time. From this length on putting registers aside pays.
+    const BLOCK: usize = 512;
 
-    /// 0: no AVX. 1: AVX. 2: AVX, and the processor tells whether upper halves are in use.
-    static LEVEL: AtomicU8 = AtomicU8::new(0);
+    /// From which length on there is something to copy with: [`BLOCK`] with AVX.
+    static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
+    /// The processor tells whether upper halves are in use.
+    static IN_USE_KNOWN: AtomicBool = AtomicBool::new(false);
 
     /// Say what the processor has: AVX switched on, XGETBV with index 1.
     pub fn init(avx: bool, in_use_known: bool) {
-        LEVEL.store(avx as u8 * (1 + in_use_known as u8), Relaxed);
+        LEAST.store(if avx { BLOCK } else { usize::MAX }, Relaxed);
+        IN_USE_KNOWN.store(avx && in_use_known, Relaxed);
     }
 
+    /// Is [`copy`] there for so many bytes, and pays?
     #[inline(always)]
-    pub fn available() -> bool {
-        LEVEL.load(Relaxed) != 0
+    pub fn pays(len: usize) -> bool {
+        len >= LEAST.load(Relaxed)
     }
 
     /// Values of ymm0 and ymm1.
-    #[repr(align(32))]
-    struct Aside(#[allow(dead_code, reason = "only assembly touches it")] [u8; 64]);
+    type Aside = [u8; 64];
 
-    /// If the program's upper halves were all in their initial state they are so again, and the processor is told (a program in SSE code would be slowed down otherwise).
+    /// Which states the program has in use (bit 2: upper halves), all if that is not known. If upper halves were all in their initial state they are so again
+    /// behind a copy, and the processor is told (a program in SSE code would be slowed down otherwise).
     #[inline(always)]
-    fn upper_halves_clean() -> bool {
-        if LEVEL.load(Relaxed) < 2 {
-            return false;
+    fn in_use() -> u32 {
+        if !IN_USE_KNOWN.load(Relaxed) {
+            return u32::MAX;
         }
         let in_use: u32;
         // SAFETY: reads a register that `init` was told to exist.
         unsafe {
             asm!("xgetbv", in("ecx") 1, out("eax") in_use, out("edx") _, options(nomem, nostack, preserves_flags))
         };
-        in_use & 4 == 0
+        in_use
     }
 
-    /// # Safety
-    /// Only after `upper_halves_clean`, when the lower halves have been brought back.
-    #[inline(always)]
-    unsafe fn clean_upper_halves() {
-        // SAFETY: by the contract this changes no value.
-        unsafe { asm!("vzeroupper", options(nomem, nostack, preserves_flags)) }
-    }
-
-    /// Copy [`WORTH_IT`] bytes or more.
+    /// Copy [`BLOCK`] bytes or more.
     ///
     /// # Safety
-    /// Both ranges are accessible, AVX is on; as for [`copy`] with what is opened.
-    #[inline(always)]
-    pub unsafe fn copy_piece(to: *mut u8, from: *const u8, len: usize, open: Opened) {
-        if len != WORTH_IT {
-            // SAFETY: by the contract.
-            return unsafe { copy(&[Piece { to, from, len }], opened(open, len)) };
-        }
-        let clean = upper_halves_clean();
-        let mut aside = MaybeUninit::<[u8; 64]>::uninit();
-        // SAFETY: by the contract; registers as in `copy`.
-        unsafe {
-            asm!(
-                "vmovdqu [{aside}], ymm0",
-                "vmovdqu [{aside} + 32], ymm1",
-                ".set at, 0",
-                ".rept 8",
-                "vmovdqu ymm0, [{from} + at]",
-                "vmovdqu ymm1, [{from} + at + 32]",
-                "vmovdqu [{to} + at], ymm0",
-                "vmovdqu [{to} + at + 32], ymm1",
-                ".set at, at + 64",
-                ".endr",
-                "vmovdqu ymm0, [{aside}]",
-                "vmovdqu ymm1, [{aside} + 32]",
-                aside = in(reg) aside.as_mut_ptr(),
-                from = in(reg) from,
-                to = in(reg) to,
-                options(nostack, preserves_flags),
-            );
-            if clean {
-                clean_upper_halves();
-            }
-        }
-    }
-
-    /// Bytes that lie together on both sides.
-    #[derive(Clone, Copy)]
-    #[repr(C)]
-    pub struct Piece {
-        pub to: *mut u8,
-        pub from: *const u8,
-        pub len: usize,
-    }
-
-    /// Copy one piece after the other. In long ones interrupts are let in after each [`OPENING`] bytes, if that is said.
-    ///
-    /// # Safety
-    /// The ranges of all pieces are accessible, AVX is on; and the portable part says that the running thread may be taken for interrupted, if something is opened.
+    /// Both ranges are accessible, and it [`pays`].
     #[inline(never)]
-    pub unsafe fn copy(pieces: &[Piece], open: Opened) {
-        if pieces.is_empty() {
-            return;
-        }
-        let clean = upper_halves_clean();
+    pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+        let in_use = in_use();
         let mut aside = MaybeUninit::<Aside>::uninit();
         // SAFETY: by the contract. The compiler does not use these registers (the nucleus is soft-float); all are as before in the end.
         unsafe {
             asm!(
-                "vmovdqa [{aside}], ymm0",
-                "vmovdqa [{aside} + 32], ymm1",
-                "xor {rest:e}, {rest:e}",
+                "vmovdqu [{aside}], ymm0",
+                "vmovdqu [{aside} + 32], ymm1",
                 "2:",
-                "mov rdi, [{piece}]",
-                "mov rsi, [{piece} + 8]",
-                "mov rcx, [{piece} + 16]",
-                "test {open}, {open}",
-                "jz 22f",
-                // Of a long one first this much.
-                "21:",
-                "cmp rcx, {opening} + 512",
-                "jb 22f",
-                "lea {rest}, [rcx - {opening}]",
-                "mov ecx, {opening}",
-                // Blocks of 512 bytes.
-                "22:",
-                "sub rcx, 512",
-                "jb 4f",
+                ".set at, 0",
+                ".rept 8",
+                "vmovdqu ymm0, [rsi + at]",
+                "vmovdqu ymm1, [rsi + at + 32]",
+                "vmovdqu [rdi + at], ymm0",
+                "vmovdqu [rdi + at + 32], ymm1",
+                ".set at, at + 64",
+                ".endr",
+                "sub rcx, {block}",
+                "jz 3f",
+                "add rsi, {block}",
+                "add rdi, {block}",
+                "cmp rcx, {block}",
+                "jae 2b",
+                // The rest, once more with bytes before it.
+                "lea rsi, [rsi + rcx - {block}]",
+                "lea rdi, [rdi + rcx - {block}]",
+                "mov ecx, {block}",
+                "jmp 2b",
                 "3:",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu [rdi], ymm0",
-                "vmovdqu [rdi + 32], ymm1",
-                "vmovdqu ymm0, [rsi + 64]",
-                "vmovdqu ymm1, [rsi + 96]",
-                "vmovdqu [rdi + 64], ymm0",
-                "vmovdqu [rdi + 96], ymm1",
-                "vmovdqu ymm0, [rsi + 128]",
-                "vmovdqu ymm1, [rsi + 160]",
-                "vmovdqu [rdi + 128], ymm0",
-                "vmovdqu [rdi + 160], ymm1",
-                "vmovdqu ymm0, [rsi + 192]",
-                "vmovdqu ymm1, [rsi + 224]",
-                "vmovdqu [rdi + 192], ymm0",
-                "vmovdqu [rdi + 224], ymm1",
-                "vmovdqu ymm0, [rsi + 256]",
-                "vmovdqu ymm1, [rsi + 288]",
-                "vmovdqu [rdi + 256], ymm0",
-                "vmovdqu [rdi + 288], ymm1",
-                "vmovdqu ymm0, [rsi + 320]",
-                "vmovdqu ymm1, [rsi + 352]",
-                "vmovdqu [rdi + 320], ymm0",
-                "vmovdqu [rdi + 352], ymm1",
-                "vmovdqu ymm0, [rsi + 384]",
-                "vmovdqu ymm1, [rsi + 416]",
-                "vmovdqu [rdi + 384], ymm0",
-                "vmovdqu [rdi + 416], ymm1",
-                "vmovdqu ymm0, [rsi + 448]",
-                "vmovdqu ymm1, [rsi + 480]",
-                "vmovdqu [rdi + 448], ymm0",
-                "vmovdqu [rdi + 480], ymm1",
-                "add rsi, 512",
-                "add rdi, 512",
-                "sub rcx, 512",
-                "jae 3b",
-                "test {rest}, {rest}",
-                "jnz 23f",
-                // Of 64.
-                "4:",
-                "add rcx, 512 - 64",
-                "js 6f",
-                "5:",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu [rdi], ymm0",
-                "vmovdqu [rdi + 32], ymm1",
-                "add rsi, 64",
-                "add rdi, 64",
-                "sub rcx, 64",
-                "jns 5b",
-                // The rest, once more with bytes before it if there are any.
-                "6:",
-                "add rcx, 64",
-                "jz 8f",
-                "cmp qword ptr [{piece} + 16], 64",
-                "jb 7f",
-                "vmovdqu ymm0, [rsi + rcx - 64]",
-                "vmovdqu ymm1, [rsi + rcx - 32]",
-                "vmovdqu [rdi + rcx - 64], ymm0",
-                "vmovdqu [rdi + rcx - 32], ymm1",
-                "jmp 8f",
-                "7:",
-                "cmp rcx, 32",
-                "jb 24f",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + rcx - 32]",
-                "vmovdqu [rdi], ymm0",
-                "vmovdqu [rdi + rcx - 32], ymm1",
-                "jmp 8f",
-                "24:",
-                "rep movsb",
-                "8:",
-                "add {piece}, 24",
-                "dec {pieces:e}",
-                "jnz 2b",
-                "jmp 9f",
-                // Whoever comes in here finds the program's values.
-                "23:",
-                "vmovdqa ymm0, [{aside}]",
-                "vmovdqa ymm1, [{aside} + 32]",
-                "test {clean:e}, {clean:e}",
-                "jz 20f",
+                "vmovdqu ymm0, [{aside}]",
+                "vmovdqu ymm1, [{aside} + 32]",
+                "test {in_use:e}, 4",
+                "jnz 4f",
                 "vzeroupper",
-                "20:",
-                "sti",
-                "nop",
-                "cli",
-                "mov rcx, {rest}",
-                "xor {rest:e}, {rest:e}",
-                "jmp 21b",
-                "9:",
-                "vmovdqa ymm0, [{aside}]",
-                "vmovdqa ymm1, [{aside} + 32]",
+                "4:",
+                in_use = in(reg) in_use,
                 aside = in(reg) aside.as_mut_ptr(),
-                piece = inout(reg) pieces.as_ptr() => _,
-                pieces = inout(reg) pieces.len() => _,
-                opening = const OPENING,
-                rest = out(reg) _,
-                open = in(reg) open,
-                clean = in(reg) clean as u32,
-                out("rdi") _,
-                out("rsi") _,
-                out("rcx") _,
+                block = const BLOCK,
+                inout("rdi") to => _,
+                inout("rsi") from => _,
+                inout("rcx") len => _,
                 options(nostack),
             );
-            if clean {
-                clean_upper_halves();
-            }
         }
     }
 
@@ -353,42 +204,33 @@ pub mod wide {
     /// The page at `to` is writable and aligned, AVX is on.
     #[inline(never)]
     pub unsafe fn repeat(to: *mut u8) {
-        let clean = upper_halves_clean();
+        let in_use = in_use();
         let mut aside = MaybeUninit::<Aside>::uninit();
         // SAFETY: as in `copy`.
         unsafe {
             asm!(
-                "vmovdqa [{aside}], ymm0",
+                "vmovdqu [{aside}], ymm0",
                 "vbroadcastf128 ymm0, [{to}]",
                 "2:",
-                "vmovdqa [{to}], ymm0",
-                "vmovdqa [{to} + 32], ymm0",
-                "vmovdqa [{to} + 64], ymm0",
-                "vmovdqa [{to} + 96], ymm0",
-                "vmovdqa [{to} + 128], ymm0",
-                "vmovdqa [{to} + 160], ymm0",
-                "vmovdqa [{to} + 192], ymm0",
-                "vmovdqa [{to} + 224], ymm0",
-                "vmovdqa [{to} + 256], ymm0",
-                "vmovdqa [{to} + 288], ymm0",
-                "vmovdqa [{to} + 320], ymm0",
-                "vmovdqa [{to} + 352], ymm0",
-                "vmovdqa [{to} + 384], ymm0",
-                "vmovdqa [{to} + 416], ymm0",
-                "vmovdqa [{to} + 448], ymm0",
-                "vmovdqa [{to} + 480], ymm0",
+                ".set at, 0",
+                ".rept 16",
+                "vmovdqa [{to} + at], ymm0",
+                ".set at, at + 32",
+                ".endr",
                 "add {to}, 512",
                 "sub {len:e}, 512",
                 "jnz 2b",
-                "vmovdqa ymm0, [{aside}]",
+                "vmovdqu ymm0, [{aside}]",
+                "test {in_use:e}, 4",
+                "jnz 4f",
+                "vzeroupper",
+                "4:",
+                in_use = in(reg) in_use,
                 aside = in(reg) aside.as_mut_ptr(),
                 to = inout(reg) to => _,
                 len = inout(reg) PAGE => _,
                 options(nostack),
             );
-            if clean {
-                clean_upper_halves();
-            }
         }
     }
 }
@@ -493,7 +335,7 @@ fn rest_of_page(address: u64) -> usize {
 /// Copy between spaces; see [`crate::arch::Arch::copy`].
 ///
 /// # Safety
-/// As for [`wide::copy`] with what is opened.
+/// The portable part says that the running thread may be taken for interrupted, if something is opened.
 #[inline(always)]
 pub unsafe fn copy(
     source: (Root, u64),
@@ -502,10 +344,13 @@ pub unsafe fn copy(
     recents: &mut Recents,
     open: Opened,
 ) -> Result<(), (usize, CopyFault)> {
-    if let Some((to, from)) = in_two_pages(source, destination, len, recents) {
-        // SAFETY: both pointers show at least `len` bytes of mapped frames of programs; by the contract.
-        unsafe { move_open(to, from, len, open) };
-        return Ok(());
+    // A long one lets interrupts in on its way.
+    if len <= OPENING || open.is_null() {
+        if let Some((to, from)) = in_two_pages(source, destination, len, recents) {
+            // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
+            unsafe { move_bytes(to, from, len) };
+            return Ok(());
+        }
     }
     // SAFETY: by the contract.
     unsafe { copy_pages(source, destination, len, recents, open) }
@@ -549,7 +394,7 @@ fn reach_recent(
     Some(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
 }
 
-/// The same where a side has several pages, or one that was not reached lately.
+/// [`copy`] where a side has several pages, or one that was not reached lately; interrupts come in after each piece of at most [`OPENING`] bytes, if that is said.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -561,89 +406,27 @@ unsafe fn copy_pages(
     recents: &mut Recents,
     open: Opened,
 ) -> Result<(), (usize, CopyFault)> {
-    let open = opened(open, len);
+    let opens = !open.is_null() && len > OPENING && opens();
+    let most = if opens { OPENING } else { len };
     // A pointer that the compiler knows nothing of, so that what is changed behind it is changed when interrupts come in.
     let recents = black_box(recents);
+    let (mut from, mut to) = (Side::new(source, false), Side::new(destination, true));
     let mut done = 0;
     while done < len {
-        let mut pieces = Pieces::new();
-        let walked = walk(source, destination, done, len, recents, &mut pieces);
-        if !open.is_null() {
-            // To find the pieces takes as long as some of their bytes.
+        from.reach(done, recents)?;
+        to.reach(done, recents)?;
+        let piece = most.min(len - done).min(from.left).min(to.left);
+        // SAFETY: both places have so many bytes of mapped frames of programs.
+        unsafe { move_bytes(to.at, from.at, piece) };
+        from.advance(piece);
+        to.advance(piece);
+        done += piece;
+        if opens {
             // SAFETY: by the contract.
             unsafe { let_in(recents) }
         }
-        // SAFETY: every piece lies within mapped frames of programs; by the contract.
-        unsafe { pieces.copy(open) };
-        done = walked?;
     }
     Ok(())
-}
-
-/// Pieces of a copy between two spaces, for as many bytes as one message share has.
-struct Pieces {
-    list: [MaybeUninit<wide::Piece>; Pieces::MOST],
-    len: usize,
-}
-
-impl Pieces {
-    /// A share of two pages touches at most three on either side.
-    const MOST: usize = 5;
-
-    fn new() -> Pieces {
-        Pieces {
-            list: [const { MaybeUninit::uninit() }; Pieces::MOST],
-            len: 0,
-        }
-    }
-
-    /// # Safety
-    /// As for [`wide::copy`], but for AVX.
-    unsafe fn copy(&self, open: Opened) {
-        // SAFETY: the first `len` were written by `walk`.
-        let pieces = unsafe {
-            core::slice::from_raw_parts(self.list.as_ptr().cast::<wide::Piece>(), self.len)
-        };
-        if wide::available() {
-            // SAFETY: by the contract.
-            return unsafe { wide::copy(pieces, open) };
-        }
-        for piece in pieces {
-            // SAFETY: by the contract.
-            unsafe { move_bytes(piece.to, piece.from, piece.len) };
-        }
-    }
-}
-
-/// Find the pieces from byte `done` on, until the list is full or `len` bytes are reached. Returns how far it came, or with a fault which pieces come before it.
-fn walk(
-    source: (Root, u64),
-    destination: (Root, u64),
-    mut done: usize,
-    len: usize,
-    recents: &mut Recents,
-    pieces: &mut Pieces,
-) -> Result<usize, (usize, CopyFault)> {
-    let mut from = Side::new(source, false);
-    let mut to = Side::new(destination, true);
-    while done < len {
-        let Some(place) = pieces.list.get_mut(pieces.len) else {
-            break;
-        };
-        from.reach(done, recents)?;
-        to.reach(done, recents)?;
-        let len = (len - done).min(from.left).min(to.left);
-        place.write(wide::Piece {
-            to: to.at,
-            from: from.at,
-            len,
-        });
-        pieces.len += 1;
-        from.advance(len);
-        to.advance(len);
-        done += len;
-    }
-    Ok(done)
 }
 
 /// Read a program's memory.
@@ -653,16 +436,8 @@ pub fn read(
     into: &mut [u8],
     recents: &mut Recents,
 ) -> Result<(), CopyFault> {
-    let mut done = 0;
-    while done < into.len() {
-        let at = address.wrapping_add(done as u64);
-        let from = reach(root, at, false, recents)?;
-        let chunk = (into.len() - done).min(rest_of_page(at));
-        // SAFETY: the source is within a mapped frame, the destination within the slice.
-        unsafe { move_bytes(into.as_mut_ptr().add(done), from, chunk) };
-        done += chunk;
-    }
-    Ok(())
+    // SAFETY: the slice's bytes.
+    unsafe { transfer(root, address, into.as_mut_ptr(), into.len(), false, recents) }
 }
 
 /// Write a program's memory.
@@ -672,14 +447,46 @@ pub fn write(
     from: &[u8],
     recents: &mut Recents,
 ) -> Result<(), CopyFault> {
+    // SAFETY: the slice's bytes, which are read.
+    unsafe {
+        transfer(
+            root,
+            address,
+            from.as_ptr().cast_mut(),
+            from.len(),
+            true,
+            recents,
+        )
+    }
+}
+
+/// Copy `len` bytes between a program's memory and the nucleus's: to the program's (`write`), or from there.
+///
+/// # Safety
+/// `own` shows so many bytes, to be read or written.
+#[inline(never)]
+unsafe fn transfer(
+    root: Root,
+    address: u64,
+    own: *mut u8,
+    len: usize,
+    write: bool,
+    recents: &mut Recents,
+) -> Result<(), CopyFault> {
     let mut done = 0;
-    while done < from.len() {
+    while done < len {
         let at = address.wrapping_add(done as u64);
-        let to = reach(root, at, true, recents)?;
-        let chunk = (from.len() - done).min(rest_of_page(at));
-        // SAFETY: the destination is within a mapped frame, the source within the slice.
-        unsafe { move_bytes(to, from.as_ptr().add(done), chunk) };
-        done += chunk;
+        let theirs = reach(root, at, write, recents)?;
+        let ours = own.wrapping_add(done);
+        let (to, from) = if write {
+            (theirs, ours)
+        } else {
+            (ours, theirs)
+        };
+        let piece = (len - done).min(rest_of_page(at));
+        // SAFETY: the one is within a mapped frame, the other by the contract.
+        unsafe { move_bytes(to, from, piece) };
+        done += piece;
     }
     Ok(())
 }
