@@ -46,16 +46,24 @@ pub struct Root(pub Frame);
 /// First and last entry of a table that may be in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
-    first: usize,
-    last: usize,
+    first: u16,
+    last: u16,
 }
 
 impl Span {
     const BITS: u64 = 0x7ff << 52 | 7 << 9;
+    const ALL: Span = Span::of(0, TABLE_ENTRIES - 1);
+
+    const fn of(first: usize, last: usize) -> Span {
+        Span {
+            first: first as u16,
+            last: last as u16,
+        }
+    }
 
     fn of_entry(entry: u64) -> Span {
-        let first = (entry >> 52 & 0x7f) as usize;
-        let last = (entry >> 59 & 0xf | entry >> 5 & 0x70) as usize;
+        let first = (entry >> 52 & 0x7f) as u16;
+        let last = (entry >> 59 & 0xf | entry >> 5 & 0x70) as u16;
         Span {
             first: first * 4,
             last: last * 4 + 3,
@@ -71,8 +79,8 @@ impl Span {
         // SAFETY: `table` is a root table, which has 512 entries.
         let entry = unsafe { *table.add(ROOT_SPAN) };
         Span {
-            first: (entry >> 1 & 0xff) as usize,
-            last: (entry >> 9 & 0xff) as usize,
+            first: (entry >> 1 & 0xff) as u16,
+            last: (entry >> 9 & 0xff) as u16,
         }
     }
 
@@ -81,10 +89,15 @@ impl Span {
         unsafe { *table.add(ROOT_SPAN) = (self.first as u64) << 1 | (self.last as u64) << 9 }
     }
 
+    #[inline(always)]
+    fn has(self, index: usize) -> bool {
+        index >= self.first as usize && index <= self.last as usize
+    }
+
     fn widened(self, index: usize) -> Span {
         Span {
-            first: self.first.min(index),
-            last: self.last.max(index),
+            first: self.first.min(index as u16),
+            last: self.last.max(index as u16),
         }
     }
 }
@@ -145,31 +158,33 @@ fn mapping(entry: u64) -> Mapping {
 /// A table of the last level that was used a moment ago, so that the next page of the same 2 MiB is found without a walk. To be forgotten when a table goes away.
 #[derive(Clone, Copy, Debug)]
 pub struct Recent {
-    /// Root and 2 MiB region.
-    key: u64,
+    /// The 2 MiB that it covers, by number, of the space with this root.
+    region: u64,
     table: *mut u64,
     /// The entry that points to the table, and the span that it tells.
     parent: *mut u64,
+    root: Frame,
     span: Span,
 }
 
 impl Recent {
     pub const NONE: Recent = Recent {
-        key: u64::MAX,
+        region: u64::MAX,
         table: core::ptr::null_mut(),
         parent: core::ptr::null_mut(),
-        span: Span { first: 0, last: 0 },
+        root: 0,
+        span: Span::of(0, 0),
     };
 
     #[inline(always)]
-    fn key(root: Root, address: u64) -> u64 {
-        (root.0 as u64) << 28 | address >> 21
+    fn region(address: u64) -> u64 {
+        address / TABLE_BYTES
     }
 
-    /// Does it cover this (user) address?
+    /// Does it cover this address? (No region of it reaches beyond the user half but for the page at [`USER_TOP`], which is never mapped.)
     #[inline(always)]
     fn covers(&self, root: Root, address: u64) -> bool {
-        self.key == Recent::key(root, address) && address < USER_TOP
+        self.region == Recent::region(address) && self.root == root.0
     }
 
     /// The entry for an address, if it covers it.
@@ -201,13 +216,14 @@ impl Recents {
     #[inline(always)]
     pub fn at(&mut self, root: Root, address: u64) -> &mut Recent {
         // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4).
-        let hash = Recent::key(root, address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let key = Recent::region(address).wrapping_add((root.0 as u64) << 3);
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &mut self.0[(hash >> (u64::BITS - RECENTS_BITS)) as usize]
     }
 
     pub fn forget(&mut self) {
         for recent in &mut self.0 {
-            recent.key = u64::MAX;
+            recent.region = u64::MAX;
         }
     }
 }
@@ -267,10 +283,13 @@ fn slot_for(
     tables: &mut FrameList,
     recent: &mut Recent,
 ) -> Result<*mut u64, MapError> {
+    if address >= USER_TOP {
+        return Err(MapError::BadAddress);
+    }
     let in_table = index(address, 0);
     if !recent.covers(root, address) {
         make_tables(root, address, tables, recent)?;
-    } else if in_table < recent.span.first || in_table > recent.span.last {
+    } else if !recent.span.has(in_table) {
         // SAFETY: `recent` covers the address, so its tables are live.
         unsafe { recent.span = widen(recent.parent, in_table, AHEAD) };
     }
@@ -309,9 +328,10 @@ fn make_tables(
     // SAFETY: as above.
     let (table, span) = unsafe { table_behind(parent, index(address, 0), AHEAD, tables)? };
     *recent = Recent {
-        key: Recent::key(root, address),
+        region: Recent::region(address),
         table,
         parent,
+        root: root.0,
         span,
     };
     Ok(())
@@ -329,7 +349,7 @@ fn entry_of_last_table(
     let mut table = table_pointer(root.0);
     let top = index(address, 3);
     let span = Span::of_root(table);
-    if top < span.first || top > span.last {
+    if !span.has(top) {
         span.widened(top).store_in_root(table);
     }
     for level in [3, 2] {
@@ -359,15 +379,11 @@ unsafe fn table_behind(
     if *entry & PRESENT == 0 {
         let frame = list_pop(tables).ok_or(MapError::NoTable)?;
         tables.used += 1;
-        let span = Span {
-            first: below,
-            last: below,
-        };
-        *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | span.bits();
+        *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | Span::of(below, below).bits();
     }
     let mut span = Span::of_entry(*entry);
     let table = table_pointer(frame_of(*entry));
-    if below < span.first || below > span.last {
+    if !span.has(below) {
         // SAFETY: the entry points to a table.
         span = unsafe { widen(parent, below, group) };
     }
@@ -407,13 +423,9 @@ pub fn show_table(
     tables: &mut FrameList,
 ) -> Result<(), MapError> {
     let entry = entry_of_last_table(root, address, tables)?;
-    let all = Span {
-        first: 0,
-        last: TABLE_ENTRIES - 1,
-    };
     // SAFETY: it is an entry of a live table; the nucleus lock is held.
     match unsafe { &mut *entry } {
-        entry @ 0 => *entry = (table as u64) << 12 | PRESENT | USER | COMMON | all.bits(),
+        entry @ 0 => *entry = (table as u64) << 12 | PRESENT | USER | COMMON | Span::ALL.bits(),
         _ => return Err(MapError::BadAddress),
     }
     Ok(())
@@ -453,9 +465,10 @@ fn find_table(root: Root, address: u64, recent: &mut Recent) -> bool {
         table = table_pointer(frame_of(entry));
         if level == 1 {
             *recent = Recent {
-                key: Recent::key(root, address),
+                region: Recent::region(address),
                 table,
                 parent,
+                root: root.0,
                 span: Span::of_entry(entry),
             };
         }
@@ -530,8 +543,8 @@ pub fn query(root: Root, address: u64, recent: &mut Recent) -> Option<Mapping> {
 /// The next used entry of a table within `span`, from `from` on.
 fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
     const STRIDE: usize = 8;
-    let mut at = from.max(span.first);
-    while at <= span.last {
+    let mut at = from.max(span.first as usize);
+    while at <= span.last as usize {
         if at.is_multiple_of(STRIDE) {
             // Sparse tables are mostly empty: look at eight entries at once.
             // SAFETY: `at` is a multiple of eight and below 512.
@@ -597,9 +610,10 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
             let entry = unsafe { *slot };
             if level == 0 {
                 *recent = Recent {
-                    key: Recent::key(root, at),
+                    region: Recent::region(at),
                     table,
                     parent,
+                    root: root.0,
                     span,
                 };
                 return (at < end).then(|| (at, mapping(entry)));
@@ -847,11 +861,7 @@ pub fn take_table(
         unsafe { *table.add(ROOT_SPAN) = ROOT_SPAN_EMPTY }
         return Taken::Root;
     };
-    Span {
-        first: found,
-        ..span
-    }
-    .store_in_root(table);
+    Span::of(found, span.last as usize).store_in_root(table);
     for level in (0..3).rev() {
         // SAFETY: `found` is an index of the table.
         let parent = unsafe { &mut *table.add(found) };
@@ -865,7 +875,7 @@ pub fn take_table(
         if level == 0 {
             let mut span = span;
             while empty_share(table, span, &mut emptied, &mut open) {
-                span.first += TAKE_SHARE;
+                span.first += TAKE_SHARE as u16;
                 *parent = *parent & !Span::BITS | span.bits();
                 if !goes_on {
                     return Taken::Some;
@@ -876,12 +886,7 @@ pub fn take_table(
         }
         match next_used(table, span, 0) {
             Some(next) => {
-                *parent = *parent & !Span::BITS
-                    | Span {
-                        first: next,
-                        ..span
-                    }
-                    .bits();
+                *parent = *parent & !Span::BITS | Span::of(next, span.last as usize).bits();
                 found = next;
             }
             None => {
@@ -901,10 +906,10 @@ fn empty_share(
     emptied: &mut impl FnMut(Frame),
     open: &mut impl FnMut(),
 ) -> bool {
-    let all = span.last + 1 - span.first;
+    let all = (span.last + 1 - span.first) as usize;
     let share = all.min(TAKE_SHARE);
     // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
-    let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first), share) };
+    let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first as usize), share) };
     let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
     for few in few {
         // Most are empty between a stack's or a heap's ends.
@@ -1365,9 +1370,11 @@ mod tests {
     #[test]
     fn spans_survive_their_encoding() {
         for (first, last) in [(0, 0), (0, 511), (4, 7), (255, 300), (508, 511)] {
-            let span = Span::of_entry(Span { first, last }.bits() | 0x1234_5007);
-            assert!(span.first <= first && first < span.first + 4);
-            assert!(span.last >= last && span.last < last + 4);
+            let span = Span::of_entry(Span::of(first, last).bits() | 0x1234_5007);
+            assert_eq!(
+                (span.first, span.last),
+                (first as u16 / 4 * 4, last as u16 / 4 * 4 + 3)
+            );
         }
     }
 }
