@@ -9,16 +9,20 @@ use crate::{Kernel, Resume, Stop};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::state::upcall;
 use cairn_abi::{death, fault, Error};
-use core::fmt::Write;
 
 /// Vector of a page fault.
 const PAGE_FAULT: u64 = 14;
 /// Error-code bit of a page fault that user code caused.
 const FROM_USER: u64 = 4;
-/// Deepest backtrace.
 /// Status of a machine whose first domain ended (init itself uses 90 and 91).
 pub(crate) const FIRST_DOMAIN_ENDED: u64 = 92;
+/// Deepest backtrace.
 const FRAMES: usize = 24;
+/// Registers that the log shows.
+const NAMES: [&str; 18] = [
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "rip", "rsp", "rflags",
+];
 
 impl<A: Arch> Kernel<A> {
     /// A page fault of the current thread's own code; `bits` are those of `cairn_abi::fault`.
@@ -166,43 +170,36 @@ impl<A: Arch> Kernel<A> {
 
     /// Registers and call chain of a thread that ends its domain, for the log.
     fn log_exception(&mut self, t: ThreadRef, d: DomainRef, vector: u64, error: u64, address: u64) {
-        let id = self.domains[d].id & 0xf_ffff;
-        let r = self.threads[t].registers;
+        let id = (self.domains[d].id & 0xf_ffff).into();
+        let r = &self.threads[t].registers;
+        let values = [
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12,
+            r.r13, r.r14, r.r15, r.rip, r.rsp, r.rflags,
+        ];
+        let (rip, mut frame) = (r.rip, r.rbp);
         let mut line = Line::new();
-        let _ = write!(
-            line,
-            "nucleus: domain {id} ends by exception {vector} error {error:#x} address {address:#x} rip {:#x} rsp {:#x} rflags {:#x}",
-            r.rip, r.rsp, r.rflags
-        );
+        line.text("nucleus: domain ").number(id);
+        line.text(" ends by exception ").number(vector);
+        line.hex(" error ", error).hex(" address ", address);
         self.log(line.as_bytes());
         let mut line = Line::new();
-        let _ = write!(
-            line,
-            "nucleus: rax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x} rbp {:#x} r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15
-        );
+        line.text("nucleus:").named(&NAMES, &values);
         self.log(line.as_bytes());
         let mut line = Line::new();
-        let _ = write!(line, "!backtrace {id} {:#x}", r.rip);
-        let mut frame = r.rbp;
+        line.text("!backtrace ").number(id).hex(" ", rip);
         let root = self.root_of(t);
         for _ in 0..FRAMES {
             let mut pair = [0; 16];
             if frame == 0 || self.arch.read_user(root, frame, &mut pair).is_err() {
                 break;
             }
-            let (next, back) = pair.split_at(8);
-            let word = |bytes: &[u8]| {
-                bytes
-                    .iter()
-                    .rev()
-                    .fold(0u64, |sum, &byte| sum << 8 | byte as u64)
-            };
-            let _ = write!(line, " {:#x}", word(back));
-            if word(next) <= frame {
+            let pair = u128::from_le_bytes(pair);
+            let (next, back) = (pair as u64, (pair >> 64) as u64);
+            line.hex(" ", back);
+            if next <= frame {
                 break;
             }
-            frame = word(next);
+            frame = next;
         }
         self.log(line.as_bytes());
     }

@@ -5,7 +5,6 @@ use crate::pool::ThreadRef;
 use crate::{Answer, Kernel};
 use cairn_abi::service::log;
 use cairn_abi::Error;
-use core::fmt::Write;
 
 /// Longest line a program may write at once.
 const LINE: usize = 1024;
@@ -52,7 +51,7 @@ impl Log {
     }
 }
 
-/// A line being put together; what does not fit is cut.
+/// A line being put together; what does not fit is cut. (`core`'s formatting is several times the code of all that the nucleus says.)
 pub struct Line {
     bytes: [u8; LINE + 32],
     len: usize,
@@ -66,10 +65,50 @@ impl Line {
         }
     }
 
+    #[inline(never)]
     pub fn push(&mut self, bytes: &[u8]) {
-        let n = bytes.len().min(self.bytes.len() - self.len);
-        self.bytes[self.len..self.len + n].copy_from_slice(&bytes[..n]);
-        self.len += n;
+        for (to, byte) in self.bytes.iter_mut().skip(self.len).zip(bytes) {
+            *to = *byte;
+            self.len += 1;
+        }
+    }
+
+    pub fn text(&mut self, text: &str) -> &mut Line {
+        self.push(text.as_bytes());
+        self
+    }
+
+    /// In decimal.
+    pub fn number(&mut self, value: u64) -> &mut Line {
+        if value >= 10 {
+            self.number(value / 10);
+        }
+        self.digits(value % 10, 1)
+    }
+
+    /// The last `count` hexadecimal digits.
+    #[inline(never)]
+    pub fn digits(&mut self, value: u64, count: u32) -> &mut Line {
+        for i in (0..count).rev() {
+            let digit = (value >> (4 * i)) as u8 & 15;
+            self.push(&[digit + if digit < 10 { b'0' } else { b'a' - 10 }]);
+        }
+        self
+    }
+
+    /// In hexadecimal, behind what it is.
+    #[inline(never)]
+    pub fn hex(&mut self, what: &str, value: u64) -> &mut Line {
+        let count = (64 - (value | 1).leading_zeros()).div_ceil(4);
+        self.text(what).text("0x").digits(value, count)
+    }
+
+    /// Numbers in hexadecimal, each behind its name.
+    pub fn named(&mut self, names: &[&str], values: &[u64]) -> &mut Line {
+        for (name, &value) in names.iter().zip(values) {
+            self.text(" ").text(name).hex(" ", value);
+        }
+        self
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -80,13 +119,6 @@ impl Line {
 impl Default for Line {
     fn default() -> Self {
         Line::new()
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, s: &str) -> core::fmt::Result {
-        self.push(s.as_bytes());
-        Ok(())
     }
 }
 
@@ -110,7 +142,7 @@ impl<A: Arch> Kernel<A> {
                 self.read_own(t, w[0], &mut text[..len])?;
                 let mut line = Line::new();
                 let id = self.domains[self.threads[t].domain].id;
-                let _ = write!(line, "[{}] ", id & 0xf_ffff);
+                line.text("[").number((id & 0xf_ffff).into()).text("] ");
                 line.push(text[..len].trim_ascii_end());
                 self.log(line.as_bytes());
                 Ok(())

@@ -4,6 +4,7 @@
 //! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where. Linux says `Kernel panic`.
 
 use crate::compiled;
+use crate::places;
 use crate::symbols::Symbols;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -67,7 +68,7 @@ impl Log {
         }
         let shown = match line.split_once("!backtrace ") {
             Some((_, rest)) => self.symbols.backtrace(rest),
-            None => line.to_string(),
+            None => with_source(line),
         };
         if self.verbose {
             eprintln!("{shown}");
@@ -109,6 +110,20 @@ impl Log {
     }
 }
 
+/// The nucleus says of its panics only where they are: its source says why.
+fn with_source(line: &str) -> String {
+    let source = line.strip_prefix("nucleus panic: ").and_then(|place| {
+        let mut place = place.split(':');
+        let text = std::fs::read_to_string(places::root().join(place.next()?)).ok()?;
+        let number: usize = place.next()?.parse().ok()?;
+        text.lines().nth(number.checked_sub(1)?).map(str::to_string)
+    });
+    match source {
+        Some(source) => format!("{line}\n{source}"),
+        None => line.to_string(),
+    }
+}
+
 /// The text of a line in which a kernel gives up.
 fn gave_up(line: &str) -> Option<String> {
     if let Some(text) = line.strip_prefix("!panic") {
@@ -144,5 +159,19 @@ mod tests {
         let line = "[    1.0] Kernel panic - not syncing: Attempted to kill init!";
         assert!(gave_up(line).unwrap().starts_with("Kernel panic"));
         assert_eq!(gave_up("no panic here"), None);
+    }
+
+    #[test]
+    fn a_panic_of_the_nucleus_is_shown_with_its_line() {
+        let place = "nucleus panic: kernel/src/main.rs:1:1";
+        let shown = with_source(place);
+        assert!(shown.starts_with("nucleus panic: kernel/src/main.rs:1:1\n//! The nucleus as"));
+        for other in [
+            "nucleus panic: exception 14 at 0x1",
+            "nucleus panic: a/b.rs:1:1",
+            "fine",
+        ] {
+            assert_eq!(with_source(other), other);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The nucleus's code as it is linked: how much of it stays and how much only boot needs (`.init.text`, given up when the first thread runs), and that nothing which stays refers
-//! to what is gone then.
+//! The nucleus's code as it is linked: how much of it stays and how much only boot needs (`.init.text`, given up when the first thread runs), that nothing which stays refers
+//! to what is gone then, and that the nucleus formats nothing by `core::fmt`.
 
 use crate::places;
 use anyhow::{Context, Result};
@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// The section of the code that only boot needs.
 const BOOT: &str = ".init.text";
+/// In the names of `core::fmt`, which would be some KiB: the nucleus has `log::Line`.
+const FORMATTING: &str = "4core3fmt";
 /// What boot's sections lie between.
 const BOUNDS: [&str; 2] = ["image_start", "image_init_end"];
 
@@ -57,7 +59,7 @@ pub fn sizes() -> Result<Sizes> {
     Ok(sizes)
 }
 
-/// What stays must not refer to what boot gives up. The error names the first place that does.
+/// What stays must not refer to what boot gives up, and `core::fmt` must not be there. The error names the first place that does.
 pub fn check() -> Result<Result<(), String>> {
     let bytes = built()?;
     let file = object::File::parse(&*bytes)?;
@@ -70,6 +72,10 @@ pub fn check() -> Result<Result<(), String>> {
     let boot = bound(BOUNDS[0])?..bound(BOUNDS[1])?;
     if boot.is_empty() {
         return Ok(Err("there is nothing that only boot needs".into()));
+    }
+    let mut names = file.symbols().filter_map(|symbol| symbol.name().ok());
+    if let Some(name) = names.find(|name| name.contains(FORMATTING)) {
+        return Ok(Err(format!("{name} has come into the nucleus")));
     }
     for section in file.sections() {
         let (at, data) = (section.address(), section.data()?);

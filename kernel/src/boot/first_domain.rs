@@ -20,14 +20,22 @@ const PAGES_PER_TABLE: u32 = 512;
 /// Why there is no first domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// No archive, or one that does not start on a page.
-    NoArchive,
     /// No `cairn/init` in the archive.
     NoInit,
     /// It is no executable that can be loaded here.
     BadInit,
     /// Not enough memory.
     NoMemory,
+}
+
+impl Error {
+    pub fn text(self) -> &'static str {
+        match self {
+            Error::NoInit => "no cairn/init in the archive",
+            Error::BadInit => "cairn/init cannot be loaded",
+            Error::NoMemory => "not enough memory",
+        }
+    }
 }
 
 /// The boot archive in memory.

@@ -27,23 +27,15 @@ pub fn made(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
 fn tell(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
     let last = code.iter().rposition(|&byte| byte != FILLER).unwrap_or(0);
     let mut line = Line::new();
-    line.push(b"nucleus: code ");
-    hexadecimal(&mut line, &at.to_be_bytes());
-    line.push(b" ");
-    hexadecimal(&mut line, &(second as u16).to_be_bytes());
-    line.push(b" ");
+    line.text("nucleus: code ").digits(at, 16);
+    line.text(" ").digits(second as u64, 4).text(" ");
     console_write(line.as_bytes());
     for some in code[..=last].chunks(256) {
         line = Line::new();
-        hexadecimal(&mut line, some);
+        for &byte in some {
+            line.digits(byte.into(), 2);
+        }
         console_write(line.as_bytes());
     }
     console_write(b"\n");
-}
-
-fn hexadecimal(line: &mut Line, bytes: &[u8]) {
-    let digit = |value: u8| b"0123456789abcdef"[value as usize & 15];
-    for &byte in bytes {
-        line.push(&[digit(byte >> 4), digit(byte)]);
-    }
 }

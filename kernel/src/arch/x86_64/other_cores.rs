@@ -13,15 +13,15 @@ use super::cpu::{self, read_tsc};
 use super::descriptors::{self, PER_CPU};
 use super::entry::syscall_entry;
 use super::memory::{DIRECT_MAP, PAGE};
-use super::ports::Console;
+use super::ports::console_write;
 use super::pvh::{BootInfo, Kind, Range};
 use super::Machine;
 use crate::arch::Frame;
 use crate::boot::memory::Frames;
 use crate::cores::MOST;
+use crate::log::Line;
 use crate::queue::Lists;
 use crate::Kernel;
-use core::fmt::Write;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -134,10 +134,10 @@ pub unsafe fn start(
             kernel.arch.add_core(core, id);
             started += 1;
         } else {
-            let _ = writeln!(
-                Console,
-                "nucleus: the processor with local APIC {id} did not start"
-            );
+            let mut line = Line::new();
+            line.text("nucleus: the processor with local APIC ");
+            line.number(id.into()).text(" did not start\n");
+            console_write(line.as_bytes());
         }
     }
     started

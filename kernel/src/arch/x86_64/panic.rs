@@ -1,26 +1,39 @@
-//! When the nucleus itself is wrong: say what and where on the debug console, end the machine with a code of its own.
-//! The `!backtrace` line is for the host, which has the symbols.
+//! When the nucleus itself is wrong: say where on the debug console, end the machine with a code of its own.
+//! The host has the source, and for the `!backtrace` line the symbols.
 
 use super::cpu;
 use super::descriptors::on_stack;
 use super::entry::TrapFrame;
-use super::ports::Console;
+use super::ports::console_write;
 use super::power;
+use crate::log::Line;
 use core::arch::asm;
-use core::fmt::Write;
-use core::panic::PanicInfo;
+use core::panic::Location;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What isa-debug-exit gets; QEMU's exit status is twice this plus one.
 pub const EXIT_CODE: u64 = 0x2a;
 const DEPTH: usize = 32;
+/// The words of a [`TrapFrame`].
+const NAMES: [&str; 22] = [
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15", "vector", "error", "rip", "cs", "rflags", "rsp", "ss",
+];
 
 static PANICKING: AtomicBool = AtomicBool::new(false);
 
 /// The nucleus panicked.
-pub fn panicked(info: &PanicInfo) -> ! {
+pub fn panicked(place: Option<&Location>) -> ! {
     once();
-    let _ = writeln!(Console, "nucleus panic: {info}");
+    let mut line = Line::new();
+    line.text("nucleus panic: ");
+    if let Some(place) = place {
+        line.text(place.file())
+            .text(":")
+            .number(place.line().into());
+        line.text(":").number(place.column().into());
+    }
+    say(&mut line);
     let frame: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
@@ -36,19 +49,14 @@ pub unsafe extern "C" fn trapped(frame: *const TrapFrame) -> ! {
     once();
     // SAFETY: by the contract.
     let f = unsafe { &*frame };
-    let _ = writeln!(
-        Console,
-        "nucleus panic: exception {} error {:#x} at {:#x}, address {:#x}",
-        f.vector,
-        f.error,
-        f.rip,
-        cpu::fault_address()
-    );
-    let _ = writeln!(
-        Console,
-        "  rax {:016x} rbx {:016x} rcx {:016x} rdx {:016x}\n  rsi {:016x} rdi {:016x} rbp {:016x} rsp {:016x}\n  r8  {:016x} r9  {:016x} r10 {:016x} r11 {:016x}\n  r12 {:016x} r13 {:016x} r14 {:016x} r15 {:016x}\n  flags {:x} cs {:x} ss {:x}",
-        f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.rsp, f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rflags, f.cs, f.ss
-    );
+    let mut line = Line::new();
+    line.text("nucleus panic: exception ").number(f.vector);
+    line.hex(" at ", f.rip);
+    line.hex(" address ", cpu::fault_address());
+    say(&mut line);
+    // SAFETY: the frame is nothing but words.
+    let words = unsafe { core::slice::from_raw_parts(frame.cast::<u64>(), NAMES.len()) };
+    say(Line::new().named(&NAMES, words));
     backtrace(Some(f.rip), f.rbp);
     end()
 }
@@ -61,9 +69,10 @@ fn once() {
 }
 
 fn backtrace(rip: Option<u64>, mut frame: u64) {
-    let _ = write!(Console, "!backtrace nucleus");
+    let mut line = Line::new();
+    line.text("!backtrace nucleus");
     if let Some(rip) = rip {
-        let _ = write!(Console, " {rip:#x}");
+        line.hex(" ", rip);
     }
     for _ in 0..DEPTH {
         if !frame.is_multiple_of(8) || !on_stack(frame) {
@@ -74,13 +83,17 @@ fn backtrace(rip: Option<u64>, mut frame: u64) {
         if back == 0 {
             break;
         }
-        let _ = write!(Console, " {back:#x}");
+        line.hex(" ", back);
         if next <= frame {
             break;
         }
         frame = next;
     }
-    let _ = writeln!(Console);
+    say(&mut line);
+}
+
+fn say(line: &mut Line) {
+    console_write(line.text("\n").as_bytes());
 }
 
 fn end() -> ! {

@@ -1,7 +1,6 @@
 //! Port input and output, and the two consoles that need nothing else: QEMU's debug console and (when the command line asks for it) COM1.
 
 use core::arch::asm;
-use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// QEMU's debug console.
@@ -89,15 +88,5 @@ pub fn console_write(bytes: &[u8]) {
             }
             out8(COM1, byte);
         }
-    }
-}
-
-/// For `write!`.
-pub struct Console;
-
-impl fmt::Write for Console {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        console_write(text.as_bytes());
-        Ok(())
     }
 }

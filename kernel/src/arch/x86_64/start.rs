@@ -16,7 +16,7 @@ use super::other_cores;
 use super::paging;
 use super::panic::EXIT_CODE;
 use super::portal_code;
-use super::ports::{self, Console};
+use super::ports::{self, console_write};
 use super::power::{self, Power};
 use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
 use super::requests::{request_entry, spurious_entry, REQUEST_VECTOR};
@@ -27,11 +27,11 @@ use crate::boot::first_domain::{self, Archive};
 use crate::boot::memory::{Frames, FreeMemory};
 use crate::cores;
 use crate::hasty::{self, Handler};
+use crate::log::Line;
 use crate::queue::{Lists, LISTS};
 use crate::{Kernel, Storage};
 use cairn_abi::state::SystemPage;
 use cairn_abi::trace::SIZE;
-use core::fmt::Write;
 
 /// Below this lies what the firmware may still use.
 const LOW_MEMORY: u64 = 1 << 20;
@@ -56,8 +56,9 @@ impl Memory for EarlyMemory {
 }
 
 /// There is no going on: say why and leave.
-fn fail(reason: core::fmt::Arguments) -> ! {
-    let _ = writeln!(Console, "nucleus: cannot start: {reason}");
+fn fail(reason: &mut Line) -> ! {
+    console_write(b"nucleus: cannot start: ");
+    console_write(reason.text("\n").as_bytes());
     power::exit(EXIT_CODE);
     cpu::halt()
 }
@@ -73,7 +74,7 @@ fn keep(line: &'static [u8]) -> &'static [u8] {
 }
 
 fn no_memory<T>(_: NoMemory) -> T {
-    fail(format_args!("not enough memory"))
+    fail(Line::new().text("not enough memory"))
 }
 
 /// The usable ranges of the machine, above the first MiB.
@@ -96,15 +97,13 @@ fn usable(info: &BootInfo) -> FreeMemory {
 /// Called by the first instructions, on the nucleus stack, with interrupts off.
 pub extern "C" fn start(start_info: u64) -> ! {
     ports::console_init();
-    let features =
-        cpu::init().unwrap_or_else(|missing| fail(format_args!("this processor lacks {missing}")));
+    let lacks = |missing: &str| fail(Line::new().text("this processor lacks ").text(missing));
+    let features = cpu::init().unwrap_or_else(lacks);
     if !features.local_apic {
-        fail(format_args!("this processor lacks a local APIC"));
+        lacks("a local APIC");
     }
     let Some(mut info) = BootInfo::read(&EarlyMemory, start_info) else {
-        fail(format_args!(
-            "no usable start information at {start_info:#x}"
-        ));
+        fail(Line::new().hex("no usable start information at ", start_info));
     };
     if info.words().any(|word| word == b"nucleus.log=com1") {
         ports::console_to_com1();
@@ -117,7 +116,7 @@ pub extern "C" fn start(start_info: u64) -> ! {
     free.remove(image.all());
     let archive_frames = match info.archive {
         Some(range) if range.start % PAGE == 0 => Frames::around(range.start, range.end),
-        _ => fail(format_args!("no boot archive")),
+        _ => fail(Line::new().text("no boot archive")),
     };
     free.remove(archive_frames);
     let ready = other_cores::prepare(&info);
@@ -160,7 +159,7 @@ fn machine(
         .unwrap_or_else(no_memory);
     builder.pools().unwrap_or_else(no_memory);
     let Some(apic_registers) = builder.device(apic::base()) else {
-        fail(format_args!("not enough memory"));
+        fail(Line::new().text("not enough memory"));
     };
     let io_apic_registers = acpi
         .io_apic
@@ -207,7 +206,7 @@ fn machine(
 /// Take `count` frames and see them as zeroed memory for good.
 fn take_zeroed(free: &mut FreeMemory, count: u32) -> (Frame, *mut u8) {
     let Some(first) = free.take(count, Frame::MAX) else {
-        fail(format_args!("not enough memory"));
+        fail(Line::new().text("not enough memory"));
     };
     for frame in first..first + count {
         paging::zero(frame);
@@ -323,7 +322,7 @@ fn run(
         Image::new().init(),
         system_frame,
     ) {
-        fail(format_args!("no first domain: {error:?}"));
+        fail(Line::new().text("no first domain: ").text(error.text()));
     }
     // SAFETY: the nucleus is installed and everything is loaded; nothing of boot is used from here on.
     unsafe { boot_end::end(kernel, cores - 1, Image::new().init()) }

@@ -15,7 +15,6 @@ use super::traced::ON_TRAP;
 use crate::log::Line;
 use crate::portal::table::Target;
 use crate::Resume;
-use core::fmt::Write;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -205,14 +204,13 @@ fn note(begin: u64, what: u64) {
     }
     of_kind.store(ticks, Relaxed);
     let mut line = Line::new();
-    let _ = if what & VECTOR != 0 {
-        write!(line, "nucleus: stretch of {ticks} in vector {lower}")
+    line.text("nucleus: stretch of ").number(ticks);
+    if what & VECTOR != 0 {
+        line.text(" in vector ").number(lower);
     } else {
-        write!(
-            line,
-            "nucleus: stretch of {ticks} in portal kind {upper} operation {lower}"
-        )
-    };
+        line.text(" in portal kind ").number(upper);
+        line.text(" operation ").number(lower);
+    }
     // SAFETY: the entry is done but for its way out; nobody else has the nucleus.
     unsafe { glue::kernel() }.log(line.as_bytes());
 }
