@@ -1,6 +1,7 @@
 //! Paths that were walked lately and where they led, for servers whose names change only through the framework ([`crate::Server::STABLE_NAMES`]).
 //!
-//! Only what was walked by user 0 (whom no permission stops) without a symbolic link is kept. Making names changes no answer about what exists; whatever
+//! Only what was walked by user 0 (whom no permission stops) is kept, and of paths whose last component is a symbolic link where its directory is: whether the link is followed depends on the operation.
+//! Making names changes no answer about what exists; whatever
 //! removes or moves names, or changes modes and owners, makes the answers that it could touch invalid by a new generation: those about
 //! directories live longer than those about files. That nothing is there is kept apart, until any name is made: programs look for libraries in many places where none are.
 
@@ -14,9 +15,10 @@ const WORDS: usize = 7;
 pub const LONGEST: usize = WORDS * 8;
 const ENTRIES: usize = 128;
 
-/// A path and where it begins.
+/// A path and where it begins, and where it is kept.
 #[derive(Clone, Copy)]
-struct Key<N> {
+pub(crate) struct Key<N> {
+    slot: usize,
     length: usize,
     path: [u64; WORDS],
     start: N,
@@ -117,17 +119,20 @@ fn short_slot(words: &[u64; 5], length: usize) -> usize {
 }
 
 impl<N: Copy + PartialEq> Key<N> {
-    fn new(path: &Path, length: usize, start: N) -> Key<N> {
+    /// `text[at..at + length]` from `start`. `None` if it is too long.
+    pub fn new(text: &[u8], at: usize, length: usize, start: N) -> Option<Key<N>> {
+        let path = Path::new(text, at, length)?;
         let mut words = [0; WORDS];
         for (index, place) in words.iter_mut().enumerate().take(path.full) {
             *place = path.word(index);
         }
         words[path.full.min(WORDS - 1)] = path.last;
-        Key {
+        Some(Key {
+            slot: path.slot(),
             length,
             path: words,
             start,
-        }
+        })
     }
 
     #[inline(always)]
@@ -208,21 +213,11 @@ impl<N: Copy + PartialEq> Cache<N> {
     }
 
     /// Keep an answer.
-    pub fn insert(
-        &mut self,
-        text: &[u8],
-        at: usize,
-        length: usize,
-        start: N,
-        (node, access): (N, Access),
-    ) {
-        let Some(path) = Path::new(text, at, length) else {
-            return;
-        };
+    pub fn insert(&mut self, key: Key<N>, (node, access): (N, Access)) {
         let generation = self.generation(&access);
-        if let Some(entry) = self.entries.get_mut(path.slot()) {
+        if let Some(entry) = self.entries.get_mut(key.slot) {
             *entry = Some(Entry {
-                key: Key::new(&path, length, start),
+                key,
                 generation,
                 node,
                 access,
@@ -238,15 +233,13 @@ impl<N: Copy + PartialEq> Cache<N> {
         })
     }
 
-    /// Keep that it leads nowhere.
-    pub fn insert_absent(&mut self, text: &[u8], at: usize, length: usize, start: N) {
-        if let Some(path) = Path::new(text, at, length) {
-            if let Some(entry) = self.absent.get_mut(path.slot()) {
-                *entry = Some(Absent {
-                    key: Key::new(&path, length, start),
-                    generation: self.made,
-                });
-            }
+    /// Keep that this leads nowhere.
+    pub fn insert_absent(&mut self, key: Key<N>) {
+        if let Some(entry) = self.absent.get_mut(key.slot) {
+            *entry = Some(Absent {
+                key,
+                generation: self.made,
+            });
         }
     }
 
@@ -260,7 +253,7 @@ impl<N: Copy + PartialEq> Cache<N> {
         self.others = self.others.wrapping_add(1);
     }
 
-    /// A directory was removed or moved, or its mode or owner changed, or what leads through it.
+    /// A directory or a symbolic link was removed or moved, or a directory's mode or owner changed, or what leads through it.
     pub fn directory_changed(&mut self) {
         self.directories = self.directories.wrapping_add(1);
         self.file_changed();
@@ -289,8 +282,10 @@ mod tests {
             mode: s::IFDIR,
             ..Access::default()
         };
-        cache.insert(text, 2, 24, 0, (7, file));
-        cache.insert(text, 2, 3, 0, (8, dir));
+        let key = |length, start| Key::new(text, 2, length, start).unwrap();
+        assert!(Key::new(text, 2, LONGEST, 0).is_none());
+        cache.insert(key(24, 0), (7, file));
+        cache.insert(key(3, 0), (8, dir));
         assert_eq!(cache.find(text, 2, 24, 0), Some((7, file)));
         assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
         assert_eq!(cache.find(text, 2, 3, 1), None);
@@ -303,7 +298,7 @@ mod tests {
         assert_eq!(cache.find(text, 2, 3, 0), None);
         // What is not there.
         for (change, known) in [(0, true), (1, false), (2, false)] {
-            cache.insert_absent(text, 2, 10, 4);
+            cache.insert_absent(key(10, 4));
             assert!(cache.is_absent(text, 2, 10, 4));
             assert!(!cache.is_absent(text, 2, 10, 3) && !cache.is_absent(text, 2, 11, 4));
             assert_eq!(cache.find(text, 2, 10, 4), None);
@@ -333,7 +328,7 @@ mod tests {
             }
         }
         let mut off: Cache<u32> = Cache::new(false);
-        off.insert(text, 2, 3, 0, (8, dir));
+        off.insert(key(3, 0), (8, dir));
         assert_eq!(off.find(text, 2, 3, 0), None);
         off.insert_short(&words, 20, 0, Some((8, dir)));
         assert_eq!(off.find_short(&words, 20, 0), None);

@@ -254,9 +254,9 @@ impl<S: Server> Core<S> {
         }
     }
 
-    /// What leads to or through this node may lead elsewhere now. (Nothing remembered leads through a symbolic link.)
+    /// What leads to or through this node may lead elsewhere now.
     pub fn names_changed(&mut self, node: &Access) {
-        if node.is_directory() {
+        if node.is_directory() || node.is_link() {
             self.cache.directory_changed();
         } else {
             self.cache.file_changed();

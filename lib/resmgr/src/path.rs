@@ -1,6 +1,6 @@
 //! Walking a path through a server's tree: `.`, `..`, symbolic links, trailing slashes, mount points, and names that leave the manager.
 
-use crate::cache::{self, Cache, Known};
+use crate::cache::{self, Cache, Key, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
@@ -16,8 +16,8 @@ pub(crate) struct Names {
     text: Box<[u8]>,
     at: usize,
     end: usize,
-    /// A link's target was put in: the text is no longer what the caller sent.
-    linked: bool,
+    /// The last component is one of the caller's, not of the target of a link that stood there.
+    own: bool,
 }
 
 const START: usize = PATH_MAX;
@@ -36,7 +36,7 @@ impl Names {
             text: vec![0; START + ROOM + SLACK].into_boxed_slice(),
             at: START,
             end: START,
-            linked: false,
+            own: true,
         }
     }
 
@@ -88,7 +88,7 @@ impl Names {
         }
         second.at = START;
         second.end = START + other.len();
-        second.linked = false;
+        second.own = true;
         second.text[second.at..second.end].copy_from_slice(other);
         second.text[second.end] = b'/';
         self.end = self.at + split;
@@ -119,7 +119,7 @@ impl Names {
     fn begin(&mut self, length: usize) {
         self.at = START;
         self.end = START + length;
-        self.linked = false;
+        self.own = true;
         self.text[self.end] = b'/';
     }
 
@@ -139,7 +139,6 @@ impl Names {
 
     /// Put a link's target before what is left (which is empty or begins with a slash).
     fn splice(&mut self, target: &[u8]) -> Answer<()> {
-        self.linked = true;
         let left = self.end - self.at;
         if target.len() + left >= PATH_MAX {
             return Err(Failure::Errno(ENAMETOOLONG));
@@ -298,7 +297,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         // What was walked lately: the whole path, or all but the last component.
         let (at, end) = (names.at, names.end);
         let remembers = S::STABLE_NAMES && cx.has(label::ACCESS);
-        let (mut behind, mut known) = (at, true);
+        let whole = |names: &Names| Key::new(&names.text, at, end - at, start);
+        let mut behind = at;
         let mut above = None;
         if remembers {
             if matches!(last, Last::Follow | Last::Slash) {
@@ -316,22 +316,25 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             (behind, may_be_bad) = names.last_name();
             if behind > at && behind < end {
                 above = self.cache.find(&names.text, at, behind - at, start);
-                known = above.is_some();
             }
             if let (Some(above), false) = (above, may_be_bad) {
                 if let Some(found) = self.last_step(server, cx, names, above, behind, last) {
                     names.at = end;
                     match found.node {
-                        Some(_) if last != Last::Name => {
-                            self.remember(names, (at, behind, end), start, true, last, &found);
-                        }
-                        None if looks(cx, last) => {
-                            self.cache.insert_absent(&names.text, at, end - at, start);
-                        }
+                        Some(answer) if last != Last::Name => self.keep(whole(names), answer),
+                        None if looks(cx, last) => self.keep_absent(whole(names)),
                         _ => {}
                     }
                     return Ok(found);
                 }
+            }
+        }
+        // Targets of links will take the text's place.
+        let (mut key, mut key_above) = (None, None);
+        if remembers && behind < end {
+            key = whole(names);
+            if behind > at && above.is_none() {
+                key_above = Key::new(&names.text, at, behind - at, start);
             }
         }
         let above = match above {
@@ -341,24 +344,21 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             }
             None => (start, server.access(start)?),
         };
-        let found = self.steps(server, cx, names, above, last);
-        let absent = match &found {
-            Ok(found) => found.node.is_none(),
-            Err(failure) => matches!(failure, Failure::Errno(ENOENT)),
-        };
-        if absent && remembers && !names.linked && looks(cx, last) {
-            self.cache.insert_absent(&names.text, at, end - at, start);
+        let found = self.steps(server, cx, names, above, last, key_above);
+        if names.own {
+            match &found {
+                Ok(Found {
+                    node: Some(answer),
+                    name: Some(_),
+                    ..
+                }) if last != Last::Name => self.keep(key, *answer),
+                Ok(Found { node: None, .. }) | Err(Failure::Errno(ENOENT)) if looks(cx, last) => {
+                    self.keep_absent(key);
+                }
+                _ => {}
+            }
         }
-        let found = found?;
-        // A component that was walked now may be worth remembering, and so is the directory that it lies in.
-        if remembers
-            && !names.linked
-            && !(known && (found.node.is_none() || last == Last::Name))
-            && found.name.is_some_and(|(from, _)| from as usize == behind)
-        {
-            self.remember(names, (at, behind, end), start, known, last, &found);
-        }
-        Ok(found)
+        found
     }
 
     /// The last component, from `behind` on, in a directory that is known, for user 0, when nothing special is about it. `None`: go the general way.
@@ -379,8 +379,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         let node = match server.lookup(cx, dir, name) {
             Ok(node) => {
                 let access = server.access(node).ok()?;
-                let leads_on = access.mode & s::IFMT == s::IFLNK
-                    || self.mounts.iter().any(|(mount, _)| *mount == node);
+                let leads_on =
+                    access.is_link() || self.mounts.iter().any(|(mount, _)| *mount == node);
                 if leads_on && last != Last::Name {
                     return None;
                 }
@@ -399,26 +399,17 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         })
     }
 
-    /// Keep what a walk without links found: where the directory of the last component is (unless that is `known`), and what the whole path leads to.
+    /// Keep what a whole path leads to.
     #[inline(never)]
-    fn remember(
-        &mut self,
-        names: &Names,
-        (at, behind, end): (usize, usize, usize),
-        start: N,
-        known: bool,
-        last: Last,
-        found: &Found<N>,
-    ) {
-        if !known {
-            let answer = (found.dir, found.dir_access);
-            self.cache
-                .insert(&names.text, at, behind - at, start, answer);
+    fn keep(&mut self, key: Option<Key<N>>, answer: (N, Access)) {
+        if let Some(key) = key.filter(|_| !answer.1.is_link()) {
+            self.cache.insert(key, answer);
         }
-        if let (Some(answer), true) = (found.node, last != Last::Name) {
-            if answer.1.mode & s::IFMT != s::IFLNK {
-                self.cache.insert(&names.text, at, end - at, start, answer);
-            }
+    }
+
+    fn keep_absent(&mut self, key: Option<Key<N>>) {
+        if let Some(key) = key {
+            self.cache.insert_absent(key);
         }
     }
 
@@ -431,7 +422,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         }
     }
 
-    /// Component by component.
+    /// Component by component. With the key of the path without its last component, the directory that this leads to is kept.
     #[inline(always)]
     fn steps<S: Server<Node = N>>(
         &mut self,
@@ -440,6 +431,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         names: &mut Names,
         start: (N, Access),
         last: Last,
+        mut key_above: Option<Key<N>>,
     ) -> Answer<Found<N>> {
         let (mut dir, mut access) = start;
         let mut dots = Dots::Root;
@@ -489,6 +481,11 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             let rest = end_of_name;
             let slash = names.skip_slashes();
             let at_end = names.is_empty();
+            if at_end {
+                if let Some(key) = key_above.take() {
+                    self.cache.insert(key, (dir, access));
+                }
+            }
             let node = match server.lookup(cx, dir, &names.text[begin..end_of_name]) {
                 Ok(node) => node,
                 Err(Failure::Errno(ENOENT)) if at_end => {
@@ -520,8 +517,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 }
             }
             let found = server.access(node)?;
-            let is_link = found.mode & s::IFMT == s::IFLNK;
-            if is_link && !named && (!at_end || last == Last::Follow || slash) {
+            if found.is_link() && !named && (!at_end || last == Last::Follow || slash) {
                 links += 1;
                 if links > SYMLINKS_MAX {
                     return Err(Failure::Errno(ELOOP));
@@ -529,6 +525,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 let length = server.target(cx, node, self.link)?;
                 let target = self.link.get(..length).ok_or(Failure::Errno(EIO))?;
                 names.at = rest;
+                names.own &= !at_end;
                 match target.first() {
                     None => return Err(Failure::Errno(ENOENT)),
                     Some(b'/') => {

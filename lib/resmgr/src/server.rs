@@ -41,6 +41,11 @@ impl Access {
     pub fn is_directory(&self) -> bool {
         self.mode & s::IFMT == s::IFDIR
     }
+
+    #[inline]
+    pub fn is_link(&self) -> bool {
+        self.mode & s::IFMT == s::IFLNK
+    }
 }
 
 impl Meta {
