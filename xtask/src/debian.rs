@@ -90,13 +90,17 @@ const COPIES: [(&str, &str); 7] = [
     ("usr/share/libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
 ];
 
+/// What maintainer scripts run in a new root: without the cache of libraries' places a start of a program looks for each of its libraries in a dozen folders.
+const COMMANDS: [(&str, &str); 1] = [("/sbin/ldconfig", "-r")];
+
 /// The folder with the root; made if it is not there, or was made from other lists.
 fn root() -> Result<PathBuf> {
     let folder = places::cache().join("debian-root");
     let stamp = complete();
     let (folders, files) = image::beside_packages()?;
-    let wanted =
-        format!("{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?} {folders:?} {files:?}");
+    let wanted = format!(
+        "{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?} {COMMANDS:?} {folders:?} {files:?}"
+    );
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
         return Ok(folder);
     }
@@ -196,6 +200,13 @@ fn finish(folder: &Path) -> Result<()> {
         if folder.join("usr/bin").join(target).exists() && !link.exists() {
             symlink(target, link)?;
         }
+    }
+    for (program, options) in COMMANDS {
+        let mut command = Command::new(program);
+        progress::run(
+            "finishing the Debian root",
+            command.arg(options).arg(folder),
+        )?;
     }
     Ok(())
 }
