@@ -1,5 +1,6 @@
 //! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
 
+use super::entry::STUB;
 use super::{cpu, Machine};
 use crate::cores::MOST;
 use crate::domain::Domain;
@@ -212,7 +213,7 @@ pub fn init_interrupts(stubs: u64, others: &[(u8, u64)]) {
         let other = others.iter().find(|(v, _)| *v as usize == vector);
         let entry = match other {
             Some((_, entry)) => *entry,
-            None if vector < VECTORS => stubs + 16 * vector as u64,
+            None if vector < VECTORS => stubs + (STUB * vector) as u64,
             None => continue,
         };
         let own_stack = TRAP_STACK_OF

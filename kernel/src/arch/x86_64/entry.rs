@@ -25,9 +25,12 @@ use core::mem::offset_of;
 type MachineThread = Thread<FloatState>;
 
 extern "C" {
-    /// First of the vector stubs, 16 bytes each.
+    /// First of the vector stubs, [`STUB`] bytes each.
     pub static vector_stubs: u8;
 }
+
+/// So that each is two short instructions, lines are pushed as the distance from the first.
+pub const STUB: usize = 8;
 
 /// Lines of machine code that store the registers that portal code uses for itself, and those with message words. rsp, or the register that is named, leads to the thread; each register's
 /// offset is an operand of its name.
@@ -626,25 +629,31 @@ unsafe extern "C" fn wait() {
 global_asm!(
     r#"
     .text
-    .balign 16
+    .balign {stub}
     .global vector_stubs
 vector_stubs:
     .set vector, 0
     .rept {vectors}
-    .balign 16
     .if ((vector >= {first_line}) && (vector < {legacy_end})) || (vector >= {first_other})
-    push vector
+    push vector - {first_line}
     jmp {interrupted}
     .else
-    .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
-    push 0
-    .endif
     push vector
+    .if (vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)
     jmp {trap}
+    .else
+    jmp no_error_code
     .endif
+    .endif
+    .balign {stub}
     .set vector, vector + 1
     .endr
+no_error_code:
+    push [rsp]
+    mov qword ptr [rsp + 8], 0
+    jmp {trap}
     "#,
+    stub = const STUB,
     trap = sym trap,
     interrupted = sym super::interrupt_code::interrupted,
     first_line = const FIRST_LINE,

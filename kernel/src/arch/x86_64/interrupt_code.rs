@@ -107,7 +107,7 @@ pub fn forget_all() {
     }
 }
 
-/// Lines of code for all ways in. rdi: the vector. Leaves rdi = distance of its line, rbp = driver, r8 = its domain, esi = its priority, or goes to this label if the driver does not wait plainly.
+/// Code for both ways in. rdi: the line's number. Leaves rdi = where it lies in them, rbp = driver, r8 = its domain, esi = its priority, or goes to this label if the driver does not wait plainly.
 macro_rules! find_driver {
     ($otherwise:literal) => {
         concat!(
@@ -159,66 +159,6 @@ macro_rules! mask_and_count {
     };
 }
 
-/// The driver waits no longer: it runs, with the pulse in its registers.
-macro_rules! run_driver {
-    () => {
-        "mov qword ptr [rcx], 0
-         mov qword ptr [rcx + {receivers} - {channel_plain}], 0
-         mov ecx, [rdi + {lines} + {driver_index}]
-         mov [rip + {kernel} + {current}], ecx
-         mov [rip + {kernel} + {loaded}], ecx
-         mov qword ptr [rip + {kernel} + {slice_end}], 0
-         mov byte ptr [rbp + {state}], {running}
-         mov dword ptr [rbp + {channel}], 0
-         mov gs:[{registers}], rbp
-         inc qword ptr [rip + {kernel} + {thread_switches}]
-         mov gs:[{cpu_domain}], r8
-         mov qword ptr gs:[{turn_base}], 0
-         mov ecx, [rdi + {lines} + {domain_index}]
-         mov [rip + {kernel} + {loaded_domain}], ecx
-         mov ecx, [rdi + {lines} + {root}]
-         cmp ecx, [rip + {kernel} + {active}]
-         je 13f
-         mov [rip + {kernel} + {active}], ecx
-         shl rcx, 12
-         mov cr3, rcx
-         inc qword ptr [rip + {kernel} + {space_switches}]
-         13:
-         mov rcx, [rbp + {rip}]
-         mov rsp, [rbp + {rsp}]
-         mov rbx, [rdi + {lines} + {badge}]
-         mov r11d, {user_flags}
-         mov edi, {interrupt_pulse}
-         movabs rax, {received_pulse}
-         xor edx, edx
-         xor ebp, ebp
-         xor r8d, r8d
-         xor r9d, r9d
-         xor r10d, r10d
-         xor r12d, r12d
-         xor r13d, r13d
-         xor r14d, r14d
-         xor r15d, r15d
-         swapgs
-         sysretq"
-    };
-}
-
-/// 5: not on this way: the general path, with the vector from rbx and no error code.
-macro_rules! not_here {
-    () => {
-        "5:
-         mov edi, ebx
-         xor esi, esi
-         mov rsp, gs:[{stack}]
-         xor ebp, ebp
-         cld
-         clac
-         call [rip + {on_trap}]
-         jmp {leave}"
-    };
-}
-
 /// The end of an interrupt where the local APIC has no registers in memory.
 macro_rules! end_by_msr {
     () => {
@@ -233,66 +173,42 @@ macro_rules! end_by_msr {
     };
 }
 
-/// Code of both ways in, with the operands of the lines above, and of these.
+/// Code of a way in, with the operands of what is above, and these.
 macro_rules! way_in {
     ([$($line:expr),* $(,)?] $($more:tt)*) => {
         naked_asm!(
             $($line,)*
             line_size = const size_of::<Line>(),
             lines = sym LINES,
-            place = const offset_of!(Line, place) as i64 - BEFORE,
-            plain = const offset_of!(Line, plain) as i64 - BEFORE,
-            driver = const offset_of!(Line, driver) as i64 - BEFORE,
-            driver_domain = const offset_of!(Line, domain) as i64 - BEFORE,
-            binding = const offset_of!(Line, binding) as i64 - BEFORE,
-            owed = const offset_of!(Line, owed) as i64 - BEFORE,
-            masked = const offset_of!(Line, masked) as i64 - BEFORE,
-            badge = const offset_of!(Line, badge) as i64 - BEFORE,
-            driver_index = const offset_of!(Line, driver_index) as i64 - BEFORE,
-            domain_index = const offset_of!(Line, domain_index) as i64 - BEFORE,
-            root = const offset_of!(Line, root) as i64 - BEFORE,
+            place = const offset_of!(Line, place),
+            plain = const offset_of!(Line, plain),
+            driver = const offset_of!(Line, driver),
+            driver_domain = const offset_of!(Line, domain),
+            binding = const offset_of!(Line, binding),
+            owed = const offset_of!(Line, owed),
+            masked = const offset_of!(Line, masked),
             kernel = sym KERNEL,
             apic = sym apic::REGISTERS,
             end_of_interrupt = const apic::END_OF_INTERRUPT,
             end_msr = const 0x800 + (apic::END_OF_INTERRUPT >> 4),
             interrupts = const offset_of!(Nucleus, counters.interrupts),
-            thread_switches = const offset_of!(Nucleus, counters.thread_switches),
-            space_switches = const offset_of!(Nucleus, arch.space_switches),
             arrived = const offset_of!(Binding, arrived),
             made = const offset_of!(Binding, pulses),
             count = const offset_of!(Binding, count),
             owes = const offset_of!(Binding, owes),
-            channel_plain = const offset_of!(Channel, plain),
-            receivers = const offset_of!(Channel, receivers),
             since = const offset_of!(Nucleus, dispatch.since),
             current = const offset_of!(Nucleus, dispatch.current),
-            loaded = const offset_of!(Nucleus, dispatch.loaded),
-            loaded_domain = const offset_of!(Nucleus, dispatch.loaded_domain),
-            slice_end = const offset_of!(Nucleus, dispatch.slice_end),
             top = const offset_of!(Nucleus, dispatch.ready.top),
-            active = const offset_of!(Nucleus, arch.active),
             domain_unusual = const offset_of!(Domain<Machine>, unusual),
             effective = const offset_of!(MachineThread, effective),
-            state = const offset_of!(MachineThread, state),
-            channel = const offset_of!(MachineThread, channel),
-            running = const State::Running as u8,
-            user_flags = const USER_FLAGS,
-            interrupt_pulse = const pulse::INTERRUPT,
-            received_pulse = const (received::kind::PULSE as u64) << received::KIND_SHIFT,
             registers = const offset_of!(PerCpu, registers),
-            stack = const offset_of!(PerCpu, stack),
-            cpu_domain = const offset_of!(PerCpu, domain),
-            turn_base = const offset_of!(PerCpu, turn_base),
-            on_trap = sym super::traced::ON_TRAP,
-            leave = sym leave,
             rip = const offset_of!(Registers, rip),
-            rsp = const offset_of!(Registers, rsp),
             $($more)*
         )
     };
 }
 
-/// Behind the stubs of sources' vectors: vector, no error code and the processor's frame are on the stack.
+/// Behind the stubs of sources' vectors: the distance from the first of them and, without an error code, the processor's frame are on the stack.
 ///
 /// # Safety
 /// Reached from the stubs only.
@@ -378,7 +294,48 @@ pub unsafe extern "C" fn interrupted() {
         "jnz 17f",
         "mov [rdx + 4], r9d",
         "18:",
-        run_driver!(),
+        // The driver waits no longer: it runs, with the pulse in its registers.
+        ".global interrupted_runs",
+        "interrupted_runs:",
+        "mov qword ptr [rcx], 0",
+        "mov qword ptr [rcx + {receivers} - {channel_plain}], 0",
+        "mov ecx, [rdi + {lines} + {driver_index}]",
+        "mov [rip + {kernel} + {current}], ecx",
+        "mov [rip + {kernel} + {loaded}], ecx",
+        "mov qword ptr [rip + {kernel} + {slice_end}], 0",
+        "mov byte ptr [rbp + {state}], {running}",
+        "mov dword ptr [rbp + {channel}], 0",
+        "mov gs:[{registers}], rbp",
+        "inc qword ptr [rip + {kernel} + {thread_switches}]",
+        "mov gs:[{cpu_domain}], r8",
+        "mov qword ptr gs:[{turn_base}], 0",
+        "mov ecx, [rdi + {lines} + {domain_index}]",
+        "mov [rip + {kernel} + {loaded_domain}], ecx",
+        "mov ecx, [rdi + {lines} + {root}]",
+        "cmp ecx, [rip + {kernel} + {active}]",
+        "je 13f",
+        "mov [rip + {kernel} + {active}], ecx",
+        "shl rcx, 12",
+        "mov cr3, rcx",
+        "inc qword ptr [rip + {kernel} + {space_switches}]",
+        "13:",
+        "mov rcx, [rbp + {rip}]",
+        "mov rsp, [rbp + {rsp}]",
+        "mov rbx, [rdi + {lines} + {badge}]",
+        "mov r11d, {user_flags}",
+        "mov edi, {interrupt_pulse}",
+        "movabs rax, {received_pulse}",
+        "xor edx, edx",
+        "xor ebp, ebp",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
+        "xor r12d, r12d",
+        "xor r13d, r13d",
+        "xor r14d, r14d",
+        "xor r15d, r15d",
+        "swapgs",
+        "sysretq",
         // Somebody else was the first.
         "17:",
         "cdqe",
@@ -404,7 +361,18 @@ pub unsafe extern "C" fn interrupted() {
         "movsxd rdx, dword ptr [r10 + {domain}]",
         "jmp 14b",
         end_by_msr!(),
-        not_here!(),
+        // Not on this way: the general path, with the line from rbx and no error code.
+        ".global interrupted_otherwise",
+        "interrupted_otherwise:",
+        "5:",
+        "lea edi, [rbx + {first_line}]",
+        "xor esi, esi",
+        "mov rsp, gs:[{stack}]",
+        "xor ebp, ebp",
+        "cld",
+        "clac",
+        "call [rip + {on_trap}]",
+        "jmp {leave}",
         // A quick call is under way. If it is one, and the driver runs, it is settled here: what `Kernel::settle_link` does. The caller is the current thread, with the priority at which its server works.
         "6:",
         "mov ebx, edi",
@@ -464,6 +432,31 @@ pub unsafe extern "C" fn interrupted() {
         "jmp 7b",
         ]
         in_nucleus = sym in_nucleus,
+        first_line = const FIRST_LINE,
+        badge = const offset_of!(Line, badge),
+        driver_index = const offset_of!(Line, driver_index),
+        domain_index = const offset_of!(Line, domain_index),
+        root = const offset_of!(Line, root),
+        thread_switches = const offset_of!(Nucleus, counters.thread_switches),
+        space_switches = const offset_of!(Nucleus, arch.space_switches),
+        channel_plain = const offset_of!(Channel, plain),
+        receivers = const offset_of!(Channel, receivers),
+        loaded = const offset_of!(Nucleus, dispatch.loaded),
+        loaded_domain = const offset_of!(Nucleus, dispatch.loaded_domain),
+        slice_end = const offset_of!(Nucleus, dispatch.slice_end),
+        active = const offset_of!(Nucleus, arch.active),
+        state = const offset_of!(MachineThread, state),
+        channel = const offset_of!(MachineThread, channel),
+        running = const State::Running as u8,
+        user_flags = const USER_FLAGS,
+        interrupt_pulse = const pulse::INTERRUPT,
+        received_pulse = const (received::kind::PULSE as u64) << received::KIND_SHIFT,
+        stack = const offset_of!(PerCpu, stack),
+        cpu_domain = const offset_of!(PerCpu, domain),
+        turn_base = const offset_of!(PerCpu, turn_base),
+        on_trap = sym super::traced::ON_TRAP,
+        leave = sym leave,
+        rsp = const offset_of!(Registers, rsp),
         cut = const offset_of!(Nucleus, dispatch.cut),
         cut_end = const offset_of!(Nucleus, dispatch.cut_end),
         occupied = const offset_of!(Nucleus, dispatch.ready.occupied),
@@ -520,8 +513,6 @@ pub unsafe extern "C" fn interrupted() {
     )
 }
 
-/// The first vector with a line, in bytes of lines.
-const BEFORE: i64 = FIRST_LINE as i64 * size_of::<Line>() as i64;
 // What the code takes for granted.
 const _: () = assert!(
     size_of::<List>() == 8
@@ -551,9 +542,9 @@ unsafe extern "C" fn in_nucleus() {
         "test r15, r15",
         "jnz 2f",
         "mov ebx, edi",
-        find_driver!("5f"),
+        find_driver!("interrupted_otherwise"),
         "cmp dword ptr [rip + {kernel} + {current}], 0",
-        "jne 5f",
+        "jne interrupted_otherwise",
         mask_and_count!(),
         // The idle time ends, the driver's begins.
         "rdtsc",
@@ -565,9 +556,8 @@ unsafe extern "C" fn in_nucleus() {
         "add [rip + {kernel} + {idle_ticks}], rax",
         "8:",
         "mov qword ptr [rip + {kernel} + {idle_since}], 0",
-        run_driver!(),
+        "jmp interrupted_runs",
         end_by_msr!(),
-        not_here!(),
         "2:",
         "sub qword ptr [r15 + {rip}], 2",
         "jmp interrupted_stored",
