@@ -6,7 +6,7 @@
 use crate::arch::{Arch, CopyFault};
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::thread::Sending;
-use crate::{Answer, Kernel, Stop};
+use crate::{registers, Answer, Kernel, Stop};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, Error, Part, MAX_VECTOR};
 
@@ -22,7 +22,6 @@ const WALK: u64 = 64;
 /// Parts that are read from their owner's memory at once.
 const AHEAD: u64 = 8;
 const PART_BYTES: usize = core::mem::size_of::<Part>();
-const REGISTERS: usize = core::mem::size_of::<Registers>() / 8;
 /// The number of parts in a reply's r15.
 const COUNT: u64 = 0xffff;
 
@@ -163,16 +162,7 @@ impl<A: Arch> Kernel<A> {
         address: u64,
         registers: &Registers,
     ) -> Result<(), Stop> {
-        let r = registers;
-        let words: [u64; REGISTERS] = [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12,
-            r.r13, r.r14, r.r15, r.rip, r.rflags, r.rsp, r.fs_base, r.gs_base,
-        ];
-        let mut bytes = [0; REGISTERS * 8];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        self.write_own(t, address, &bytes)
+        self.write_own(t, address, registers::bytes(registers))
     }
 
     pub(crate) fn read_own_registers(
@@ -180,36 +170,9 @@ impl<A: Arch> Kernel<A> {
         t: ThreadRef,
         address: u64,
     ) -> Result<Registers, Stop> {
-        let mut bytes = [0; REGISTERS * 8];
-        self.read_own(t, address, &mut bytes)?;
-        let mut words = bytes.chunks_exact(8).map(|chunk| {
-            let mut word = [0; 8];
-            word.copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
-        let mut next = || words.next().unwrap_or(0);
-        Ok(Registers {
-            rax: next(),
-            rbx: next(),
-            rcx: next(),
-            rdx: next(),
-            rsi: next(),
-            rdi: next(),
-            rbp: next(),
-            r8: next(),
-            r9: next(),
-            r10: next(),
-            r11: next(),
-            r12: next(),
-            r13: next(),
-            r14: next(),
-            r15: next(),
-            rip: next(),
-            rflags: next(),
-            rsp: next(),
-            fs_base: next(),
-            gs_base: next(),
-        })
+        let mut registers = Registers::default();
+        self.read_own(t, address, registers::bytes_mut(&mut registers))?;
+        Ok(registers)
     }
 
     /// Where `t`'s out (or in) part is described: address, count, and whether that is a vector.

@@ -4,6 +4,7 @@ use crate::arch::{Arch, CopyFault};
 use crate::log::Line;
 use crate::pool::{DomainRef, SpaceRef, ThreadRef};
 use crate::pulse::Node;
+use crate::registers::words;
 use crate::thread::{FaultReport, Sending};
 use crate::{Kernel, Resume, Stop};
 use cairn_abi::layout::USER_TOP;
@@ -18,10 +19,10 @@ const FROM_USER: u64 = 4;
 pub(crate) const FIRST_DOMAIN_ENDED: u64 = 92;
 /// Deepest backtrace.
 const FRAMES: usize = 24;
-/// Registers that the log shows.
+/// Registers that the log shows, in their order.
 const NAMES: [&str; 18] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-    "r15", "rip", "rsp", "rflags",
+    "r15", "rip", "rflags", "rsp",
 ];
 
 impl<A: Arch> Kernel<A> {
@@ -171,22 +172,18 @@ impl<A: Arch> Kernel<A> {
     /// Registers and call chain of a thread that ends its domain, for the log.
     fn log_exception(&mut self, t: ThreadRef, d: DomainRef, vector: u64, error: u64, address: u64) {
         let id = (self.domains[d].id & 0xf_ffff).into();
-        let r = &self.threads[t].registers;
-        let values = [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12,
-            r.r13, r.r14, r.r15, r.rip, r.rsp, r.rflags,
-        ];
-        let (rip, mut frame) = (r.rip, r.rbp);
+        let registers = self.threads[t].registers;
         let mut line = Line::new();
         line.text("nucleus: domain ").number(id);
         line.text(" ends by exception ").number(vector);
         line.hex(" error ", error).hex(" address ", address);
-        self.log(line.as_bytes());
+        self.log(&line);
         let mut line = Line::new();
-        line.text("nucleus:").named(&NAMES, &values);
-        self.log(line.as_bytes());
+        line.text("nucleus:").named(&NAMES, words(&registers));
+        self.log(&line);
         let mut line = Line::new();
-        line.text("!backtrace ").number(id).hex(" ", rip);
+        line.text("!backtrace ").number(id).hex(" ", registers.rip);
+        let mut frame = registers.rbp;
         let root = self.root_of(t);
         for _ in 0..FRAMES {
             let mut pair = [0; 16];
@@ -201,7 +198,7 @@ impl<A: Arch> Kernel<A> {
             }
             frame = next;
         }
-        self.log(line.as_bytes());
+        self.log(&line);
     }
 
     /// The domain is dead: its threads stop for good, its watcher is told. What it held is closed by DESTROY, or when nobody holds it.
@@ -224,7 +221,7 @@ impl<A: Arch> Kernel<A> {
         self.release_domain_object(d);
         if first {
             // Who watches the others is gone: a machine without it would only wait for ever.
-            self.log(b"nucleus: the first domain has ended, and the machine with it");
+            self.log(Line::new().text("nucleus: the first domain has ended, and the machine with it"));
             self.arch.power(2, FIRST_DOMAIN_ENDED);
         }
     }

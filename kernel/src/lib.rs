@@ -40,6 +40,7 @@ pub mod queue;
 pub mod quick;
 pub mod quick_interrupt;
 pub mod ranked;
+pub mod registers;
 pub mod requests;
 pub mod revoke;
 pub mod rows;

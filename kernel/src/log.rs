@@ -124,7 +124,8 @@ impl Default for Line {
 
 impl<A: Arch> Kernel<A> {
     /// A line into the nucleus log (without its newline).
-    pub fn log(&mut self, bytes: &[u8]) {
+    pub fn log(&mut self, line: &Line) {
+        let bytes = line.as_bytes();
         self.log.append(bytes);
         self.log.append(b"\n");
         self.arch.log(bytes);
@@ -138,13 +139,13 @@ impl<A: Arch> Kernel<A> {
                 if w[1] > LINE as u64 {
                     return Err(Error::BadArgument.into());
                 }
-                let mut text = [0; LINE];
-                self.read_own(t, w[0], &mut text[..len])?;
                 let mut line = Line::new();
                 let id = self.domains[self.threads[t].domain].id;
                 line.text("[").number((id & 0xf_ffff).into()).text("] ");
-                line.push(text[..len].trim_ascii_end());
-                self.log(line.as_bytes());
+                let text = &mut line.bytes[line.len..line.len + len];
+                self.read_own(t, w[0], text)?;
+                line.len += text.trim_ascii_end().len();
+                self.log(&line);
                 Ok(())
             }
             log::READ => {

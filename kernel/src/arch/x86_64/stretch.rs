@@ -212,5 +212,5 @@ fn note(begin: u64, what: u64) {
         line.text(" operation ").number(lower);
     }
     // SAFETY: the entry is done but for its way out; nobody else has the nucleus.
-    unsafe { glue::kernel() }.log(line.as_bytes());
+    unsafe { glue::kernel() }.log(&line);
 }
