@@ -190,7 +190,7 @@ impl<A: Arch> Kernel<A> {
     fn portal_info(&mut self, t: ThreadRef, slot: u64) -> Answer {
         let target = self.own_entry(t, slot)?;
         let kind = self.resolve(target).unwrap_or(target).kind;
-        let holders = self.holders(target);
+        let holders = self.holders(target).map_or(0, |holders| *holders);
         let id = self.object_id(target);
         let mut badge = None;
         if target.kind == PortalKind::Channel {

@@ -247,7 +247,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Make the pulse of one binding, or its V.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn wake_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if let Some(s) = self.semaphores.lookup(binding.semaphore) {
@@ -443,14 +443,10 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// A portal to the binding is closed.
-    pub(crate) fn release_binding(&mut self, index: u32) {
-        let binding = &mut self.interrupts.bindings[index as usize];
-        binding.holders -= 1;
-        if binding.holders == 0 {
-            self.unbind(index);
-            self.interrupts.remove(index);
-        }
+    /// The binding's last portal was closed.
+    pub(crate) fn binding_unheld(&mut self, index: u32) {
+        self.unbind(index);
+        self.interrupts.remove(index);
     }
 
     /// `range` is first port | count << 16.

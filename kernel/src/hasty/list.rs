@@ -1,5 +1,5 @@
 //! The lists of hasty handlers: which are right, what they cost at most, and what their steps do. The machine layer may make code of a list, which must do the same;
-//! [`take`] and [`take_while`] serve both.
+//! [`take`] serves both.
 //!
 //! Jumps lead forward only, ports lie in a range that the driver holds a portal for and registers in its page, and the repetitions are counted, so the most that a
 //! list can cost is known before it is installed.
@@ -79,28 +79,18 @@ pub(crate) fn check(step: Step, index: usize, count: usize, bounds: &Bounds) -> 
     }
 }
 
-/// `count` bytes that `read` gives go into the ring. False: there is no room, and none was read.
+/// `count` bytes, or those before `next` has no more, go into the ring. False: there is no room for so many, and none was read.
 #[inline(always)]
-pub(crate) fn take(handler: &mut Handler, count: u8, mut read: impl FnMut() -> u8) -> bool {
-    if handler.room() < count as u32 {
-        return false;
-    }
-    handler.append((0..count).map(|_| read()));
-    true
-}
-
-/// The same while `more` says that there are some: it is asked before each.
-#[inline(always)]
-pub(crate) fn take_while(
+pub(crate) fn take(
     handler: &mut Handler,
     count: u8,
     mut next: impl FnMut() -> Option<u8>,
 ) -> bool {
-    if handler.room() < count as u32 {
-        return false;
+    let fits = handler.room() >= count as u32;
+    if fits {
+        handler.append((0..count).map_while(|_| next()));
     }
-    handler.append((0..count).map_while(|_| next()));
-    true
+    fits
 }
 
 /// Once through a list.
@@ -140,15 +130,15 @@ pub(crate) fn interpret<A: Arch>(arch: &mut A, handler: &mut Handler) -> Round {
                 }
                 true
             }
-            operation::APPEND => {
-                let byte = handler.last as u8;
-                take(handler, 1, || byte)
+            operation::APPEND | operation::TAKE | operation::TAKE_WHILE => {
+                let (last, kind) = (handler.last as u8, step.operation & !REGISTERS);
+                let count = if kind == operation::APPEND { 1 } else { step.count };
+                take(handler, count, || match kind {
+                    operation::APPEND => Some(last),
+                    operation::TAKE_WHILE if input(arch, step.status, 1) & step.mask == 0 => None,
+                    _ => Some(input(arch, step.port, 1) as u8),
+                })
             }
-            operation::TAKE => take(handler, step.count, || input(arch, step.port, 1) as u8),
-            operation::TAKE_WHILE => take_while(handler, step.count, || {
-                let more = input(arch, step.status, 1) & step.mask != 0;
-                more.then(|| input(arch, step.port, 1) as u8)
-            }),
             operation::COUNT => {
                 handler.events += 1;
                 if handler.events >= step.value {

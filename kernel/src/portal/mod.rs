@@ -80,94 +80,60 @@ impl<A: Arch> Kernel<A> {
         Ok(target)
     }
 
+    /// How many entries lead to the object, where somebody counts.
+    pub(crate) fn holders(&mut self, target: Target) -> Option<&mut u32> {
+        let object = target.object;
+        Some(match target.kind {
+            PortalKind::Channel | PortalKind::Derived => &mut self.portals.at_mut(object).holders,
+            PortalKind::Receive => &mut self.channels.at_mut(object).holders,
+            PortalKind::Domain => &mut self.domains.at_mut(object).holders,
+            PortalKind::Space => &mut self.spaces.at_mut(object).holders,
+            PortalKind::Thread => &mut self.threads.at_mut(object).holders,
+            PortalKind::Semaphore => &mut self.semaphores.at_mut(object).holders,
+            PortalKind::Window => &mut self.windows.at_mut(object).holders,
+            PortalKind::Interrupt => &mut self.interrupts.bindings[object as usize].holders,
+            _ => return None,
+        })
+    }
+
     /// One holder more.
     pub(crate) fn acquire(&mut self, target: Target) {
-        match target.kind {
-            PortalKind::Channel | PortalKind::Derived => {
-                self.portals.at_mut(target.object).holders += 1;
-            }
-            PortalKind::Receive => self.channels.at_mut(target.object).holders += 1,
-            PortalKind::Domain => self.domains.at_mut(target.object).holders += 1,
-            PortalKind::Space => self.spaces.at_mut(target.object).holders += 1,
-            PortalKind::Thread => self.threads.at_mut(target.object).holders += 1,
-            PortalKind::Semaphore => self.semaphores.at_mut(target.object).holders += 1,
-            PortalKind::Window => self.windows.at_mut(target.object).holders += 1,
-            PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders += 1,
-            PortalKind::Empty
-            | PortalKind::Current
-            | PortalKind::Memory
-            | PortalKind::Machine
-            | PortalKind::Trace
-            | PortalKind::Ports
-            | PortalKind::Log => {}
+        if let Some(holders) = self.holders(target) {
+            *holders += 1;
         }
     }
 
     /// One holder less. A channel's last receive right has been prepared by [`Kernel::close`].
     pub(crate) fn release(&mut self, target: Target) {
+        let Some(holders) = self.holders(target) else {
+            return;
+        };
+        *holders -= 1;
+        if *holders != 0 {
+            return;
+        }
+        let object = target.object;
         match target.kind {
-            PortalKind::Channel => {
-                let r = self.portals.handle(target.object);
-                let portal = &mut self.portals[r];
-                portal.holders -= 1;
-                if portal.holders == 0 {
-                    self.portal_unheld(r);
-                }
-            }
+            PortalKind::Channel => self.portal_unheld(self.portals.handle(object)),
             PortalKind::Derived => {
-                let r = self.portals.handle(target.object);
-                let portal = &mut self.portals[r];
-                portal.holders -= 1;
-                if portal.holders == 0 {
-                    // What was derived from it holds on its own.
-                    let under = core::mem::replace(&mut portal.under, Target::EMPTY);
-                    if under.kind != PortalKind::Empty {
-                        self.release(under);
-                    }
-                    self.portal_unheld(r);
-                }
+                // What was derived from it holds on its own.
+                let under = core::mem::replace(&mut self.portals.at_mut(object).under, Target::EMPTY);
+                self.release(under);
+                self.portal_unheld(self.portals.handle(object));
             }
             PortalKind::Receive => {
-                let c = self.channels.handle(target.object);
-                self.channels[c].holders -= 1;
-                if self.channels[c].holders == 0 && self.channels[c].references == 0 {
+                let c = self.channels.handle(object);
+                if self.channels[c].references == 0 {
                     self.channels.remove(c);
                 }
             }
-            PortalKind::Domain => {
-                self.domains.at_mut(target.object).holders -= 1;
-                self.release_domain_object(self.domains.handle(target.object));
-            }
-            PortalKind::Space => {
-                self.spaces.at_mut(target.object).holders -= 1;
-                self.release_space_object(self.spaces.handle(target.object));
-            }
-            PortalKind::Thread => {
-                self.threads.at_mut(target.object).holders -= 1;
-                self.release_thread_object(self.threads.handle(target.object));
-            }
-            PortalKind::Semaphore => {
-                let s = self.semaphores.handle(target.object);
-                self.semaphores[s].holders -= 1;
-                if self.semaphores[s].holders == 0 {
-                    self.semaphores.remove(s);
-                }
-            }
-            PortalKind::Window => {
-                let w = self.windows.handle(target.object);
-                self.windows[w].holders -= 1;
-                if self.windows[w].holders == 0 {
-                    self.window_remove(w);
-                }
-            }
-            PortalKind::Interrupt => self.release_binding(target.object),
-            PortalKind::Empty
-            | PortalKind::Current
-            | PortalKind::Memory
-            | PortalKind::Machine
-            | PortalKind::Trace
-            | PortalKind::Ports
-            | PortalKind::Log => {}
+            PortalKind::Domain => self.release_domain_object(self.domains.handle(object)),
+            PortalKind::Space => self.release_space_object(self.spaces.handle(object)),
+            PortalKind::Thread => self.release_thread_object(self.threads.handle(object)),
+            PortalKind::Semaphore => self.semaphores.remove(self.semaphores.handle(object)),
+            PortalKind::Window => self.window_remove(self.windows.handle(object)),
+            PortalKind::Interrupt => self.binding_unheld(object),
+            _ => {}
         }
     }
 
@@ -313,21 +279,6 @@ impl<A: Arch> Kernel<A> {
             _ => target.object,
         };
         (target.kind as u64) << 32 | object as u64
-    }
-
-    /// How many entries lead to the object (0 where nobody counts).
-    pub(crate) fn holders(&self, target: Target) -> u32 {
-        match target.kind {
-            PortalKind::Channel | PortalKind::Derived => self.portals.at(target.object).holders,
-            PortalKind::Receive => self.channels.at(target.object).holders,
-            PortalKind::Domain => self.domains.at(target.object).holders,
-            PortalKind::Space => self.spaces.at(target.object).holders,
-            PortalKind::Thread => self.threads.at(target.object).holders,
-            PortalKind::Semaphore => self.semaphores.at(target.object).holders,
-            PortalKind::Window => self.windows.at(target.object).holders,
-            PortalKind::Interrupt => self.interrupts.bindings[target.object as usize].holders,
-            _ => 0,
-        }
     }
 
     /// A new object's target.

@@ -264,28 +264,28 @@ unsafe extern "C" fn append_last(handler: *mut Handler, _: u32, _: u32) -> u32 {
     // SAFETY: by the contract.
     let handler = unsafe { &mut *handler };
     let byte = handler.last as u8;
-    list::take(handler, 1, || byte) as u32
+    list::take(handler, 1, || Some(byte)) as u32
 }
 
 /// TAKE: port, count.
 unsafe extern "C" fn take_ports(handler: *mut Handler, port: u32, count: u32) -> u32 {
     // SAFETY: by the contract.
     let handler = unsafe { &mut *handler };
-    list::take(handler, count as u8, || in8(port as u16)) as u32
+    list::take(handler, count as u8, || Some(in8(port as u16))) as u32
 }
 
 /// TAKE of a register at this address, count.
 unsafe extern "C" fn take_registers(handler: *mut Handler, register: u32, count: u32) -> u32 {
     // SAFETY: by the contract.
     let handler = unsafe { &mut *handler };
-    list::take(handler, count as u8, || read(register)) as u32
+    list::take(handler, count as u8, || Some(read(register))) as u32
 }
 
 /// TAKE_WHILE: port and, above, the status port; count and, above, the mask.
 unsafe extern "C" fn take_ports_while(handler: *mut Handler, both: u32, how: u32) -> u32 {
     // SAFETY: by the contract.
     let handler = unsafe { &mut *handler };
-    list::take_while(handler, how as u8, || {
+    list::take(handler, how as u8, || {
         (in8((both >> 16) as u16) & (how >> 8) as u8 != 0).then(|| in8(both as u16))
     }) as u32
 }
@@ -295,7 +295,7 @@ unsafe extern "C" fn take_registers_while(handler: *mut Handler, both: u32, how:
     // SAFETY: by the contract.
     let handler = unsafe { &mut *handler };
     let page = handler_page(how >> 16) as u32;
-    list::take_while(handler, how as u8, || {
+    list::take(handler, how as u8, || {
         (read(page + (both >> 16)) & (how >> 8) as u8 != 0).then(|| read(page + (both & 0xffff)))
     }) as u32
 }

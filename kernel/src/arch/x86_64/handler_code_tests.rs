@@ -109,22 +109,22 @@ impl Processor<'_> {
         };
         let done = if is(append_last) {
             let byte = handler.last as u8;
-            list::take(handler, 1, || byte)
+            list::take(handler, 1, || Some(byte))
         } else if is(take_ports) {
-            list::take(handler, count, || machine.port_in(low, 1) as u8)
+            list::take(handler, count, || Some(machine.port_in(low, 1) as u8))
         } else if is(take_registers) {
             let at = register(self.esi);
             list::take(handler, count, || {
-                machine.device_in(PAGE_NUMBER, at, 1) as u8
+                Some(machine.device_in(PAGE_NUMBER, at, 1) as u8)
             })
         } else if is(take_ports_while) {
-            list::take_while(handler, count, || {
+            list::take(handler, count, || {
                 let more = machine.port_in(high, 1) & mask != 0;
                 more.then(|| machine.port_in(low, 1) as u8)
             })
         } else if is(take_registers_while) {
             assert_eq!(self.edx >> 16, PAGE_NUMBER);
-            list::take_while(handler, count, || {
+            list::take(handler, count, || {
                 let more = machine.device_in(PAGE_NUMBER, high, 1) & mask != 0;
                 more.then(|| machine.device_in(PAGE_NUMBER, low, 1) as u8)
             })
