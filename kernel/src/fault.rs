@@ -221,7 +221,9 @@ impl<A: Arch> Kernel<A> {
         self.release_domain_object(d);
         if first {
             // Who watches the others is gone: a machine without it would only wait for ever.
-            self.log(Line::new().text("nucleus: the first domain has ended, and the machine with it"));
+            self.log(
+                Line::new().text("nucleus: the first domain has ended, and the machine with it"),
+            );
             self.arch.power(2, FIRST_DOMAIN_ENDED);
         }
     }

@@ -81,11 +81,7 @@ pub(crate) fn check(step: Step, index: usize, count: usize, bounds: &Bounds) -> 
 
 /// `count` bytes, or those before `next` has no more, go into the ring. False: there is no room for so many, and none was read.
 #[inline(always)]
-pub(crate) fn take(
-    handler: &mut Handler,
-    count: u8,
-    mut next: impl FnMut() -> Option<u8>,
-) -> bool {
+pub(crate) fn take(handler: &mut Handler, count: u8, mut next: impl FnMut() -> Option<u8>) -> bool {
     let fits = handler.room() >= count as u32;
     if fits {
         handler.append((0..count).map_while(|_| next()));
@@ -132,7 +128,11 @@ pub(crate) fn interpret<A: Arch>(arch: &mut A, handler: &mut Handler) -> Round {
             }
             operation::APPEND | operation::TAKE | operation::TAKE_WHILE => {
                 let (last, kind) = (handler.last as u8, step.operation & !REGISTERS);
-                let count = if kind == operation::APPEND { 1 } else { step.count };
+                let count = if kind == operation::APPEND {
+                    1
+                } else {
+                    step.count
+                };
                 take(handler, count, || match kind {
                     operation::APPEND => Some(last),
                     operation::TAKE_WHILE if input(arch, step.status, 1) & step.mask == 0 => None,

@@ -108,24 +108,8 @@ impl<A: Arch> Kernel<A> {
             return;
         };
         self.domains[d].table.set_code(slot, entry.code, MORE_USES);
-        let way = match entry.target.kind {
-            PortalKind::Current => Way::Current {
-                domain: self.domains.address(d),
-                id: self.domains[d].id,
-            },
-            PortalKind::Semaphore => match self.taking(entry.target, slot) {
-                Some(taking) => Way::Semaphore(taking),
-                None => return,
-            },
-            PortalKind::Channel
-                if entry.target.rights & (rights::CALL | rights::ONCE) == rights::CALL =>
-            {
-                match self.connection(d, entry.target.object, selector) {
-                    Some(connection) => Way::Call(connection),
-                    None => return,
-                }
-            }
-            _ => return,
+        let Some(way) = self.constants(d, entry.target, selector) else {
+            return;
         };
         if !self.compiles {
             return;
@@ -137,19 +121,19 @@ impl<A: Arch> Kernel<A> {
             entry_code = A::portal_code(entry.target);
             self.arch.wait_for_passers();
         }
+        // What a block of its own was made for does not come any more: it is made anew.
         let b = match self.block_of(entry_code) {
-            // What it was made for does not come any more: make it anew.
             Some(b) => b,
-            None if self.domains[d].blocks < MOST => {
-                match self.blocks.insert_any(|| Block::EMPTY) {
-                    Some(b) => {
-                        self.domains[d].blocks += 1;
-                        b
-                    }
-                    None => return,
+            None => {
+                if self.domains[d].blocks >= MOST {
+                    return;
                 }
+                let Some(b) = self.blocks.insert_any(|| Block::EMPTY) else {
+                    return;
+                };
+                self.domains[d].blocks += 1;
+                b
             }
-            None => return,
         };
         let index = self.blocks.index(b);
         let block = &mut self.blocks[b];
@@ -164,8 +148,25 @@ impl<A: Arch> Kernel<A> {
         self.domains[d].table.set_code(slot, code, MORE_USES);
     }
 
+    /// The constants of an entry's code, if it can have any.
+    fn constants(&self, d: DomainRef, target: Target, selector: u64) -> Option<Way> {
+        match target.kind {
+            PortalKind::Current => Some(Way::Current {
+                domain: self.domains.address(d),
+                id: self.domains[d].id,
+            }),
+            PortalKind::Semaphore => self.taking(target, (selector % SLOTS) as u32),
+            PortalKind::Channel
+                if target.rights & (rights::CALL | rights::ONCE) == rights::CALL =>
+            {
+                self.connection(d, target.object, selector)
+            }
+            _ => None,
+        }
+    }
+
     /// The constants of a call from `d` through this portal, if its channel is served by a thread that is plain when it waits, and the call is of the plain sort.
-    fn connection(&self, d: DomainRef, portal: u32, selector: u64) -> Option<Connection> {
+    fn connection(&self, d: DomainRef, portal: u32, selector: u64) -> Option<Way> {
         if selector & !(flag::INTERRUPTIBLE | flag::PARTS) >= SLOTS {
             return None;
         }
@@ -187,7 +188,7 @@ impl<A: Arch> Kernel<A> {
         } else {
             0
         };
-        Some(Connection {
+        Some(Way::Call(Connection {
             selector,
             reply_selector: slot | (receive::REPLY_RECEIVE as u64) << 32,
             received: (self.domains[d].id as u64) << received::SENDER_SHIFT | interruptible,
@@ -204,11 +205,11 @@ impl<A: Arch> Kernel<A> {
             signature: self.channels[c]
                 .signature
                 .map(|signature| self.signatures.address(signature)),
-        })
+        }))
     }
 
     /// A mutex has an owner, which is more than one instruction's work.
-    fn taking(&self, target: Target, slot: u32) -> Option<Taking> {
+    fn taking(&self, target: Target, slot: u32) -> Option<Way> {
         let s = self.semaphores.handle(target.object);
         if self.semaphores[s].mutex {
             return None;
@@ -218,11 +219,11 @@ impl<A: Arch> Kernel<A> {
             let slot = if target.may(right) { slot } else { slot ^ 1 };
             slot as u64 | (operation as u64) << 32
         };
-        Some(Taking {
+        Some(Way::Semaphore(Taking {
             p: selector(semaphore::P, rights::CALL),
             v: selector(semaphore::V, rights::NOTIFY),
             semaphore: self.semaphores.address(s),
-        })
+        }))
     }
 
     /// Calls by the code of the entry that this thread has called were settled [`SETTLED`] times.

@@ -117,7 +117,8 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Channel => self.portal_unheld(self.portals.handle(object)),
             PortalKind::Derived => {
                 // What was derived from it holds on its own.
-                let under = core::mem::replace(&mut self.portals.at_mut(object).under, Target::EMPTY);
+                let under =
+                    core::mem::replace(&mut self.portals.at_mut(object).under, Target::EMPTY);
                 self.release(under);
                 self.portal_unheld(self.portals.handle(object));
             }
