@@ -216,6 +216,31 @@ pub enum PortalKind {
     Trace = 14,
 }
 
+impl PortalKind {
+    /// The kind with this number; `Empty` if there is none.
+    #[inline(always)]
+    pub const fn of(number: u8) -> PortalKind {
+        match number {
+            1 => PortalKind::Current,
+            2 => PortalKind::Channel,
+            3 => PortalKind::Receive,
+            4 => PortalKind::Domain,
+            5 => PortalKind::Space,
+            6 => PortalKind::Thread,
+            7 => PortalKind::Memory,
+            8 => PortalKind::Machine,
+            9 => PortalKind::Interrupt,
+            10 => PortalKind::Ports,
+            11 => PortalKind::Log,
+            12 => PortalKind::Semaphore,
+            13 => PortalKind::Window,
+            14 => PortalKind::Trace,
+            15 => PortalKind::Derived,
+            _ => PortalKind::Empty,
+        }
+    }
+}
+
 /// Domain and thread ids: bits 0..20 index, 20..32 generation. 0 is never a valid id.
 pub type Id = u32;
 /// A blocked caller: bits 0..32 thread id, 32..64 call sequence.

@@ -161,7 +161,7 @@ impl<A: Arch> Kernel<A> {
         let opens = w[1] & u64::from(rights::OPEN) != 0;
         if w[1] & !u64::from(possible) != 0
             || opens && w[0] as u32 != 0
-            || own.is_some_and(|o| o.kind == PortalKind::Receive && o.object == c.number())
+            || own.is_some_and(|o| o.kind() == PortalKind::Receive && o.object() == c.number())
         {
             return Err(Error::BadArgument.into());
         }
@@ -169,7 +169,7 @@ impl<A: Arch> Kernel<A> {
             None
         } else {
             let parent = self.own_target_of(t, w[3], PortalKind::Channel)?;
-            let parent = self.portals.handle(parent.object);
+            let parent = self.portals.handle(parent.object());
             if w[2] == w[3] || self.channels.lookup(self.portals[parent].channel) != Some(c) {
                 return Err(Error::BadArgument.into());
             }

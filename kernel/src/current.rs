@@ -3,7 +3,6 @@
 use crate::arch::Arch;
 use crate::pool::ThreadRef;
 use crate::portal::is_bound;
-use crate::portal::table::Target;
 use crate::thread::State;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::service::{current, AUTO};
@@ -148,7 +147,7 @@ impl<A: Arch> Kernel<A> {
     pub fn kind_of(&self, slot: u32) -> PortalKind {
         let current = self.dispatch.current;
         let target = current.and_then(|t| self.own_target(t, slot as u64).ok());
-        target.map_or(PortalKind::Empty, |target| target.kind)
+        target.map_or(PortalKind::Empty, |target| target.kind())
     }
 
     /// The current thread waits for nobody in particular.
@@ -161,17 +160,14 @@ impl<A: Arch> Kernel<A> {
     fn portal_copy(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let d = self.threads[t].domain;
         let source = self.own_entry(t, w[0])?;
-        if is_bound(source.kind) {
+        if is_bound(source.kind()) {
             return Err(Error::NoRight.into());
         }
         // A single use stays one.
-        let once = source.rights & rights::ONCE;
-        let added = rights::CLOEXEC | self.once_for(source.kind);
-        let kept = source.rights & w[2] as u16 | w[2] as u16 & added | once;
-        let target = Target {
-            rights: kept,
-            ..source
-        };
+        let once = source.rights() & rights::ONCE;
+        let added = rights::CLOEXEC | self.once_for(source.kind());
+        let kept = source.rights() & w[2] as u16 | w[2] as u16 & added | once;
+        let target = source.with(kept);
         if w[1] == w[0] {
             // Onto itself: only the rights change.
             self.uncompile(d, w[0] as u32);
@@ -189,12 +185,12 @@ impl<A: Arch> Kernel<A> {
 
     fn portal_info(&mut self, t: ThreadRef, slot: u64) -> Answer {
         let target = self.own_entry(t, slot)?;
-        let kind = self.resolve(target).unwrap_or(target).kind;
+        let kind = self.resolve(target).unwrap_or(target).kind();
         let holders = self.holders(target).map_or(0, |holders| *holders);
         let id = self.object_id(target);
         let mut badge = None;
-        if target.kind == PortalKind::Channel {
-            let portal = &self.portals[self.portals.handle(target.object)];
+        if target.kind() == PortalKind::Channel {
+            let portal = &self.portals[self.portals.handle(target.object())];
             if let Some(c) = self.channels.lookup(portal.channel) {
                 if self.channels[c].home == Some(self.threads[t].domain) {
                     badge = Some(portal.badge);
@@ -203,7 +199,7 @@ impl<A: Arch> Kernel<A> {
         }
         let answer = [
             kind as u64,
-            target.rights as u64,
+            target.rights() as u64,
             holders as u64,
             id,
             badge.unwrap_or(0),

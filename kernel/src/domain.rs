@@ -72,7 +72,7 @@ const SHARED_WORK: u32 = 8;
 
 /// Does a copy of the table have it?
 fn inherited(target: &Target) -> bool {
-    target.rights & (rights::INHERIT | rights::ONCE) == rights::INHERIT
+    target.rights() & (rights::INHERIT | rights::ONCE) == rights::INHERIT
 }
 
 impl<A: Arch> Kernel<A> {
@@ -232,10 +232,10 @@ impl<A: Arch> Kernel<A> {
         let end = domain.table.high().min(domain.cursor + GLANCE);
         let given_back = &mut domain.blocks;
         let goes = |entry: &Entry| {
-            if entry.target.kind != PortalKind::Channel {
+            if entry.target.kind() != PortalKind::Channel {
                 return false;
             }
-            let portal = portals.at_mut(entry.target.object);
+            let portal = portals.at_mut(entry.target.object());
             if portal.holders == 1 {
                 return false;
             }
@@ -300,7 +300,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {
-        let d = self.domains.handle(target.object);
+        let d = self.domains.handle(target.object());
         if alive && self.domains[d].dead {
             return Err(Error::Dead);
         }
@@ -310,7 +310,7 @@ impl<A: Arch> Kernel<A> {
     /// Operations of a domain portal.
     pub(crate) fn domain_service(&mut self, t: ThreadRef, target: Target, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
-        let own = self.threads[t].domain == self.domains.handle(target.object);
+        let own = self.threads[t].domain == self.domains.handle(target.object());
         let control = target.may(rights::CONTROL);
         let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
         let allowed = match operation {
@@ -328,18 +328,15 @@ impl<A: Arch> Kernel<A> {
             domain::THREAD_CREATE => self.domain_thread_create(t, d, w),
             domain::PORTAL_PUT => {
                 let put = self.own_entry(t, w[0])?;
-                if !put.may(rights::PASS) || crate::portal::is_bound(put.kind) {
+                if !put.may(rights::PASS) || crate::portal::is_bound(put.kind()) {
                     return Err(Error::NoRight.into());
                 }
                 if own && w[0] == w[1] {
                     return Err(Error::BadArgument.into());
                 }
                 let slot = self.make_place(d, w[1])?;
-                let once = put.rights & rights::ONCE;
-                let given = Target {
-                    rights: put.rights & w[2] as u16 | once,
-                    ..put
-                };
+                let once = put.rights() & rights::ONCE;
+                let given = put.with(put.rights() & w[2] as u16 | once);
                 self.place(d, slot, given);
                 if once != 0 {
                     // A single use stays one.
@@ -369,16 +366,16 @@ impl<A: Arch> Kernel<A> {
             }
             domain::WATCH => {
                 let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let channel = self.channel_refer(self.channels.handle(receive.object));
+                let channel = self.channel_refer(self.channels.handle(receive.object()));
                 let before = core::mem::replace(&mut self.domains[d].watch_channel, channel);
                 self.channel_forget(before);
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
                 if self.domains[d].dead
-                    && !self.channels[self.channels.handle(receive.object)].dying
+                    && !self.channels[self.channels.handle(receive.object())].dying
                 {
                     self.pulse_post(
-                        self.channels.handle(receive.object),
+                        self.channels.handle(receive.object()),
                         crate::pulse::Node::domain(d),
                     );
                 }
@@ -419,7 +416,7 @@ impl<A: Arch> Kernel<A> {
             }
             domain::SET_SPACE => {
                 let space = self.own_target_of(t, w[0], PortalKind::Space)?;
-                let space = self.spaces.handle(space.object);
+                let space = self.spaces.handle(space.object());
                 let root = self.spaces[space].root.ok_or(Error::NoTable)?;
                 // What others see of its callers, and it of others, belongs to the old space.
                 self.tear_all(self.domains[d].space)?;
@@ -577,11 +574,11 @@ impl<A: Arch> Kernel<A> {
         for entry in source.table.row(from, end) {
             let target = entry.target;
             if inherited(&target) {
-                let plain = target.kind == PortalKind::Channel && d.table.is_empty(next);
+                let plain = target.kind() == PortalKind::Channel && d.table.is_empty(next);
                 if copied == COPY_WORK || !plain {
                     break;
                 }
-                self.portals.at_mut(target.object).holders += 1;
+                self.portals.at_mut(target.object()).holders += 1;
                 d.table.install(next, target);
                 copied += 1;
             }

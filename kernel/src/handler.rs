@@ -38,15 +38,15 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
             Err(Error::NoRight)
         }
     };
-    match target.kind {
+    match target.kind() {
         PortalKind::Channel => k.channel_traversal(target, t),
-        PortalKind::Receive => k.receive_traversal(k.channels.handle(target.object), t),
+        PortalKind::Receive => k.receive_traversal(k.channels.handle(target.object()), t),
         PortalKind::Current => k.current_service(t, operation),
         PortalKind::Domain => k.domain_service(t, target, operation),
         PortalKind::Thread => {
             controls()?;
             let words = k.threads[t].registers.words();
-            k.thread_service(t, k.threads.handle(target.object), operation, words)
+            k.thread_service(t, k.threads.handle(target.object()), operation, words)
         }
         PortalKind::Memory => {
             controls()?;
@@ -56,15 +56,15 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
             controls()?;
             k.machine_service(t, operation)
         }
-        PortalKind::Interrupt => k.interrupt_service(t, target.object, operation),
-        PortalKind::Ports => k.ports_service(t, target.object, operation),
+        PortalKind::Interrupt => k.interrupt_service(t, target.object(), operation),
+        PortalKind::Ports => k.ports_service(t, target.object(), operation),
         PortalKind::Log => k.log_service(t, operation),
         PortalKind::Semaphore => k.semaphore_service(t, target, operation),
         PortalKind::Trace => {
             controls()?;
             k.trace_service(t, operation)
         }
-        PortalKind::Window => k.window_service(t, k.windows.handle(target.object), operation),
+        PortalKind::Window => k.window_service(t, k.windows.handle(target.object()), operation),
         PortalKind::Space => Err(Error::BadOperation.into()),
         PortalKind::Derived => {
             let under = k.resolve(target)?;

@@ -184,8 +184,8 @@ impl<A: Arch> Kernel<A> {
         } else {
             let target = self.own_target_of(t, ports, PortalKind::Ports)?;
             (
-                (target.object & 0xffff) as u64,
-                (target.object >> 16) as u64,
+                (target.object() & 0xffff) as u64,
+                (target.object() >> 16) as u64,
             )
         };
         if count == 0

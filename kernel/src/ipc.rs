@@ -35,7 +35,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::NoRight.into());
                 }
                 let slot = self.threads[t].registers.rax as u32;
-                let answer = self.call(t, self.portals.handle(target.object));
+                let answer = self.call(t, self.portals.handle(target.object()));
                 if target.may(rights::ONCE) {
                     self.called_once(t, slot, target, answer);
                 }
@@ -51,7 +51,7 @@ impl<A: Arch> Kernel<A> {
                 let value = self.threads[t].registers.rdi;
                 let slot = self.threads[t].registers.rax as u32;
                 let once = target.may(rights::ONCE);
-                self.notify(self.portals.handle(target.object), value)?;
+                self.notify(self.portals.handle(target.object()), value)?;
                 if once {
                     self.use_up(t, slot, target, false);
                 }
@@ -535,7 +535,7 @@ impl<A: Arch> Kernel<A> {
         for i in 0..n {
             let slot = words[8 - n + i];
             let mut target = self.own_entry(from, slot)?;
-            if !target.may(rights::PASS) || is_bound(target.kind) {
+            if !target.may(rights::PASS) || is_bound(target.kind()) {
                 return Err(Error::NoRight);
             }
             let once = target.may(rights::ONCE);
@@ -547,13 +547,13 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadPortal);
             }
             if rax & flag::NOT_FURTHER != 0 {
-                target.rights &= !rights::PASS;
+                target = target.with(target.rights() & !rights::PASS);
             }
             if rax & flag::PASS_ONCE != 0 {
-                if target.kind != PortalKind::Channel {
+                if target.kind() != PortalKind::Channel {
                     return Err(Error::BadArgument);
                 }
-                target.rights |= rights::ONCE;
+                target = target.with(target.rights() | rights::ONCE);
             }
             found[i] = (slot as u32, target);
         }

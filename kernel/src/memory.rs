@@ -48,7 +48,7 @@ pub(crate) fn range(address: u64, pages: u64) -> Result<(), Error> {
 impl<A: Arch> Kernel<A> {
     pub(crate) fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
         let target = self.own_target_of(t, slot, PortalKind::Space)?;
-        Ok(self.spaces.handle(target.object))
+        Ok(self.spaces.handle(target.object()))
     }
 
     pub(crate) fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
@@ -154,7 +154,7 @@ impl<A: Arch> Kernel<A> {
             }
             memory::GROW_TABLE => {
                 let d = self.own_target_of(t, w[0], PortalKind::Domain)?;
-                let d = self.domains.handle(d.object);
+                let d = self.domains.handle(d.object());
                 Ok(self.grow_table(d)?)
             }
             memory::SPACE_INFO => {
@@ -182,7 +182,7 @@ impl<A: Arch> Kernel<A> {
             0
         } else {
             let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
-            self.channel_refer(self.channels.handle(target.object))
+            self.channel_refer(self.channels.handle(target.object()))
         };
         let made = self.memory_space_make(t, w, pager);
         if made.is_err() {

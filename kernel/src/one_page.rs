@@ -17,11 +17,13 @@ impl<A: Arch> Kernel<A> {
     fn plain_space(&self, slot: u64, address: u64) -> Option<(SpaceRef, A::Root)> {
         let t = self.dispatch.current?;
         let target = self.own_entry(t, slot).ok()?;
-        if target.kind != PortalKind::Space || address >= USER_TOP || !address.is_multiple_of(PAGE)
+        if target.kind() != PortalKind::Space
+            || address >= USER_TOP
+            || !address.is_multiple_of(PAGE)
         {
             return None;
         }
-        let s = self.spaces.handle(target.object);
+        let s = self.spaces.handle(target.object());
         let space = &self.spaces[s];
         if space.open_windows != 0 || !self.short_way {
             return None;

@@ -140,7 +140,7 @@ impl<A: Arch> Kernel<A> {
     /// `current::PORTAL_OPEN`: w0 slot, w1 slot or AUTO, w2 rights, w3 number. The exporter's delegate makes a portal with a badge of its own.
     pub(crate) fn portal_open(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let source = self.own_entry(t, w[0])?;
-        if source.kind != PortalKind::Channel || !source.may(rights::OPEN) {
+        if source.kind() != PortalKind::Channel || !source.may(rights::OPEN) {
             return Err(Error::NoRight.into());
         }
         let number = u32::try_from(w[3]).map_err(|_| Error::BadArgument)?;
@@ -159,31 +159,31 @@ impl<A: Arch> Kernel<A> {
     ) -> Answer {
         let d = self.threads[t].domain;
         let source = self.own_entry(t, w[0])?;
-        if is_bound(source.kind)
-            || source.kind == PortalKind::Receive
+        if is_bound(source.kind())
+            || source.kind() == PortalKind::Receive
             || source.may(rights::ONCE)
             || w[0] == w[1]
         {
             return Err(Error::NoRight.into());
         }
-        let added = rights::CLOEXEC | self.once_for(source.kind);
-        let mut kept = source.rights & w[2] as u16 | w[2] as u16 & added;
+        let added = rights::CLOEXEC | self.once_for(source.kind());
+        let mut kept = source.rights() & w[2] as u16 | w[2] as u16 & added;
         if number.is_some() {
             // Its badge is one of many: nothing can be added to it.
             kept &= !rights::OPEN;
         }
-        let parent = match source.kind {
+        let parent = match source.kind() {
             PortalKind::Channel | PortalKind::Derived => {
-                let parent = self.portals.handle(source.object);
+                let parent = self.portals.handle(source.object());
                 self.may_derive(parent)?;
                 Some(parent)
             }
             _ => None,
         };
-        if source.kind == PortalKind::Channel
+        if source.kind() == PortalKind::Channel
             && self
                 .channels
-                .lookup(self.portals.at(source.object).channel)
+                .lookup(self.portals.at(source.object()).channel)
                 .is_none()
         {
             return Err(Error::Dead.into());
@@ -217,8 +217,8 @@ impl<A: Arch> Kernel<A> {
         parent: Option<PortalRef>,
         number: Option<u32>,
     ) -> Result<(PortalKind, PortalRef), Error> {
-        if source.kind == PortalKind::Channel {
-            let portal = self.portals.at(source.object);
+        if source.kind() == PortalKind::Channel {
+            let portal = self.portals.at(source.object());
             let badge = portal.badge | u64::from(number.unwrap_or(0));
             let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
             let r = self.portal_create(c, badge, parent, number.is_some())?;
@@ -242,17 +242,14 @@ impl<A: Arch> Kernel<A> {
     /// What a use of the entry leads to.
     #[inline]
     pub(crate) fn resolve(&self, target: Target) -> Result<Target, Error> {
-        if target.kind != PortalKind::Derived {
+        if target.kind() != PortalKind::Derived {
             return Ok(target);
         }
-        let portal = self.portals.at(target.object);
+        let portal = self.portals.at(target.object());
         if portal.revoked {
             return Err(Error::Revoked);
         }
-        Ok(Target {
-            rights: target.rights,
-            ..portal.under
-        })
+        Ok(portal.under.with(target.rights()))
     }
 
     /// Why a portal whose channel is not found fails.
@@ -268,10 +265,10 @@ impl<A: Arch> Kernel<A> {
     /// `current::PORTAL_REVOKE`: w0 slot. One share of what was derived from it.
     pub(crate) fn portal_revoke(&mut self, t: ThreadRef, slot: u64) -> Answer {
         let target = self.own_entry(t, slot)?;
-        if !matches!(target.kind, PortalKind::Channel | PortalKind::Derived) {
+        if !matches!(target.kind(), PortalKind::Channel | PortalKind::Derived) {
             return Err(Error::BadArgument.into());
         }
-        let r = self.portals.handle(target.object);
+        let r = self.portals.handle(target.object());
         for _ in 0..SHARE {
             let Some(mut at) = self.portals[r].lineage.child else {
                 return Ok(());
@@ -301,14 +298,14 @@ impl<A: Arch> Kernel<A> {
             return true;
         }
         let under = self.portals[r].under;
-        if under.kind == PortalKind::Semaphore && !self.semaphore_close(under) {
+        if under.kind() == PortalKind::Semaphore && !self.semaphore_close(under) {
             return false;
         }
         let portal = &mut self.portals[r];
         portal.revoked = true;
         portal.under = Target::EMPTY;
         let (channel, tells) = (core::mem::take(&mut portal.channel), portal.tells);
-        if under.kind != PortalKind::Empty {
+        if !under.is_empty() {
             self.release(under);
         }
         if channel != 0 {
@@ -412,7 +409,7 @@ impl<A: Arch> Kernel<A> {
         }
         self.empty(d, slot);
         if queued {
-            self.threads[t].once = Some(self.portals.handle(target.object));
+            self.threads[t].once = Some(self.portals.handle(target.object()));
         } else {
             self.release(target);
         }

@@ -101,7 +101,7 @@ impl<A: Arch> Kernel<A> {
         target: Target,
         operation: u8,
     ) -> Answer {
-        let s = self.semaphores.handle(target.object);
+        let s = self.semaphores.handle(target.object());
         let needs = |right| {
             if target.may(right) {
                 Ok(())
@@ -126,7 +126,7 @@ impl<A: Arch> Kernel<A> {
                 if !next.may(rights::CALL) {
                     return Err(Error::NoRight.into());
                 }
-                let other = self.semaphores.handle(next.object);
+                let other = self.semaphores.handle(next.object());
                 if self.hand_on(t, s, other) {
                     return Err(Stop::Left);
                 }
@@ -363,7 +363,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A portal to it is being closed. If it is the last one, those who wait go, in shares. False: there are more.
     pub(crate) fn semaphore_close(&mut self, target: Target) -> bool {
-        let s = self.semaphores.handle(target.object);
+        let s = self.semaphores.handle(target.object());
         if self.semaphores[s].holders != 1 {
             return true;
         }

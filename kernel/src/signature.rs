@@ -128,13 +128,13 @@ impl<A: Arch> Kernel<A> {
     /// The badge of a portal of `t`'s by which it could call `c`.
     fn badge_by(&self, t: ThreadRef, c: ChannelRef, slot: u64) -> Result<u64, Error> {
         let entry = self.own_entry(t, slot)?;
-        if entry.kind != PortalKind::Channel {
+        if entry.kind() != PortalKind::Channel {
             return Err(Error::BadPortal);
         }
-        if entry.rights & (rights::CALL | rights::ONCE) != rights::CALL {
+        if entry.rights() & (rights::CALL | rights::ONCE) != rights::CALL {
             return Err(Error::NoRight);
         }
-        let r = self.portals.handle(entry.object);
+        let r = self.portals.handle(entry.object());
         let portal = &self.portals[r];
         match self.channels.lookup(portal.channel) {
             Some(found) if found == c => Ok(portal.badge),

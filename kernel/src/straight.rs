@@ -46,9 +46,9 @@ impl<A: Arch> Kernel<A> {
     /// The current thread traverses an entry with this target.
     #[inline(always)]
     pub fn traversal(&mut self, t: ThreadRef, target: Target) -> Resume {
-        match target.kind {
+        match target.kind() {
             PortalKind::Channel if self.short_way => A::whole(self.channel_right(target)),
-            PortalKind::Receive if self.short_way => A::whole(self.receive_right(target.object)),
+            PortalKind::Receive if self.short_way => A::whole(self.receive_right(target.object())),
             _ => {
                 self.counters.entries += 1;
                 self.other_entry(t, target)
@@ -73,11 +73,7 @@ impl<A: Arch> Kernel<A> {
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
-        let Target {
-            object: portal,
-            rights,
-            ..
-        } = target;
+        let (portal, rights) = (target.object(), target.rights());
         let rax = self.threads[t].registers.rax;
         let done = if rax & GENERAL == 0 {
             if rights & (rights::CALL | rights::ONCE) == rights::CALL {

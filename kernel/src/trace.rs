@@ -213,21 +213,21 @@ impl<A: Arch> Kernel<A> {
         let table = &self.domains[self.threads[t].domain].table;
         let target = table.target(selector & u32::MAX as u64);
         let target = target.unwrap_or(Target::EMPTY);
-        let detail = match target.kind {
+        let detail = match target.kind() {
             PortalKind::Channel => {
-                let portal = self.portals.at(target.object);
+                let portal = self.portals.at(target.object());
                 portal.channel as u64 | portal.badge << 32
             }
-            PortalKind::Receive => self.channels.id(self.channels.handle(target.object)) as u64,
+            PortalKind::Receive => self.channels.id(self.channels.handle(target.object())) as u64,
             _ => 0,
         };
         let operation = (selector >> 32) as u8;
         let (time, (thread, domain)) = (self.arch.now(), self.running());
-        let resume = match self.failure(t, target.kind, operation, selector) {
+        let resume = match self.failure(t, target.kind(), operation, selector) {
             None => self.syscall(),
             Some(Failing::Service(error)) => {
                 self.threads[t].full = false;
-                if target.kind == PortalKind::Memory {
+                if target.kind() == PortalKind::Memory {
                     // Nothing was done: the count of what was.
                     self.answer(t, 0, 0);
                 }
@@ -250,7 +250,7 @@ impl<A: Arch> Kernel<A> {
             length: self.arch.now().saturating_sub(time) as u32,
             kind: kind::SYSCALL,
             operation,
-            portal: target.kind as u8,
+            portal: target.kind() as u8,
             error,
             thread,
             domain,

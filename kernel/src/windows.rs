@@ -147,7 +147,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         let receive = self.own_target_of(t, slot, PortalKind::Receive)?;
-        let caller = self.caller(token, self.channels.handle(receive.object))?;
+        let caller = self.caller(token, self.channels.handle(receive.object()))?;
         let thread = &self.threads[caller];
         if thread.sending != Sending::Message {
             return Err(Error::BadToken.into());

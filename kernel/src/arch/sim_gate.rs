@@ -39,9 +39,9 @@ impl Kernel<Sim> {
         let Some(&entry) = self.domains[d].table.entry(slot) else {
             return false;
         };
-        match (entry.target.kind, self.block_of(entry.code)) {
-            (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object),
-            (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object),
+        match (entry.target.kind(), self.block_of(entry.code)) {
+            (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object()),
+            (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object()),
             (PortalKind::Current, Some(_)) => self.quick_current(t) || self.quick_yield(t),
             (PortalKind::Semaphore, Some(_)) => {
                 self.quick_semaphore(t, slot, entry.target) || self.quick_hand_on(t, entry.target)
@@ -136,7 +136,7 @@ impl Kernel<Sim> {
 
     /// P and V without contention.
     fn quick_semaphore(&mut self, t: ThreadRef, slot: u32, target: Target) -> bool {
-        let s = self.semaphores.handle(target.object);
+        let s = self.semaphores.handle(target.object());
         let semaphore = &mut self.semaphores[s];
         let registers = &mut self.threads[t].registers;
         let is = |operation: u8| registers.rax == (operation as u64) << 32 | slot as u64;
@@ -233,14 +233,14 @@ impl Kernel<Sim> {
         let Some(other) = table.entry(registers.rdi as u32).map(|entry| entry.target) else {
             return false;
         };
-        if other.kind != PortalKind::Semaphore
+        if other.kind() != PortalKind::Semaphore
             || !other.may(rights::CALL)
             || !target.may(rights::NOTIFY)
         {
             return false;
         }
-        let s = self.semaphores.handle(target.object);
-        let other = self.semaphores.handle(other.object);
+        let s = self.semaphores.handle(target.object());
+        let other = self.semaphores.handle(other.object());
         let (from, to) = (&self.semaphores[s], &self.semaphores[other]);
         let Some(next) = from.waiters.first() else {
             return false;

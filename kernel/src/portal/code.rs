@@ -150,16 +150,16 @@ impl<A: Arch> Kernel<A> {
 
     /// The constants of an entry's code, if it can have any.
     fn constants(&self, d: DomainRef, target: Target, selector: u64) -> Option<Way> {
-        match target.kind {
+        match target.kind() {
             PortalKind::Current => Some(Way::Current {
                 domain: self.domains.address(d),
                 id: self.domains[d].id,
             }),
             PortalKind::Semaphore => self.taking(target, (selector % SLOTS) as u32),
             PortalKind::Channel
-                if target.rights & (rights::CALL | rights::ONCE) == rights::CALL =>
+                if target.rights() & (rights::CALL | rights::ONCE) == rights::CALL =>
             {
-                self.connection(d, target.object, selector)
+                self.connection(d, target.object(), selector)
             }
             _ => None,
         }
@@ -210,7 +210,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A mutex has an owner, which is more than one instruction's work.
     fn taking(&self, target: Target, slot: u32) -> Option<Way> {
-        let s = self.semaphores.handle(target.object);
+        let s = self.semaphores.handle(target.object());
         if self.semaphores[s].mutex {
             return None;
         }

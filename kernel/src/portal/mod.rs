@@ -70,11 +70,11 @@ impl<A: Arch> Kernel<A> {
         kind: PortalKind,
     ) -> Result<Target, Error> {
         let entry = self.own_entry(t, slot)?;
-        if entry.kind == kind {
+        if entry.kind() == kind {
             return Ok(entry);
         }
         let target = self.resolve(entry)?;
-        if target.kind != kind {
+        if target.kind() != kind {
             return Err(Error::BadPortal);
         }
         Ok(target)
@@ -82,8 +82,8 @@ impl<A: Arch> Kernel<A> {
 
     /// How many entries lead to the object, where somebody counts.
     pub(crate) fn holders(&mut self, target: Target) -> Option<&mut u32> {
-        let object = target.object;
-        Some(match target.kind {
+        let object = target.object();
+        Some(match target.kind() {
             PortalKind::Channel | PortalKind::Derived => &mut self.portals.at_mut(object).holders,
             PortalKind::Receive => &mut self.channels.at_mut(object).holders,
             PortalKind::Domain => &mut self.domains.at_mut(object).holders,
@@ -112,8 +112,8 @@ impl<A: Arch> Kernel<A> {
         if *holders != 0 {
             return;
         }
-        let object = target.object;
-        match target.kind {
+        let object = target.object();
+        match target.kind() {
             PortalKind::Channel => self.portal_unheld(self.portals.handle(object)),
             PortalKind::Derived => {
                 // What was derived from it holds on its own.
@@ -140,8 +140,8 @@ impl<A: Arch> Kernel<A> {
 
     /// Empty an occupied slot. `Restart`: a share of a dying channel's callers was let go, come again.
     pub(crate) fn close(&mut self, d: DomainRef, slot: u32, target: Target) -> Result<(), Stop> {
-        if target.kind == PortalKind::Receive {
-            let c = self.channels.handle(target.object);
+        if target.kind() == PortalKind::Receive {
+            let c = self.channels.handle(target.object());
             let home = self.channels[c].home == Some(d);
             if self.channels[c].holders == 1 || home && self.domains[d].dead {
                 self.unbind_channel(c);
@@ -157,18 +157,18 @@ impl<A: Arch> Kernel<A> {
                 self.channels[c].home = None;
             }
         }
-        let last = match target.kind {
-            PortalKind::Derived if self.portals.at(target.object).holders == 1 => {
-                self.portals.at(target.object).under
+        let last = match target.kind() {
+            PortalKind::Derived if self.portals.at(target.object()).holders == 1 => {
+                self.portals.at(target.object()).under
             }
             _ => target,
         };
-        if last.kind == PortalKind::Interrupt && self.domains[d].dead {
+        if last.kind() == PortalKind::Interrupt && self.domains[d].dead {
             let id = self.domains[d].id;
-            self.unbind_dead(last.object, id);
+            self.unbind_dead(last.object(), id);
         }
-        if last.kind == PortalKind::Semaphore {
-            let s = self.semaphores.handle(last.object);
+        if last.kind() == PortalKind::Semaphore {
+            let s = self.semaphores.handle(last.object());
             if self.semaphores[s].holders == 1 {
                 self.unbind_semaphore(s);
             }
@@ -176,8 +176,8 @@ impl<A: Arch> Kernel<A> {
                 return Err(Stop::Restart);
             }
         }
-        if target.kind == PortalKind::Window {
-            let w = self.windows.handle(target.object);
+        if target.kind() == PortalKind::Window {
+            let w = self.windows.handle(target.object());
             if self.windows[w].holders == 1 && self.windows[w].view.is_some() {
                 self.window_close(w);
                 return Err(Stop::Restart);
@@ -192,10 +192,10 @@ impl<A: Arch> Kernel<A> {
     /// The server runs at once. False: nothing has changed, take the general way.
     #[inline]
     pub(crate) fn close_short(&mut self, t: ThreadRef, slot: u32, target: Target) -> bool {
-        if target.kind != PortalKind::Channel || !self.short_way {
+        if target.kind() != PortalKind::Channel || !self.short_way {
             return false;
         }
-        let r = self.portals.handle(target.object);
+        let r = self.portals.handle(target.object());
         let portal = &self.portals[r];
         let badge = portal.badge;
         if portal.holders != 1
@@ -260,26 +260,26 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn place(&mut self, d: DomainRef, slot: u32, target: Target) {
         self.acquire(target);
         self.domains[d].table.install(slot, target);
-        if target.kind == PortalKind::Receive {
-            self.channels.at_mut(target.object).home = Some(d);
+        if target.kind() == PortalKind::Receive {
+            self.channels.at_mut(target.object()).home = Some(d);
         }
     }
 
     /// A number that is equal for equal objects.
     pub(crate) fn object_id(&self, target: Target) -> u64 {
-        let object = match target.kind {
+        let object = match target.kind() {
             PortalKind::Channel | PortalKind::Derived => {
-                self.portals.id(self.portals.handle(target.object))
+                self.portals.id(self.portals.handle(target.object()))
             }
-            PortalKind::Receive => self.channels.id(self.channels.handle(target.object)),
-            PortalKind::Domain => self.domains.id(self.domains.handle(target.object)),
-            PortalKind::Space => self.spaces.id(self.spaces.handle(target.object)),
-            PortalKind::Thread => self.threads.id(self.threads.handle(target.object)),
-            PortalKind::Semaphore => self.semaphores.id(self.semaphores.handle(target.object)),
-            PortalKind::Window => self.windows.id(self.windows.handle(target.object)),
-            _ => target.object,
+            PortalKind::Receive => self.channels.id(self.channels.handle(target.object())),
+            PortalKind::Domain => self.domains.id(self.domains.handle(target.object())),
+            PortalKind::Space => self.spaces.id(self.spaces.handle(target.object())),
+            PortalKind::Thread => self.threads.id(self.threads.handle(target.object())),
+            PortalKind::Semaphore => self.semaphores.id(self.semaphores.handle(target.object())),
+            PortalKind::Window => self.windows.id(self.windows.handle(target.object())),
+            _ => target.object(),
         };
-        (target.kind as u64) << 32 | object as u64
+        (target.number() as u64) << 32 | object as u64
     }
 
     /// A new object's target.

@@ -9,6 +9,7 @@ use crate::pool::FrameArray;
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
 use cairn_abi::PortalKind;
 use core::marker::PhantomData;
+use core::mem::offset_of;
 
 /// Entries in one frame.
 pub const CHUNK: u32 = 256;
@@ -16,43 +17,67 @@ pub const CHUNK: u32 = 256;
 pub const FAR: u64 = u32::MAX as u64 & !(CHUNK as u64 - 1);
 const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 
-/// What an entry leads to, in one word.
+/// What an entry leads to, in one word: the number of the object ([`crate::pool::Handle::number`]), line of an interrupt, range of ports, or links of a free entry; rights; kind; and in an entry,
+/// after how many uses by the shared code it shall have code of its own ([`super::code`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(8))]
-pub struct Target {
-    /// Number of the object ([`crate::pool::Handle::number`]), line of an interrupt, range of ports; links of a free entry.
-    pub object: u32,
-    pub rights: u16,
-    pub kind: PortalKind,
-    /// In an entry: after so many uses by the shared code it shall have code of its own ([`super::code`]).
-    pub uses: u8,
-}
+#[repr(transparent)]
+pub struct Target(u64);
+
+/// Where in the word they begin.
+const RIGHTS: u32 = 32;
+const KIND: u32 = 48;
+const USES: u32 = 56;
 
 /// Uses until an entry gets code of its own, at first; until that is tried again.
 pub const FIRST_USES: u8 = 32;
 pub const MORE_USES: u8 = 255;
 
 impl Target {
-    pub const EMPTY: Target = Target {
-        object: 0,
-        rights: 0,
-        kind: PortalKind::Empty,
-        uses: FIRST_USES,
-    };
+    pub const EMPTY: Target = Target::new(PortalKind::Empty, 0, 0);
 
     pub const fn new(kind: PortalKind, object: u32, rights: u16) -> Target {
-        Target {
-            object,
-            rights,
-            kind,
-            uses: FIRST_USES,
-        }
+        Target(object as u64 | (rights as u64) << RIGHTS | (kind as u64) << KIND)
+    }
+
+    pub const fn object(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub const fn rights(self) -> u16 {
+        (self.0 >> RIGHTS) as u16
+    }
+
+    #[inline(always)]
+    pub const fn kind(self) -> PortalKind {
+        PortalKind::of(self.number())
+    }
+
+    /// The kind's number.
+    pub const fn number(self) -> u8 {
+        (self.0 >> KIND) as u8
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.number() == PortalKind::Empty as u8
+    }
+
+    pub const fn uses(self) -> u8 {
+        (self.0 >> USES) as u8
+    }
+
+    /// The same, with other rights.
+    pub const fn with(self, rights: u16) -> Target {
+        Target(self.0 & !(0xffff << RIGHTS) | (rights as u64) << RIGHTS)
+    }
+
+    const fn with_uses(self, uses: u8) -> Target {
+        Target(self.0 & !(0xff << USES) | (uses as u64) << USES)
     }
 
     /// Whether every one of these rights is there.
     #[inline]
     pub fn may(self, rights: u16) -> bool {
-        self.rights & rights == rights
+        self.rights() & rights == rights
     }
 }
 
@@ -65,13 +90,21 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Where the parts of its target lie.
+    pub const RIGHTS: usize = offset_of!(Entry, target) + RIGHTS as usize / 8;
+    pub const KIND: usize = offset_of!(Entry, target) + KIND as usize / 8;
+    pub const USES: usize = offset_of!(Entry, target) + USES as usize / 8;
+
+    /// A free entry stands between these on the list.
+    fn link(&mut self, previous: u16, next: u16) {
+        let links = (previous as u32) << 16 | next as u32;
+        self.target = Target::new(PortalKind::Empty, links, 0);
+    }
+
     fn new<A: Arch>(target: Target) -> Entry {
         Entry {
             code: A::portal_code(target),
-            target: Target {
-                uses: FIRST_USES,
-                ..target
-            },
+            target: target.with_uses(FIRST_USES),
         }
     }
 }
@@ -90,11 +123,6 @@ pub struct Table<A: Arch> {
     fresh: u32,
     /// Free slots of both kinds.
     free_count: u32,
-}
-
-/// Links of a free entry, packed in `object`.
-const fn links(previous: u16, next: u16) -> u32 {
-    (previous as u32) << 16 | next as u32
 }
 
 impl<A: Arch> Table<A> {
@@ -144,7 +172,7 @@ impl<A: Arch> Table<A> {
     pub fn target(&self, slot: u64) -> Option<Target> {
         let slot = u32::try_from(slot).ok()?;
         let target = self.entry(slot)?.target;
-        (target.kind != PortalKind::Empty).then_some(target)
+        (!target.is_empty()).then_some(target)
     }
 
     /// Is the table as large as it may become?
@@ -174,7 +202,7 @@ impl<A: Arch> Table<A> {
         }
         let before = core::mem::replace(&mut self.free, first as u16);
         if let Some(entry) = self.target_mut(before as u32).filter(|_| before != 0) {
-            entry.target.object = links((end - 1) as u16, entry.target.object as u16);
+            entry.link((end - 1) as u16, entry.target.object() as u16);
         }
         let Some(Some(chunk)) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
@@ -182,11 +210,11 @@ impl<A: Arch> Table<A> {
         let mut previous = 0;
         let slots = (first % CHUNK) as usize..((end - 1) % CHUNK) as usize + 1;
         for (slot, entry) in (first as u16..).zip(&mut chunk.as_mut_slice()[slots]) {
-            entry.target.object = links(previous, slot + 1);
+            entry.link(previous, slot + 1);
             previous = slot;
         }
         if let Some(entry) = self.target_mut(end - 1) {
-            entry.target.object = links((entry.target.object >> 16) as u16, before);
+            entry.link((entry.target.object() >> 16) as u16, before);
         }
     }
 
@@ -207,11 +235,11 @@ impl<A: Arch> Table<A> {
         let next = self.free;
         if next != 0 {
             if let Some(entry) = self.target_mut(next as u32) {
-                entry.target.object = links(slot as u16, entry.target.object as u16);
+                entry.link(slot as u16, entry.target.object() as u16);
             }
         }
         if let Some(entry) = self.target_mut(slot) {
-            entry.target.object = links(0, next);
+            entry.link(0, next);
         }
         self.free = slot as u16;
         self.free_count += 1;
@@ -227,17 +255,17 @@ impl<A: Arch> Table<A> {
         let Some(entry) = self.target_mut(slot) else {
             return;
         };
-        let (previous, next) = (entry.target.object >> 16, entry.target.object & 0xffff);
+        let (previous, next) = (entry.target.object() >> 16, entry.target.object() & 0xffff);
         if previous != 0 {
             if let Some(entry) = self.target_mut(previous) {
-                entry.target.object = links((entry.target.object >> 16) as u16, next as u16);
+                entry.link((entry.target.object() >> 16) as u16, next as u16);
             }
         } else {
             self.free = next as u16;
         }
         if next != 0 {
             if let Some(entry) = self.target_mut(next) {
-                entry.target.object = links(previous as u16, entry.target.object as u16);
+                entry.link(previous as u16, entry.target.object() as u16);
             }
         }
         self.free_count -= 1;
@@ -278,7 +306,7 @@ impl<A: Arch> Table<A> {
     /// The first occupied slot in `from..end`, and what it leads to.
     #[inline(always)]
     pub fn next_used(&self, from: u32, end: u32) -> Option<(u32, Target)> {
-        self.next_where(from, end, |target| target.kind != PortalKind::Empty)
+        self.next_where(from, end, |target| !target.is_empty())
     }
 
     /// The entries of `from..end`, as far as they lie in one frame.
@@ -296,7 +324,7 @@ impl<A: Arch> Table<A> {
     #[inline(always)]
     pub fn is_empty(&self, slot: u32) -> bool {
         let entry = self.entry(slot);
-        entry.is_some_and(|entry| entry.target.kind == PortalKind::Empty)
+        entry.is_some_and(|entry| entry.target.is_empty())
     }
 
     /// Of a table that is taken apart, whose free slots nobody takes any more: empty the occupied slots in `from..end`, within a frame, up to the first that does not go; at most `most`. → where that ended, and how many.
@@ -317,7 +345,7 @@ impl<A: Arch> Table<A> {
             .iter_mut()
             .skip((from % CHUNK) as usize);
         for entry in entries.take(end.saturating_sub(from) as usize) {
-            if entry.target.kind != PortalKind::Empty {
+            if !entry.target.is_empty() {
                 if dropped == most || !goes(entry) {
                     break;
                 }
@@ -345,10 +373,7 @@ impl<A: Arch> Table<A> {
     /// Change the rights of an occupied slot.
     pub fn set_rights(&mut self, slot: u32, rights: u16) {
         if let Some(entry) = self.target_mut(slot) {
-            *entry = Entry::new::<A>(Target {
-                rights,
-                ..entry.target
-            });
+            *entry = Entry::new::<A>(entry.target.with(rights));
         }
     }
 
@@ -361,7 +386,7 @@ impl<A: Arch> Table<A> {
     pub fn set_code(&mut self, slot: u32, code: usize, uses: u8) {
         if let Some(entry) = self.target_mut(slot) {
             entry.code = code;
-            entry.target.uses = uses;
+            entry.target = entry.target.with_uses(uses);
         }
     }
 

@@ -328,7 +328,7 @@ impl Stage {
         (0..table.entries() as u64)
             .find(|&slot| {
                 let target = table.target(slot);
-                target.is_some_and(|target| target.kind == cairn_abi::PortalKind::Receive)
+                target.is_some_and(|target| target.kind() == cairn_abi::PortalKind::Receive)
             })
             .expect("a receive right")
     }

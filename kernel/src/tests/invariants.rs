@@ -409,7 +409,9 @@ fn holders(k: &Kernel<Sim>) {
         let mut used = 0;
         for slot in 0..table.entries() {
             if let Some(target) = table.target(slot as u64) {
-                *count.entry((target.kind as u8, target.object)).or_default() += 1;
+                *count
+                    .entry((target.kind() as u8, target.object()))
+                    .or_default() += 1;
                 used += 1;
             }
         }
@@ -424,8 +426,10 @@ fn holders(k: &Kernel<Sim>) {
     }
     for r in k.portals.all() {
         let under = k.portals[r].under;
-        if under.kind != PortalKind::Empty {
-            let count = count.entry((under.kind as u8, under.object)).or_default();
+        if !under.is_empty() {
+            let count = count
+                .entry((under.kind() as u8, under.object()))
+                .or_default();
             *count += 1;
         }
     }

@@ -199,7 +199,7 @@ fn a_block_goes_back_with_its_entry() {
     let before = c.w.k.blocks.live_objects();
     let slot = c.next[0];
     let entry = c.w.k.domains[c.domains[0].d].table.entry(slot).copied();
-    assert_eq!(entry.map(|e| e.target.uses), Some(MORE_USES));
+    assert_eq!(entry.map(|e| e.target.uses()), Some(MORE_USES));
     // Without the right to call there is nothing to run.
     let mask = (rights::DEFAULT & !rights::CALL) as u64;
     c.w.ok(

@@ -295,7 +295,7 @@ impl Play {
         let t = self.w.current().expect("somebody");
         let table = &self.w.k.domains[self.w.k.threads[t].domain].table;
         let found: Vec<u32> = (0..table.entries())
-            .filter(|&s| table.target(s as u64).is_some_and(|t| t.kind == kind))
+            .filter(|&s| table.target(s as u64).is_some_and(|t| t.kind() == kind))
             .collect();
         if found.is_empty() {
             which as u32

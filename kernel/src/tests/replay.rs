@@ -447,7 +447,7 @@ fn ends(w: &mut World, doms: &[Dom], c: usize) -> Ends {
     };
     let (receive, call) = (put(own), put(made));
     let table = &w.k.domains[w.k.threads[init].domain].table;
-    let object = |slot: u64| table.target(slot).expect("made").object;
+    let object = |slot: u64| table.target(slot).expect("made").object();
     let (channel, portal) = (object(own), object(made));
     let c = w.k.channels.handle(channel);
     Ends {

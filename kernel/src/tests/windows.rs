@@ -378,7 +378,8 @@ fn callers_that_go_take_their_pages_along() {
                     let target = x.w.k.domains[x.w.k.threads[init].domain]
                         .table
                         .target(slot as u64);
-                    if target.is_some_and(|target| target.kind == cairn_abi::PortalKind::Receive) {
+                    if target.is_some_and(|target| target.kind() == cairn_abi::PortalKind::Receive)
+                    {
                         x.w.close_own(slot);
                     }
                 }

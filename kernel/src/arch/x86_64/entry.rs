@@ -312,7 +312,7 @@ pub unsafe extern "C" fn counted_stored() {
         "dec byte ptr [rsp + {uses}]",
         "jnz general_called",
         "jmp {general_counted}",
-        uses = const offset_of!(Entry, target.uses),
+        uses = const Entry::USES,
         general_counted = sym general_counted,
     )
 }

@@ -278,7 +278,7 @@ global_asm!(
     "parts_code portal_parts, 0",
     ".balign 16",
     "parts_code portal_parts_several, 1",
-    object = const offset_of!(Entry, target.object),
+    object = const offset_of!(Entry, target),
     serving = const offset_of!(MachineThread, serving),
     slot_bits = const CHUNK.trailing_zeros(),
     read = const plain(receive::READ),

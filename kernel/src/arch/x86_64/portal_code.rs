@@ -78,8 +78,8 @@ pub fn general_entries() -> usize {
 
 /// The code for an entry.
 pub fn code_for(target: Target) -> usize {
-    match target.kind {
-        PortalKind::Channel if target.rights & (rights::CALL | rights::ONCE) == rights::CALL => {
+    match target.kind() {
+        PortalKind::Channel if target.rights() & (rights::CALL | rights::ONCE) == rights::CALL => {
             CALL.load(Relaxed) as usize
         }
         PortalKind::Receive => RECEIVE.load(Relaxed) as usize,
@@ -747,7 +747,7 @@ global_asm!(
     ".quad {general_unseen}, 0",
     ".endr",
     ".popsection",
-    uses = const offset_of!(Entry, target.uses),
+    uses = const Entry::USES,
     compile_again = sym compile_again,
     settle_again = sym settle_again,
     general_stored = sym general_stored,
@@ -762,8 +762,8 @@ global_asm!(
     v_then_p = const (semaphore::V_THEN_P as u64) << 24,
     may_give = const rights::NOTIFY,
     may_take = const rights::CALL,
-    rights = const offset_of!(Entry, target.rights),
-    kind = const offset_of!(Entry, target.kind),
+    rights = const Entry::RIGHTS,
+    kind = const Entry::KIND,
     kind_semaphore = const PortalKind::Semaphore as u8,
     entries = const offset_of!(MachineThread, entries),
     own_entries = const offset_of!(MachineThread, own_entries),
@@ -828,7 +828,7 @@ global_asm!(
     index_mask = const INDEX_MASK,
     running = const State::Running as u8,
     held = const HELD,
-    object = const offset_of!(Entry, target.object),
+    object = const offset_of!(Entry, target),
     portal_badge = const offset_of!(Portal, badge),
     portal_channel = const offset_of!(Portal, channel),
     channel_size = const Channels::object_size(),
