@@ -177,6 +177,7 @@ pub(crate) enum Outcome {
 
 impl<A: Arch> Kernel<A> {
     /// `interrupt::INSTALL`.
+    #[inline(never)]
     pub(crate) fn hasty_install(&mut self, t: ThreadRef, binding: u32, w: [u64; 8]) -> Answer {
         let [steps, count, rounds, threshold, significant, pause, ports, more] = w;
         let ports = if ports == AUTO {
@@ -331,6 +332,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `interrupt::TAKE`: w0 address, w1 length.
+    #[inline(never)]
     pub(crate) fn hasty_take(&mut self, t: ThreadRef, binding: u32, w: [u64; 8]) -> Answer {
         let index = self.interrupts.bindings[binding as usize]
             .handler

@@ -307,6 +307,7 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
+    #[inline(never)]
     pub(crate) fn interrupt_service(&mut self, t: ThreadRef, index: u32, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
         match operation {

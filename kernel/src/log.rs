@@ -131,6 +131,7 @@ impl<A: Arch> Kernel<A> {
         self.arch.log(bytes);
     }
 
+    #[inline(never)]
     pub(crate) fn log_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
         match operation {
