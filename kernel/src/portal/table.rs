@@ -320,6 +320,16 @@ impl<A: Arch> Table<A> {
         row.unwrap_or(&[])
     }
 
+    #[inline(always)]
+    fn row_mut(&mut self, from: u32, end: u32) -> &mut [Entry] {
+        let first = from % CHUNK;
+        let stop = CHUNK.min(end.saturating_sub(from) + first);
+        let chunk = self.chunks.get_mut((from / CHUNK) as usize);
+        let entries = chunk.and_then(Option::as_mut).map(FrameArray::as_mut_slice);
+        let row = entries.and_then(|entries| entries.get_mut(first as usize..stop as usize));
+        row.unwrap_or(&mut [])
+    }
+
     /// Is this a slot with nothing in it?
     #[inline(always)]
     pub fn is_empty(&self, slot: u32) -> bool {
@@ -336,15 +346,8 @@ impl<A: Arch> Table<A> {
         most: u32,
         mut goes: impl FnMut(&Entry) -> bool,
     ) -> (u32, u32) {
-        let Some(Some(chunk)) = self.chunks.get_mut((from / CHUNK) as usize) else {
-            return (from, 0);
-        };
         let (mut at, mut dropped) = (from, 0);
-        let entries = chunk
-            .as_mut_slice()
-            .iter_mut()
-            .skip((from % CHUNK) as usize);
-        for entry in entries.take(end.saturating_sub(from) as usize) {
+        for entry in self.row_mut(from, end) {
             if !entry.target.is_empty() {
                 if dropped == most || !goes(entry) {
                     break;
