@@ -1,6 +1,6 @@
 //! Paths that were walked lately and where they led, for servers whose names change only through the framework ([`crate::Server::STABLE_NAMES`]).
 //!
-//! Only what was walked by user 0 (whom no permission stops) is kept, and of paths whose last component is a symbolic link where its directory is: whether the link is followed depends on the operation.
+//! Only what was walked by user 0 (whom no permission stops) is kept. Where a path leads whose last component is a symbolic link is an answer for those who follow it.
 //! Making names changes no answer about what exists; whatever
 //! removes or moves names, or changes modes and owners, makes the answers that it could touch invalid by a new generation: those about
 //! directories live longer than those about files. That nothing is there is kept apart, until any name is made: programs look for libraries in many places where none are.
@@ -28,6 +28,8 @@ pub(crate) struct Key<N> {
 struct Entry<N> {
     key: Key<N>,
     generation: u32,
+    /// Only for who follows a link in the last place.
+    followed: bool,
     node: N,
     access: Access,
 }
@@ -46,6 +48,7 @@ struct Short<N> {
     length: usize,
     start: N,
     generation: u32,
+    followed: bool,
     known: Known<N>,
 }
 
@@ -156,12 +159,19 @@ impl<N: Copy + PartialEq> Cache<N> {
         }
     }
 
-    /// Where `text[at..at + length]` leads from `start`.
+    /// Where `text[at..at + length]` leads from `start` for somebody who follows links in the last place, or does not.
     #[inline(always)]
-    pub fn find(&self, text: &[u8], at: usize, length: usize, start: N) -> Option<(N, Access)> {
+    pub fn find(
+        &self,
+        text: &[u8],
+        at: usize,
+        length: usize,
+        start: N,
+        follows: bool,
+    ) -> Option<(N, Access)> {
         let path = Path::new(text, at, length)?;
         let entry = self.entries.get(path.slot())?.as_ref()?;
-        if !entry.key.is(&path, length, start) {
+        if !entry.key.is(&path, length, start) || entry.followed && !follows {
             return None;
         }
         let generation = self.generation(&entry.access);
@@ -170,19 +180,36 @@ impl<N: Copy + PartialEq> Cache<N> {
 
     /// Where a path of this length in these words leads from `start`.
     #[inline(always)]
-    pub fn find_short(&self, words: &[u64; 5], length: usize, start: N) -> Option<Known<N>> {
+    pub fn find_short(
+        &self,
+        words: &[u64; 5],
+        length: usize,
+        start: N,
+        follows: bool,
+    ) -> Option<Known<N>> {
         let short = self.shorts.get(short_slot(words, length))?.as_ref()?;
         let others = words.iter().zip(&short.words);
         let other = others.fold(0, |other, (one, two)| other | (one ^ two));
-        if other != 0 || short.length != length || short.start != start {
+        if other != 0
+            || short.length != length
+            || short.start != start
+            || short.followed && !follows
+        {
             return None;
         }
         (short.generation == self.generation_of(&short.known)).then_some(short.known)
     }
 
-    /// Keep an answer that was found.
+    /// Keep an answer that was found, for those who follow links in the last place or for all.
     #[inline(never)]
-    pub fn insert_short(&mut self, words: &[u64; 5], length: usize, start: N, known: Known<N>) {
+    pub fn insert_short(
+        &mut self,
+        words: &[u64; 5],
+        length: usize,
+        start: N,
+        known: Known<N>,
+        followed: bool,
+    ) {
         let generation = self.generation_of(&known);
         if let Some(short) = self.shorts.get_mut(short_slot(words, length)) {
             *short = Some(Short {
@@ -190,6 +217,7 @@ impl<N: Copy + PartialEq> Cache<N> {
                 length,
                 start,
                 generation,
+                followed,
                 known,
             });
         }
@@ -212,13 +240,14 @@ impl<N: Copy + PartialEq> Cache<N> {
         }
     }
 
-    /// Keep an answer.
-    pub fn insert(&mut self, key: Key<N>, (node, access): (N, Access)) {
+    /// Keep an answer, for those who follow links in the last place or for all.
+    pub fn insert(&mut self, key: Key<N>, (node, access): (N, Access), followed: bool) {
         let generation = self.generation(&access);
         if let Some(entry) = self.entries.get_mut(key.slot) {
             *entry = Some(Entry {
                 key,
                 generation,
+                followed,
                 node,
                 access,
             });
@@ -284,24 +313,34 @@ mod tests {
         };
         let key = |length, start| Key::new(text, 2, length, start).unwrap();
         assert!(Key::new(text, 2, LONGEST, 0).is_none());
-        cache.insert(key(24, 0), (7, file));
-        cache.insert(key(3, 0), (8, dir));
-        assert_eq!(cache.find(text, 2, 24, 0), Some((7, file)));
-        assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
-        assert_eq!(cache.find(text, 2, 3, 1), None);
-        assert_eq!(cache.find(text, 2, 23, 0), None);
-        assert_eq!(cache.find(text, 3, 24, 0), None);
+        cache.insert(key(24, 0), (7, file), false);
+        cache.insert(key(3, 0), (8, dir), false);
+        assert_eq!(cache.find(text, 2, 24, 0, false), Some((7, file)));
+        assert_eq!(cache.find(text, 2, 3, 0, false), Some((8, dir)));
+        assert_eq!(cache.find(text, 2, 3, 1, false), None);
+        assert_eq!(cache.find(text, 2, 23, 0, false), None);
+        assert_eq!(cache.find(text, 3, 24, 0, false), None);
         cache.file_changed();
-        assert_eq!(cache.find(text, 2, 24, 0), None);
-        assert_eq!(cache.find(text, 2, 3, 0), Some((8, dir)));
+        assert_eq!(cache.find(text, 2, 24, 0, false), None);
+        assert_eq!(cache.find(text, 2, 3, 0, false), Some((8, dir)));
         cache.directory_changed();
-        assert_eq!(cache.find(text, 2, 3, 0), None);
+        assert_eq!(cache.find(text, 2, 3, 0, false), None);
+        // What a link in the last place leads to.
+        cache.insert(key(24, 0), (7, file), true);
+        assert_eq!(cache.find(text, 2, 24, 0, true), Some((7, file)));
+        assert_eq!(cache.find(text, 2, 24, 0, false), None);
+        cache.insert_short(&[1; 5], 40, 0, Some((7, file)), true);
+        assert_eq!(
+            cache.find_short(&[1; 5], 40, 0, true),
+            Some(Some((7, file)))
+        );
+        assert_eq!(cache.find_short(&[1; 5], 40, 0, false), None);
         // What is not there.
         for (change, known) in [(0, true), (1, false), (2, false)] {
             cache.insert_absent(key(10, 4));
             assert!(cache.is_absent(text, 2, 10, 4));
             assert!(!cache.is_absent(text, 2, 10, 3) && !cache.is_absent(text, 2, 11, 4));
-            assert_eq!(cache.find(text, 2, 10, 4), None);
+            assert_eq!(cache.find(text, 2, 10, 4, false), None);
             match change {
                 0 => cache.file_changed(),
                 1 => cache.name_made(),
@@ -313,24 +352,27 @@ mod tests {
         let words = [1, 2, 3, 0, 0];
         for (known, change) in [(Some((7, file)), 0), (Some((8, dir)), 1), (None, 2)] {
             for changed in 0..3 {
-                cache.insert_short(&words, 20, 0, known);
-                assert_eq!(cache.find_short(&words, 20, 0), Some(known));
-                assert_eq!(cache.find_short(&words, 19, 0), None);
-                assert_eq!(cache.find_short(&words, 20, 1), None);
-                assert_eq!(cache.find_short(&[1, 2, 3, 0, 1], 20, 0), None);
+                cache.insert_short(&words, 20, 0, known, false);
+                assert_eq!(cache.find_short(&words, 20, 0, false), Some(known));
+                assert_eq!(cache.find_short(&words, 19, 0, false), None);
+                assert_eq!(cache.find_short(&words, 20, 1, false), None);
+                assert_eq!(cache.find_short(&[1, 2, 3, 0, 1], 20, 0, false), None);
                 match changed {
                     0 => cache.file_changed(),
                     1 => cache.directory_changed(),
                     _ => cache.name_made(),
                 }
                 let kept = changed != 1 && changed != change;
-                assert_eq!(cache.find_short(&words, 20, 0), kept.then_some(known));
+                assert_eq!(
+                    cache.find_short(&words, 20, 0, false),
+                    kept.then_some(known)
+                );
             }
         }
         let mut off: Cache<u32> = Cache::new(false);
-        off.insert(key(3, 0), (8, dir));
-        assert_eq!(off.find(text, 2, 3, 0), None);
-        off.insert_short(&words, 20, 0, Some((8, dir)));
-        assert_eq!(off.find_short(&words, 20, 0), None);
+        off.insert(key(3, 0), (8, dir), false);
+        assert_eq!(off.find(text, 2, 3, 0, false), None);
+        off.insert_short(&words, 20, 0, Some((8, dir)), false);
+        assert_eq!(off.find_short(&words, 20, 0, false), None);
     }
 }

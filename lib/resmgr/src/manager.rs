@@ -308,7 +308,9 @@ impl<S: Server> Core<S> {
         }
         let length = inline_path(request)?;
         let start = self.start(server, request.badge, request.sender).ok()?;
-        self.cache.find_short(path_words(request), length, start)
+        let follows = last == Last::Follow;
+        self.cache
+            .find_short(path_words(request), length, start, follows)
     }
 
     /// Whether an OPEN that makes nothing names what is known not to be there.

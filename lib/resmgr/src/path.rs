@@ -298,30 +298,35 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         let (at, end) = (names.at, names.end);
         let remembers = S::STABLE_NAMES && cx.has(label::ACCESS);
         let whole = |names: &Names| Key::new(&names.text, at, end - at, start);
+        let follows = last == Last::Follow;
         let mut behind = at;
         let mut above = None;
         if remembers {
             if matches!(last, Last::Follow | Last::Slash) {
-                if let Some(node) = self.cache.find(&names.text, at, end - at, start) {
+                let found = self.cache.find(&names.text, at, end - at, start, follows);
+                if let Some(node) = found {
                     names.at = end;
-                    self.remember_words(cx, start, Some(node));
+                    self.remember_words(cx, start, Some(node), follows);
                     return Ok(Found::known(node));
                 }
             }
             if looks(cx, last) && self.cache.is_absent(&names.text, at, end - at, start) {
-                self.remember_words(cx, start, None);
+                self.remember_words(cx, start, None, false);
                 return Err(Failure::Errno(ENOENT));
             }
             let may_be_bad;
             (behind, may_be_bad) = names.last_name();
             if behind > at && behind < end {
-                above = self.cache.find(&names.text, at, behind - at, start);
+                let length = behind - at;
+                above = self.cache.find(&names.text, at, length, start, false);
             }
             if let (Some(above), false) = (above, may_be_bad) {
                 if let Some(found) = self.last_step(server, cx, names, above, behind, last) {
                     names.at = end;
                     match found.node {
-                        Some(answer) if last != Last::Name => self.keep(whole(names), answer),
+                        Some(answer) if last != Last::Name => {
+                            self.keep(whole(names), answer, false);
+                        }
                         None if looks(cx, last) => self.keep_absent(whole(names)),
                         _ => {}
                     }
@@ -345,18 +350,20 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             None => (start, server.access(start)?),
         };
         let found = self.steps(server, cx, names, above, last, key_above);
-        if names.own {
-            match &found {
-                Ok(Found {
-                    node: Some(answer),
-                    name: Some(_),
-                    ..
-                }) if last != Last::Name => self.keep(key, *answer),
-                Ok(Found { node: None, .. }) | Err(Failure::Errno(ENOENT)) if looks(cx, last) => {
-                    self.keep_absent(key);
-                }
-                _ => {}
+        match &found {
+            Ok(Found {
+                node: Some(answer),
+                name: Some(_),
+                ..
+            }) if names.own && last != Last::Name || follows => {
+                self.keep(key, *answer, !names.own);
             }
+            Ok(Found { node: None, .. }) | Err(Failure::Errno(ENOENT))
+                if names.own && looks(cx, last) =>
+            {
+                self.keep_absent(key);
+            }
+            _ => {}
         }
         found
     }
@@ -399,11 +406,11 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         })
     }
 
-    /// Keep what a whole path leads to.
+    /// Keep what a whole path leads to, for those who follow a link in the last place or for all.
     #[inline(never)]
-    fn keep(&mut self, key: Option<Key<N>>, answer: (N, Access)) {
+    fn keep(&mut self, key: Option<Key<N>>, answer: (N, Access), followed: bool) {
         if let Some(key) = key.filter(|_| !answer.1.is_link()) {
-            self.cache.insert(key, answer);
+            self.cache.insert(key, answer, followed);
         }
     }
 
@@ -415,10 +422,11 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
 
     /// What is remembered of a path is asked for again: if it came in words, it is found by these the next time.
     #[inline(always)]
-    fn remember_words(&mut self, cx: &Context, portal: N, known: Known<N>) {
+    fn remember_words(&mut self, cx: &Context, portal: N, known: Known<N>, followed: bool) {
         if let Some(length) = inline_path(cx.request) {
             let words = path_words(cx.request);
-            self.cache.insert_short(words, length, portal, known);
+            self.cache
+                .insert_short(words, length, portal, known, followed);
         }
     }
 
@@ -483,7 +491,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             let at_end = names.is_empty();
             if at_end {
                 if let Some(key) = key_above.take() {
-                    self.cache.insert(key, (dir, access));
+                    self.cache.insert(key, (dir, access), false);
                 }
             }
             let node = match server.lookup(cx, dir, &names.text[begin..end_of_name]) {
