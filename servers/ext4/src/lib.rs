@@ -2,7 +2,7 @@
 //!
 //! * [`start`] opening an image; [`server`] the whole, and how things go on; [`keys`] what is waited for;
 //! * [`attached`] the device; [`requests`] on their way to the device, [`blocks`] metadata from there, [`steps`] the journal's writes;
-//! * [`tree`] names and attributes for the framework; [`node`] inodes in memory; [`read`], [`write`], [`length`], [`shift`], [`map`] of files, over [`memory`] and [`runs`];
+//! * [`tree`] names and attributes for the framework; [`recent`] names, [`node`] inodes in memory; [`read`], [`write`], [`length`], [`shift`], [`map`] of files, over [`memory`] and [`runs`];
 //! * [`successor`] what goes on after the server's death, [`left`] data that was not written;
 //! * [`behind`] data to the device, [`sync`] until it is there, [`ends`] of files without names, [`discard`] what is not needed any more.
 #![cfg_attr(not(test), no_std)]
@@ -22,6 +22,7 @@ mod map;
 pub mod memory;
 mod node;
 mod read;
+mod recent;
 pub mod requests;
 mod runs;
 pub mod server;

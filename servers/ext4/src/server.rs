@@ -11,6 +11,7 @@ use crate::left::Left;
 use crate::map::Syncing;
 use crate::memory::{Memory, PAGE64};
 use crate::node::{Node, Nodes};
+use crate::recent::RecentNames;
 use crate::requests::{Group, Requests};
 use crate::steps::Work;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,6 +63,7 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) filling: bool,
     pub(crate) policy: Policy,
     pub(crate) nodes: Nodes,
+    pub(crate) names: RecentNames,
     pub(crate) owners: BTreeMap<File, u32>,
     pub(crate) requests: Requests<D>,
     pub(crate) purposes: BTreeMap<Group, Purpose>,

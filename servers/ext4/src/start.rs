@@ -4,6 +4,7 @@ use crate::discard::{Discards, RANGE};
 use crate::left::Left;
 use crate::memory::{Memory, PAGE};
 use crate::node::Nodes;
+use crate::recent::RecentNames;
 use crate::requests::Requests;
 use crate::server::{Ext4, Options};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -165,6 +166,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             cache: Cache::new(memory, pages),
             policy: Policy::for_pages(expected),
             nodes: Nodes::new(metadata.max(256)),
+            names: RecentNames::new(),
             owners: BTreeMap::new(),
             requests,
             purposes: BTreeMap::new(),

@@ -247,7 +247,18 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn lookup(&mut self, _: &mut Context, dir: u32, name: &[u8]) -> Answer<u32> {
-        let ino = self.act(|fs| fs.lookup(dir, name))?;
+        let ino = match self.names.find(dir, name) {
+            Some(known) => known.ok_or(Failure::Errno(ENOENT))?,
+            None => {
+                let found = self.act(|fs| fs.lookup(dir, name));
+                match &found {
+                    Ok(ino) => self.names.keep(dir, name, Some(*ino)),
+                    Err(Failure::Errno(ENOENT)) => self.names.keep(dir, name, None),
+                    Err(_) => {}
+                }
+                found?
+            }
+        };
         self.load(ino)?;
         if self.node(ino)?.home.is_none() {
             self.set_home(ino, dir, name);
@@ -403,6 +414,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn create(&mut self, cx: &mut Context, dir: u32, name: &[u8], new: &New) -> Answer<u32> {
+        self.names.forget(dir, name);
         self.may_change(dir, false)?;
         let about = self.new_inode(cx, new);
         let ino = match new.mode & s::IFMT {
@@ -431,6 +443,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn link(&mut self, cx: &mut Context, ino: u32, dir: u32, name: &[u8]) -> Answer<()> {
+        self.names.forget(dir, name);
         self.may_change(dir, false)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
@@ -443,6 +456,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], ino: u32) -> Answer<()> {
+        self.names.forget(dir, name);
         self.may_change(dir, true)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
@@ -455,6 +469,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn rmdir(&mut self, cx: &mut Context, dir: u32, name: &[u8], ino: u32) -> Answer<()> {
+        self.names.forget(dir, name);
         self.may_change(dir, true)?;
         self.may_move(ino)?;
         let now = self.look_at_clock(cx);
@@ -467,6 +482,8 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn rename(&mut self, cx: &mut Context, rename: &Rename<u32>) -> Answer<()> {
+        self.names.forget(rename.from, rename.from_name);
+        self.names.forget(rename.to, rename.to_name);
         self.may_change(rename.from, true)?;
         self.may_change(rename.to, rename.replaced.is_some())?;
         self.may_move(rename.node)?;
