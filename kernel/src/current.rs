@@ -134,9 +134,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 let (thread, all) = (&self.threads[target], self.cores.all());
                 let answer = [thread.core as u64, thread.affinity & all, all];
-                for (i, word) in answer.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &answer);
                 Ok(())
             }
             _ => Err(Error::BadOperation.into()),
@@ -205,9 +203,7 @@ impl<A: Arch> Kernel<A> {
             badge.unwrap_or(0),
             badge.is_some() as u64,
         ];
-        for (i, word) in answer.into_iter().enumerate() {
-            self.answer(t, i, word);
-        }
+        self.answers(t, &answer);
         Ok(())
     }
 

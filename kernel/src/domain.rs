@@ -409,9 +409,7 @@ impl<A: Arch> Kernel<A> {
                     space,
                     domain.table.entries() as u64,
                 ];
-                for (i, word) in answer.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &answer);
                 Ok(())
             }
             domain::SET_SPACE => {

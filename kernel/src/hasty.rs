@@ -367,9 +367,7 @@ impl<A: Arch> Kernel<A> {
             (0, 0)
         };
         let words = [length as u64, left as u64, told.0, told.1];
-        for (i, word) in words.into_iter().enumerate() {
-            self.answer(t, i, word);
-        }
+        self.answers(t, &words);
         Ok(())
     }
 

@@ -367,9 +367,7 @@ impl<A: Arch> Kernel<A> {
                     binding.arrived,
                     binding.pulses,
                 ];
-                for (i, word) in told.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &told);
             }
             _ => return Err(Error::BadOperation.into()),
         }
@@ -492,10 +490,8 @@ impl<A: Arch> Kernel<A> {
                     words[n as usize / 8] |= byte << (n % 8 * 8);
                     n += 1;
                 }
-                self.answer(t, 0, n);
-                for (i, word) in words.into_iter().enumerate() {
-                    self.answer(t, 1 + i, word);
-                }
+                let [a, b, c, d] = words;
+                self.answers(t, &[n, a, b, c, d]);
             }
             _ => self.arch.port_out(data, width as u8, w[1] as u32),
         }

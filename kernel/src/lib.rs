@@ -260,6 +260,14 @@ impl<A: Arch> Kernel<A> {
         self.threads[t].registers.set_word(i, value);
     }
 
+    /// Set the first answer words.
+    #[inline(never)]
+    pub(crate) fn answers(&mut self, t: ThreadRef, values: &[u64]) {
+        for (i, &value) in values.iter().enumerate() {
+            self.answer(t, i, value);
+        }
+    }
+
     /// Between two shares of work for the running thread, whose words say already how to go on: interrupts that wait come in here, and this does not return: the thread
     /// will execute its `syscall` again. True: the entry has to end for that ([`Stop::Restart`]).
     #[inline(always)]

@@ -147,9 +147,7 @@ impl<A: Arch> Kernel<A> {
                     pool::SIGNATURE => pool_info(&self.signatures),
                     _ => return Err(Error::BadArgument.into()),
                 };
-                for (i, word) in info.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &info);
                 Ok(())
             }
             memory::GROW_TABLE => {

@@ -590,9 +590,7 @@ impl<A: Arch> Kernel<A> {
                     thread.core as u64,
                     thread.affinity & self.cores.all(),
                 ];
-                for (i, word) in answer.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &answer);
             }
             thread::STOP => {
                 let thread = &mut self.threads[target];

@@ -138,9 +138,7 @@ impl<A: Arch> Kernel<A> {
                     self.trace.plan.left,
                     self.trace.made,
                 ];
-                for (i, word) in told.into_iter().enumerate() {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &told);
             }
             trace::INJECT => {
                 let known = match w[0] {
