@@ -240,7 +240,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// What a use of the entry leads to.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn resolve(&self, target: Target) -> Result<Target, Error> {
         if target.kind() != PortalKind::Derived {
             return Ok(target);
@@ -326,7 +326,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Such a number is kept no longer. A dead channel goes with the last one.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn channel_forget(&mut self, id: u32) {
         let Some(c) = self.channels.place_of(id) else {
             return;
