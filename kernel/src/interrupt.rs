@@ -208,7 +208,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The driver owes an acknowledgement, and is woken. `last`: the entry does nothing more.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn tell_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if !binding.is_bound() {
@@ -449,6 +449,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `range` is first port | count << 16.
+    #[inline(never)]
     pub(crate) fn ports_service(&mut self, t: ThreadRef, range: u32, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
         let (first, count) = ((range & 0xffff) as u64, (range >> 16) as u64);

@@ -276,7 +276,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Where an entry has looked long and changed nothing that may not be done again: interrupts that wait come in where that costs no look, and the thread then begins anew.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn open(&mut self, t: ThreadRef) {
         if self.open_for(t) {
             A::open(self);

@@ -58,6 +58,7 @@ pub struct Line {
 }
 
 impl Line {
+    #[inline(never)]
     pub fn new() -> Line {
         Line {
             bytes: [0; LINE + 32],

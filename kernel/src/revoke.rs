@@ -58,7 +58,7 @@ impl<A: Arch> Kernel<A> {
         Ok(r)
     }
 
-    #[inline]
+    #[inline(never)]
     fn portal_insert(
         &mut self,
         channel: u32,

@@ -53,6 +53,7 @@ impl Trace {
         }
     }
 
+    #[inline(never)]
     fn write(&mut self, record: Record) {
         let capacity = self.ring.len() as u64;
         if self.on && capacity != 0 {

@@ -48,6 +48,7 @@ pub const SPURIOUS_VECTOR: u8 = 0x3f;
 pub static REGISTERS: AtomicPtr<u32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The interrupt that this processor is in has been seen to.
+#[inline(never)]
 pub fn end_of_interrupt() {
     let registers = REGISTERS.load(Relaxed);
     if registers.is_null() {
