@@ -4,6 +4,7 @@
 //! Each of these finds out first that nothing rare comes in. If something does it has changed nothing and goes on in the general way, which does the same for all cases; the tests compare the two.
 
 use crate::arch::Arch;
+use crate::copy::OPENING;
 use crate::dispatch::Dispatch;
 use crate::domain::Domain;
 use crate::pool::{ChannelRef, DomainRef, Handle, ThreadRef};
@@ -247,28 +248,29 @@ impl<A: Arch> Kernel<A> {
         let (base, len) = from.piece(out, offset, len)?;
         let theirs = (self.domains[from.domain].root, base);
         let ours = (self.root_of(t), address);
-        self.copy_short(theirs, ours, out, len, open)
+        let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
+        self.copy_short(source, destination, len, open)?;
+        Some(len)
     }
 
-    /// Copy a page's length or less from the one to the other, or back. Interrupts may come in if the running thread may be taken for interrupted.
-    #[inline(always)]
+    /// Copy a page's length or less. Interrupts may come in if the running thread may be taken for interrupted.
     pub fn copy_short(
         &mut self,
-        theirs: (A::Root, u64),
-        ours: (A::Root, u64),
-        out: bool,
+        source: (A::Root, u64),
+        destination: (A::Root, u64),
         len: u64,
         open: bool,
-    ) -> Option<u64> {
+    ) -> Option<()> {
         if len > PAGE {
             return None;
         }
-        let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
-        self.arch
-            .copy(source, destination, len as usize, open)
-            .ok()?;
+        let (arch, bytes) = (&mut self.arch, len as usize);
+        let near = (len <= OPENING || !open) && arch.copy_near(source, destination, bytes);
+        if !near {
+            arch.copy(source, destination, bytes, open).ok()?;
+        }
         self.counters.bytes_copied += len;
-        Some(len)
+        Some(())
     }
 
     #[cold]

@@ -124,12 +124,11 @@ const EXITS: [&str; 12] = [
     "entry::general_passed",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 11] = [
     "glue::reply_extras",
     "glue::on_receive_right",
     "glue::on_syscall",
-    "glue::read_part",
-    "glue::write_part",
+    "glue::transfer_part",
     "glue::on_upcall_over",
     "glue::map_one",
     "glue::unmap_one",

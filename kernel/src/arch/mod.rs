@@ -332,6 +332,15 @@ pub trait Arch: Sized {
         len: usize,
         open: bool,
     ) -> Result<(), (usize, CopyFault)>;
+    /// The same, if it is short and all that it needs was used a moment ago. False: nothing was done.
+    fn copy_near(
+        &mut self,
+        _source: (Self::Root, u64),
+        _destination: (Self::Root, u64),
+        _len: usize,
+    ) -> bool {
+        false
+    }
     /// Copy between the nucleus and user memory of a space.
     fn read_user(
         &mut self,

@@ -11,6 +11,7 @@ use crate::portal::table::Target;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
+use cairn_abi::service::receive;
 use cairn_abi::trace::kind;
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -149,47 +150,27 @@ pub unsafe extern "C" fn on_upcall_over() -> Resume {
     unsafe { kernel() }.upcall_over()
 }
 
-/// READ by the server with this receive right: token, offset, own address, length; the number of the channel. Returns how many bytes were copied; all ones: the general path must do it.
+/// READ or WRITE (the operation) by the server with this receive right: token, offset, own address, length; the number of the channel. Returns how many bytes were copied; all ones: the
+/// general path must do it.
 ///
 /// # Safety
 /// Called by the portal code.
-pub unsafe extern "C" fn read_part(
+pub unsafe extern "C" fn transfer_part(
     token: u64,
     offset: u64,
     address: u64,
     len: u64,
     channel: u32,
+    operation: u64,
 ) -> u64 {
-    // SAFETY: by the contract.
-    unsafe { transfer(channel, true, [token, offset, address, len]) }
-}
-
-/// The same for WRITE.
-///
-/// # Safety
-/// Called by the portal code.
-pub unsafe extern "C" fn write_part(
-    token: u64,
-    offset: u64,
-    address: u64,
-    len: u64,
-    channel: u32,
-) -> u64 {
-    // SAFETY: by the contract.
-    unsafe { transfer(channel, false, [token, offset, address, len]) }
-}
-
-/// # Safety
-/// As for [`read_part`].
-#[inline(always)]
-unsafe fn transfer(channel: u32, out: bool, words: [u64; 4]) -> u64 {
     // SAFETY: by the contract.
     let kernel = unsafe { kernel() };
     let Some(t) = kernel.dispatch.current else {
         return GENERAL;
     };
     let channel = kernel.channels.handle(channel);
-    match kernel.transfer_short(t, channel, out, words, false) {
+    let out = operation == receive::READ as u64;
+    match kernel.transfer_short(t, channel, out, [token, offset, address, len], false) {
         Some(done) => {
             kernel.counters.entries += 1;
             done

@@ -575,6 +575,10 @@ impl Arch for Machine {
     }
 
     #[inline(always)]
+    fn copy_near(&mut self, source: (Root, u64), destination: (Root, u64), len: usize) -> bool {
+        user_copy::copy_near(source, destination, len, &mut self.copies)
+    }
+
     fn copy(
         &mut self,
         source: (Root, u64),
@@ -601,7 +605,7 @@ impl Arch for Machine {
 
     fn fill_frame(&mut self, frame: Frame, words: [u64; 2]) {
         // SAFETY: the direct map shows the frame whole; whoever owns it for the nucleus holds no reference into it yet.
-        unsafe { user_copy::fill_page(frame_pointer(frame), words) }
+        unsafe { user_copy::fill_page(frame_pointer(frame), words.into()) }
     }
 
     fn copy_frame(&mut self, to: Frame, from: Frame, open: bool) {

@@ -259,7 +259,7 @@ pub fn list_take(list: &mut FrameList) -> Option<Frame> {
 #[inline]
 pub fn zero(frame: Frame) {
     // SAFETY: the direct map shows the whole frame; nobody holds a reference into it.
-    unsafe { super::user_copy::fill_page(frame_pointer(frame), [0; 2]) }
+    unsafe { super::user_copy::fill_page(frame_pointer(frame), (0, 0)) }
 }
 
 /// Make the root of an empty space in `frame`, with the nucleus's half taken from `template`.

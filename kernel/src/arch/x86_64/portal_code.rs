@@ -16,7 +16,7 @@ use super::entry::{
     general_stored, general_unseen, leave, leave_with_words, settle_again, store_used, store_words,
 };
 use super::glue::{
-    on_receive_right, on_syscall, on_upcall_over, read_part, reply_extras, write_part, KERNEL, LOCK,
+    on_receive_right, on_syscall, on_upcall_over, reply_extras, transfer_part, KERNEL, LOCK,
 };
 use super::memory_code::portal_memory;
 use super::Machine;
@@ -409,14 +409,10 @@ global_asm!(
     "mov r12d, ecx",
     "mov r8d, ecx",
     "mov rcx, r10",
+    "mov r9, r11",
     "mov rsp, gs:[{stack}]",
-    "mov ebp, 0",
-    "je 13f",
-    "call {write_part}",
-    "jmp 14f",
-    "13:",
-    "call {read_part}",
-    "14:",
+    "xor ebp, ebp",
+    "call {transfer_part}",
     "mov rsp, gs:[{registers}]",
     "cmp rax, -1",
     "je 17f",
@@ -798,8 +794,7 @@ global_asm!(
     in_upcall = const offset_of!(MachineThread, in_upcall),
     read = const receive::READ,
     write = const receive::WRITE,
-    read_part = sym read_part,
-    write_part = sym write_part,
+    transfer_part = sym transfer_part,
     rest = sym general_rest,
     on_receive_right = sym on_receive_right,
     leave = sym leave,

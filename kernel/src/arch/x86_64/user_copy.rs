@@ -87,15 +87,16 @@ pub fn copy_registers(to: &mut Registers, from: &Registers) {
 ///
 /// # Safety
 /// The 4096 bytes at `page` must be writable and aligned to 32, and nobody may hold a reference to them.
-pub unsafe fn fill_page(page: *mut u8, words: [u64; 2]) {
+#[inline(never)]
+pub unsafe fn fill_page(page: *mut u8, words: (u64, u64)) {
     // SAFETY: by the contract.
     unsafe {
-        let first: *mut [u64; 2] = page.cast();
+        let first: *mut (u64, u64) = page.cast();
         first.write(words);
         if wide::pays(PAGE as usize) {
             return wide::repeat(page);
         }
-        for i in 1..PAGE as usize / size_of::<[u64; 2]>() {
+        for i in 1..PAGE as usize / size_of::<(u64, u64)>() {
             first.add(i).write(words);
         }
     }
@@ -107,20 +108,20 @@ pub mod wide {
     use super::PAGE;
     use core::arch::asm;
     use core::mem::MaybeUninit;
-    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+    use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
     /// What is copied at a time. From this length on putting registers aside pays.
     const BLOCK: usize = 512;
 
     /// From which length on there is something to copy with: [`BLOCK`] with AVX.
     static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
-    /// The processor tells whether upper halves are in use.
-    static IN_USE_KNOWN: AtomicBool = AtomicBool::new(false);
+    /// What XGETBV is asked for: 1 where it tells which states are in use, otherwise 0, which are switched on.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
 
     /// Say what the processor has: AVX switched on, XGETBV with index 1.
     pub fn init(avx: bool, in_use_known: bool) {
         LEAST.store(if avx { BLOCK } else { usize::MAX }, Relaxed);
-        IN_USE_KNOWN.store(avx && in_use_known, Relaxed);
+        ASKED.store(in_use_known as u32, Relaxed);
     }
 
     /// Is [`copy`] there for so many bytes, and pays?
@@ -132,17 +133,14 @@ pub mod wide {
     /// Values of ymm0 and ymm1.
     type Aside = [u8; 64];
 
-    /// Which states the program has in use (bit 2: upper halves), all if that is not known. If upper halves were all in their initial state they are so again
-    /// behind a copy, and the processor is told (a program in SSE code would be slowed down otherwise).
+    /// Which states the program may have in use (bit 2: upper halves). If upper halves were all in their initial state they are so again behind a copy, and the processor is told (a
+    /// program in SSE code would be slowed down otherwise).
     #[inline(always)]
     fn in_use() -> u32 {
-        if !IN_USE_KNOWN.load(Relaxed) {
-            return u32::MAX;
-        }
         let in_use: u32;
-        // SAFETY: reads a register that `init` was told to exist.
+        // SAFETY: reads a register that is there with AVX.
         unsafe {
-            asm!("xgetbv", in("ecx") 1, out("eax") in_use, out("edx") _, options(nomem, nostack, preserves_flags))
+            asm!("xgetbv", in("ecx") ASKED.load(Relaxed), out("eax") in_use, out("edx") _, options(nomem, nostack, preserves_flags))
         };
         in_use
     }
@@ -202,7 +200,7 @@ pub mod wide {
     ///
     /// # Safety
     /// The page at `to` is writable and aligned, AVX is on.
-    #[inline(never)]
+    #[inline(always)]
     pub unsafe fn repeat(to: *mut u8) {
         let in_use = in_use();
         let mut aside = MaybeUninit::<Aside>::uninit();
@@ -210,15 +208,14 @@ pub mod wide {
         unsafe {
             asm!(
                 "vmovdqu [{aside}], ymm0",
-                "vbroadcastf128 ymm0, [{to}]",
+                "vbroadcastf128 ymm0, [{end} - {page}]",
                 "2:",
                 ".set at, 0",
-                ".rept 16",
-                "vmovdqa [{to} + at], ymm0",
+                ".rept 32",
+                "vmovdqa [{end} + {at} + at], ymm0",
                 ".set at, at + 32",
                 ".endr",
-                "add {to}, 512",
-                "sub {len:e}, 512",
+                "add {at}, 1024",
                 "jnz 2b",
                 "vmovdqu ymm0, [{aside}]",
                 "test {in_use:e}, 4",
@@ -227,8 +224,9 @@ pub mod wide {
                 "4:",
                 in_use = in(reg) in_use,
                 aside = in(reg) aside.as_mut_ptr(),
-                to = inout(reg) to => _,
-                len = inout(reg) PAGE => _,
+                page = const PAGE,
+                end = in(reg) to.wrapping_add(PAGE as usize),
+                at = inout(reg) -(PAGE as isize) => _,
                 options(nostack),
             );
         }
@@ -332,43 +330,26 @@ fn rest_of_page(address: u64) -> usize {
     (PAGE - address % PAGE) as usize
 }
 
-/// Copy between spaces; see [`crate::arch::Arch::copy`].
-///
-/// # Safety
-/// The portable part says that the running thread may be taken for interrupted, if something is opened.
+/// Most copies are short, lie in one page on each side, and not the first in their tables; see [`crate::arch::Arch::copy_near`].
 #[inline(always)]
-pub unsafe fn copy(
+pub fn copy_near(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
     recents: &mut Recents,
-    open: Opened,
-) -> Result<(), (usize, CopyFault)> {
-    // A long one lets interrupts in on its way.
-    if len <= OPENING || open.is_null() {
-        if let Some((to, from)) = in_two_pages(source, destination, len, recents) {
-            // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
-            unsafe { move_bytes(to, from, len) };
-            return Ok(());
-        }
-    }
-    // SAFETY: by the contract.
-    unsafe { copy_pages(source, destination, len, recents, open) }
-}
-
-/// Most copies are short, lie in one page on each side, and not the first in their tables: these are then the places.
-#[inline(always)]
-fn in_two_pages(
-    source: (Root, u64),
-    destination: (Root, u64),
-    len: usize,
-    recents: &mut Recents,
-) -> Option<(*mut u8, *mut u8)> {
+) -> bool {
     if len > rest_of_page(source.1) || len > rest_of_page(destination.1) {
-        return None;
+        return false;
     }
-    let from = reach_recent(source, false, recents)?;
-    Some((reach_recent(destination, true, recents)?, from))
+    let Some(from) = reach_recent(source, false, recents) else {
+        return false;
+    };
+    let Some(to) = reach_recent(destination, true, recents) else {
+        return false;
+    };
+    // SAFETY: both pointers show at least `len` bytes of mapped frames of programs.
+    unsafe { move_bytes(to, from, len) };
+    true
 }
 
 /// [`reach`] where a table is known, and the page marked; None: it is not, or there is a fault.
@@ -394,12 +375,11 @@ fn reach_recent(
     Some(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
 }
 
-/// [`copy`] where a side has several pages, or one that was not reached lately; interrupts come in after each piece of at most [`OPENING`] bytes, if that is said.
+/// Copy between spaces; see [`crate::arch::Arch::copy`]. Interrupts come in after each piece of at most [`OPENING`] bytes, if that is said.
 ///
 /// # Safety
-/// As for [`copy`].
-#[inline(never)]
-unsafe fn copy_pages(
+/// The portable part says that the running thread may be taken for interrupted, if something is opened.
+pub unsafe fn copy(
     source: (Root, u64),
     destination: (Root, u64),
     len: usize,
@@ -560,15 +540,15 @@ mod tests {
                 false,
             );
             // SAFETY: frames of the arena that the target space maps.
-            let fill = |words: [u64; 2]| unsafe {
+            let fill = |words: (u64, u64)| unsafe {
                 (110..113).for_each(|frame| fill_page(frame_pointer(frame), words));
                 for frame in 110..113 {
                     let page = std::slice::from_raw_parts(frame_pointer(frame).cast(), 256);
-                    assert!(page.iter().all(|&found: &[u64; 2]| found == words));
+                    assert!(page.iter().all(|&found: &(u64, u64)| found == words));
                 }
             };
-            fill([0x0123_4567_89ab_cdef, 77]);
-            fill([0; 2]);
+            fill((0x0123_4567_89ab_cdef, 77));
+            fill((0, 0));
             copy((a, 0x1000 + from), (b, 0x5000 + to), len as usize).unwrap();
             let mut seen = vec![0; len as usize];
             read(b, 0x5000 + to, &mut seen).unwrap();
