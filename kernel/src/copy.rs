@@ -136,10 +136,8 @@ impl<A: Arch> Kernel<A> {
         into: &mut [u8],
     ) -> Result<(), Stop> {
         let root = self.root_of(t);
-        match self.arch.read_user(root, address, into) {
-            Ok(()) => Ok(()),
-            Err(fault) => Err(self.copy_fault(t, t, fault)),
-        }
+        let read = self.arch.read_user(root, address, into);
+        read.map_err(|fault| self.copy_fault(t, t, fault))
     }
 
     /// Write the calling thread's own memory; as above.
@@ -150,10 +148,8 @@ impl<A: Arch> Kernel<A> {
         from: &[u8],
     ) -> Result<(), Stop> {
         let root = self.root_of(t);
-        match self.arch.write_user(root, address, from) {
-            Ok(()) => Ok(()),
-            Err(fault) => Err(self.copy_fault(t, t, fault)),
-        }
+        let written = self.arch.write_user(root, address, from);
+        written.map_err(|fault| self.copy_fault(t, t, fault))
     }
 
     pub(crate) fn write_own_registers(
@@ -187,14 +183,8 @@ impl<A: Arch> Kernel<A> {
 
     /// Address of a blocked caller's out (or in) part; 0 if it has none, or several.
     pub(crate) fn part_address(&self, caller: ThreadRef, out: bool) -> u64 {
-        let parts = self.threads[caller].parts;
-        let len = if out {
-            parts & 0xffff_ffff
-        } else {
-            parts >> 32
-        };
         let (address, _, vector) = self.described(caller, out);
-        if len == 0 || vector {
+        if self.threads[caller].part_len(out) == 0 || vector {
             0
         } else {
             address
@@ -253,30 +243,40 @@ impl<A: Arch> Kernel<A> {
             if count > MAX_VECTOR as u64 {
                 return Err(Error::BadArgument.into());
             }
-            let mut ahead = Ahead::NOTHING;
-            let mut cursor = self.threads[t].cursors[direction];
-            while (cursor.index as u64) < count {
-                if walk == 0 {
-                    self.threads[t].cursors[direction] = cursor;
-                    return Err(Stop::Restart);
-                }
-                walk -= 1;
-                match self.part_of(t, (address, count), cursor.index as u64, &mut ahead) {
-                    Ok(part) => {
-                        let all = part.len.saturating_add(cursor.before as u64);
-                        cursor.before = all.min(u32::MAX as u64) as u32;
-                        cursor.index += 1;
-                    }
-                    Err(fault) => {
-                        self.threads[t].cursors[direction] = cursor;
-                        return Err(self.copy_fault(t, t, fault));
-                    }
-                }
-            }
+            let (mut ahead, mut cursor) = (Ahead::NOTHING, self.threads[t].cursors[direction]);
+            let vector = (t, address, count);
+            let walked = self.walk(vector, &mut ahead, &mut cursor, None, &mut walk);
             self.threads[t].cursors[direction] = cursor;
+            walked.map_err(|lost| self.lost(t, t, lost))?;
             lengths[direction] = cursor.before as u64;
         }
         Ok(lengths[0] | lengths[1] << 32)
+    }
+
+    /// Go over an owner's vector (its address and number of parts) to the part with byte `offset`, or to its end, which is told by None. At most so many parts are looked at.
+    fn walk(
+        &mut self,
+        (owner, address, count): (ThreadRef, u64, u64),
+        ahead: &mut Ahead,
+        cursor: &mut Cursor,
+        offset: Option<u64>,
+        walk: &mut u64,
+    ) -> Result<Option<Part>, Lost> {
+        while (cursor.index as u64) < count {
+            if *walk == 0 {
+                return Err(Lost::Share);
+            }
+            *walk -= 1;
+            let part = self.part_of(owner, (address, count), cursor.index as u64, ahead);
+            let part = part.map_err(Lost::Fault)?;
+            let before = cursor.before as u64;
+            if offset.is_some_and(|offset| offset - before < part.len) {
+                return Ok(Some(part));
+            }
+            cursor.before = part.len.saturating_add(before).min(u32::MAX as u64) as u32;
+            cursor.index += 1;
+        }
+        Ok(None)
     }
 
     /// The caller's side of a copy, at byte `offset` of its part, which has so many.
@@ -293,34 +293,54 @@ impl<A: Arch> Kernel<A> {
         if cursor.before as u64 > offset {
             cursor = Cursor::default();
         }
-        let mut found = Err(Lost::Share);
-        for _ in 0..WALK {
-            let index = cursor.index as u64;
-            if index >= count {
-                found = Err(Lost::Changed);
-                break;
-            }
-            match self.part_of(caller, (address, count), index, &mut side.ahead) {
-                Err(fault) => {
-                    found = Err(Lost::Fault(fault));
-                    break;
-                }
-                Ok(part) if offset - (cursor.before as u64) < part.len => {
-                    side.part = part;
-                    side.index = index;
-                    side.offset = offset - cursor.before as u64;
-                    found = Ok(());
-                    break;
-                }
-                Ok(part) => {
-                    // No more than the offset, so it fits.
-                    cursor.before += part.len as u32;
-                    cursor.index += 1;
-                }
-            }
-        }
+        let vector = (caller, address, count);
+        let walk = &mut { WALK };
+        let found = self.walk(vector, &mut side.ahead, &mut cursor, Some(offset), walk);
         self.threads[caller].cursors[!out as usize] = cursor;
-        found.map(|()| side)
+        side.part = found?.ok_or(Lost::Changed)?;
+        side.index = cursor.index as u64;
+        side.offset = offset - cursor.before as u64;
+        Ok(side)
+    }
+
+    /// Copy up to `most` bytes between a caller's part, from byte `offset` on, and the calling thread's side: how many, and why not more.
+    fn copy_part_of(
+        &mut self,
+        caller: ThreadRef,
+        out: bool,
+        offset: u64,
+        ours: &mut Side,
+        most: u64,
+    ) -> Result<(u64, End), Stop> {
+        let t = ours.owner;
+        if most == 0 {
+            return Ok((0, End::Done));
+        }
+        let (base, _, vector) = self.described(caller, out);
+        if !vector && ours.vector.is_none() {
+            let (base, share) = (base.wrapping_add(offset), most.min(SHARE));
+            let (done, fault) = self.copy_piece(caller, t, out, base, ours.part.base, share);
+            ours.offset = done;
+            return Ok(match fault {
+                Some((owner, fault)) => (done, End::Fault(owner, fault)),
+                None if done == most => (done, End::Done),
+                None => (done, End::Share),
+            });
+        }
+        let theirs = self.seek(caller, out, offset);
+        let mut theirs = theirs.map_err(|lost| self.lost(t, caller, lost))?;
+        let (done, end) = self.copy_sides(&mut theirs, ours, out, most);
+        if vector {
+            // The next copy will most likely begin where this one ended.
+            self.threads[caller].cursors[!out as usize] = Cursor {
+                index: theirs.index as u32,
+                before: (offset + done - theirs.offset) as u32,
+            };
+        }
+        match end {
+            End::Short(false) => Err(Error::BadAddress.into()),
+            end => Ok((done, end)),
+        }
     }
 
     /// How many bytes the side has from where it stands; passes over parts that are used up. 0: none at all. None: the share of parts is used up.
@@ -428,108 +448,47 @@ impl<A: Arch> Kernel<A> {
     /// READ (out) and WRITE: w0 token, w1 offset, w2 own address, w3 length, w4 done so far; with a vector of one's own w2 its address, w3 the number of its
     /// parts, w5 and w6 where in it to go on: a part, and how many bytes of it are done.
     pub(crate) fn transfer(&mut self, t: ThreadRef, c: ChannelRef, out: bool) -> Answer {
-        let w = self.threads[t].registers.words();
+        let registers = &self.threads[t].registers;
+        let (rax, w) = (registers.rax, registers.words());
         let caller = self.caller(w[0], c)?;
         if self.threads[caller].sending != Sending::Message {
             return Err(Error::BadToken.into());
         }
-        let parts = self.threads[caller].parts;
-        let total = if out {
-            parts & 0xffff_ffff
-        } else {
-            parts >> 32
-        };
-        let room = total.saturating_sub(w[1]);
-        let (base, _, vector) = self.described(caller, out);
-        let own_vector = if out {
+        let room = self.threads[caller].part_len(out).saturating_sub(w[1]);
+        let vector = if out {
             flag::IN_VECTOR
         } else {
             flag::OUT_VECTOR
         };
-        if self.threads[t].registers.rax & own_vector != 0 {
-            return self.transfer_parts(t, caller, out, w, room);
-        }
-        let len = w[3].min(room);
-        let (mut done, mut stop) = (0, None);
-        if len == 0 {
-        } else if vector {
-            let mut ours = Side::one(t, w[2], len);
-            let mut theirs = match self.seek(caller, out, w[1]) {
-                Ok(side) => side,
-                Err(lost) => return Err(self.lost(t, caller, lost)),
-            };
-            let end;
-            (done, end) = self.copy_sides(&mut theirs, &mut ours, out, len);
-            self.remember(caller, out, &theirs, w[1] + done);
-            match end {
-                End::Short(_) => return Err(Error::BadAddress.into()),
-                End::Fault(owner, fault) => stop = Some((owner, fault)),
-                End::Done | End::Share => {}
-            }
+        let vector = rax & vector != 0;
+        let (mut ours, most) = if vector {
+            (Side::parts(t, w[2], w[3], (w[5], w[6]))?, room)
         } else {
-            let share = len.min(SHARE);
-            let base = base.wrapping_add(w[1]);
-            (done, stop) = self.copy_piece(caller, t, out, base, w[2], share);
-        }
-        if stop.is_none() && done == len {
-            self.answer(t, 0, w[4].wrapping_add(done));
+            (Side::one(t, w[2], w[3]), w[3].min(room))
+        };
+        let (done, end) = self.copy_part_of(caller, out, w[1], &mut ours, most)?;
+        let all = w[4].wrapping_add(done);
+        if let End::Done | End::Short(_) = end {
+            self.answer(t, 0, all);
             return Ok(());
         }
         self.answer(t, 1, w[1].wrapping_add(done));
-        self.answer(t, 2, w[2].wrapping_add(done));
-        self.answer(t, 3, len - done);
-        self.answer(t, 4, w[4].wrapping_add(done));
-        match stop {
-            Some((owner, fault)) => Err(self.copy_fault(t, owner, fault)),
-            None => Err(Stop::Restart),
+        self.answer(t, 4, all);
+        if vector {
+            self.answer(t, 5, ours.index);
+            self.answer(t, 6, ours.offset);
+        } else {
+            self.answer(t, 2, w[2].wrapping_add(done));
+            self.answer(t, 3, most - done);
         }
+        Err(self.go_on(t, end))
     }
 
-    /// READ and WRITE with a vector on the server's side.
-    fn transfer_parts(
-        &mut self,
-        t: ThreadRef,
-        caller: ThreadRef,
-        out: bool,
-        w: [u64; 8],
-        room: u64,
-    ) -> Answer {
-        let mut ours = Side::parts(t, w[2], w[3], (w[5], w[6]))?;
-        if room == 0 {
-            self.answer(t, 0, w[4]);
-            return Ok(());
-        }
-        let mut theirs = match self.seek(caller, out, w[1]) {
-            Ok(side) => side,
-            Err(lost) => return Err(self.lost(t, caller, lost)),
-        };
-        let (done, end) = self.copy_sides(&mut theirs, &mut ours, out, room);
-        self.remember(caller, out, &theirs, w[1] + done);
+    /// The copy that ended there goes on in another entry.
+    fn go_on(&mut self, t: ThreadRef, end: End) -> Stop {
         match end {
-            End::Done | End::Short(true) => {
-                self.answer(t, 0, w[4].wrapping_add(done));
-                return Ok(());
-            }
-            End::Short(false) => return Err(Error::BadAddress.into()),
-            End::Share | End::Fault(..) => {}
-        }
-        self.answer(t, 1, w[1] + done);
-        self.answer(t, 4, w[4].wrapping_add(done));
-        self.answer(t, 5, ours.index);
-        self.answer(t, 6, ours.offset);
-        match end {
-            End::Fault(owner, fault) => Err(self.copy_fault(t, owner, fault)),
-            _ => Err(Stop::Restart),
-        }
-    }
-
-    /// The next copy of the caller's part will most likely begin where this one ended, after `offset` bytes.
-    fn remember(&mut self, caller: ThreadRef, out: bool, theirs: &Side, offset: u64) {
-        if theirs.vector.is_some() {
-            self.threads[caller].cursors[!out as usize] = Cursor {
-                index: theirs.index as u32,
-                before: (offset - theirs.offset) as u32,
-            };
+            End::Fault(owner, fault) => self.copy_fault(t, owner, fault),
+            _ => Stop::Restart,
         }
     }
 
@@ -557,6 +516,9 @@ impl<A: Arch> Kernel<A> {
         let source = (self.root_of(t), address);
         let destination = (self.root_of(caller), to.registers.rbx.wrapping_add(offset));
         self.counters.bytes_copied += len;
+        if self.arch.copy_near(source, destination, len as usize) {
+            return true;
+        }
         // (Not all that a thread needs which begins anew is stored on this way.)
         let copied = self.arch.copy(source, destination, len as usize, false);
         let Err((done, _)) = copied else {
@@ -586,16 +548,8 @@ impl<A: Arch> Kernel<A> {
         } else {
             Side::one(t, address, len)
         };
-        let (mut done, mut end) = (0, End::Done);
         let most = if own_vector { room } else { len };
-        if most != 0 {
-            let mut theirs = match self.seek(caller, false, offset) {
-                Ok(side) => side,
-                Err(lost) => return Err(self.lost(t, caller, lost)),
-            };
-            (done, end) = self.copy_sides(&mut theirs, &mut ours, false, most);
-            self.remember(caller, false, &theirs, offset + done);
-        }
+        let (done, mut end) = self.copy_part_of(caller, false, offset, &mut ours, most)?;
         if let End::Done = end {
             // No room is left: neither may there be more data.
             end = match self.bytes_ahead(&mut ours, &mut { WALK }) {
@@ -605,10 +559,8 @@ impl<A: Arch> Kernel<A> {
                 Err(fault) => End::Fault(t, fault),
             };
         }
-        match end {
-            End::Short(true) => return Ok(()),
-            End::Short(false) => return Err(Error::BadAddress.into()),
-            _ => {}
+        if let End::Short(_) = end {
+            return Ok(());
         }
         let registers = &mut self.threads[t].registers;
         registers.rbx = offset + done;
@@ -619,9 +571,6 @@ impl<A: Arch> Kernel<A> {
             registers.r14 = address.wrapping_add(done);
             registers.r15 = len - done;
         }
-        match end {
-            End::Fault(owner, fault) => Err(self.copy_fault(t, owner, fault)),
-            _ => Err(Stop::Restart),
-        }
+        Err(self.go_on(t, end))
     }
 }

@@ -157,13 +157,23 @@ impl<F> Thread<F> {
     /// Of its one out (or in) part the piece that begins at the offset: its address, and its length, which is no more than this. None: nothing can begin there.
     #[inline(always)]
     pub fn piece(&self, out: bool, offset: u64, len: u64) -> Option<(u64, u64)> {
-        let (base, total) = if out {
-            (self.registers.r14, self.parts as u32 as u64)
+        let base = if out {
+            self.registers.r14
         } else {
-            (self.registers.rbx, self.parts >> 32)
+            self.registers.rbx
         };
-        let room = total.checked_sub(offset)?;
+        let room = self.part_len(out).checked_sub(offset)?;
         Some((base.wrapping_add(offset), len.min(room)))
+    }
+
+    /// Bytes of the message's out (or in) part.
+    #[inline(always)]
+    pub fn part_len(&self, out: bool) -> u64 {
+        if out {
+            self.parts as u32 as u64
+        } else {
+            self.parts >> 32
+        }
     }
 
     /// One of [`policy`].

@@ -162,11 +162,7 @@ impl<A: Arch> Kernel<A> {
         }
         let out = flags & window::IN == 0;
         let (base, _, vector) = self.described(caller, out);
-        let len = if out {
-            thread.parts & 0xffff_ffff
-        } else {
-            thread.parts >> 32
-        };
+        let len = thread.part_len(out);
         let start = base.wrapping_add(offset);
         let window = &self.windows[w];
         let (own, address) = (window.space, window.address);
@@ -210,7 +206,7 @@ impl<A: Arch> Kernel<A> {
             let (frame, protection) = self.page_for(t, t, address + i * PAGE, own_needed)?;
             (hidden[n], bits[n]) = (frame, protection as u8);
         }
-        let root = self.space_root(own)?;
+        let root = self.spaces[own].root.ok_or(Error::NoTable)?;
         let mut shown = 0;
         for i in 0..pages {
             let n = i as usize;
