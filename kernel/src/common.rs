@@ -12,8 +12,7 @@ use cairn_abi::Error;
 impl<A: Arch> Kernel<A> {
     /// KEEP_TABLE.
     pub(crate) fn keep_table(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let root = self.space_root(s)?;
+        let (s, root) = self.space_with_root(t, w[0])?;
         if !w[1].is_multiple_of(TABLE_BYTES) || w[1] >= USER_TOP {
             return Err(Error::BadArgument.into());
         }
@@ -28,8 +27,7 @@ impl<A: Arch> Kernel<A> {
 
     /// SHOW_TABLE.
     pub(crate) fn show_table(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let root = self.space_root(s)?;
+        let (s, root) = self.space_with_root(t, w[0])?;
         let (address, table) = self.common.ok_or(Error::BadArgument)?;
         let tables = &mut self.spaces[s].tables;
         let shown = self.arch.show_table(root, address, table, tables);

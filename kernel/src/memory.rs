@@ -17,8 +17,6 @@ pub(crate) const PAGES: u64 = 512;
 const MAP_SHARE: u64 = 8;
 const ZERO_SHARE: u64 = 1;
 const CHANGE_SHARE: u64 = 16;
-/// Most entries of a short list of frames.
-const SHORT_LIST: usize = 16;
 /// Frames that are taken into a pool (they are zeroed), and into a space's reserve, before interrupts are let in.
 const GIVE_SHARE: u64 = 1;
 const TABLE_SHARE: u64 = 8;
@@ -51,8 +49,15 @@ impl<A: Arch> Kernel<A> {
         Ok(self.spaces.handle(target.object()))
     }
 
-    pub(crate) fn space_root(&self, s: SpaceRef) -> Result<A::Root, Error> {
-        self.spaces[s].root.ok_or(Error::NoTable)
+    /// The space that a slot leads to, with its page tables.
+    #[inline(never)]
+    pub(crate) fn space_with_root(
+        &self,
+        t: ThreadRef,
+        slot: u64,
+    ) -> Result<(SpaceRef, A::Root), Error> {
+        let s = self.space_at(t, slot)?;
+        Ok((s, self.spaces[s].root.ok_or(Error::NoTable)?))
     }
 
     pub(crate) fn memory_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
@@ -88,21 +93,16 @@ impl<A: Arch> Kernel<A> {
                 self.answer(t, 1, id as u64);
                 Ok(())
             }
-            memory::GIVE => self.give(t, w),
-            memory::GIVE_TABLES => self.give_tables(t, w),
-            memory::MAP => self.memory_map(t, w),
-            memory::MAP_LIST => self.map_list(t, w),
-            memory::UNMAP => self.unmap(t, w),
-            memory::PROTECT => self.protect(t, w),
+            memory::GIVE | memory::GIVE_TABLES => self.give(t, w, operation == memory::GIVE_TABLES),
+            memory::MAP | memory::MAP_LIST => self.map(t, w, operation == memory::MAP_LIST),
+            memory::UNMAP | memory::PROTECT => self.change(t, w, operation == memory::PROTECT),
             memory::SHARE => self.share(t, w),
             memory::FILL => self.fill(t, w),
             memory::KEEP_TABLE => self.keep_table(t, w),
             memory::SHOW_TABLE => self.show_table(t, w),
             memory::COPY_FRAME => {
                 let (to, from) = (frame(w[0])?, frame(w[1])?);
-                if self.frames.kind(to) != FrameKind::User
-                    || self.frames.kind(from) != FrameKind::User
-                {
+                if !self.frames.is_user(to) || !self.frames.is_user(from) {
                     return Err(Error::BadArgument.into());
                 }
                 self.arch.copy_frame(to, from, self.open_for(t));
@@ -110,15 +110,14 @@ impl<A: Arch> Kernel<A> {
             }
             memory::ZERO_FRAME => {
                 let frame = frame(w[0])?;
-                if self.frames.kind(frame) != FrameKind::User {
+                if !self.frames.is_user(frame) {
                     return Err(Error::BadArgument.into());
                 }
                 self.arch.zero_frame(frame);
                 Ok(())
             }
             memory::QUERY => {
-                let s = self.space_at(t, w[0])?;
-                let root = self.space_root(s)?;
+                let (_, root) = self.space_with_root(t, w[0])?;
                 let found = (w[1] < USER_TOP)
                     .then(|| self.arch.query(root, w[1] & !(PAGE - 1)))
                     .flatten();
@@ -236,19 +235,25 @@ impl<A: Arch> Kernel<A> {
         true
     }
 
-    fn give(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        if !pool::ALL.contains(&w[0]) {
+    /// GIVE and (`tables`) GIVE_TABLES.
+    fn give(&mut self, t: ThreadRef, w: [u64; 8], tables: bool) -> Answer {
+        let (space, share) = if tables {
+            (Some(self.space_at(t, w[0])?), TABLE_SHARE)
+        } else if pool::ALL.contains(&w[0]) {
+            (None, GIVE_SHARE)
+        } else {
             return Err(Error::BadArgument.into());
-        }
+        };
         let first = frame(w[1])?;
         for done in 0..w[2] {
-            if done != 0 && done.is_multiple_of(GIVE_SHARE) && self.more_frames(t, w, done) {
+            if done != 0 && done.is_multiple_of(share) && self.more_frames(t, w, done) {
                 return Err(Stop::Restart);
             }
-            let done = u32::try_from(done).map_err(|_| Error::BadArgument)?;
-            let frame = first.checked_add(done).ok_or(Error::BadArgument)?;
+            let frame = frame(first as u64 + done)?;
             self.take_frame(frame)?;
-            if !self.pool_add(w[0], frame) {
+            if let Some(s) = space {
+                self.space_give(s, frame);
+            } else if !self.pool_add(w[0], frame) {
                 self.frames.set(frame, FrameKind::User);
                 return Err(Error::NoMemory.into());
             }
@@ -261,21 +266,6 @@ impl<A: Arch> Kernel<A> {
         self.answer(t, 1, w[1] + done);
         self.answer(t, 2, w[2] - done);
         self.let_in(t)
-    }
-
-    fn give_tables(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let first = frame(w[1])?;
-        for done in 0..w[2] {
-            if done != 0 && done.is_multiple_of(TABLE_SHARE) && self.more_frames(t, w, done) {
-                return Err(Stop::Restart);
-            }
-            let done = u32::try_from(done).map_err(|_| Error::BadArgument)?;
-            let frame = first.checked_add(done).ok_or(Error::BadArgument)?;
-            self.take_frame(frame)?;
-            self.space_give(s, frame);
-        }
-        Ok(())
     }
 
     /// May programs map this frame in this manner?
@@ -318,25 +308,8 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// Map a row of pages and keep count.
-    pub(crate) fn map_row(
-        &mut self,
-        s: SpaceRef,
-        root: A::Root,
-        address: u64,
-        row: impl ExactSizeIterator<Item = Option<Frame>>,
-        prot: u64,
-    ) -> Result<(), (u64, MapError)> {
-        let (frames, tables) = (&mut self.frames, &mut self.spaces[s].tables);
-        self.arch
-            .map_row(root, address, row, prot, tables, |frame, old| {
-                frames.replaced(frame, old)
-            })
-    }
-
     /// So much of an operation on a row of pages is done: let interrupts in. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were
     /// counted; this entry did `done` and counted `count`. True: the rest is for the next entry.
-    #[inline(always)]
     fn more_pages(
         &mut self,
         t: ThreadRef,
@@ -351,26 +324,6 @@ impl<A: Arch> Kernel<A> {
         self.let_in(t)
     }
 
-    /// w0: how many pages were done, `before` of them by earlier entries.
-    fn answer_mapped(
-        &mut self,
-        t: ThreadRef,
-        before: u64,
-        pages: u64,
-        mapped: Result<(), (u64, MapError)>,
-    ) -> Answer {
-        match mapped {
-            Ok(()) => {
-                self.answer(t, 0, before.wrapping_add(pages));
-                Ok(())
-            }
-            Err((done, error)) => {
-                self.answer(t, 0, before.wrapping_add(done));
-                Err(Self::map_error(error))
-            }
-        }
-    }
-
     pub(crate) fn map_error(error: MapError) -> Stop {
         match error {
             MapError::NoTable => Error::NoTable.into(),
@@ -378,180 +331,118 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn memory_map(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let (address, first, pages, flags) = (w[1], frame(w[2])?, w[3], w[4]);
-        let root = self.space_root(s)?;
+    /// MAP and (`listed`) MAP_LIST.
+    fn map(&mut self, t: ThreadRef, w: [u64; 8], listed: bool) -> Answer {
+        let (s, root) = self.space_with_root(t, w[0])?;
+        let (address, pages, flags) = (w[1], w[3], w[4]);
+        let first = if listed { 0 } else { frame(w[2])? };
         range(address, pages)?;
         Self::check_prot(flags)?;
-        self.tear(s, address, pages)?;
         let fill = flags & (map::ZERO | map::COPY);
+        let source = if fill != 0 { frame(w[5])? } else { 0 };
         if fill != 0 {
-            let source = frame(w[5])?;
             let fine = match fill {
                 map::ZERO => pages <= ZERO_PAGES,
-                map::COPY => pages == 1 && self.frames.kind(source) == FrameKind::User,
+                map::COPY => pages == 1 && self.frames.is_user(source),
                 _ => false,
             };
-            if !fine || flags & map::IO != 0 || self.frames.kind(first) != FrameKind::User {
+            if !fine || listed || flags & map::IO != 0 || !self.frames.is_user(first) {
                 return Err(Error::BadArgument.into());
             }
-            if fill == map::COPY {
-                self.arch.copy_frame(first, source, self.open_for(t));
-            }
+        }
+        self.tear(s, address, pages)?;
+        if fill == map::COPY {
+            let open = self.open_for(t);
+            self.arch.copy_frame(first, source, open);
         }
         let most = if fill == map::ZERO {
             ZERO_SHARE
         } else {
             MAP_SHARE
         };
+        // What w2 goes on by for each page, and the word with how many were mapped.
+        let (step, counted) = if listed { (4, 5) } else { (1, 6) };
         let mut done = 0;
         loop {
-            let share = (pages - done).min(most);
-            let start = first.checked_add(done as u32);
-            let start = start.ok_or(Error::BadArgument)?;
-            for i in 0..share {
-                let frame = start.checked_add(i as u32).ok_or(Error::BadArgument)?;
+            let share = (pages - done).min(most) as usize;
+            let mut list = [0; MAP_SHARE as usize * 4];
+            if listed {
+                let from = w[2].checked_add(done * step).ok_or(Error::BadAddress)?;
+                self.read_own(t, from, &mut list[..share * 4])?;
+            } else {
+                frame((first as u64 + done + share as u64).saturating_sub(1))?;
+            }
+            let (list, _) = list.as_chunks();
+            let row = |i: usize| {
+                if !listed {
+                    return Some(first + done as u32 + i as u32);
+                }
+                let frame = Frame::from_le_bytes(list[i]);
+                (frame != 0).then_some(frame)
+            };
+            for frame in (0..share).filter_map(row) {
                 self.check_frame(frame, flags)?;
                 if fill == map::ZERO {
                     self.arch.zero_frame(frame);
                 }
             }
             self.open(t);
-            let row = (start..start + share as u32).map(Some);
-            let mapped = self.map_row(s, root, address + done * PAGE, row, flags & PROT);
-            if mapped.is_err() || done + share == pages {
-                return self.answer_mapped(t, w[6].wrapping_add(done), share, mapped);
+            let (frames, tables) = (&mut self.frames, &mut self.spaces[s].tables);
+            let changed = |frame, old| frames.replaced(frame, old);
+            let at = address + done * PAGE;
+            let mapped = self
+                .arch
+                .map_row(root, at, (share, row), flags & PROT, tables, changed);
+            done += mapped.map_or_else(|(some, _)| some, |()| share as u64);
+            if mapped.is_err() || done == pages {
+                self.answer(t, 0, w[counted].wrapping_add(done));
+                return mapped.map_err(|(_, error)| Self::map_error(error));
             }
-            done += share;
-            self.answer(t, 2, w[2] + done);
-            if self.more_pages(t, &w, [3, 6], done, done) {
+            self.answer(t, 2, w[2] + done * step);
+            if self.more_pages(t, &w, [3, counted], done, done) {
                 return Err(Stop::Restart);
             }
         }
     }
 
-    fn map_list(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let (address, list, pages, flags) = (w[1], w[2], w[3], w[4]);
-        let root = self.space_root(s)?;
+    /// UNMAP and (`protect`) PROTECT.
+    fn change(&mut self, t: ThreadRef, w: [u64; 8], protect: bool) -> Answer {
+        let (s, root) = self.space_with_root(t, w[0])?;
+        let (address, pages) = (w[1], w[2]);
         range(address, pages)?;
-        Self::check_prot(flags)?;
-        if flags & (map::ZERO | map::COPY) != 0 {
-            return Err(Error::BadArgument.into());
+        // The word with how many pages were changed is the last one.
+        let (prot, counted) = if protect { (Some(w[3]), 4) } else { (None, 3) };
+        if let Some(prot) = prot {
+            Self::check_prot(prot)?;
+            if prot & !PROT != 0 {
+                return Err(Error::BadArgument.into());
+            }
         }
         self.tear(s, address, pages)?;
-        let mut done = 0;
-        loop {
-            let share = (pages - done).min(MAP_SHARE);
-            let list = list.checked_add(done * 4).ok_or(Error::BadAddress)?;
-            let address = address + done * PAGE;
-            // Most lists are short, and the space for them is cleared each time.
-            let mapped = if share <= SHORT_LIST as u64 {
-                self.map_share::<{ SHORT_LIST * 4 }>(t, s, root, address, list, share, flags)?
-            } else {
-                self.map_share::<{ MAP_SHARE as usize * 4 }>(
-                    t, s, root, address, list, share, flags,
-                )?
-            };
-            if mapped.is_err() || done + share == pages {
-                return self.answer_mapped(t, w[5].wrapping_add(done), share, mapped);
-            }
-            done += share;
-            self.answer(t, 2, w[2] + done * 4);
-            if self.more_pages(t, &w, [3, 5], done, done) {
-                return Err(Stop::Restart);
-            }
-        }
-    }
-
-    /// One share of MAP_LIST.
-    #[allow(clippy::too_many_arguments)] // where, what and how
-    fn map_share<const BYTES: usize>(
-        &mut self,
-        t: ThreadRef,
-        s: SpaceRef,
-        root: A::Root,
-        address: u64,
-        list: u64,
-        share: u64,
-        flags: u64,
-    ) -> Result<Result<(), (u64, MapError)>, Stop> {
-        let mut bytes = [0; BYTES];
-        let bytes = bytes
-            .get_mut(..share as usize * 4)
-            .ok_or(Error::BadArgument)?;
-        self.read_own(t, list, bytes)?;
-        let frames = || {
-            let (words, _) = bytes.as_chunks::<4>();
-            words.iter().map(|word| Frame::from_le_bytes(*word))
-        };
-        for frame in frames().filter(|&frame| frame != 0) {
-            if flags & map::IO != 0 || !self.frames.is_user(frame) {
-                self.check_frame(frame, flags)?;
-            }
-        }
-        self.open(t);
-        let row = frames().map(|frame| (frame != 0).then_some(frame));
-        Ok(self.map_row(s, root, address, row, flags & PROT))
-    }
-
-    fn unmap(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let root = self.space_root(s)?;
-        range(w[1], w[2])?;
-        self.tear(s, w[1], w[2])?;
         let (mut done, mut count) = (0, 0);
         loop {
-            let share = (w[2] - done).min(CHANGE_SHARE);
+            let share = (pages - done).min(CHANGE_SHARE);
             let frames = &mut self.frames;
             self.arch
-                .unmap_row(root, w[1] + done * PAGE, share, |frame| {
-                    frames.unmapped(frame);
+                .change_row(root, address + done * PAGE, share, prot, |frame| {
+                    if !protect {
+                        frames.unmapped(frame);
+                    } else if frames.kind(frame) == FrameKind::System {
+                        // The system page stays as it is, whatever is asked.
+                        return false;
+                    }
                     count += 1;
+                    true
                 });
             done += share;
-            if done == w[2] {
-                break;
+            if done == pages {
+                self.answer(t, 0, w[counted].wrapping_add(count));
+                return Ok(());
             }
-            if self.more_pages(t, &w, [2, 3], done, count) {
+            if self.more_pages(t, &w, [2, counted], done, count) {
                 return Err(Stop::Restart);
             }
         }
-        self.answer(t, 0, w[3].wrapping_add(count));
-        Ok(())
-    }
-
-    fn protect(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let root = self.space_root(s)?;
-        range(w[1], w[2])?;
-        Self::check_prot(w[3])?;
-        if w[3] & !PROT != 0 {
-            return Err(Error::BadArgument.into());
-        }
-        self.tear(s, w[1], w[2])?;
-        let (mut done, mut count) = (0, 0);
-        loop {
-            let share = (w[2] - done).min(CHANGE_SHARE);
-            let frames = &self.frames;
-            self.arch
-                .protect_row(root, w[1] + done * PAGE, share, w[3], |frame| {
-                    // The system page stays as it is, whatever is asked.
-                    let wanted = frames.kind(frame) != FrameKind::System;
-                    count += wanted as u64;
-                    wanted
-                });
-            done += share;
-            if done == w[2] {
-                break;
-            }
-            if self.more_pages(t, &w, [2, 4], done, count) {
-                return Err(Stop::Restart);
-            }
-        }
-        self.answer(t, 0, w[4].wrapping_add(count));
-        Ok(())
     }
 
     /// All page tables but the root of a space that nobody uses join its reserve. How far that came shows the space itself.
@@ -600,7 +491,6 @@ impl<A: Arch> Kernel<A> {
                     Some(frame) => frame,
                     None => {
                         // Nothing is mapped, and there are no tables below it.
-                        self.arch.take_table(root, false, |_| {});
                         self.spaces[s].root = None;
                         self.arch.root_frame(root)
                     }

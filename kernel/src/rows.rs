@@ -51,8 +51,8 @@ impl<A: Arch> Kernel<A> {
 
     /// SHARE.
     pub(crate) fn share(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (source, target) = (self.space_at(t, w[0])?, self.space_at(t, w[1])?);
-        let (from, to) = (self.space_root(source)?, self.space_root(target)?);
+        let (source, from) = self.space_with_root(t, w[0])?;
+        let (target, to) = self.space_with_root(t, w[1])?;
         if source == target {
             return Err(Error::BadArgument.into());
         }
@@ -125,8 +125,7 @@ impl<A: Arch> Kernel<A> {
 
     /// FILL: an entry is looked at, filled and mapped before the next one is.
     pub(crate) fn fill(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let s = self.space_at(t, w[0])?;
-        let root = self.space_root(s)?;
+        let (s, root) = self.space_with_root(t, w[0])?;
         let count = w[2];
         if count > PAGES {
             return Err(Error::BadArgument.into());
@@ -159,9 +158,10 @@ impl<A: Arch> Kernel<A> {
                     }
                 }
                 match self.fill_and_map(t, s, root, fill, windows) {
-                    Ok(work) => {
+                    Ok(()) => {
                         done += 1;
-                        share = share.saturating_sub(work);
+                        let filled = entry(fill).2 != AS_IT_IS;
+                        share = if filled { 0 } else { share - 1 };
                     }
                     Err(Stop::Error(error)) => {
                         self.answer(t, 0, w[3].wrapping_add(done));
@@ -210,8 +210,8 @@ impl<A: Arch> Kernel<A> {
         fills.len()
     }
 
-    /// One entry of FILL → how much of a share that was. `windows`: some are open. `t`'s words say to begin with this one if that takes a share.
-    #[inline(always)]
+    /// One entry of FILL. `windows`: some are open. `t`'s words say to begin with this one if its frame is filled, which takes a share.
+    #[inline(never)]
     fn fill_and_map(
         &mut self,
         t: ThreadRef,
@@ -219,7 +219,7 @@ impl<A: Arch> Kernel<A> {
         root: A::Root,
         fill: &[u8; ENTRY],
         windows: bool,
-    ) -> Result<u64, Stop> {
+    ) -> Answer {
         let (address, frame, source) = entry(fill);
         let bits = address % PAGE;
         // Beyond reading, and writing or executing, nothing may be asked for.
@@ -229,10 +229,9 @@ impl<A: Arch> Kernel<A> {
         if windows {
             self.tear(s, address - bits, 1)?;
         }
-        let work = match source {
-            AS_IT_IS => 1,
-            source => self.fill_frame(t, frame, source)?,
-        };
+        if source != AS_IT_IS {
+            self.fill_frame(t, frame, source)?;
+        }
         let frames = &mut self.frames;
         if !frames.map_user(frame) {
             return Err(Error::BadArgument.into());
@@ -246,12 +245,12 @@ impl<A: Arch> Kernel<A> {
                 return Err(Self::map_error(error));
             }
         }
-        Ok(work)
+        Ok(())
     }
 
     /// Copy to a frame that programs may have, or zero it. Interrupts come in during the one and behind the other.
-    #[inline(never)]
-    fn fill_frame(&mut self, t: ThreadRef, frame: Frame, source: Frame) -> Result<u64, Stop> {
+    #[inline(always)]
+    fn fill_frame(&mut self, t: ThreadRef, frame: Frame, source: Frame) -> Answer {
         if !self.frames.is_user(frame) || source != 0 && !self.frames.is_user(source) {
             return Err(Error::BadArgument.into());
         }
@@ -262,6 +261,6 @@ impl<A: Arch> Kernel<A> {
             }
             source => self.arch.copy_frame(frame, source, self.open_for(t)),
         }
-        Ok(FILL_SHARE)
+        Ok(())
     }
 }

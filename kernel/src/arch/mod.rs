@@ -227,19 +227,20 @@ pub trait Arch: Sized {
 
     // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
 
-    /// Map `frames` (None leaves a page as it is) to the pages from `address` on. `changed` hears of each mapped frame and of the one that it replaced.
+    /// Map `frames` (how many, and which by number; None leaves a page as it is) to the pages from `address` on. `changed` hears of each mapped frame and of the one that it replaced.
     /// Err: how many pages were done.
     fn map_row(
         &mut self,
         root: Self::Root,
         address: u64,
-        frames: impl ExactSizeIterator<Item = Option<Frame>>,
+        frames: (usize, impl Fn(usize) -> Option<Frame>),
         prot: u64,
         tables: &mut FrameList,
         mut changed: impl FnMut(Frame, Option<Frame>),
     ) -> Result<(), (u64, MapError)> {
-        for (i, frame) in (0..).zip(frames) {
-            if let Some(frame) = frame {
+        for i in 0..frames.0 {
+            if let Some(frame) = frames.1(i) {
+                let i = i as u64;
                 let before = self
                     .map(root, address + i * PAGE, frame, prot, tables)
                     .map_err(|error| (i, error))?;
@@ -249,33 +250,13 @@ pub trait Arch: Sized {
         Ok(())
     }
 
-    /// Unmap what is mapped among `pages` pages; `removed` hears of each frame.
-    fn unmap_row(
+    /// Change what is mapped among `pages` pages, where `wanted` agrees: its protection, or (None) it is unmapped.
+    fn change_row(
         &mut self,
         root: Self::Root,
         address: u64,
         pages: u64,
-        mut removed: impl FnMut(Frame),
-    ) {
-        let (mut at, end) = (address, address + pages * PAGE);
-        while at < end {
-            let Some((page, _)) = self.next_mapped(root, at, (end - at) / PAGE) else {
-                return;
-            };
-            if let Some(frame) = self.unmap(root, page) {
-                removed(frame);
-            }
-            at = page + PAGE;
-        }
-    }
-
-    /// Change the protection of what is mapped among `pages` pages, where `wanted` agrees.
-    fn protect_row(
-        &mut self,
-        root: Self::Root,
-        address: u64,
-        pages: u64,
-        prot: u64,
+        prot: Option<u64>,
         mut wanted: impl FnMut(Frame) -> bool,
     ) {
         let (mut at, end) = (address, address + pages * PAGE);
@@ -284,7 +265,14 @@ pub trait Arch: Sized {
                 return;
             };
             if wanted(mapping.frame) {
-                self.protect(root, page, prot);
+                match prot {
+                    Some(prot) => {
+                        self.protect(root, page, prot);
+                    }
+                    None => {
+                        self.unmap(root, page);
+                    }
+                }
             }
             at = page + PAGE;
         }

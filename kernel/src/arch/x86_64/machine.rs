@@ -488,7 +488,7 @@ impl Arch for Machine {
         &mut self,
         root: Root,
         address: u64,
-        frames: impl ExactSizeIterator<Item = Option<Frame>>,
+        frames: (usize, impl Fn(usize) -> Option<Frame>),
         prot: u64,
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),
@@ -504,29 +504,18 @@ impl Arch for Machine {
         result
     }
 
-    fn unmap_row(&mut self, root: Root, address: u64, pages: u64, removed: impl FnMut(Frame)) {
-        let (users, mut stale) = (self.users(root), 0);
-        let (active, count) = (self.active, &mut self.invalidations);
-        let recent = self.source.get_mut();
-        paging::unmap_row(root, address, pages, recent, removed, |at| {
-            stale = users;
-            forget(root, at, active, count)
-        });
-        self.others.stale(stale);
-    }
-
-    fn protect_row(
+    fn change_row(
         &mut self,
         root: Root,
         address: u64,
         pages: u64,
-        prot: u64,
+        prot: Option<u64>,
         wanted: impl FnMut(Frame) -> bool,
     ) {
         let (users, mut stale) = (self.users(root), 0);
         let (active, count) = (self.active, &mut self.invalidations);
         let recent = self.source.get_mut();
-        paging::protect_row(root, address, pages, prot, recent, wanted, |at| {
+        paging::change_row(root, address, pages, prot, recent, wanted, |at| {
             stale = users;
             forget(root, at, active, count)
         });

@@ -297,6 +297,21 @@ fn slot_for(
     Ok(unsafe { recent.slot(address) })
 }
 
+/// [`slot_for`] for a row of pages in one table: `recent` covers them, and the table's span has them.
+#[inline(never)]
+fn cover(
+    root: Root,
+    first: u64,
+    last: u64,
+    tables: &mut FrameList,
+    recent: &mut Recent,
+) -> Result<(), MapError> {
+    for edge in [first, last] {
+        slot_for(root, edge, tables, recent)?;
+    }
+    Ok(())
+}
+
 /// The span of a table of the last level grows by so many entries (a power of two): more than one page will be mapped there.
 const AHEAD: usize = 16;
 
@@ -563,6 +578,12 @@ fn next_used(table: *mut u64, span: Span, from: usize) -> Option<usize> {
     None
 }
 
+fn end_of_row(address: u64, pages: u64) -> u64 {
+    address
+        .saturating_add(pages.saturating_mul(PAGE))
+        .min(USER_TOP)
+}
+
 /// The next used page; see [`crate::arch::Arch::next_mapped`].
 #[inline(always)]
 pub fn next_mapped(
@@ -571,9 +592,7 @@ pub fn next_mapped(
     pages: u64,
     recent: &mut Recent,
 ) -> Option<(u64, Mapping)> {
-    let end = address
-        .saturating_add(pages.saturating_mul(PAGE))
-        .min(USER_TOP);
+    let end = end_of_row(address, pages);
     let at = address & !(PAGE - 1);
     if at < end && recent.covers(root, at) {
         // The usual case in a walk: the very next page.
@@ -636,7 +655,7 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
 pub fn map_row(
     root: Root,
     address: u64,
-    frames: impl ExactSizeIterator<Item = Option<Frame>>,
+    frames: (usize, impl Fn(usize) -> Option<Frame>),
     protection: u64,
     tables: &mut FrameList,
     recent: &mut Recent,
@@ -644,19 +663,18 @@ pub fn map_row(
     mut stale: impl FnMut(u64),
 ) -> Result<(), (u64, MapError)> {
     let bits = leaf(0, protection);
-    let mut frames = frames;
-    let mut at = address;
-    while frames.len() != 0 {
+    let (pages, frame) = frames;
+    let mut done = 0;
+    while done < pages {
         // As many as lie in one table.
-        let pages = frames.len().min(TABLE_ENTRIES - index(at, 0));
-        let last = at + (pages as u64 - 1) * PAGE;
-        let failed = |error| ((at - address) / PAGE, error);
-        slot_for(root, at, tables, recent).map_err(failed)?;
-        slot_for(root, last, tables, recent).map_err(failed)?;
+        let at = address + done as u64 * PAGE;
+        let some = (pages - done).min(TABLE_ENTRIES - index(at, 0));
+        let last = at + (some as u64 - 1) * PAGE;
+        cover(root, at, last, tables, recent).map_err(|error| (done as u64, error))?;
         // SAFETY: `recent` covers everything from `at` to `last`, which is in one table; the nucleus lock is held.
-        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(at), pages) };
-        for (i, entry) in (0..).zip(entries) {
-            let Some(Some(frame)) = frames.next() else {
+        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(at), some) };
+        for (i, entry) in (done..).zip(entries) {
+            let Some(frame) = frame(i) else {
                 continue;
             };
             let before = core::mem::replace(entry, bits | (frame as u64) << 12);
@@ -665,43 +683,17 @@ pub fn map_row(
                 continue;
             }
             if before & PRESENT != 0 {
-                stale(at + i * PAGE);
+                stale(address + i as u64 * PAGE);
             }
             changed(frame, Some(frame_of(before)));
         }
-        at = last + PAGE;
+        done += some;
     }
     Ok(())
 }
 
-/// Do something with every used entry of a row of pages.
-#[inline(always)]
-fn each_used(
-    root: Root,
-    address: u64,
-    pages: u64,
-    recent: &mut Recent,
-    mut action: impl FnMut(u64, &mut u64),
-) {
-    let end = address
-        .saturating_add(pages.saturating_mul(PAGE))
-        .min(USER_TOP);
-    let mut at = address;
-    while let Some((found, last)) = part_of_row(root, at, end, recent) {
-        let pages = ((last - found) / PAGE) as usize + 1;
-        // SAFETY: `recent` covers everything from `found` to `last`; the nucleus lock is held.
-        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(found), pages) };
-        for (i, entry) in (0..).zip(entries) {
-            if *entry != 0 {
-                action(found + i * PAGE, entry);
-            }
-        }
-        at = last + PAGE;
-    }
-}
-
 /// The next used page in `at..end` and the last page behind it that is in the same table and may be used; `recent` covers both.
-#[inline(always)]
+#[inline(never)]
 fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u64, u64)> {
     if at >= end {
         return None;
@@ -720,45 +712,34 @@ fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u6
     Some((found, in_table.min(end - PAGE)))
 }
 
-/// Unmap a row of pages; see [`crate::arch::Arch::unmap_row`] and [`map_row`].
+/// Change the protection of a row of pages, or (None) unmap it; see [`crate::arch::Arch::change_row`] and [`map_row`].
 #[inline(always)]
-pub fn unmap_row(
+pub fn change_row(
     root: Root,
     address: u64,
     pages: u64,
-    recent: &mut Recent,
-    mut removed: impl FnMut(Frame),
-    mut stale: impl FnMut(u64),
-) {
-    each_used(root, address, pages, recent, |at, entry| {
-        if *entry & PRESENT != 0 {
-            stale(at);
-        }
-        let frame = frame_of(*entry);
-        *entry = 0;
-        removed(frame);
-    });
-}
-
-/// Protect a row of pages; see [`crate::arch::Arch::protect_row`] and [`map_row`].
-#[inline(always)]
-pub fn protect_row(
-    root: Root,
-    address: u64,
-    pages: u64,
-    protection: u64,
+    protection: Option<u64>,
     recent: &mut Recent,
     mut wanted: impl FnMut(Frame) -> bool,
     mut stale: impl FnMut(u64),
 ) {
-    each_used(root, address, pages, recent, |at, entry| {
-        if wanted(frame_of(*entry)) {
-            if *entry & PRESENT != 0 {
-                stale(at);
+    let end = end_of_row(address, pages);
+    let mut at = address;
+    while let Some((found, last)) = part_of_row(root, at, end, recent) {
+        let pages = ((last - found) / PAGE) as usize + 1;
+        // SAFETY: `recent` covers everything from `found` to `last`; the nucleus lock is held.
+        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(found), pages) };
+        for (i, entry) in (0..).zip(entries) {
+            if *entry == 0 || !wanted(frame_of(*entry)) {
+                continue;
             }
-            *entry = reprotected(*entry, protection);
+            if *entry & PRESENT != 0 {
+                stale(found + i * PAGE);
+            }
+            *entry = protection.map_or(0, |protection| reprotected(*entry, protection));
         }
-    });
+        at = last + PAGE;
+    }
 }
 
 /// An entry with another protection; device memory stays device memory.
@@ -790,17 +771,13 @@ pub fn share_row(
     mut open: impl FnMut(),
 ) -> Result<(), (u64, MapError)> {
     let [source_recent, target_recent] = recent;
-    let end = address
-        .saturating_add(pages.saturating_mul(PAGE))
-        .min(USER_TOP);
+    let end = end_of_row(address, pages);
     let taken_away = if read_only { WRITABLE } else { 0 };
     let mut at = address;
     while let Some((found, last)) = part_of_row(source, at, end, source_recent) {
         // The target's table, with a span that holds all that may come.
-        for edge in [found, last] {
-            slot_for(target, edge, tables, target_recent)
-                .map_err(|error| ((found - address) / PAGE, error))?;
-        }
+        cover(target, found, last, tables, target_recent)
+            .map_err(|error| ((found - address) / PAGE, error))?;
         // To look for a row takes as long as some pages of it.
         open();
         let pages = ((last - found) / PAGE) as usize + 1;
@@ -1186,12 +1163,16 @@ mod tests {
             .unwrap();
         }
         assert_eq!(shared, [99, 102, 102]);
-        super::unmap_row(
+        super::change_row(
             first,
             AT - PAGE,
             600,
+            None,
             &mut here,
-            |f| removed.push(f),
+            |frame| {
+                removed.push(frame);
+                true
+            },
             |_| {},
         );
         assert_eq!(removed, [99, 102]);
@@ -1224,12 +1205,11 @@ mod tests {
         let (mut here, mut there) = (Recent::NONE, Recent::NONE);
         // A row over a border of tables, with a hole.
         let start = 0x40_0000 - 3 * PAGE;
-        let frames = (0..8).map(|i| (i != 4).then_some(100 + i));
         let mut news = Vec::new();
         super::map_row(
             source,
             start,
-            frames,
+            (8, |i| (i != 4).then_some(100 + i as u32)),
             READ | WRITE,
             &mut list,
             &mut here,
@@ -1285,11 +1265,11 @@ mod tests {
         assert!(flushed.iter().all(|&(root, _)| root == target));
 
         let mut asked = 0;
-        super::protect_row(
+        super::change_row(
             source,
             start,
             8,
-            READ | WRITE,
+            Some(READ | WRITE),
             &mut here,
             |frame| {
                 asked += 1;
@@ -1302,12 +1282,16 @@ mod tests {
         assert_eq!(query(source, start + 2 * PAGE).unwrap().prot, READ | WRITE);
 
         let mut removed = Vec::new();
-        super::unmap_row(
+        super::change_row(
             target,
             start + 2 * PAGE,
             1 << 20,
+            None,
             &mut there,
-            |frame| removed.push(frame),
+            |frame| {
+                removed.push(frame);
+                true
+            },
             |_| {},
         );
         assert_eq!(removed, [102, 103, 105, 106, 107]);
@@ -1340,12 +1324,16 @@ mod tests {
         let mut removed = Vec::new();
         for start in [0, 300] {
             let at = 0x40_0000 + start * PAGE;
-            super::unmap_row(
+            super::change_row(
                 root,
                 at,
                 200,
+                None,
                 &mut here,
-                |frame| removed.push(frame),
+                |frame| {
+                    removed.push(frame);
+                    true
+                },
                 |_| {},
             );
         }
