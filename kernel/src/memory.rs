@@ -4,7 +4,7 @@
 
 use crate::arch::{Arch, Frame, MapError, Taken};
 use crate::frames::FrameKind;
-use crate::pool::{SpaceRef, ThreadRef};
+use crate::pool::{Extent, SpaceRef, ThreadRef};
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::service::memory::{self, map, pool, prot};
@@ -134,18 +134,8 @@ impl<A: Arch> Kernel<A> {
             }
             memory::REAP => self.reap(t, w),
             memory::POOL_INFO => {
-                let info = match w[0] {
-                    pool::DOMAIN => self.domains_info(),
-                    pool::SPACE => pool_info(&self.spaces),
-                    pool::THREAD => pool_info(&self.threads),
-                    pool::CHANNEL => pool_info(&self.channels),
-                    pool::PORTAL => pool_info(&self.portals),
-                    pool::CODE => pool_info(&self.blocks),
-                    pool::SEMAPHORE => pool_info(&self.semaphores),
-                    pool::WINDOW => pool_info(&self.windows),
-                    pool::SIGNATURE => pool_info(&self.signatures),
-                    _ => return Err(Error::BadArgument.into()),
-                };
+                let extent = self.pool_extent(w[0]).ok_or(Error::BadArgument)?;
+                let info = extent.info();
                 self.answers(t, &info);
                 Ok(())
             }
@@ -168,10 +158,6 @@ impl<A: Arch> Kernel<A> {
             }
             _ => Err(Error::BadOperation.into()),
         }
-    }
-
-    fn domains_info(&self) -> [u64; 3] {
-        pool_info(&self.domains)
     }
 
     fn memory_space_create(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
@@ -215,22 +201,29 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    fn pool_extent(&mut self, kind: u64) -> Option<&mut Extent> {
+        Some(match kind {
+            pool::DOMAIN => self.domains.extent(),
+            pool::SPACE => self.spaces.extent(),
+            pool::THREAD => self.threads.extent(),
+            pool::CHANNEL => self.channels.extent(),
+            pool::PORTAL => self.portals.extent(),
+            pool::CODE => self.blocks.extent(),
+            pool::SEMAPHORE => self.semaphores.extent(),
+            pool::WINDOW => self.windows.extent(),
+            pool::SIGNATURE => self.signatures.extent(),
+            _ => return None,
+        })
+    }
+
     /// Grow a pool by a frame that is the nucleus's already. False: its region is full.
     pub(crate) fn pool_add(&mut self, kind: u64, frame: Frame) -> bool {
         self.arch.zero_frame(frame);
         if !self.arch.pool_grow(kind as usize, frame) {
             return false;
         }
-        match kind {
-            pool::DOMAIN => self.domains.grown(),
-            pool::SPACE => self.spaces.grown(),
-            pool::THREAD => self.threads.grown(),
-            pool::CHANNEL => self.channels.grown(),
-            pool::PORTAL => self.portals.grown(),
-            pool::SEMAPHORE => self.semaphores.grown(),
-            pool::CODE => self.blocks.grown(),
-            pool::WINDOW => self.windows.grown(),
-            _ => self.signatures.grown(),
+        if let Some(extent) = self.pool_extent(kind) {
+            extent.grown();
         }
         true
     }
@@ -513,12 +506,4 @@ impl<A: Arch> Kernel<A> {
         let own = self.threads[t].domain;
         self.close(own, w[0] as u32, target)
     }
-}
-
-fn pool_info<R: crate::pool::Handle, T>(pool: &crate::pool::Pool<R, T>) -> [u64; 3] {
-    [
-        pool.live_objects() as u64,
-        pool.capacity() as u64,
-        crate::pool::Pool::<R, T>::object_size() as u64,
-    ]
 }

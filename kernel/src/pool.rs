@@ -79,25 +79,106 @@ pub(crate) const MOST: usize = 1 << 20;
 pub(crate) const INDEX_MASK: u32 = MOST as u32 - 1;
 
 #[repr(C)]
-struct Slot<R, T> {
+struct Slot<T> {
     value: T,
+    tail: Tail,
+}
+
+/// What a slot has behind its object.
+#[repr(C)]
+struct Tail {
     /// Bits 0..12 count how often the slot was used.
     generation: u32,
     live: bool,
-    next_free: Option<R>,
-    /// Some object, which belongs to the slot's position, not to what is in the slot (the timer heap uses it).
-    aux: Option<R>,
+    /// As in [`Extent::free`].
+    next_free: Option<NonZeroU32>,
+    /// The number of some object, which belongs to the slot's position, not to what is in the slot (the timer heap uses it).
+    aux: Option<NonZeroU32>,
+}
+
+/// All of a pool that does not depend on what is in it.
+pub struct Extent {
+    bytes: u32,
+    /// Of an object and its tail.
+    size: u32,
+    capacity: u32,
+    made: u32,
+    /// By its distance from the region's start.
+    free: Option<NonZeroU32>,
+    count: u32,
 }
 
 pub struct Pool<R, T> {
     #[cfg(not(target_os = "none"))]
     base: *mut u8,
-    bytes: usize,
-    capacity: u32,
-    made: u32,
-    free: Option<R>,
-    count: u32,
-    slots: PhantomData<*mut Slot<R, T>>,
+    extent: Extent,
+    slots: PhantomData<(R, *mut Slot<T>)>,
+}
+
+impl Extent {
+    /// The machine layer has mapped one more page at the end of the region.
+    pub fn grown(&mut self) {
+        self.bytes += 4096;
+        self.capacity = (self.bytes / self.size).min(MOST as u32);
+    }
+
+    /// Live objects, how many fit, and an object's size.
+    pub fn info(&self) -> [u64; 3] {
+        [self.count, self.room_for(), self.size].map(u64::from)
+    }
+
+    /// How many objects fit (slot 0 is never used).
+    fn room_for(&self) -> u32 {
+        self.capacity.saturating_sub(1)
+    }
+
+    /// A slot that nobody uses, one that was given back if there is any, by its distance from `region`, where slots begin; tails are `tail` bytes behind a slot's start.
+    /// If it was never used, the caller writes the value at once (invariant 2).
+    #[inline(never)]
+    fn take(&mut self, region: *mut u8, tail: usize) -> Option<NonZeroU32> {
+        let index = self.made + 1;
+        let offset = match self.free {
+            Some(free) => free,
+            None if index < self.capacity => NonZeroU32::new(index * self.size)?,
+            None => return None,
+        };
+        let tail: *mut Tail = region.wrapping_add(offset.get() as usize + tail).cast();
+        // SAFETY: 1. what is on the free list is initialised (invariant 4); 2. index < capacity, so else the slot lies inside the mapped bytes (invariant 1) and nothing is
+        // overwritten that anybody refers to; 3. `&mut self` is the pool's, so nobody else refers to tails.
+        unsafe {
+            if self.free.is_some() {
+                self.free = (*tail).next_free;
+                (*tail).live = true;
+            } else {
+                self.made = index;
+                tail.write(Tail {
+                    generation: 1,
+                    live: true,
+                    next_free: None,
+                    aux: None,
+                });
+            }
+        }
+        self.count += 1;
+        Some(offset)
+    }
+
+    /// The slot at this distance, with this tail, is free from now on.
+    #[inline(never)]
+    fn put(&mut self, tail: &mut Tail, offset: u32) {
+        assert!(tail.live);
+        tail.retire();
+        tail.live = false;
+        tail.next_free = self.free;
+        self.free = NonZeroU32::new(offset);
+        self.count -= 1;
+    }
+}
+
+impl Tail {
+    fn retire(&mut self) {
+        self.generation = (self.generation + 1) & 0xfff;
+    }
 }
 
 impl<R: Handle, T> Pool<R, T> {
@@ -105,26 +186,27 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn new(base: *mut u8) -> Pool<R, T> {
         const {
             assert!(!core::mem::needs_drop::<T>());
-            assert!(core::mem::align_of::<Slot<R, T>>() <= 4096);
+            assert!(core::mem::align_of::<Slot<T>>() <= 4096);
         }
         #[cfg(target_os = "none")]
         assert!(base.addr() as u32 == Self::ORIGIN);
         Pool {
             #[cfg(not(target_os = "none"))]
             base,
-            bytes: 0,
-            capacity: 0,
-            made: 0,
-            free: None,
-            count: 0,
+            extent: Extent {
+                bytes: 0,
+                size: Self::SIZE,
+                capacity: 0,
+                made: 0,
+                free: None,
+                count: 0,
+            },
             slots: PhantomData,
         }
     }
 
-    /// The machine layer has mapped one more page at the end of the region.
-    pub fn grown(&mut self) {
-        self.bytes += 4096;
-        self.capacity = (self.bytes / Self::object_size()).min(MOST) as u32;
+    pub fn extent(&mut self) -> &mut Extent {
+        &mut self.extent
     }
 
     /// What a number would be that stands for slot 0.
@@ -135,21 +217,16 @@ impl<R: Handle, T> Pool<R, T> {
     const SIZE: u32 = Self::object_size() as u32;
 
     pub const fn object_size() -> usize {
-        core::mem::size_of::<Slot<R, T>>()
+        core::mem::size_of::<Slot<T>>()
     }
 
     pub fn live_objects(&self) -> u32 {
-        self.count
-    }
-
-    /// How many objects fit (slot 0 is never used).
-    pub fn capacity(&self) -> u32 {
-        self.capacity.saturating_sub(1)
+        self.extent.count
     }
 
     /// Can `n` more objects be made?
     pub fn room(&self, n: u32) -> bool {
-        self.capacity().saturating_sub(self.count) >= n
+        self.extent.room_for().saturating_sub(self.extent.count) >= n
     }
 
     /// The handle that a number stands for which [`Handle::number`] once gave.
@@ -172,7 +249,7 @@ impl<R: Handle, T> Pool<R, T> {
     fn of_number(&self, number: u32) -> Option<R> {
         // Before the first slot is a gap of one slot, so that what lies there is not taken for one.
         let before = Self::ORIGIN.wrapping_add(Self::SIZE);
-        if Self::quotient(number.wrapping_sub(before)) >= self.made {
+        if Self::quotient(number.wrapping_sub(before)) >= self.extent.made {
             return None;
         }
         // SAFETY: slot 0, and all that lies before it, is not among the slots that were made.
@@ -201,7 +278,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// The slot of this index, from 1 on, if it was made; and the index of one.
     #[inline]
     pub fn nth(&self, index: u32) -> Option<R> {
-        if index.wrapping_sub(1) >= self.made {
+        if index.wrapping_sub(1) >= self.extent.made {
             return None;
         }
         let number = Self::ORIGIN + index * Self::SIZE;
@@ -226,100 +303,81 @@ impl<R: Handle, T> Pool<R, T> {
         &mut self[r]
     }
 
+    /// Where the region starts.
+    #[cfg(target_os = "none")]
+    fn region(&self) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(Self::ORIGIN as i32 as usize)
+    }
+    #[cfg(not(target_os = "none"))]
+    fn region(&self) -> *mut u8 {
+        self.base
+    }
+
     /// Where the slot of this handle lies: inside the region (invariants 2 and 3).
     #[cfg(target_os = "none")]
     #[inline(always)]
-    fn place(&self, r: R) -> *mut Slot<R, T> {
+    fn place(&self, r: R) -> *mut Slot<T> {
         core::ptr::with_exposed_provenance_mut(r.number() as i32 as usize)
     }
     #[cfg(not(target_os = "none"))]
-    fn place(&self, r: R) -> *mut Slot<R, T> {
+    fn place(&self, r: R) -> *mut Slot<T> {
         self.base.wrapping_add(r.number() as usize).cast()
     }
 
     #[inline]
-    fn slot(&self, r: R) -> &Slot<R, T> {
+    fn slot(&self, r: R) -> &Slot<T> {
         // SAFETY: 1. the slot is initialised (invariants 2 and 3); 2. `&self` keeps writers out.
         unsafe { &*self.place(r) }
     }
 
     #[inline]
-    fn slot_mut(&mut self, r: R) -> &mut Slot<R, T> {
+    fn slot_mut(&mut self, r: R) -> &mut Slot<T> {
         // SAFETY: as in `slot`; `&mut self` makes it the only reference.
         unsafe { &mut *self.place(r) }
     }
 
     /// Store a new object. None: the pool is empty.
+    #[inline]
     pub fn insert(&mut self, value: T) -> Option<R> {
-        let r = self.reuse().or_else(|| self.lengthen())?;
+        let r = self.take()?;
         // SAFETY: the slot is this object's alone, and what was in it needs no drop.
         unsafe { (&raw mut (*self.place(r)).value).write(value) };
         Some(r)
     }
 
     /// An object of which all that counts will be written: some object that was removed before, or a new one.
+    #[inline]
     pub fn insert_any(&mut self, new: impl FnOnce() -> T) -> Option<R> {
-        match self.reuse() {
-            Some(r) => Some(r),
-            None => self.insert(new()),
+        if self.extent.free.is_none() {
+            return self.insert(new());
         }
+        self.take()
     }
 
-    /// A slot that was given back, with what was in it.
-    #[inline(always)]
-    fn reuse(&mut self) -> Option<R> {
-        let r = self.free?;
-        let slot = self.slot_mut(r);
-        slot.live = true;
-        self.free = slot.next_free;
-        self.count += 1;
-        Some(r)
-    }
-
-    /// A slot that was never used, all of it but the value, which the caller writes at once (invariant 2).
-    #[cold]
-    #[inline(never)]
-    fn lengthen(&mut self) -> Option<R> {
-        let index = self.made + 1;
-        if index >= self.capacity {
-            return None;
-        }
-        self.made = index;
-        self.count += 1;
-        let r = self.nth(index)?;
-        let slot = self.place(r);
-        // SAFETY: index < capacity, so the slot lies inside the mapped bytes (invariant 1); it was never initialised, so nothing is overwritten that anybody refers to.
-        unsafe {
-            (&raw mut (*slot).generation).write(1);
-            (&raw mut (*slot).live).write(true);
-            (&raw mut (*slot).next_free).write(None);
-            (&raw mut (*slot).aux).write(None);
-        }
-        Some(r)
+    #[inline]
+    fn take(&mut self) -> Option<R> {
+        let tail = core::mem::offset_of!(Slot<T>, tail);
+        let offset = self.extent.take(self.region(), tail)?;
+        Some(R::make(offset.checked_add(Self::ORIGIN)?))
     }
 
     /// The object's id and every reference that carries a generation become invalid; the slot stays in use.
     pub fn retire(&mut self, r: R) {
-        let slot = self.slot_mut(r);
-        slot.generation = (slot.generation + 1) & 0xfff;
+        self.slot_mut(r).tail.retire();
     }
 
     /// Give the slot back. The caller has removed every reference.
+    #[inline]
     pub fn remove(&mut self, r: R) {
-        self.retire(r);
-        let free = self.free;
-        let slot = self.slot_mut(r);
-        assert!(slot.live);
-        slot.live = false;
-        slot.next_free = free;
-        self.free = Some(r);
-        self.count -= 1;
+        // SAFETY: as in `slot_mut`.
+        let tail = unsafe { &mut (*self.place(r)).tail };
+        self.extent.put(tail, r.number().wrapping_sub(Self::ORIGIN));
     }
 
     /// The id of an object (never 0).
     #[inline]
     pub fn id(&self, r: R) -> u32 {
-        self.index(r) | self.slot(r).generation << 20
+        self.index(r) | self.slot(r).tail.generation << 20
     }
 
     /// The object with this id, if it still exists.
@@ -327,7 +385,7 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn lookup(&self, id: u32) -> Option<R> {
         let r = self.place_of(id)?;
         let slot = self.slot(r);
-        (slot.generation == id >> 20 && slot.live).then_some(r)
+        (slot.tail.generation == id >> 20 && slot.tail.live).then_some(r)
     }
 
     /// The slot that an id names, whatever became of its object.
@@ -341,8 +399,8 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn lookup_kept(&self, id: u32) -> Option<R> {
         let r = self.place_of(id)?;
         let slot = self.slot(r);
-        debug_assert!(slot.live);
-        (slot.generation == id >> 20).then_some(r)
+        debug_assert!(slot.tail.live);
+        (slot.tail.generation == id >> 20).then_some(r)
     }
 
     /// Where an object lies, for code that has its address as a constant; and the object that lies there.
@@ -370,21 +428,21 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// The object that is kept at position `index` (1 ≤ index ≤ number of objects that were ever live at once).
     pub fn aux(&self, index: u32) -> Option<R> {
-        self.slot(self.nth(index)?).aux
+        self.slot(self.nth(index)?).tail.aux.map(R::make)
     }
 
     pub fn set_aux(&mut self, index: u32, object: R) {
         if let Some(r) = self.nth(index) {
-            self.slot_mut(r).aux = Some(object);
+            self.slot_mut(r).tail.aux = NonZeroU32::new(object.number());
         }
     }
 
     /// All live objects, for checks.
     #[cfg(any(test, feature = "sim"))]
     pub fn all(&self) -> impl Iterator<Item = R> + '_ {
-        (1..=self.made)
+        (1..=self.extent.made)
             .filter_map(|i| self.nth(i))
-            .filter(|&r| self.slot(r).live)
+            .filter(|&r| self.slot(r).tail.live)
     }
 }
 
