@@ -185,8 +185,7 @@ impl<A: Arch> Kernel<A> {
         let slot = self.make_place(d, w[2])?;
         let portal = self.portal_create(c, w[0], parent, true)?;
         let target = Self::target_of(PortalKind::Channel, portal, w[1] as u16);
-        self.place(d, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! The services of slot 0: what a thread may do to itself and to its own portal table.
 
 use crate::arch::Arch;
-use crate::pool::ThreadRef;
+use crate::pool::{DomainRef, ThreadRef};
 use crate::portal::is_bound;
+use crate::portal::table::Target;
 use crate::thread::State;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::service::{current, AUTO};
@@ -107,8 +108,7 @@ impl<A: Arch> Kernel<A> {
                 let slot = self.make_place(d, AUTO)?;
                 let rights = rights::CALL | rights::PASS | rights::CONTROL;
                 let target = Self::target_of(PortalKind::Receive, channel, rights);
-                self.place(d, slot, target);
-                self.answer(t, 0, slot as u64);
+                self.place_made(t, slot, target);
                 Ok(())
             }
             current::PORTAL_DERIVE => self.portal_derive(t, w, None),
@@ -172,10 +172,23 @@ impl<A: Arch> Kernel<A> {
             self.domains[d].table.set_rights(w[0] as u32, kept);
             return Ok(());
         }
+        self.place_copy(t, w, source, d, target)
+    }
+
+    /// The portal in the thread's slot of word 0 leads, as `target` with other rights, from the slot of domain `d` that word 1 wants as well; one for a single use moves.
+    #[inline(never)]
+    pub(crate) fn place_copy(
+        &mut self,
+        t: ThreadRef,
+        w: [u64; 8],
+        source: Target,
+        d: DomainRef,
+        target: Target,
+    ) -> Answer {
         let slot = self.make_place(d, w[1])?;
         self.place(d, slot, target);
-        if once != 0 {
-            self.close(d, w[0] as u32, source)?;
+        if source.may(rights::ONCE) {
+            self.close(self.threads[t].domain, w[0] as u32, source)?;
         }
         self.answer(t, 0, slot as u64);
         Ok(())

@@ -334,16 +334,9 @@ impl<A: Arch> Kernel<A> {
                 if own && w[0] == w[1] {
                     return Err(Error::BadArgument.into());
                 }
-                let slot = self.make_place(d, w[1])?;
-                let once = put.rights() & rights::ONCE;
-                let given = put.with(put.rights() & w[2] as u16 | once);
-                self.place(d, slot, given);
-                if once != 0 {
-                    // A single use stays one.
-                    self.close(self.threads[t].domain, w[0] as u32, put)?;
-                }
-                self.answer(t, 0, slot as u64);
-                Ok(())
+                // A single use stays one.
+                let kept = w[2] as u16 | rights::ONCE;
+                self.place_copy(t, w, put, d, put.with(put.rights() & kept))
             }
             domain::TABLE_COPY => self.table_copy(t, d, w[0], w[1]),
             domain::SET_TURN => {
@@ -704,6 +697,13 @@ impl<A: Arch> Kernel<A> {
             .ok_or(Error::NoTable)?;
         self.domains[d].table.grow(&mut self.arch, frame);
         Ok(())
+    }
+
+    /// What a service of `t`'s has made is in this slot of its.
+    #[inline(never)]
+    pub(crate) fn place_made(&mut self, t: ThreadRef, slot: u32, made: Target) {
+        self.place(self.threads[t].domain, slot, made);
+        self.answer(t, 0, slot as u64);
     }
 
     /// A slot that automatic choice may take exists (for services that must not fail later).

@@ -302,8 +302,7 @@ impl<A: Arch> Kernel<A> {
         self.forget_way(source as u32);
         let index = self.interrupts.make(source, shared)?;
         let target = Target::new(PortalKind::Interrupt, index, RIGHTS);
-        self.place(d, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 

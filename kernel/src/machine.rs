@@ -25,8 +25,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 let slot = self.make_place(d, w[2])?;
                 let range = w[0] as u32 | (w[1] as u32) << 16;
-                self.place(d, slot, Target::new(PortalKind::Ports, range, RIGHTS));
-                self.answer(t, 0, slot as u64);
+                self.place_made(t, slot, Target::new(PortalKind::Ports, range, RIGHTS));
             }
             machine::POWER => {
                 if w[0] > 2 {

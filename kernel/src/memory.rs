@@ -87,8 +87,7 @@ impl<A: Arch> Kernel<A> {
                 let ceiling = self.domains[own].ceiling;
                 let d = self.domain_create(s, ceiling)?;
                 let target = Self::target_of(PortalKind::Domain, d, rights::ALL & !rights::INHERIT);
-                self.place(own, slot, target);
-                self.answer(t, 0, slot as u64);
+                self.place_made(t, slot, target);
                 let id = self.domains[d].id;
                 self.answer(t, 1, id as u64);
                 Ok(())
@@ -184,8 +183,7 @@ impl<A: Arch> Kernel<A> {
         let slot = self.make_place(own, w[0])?;
         let s = self.space_create(pager, w[2])?;
         let target = Self::target_of(PortalKind::Space, s, rights::ALL & !rights::INHERIT);
-        self.place(own, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 

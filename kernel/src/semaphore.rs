@@ -77,8 +77,7 @@ impl<A: Arch> Kernel<A> {
         let s = self.semaphores.insert(semaphore).ok_or(Error::NoMemory)?;
         let rights = rights::ALL & !rights::INHERIT;
         let target = Self::target_of(PortalKind::Semaphore, s, rights);
-        self.place(d, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 

@@ -273,6 +273,7 @@ impl<A: Arch> Kernel<A> {
         Some(())
     }
 
+    /// [`Kernel::leave`] where that is not what mostly happens, or not much against the rest.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_far(&mut self) -> Resume {
@@ -334,7 +335,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     fn upcall_over_rare(&mut self, t: ThreadRef) -> Resume {
         self.poked_in_upcall(t);
-        self.leave()
+        self.leave_far()
     }
 
     /// The thread's registers are those again that it had when the upcall came.

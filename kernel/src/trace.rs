@@ -110,8 +110,7 @@ impl<A: Arch> Kernel<A> {
         let d = self.threads[t].domain;
         let slot = self.make_place(d, slot)?;
         let target = Target::new(PortalKind::Trace, 0, RIGHTS | rights::CONTROL);
-        self.place(d, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 

@@ -109,8 +109,7 @@ impl<A: Arch> Kernel<A> {
         self.spaces[space].windows = Some(made);
         // It belongs to this space: it is neither passed on nor inherited.
         let target = Self::target_of(PortalKind::Window, made, rights::CALL);
-        self.place(d, slot, target);
-        self.answer(t, 0, slot as u64);
+        self.place_made(t, slot, target);
         Ok(())
     }
 
@@ -127,12 +126,7 @@ impl<A: Arch> Kernel<A> {
                 let open = view.is_some();
                 let shown = view.map_or(0, |view| view.shown);
                 let kept = view.is_some_and(|view| view.caller.is_none());
-                for (i, word) in [open as u64, shown as u64, kept as u64]
-                    .into_iter()
-                    .enumerate()
-                {
-                    self.answer(t, i, word);
-                }
+                self.answers(t, &[open as u64, shown as u64, kept as u64]);
                 Ok(())
             }
             _ => Err(Error::BadOperation.into()),

@@ -766,6 +766,7 @@ impl Arch for Machine {
         cpu::halt()
     }
 
+    #[inline(never)]
     fn sanitize(&self, registers: &mut Registers) {
         // The page at USER_TOP is never mapped: a wild address faults there, in user mode.
         registers.rip = registers.rip.min(USER_TOP);
