@@ -109,40 +109,37 @@ impl<A: Arch> Kernel<A> {
     /// Code of a receive right.
     #[inline(always)]
     pub(crate) fn receive_traversal(&mut self, c: ChannelRef, t: ThreadRef) -> Answer {
-        match self.operation(t) {
-            receive::REPLY_RECEIVE => {
-                let answer = self.reply_receive(t, c);
-                self.disarm_on_error(t, answer)
-            }
-            receive::RECEIVE => {
-                let answer = self.receive(t, c);
-                self.disarm_on_error(t, answer)
-            }
-            receive::REPLY => self.reply(t, c),
-            receive::READ => self.transfer(t, c, true),
-            receive::WRITE => self.transfer(t, c, false),
-            receive::MAKE_PORTAL => self.make_portal(t, c),
-            receive::SIGN => self.sign(t, c),
-            receive::CALLER => {
-                let token = self.threads[t].registers.rdi;
-                let caller = self.caller(token, c)?;
-                if self.threads[caller].sending != Sending::Message {
-                    return Err(Error::BadToken.into());
-                }
-                let thread = self.threads.id(caller);
-                let domain = self.domains[self.threads[caller].domain].id;
-                let priority = self.threads[caller].effective;
-                self.answer(t, 0, thread as u64);
-                self.answer(t, 1, domain as u64);
-                self.answer(t, 2, priority as u64);
-                for (i, out) in [(3, true), (4, false)] {
-                    let address = self.part_address(caller, out);
-                    self.answer(t, i, address);
-                }
-                Ok(())
-            }
-            _ => Err(Error::BadOperation.into()),
+        let answer = match self.operation(t) {
+            receive::REPLY_RECEIVE => self.reply_receive(t, c),
+            receive::RECEIVE => self.receive(t, c),
+            receive::REPLY => return self.reply(t, c),
+            receive::READ => return self.transfer(t, c, true),
+            receive::WRITE => return self.transfer(t, c, false),
+            receive::MAKE_PORTAL => return self.make_portal(t, c),
+            receive::SIGN => return self.sign(t, c),
+            receive::CALLER => return self.tell_caller(t, c),
+            _ => return Err(Error::BadOperation.into()),
+        };
+        self.disarm_on_error(t, answer)
+    }
+
+    /// CALLER: w0 token.
+    #[inline(never)]
+    fn tell_caller(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let caller = self.caller(self.threads[t].registers.rdi, c)?;
+        let thread = &self.threads[caller];
+        if thread.sending != Sending::Message {
+            return Err(Error::BadToken.into());
         }
+        let told = [
+            self.threads.id(caller) as u64,
+            self.domains[thread.domain].id as u64,
+            thread.effective as u64,
+            self.part_address(caller, true),
+            self.part_address(caller, false),
+        ];
+        self.answers(t, &told);
+        Ok(())
     }
 
     #[inline]

@@ -40,7 +40,6 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
     };
     match target.kind() {
         PortalKind::Channel => k.channel_traversal(target, t),
-        PortalKind::Receive => k.receive_traversal(k.channels.handle(target.object()), t),
         PortalKind::Current => k.current_service(t, operation),
         PortalKind::Domain => k.domain_service(t, target, operation),
         PortalKind::Thread => {
@@ -65,7 +64,8 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
             k.trace_service(t, operation)
         }
         PortalKind::Window => k.window_service(t, k.windows.handle(target.object()), operation),
-        PortalKind::Space => Err(Error::BadOperation.into()),
+        // (A receive right was seen to before: `Kernel::traversal`. Nothing is derived from one.)
+        PortalKind::Space | PortalKind::Receive => Err(Error::BadOperation.into()),
         PortalKind::Derived => {
             let under = k.resolve(target)?;
             traverse(k, under, t)

@@ -316,13 +316,7 @@ impl<A: Arch> Kernel<A> {
                 if self.channels[c].dying {
                     return Err(Error::Dead.into());
                 }
-                let channel = self.channels.id(c);
-                self.forget_interrupts(index);
-                let binding = &mut self.interrupts.bindings[index as usize];
-                binding.channel = channel;
-                binding.semaphore = 0;
-                binding.badge = w[1];
-                self.hear_again(index);
+                self.bind(index, (self.channels.id(c), w[1]), (0, 0));
             }
             interrupt::BIND_SEMAPHORE => {
                 let target = self.own_target_of(t, w[0], PortalKind::Semaphore)?;
@@ -330,14 +324,8 @@ impl<A: Arch> Kernel<A> {
                 if self.semaphores[s].mutex || self.semaphores[s].dying {
                     return Err(Error::BadArgument.into());
                 }
-                let semaphore = self.semaphores.id(s);
                 let binder = self.domains[self.threads[t].domain].id;
-                self.forget_interrupts(index);
-                let binding = &mut self.interrupts.bindings[index as usize];
-                binding.channel = 0;
-                binding.semaphore = semaphore;
-                binding.binder = binder;
-                self.hear_again(index);
+                self.bind(index, (0, 0), (self.semaphores.id(s), binder));
             }
             interrupt::ACKNOWLEDGE => {
                 if !self.interrupts.bindings[index as usize].is_bound() {
@@ -394,41 +382,42 @@ impl<A: Arch> Kernel<A> {
         self.arch.interrupt_mask(source as u32, !bound);
     }
 
-    /// What came before is nobody's business any more.
-    fn forget_interrupts(&mut self, index: u32) {
+    /// Who hears of it from now on: the channel with this id, and with which badge, or the semaphore, and which domain bound it; 0: nobody. What came before is nobody's business any more.
+    #[inline(never)]
+    fn bind(&mut self, index: u32, (channel, badge): (u32, u64), (semaphore, binder): (u32, u32)) {
         self.pulse_withdraw(Node::binding(index));
         let binding = &mut self.interrupts.bindings[index as usize];
+        binding.channel = channel;
+        binding.badge = badge;
+        binding.semaphore = semaphore;
+        binding.binder = binder;
         binding.count = 0;
         let source = binding.source as u32;
         self.forget_way(source);
         self.acknowledged(index);
+        self.hear_again(index);
     }
 
     fn unbind(&mut self, index: u32) {
         self.hasty_remove(index);
-        let binding = &mut self.interrupts.bindings[index as usize];
-        binding.channel = 0;
-        binding.semaphore = 0;
-        self.forget_interrupts(index);
-        self.hear_again(index);
+        self.bind(index, (0, 0), (0, 0));
     }
 
     /// The driver that received at this channel is dead, or the channel is: whoever shares a line with it must not wait for its acknowledgement.
     pub(crate) fn unbind_channel(&mut self, c: ChannelRef) {
-        let channel = self.channels.id(c);
-        for index in 0..BINDINGS as u32 {
-            if self.interrupts.bindings[index as usize].channel == channel {
-                self.unbind(index);
-            }
-        }
+        self.unbind_all(self.channels.id(c), |binding| binding.channel);
     }
 
     /// The semaphore's last portal goes.
     pub(crate) fn unbind_semaphore(&mut self, s: SemaphoreRef) {
-        let semaphore = self.semaphores.id(s);
-        for index in 0..BINDINGS as u32 {
-            if self.interrupts.bindings[index as usize].semaphore == semaphore {
-                self.unbind(index);
+        self.unbind_all(self.semaphores.id(s), |binding| binding.semaphore);
+    }
+
+    /// All bindings whose pulses or Vs this one gets.
+    fn unbind_all(&mut self, id: u32, hears: fn(&Binding) -> u32) {
+        for index in 0..BINDINGS {
+            if hears(&self.interrupts.bindings[index]) == id {
+                self.unbind(index as u32);
             }
         }
     }

@@ -39,10 +39,7 @@ impl<A: Arch> Kernel<A> {
                 if target.may(rights::ONCE) {
                     self.called_once(t, slot, target, answer);
                 }
-                if let Err(Stop::Error(_)) = answer {
-                    self.disarm(t);
-                }
-                answer
+                self.disarm_on_error(t, answer)
             }
             op::NOTIFY => {
                 if !target.may(rights::NOTIFY) {

@@ -50,6 +50,10 @@ impl<A: Arch> Kernel<A> {
         match target.kind() {
             PortalKind::Channel if self.short_way => A::whole(self.channel_right(target)),
             PortalKind::Receive if self.short_way => A::whole(self.receive_right(target.object())),
+            PortalKind::Receive => {
+                self.counters.entries += 1;
+                self.receive_other(t, self.channels.handle(target.object()))
+            }
             _ => {
                 self.counters.entries += 1;
                 self.other_entry(t, target)

@@ -53,15 +53,6 @@ impl Trace {
         }
     }
 
-    #[inline(never)]
-    fn write(&mut self, record: Record) {
-        let capacity = self.ring.len() as u64;
-        if self.on && capacity != 0 {
-            self.ring[(self.written % capacity) as usize] = record.to_words();
-            self.written += 1;
-        }
-    }
-
     /// The oldest record that is still there.
     fn oldest(&self) -> u64 {
         self.written.saturating_sub(self.ring.len() as u64)
@@ -220,7 +211,11 @@ impl<A: Arch> Kernel<A> {
             _ => 0,
         };
         let operation = (selector >> 32) as u8;
-        let (time, (thread, domain)) = (self.arch.now(), self.running());
+        let record = Record {
+            operation,
+            portal: target.kind() as u8,
+            ..self.begin_record(kind::SYSCALL, detail)
+        };
         let resume = match self.failure(t, target.kind(), operation, selector) {
             None => self.syscall(),
             Some(Failing::Service(error)) => {
@@ -237,25 +232,7 @@ impl<A: Arch> Kernel<A> {
                 self.resume()
             }
         };
-        let (next_thread, next_domain) = self.running();
-        let error = if next_thread == thread {
-            self.threads[t].registers.rax as u8
-        } else {
-            0
-        };
-        self.trace.write(Record {
-            time,
-            length: self.arch.now().saturating_sub(time) as u32,
-            kind: kind::SYSCALL,
-            operation,
-            portal: target.kind() as u8,
-            error,
-            thread,
-            domain,
-            next_thread,
-            next_domain,
-            detail,
-        });
+        self.end_record(record);
         resume
     }
 
@@ -266,21 +243,42 @@ impl<A: Arch> Kernel<A> {
         detail: u64,
         entry: impl FnOnce(&mut Kernel<A>) -> Resume,
     ) -> Resume {
-        let (time, (thread, domain)) = (self.arch.now(), self.running());
+        let record = self.begin_record(kind, detail);
         let resume = entry(self);
-        let (next_thread, next_domain) = self.running();
-        self.trace.write(Record {
-            time,
-            length: self.arch.now().saturating_sub(time) as u32,
+        self.end_record(record);
+        resume
+    }
+
+    /// An entry of the thread that runs begins.
+    #[inline(never)]
+    fn begin_record(&self, kind: u8, detail: u64) -> Record {
+        let (thread, domain) = self.running();
+        Record {
+            time: self.arch.now(),
             kind,
             thread,
             domain,
-            next_thread,
-            next_domain,
             detail,
             ..Record::default()
-        });
-        resume
+        }
+    }
+
+    /// It is over.
+    #[inline(never)]
+    fn end_record(&mut self, mut record: Record) {
+        let capacity = self.trace.ring.len() as u64;
+        if !self.trace.on || capacity == 0 {
+            return;
+        }
+        record.length = self.arch.now().saturating_sub(record.time) as u32;
+        (record.next_thread, record.next_domain) = self.running();
+        if let (kind::SYSCALL, Some(t)) = (record.kind, self.dispatch.current) {
+            if record.next_thread == record.thread {
+                record.error = self.threads[t].registers.rax as u8;
+            }
+        }
+        self.trace.ring[(self.trace.written % capacity) as usize] = record.to_words();
+        self.trace.written += 1;
     }
 
     /// Whether the interrupt of this source is to be lost.

@@ -81,9 +81,15 @@ impl Writer<'_> {
     #[inline(always)]
     fn constant<const N: usize>(&mut self, template: &[u8; N], value: u32) {
         const { assert!(N + 4 <= WORD) };
-        let mut word = [0; WORD];
+        let mut word = [0; 4];
         word[..N].copy_from_slice(template);
-        self.word(u64::from_le_bytes(word) | (value as u64) << (8 * N), N + 4);
+        self.two(u32::from_le_bytes(word), N, value);
+    }
+
+    /// `len` bytes of one word and all of another.
+    #[inline(never)]
+    fn two(&mut self, first: u32, len: usize, second: u32) {
+        self.word(first as u64 | (second as u64) << (8 * len), len + 4);
     }
 
     fn jump_if_equal(&mut self, place: usize) {
