@@ -17,6 +17,7 @@ use crate::domain::Domain;
 use crate::lock::TicketLock;
 use crate::portal::table::{Entry, CHUNK};
 use crate::thread::{Thread, USER_FLAGS};
+use cairn_abi::layout::PAGE;
 use cairn_abi::service::receive;
 use cairn_abi::state::Registers;
 use core::arch::global_asm;
@@ -74,11 +75,18 @@ unsafe fn transfer(
     let ours = (kernel.domains[server.domain].root, address);
     let (source, destination) = if out { (theirs, ours) } else { (ours, theirs) };
     // READ is the frequent one.
-    if out && len <= OPENING && kernel.arch.copy_near(source, destination, len as usize) {
-        kernel.counters.bytes_copied += len;
-    } else {
-        // The code below has stored all registers of the server of a copy of more than `OPENING` bytes, in whose midst it may be interrupted like a program.
+    if !out {
         kernel.copy_short(source, destination, len, true)?;
+    } else {
+        let bytes = len as usize;
+        if len > OPENING || !kernel.arch.copy_near(source, destination, bytes) {
+            if len > PAGE {
+                return None;
+            }
+            // The code below has stored all registers of the server of a copy of more than `OPENING` bytes, in whose midst it may be interrupted like a program.
+            kernel.arch.copy(source, destination, bytes, true).ok()?;
+        }
+        kernel.counters.bytes_copied += len;
     }
     kernel.counters.entries += 1;
     Some(len)

@@ -161,24 +161,15 @@ pub mod wide {
                 "2:",
                 ".set at, 0",
                 ".rept 8",
-                "vmovdqu ymm0, [rsi + at]",
-                "vmovdqu ymm1, [rsi + at + 32]",
-                "vmovdqu [rdi + at], ymm0",
-                "vmovdqu [rdi + at + 32], ymm1",
+                "vmovdqu ymm0, [{from} + {left} + at]",
+                "vmovdqu ymm1, [{from} + {left} + at + 32]",
+                "vmovdqu [{to} + {left} + at], ymm0",
+                "vmovdqu [{to} + {left} + at + 32], ymm1",
                 ".set at, at + 64",
                 ".endr",
-                "sub rcx, {block}",
-                "jz 3f",
-                "add rsi, {block}",
-                "add rdi, {block}",
-                "cmp rcx, {block}",
-                "jae 2b",
-                // The rest, once more with bytes before it.
-                "lea rsi, [rsi + rcx - {block}]",
-                "lea rdi, [rdi + rcx - {block}]",
-                "mov ecx, {block}",
-                "jmp 2b",
-                "3:",
+                "add {left}, {step}",
+                "mov {step:e}, {block}",
+                "jnz 2b",
                 "vmovdqu ymm0, [{aside}]",
                 "vmovdqu ymm1, [{aside} + 32]",
                 "test {in_use:e}, 4",
@@ -188,9 +179,11 @@ pub mod wide {
                 in_use = in(reg) in_use,
                 aside = in(reg) aside.as_mut_ptr(),
                 block = const BLOCK,
-                inout("rdi") to => _,
-                inout("rsi") from => _,
-                inout("rcx") len => _,
+                to = in(reg) to.wrapping_add(len),
+                from = in(reg) from.wrapping_add(len),
+                // To the end, below zero. Behind the first block so far that whole ones are left, of which the next has bytes of the first once more.
+                left = inout(reg) len.wrapping_neg() => _,
+                step = inout(reg) (len - 1) % BLOCK + 1 => _,
                 options(nostack),
             );
         }
@@ -278,8 +271,8 @@ struct Side {
     root: Root,
     address: u64,
     write: bool,
-    /// Entry of the page before, if it was looked up.
-    slot: Option<*mut u64>,
+    /// Entry of the page before; null: it was not looked up.
+    slot: *mut u64,
     /// Where the next byte is, and how many lie there.
     at: *mut u8,
     left: usize,
@@ -294,7 +287,7 @@ impl Side {
             root,
             address,
             write,
-            slot: None,
+            slot: core::ptr::null_mut(),
             at: core::ptr::null_mut(),
             left: 0,
         }
@@ -307,12 +300,14 @@ impl Side {
             return Ok(());
         }
         let address = self.address.wrapping_add(done as u64);
-        self.slot = match self.slot {
+        let slot = if self.slot.is_null() || address.is_multiple_of(TABLE_SPAN) {
+            existing_slot(self.root, address, recents.at(self.root, address))
+        } else {
             // SAFETY: the page is in the same table as the one before, whose entry this was, so the next entry is in it.
-            Some(slot) if !address.is_multiple_of(TABLE_SPAN) => Some(unsafe { slot.add(1) }),
-            _ => existing_slot(self.root, address, recents.at(self.root, address)),
+            Some(unsafe { self.slot.add(1) })
         };
-        let reached = reach_slot(self.slot, address, self.write);
+        let reached = reach_slot(slot, address, self.write);
+        self.slot = slot.unwrap_or(core::ptr::null_mut());
         self.at = reached.map_err(|fault| (done, fault))?;
         self.left = rest_of_page(address);
         Ok(())
