@@ -8,7 +8,7 @@ mount -t ext4 "$dev" /mnt && findmnt -no SOURCE,FSTYPE /mnt && cat "$here/f" && 
 mount -t ext4 "$dev" /mnt 2>/dev/null; echo "mounted already: $?"
 mkdir -p /tmp/place; for what in /dev/null /dev/absent /etc/passwd; do mount -t ext4 "$what" /tmp/place 2>/dev/null; echo "$what: $?"; done
 mount -t nonsense "$dev" /tmp/place 2>/dev/null; echo "no such type: $?"; mount -t ext4 "$dev" /tmp/absent 2>/dev/null; echo "no such place: $?"
-cp /bin/sleep /mnt/sleep; /mnt/sleep 1000 & umount /mnt 2>/dev/null; echo "a program runs: $?"; kill $!; wait; rm /mnt/sleep
+cp /bin/sleep /mnt/sleep; /mnt/sleep 1000 & until [ "$(cat /proc/$!/comm)" = sleep ]; do sleep 0.01; done; umount /mnt 2>/dev/null; echo "a program runs: $?"; kill $!; wait; rm /mnt/sleep
 umount "$dev" && mount -o ro "$dev" /mnt && grep ' /mnt ' /proc/mounts | cut -d, -f1; cat "$here/f"; touch "$here/g" 2>/dev/null; echo "read-only: $?"
 umount /mnt && mount -o noatime "$dev" /mnt && grep ' /mnt ' /proc/mounts | cut -d' ' -f1-4; touch "$here/g" && cat "$here/f"
 lsblk -bno NAME,MAJ:MIN,RM,SIZE,RO,TYPE,MOUNTPOINTS "$dev"; blkid -o value -s TYPE "$dev"; blkid -c /dev/null | grep -c "^$dev: .*TYPE=\"ext4\""

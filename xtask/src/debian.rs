@@ -3,7 +3,7 @@
 //! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. Maintainer scripts are not run: what they would have made and
 //! somebody needs (accounts, the links of alternatives) is made here.
 
-use crate::disk::{self, Shape};
+use crate::disk::{self, Shape, HASH_SEED};
 use crate::{image, places, progress};
 use anyhow::{Context, Result};
 use std::fs;
