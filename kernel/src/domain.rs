@@ -64,9 +64,9 @@ const THREAD_SHARE: usize = 16;
 /// Slots that are looked over at a time.
 const GLANCE: u32 = 32;
 /// Entries that TABLE_COPY copies before interrupts are let in; closing one, or such a glance that finds nothing, counts as several.
-const COPY_WORK: u32 = 8;
+const COPY_WORK: u32 = 4;
 const CLOSE_WORK: u32 = 8;
-const GLANCE_WORK: u32 = 8;
+const GLANCE_WORK: u32 = 4;
 /// Entries that lead where others lead as well and are closed before interrupts are let in.
 const SHARED_WORK: u32 = 8;
 

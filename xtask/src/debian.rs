@@ -99,7 +99,7 @@ fn root() -> Result<PathBuf> {
     let stamp = complete();
     let (folders, files) = image::beside_packages()?;
     let wanted = format!(
-        "{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?} {COMMANDS:?} {folders:?} {files:?}"
+        "{PACKAGES:?} {LEFT_OUT:?} {ALTERNATIVES:?} {COPIES:?} {COMMANDS:?} {HASH_SEED} {folders:?} {files:?}"
     );
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
         return Ok(folder);

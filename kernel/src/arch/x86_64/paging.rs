@@ -775,6 +775,8 @@ pub fn share_row(
     let taken_away = if read_only { WRITABLE } else { 0 };
     let mut at = address;
     while let Some((found, last)) = part_of_row(source, at, end, source_recent) {
+        // New tables are zeroed first.
+        open();
         // The target's table, with a span that holds all that may come.
         cover(target, found, last, tables, target_recent)
             .map_err(|error| ((found - address) / PAGE, error))?;
@@ -1250,8 +1252,8 @@ mod tests {
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
-        // Three pages in one table and five in the next, both of which are made; in the second one after four.
-        assert_eq!(opened.get(), 3);
+        // Before there was no table; before and behind each of two that are made, for three pages in one and five in the next; in that one after four.
+        assert_eq!(opened.get(), 1 + 4 + 1);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
             assert_eq!((seen.frame, seen.prot), (105, READ));
