@@ -1,4 +1,5 @@
-/* A thousand forks, execs and exits, and as many children that share memory until they execute, leave no memory behind: free memory before and after, from /proc/meminfo. (Cairn only: Linux caches.) */
+/* Fifteen hundred forks, execs and exits, and as many children that share memory until they execute, leave no memory behind: free memory, from /proc/meminfo, after each of three equal rounds. A leak is in every round; a
+   server whose heap grows by a step (64 KiB in vm's, which looks at what programs write and ask for anew only every so many forks) does it in one. (Cairn only: Linux caches.) */
 /* cairn-test: linux=no */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,20 +73,26 @@ int main(int argc, char **argv) {
         spawn(argv, i % 4 == 0);
         share(argv, i);
     }
-    long before = free_kib();
-    for (int i = 0; i < 1000; i++) {
-        spawn(argv, i % 4 == 0);
-        share(argv, i);
+    long least = -1, free = free_kib();
+    for (int round = 0; round < 3; round++) {
+        long before = free;
+        for (int i = 0; i < 500; i++) {
+            spawn(argv, i % 4 == 0);
+            share(argv, i);
+        }
+        free = free_kib();
+        if (before < 0 || free < 0) {
+            puts("no MemFree in /proc/meminfo");
+            return 1;
+        }
+        if (round == 0 || before - free < least) {
+            least = before - free;
+        }
     }
-    long after = free_kib();
-    if (before < 0 || after < 0) {
-        puts("no MemFree in /proc/meminfo");
-        return 1;
-    }
-    /* Allow a few pages for buffers of stdio and of the servers. */
-    printf("leak: %s\n", before - after <= 64 ? "none" : "yes");
-    if (before - after > 64) {
-        printf("%ld KiB before, %ld KiB after\n", before, after);
+    /* Allow a few pages: what is copied at once, and what servers keep, differs from child to child. */
+    printf("leak: %s\n", least <= 16 ? "none" : "yes");
+    if (least > 16) {
+        printf("each round of 1,000 children takes %ld KiB or more\n", least);
         return 1;
     }
     return 0;
