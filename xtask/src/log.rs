@@ -1,7 +1,7 @@
 //! Following a machine's log while it is written: showing it, and noticing that the kernel gave up.
 //!
 //! Lines with a meaning (all others are for people): `nucleus panic: …` and `nucleus exception …` come from a nucleus that cannot go on,
-//! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where. Linux says `Kernel panic`.
+//! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where (the nucleus, which has no frame pointers: `!backtrace nucleus ADDRESS WORD@PLACE…`). Linux says `Kernel panic`.
 
 use crate::compiled;
 use crate::places;

@@ -35,6 +35,7 @@ mod scratch;
 mod symbols;
 mod test;
 mod trace;
+mod unwind;
 mod verdict;
 
 use clap::Parser;

@@ -1,6 +1,7 @@
 //! Addresses become functions and lines, from the programs with symbols under `build/symbols`.
 
 use crate::places;
+use crate::unwind::{callers, Frames, Word};
 use cairn_abi::layout;
 use std::collections::HashMap;
 
@@ -14,32 +15,48 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// `NAME ADDRESS…` as several lines.
+    /// `NAME ADDRESS…` as several lines; `NAME ADDRESS WORD@PLACE…` from who has no frame pointers.
     pub fn backtrace(&mut self, text: &str) -> String {
         let mut words = text.split_whitespace();
         let name = words.next().unwrap_or("?");
         let mut out = format!("backtrace of {name}:");
-        for (number, word) in words.enumerate() {
-            let parsed = u64::from_str_radix(word.trim_start_matches("0x"), 16);
-            let Ok(address) = parsed else {
-                out.push_str(&format!("\n  {number:2}  {word}"));
-                continue;
-            };
-            // All addresses but the first are return addresses: the call is before them.
-            let inside = if number == 0 {
-                address
-            } else {
-                address.saturating_sub(1)
-            };
-            let frames = self.frames(program_of(name, address), inside);
-            if frames.is_empty() {
-                out.push_str(&format!("\n  {number:2}  {address:#x}"));
+        let words: Vec<&str> = words.collect();
+        let found: Vec<Word> = words.iter().filter_map(|word| Word::parse(word)).collect();
+        let address = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16);
+        let first = words.first().and_then(|word| address(word).ok());
+        match first {
+            Some(rip) if !found.is_empty() => {
+                self.place(&mut out, name, 0, "", rip);
+                let frames = Frames::read(&places::symbols().join(program_of(name, rip))).ok();
+                let callers = callers(rip, &found, |at| frames.as_ref()?.words(at));
+                for (number, caller) in callers.iter().enumerate() {
+                    let doubt = if caller.sure { "" } else { "perhaps " };
+                    self.place(&mut out, name, number + 1, doubt, caller.address);
+                }
             }
-            for frame in frames {
-                out.push_str(&format!("\n  {number:2}  {address:#x}  {frame}"));
+            _ => {
+                for (number, word) in words.iter().enumerate() {
+                    match address(word) {
+                        Ok(address) => self.place(&mut out, name, number, "", address),
+                        Err(_) => out.push_str(&format!("\n  {number:2}  {word}")),
+                    }
+                }
             }
         }
         out
+    }
+
+    /// A line for each function at an address, the inlined ones first.
+    fn place(&mut self, out: &mut String, name: &str, number: usize, doubt: &str, address: u64) {
+        // All addresses but the first are return addresses: the call is before them.
+        let inside = address.saturating_sub(u64::from(number > 0));
+        let frames = self.frames(program_of(name, address), inside);
+        if frames.is_empty() {
+            out.push_str(&format!("\n  {number:2}  {doubt}{address:#x}"));
+        }
+        for frame in frames {
+            out.push_str(&format!("\n  {number:2}  {doubt}{address:#x}  {frame}"));
+        }
     }
 
     fn frames(&mut self, program: &str, address: u64) -> Vec<String> {

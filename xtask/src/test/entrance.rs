@@ -1,13 +1,16 @@
 //! Suite `entrance`: commands of `./cairn` itself, called as a person calls them, where no other suite goes through them.
 
 use super::{Report, Verdict};
+use crate::log::Log;
 use anyhow::{Context, Result};
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far more than it takes: the build is done, and the machine does no more than start.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Breakpoints in the order in which they are reached, and a function that must be among their callers: in the nucleus, in a server, in the personality.
 /// (Whether the compiler makes functions of them does not matter: GDB finds what was inlined, too.)
@@ -20,54 +23,110 @@ const STOPS: [(&str, &str); 3] = [
     ),
 ];
 
+/// In a nucleus that serves already, making an object is given a place that is none: what must be among the callers then.
+const BREAK: &str = "cairn_kernel::pool::Extent::take";
+const CALLER: &str = "other_entry";
+
 pub fn run(report: &Report) -> Result<()> {
-    let name = "entrance/debug";
-    if !report.wants(name) {
-        return Ok(());
+    for (name, test) in [
+        ("entrance/debug", debug as fn() -> Result<Verdict>),
+        ("entrance/panic", panic),
+    ] {
+        if !report.wants(name) {
+            continue;
+        }
+        let there = Command::new("gdb")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if there.is_err() {
+            println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
+            continue;
+        }
+        let begun = Instant::now();
+        let verdict = test()?;
+        report.result(name, begun.elapsed(), verdict);
     }
-    let there = Command::new("gdb")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if there.is_err() {
-        println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
-        return Ok(());
-    }
-    let begun = Instant::now();
-    let verdict = debug()?;
-    report.result(name, begun.elapsed(), verdict);
     Ok(())
 }
 
 /// GDB on a waiting machine: each breakpoint is hit once, and what called it is known.
 fn debug() -> Result<Verdict> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["debug", "--", "-nx", "-batch"]);
+    let mut script = Vec::new();
     for (number, (function, _)) in STOPS.iter().enumerate() {
         let number = number + 1;
-        command.args(["-ex", &format!("tbreak {function}")]);
-        for then in [
+        script.extend([
+            format!("tbreak {function}"),
             "continue".to_string(),
             format!("echo stop {number}\\n"),
             "backtrace".to_string(),
-        ] {
-            command.args(["-ex", &then]);
-        }
+        ]);
+    }
+    let (text, _) = gdb(&script)?;
+    Ok(judge(&text).map_err(|why| format!("{why}; GDB said:\n{text}")))
+}
+
+/// The nucleus itself is made to fail: it ends the machine, and `./cairn` tells who had called whom, though there are no frame pointers.
+fn panic() -> Result<Verdict> {
+    let server = STOPS[1].0;
+    let (text, said) = gdb(&[
+        format!("tbreak {server}"),
+        "continue".to_string(),
+        format!("tbreak *{BREAK}"),
+        "continue".to_string(),
+        // Not canonical.
+        "set var $rdi = 0x4000000000000000".to_string(),
+        "continue".to_string(),
+    ])?;
+    let console = said
+        .lines()
+        .find_map(|line| line.strip_prefix("Console of the machine: "));
+    let Some(folder) = console.and_then(|console| Path::new(console).parent()) else {
+        return Ok(Err(format!("no console: {said}\nGDB said:\n{text}")));
+    };
+    let mut log = Log::follow(&folder.join("nucleus.log"), false);
+    log.look();
+    let lines = log.failure_lines().join("\n");
+    Ok(judge_panic(&lines).map_err(|why| format!("{why}:\n{lines}\nGDB said:\n{text}{said}")))
+}
+
+/// From where it was, without a doubt, to the code that the message came through.
+fn judge_panic(lines: &str) -> Verdict {
+    if !lines.contains("nucleus panic: exception 13") {
+        return Err("the nucleus does not say that it failed".to_string());
+    }
+    let mut frames = lines
+        .lines()
+        .skip_while(|line| !line.contains("backtrace of nucleus"))
+        .skip(1)
+        .take_while(|line| !line.contains("perhaps"));
+    if !frames.next().is_some_and(|line| line.contains(BREAK)) {
+        return Err(format!("the backtrace does not begin in {BREAK}"));
+    }
+    if !frames.any(|line| line.contains(CALLER)) {
+        return Err(format!("the backtrace does not lead to {CALLER}"));
+    }
+    Ok(())
+}
+
+/// What GDB, told this, said on its output, and `./cairn debug` on standard error.
+fn gdb(script: &[String]) -> Result<(String, String)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["debug", "--", "-nx", "-batch"]);
+    for line in script {
+        command.args(["-ex", line]);
     }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .context("cannot start ./cairn debug")?;
-    let mut pipe = child.stdout.take().context("no pipe from ./cairn debug")?;
-    let reader = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What came until a failure is what there is to judge.
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    });
+    let readers = (
+        child.stdout.take().map(reader),
+        child.stderr.take().map(reader),
+    );
     let deadline = Instant::now() + LIMIT;
     while child.try_wait()?.is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(50));
@@ -75,8 +134,20 @@ fn debug() -> Result<Verdict> {
     // After its time; the machine goes with it, and GDB with the machine.
     let _ = child.kill();
     child.wait()?;
-    let text = reader.join().unwrap_or_default();
-    Ok(judge(&text).map_err(|why| format!("{why}; GDB said:\n{text}")))
+    let text = |reader: Option<JoinHandle<String>>| reader.and_then(|r| r.join().ok());
+    Ok((
+        text(readers.0).unwrap_or_default(),
+        text(readers.1).unwrap_or_default(),
+    ))
+}
+
+/// What came until a failure is what there is to judge.
+fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 fn judge(text: &str) -> Verdict {
@@ -110,6 +181,17 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    #[test]
+    fn a_panic_is_traced_back() {
+        let lines = |last: &str| {
+            format!("  | nucleus panic: exception 13 at 0x1\n  | backtrace of nucleus:\n  |    0  0x1  {BREAK}  a.rs:1\n  |    1  {last}")
+        };
+        assert!(judge_panic(&lines("0x2  other_entry  b.rs:2")).is_ok());
+        assert!(judge_panic(&lines("0x2  receive_other  b.rs:2")).is_err());
+        assert!(judge_panic(&lines("perhaps 0x2  other_entry  b.rs:2")).is_err());
+        assert!(judge_panic("").is_err());
     }
 
     #[test]

@@ -196,9 +196,8 @@ pub fn guard_pages() -> impl Iterator<Item = u64> {
 
 /// True if the address is on a stack of the nucleus (for backtraces).
 pub fn on_stack(address: u64) -> bool {
-    let within = |start: u64, size: usize| {
-        (start + 4096..start + 4096 + size as u64 - 15).contains(&address)
-    };
+    let within =
+        |start: u64, size: usize| (start + 4096..start + 4096 + size as u64 - 7).contains(&address);
     STACKS
         .iter()
         .flat_map(|stacks| stacks.starts())

@@ -1,11 +1,11 @@
 //! When the nucleus itself is wrong: say where on the debug console, end the machine with a code of its own.
-//! The host has the source, and for the `!backtrace` line the symbols.
+//! The host has the source, and for the `!backtrace` line the symbols and the size of each function's frame (the nucleus has no frame pointers).
 
 use super::cpu;
 use super::descriptors::on_stack;
 use super::entry::TrapFrame;
 use super::ports::console_write;
-use super::power;
+use super::{power, tables};
 use crate::log::Line;
 use core::arch::asm;
 use core::panic::Location;
@@ -13,7 +13,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What isa-debug-exit gets; QEMU's exit status is twice this plus one.
 pub const EXIT_CODE: u64 = 0x2a;
-const DEPTH: usize = 32;
+/// Most words of a backtrace: as many as a line has room for.
+const DEPTH: usize = 40;
 /// The words of a [`TrapFrame`].
 const NAMES: [&str; 22] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
@@ -34,10 +35,12 @@ pub fn panicked(place: Option<&Location>) -> ! {
         line.text(":").number(place.column().into());
     }
     say(&mut line);
-    let frame: u64;
-    // SAFETY: reads a register.
-    unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
-    backtrace(None, frame);
+    let (rip, rsp);
+    // SAFETY: reads registers.
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rsp", out(reg) rip, out(reg) rsp, options(nomem, nostack, preserves_flags))
+    };
+    backtrace(rip, rsp);
     end()
 }
 
@@ -57,7 +60,7 @@ pub unsafe extern "C" fn trapped(frame: *const TrapFrame) -> ! {
     // SAFETY: the frame is nothing but words.
     let words = unsafe { core::slice::from_raw_parts(frame.cast::<u64>(), NAMES.len()) };
     say(Line::new().named(&NAMES, words));
-    backtrace(Some(f.rip), f.rbp);
+    backtrace(f.rip, f.rsp);
     end()
 }
 
@@ -68,26 +71,18 @@ fn once() {
     }
 }
 
-fn backtrace(rip: Option<u64>, mut frame: u64) {
+/// Where the nucleus is, and what on its stack may be return addresses: each with the number of words that lie below it.
+fn backtrace(rip: u64, rsp: u64) {
     let mut line = Line::new();
-    line.text("!backtrace nucleus");
-    if let Some(rip) = rip {
-        line.hex(" ", rip);
-    }
-    for _ in 0..DEPTH {
-        if !frame.is_multiple_of(8) || !on_stack(frame) {
-            break;
-        }
-        // SAFETY: the two words at a frame pointer within a nucleus stack.
-        let (next, back) = unsafe { (*(frame as *const u64), *(frame as *const u64).add(1)) };
-        if back == 0 {
-            break;
-        }
-        line.hex(" ", back);
-        if next <= frame {
-            break;
-        }
-        frame = next;
+    line.text("!backtrace nucleus").hex(" ", rip);
+    let addresses = (rsp & !7..).step_by(8).take_while(|&at| on_stack(at));
+    let found = addresses.enumerate().filter_map(|(below, at)| {
+        // SAFETY: a word within a nucleus stack.
+        let word = unsafe { *(at as *const u64) };
+        tables::in_text(word).then_some((below as u64, word))
+    });
+    for (below, word) in found.take(DEPTH) {
+        line.hex(" ", word).text("@").number(below);
     }
     say(&mut line);
 }

@@ -35,6 +35,11 @@ extern "C" {
     static image_end: u8;
 }
 
+/// Is it an address of the nucleus's text, or of what boot used?
+pub fn in_text(address: u64) -> bool {
+    (IMAGE_BASE..&raw const image_text_end as u64).contains(&address)
+}
+
 /// Where the image lies in physical memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
