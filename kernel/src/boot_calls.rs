@@ -81,11 +81,8 @@ impl<A: Arch> Kernel<A> {
         self.domain_changed(d);
         let all = rights::ALL & !rights::INHERIT;
         for (slot, target) in [
-            (
-                init_slot::DOMAIN,
-                Self::target_of(PortalKind::Domain, d, all),
-            ),
-            (init_slot::SPACE, Self::target_of(PortalKind::Space, s, all)),
+            (init_slot::DOMAIN, Target::to(PortalKind::Domain, d, all)),
+            (init_slot::SPACE, Target::to(PortalKind::Space, s, all)),
             (init_slot::MEMORY, Target::new(PortalKind::Memory, 0, all)),
             (init_slot::MACHINE, Target::new(PortalKind::Machine, 0, all)),
             (init_slot::LOG, Target::new(PortalKind::Log, 0, rights::ALL)),

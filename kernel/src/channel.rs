@@ -4,6 +4,7 @@
 
 use crate::arch::Arch;
 use crate::pool::{ChannelRef, DomainRef, Handle, SignatureRef, ThreadRef};
+use crate::portal::table::Target;
 use crate::pulse::PulseQueue;
 use crate::queue::{List, PriorityQueue};
 use crate::thread::Sending;
@@ -166,7 +167,7 @@ impl<A: Arch> Kernel<A> {
             None
         } else {
             let parent = self.own_target_of(t, w[3], PortalKind::Channel)?;
-            let parent = self.portals.handle(parent.object());
+            let parent = self.portals.of(parent);
             if w[2] == w[3] || self.channels.lookup(self.portals[parent].channel) != Some(c) {
                 return Err(Error::BadArgument.into());
             }
@@ -181,7 +182,7 @@ impl<A: Arch> Kernel<A> {
         }
         let slot = self.make_place(d, w[2])?;
         let portal = self.portal_create(c, w[0], parent, true)?;
-        let target = Self::target_of(PortalKind::Channel, portal, w[1] as u16);
+        let target = Target::to(PortalKind::Channel, portal, w[1] as u16);
         self.place_made(t, slot, target);
         Ok(())
     }

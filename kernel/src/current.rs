@@ -107,7 +107,7 @@ impl<A: Arch> Kernel<A> {
                 let channel = self.channel_create()?;
                 let slot = self.make_place(d, AUTO)?;
                 let rights = rights::CALL | rights::PASS | rights::CONTROL;
-                let target = Self::target_of(PortalKind::Receive, channel, rights);
+                let target = Target::to(PortalKind::Receive, channel, rights);
                 self.place_made(t, slot, target);
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl<A: Arch> Kernel<A> {
         let id = self.object_id(target);
         let mut badge = None;
         if target.kind() == PortalKind::Channel {
-            let portal = &self.portals[self.portals.handle(target.object())];
+            let portal = &self.portals[self.portals.of(target)];
             if let Some(c) = self.channels.lookup(portal.channel) {
                 if self.channels[c].home == Some(self.threads[t].domain) {
                     badge = Some(portal.badge);

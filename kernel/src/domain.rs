@@ -235,7 +235,7 @@ impl<A: Arch> Kernel<A> {
             if entry.target.kind() != PortalKind::Channel {
                 return false;
             }
-            let portal = portals.at_mut(entry.target.object());
+            let portal = portals.at_mut(entry.target);
             if portal.holders == 1 {
                 return false;
             }
@@ -300,7 +300,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {
-        let d = self.domains.handle(target.object());
+        let d = self.domains.of(target);
         if alive && self.domains[d].dead {
             return Err(Error::Dead);
         }
@@ -310,7 +310,7 @@ impl<A: Arch> Kernel<A> {
     /// Operations of a domain portal.
     pub(crate) fn domain_service(&mut self, t: ThreadRef, target: Target, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
-        let own = self.threads[t].domain == self.domains.handle(target.object());
+        let own = self.threads[t].domain == self.domains.of(target);
         let control = target.may(rights::CONTROL);
         let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
         let allowed = match operation {
@@ -359,18 +359,13 @@ impl<A: Arch> Kernel<A> {
             }
             domain::WATCH => {
                 let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let channel = self.channel_refer(self.channels.handle(receive.object()));
+                let channel = self.channel_refer(self.channels.of(receive));
                 let before = core::mem::replace(&mut self.domains[d].watch_channel, channel);
                 self.channel_forget(before);
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
-                if self.domains[d].dead
-                    && !self.channels[self.channels.handle(receive.object())].dying
-                {
-                    self.pulse_post(
-                        self.channels.handle(receive.object()),
-                        crate::pulse::Node::domain(d),
-                    );
+                if self.domains[d].dead && !self.channels[self.channels.of(receive)].dying {
+                    self.pulse_post(self.channels.of(receive), crate::pulse::Node::domain(d));
                 }
                 Ok(())
             }
@@ -392,7 +387,7 @@ impl<A: Arch> Kernel<A> {
                 let space = if domain.empty {
                     0
                 } else {
-                    self.object_id(Self::target_of(PortalKind::Space, domain.space, 0))
+                    self.object_id(Target::to(PortalKind::Space, domain.space, 0))
                 };
                 let answer = [
                     domain.id as u64,
@@ -407,7 +402,7 @@ impl<A: Arch> Kernel<A> {
             }
             domain::SET_SPACE => {
                 let space = self.own_target_of(t, w[0], PortalKind::Space)?;
-                let space = self.spaces.handle(space.object());
+                let space = self.spaces.of(space);
                 let root = self.spaces[space].root.ok_or(Error::NoTable)?;
                 // What others see of its callers, and it of others, belongs to the old space.
                 self.tear_all(self.domains[d].space)?;
@@ -503,7 +498,7 @@ impl<A: Arch> Kernel<A> {
         }
         if let Some(slot) = slot {
             let all = rights::CALL | rights::PASS | rights::CONTROL;
-            self.place(own, slot, Self::target_of(PortalKind::Thread, thread, all));
+            self.place(own, slot, Target::to(PortalKind::Thread, thread, all));
         }
         let id = self.threads.id(thread);
         self.answer(t, 0, slot.unwrap_or(0) as u64);
@@ -569,7 +564,7 @@ impl<A: Arch> Kernel<A> {
                 if copied == COPY_WORK || !plain {
                     break;
                 }
-                self.portals.at_mut(target.object()).holders += 1;
+                self.portals.at_mut(target).holders += 1;
                 d.table.install(next, target);
                 copied += 1;
             }

@@ -45,7 +45,7 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
         PortalKind::Thread => {
             controls()?;
             let words = k.threads[t].registers.words();
-            k.thread_service(t, k.threads.handle(target.object()), operation, words)
+            k.thread_service(t, k.threads.of(target), operation, words)
         }
         PortalKind::Memory => {
             controls()?;
@@ -63,7 +63,7 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
             controls()?;
             k.trace_service(t, operation)
         }
-        PortalKind::Window => k.window_service(t, k.windows.handle(target.object()), operation),
+        PortalKind::Window => k.window_service(t, k.windows.of(target), operation),
         // (A receive right was seen to before: `Kernel::traversal`. Nothing is derived from one.)
         PortalKind::Space | PortalKind::Receive => Err(Error::BadOperation.into()),
         PortalKind::Derived => {

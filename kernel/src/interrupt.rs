@@ -312,7 +312,7 @@ impl<A: Arch> Kernel<A> {
         match operation {
             interrupt::BIND => {
                 let target = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let c = self.channels.handle(target.object());
+                let c = self.channels.of(target);
                 if self.channels[c].dying {
                     return Err(Error::Dead.into());
                 }
@@ -320,7 +320,7 @@ impl<A: Arch> Kernel<A> {
             }
             interrupt::BIND_SEMAPHORE => {
                 let target = self.own_target_of(t, w[0], PortalKind::Semaphore)?;
-                let s = self.semaphores.handle(target.object());
+                let s = self.semaphores.of(target);
                 if self.semaphores[s].mutex || self.semaphores[s].dying {
                     return Err(Error::BadArgument.into());
                 }

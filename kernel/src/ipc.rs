@@ -35,7 +35,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::NoRight.into());
                 }
                 let slot = self.threads[t].registers.rax as u32;
-                let answer = self.call(t, self.portals.handle(target.object()));
+                let answer = self.call(t, self.portals.of(target));
                 if target.may(rights::ONCE) {
                     self.called_once(t, slot, target, answer);
                 }
@@ -48,7 +48,7 @@ impl<A: Arch> Kernel<A> {
                 let value = self.threads[t].registers.rdi;
                 let slot = self.threads[t].registers.rax as u32;
                 let once = target.may(rights::ONCE);
-                self.notify(self.portals.handle(target.object()), value)?;
+                self.notify(self.portals.of(target), value)?;
                 if once {
                     self.use_up(t, slot, target, false);
                 }
@@ -620,7 +620,7 @@ impl<A: Arch> Kernel<A> {
         let table = &self.domains[domain].table;
         let place = table.next_free().ok_or(Error::NoSlot)?;
         let portal = self.portal_create(c, badge, None, true)?;
-        let target = Self::target_of(PortalKind::Channel, portal, rights::DEFAULT);
+        let target = Target::to(PortalKind::Channel, portal, rights::DEFAULT);
         self.place(domain, place, target);
         Ok(place)
     }

@@ -5,6 +5,7 @@
 use crate::arch::{Arch, Frame, MapError, Taken};
 use crate::frames::FrameKind;
 use crate::pool::{Extent, SpaceRef, ThreadRef};
+use crate::portal::table::Target;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::service::memory::{self, map, pool, prot};
@@ -46,7 +47,7 @@ pub(crate) fn range(address: u64, pages: u64) -> Result<(), Error> {
 impl<A: Arch> Kernel<A> {
     pub(crate) fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
         let target = self.own_target_of(t, slot, PortalKind::Space)?;
-        Ok(self.spaces.handle(target.object()))
+        Ok(self.spaces.of(target))
     }
 
     /// The space that a slot leads to, with its page tables.
@@ -86,7 +87,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 let ceiling = self.domains[own].ceiling;
                 let d = self.domain_create(s, ceiling)?;
-                let target = Self::target_of(PortalKind::Domain, d, rights::ALL & !rights::INHERIT);
+                let target = Target::to(PortalKind::Domain, d, rights::ALL & !rights::INHERIT);
                 self.place_made(t, slot, target);
                 let id = self.domains[d].id;
                 self.answer(t, 1, id as u64);
@@ -140,7 +141,7 @@ impl<A: Arch> Kernel<A> {
             }
             memory::GROW_TABLE => {
                 let d = self.own_target_of(t, w[0], PortalKind::Domain)?;
-                let d = self.domains.handle(d.object());
+                let d = self.domains.of(d);
                 Ok(self.grow_table(d)?)
             }
             memory::SPACE_INFO => {
@@ -164,7 +165,7 @@ impl<A: Arch> Kernel<A> {
             0
         } else {
             let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
-            self.channel_refer(self.channels.handle(target.object()))
+            self.channel_refer(self.channels.of(target))
         };
         let made = self.memory_space_make(t, w, pager);
         if made.is_err() {
@@ -182,7 +183,7 @@ impl<A: Arch> Kernel<A> {
         let own = self.threads[t].domain;
         let slot = self.make_place(own, w[0])?;
         let s = self.space_create(pager, w[2])?;
-        let target = Self::target_of(PortalKind::Space, s, rights::ALL & !rights::INHERIT);
+        let target = Target::to(PortalKind::Space, s, rights::ALL & !rights::INHERIT);
         self.place_made(t, slot, target);
         Ok(())
     }

@@ -23,7 +23,7 @@ impl<A: Arch> Kernel<A> {
         {
             return None;
         }
-        let s = self.spaces.handle(target.object());
+        let s = self.spaces.of(target);
         let space = &self.spaces[s];
         if space.open_windows != 0 || !self.short_way {
             return None;

@@ -4,7 +4,7 @@
 //! What always holds in a [`Pool`]:
 //! 1. It has a region of which the first `bytes` bytes are mapped, writable, and used by this pool only.
 //! 2. Slots 1 to `made` lie inside these bytes and were initialised; they stay initialised for ever (freeing keeps the old value, which needs no drop). Slot 0 is never used.
-//! 3. A handle says where one of these slots lies: handles are made by this module only, after a check, and `made` never goes down.
+//! 3. A handle says where one of these slots lies: handles are made by this module only, after a check or of a [`Target`] that was made of one, and `made` never goes down.
 //! 4. A slot is live (`live`) or on the free list that starts at `free`.
 //!
 //! On the machine a pool's region is at an address that is known when the nucleus is built, in the last 2 GiB: a handle is an object's address, without the upper half, which is all ones.
@@ -12,7 +12,9 @@
 #![allow(unsafe_code)]
 
 use crate::arch::{Arch, Frame};
+use crate::portal::table::Target;
 use cairn_abi::service::memory::pool;
+use cairn_abi::PortalKind;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::ops::{Index, IndexMut};
@@ -69,6 +71,33 @@ handles!(
     SemaphoreRef: SEMAPHORE,
     WindowRef: WINDOW,
     SignatureRef: SIGNATURE
+);
+
+/// Handles of what portals lead to.
+pub trait Object: Handle {
+    /// Does a portal of this kind lead to such an object? Then its target was made of a handle ([`Target::to`]).
+    fn is_led_to(kind: PortalKind) -> bool;
+}
+
+macro_rules! objects {
+    ($($name:ident: $kinds:pat),*) => {$(
+        impl Object for $name {
+            #[inline(always)]
+            fn is_led_to(kind: PortalKind) -> bool {
+                matches!(kind, $kinds)
+            }
+        }
+    )*};
+}
+
+objects!(
+    ThreadRef: PortalKind::Thread,
+    DomainRef: PortalKind::Domain,
+    SpaceRef: PortalKind::Space,
+    ChannelRef: PortalKind::Receive,
+    PortalRef: PortalKind::Channel | PortalKind::Derived,
+    SemaphoreRef: PortalKind::Semaphore,
+    WindowRef: PortalKind::Window
 );
 
 /// Most bytes of a pool: regions begin at multiples of it.
@@ -291,18 +320,6 @@ impl<R: Handle, T> Pool<R, T> {
         Self::quotient(r.number().wrapping_sub(Self::ORIGIN))
     }
 
-    /// The object that such a number stands for.
-    #[inline]
-    pub fn at(&self, number: u32) -> &T {
-        &self[self.handle(number)]
-    }
-
-    #[inline]
-    pub fn at_mut(&mut self, number: u32) -> &mut T {
-        let r = self.handle(number);
-        &mut self[r]
-    }
-
     /// Where the region starts.
     #[cfg(target_os = "none")]
     fn region(&self) -> *mut u8 {
@@ -443,6 +460,28 @@ impl<R: Handle, T> Pool<R, T> {
         (1..=self.extent.made)
             .filter_map(|i| self.nth(i))
             .filter(|&r| self.slot(r).tail.live)
+    }
+}
+
+impl<R: Object, T> Pool<R, T> {
+    /// The handle of which a target was made. (Where the kind has been asked for, nothing is asked here.)
+    #[inline(always)]
+    pub fn of(&self, target: Target) -> R {
+        assert!(R::is_led_to(target.kind()));
+        // SAFETY: a target of this kind has a handle's number, which is not 0 ([`Target::to`]).
+        R::make(unsafe { NonZeroU32::new_unchecked(target.object()) })
+    }
+
+    /// The object that a target leads to.
+    #[inline(always)]
+    pub fn at(&self, target: Target) -> &T {
+        &self[self.of(target)]
+    }
+
+    #[inline(always)]
+    pub fn at_mut(&mut self, target: Target) -> &mut T {
+        let r = self.of(target);
+        &mut self[r]
     }
 }
 

@@ -238,7 +238,7 @@ impl<A: Arch> Kernel<A> {
     /// Who serves channel number `channel`, and works for a quick call with parts there, and the caller, whose token this is.
     #[inline(always)]
     fn quick_pair(&self, channel: u32, token: Token) -> Option<(ThreadRef, ThreadRef)> {
-        let server = self.channels.at(channel).server?;
+        let server = self.channels[self.channels.handle(channel)].server?;
         let caller = self.threads.place_of(token as u32)?;
         let thread = &self.threads[caller];
         let is_it = thread.token == token

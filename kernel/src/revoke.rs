@@ -174,7 +174,7 @@ impl<A: Arch> Kernel<A> {
         }
         let parent = match source.kind() {
             PortalKind::Channel | PortalKind::Derived => {
-                let parent = self.portals.handle(source.object());
+                let parent = self.portals.of(source);
                 self.may_derive(parent)?;
                 Some(parent)
             }
@@ -183,7 +183,7 @@ impl<A: Arch> Kernel<A> {
         if source.kind() == PortalKind::Channel
             && self
                 .channels
-                .lookup(self.portals.at(source.object()).channel)
+                .lookup(self.portals.at(source).channel)
                 .is_none()
         {
             return Err(Error::Dead.into());
@@ -202,7 +202,7 @@ impl<A: Arch> Kernel<A> {
         };
         let made = self.derive(source, parent, number);
         let placed = made.map(|(kind, r)| {
-            self.place(d, slot, Self::target_of(kind, r, kept));
+            self.place(d, slot, Target::to(kind, r, kept));
         });
         self.release(source);
         placed?;
@@ -218,7 +218,7 @@ impl<A: Arch> Kernel<A> {
         number: Option<u32>,
     ) -> Result<(PortalKind, PortalRef), Error> {
         if source.kind() == PortalKind::Channel {
-            let portal = self.portals.at(source.object());
+            let portal = self.portals.at(source);
             let badge = portal.badge | u64::from(number.unwrap_or(0));
             let c = self.channels.lookup(portal.channel).ok_or(Error::Dead)?;
             let r = self.portal_create(c, badge, parent, number.is_some())?;
@@ -245,7 +245,7 @@ impl<A: Arch> Kernel<A> {
         if target.kind() != PortalKind::Derived {
             return Ok(target);
         }
-        let portal = self.portals.at(target.object());
+        let portal = self.portals.at(target);
         if portal.revoked {
             return Err(Error::Revoked);
         }
@@ -268,7 +268,7 @@ impl<A: Arch> Kernel<A> {
         if !matches!(target.kind(), PortalKind::Channel | PortalKind::Derived) {
             return Err(Error::BadArgument.into());
         }
-        let r = self.portals.handle(target.object());
+        let r = self.portals.of(target);
         for _ in 0..SHARE {
             let Some(mut at) = self.portals[r].lineage.child else {
                 return Ok(());
@@ -396,7 +396,7 @@ impl<A: Arch> Kernel<A> {
     /// A portal that was used once: its entry is empty already, the call that it made waits in the queue no longer.
     pub(crate) fn used_up(&mut self, t: ThreadRef) {
         if let Some(r) = self.threads[t].once.take() {
-            self.release(Self::target_of(PortalKind::Channel, r, 0));
+            self.release(Target::to(PortalKind::Channel, r, 0));
         }
     }
 
@@ -409,7 +409,7 @@ impl<A: Arch> Kernel<A> {
         }
         self.empty(d, slot);
         if queued {
-            self.threads[t].once = Some(self.portals.handle(target.object()));
+            self.threads[t].once = Some(self.portals.of(target));
         } else {
             self.release(target);
         }

@@ -76,7 +76,7 @@ impl<A: Arch> Kernel<A> {
         };
         let s = self.semaphores.insert(semaphore).ok_or(Error::NoMemory)?;
         let rights = rights::ALL & !rights::INHERIT;
-        let target = Self::target_of(PortalKind::Semaphore, s, rights);
+        let target = Target::to(PortalKind::Semaphore, s, rights);
         self.place_made(t, slot, target);
         Ok(())
     }
@@ -100,7 +100,7 @@ impl<A: Arch> Kernel<A> {
         target: Target,
         operation: u8,
     ) -> Answer {
-        let s = self.semaphores.handle(target.object());
+        let s = self.semaphores.of(target);
         let needs = |right| {
             if target.may(right) {
                 Ok(())
@@ -125,7 +125,7 @@ impl<A: Arch> Kernel<A> {
                 if !next.may(rights::CALL) {
                     return Err(Error::NoRight.into());
                 }
-                let other = self.semaphores.handle(next.object());
+                let other = self.semaphores.of(next);
                 if self.hand_on(t, s, other) {
                     return Err(Stop::Left);
                 }
@@ -362,7 +362,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A portal to it is being closed. If it is the last one, those who wait go, in shares. False: there are more.
     pub(crate) fn semaphore_close(&mut self, target: Target) -> bool {
-        let s = self.semaphores.handle(target.object());
+        let s = self.semaphores.of(target);
         if self.semaphores[s].holders != 1 {
             return true;
         }

@@ -134,7 +134,7 @@ impl<A: Arch> Kernel<A> {
         if entry.rights() & (rights::CALL | rights::ONCE) != rights::CALL {
             return Err(Error::NoRight);
         }
-        let r = self.portals.handle(entry.object());
+        let r = self.portals.of(entry);
         let portal = &self.portals[r];
         match self.channels.lookup(portal.channel) {
             Some(found) if found == c => Ok(portal.badge),

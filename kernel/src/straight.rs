@@ -52,7 +52,7 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Receive if self.short_way => A::whole(self.receive_right(target.object())),
             PortalKind::Receive => {
                 self.counters.entries += 1;
-                self.receive_other(t, self.channels.handle(target.object()))
+                self.receive_other(t, self.channels.of(target))
             }
             _ => {
                 self.counters.entries += 1;
@@ -78,18 +78,18 @@ impl<A: Arch> Kernel<A> {
         let Some(t) = self.dispatch.current else {
             return self.resume();
         };
-        let (portal, rights) = (target.object(), target.rights());
+        let rights = target.rights();
         let rax = self.threads[t].registers.rax;
         let done = if rax & GENERAL == 0 {
             if rights & (rights::CALL | rights::ONCE) == rights::CALL {
-                self.call_by(t, portal)
+                self.call_by(t, target)
             } else {
                 None
             }
         } else if (rax >> 32) as u8 == op::NOTIFY
             && rights & (rights::NOTIFY | rights::ONCE) == rights::NOTIFY
         {
-            self.notify_short(t, portal)
+            self.notify_short(t, target)
         } else {
             None
         };
@@ -101,8 +101,8 @@ impl<A: Arch> Kernel<A> {
 
     /// [`Kernel::call_short`] through this portal.
     #[inline(always)]
-    fn call_by(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
-        let portal = self.portals.at(portal);
+    fn call_by(&mut self, t: ThreadRef, target: Target) -> Option<Resume> {
+        let portal = self.portals.at(target);
         let badge = portal.badge;
         let receiver = self.plain_receiver(portal.channel)?;
         self.call_short(t, receiver, badge)
@@ -110,8 +110,8 @@ impl<A: Arch> Kernel<A> {
 
     /// `t`, on whose behalf nobody works, notifies a channel where one thread waits plainly that is more important than it and whoever is ready: that one runs at once. None: nothing was done.
     #[inline(always)]
-    fn notify_short(&mut self, t: ThreadRef, portal: u32) -> Option<Resume> {
-        let portal = self.portals.at(portal);
+    fn notify_short(&mut self, t: ThreadRef, target: Target) -> Option<Resume> {
+        let portal = self.portals.at(target);
         let badge = portal.badge;
         let id = portal.channel;
         let found = self.plain_receiver(id);

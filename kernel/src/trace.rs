@@ -204,10 +204,10 @@ impl<A: Arch> Kernel<A> {
         let target = target.unwrap_or(Target::EMPTY);
         let detail = match target.kind() {
             PortalKind::Channel => {
-                let portal = self.portals.at(target.object());
+                let portal = self.portals.at(target);
                 portal.channel as u64 | portal.badge << 32
             }
-            PortalKind::Receive => self.channels.id(self.channels.handle(target.object())) as u64,
+            PortalKind::Receive => self.channels.id(self.channels.of(target)) as u64,
             _ => 0,
         };
         let operation = (selector >> 32) as u8;

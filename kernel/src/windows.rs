@@ -13,6 +13,7 @@
 
 use crate::arch::{Arch, CopyFault, Frame};
 use crate::pool::{SpaceRef, ThreadRef, WindowRef};
+use crate::portal::table::Target;
 use crate::thread::Sending;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::{PAGE, USER_TOP};
@@ -108,7 +109,7 @@ impl<A: Arch> Kernel<A> {
         let made = self.windows.insert(window).ok_or(Error::NoMemory)?;
         self.spaces[space].windows = Some(made);
         // It belongs to this space: it is neither passed on nor inherited.
-        let target = Self::target_of(PortalKind::Window, made, rights::CALL);
+        let target = Target::to(PortalKind::Window, made, rights::CALL);
         self.place_made(t, slot, target);
         Ok(())
     }
@@ -141,7 +142,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         let receive = self.own_target_of(t, slot, PortalKind::Receive)?;
-        let caller = self.caller(token, self.channels.handle(receive.object()))?;
+        let caller = self.caller(token, self.channels.of(receive))?;
         let thread = &self.threads[caller];
         if thread.sending != Sending::Message {
             return Err(Error::BadToken.into());

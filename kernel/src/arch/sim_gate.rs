@@ -41,7 +41,7 @@ impl Kernel<Sim> {
         };
         match (entry.target.kind(), self.block_of(entry.code)) {
             (PortalKind::Receive, _) => self.quick_reply(t, entry.target.object()),
-            (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target.object()),
+            (PortalKind::Channel, Some(block)) => self.quick_call(t, block, entry.target),
             (PortalKind::Current, Some(_)) => self.quick_current(t) || self.quick_yield(t),
             (PortalKind::Semaphore, Some(_)) => {
                 self.quick_semaphore(t, slot, entry.target) || self.quick_hand_on(t, entry.target)
@@ -136,7 +136,7 @@ impl Kernel<Sim> {
 
     /// P and V without contention.
     fn quick_semaphore(&mut self, t: ThreadRef, slot: u32, target: Target) -> bool {
-        let s = self.semaphores.handle(target.object());
+        let s = self.semaphores.of(target);
         let semaphore = &mut self.semaphores[s];
         let registers = &mut self.threads[t].registers;
         let is = |operation: u8| registers.rax == (operation as u64) << 32 | slot as u64;
@@ -239,8 +239,8 @@ impl Kernel<Sim> {
         {
             return false;
         }
-        let s = self.semaphores.handle(target.object());
-        let other = self.semaphores.handle(other.object());
+        let s = self.semaphores.of(target);
+        let other = self.semaphores.of(other);
         let (from, to) = (&self.semaphores[s], &self.semaphores[other]);
         let Some(next) = from.waiters.first() else {
             return false;
@@ -280,9 +280,9 @@ impl Kernel<Sim> {
         true
     }
 
-    fn quick_call(&mut self, t: ThreadRef, block_ref: BlockRef, portal: u32) -> bool {
+    fn quick_call(&mut self, t: ThreadRef, block_ref: BlockRef, target: Target) -> bool {
         let block = &self.blocks[block_ref];
-        let Some(c) = self.channels.lookup(self.portals.at(portal).channel) else {
+        let Some(c) = self.channels.lookup(self.portals.at(target).channel) else {
             return false;
         };
         if self.threads[t].registers.rax != block.selector

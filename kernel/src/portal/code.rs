@@ -159,19 +159,19 @@ impl<A: Arch> Kernel<A> {
             PortalKind::Channel
                 if target.rights() & (rights::CALL | rights::ONCE) == rights::CALL =>
             {
-                self.connection(d, target.object(), selector)
+                self.connection(d, target, selector)
             }
             _ => None,
         }
     }
 
     /// The constants of a call from `d` through this portal, if its channel is served by a thread that is plain when it waits, and the call is of the plain sort.
-    fn connection(&self, d: DomainRef, portal: u32, selector: u64) -> Option<Way> {
+    fn connection(&self, d: DomainRef, target: Target, selector: u64) -> Option<Way> {
         if selector & !(flag::INTERRUPTIBLE | flag::PARTS) >= SLOTS {
             return None;
         }
-        let portal_address = self.portals.address(self.portals.handle(portal));
-        let portal = self.portals.at(portal);
+        let portal_address = self.portals.address(self.portals.of(target));
+        let portal = self.portals.at(target);
         let c = self.channels.lookup(portal.channel)?;
         let server = self.channels[c].server?;
         let plain = self.threads[server].plain;
@@ -210,7 +210,7 @@ impl<A: Arch> Kernel<A> {
 
     /// A mutex has an owner, which is more than one instruction's work.
     fn taking(&self, target: Target, slot: u32) -> Option<Way> {
-        let s = self.semaphores.handle(target.object());
+        let s = self.semaphores.of(target);
         if self.semaphores[s].mutex {
             return None;
         }

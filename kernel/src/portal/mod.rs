@@ -5,7 +5,7 @@ pub mod code;
 pub mod table;
 
 use crate::arch::Arch;
-use crate::pool::{DomainRef, Handle, PortalRef, ThreadRef};
+use crate::pool::{DomainRef, PortalRef, ThreadRef};
 use crate::pulse::{set_pulse, Node, PulseLink};
 use crate::revoke::Lineage;
 use crate::thread::State;
@@ -82,16 +82,17 @@ impl<A: Arch> Kernel<A> {
 
     /// How many entries lead to the object, where somebody counts.
     pub(crate) fn holders(&mut self, target: Target) -> Option<&mut u32> {
-        let object = target.object();
         Some(match target.kind() {
-            PortalKind::Channel | PortalKind::Derived => &mut self.portals.at_mut(object).holders,
-            PortalKind::Receive => &mut self.channels.at_mut(object).holders,
-            PortalKind::Domain => &mut self.domains.at_mut(object).holders,
-            PortalKind::Space => &mut self.spaces.at_mut(object).holders,
-            PortalKind::Thread => &mut self.threads.at_mut(object).holders,
-            PortalKind::Semaphore => &mut self.semaphores.at_mut(object).holders,
-            PortalKind::Window => &mut self.windows.at_mut(object).holders,
-            PortalKind::Interrupt => &mut self.interrupts.bindings[object as usize].holders,
+            PortalKind::Channel | PortalKind::Derived => &mut self.portals.at_mut(target).holders,
+            PortalKind::Receive => &mut self.channels.at_mut(target).holders,
+            PortalKind::Domain => &mut self.domains.at_mut(target).holders,
+            PortalKind::Space => &mut self.spaces.at_mut(target).holders,
+            PortalKind::Thread => &mut self.threads.at_mut(target).holders,
+            PortalKind::Semaphore => &mut self.semaphores.at_mut(target).holders,
+            PortalKind::Window => &mut self.windows.at_mut(target).holders,
+            PortalKind::Interrupt => {
+                &mut self.interrupts.bindings[target.object() as usize].holders
+            }
             _ => return None,
         })
     }
@@ -112,28 +113,27 @@ impl<A: Arch> Kernel<A> {
         if *holders != 0 {
             return;
         }
-        let object = target.object();
         match target.kind() {
-            PortalKind::Channel => self.portal_unheld(self.portals.handle(object)),
+            PortalKind::Channel => self.portal_unheld(self.portals.of(target)),
             PortalKind::Derived => {
                 // What was derived from it holds on its own.
                 let under =
-                    core::mem::replace(&mut self.portals.at_mut(object).under, Target::EMPTY);
+                    core::mem::replace(&mut self.portals.at_mut(target).under, Target::EMPTY);
                 self.release(under);
-                self.portal_unheld(self.portals.handle(object));
+                self.portal_unheld(self.portals.of(target));
             }
             PortalKind::Receive => {
-                let c = self.channels.handle(object);
+                let c = self.channels.of(target);
                 if self.channels[c].references == 0 {
                     self.channels.remove(c);
                 }
             }
-            PortalKind::Domain => self.release_domain_object(self.domains.handle(object)),
-            PortalKind::Space => self.release_space_object(self.spaces.handle(object)),
-            PortalKind::Thread => self.release_thread_object(self.threads.handle(object)),
-            PortalKind::Semaphore => self.semaphores.remove(self.semaphores.handle(object)),
-            PortalKind::Window => self.window_remove(self.windows.handle(object)),
-            PortalKind::Interrupt => self.binding_unheld(object),
+            PortalKind::Domain => self.release_domain_object(self.domains.of(target)),
+            PortalKind::Space => self.release_space_object(self.spaces.of(target)),
+            PortalKind::Thread => self.release_thread_object(self.threads.of(target)),
+            PortalKind::Semaphore => self.semaphores.remove(self.semaphores.of(target)),
+            PortalKind::Window => self.window_remove(self.windows.of(target)),
+            PortalKind::Interrupt => self.binding_unheld(target.object()),
             _ => {}
         }
     }
@@ -141,7 +141,7 @@ impl<A: Arch> Kernel<A> {
     /// Empty an occupied slot. `Restart`: a share of a dying channel's callers was let go, come again.
     pub(crate) fn close(&mut self, d: DomainRef, slot: u32, target: Target) -> Result<(), Stop> {
         if target.kind() == PortalKind::Receive {
-            let c = self.channels.handle(target.object());
+            let c = self.channels.of(target);
             let home = self.channels[c].home == Some(d);
             if self.channels[c].holders == 1 || home && self.domains[d].dead {
                 self.unbind_channel(c);
@@ -158,8 +158,8 @@ impl<A: Arch> Kernel<A> {
             }
         }
         let last = match target.kind() {
-            PortalKind::Derived if self.portals.at(target.object()).holders == 1 => {
-                self.portals.at(target.object()).under
+            PortalKind::Derived if self.portals.at(target).holders == 1 => {
+                self.portals.at(target).under
             }
             _ => target,
         };
@@ -168,7 +168,7 @@ impl<A: Arch> Kernel<A> {
             self.unbind_dead(last.object(), id);
         }
         if last.kind() == PortalKind::Semaphore {
-            let s = self.semaphores.handle(last.object());
+            let s = self.semaphores.of(last);
             if self.semaphores[s].holders == 1 {
                 self.unbind_semaphore(s);
             }
@@ -177,7 +177,7 @@ impl<A: Arch> Kernel<A> {
             }
         }
         if target.kind() == PortalKind::Window {
-            let w = self.windows.handle(target.object());
+            let w = self.windows.of(target);
             if self.windows[w].holders == 1 && self.windows[w].view.is_some() {
                 self.window_close(w);
                 return Err(Stop::Restart);
@@ -195,7 +195,7 @@ impl<A: Arch> Kernel<A> {
         if target.kind() != PortalKind::Channel || !self.short_way {
             return false;
         }
-        let r = self.portals.handle(target.object());
+        let r = self.portals.of(target);
         let portal = &self.portals[r];
         let badge = portal.badge;
         if portal.holders != 1
@@ -261,30 +261,23 @@ impl<A: Arch> Kernel<A> {
         self.acquire(target);
         self.domains[d].table.install(slot, target);
         if target.kind() == PortalKind::Receive {
-            self.channels.at_mut(target.object()).home = Some(d);
+            self.channels.at_mut(target).home = Some(d);
         }
     }
 
     /// A number that is equal for equal objects.
     pub(crate) fn object_id(&self, target: Target) -> u64 {
         let object = match target.kind() {
-            PortalKind::Channel | PortalKind::Derived => {
-                self.portals.id(self.portals.handle(target.object()))
-            }
-            PortalKind::Receive => self.channels.id(self.channels.handle(target.object())),
-            PortalKind::Domain => self.domains.id(self.domains.handle(target.object())),
-            PortalKind::Space => self.spaces.id(self.spaces.handle(target.object())),
-            PortalKind::Thread => self.threads.id(self.threads.handle(target.object())),
-            PortalKind::Semaphore => self.semaphores.id(self.semaphores.handle(target.object())),
-            PortalKind::Window => self.windows.id(self.windows.handle(target.object())),
+            PortalKind::Channel | PortalKind::Derived => self.portals.id(self.portals.of(target)),
+            PortalKind::Receive => self.channels.id(self.channels.of(target)),
+            PortalKind::Domain => self.domains.id(self.domains.of(target)),
+            PortalKind::Space => self.spaces.id(self.spaces.of(target)),
+            PortalKind::Thread => self.threads.id(self.threads.of(target)),
+            PortalKind::Semaphore => self.semaphores.id(self.semaphores.of(target)),
+            PortalKind::Window => self.windows.id(self.windows.of(target)),
             _ => target.object(),
         };
         (target.number() as u64) << 32 | object as u64
-    }
-
-    /// A new object's target.
-    pub(crate) fn target_of<R: Handle>(kind: PortalKind, object: R, rights: u16) -> Target {
-        Target::new(kind, object.number(), rights)
     }
 }
 

@@ -5,7 +5,7 @@
 //! choice takes them in order when the list is empty, and a new table costs no walk over its entries.
 
 use crate::arch::{Arch, Frame};
-use crate::pool::FrameArray;
+use crate::pool::{FrameArray, Object};
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
 use cairn_abi::PortalKind;
 use core::marker::PhantomData;
@@ -17,7 +17,7 @@ pub const CHUNK: u32 = 256;
 pub const FAR: u64 = u32::MAX as u64 & !(CHUNK as u64 - 1);
 const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 
-/// What an entry leads to, in one word: the number of the object ([`crate::pool::Handle::number`]), line of an interrupt, range of ports, or links of a free entry; rights; kind; and in an entry,
+/// What an entry leads to, in one word. What always holds: if portals of its kind lead to objects in a pool, it has a handle's number. In it are: the number of the object ([`crate::pool::Handle::number`]), line of an interrupt, range of ports, or links of a free entry; rights; kind; and in an entry,
 /// after how many uses by the shared code it shall have code of its own ([`super::code`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -35,7 +35,30 @@ pub const MORE_USES: u8 = 255;
 impl Target {
     pub const EMPTY: Target = Target::new(PortalKind::Empty, 0, 0);
 
+    /// Of a kind that leads to nothing in a pool.
     pub const fn new(kind: PortalKind, object: u32, rights: u16) -> Target {
+        assert!(matches!(
+            kind,
+            PortalKind::Empty
+                | PortalKind::Current
+                | PortalKind::Memory
+                | PortalKind::Machine
+                | PortalKind::Interrupt
+                | PortalKind::Ports
+                | PortalKind::Log
+                | PortalKind::Trace
+        ));
+        Target::with_number(kind, object, rights)
+    }
+
+    /// Of a kind that leads to such objects.
+    #[inline]
+    pub fn to<R: Object>(kind: PortalKind, object: R, rights: u16) -> Target {
+        assert!(R::is_led_to(kind));
+        Target::with_number(kind, object.number(), rights)
+    }
+
+    const fn with_number(kind: PortalKind, object: u32, rights: u16) -> Target {
         Target(object as u64 | (rights as u64) << RIGHTS | (kind as u64) << KIND)
     }
 

@@ -153,7 +153,7 @@ impl World {
     fn poll_none(&self, t: ThreadRef, slot: u32) -> bool {
         let d = self.k.threads[t].domain;
         let target = self.k.domains[d].table.target(slot as u64).expect("there");
-        let c = self.k.channels.handle(target.object());
+        let c = self.k.channels.of(target);
         !self.k.channels[c].pulses.is_waiting()
     }
 }

@@ -1,6 +1,9 @@
 //! Portal tables: passing, moving, minting, closing, inheriting.
 
 use super::*;
+use crate::pool::{
+    ChannelRef, DomainRef, Handle, Object, PortalRef, SemaphoreRef, SpaceRef, WindowRef,
+};
 use cairn_abi::{pulse, PortalKind};
 
 struct Scene {
@@ -219,6 +222,35 @@ fn a_receiver_without_room_costs_the_caller_an_error_only() {
     assert_eq!(w.state(s), State::Receiving);
     w.call(c, tx, &[]);
     assert_eq!(w.current(), Some(s));
+}
+
+/// [`crate::pool::Pool::of`] makes handles of targets without a look at the pool, so nothing else may make such targets.
+#[test]
+fn targets_that_lead_to_objects_are_made_of_handles_only() {
+    use crate::portal::table::Target;
+    use std::panic::catch_unwind;
+    let Scene {
+        w, c, s, server, ..
+    } = scene();
+    let to_thread = Target::to(PortalKind::Thread, c, rights::ALL);
+    assert_eq!(w.k.threads.of(to_thread.with(0)), c);
+    assert_ne!(w.k.threads.of(to_thread), s);
+    let threads = &w.k.threads;
+    let of = |target| catch_unwind(std::panic::AssertUnwindSafe(|| threads.of(target)));
+    assert!(of(Target::to(PortalKind::Domain, server.d, 0)).is_err());
+    assert!(catch_unwind(|| Target::to(PortalKind::Domain, c, 0)).is_err());
+    for number in 0..=u8::MAX {
+        let kind = PortalKind::of(number);
+        let leads = ThreadRef::is_led_to(kind)
+            || DomainRef::is_led_to(kind)
+            || SpaceRef::is_led_to(kind)
+            || ChannelRef::is_led_to(kind)
+            || PortalRef::is_led_to(kind)
+            || SemaphoreRef::is_led_to(kind)
+            || WindowRef::is_led_to(kind);
+        let made = catch_unwind(|| Target::new(kind, c.number(), 0));
+        assert_eq!(made.is_ok(), !leads, "{kind:?}");
+    }
 }
 
 #[test]

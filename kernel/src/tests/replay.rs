@@ -447,14 +447,13 @@ fn ends(w: &mut World, doms: &[Dom], c: usize) -> Ends {
     };
     let (receive, call) = (put(own), put(made));
     let table = &w.k.domains[w.k.threads[init].domain].table;
-    let object = |slot: u64| table.target(slot).expect("made").object();
-    let (channel, portal) = (object(own), object(made));
-    let c = w.k.channels.handle(channel);
+    let target = |slot: u64| table.target(slot).expect("made");
+    let c = w.k.channels.of(target(own));
     Ends {
         own: own as u32,
         c,
         id: w.k.channels.id(c),
-        portal: w.k.portals.handle(portal),
+        portal: w.k.portals.of(target(made)),
         receive,
         call,
     }

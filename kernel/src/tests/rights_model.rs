@@ -516,7 +516,7 @@ fn the_number_of_a_dead_channel_is_not_given_to_another() {
         let slot = w.ok(init, 0, current::CHANNEL_CREATE, &[])[0];
         let d = w.k.threads[t[0]].domain;
         let target = w.k.domains[d].table.target(tx[0] as u64).expect("kept");
-        let channel = w.k.portals.at(target.object()).channel;
+        let channel = w.k.portals.at(target).channel;
         assert_eq!(w.k.channels.lookup(channel), None);
         w.ok(init, 0, current::PORTAL_CLOSE, &[slot]);
     }
@@ -730,8 +730,8 @@ proptest! {
                     let wanted = model.tables[table].get(&slot);
                     prop_assert_eq!(found.map(|t| t.rights()), wanted.map(|w| w.1));
                     if let (Some(found), Some(&(p, _))) = (found, wanted) {
-                        prop_assert_eq!(w.k.portals.at(found.object()).revoked, model.portals[p].1);
-                        prop_assert_eq!(w.k.portals.at(found.object()).badge, model.portals[p].2);
+                        prop_assert_eq!(w.k.portals.at(found).revoked, model.portals[p].1);
+                        prop_assert_eq!(w.k.portals.at(found).badge, model.portals[p].2);
                         let before = objects.insert(p, found.object());
                         prop_assert!(before.is_none_or(|object| object == found.object()));
                     }
