@@ -1,6 +1,6 @@
 //! Faults and exceptions: messages to pagers, upcalls into personalities, the end of a domain.
 
-use crate::arch::{Arch, CopyFault};
+use crate::arch::{Arch, CopyFault, Mapping};
 use crate::log::Line;
 use crate::pool::{DomainRef, SpaceRef, ThreadRef};
 use crate::pulse::Node;
@@ -8,6 +8,7 @@ use crate::registers::words;
 use crate::thread::{FaultReport, Sending};
 use crate::{Kernel, Resume, Stop};
 use cairn_abi::layout::USER_TOP;
+use cairn_abi::service::memory::prot;
 use cairn_abi::state::upcall;
 use cairn_abi::{death, fault, Error};
 
@@ -17,8 +18,9 @@ const PAGE_FAULT: u64 = 14;
 const FROM_USER: u64 = 4;
 /// Status of a machine whose first domain ended (init itself uses 90 and 91).
 pub(crate) const FIRST_DOMAIN_ENDED: u64 = 92;
-/// Deepest backtrace.
-const FRAMES: usize = 24;
+/// Most words of a backtrace, and how much of the stack is looked through for them.
+const FRAMES: usize = 32;
+const STACK_WORDS: u64 = 128;
 /// Registers that the log shows, in their order.
 const NAMES: [&str; 18] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
@@ -169,7 +171,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Registers and call chain of a thread that ends its domain, for the log.
+    /// Registers of a thread that ends its domain, and what on its stack may be return addresses, each with the number of words that lie below it, for the log.
     fn log_exception(&mut self, t: ThreadRef, d: DomainRef, vector: u64, error: u64, address: u64) {
         let id = (self.domains[d].id & 0xf_ffff).into();
         let registers = self.threads[t].registers;
@@ -183,20 +185,20 @@ impl<A: Arch> Kernel<A> {
         self.log(&line);
         let mut line = Line::new();
         line.text("!backtrace ").number(id).hex(" ", registers.rip);
-        let mut frame = registers.rbp;
         let root = self.root_of(t);
-        for _ in 0..FRAMES {
-            let mut pair = [0; 16];
-            if frame == 0 || self.arch.read_user(root, frame, &mut pair).is_err() {
+        let mut found = 0;
+        for below in 0..STACK_WORDS {
+            let mut word = [0; 8];
+            let address = registers.rsp.wrapping_add(8 * below);
+            if found == FRAMES || self.arch.read_user(root, address, &mut word).is_err() {
                 break;
             }
-            let pair = u128::from_le_bytes(pair);
-            let (next, back) = (pair as u64, (pair >> 64) as u64);
-            line.hex(" ", back);
-            if next <= frame {
-                break;
+            let word = u64::from_le_bytes(word);
+            let executable = |mapping: Mapping| mapping.prot & prot::EXECUTE != 0;
+            if word < USER_TOP && self.arch.query(root, word).is_some_and(executable) {
+                line.hex(" ", word).text("@").number(below);
+                found += 1;
             }
-            frame = next;
         }
         self.log(&line);
     }

@@ -20,10 +20,9 @@ _Static_assert(sizeof(struct startup) == 56 && sizeof(struct named_portal) == 32
 
 int main(void);
 
-// The frame chain ends here; the stack is aligned as the calling convention wants it.
+// The stack is aligned as the calling convention wants it.
 __asm__(".globl _start\n"
         "_start:\n"
-        "    xor %ebp, %ebp\n"
         "    and $-16, %rsp\n"
         "    call cairn_start\n"
         "    ud2\n");

@@ -11,8 +11,8 @@ const BARE: &str = "x86_64-unknown-none";
 /// Target of programs that run on the guest's Linux interface (and, static, on any Linux).
 const LINUX: &str = "x86_64-unknown-linux-gnu";
 
-/// How components in C are compiled: as the Rust ones, without vector registers, which belong to whoever called, at a fixed address, with frame pointers.
-const C_FLAGS: [&str; 21] = [
+/// How components in C are compiled: as the Rust ones, without vector registers, which belong to whoever called, at a fixed address.
+const C_FLAGS: [&str; 20] = [
     "-std=c11",
     "-O2",
     "-g",
@@ -23,7 +23,6 @@ const C_FLAGS: [&str; 21] = [
     "-mgeneral-regs-only",
     "-fno-pie",
     "-fno-stack-protector",
-    "-fno-omit-frame-pointer",
     "-fno-asynchronous-unwind-tables",
     // The runtime's memory functions are loops that must not become calls of themselves.
     "-fno-tree-loop-distribute-patterns",
@@ -109,16 +108,15 @@ pub fn clean(arguments: &cli::Clean) -> Result<u8> {
 
 /// Everything for Cairn.
 pub fn system() -> Result<System> {
-    let nucleus = nucleus()?;
-    let packages: Vec<&str> = NATIVE[1..].iter().map(|(package, _)| *package).collect();
-    let native = native("building the components", &packages)?;
+    let packages: Vec<&str> = NATIVE.iter().map(|(package, _)| *package).collect();
+    let native = native("building the nucleus and the components", &packages)?;
     let mut components = Vec::new();
     for (_, binary) in &NATIVE[1..] {
         components.push((binary.to_string(), publish(&native.join(binary), binary)?));
     }
     components.push(("personality".to_string(), personality()?));
     Ok(System {
-        nucleus,
+        nucleus: publish(&native.join(NATIVE[0].1), NATIVE[0].1)?,
         components,
         guest_init: guest_init()?,
     })
@@ -265,32 +263,7 @@ pub fn cargo() -> Command {
 
 /// Packages for the bare target; the folder with their programs.
 fn native(what: &str, packages: &[&str]) -> Result<PathBuf> {
-    bare(what, packages, "native", None)
-}
-
-/// The nucleus: without frame pointers, which it pays for at each of its functions and needs only when it panics.
-fn nucleus() -> Result<PathBuf> {
-    let flags = "-Crelocation-model=static";
-    let (package, binary) = NATIVE[0];
-    let folder = bare("building the nucleus", &[package], "nucleus", Some(flags))?;
-    publish(&folder.join(binary), binary)
-}
-
-/// The Linux personality: as position-independent code, because it is linked beyond the first 2 GiB.
-fn personality() -> Result<PathBuf> {
-    let flags = "-Crelocation-model=pic -Cforce-frame-pointers=yes";
-    let folder = bare(
-        "building the Linux personality",
-        &["cairn-linux"],
-        "personality",
-        Some(flags),
-    )?;
-    publish(&folder.join("personality"), "personality")
-}
-
-/// Packages for the bare target, in a folder under `build` of their own if they have their own flags (else those of `.cargo/config.toml`); the folder with their programs.
-fn bare(what: &str, packages: &[&str], folder: &str, flags: Option<&str>) -> Result<PathBuf> {
-    let target = places::build().join(folder);
+    let target = places::build().join("native");
     let mut command = cargo();
     command.args([
         "build",
@@ -304,11 +277,34 @@ fn bare(what: &str, packages: &[&str], folder: &str, flags: Option<&str>) -> Res
     for package in packages {
         command.args(["-p", package]);
     }
-    if let Some(flags) = flags {
-        command.env("RUSTFLAGS", flags);
-    }
     progress::run(what, command.arg("--target-dir").arg(&target))?;
     Ok(target.join(BARE).join("release"))
+}
+
+/// The Linux personality: as position-independent code, because it is linked beyond the first 2 GiB.
+fn personality() -> Result<PathBuf> {
+    let target = places::build().join("personality");
+    let mut command = cargo();
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--features",
+            "bare",
+            "-p",
+            "cairn-linux",
+            "--target",
+            BARE,
+        ])
+        .env("RUSTFLAGS", "-Crelocation-model=pic")
+        .arg("--target-dir")
+        .arg(&target);
+    progress::run("building the Linux personality", &mut command)?;
+    publish(
+        &target.join(BARE).join("release/personality"),
+        "personality",
+    )
 }
 
 /// The first process of the guest.

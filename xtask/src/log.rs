@@ -1,7 +1,7 @@
 //! Following a machine's log while it is written: showing it, and noticing that the kernel gave up.
 //!
 //! Lines with a meaning (all others are for people): `nucleus panic: …` and `nucleus exception …` come from a nucleus that cannot go on,
-//! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS…` says where (the nucleus, which has no frame pointers: `!backtrace nucleus ADDRESS WORD@PLACE…`). Linux says `Kernel panic`.
+//! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS WORD@PLACE…` says where ([`crate::unwind`]). Linux says `Kernel panic`.
 
 use crate::compiled;
 use crate::places;
@@ -66,6 +66,7 @@ impl Log {
         if self.panic.is_none() {
             self.panic = gave_up(line);
         }
+        self.symbols.look(line);
         let shown = match line.split_once("!backtrace ") {
             Some((_, rest)) => self.symbols.backtrace(rest),
             None => with_source(line),
@@ -87,6 +88,11 @@ impl Log {
     /// The line to tell as the reason when the machine is gone.
     pub fn last_line(&self) -> Option<&str> {
         self.recent.last().map(String::as_str)
+    }
+
+    /// The last lines.
+    pub fn recent_lines(&self) -> String {
+        self.recent.join("\n")
     }
 
     /// What a person wants to see after a failure: from the first sign of it, or the last few lines.

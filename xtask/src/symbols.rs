@@ -1,47 +1,71 @@
 //! Addresses become functions and lines, from the programs with symbols under `build/symbols`.
 
 use crate::places;
+use crate::trace::{self, DOMAIN_NUMBER};
 use crate::unwind::{callers, Frames, Word};
 use cairn_abi::layout;
 use std::collections::HashMap;
 
+/// The domain that the nucleus makes itself; nobody tells its name.
+const FIRST_DOMAIN: u32 = 1;
 /// The upper half of the address space belongs to the nucleus.
 const NUCLEUS_BASE: u64 = 0xffff_8000_0000_0000;
 
 /// Programs that have been looked into. A program without symbols is remembered as such.
 #[derive(Default)]
 pub struct Symbols {
-    loaded: HashMap<String, Option<addr2line::Loader>>,
+    loaded: HashMap<String, Option<Program>>,
+    /// Names of domains, by the numbers that the nucleus knows them by.
+    domains: HashMap<u32, String>,
+}
+
+struct Program {
+    places: addr2line::Loader,
+    frames: Option<Frames>,
+}
+
+impl Program {
+    fn load(name: &str) -> Option<Program> {
+        let path = places::symbols().join(name);
+        Some(Program {
+            places: addr2line::Loader::new(&path).ok()?,
+            frames: Frames::read(&path).ok(),
+        })
+    }
 }
 
 impl Symbols {
-    /// `NAME ADDRESS…` as several lines; `NAME ADDRESS WORD@PLACE…` from who has no frame pointers.
+    /// Learn names from lines of the log: the nucleus knows only numbers.
+    pub fn look(&mut self, line: &str) {
+        if let Some((id, name)) = trace::named(line) {
+            self.domains.insert(id & DOMAIN_NUMBER, name.to_string());
+        }
+    }
+
+    /// `NAME ADDRESS WORD@PLACE…` as several lines.
     pub fn backtrace(&mut self, text: &str) -> String {
         let mut words = text.split_whitespace();
-        let name = words.next().unwrap_or("?");
+        let who = words.next().unwrap_or("?");
+        let named = match who.parse() {
+            Ok(FIRST_DOMAIN) => Some("init"),
+            Ok(number) => self.domains.get(&number).map(String::as_str),
+            Err(_) => None,
+        };
+        let name = &named.unwrap_or(who).to_string();
         let mut out = format!("backtrace of {name}:");
-        let words: Vec<&str> = words.collect();
-        let found: Vec<Word> = words.iter().filter_map(|word| Word::parse(word)).collect();
-        let address = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16);
-        let first = words.first().and_then(|word| address(word).ok());
-        match first {
-            Some(rip) if !found.is_empty() => {
-                self.place(&mut out, name, 0, "", rip);
-                let frames = Frames::read(&places::symbols().join(program_of(name, rip))).ok();
-                let callers = callers(rip, &found, |at| frames.as_ref()?.words(at));
-                for (number, caller) in callers.iter().enumerate() {
-                    let doubt = if caller.sure { "" } else { "perhaps " };
-                    self.place(&mut out, name, number + 1, doubt, caller.address);
-                }
-            }
-            _ => {
-                for (number, word) in words.iter().enumerate() {
-                    match address(word) {
-                        Ok(address) => self.place(&mut out, name, number, "", address),
-                        Err(_) => out.push_str(&format!("\n  {number:2}  {word}")),
-                    }
-                }
-            }
+        let rip = words.next().unwrap_or_default();
+        let Ok(rip) = u64::from_str_radix(rip.trim_start_matches("0x"), 16) else {
+            return out;
+        };
+        let words: Vec<Word> = words.filter_map(Word::parse).collect();
+        let callers = callers(rip, &words, |at| {
+            let program = self.program(program_of(name, at));
+            program?.frames.as_ref()?.words(at)
+        });
+        self.place(&mut out, name, 0, "", rip);
+        for (number, caller) in (1..).zip(&callers) {
+            let doubt = if caller.sure { "" } else { "perhaps " };
+            self.place(&mut out, name, number, doubt, caller.address);
         }
         out
     }
@@ -59,12 +83,13 @@ impl Symbols {
         }
     }
 
+    fn program(&mut self, name: &str) -> Option<&Program> {
+        let entry = self.loaded.entry(name.to_string());
+        entry.or_insert_with(|| Program::load(name)).as_ref()
+    }
+
     fn frames(&mut self, program: &str, address: u64) -> Vec<String> {
-        let loader = self
-            .loaded
-            .entry(program.to_string())
-            .or_insert_with(|| addr2line::Loader::new(places::symbols().join(program)).ok());
-        let Some(loader) = loader else {
+        let Some(Program { places: loader, .. }) = self.program(program) else {
             return Vec::new();
         };
         let mut out = Vec::new();
@@ -128,7 +153,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_resolved_stays_readable() {
-        let text = Symbols::default().backtrace("nobody-knows 0x1234 zzz");
-        assert_eq!(text, "backtrace of nobody-knows:\n   0  0x1234\n   1  zzz");
+        let mut symbols = Symbols::default();
+        let text = symbols.backtrace("nobody-knows 0x1234 0x55@3 zzz");
+        let lines = "\n   0  0x1234\n   1  perhaps 0x55";
+        assert_eq!(text, format!("backtrace of nobody-knows:{lines}"));
+        symbols.look("[1] init: `nobody-knows` is domain 2097164");
+        let text = symbols.backtrace("12 0x1234 0x55@3");
+        assert_eq!(text, format!("backtrace of nobody-knows:{lines}"));
+        assert_eq!(symbols.backtrace("12 zzz"), "backtrace of nobody-knows:");
     }
 }

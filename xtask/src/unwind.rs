@@ -1,5 +1,5 @@
-//! Who called whom in the nucleus, which has no frame pointers: it says which words on its stack may be return addresses, and its symbols say how large each function's frame is at each
-//! instruction (DWARF 5, section 6.4, "Call Frame Information").
+//! Who called whom in the nucleus or a component, which have no frame pointers: the log says which words on the stack may be return addresses, and a program's symbols say how large each
+//! function's frame is at each instruction (DWARF 5, section 6.4, "Call Frame Information").
 
 use anyhow::{Context, Result};
 use gimli::{
@@ -37,7 +37,11 @@ pub struct Caller {
 }
 
 /// The callers of the function that is at `rip`. Where a frame's size is not known, or there is no return address at its end, the next word that may be one is taken for it.
-pub fn callers(rip: u64, words: &[Word], frame_words: impl Fn(u64) -> Option<u64>) -> Vec<Caller> {
+pub fn callers(
+    rip: u64,
+    words: &[Word],
+    mut frame_words: impl FnMut(u64) -> Option<u64>,
+) -> Vec<Caller> {
     let mut out = Vec::new();
     let (mut inside, mut frame) = (rip, 0);
     loop {

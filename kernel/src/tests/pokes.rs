@@ -355,24 +355,30 @@ fn exceptions_are_upcalls_and_a_second_one_kills() {
 }
 
 #[test]
-fn the_backtrace_follows_frame_pointers() {
+fn a_backtrace_has_what_may_be_return_addresses() {
     let mut w = World::new();
     let dom = w.domain();
     let t = w.thread(dom, 50);
-    for (at, next, back) in [
-        (0u64, 0x40u64, 0x111u64),
-        (0x40, 0x80, 0x222),
-        (0x80, 0x10, 0x333),
-    ] {
-        w.poke_memory(dom, BUFFER + at, &(BUFFER + next).to_le_bytes());
-        w.poke_memory(dom, BUFFER + at + 8, &back.to_le_bytes());
-    }
+    w.map(dom, 0x7_0000, prot::READ | prot::EXECUTE);
+    let stack = BUFFER + BUFFER_PAGES * 4096 - 8 * 8;
+    let words = [
+        0x7_0123,
+        0,
+        BUFFER,
+        0xffff_8000_0000_0000,
+        0x7_0fff,
+        0x7_1000,
+        u64::MAX,
+        0x7_0000,
+    ];
+    w.poke_memory(dom, stack, words.map(u64::to_le_bytes).as_flattened());
     w.rest();
-    w.k.threads[t].registers.rbp = BUFFER;
+    w.k.threads[t].registers.rsp = stack;
     w.k.exception(3, 0, 0);
     w.check();
     let line = w.k.arch.lines.last().expect("logged").clone();
     let line = std::string::String::from_utf8(line).expect("text");
-    let expected = std::format!("!backtrace {} 0x5000 0x111 0x222 0x333", dom.id & 0xfffff);
+    let words = "0x70123@0 0x70fff@4 0x70000@7";
+    let expected = std::format!("!backtrace {} 0x5000 {words}", dom.id & 0xfffff);
     assert_eq!(line, expected);
 }

@@ -1,7 +1,7 @@
 //! Entry point and panic handler of native components.
 
 use crate::portal::Portal;
-use cairn_abi::layout::native_slot;
+use cairn_abi::layout::{native_slot, NATIVE_STACK_SIZE, NATIVE_STACK_TOP, PAGE};
 use cairn_abi::service::{current, domain};
 use cairn_abi::Error;
 
@@ -28,12 +28,12 @@ macro_rules! entry {
         extern "C" fn cairn_start(a: u64, b: u64, c: u64) -> ! {
             $main(a, b, c)
         }
-        /// The first instruction: the stack pointer is at the top of the stack, the frame chain ends here.
+        /// The first instruction: the stack pointer is at the top of the stack.
         // SAFETY: the symbol is defined once per program; the linker script names it as the entry.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn _start() -> ! {
-            core::arch::naked_asm!("xor ebp, ebp", "and rsp, -16", "call {start}", "ud2", start = sym cairn_start)
+            core::arch::naked_asm!("and rsp, -16", "call {start}", "ud2", start = sym cairn_start)
         }
     };
 }
@@ -59,46 +59,60 @@ fn end_others() {
     }
 }
 
-/// Return addresses found by the frame pointers from here up, at most 24.
-fn backtrace(into: &mut [u64; 24]) -> usize {
-    let mut frame: u64;
-    // SAFETY: reads the frame pointer register only.
-    unsafe { core::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack)) };
-    let mut count = 0;
-    while count < into.len() && frame != 0 && frame.is_multiple_of(8) {
-        // SAFETY: the program is built with frame pointers and `_start` clears the first one, so each points at the saved one below its return address.
-        let (next, address) = unsafe { (*(frame as *const u64), *((frame + 8) as *const u64)) };
-        if address == 0 {
-            break;
-        }
-        into[count] = address;
-        count += 1;
-        if next <= frame {
-            break;
-        }
-        frame = next;
-    }
-    count
+extern "C" {
+    // From native.ld.
+    static native_text: u8;
+    static native_text_end: u8;
 }
 
-struct Addresses<'a>(&'a [u64]);
+/// What on the stack may be return addresses, from here up, at most 40: each with the number of words that lie below it. (There are no frame pointers: which ones are is found out by the host,
+/// which knows how large each function's frame is.)
+struct Backtrace {
+    rip: u64,
+    rsp: u64,
+}
 
-impl core::fmt::Display for Addresses<'_> {
+impl Backtrace {
+    const WORDS: usize = 40;
+
+    /// How far the stack can be read: the main one to its end, any other to the end of the page.
+    fn end(&self) -> u64 {
+        let main = NATIVE_STACK_TOP - NATIVE_STACK_SIZE..NATIVE_STACK_TOP;
+        if main.contains(&self.rsp) {
+            NATIVE_STACK_TOP
+        } else {
+            self.rsp.next_multiple_of(PAGE)
+        }
+    }
+}
+
+impl core::fmt::Display for Backtrace {
     fn fmt(&self, f: &mut core::fmt::Formatter) -> core::fmt::Result {
-        self.0.iter().try_for_each(|a| write!(f, " {a:#x}"))
+        let text = &raw const native_text as u64..&raw const native_text_end as u64;
+        let places = (self.rsp..self.end()).step_by(8);
+        let found = places.enumerate().filter_map(|(below, place)| {
+            // SAFETY: a word of this thread's stack, between its pointer and its end.
+            let word = unsafe { (place as *const u64).read_volatile() };
+            text.contains(&word).then_some((below, word))
+        });
+        write!(f, " {:#x}", self.rip)?;
+        found
+            .take(Self::WORDS)
+            .try_for_each(|(below, word)| write!(f, " {word:#x}@{below}"))
     }
 }
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     crate::log!("{info}");
-    let mut addresses = [0; 24];
-    let count = backtrace(&mut addresses);
-    crate::log::write_plain(format_args!(
-        "!backtrace {}{}",
-        crate::startup::name(),
-        Addresses(&addresses[..count])
-    ));
+    let (rip, rsp);
+    // SAFETY: reads registers only.
+    unsafe {
+        core::arch::asm!("lea {}, [rip]", "mov {}, rsp", out(reg) rip, out(reg) rsp, options(nomem, nostack));
+    }
+    let name = crate::startup::name();
+    let backtrace = Backtrace { rip, rsp };
+    crate::log::write_plain(format_args!("!backtrace {name}{backtrace}"));
     end_others();
     exit(101)
 }

@@ -1,6 +1,7 @@
 //! Suite `entrance`: commands of `./cairn` itself, called as a person calls them, where no other suite goes through them.
 
 use super::{Report, Verdict};
+use crate::build;
 use crate::log::Log;
 use anyhow::{Context, Result};
 use std::io::Read;
@@ -10,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far more than it takes: the build is done, and the machine does no more than start.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Breakpoints in the order in which they are reached, and a function that must be among their callers: in the nucleus, in a server, in the personality.
 /// (Whether the compiler makes functions of them does not matter: GDB finds what was inlined, too.)
@@ -23,14 +24,20 @@ const STOPS: [(&str, &str); 3] = [
     ),
 ];
 
-/// In a nucleus that serves already, making an object is given a place that is none: what must be among the callers then.
-const BREAK: &str = "cairn_kernel::pool::Extent::take";
-const CALLER: &str = "other_entry";
+/// Where an instruction that is none is put into the code of a running system, how the log tells that, and what must be among the callers then.
+const CRASHES: [(&str, &str, &str); 2] = [
+    (
+        "cairn_kernel::pool::Extent::take",
+        "nucleus panic: exception 6",
+        "other_entry",
+    ),
+    ("init::first_process", " ends by exception 6", "init::main"),
+];
 
 pub fn run(report: &Report) -> Result<()> {
     for (name, test) in [
         ("entrance/debug", debug as fn() -> Result<Verdict>),
-        ("entrance/panic", panic),
+        ("entrance/crash", crash),
     ] {
         if !report.wants(name) {
             continue;
@@ -44,6 +51,7 @@ pub fn run(report: &Report) -> Result<()> {
             println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
             continue;
         }
+        build::system()?;
         let begun = Instant::now();
         let verdict = test()?;
         report.result(name, begun.elapsed(), verdict);
@@ -67,45 +75,50 @@ fn debug() -> Result<Verdict> {
     Ok(judge(&text).map_err(|why| format!("{why}; GDB said:\n{text}")))
 }
 
-/// The nucleus itself is made to fail: it ends the machine, and `./cairn` tells who had called whom, though there are no frame pointers.
-fn panic() -> Result<Verdict> {
-    let server = STOPS[1].0;
-    let (text, said) = gdb(&[
-        format!("tbreak {server}"),
-        "continue".to_string(),
-        format!("tbreak *{BREAK}"),
-        "continue".to_string(),
-        // Not canonical.
-        "set var $rdi = 0x4000000000000000".to_string(),
-        "continue".to_string(),
-    ])?;
-    let console = said
-        .lines()
-        .find_map(|line| line.strip_prefix("Console of the machine: "));
-    let Some(folder) = console.and_then(|console| Path::new(console).parent()) else {
-        return Ok(Err(format!("no console: {said}\nGDB said:\n{text}")));
-    };
-    let mut log = Log::follow(&folder.join("nucleus.log"), false);
-    log.look();
-    let lines = log.failure_lines().join("\n");
-    Ok(judge_panic(&lines).map_err(|why| format!("{why}:\n{lines}\nGDB said:\n{text}{said}")))
+/// The nucleus, and `init`, are made to fail, which ends the machine: `./cairn` tells who had called whom, though there are no frame pointers.
+fn crash() -> Result<Verdict> {
+    for (function, message, caller) in CRASHES {
+        let (text, said) = gdb(&[
+            // The system serves already.
+            format!("tbreak {}", STOPS[1].0),
+            "continue".to_string(),
+            format!("tbreak {function}"),
+            "continue".to_string(),
+            "set language c".to_string(),
+            "set var *(unsigned short *)$pc = 0x0b0f".to_string(),
+            "continue".to_string(),
+        ])?;
+        let console = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Console of the machine: "));
+        let Some(folder) = console.and_then(|console| Path::new(console).parent()) else {
+            return Ok(Err(format!("no console: {said}\nGDB said:\n{text}")));
+        };
+        let mut log = Log::follow(&folder.join("nucleus.log"), false);
+        log.look();
+        let lines = log.recent_lines();
+        if let Err(why) = judge_crash(&lines, function, message, caller) {
+            return Ok(Err(format!("{why}:\n{lines}\nGDB said:\n{text}{said}")));
+        }
+    }
+    Ok(Ok(()))
 }
 
-/// From where it was, without a doubt, to the code that the message came through.
-fn judge_panic(lines: &str) -> Verdict {
-    if !lines.contains("nucleus panic: exception 13") {
-        return Err("the nucleus does not say that it failed".to_string());
-    }
+/// From where it was, without a doubt, to who is known to call it.
+fn judge_crash(lines: &str, function: &str, message: &str, caller: &str) -> Verdict {
+    let Some((_, lines)) = lines.split_once(message) else {
+        return Err(format!("the log does not say `{message}`"));
+    };
     let mut frames = lines
         .lines()
-        .skip_while(|line| !line.contains("backtrace of nucleus"))
+        .skip_while(|line| !line.starts_with("backtrace of "))
         .skip(1)
-        .take_while(|line| !line.contains("perhaps"));
-    if !frames.next().is_some_and(|line| line.contains(BREAK)) {
-        return Err(format!("the backtrace does not begin in {BREAK}"));
+        .take_while(|line| line.starts_with("  ") && !line.contains("perhaps"));
+    if !frames.next().is_some_and(|line| line.contains(function)) {
+        return Err(format!("the backtrace does not begin in {function}"));
     }
-    if !frames.any(|line| line.contains(CALLER)) {
-        return Err(format!("the backtrace does not lead to {CALLER}"));
+    if !frames.any(|line| line.contains(caller)) {
+        return Err(format!("the backtrace does not lead to {caller}"));
     }
     Ok(())
 }
@@ -184,14 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_traced_back() {
-        let lines = |last: &str| {
-            format!("  | nucleus panic: exception 13 at 0x1\n  | backtrace of nucleus:\n  |    0  0x1  {BREAK}  a.rs:1\n  |    1  {last}")
+    fn a_crash_is_traced_back() {
+        let judged = |last: &str| {
+            let lines =
+                format!("ends by exception 6\nbacktrace of x:\n   0  0x1  f  a.rs:1\n   1  {last}");
+            judge_crash(&lines, "f", "exception 6", "main")
         };
-        assert!(judge_panic(&lines("0x2  other_entry  b.rs:2")).is_ok());
-        assert!(judge_panic(&lines("0x2  receive_other  b.rs:2")).is_err());
-        assert!(judge_panic(&lines("perhaps 0x2  other_entry  b.rs:2")).is_err());
-        assert!(judge_panic("").is_err());
+        assert!(judged("0x2  x::main  b.rs:2").is_ok());
+        assert!(judged("0x2  x::other  b.rs:2").is_err());
+        assert!(judged("perhaps 0x2  x::main  b.rs:2").is_err());
+        assert!(judge_crash("", "f", "exception 6", "main").is_err());
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::cli::{Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
-use crate::{places, scratch, trace};
+use crate::trace::{self, DOMAIN_NUMBER};
+use crate::{places, scratch};
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::collections::HashMap;
@@ -23,8 +24,6 @@ const BYSTANDER: &str =
     "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo $i | cat >>/tmp/bystander; done; \
     sort -n /tmp/bystander | tail -n 1; wc -l </tmp/bystander; rm /tmp/bystander";
 const BYSTANDER_SAYS: &str = "50\n50\n";
-/// The part of a domain's id that the nucleus prints.
-const DOMAIN_NUMBER: u32 = 0xf_ffff;
 /// For the bystander each time, and for the log's lines altogether.
 const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);

@@ -115,6 +115,9 @@ fn names(log: &str) -> HashMap<u32, String> {
         .collect()
 }
 
+/// The part of a domain's id that the nucleus prints.
+pub const DOMAIN_NUMBER: u32 = 0xf_ffff;
+
 /// A line "`NAME` is domain N" of the log.
 pub fn named(line: &str) -> Option<(u32, &str)> {
     let (before, number) = line.rsplit_once("` is domain ")?;
