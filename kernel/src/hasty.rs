@@ -11,6 +11,7 @@
 pub mod list;
 
 use crate::arch::Arch;
+use crate::numbered::Numbered;
 use crate::pool::{BlockRef, ThreadRef};
 use crate::portal::code::Block;
 use crate::{Answer, Kernel};
@@ -22,7 +23,8 @@ use cairn_abi::{Error, PortalKind};
 use list::{Bounds, Round};
 
 /// Handlers of all drivers together.
-pub const HANDLERS: usize = 8;
+const HANDLERS: usize = 8;
+pub type Handlers = Numbered<Handler, HANDLERS>;
 /// Most port accesses and other steps in one interrupt.
 const COST: u32 = 256;
 /// Bytes of a [`Step`].
@@ -157,6 +159,18 @@ impl Handler {
 
     fn list(&self) -> &[Step] {
         self.steps.get(..self.count as usize).unwrap_or(&[])
+    }
+}
+
+impl Handlers {
+    pub const fn new() -> Handlers {
+        Numbered([const { Handler::new() }; HANDLERS])
+    }
+}
+
+impl Default for Handlers {
+    fn default() -> Self {
+        Handlers::new()
     }
 }
 
@@ -349,10 +363,11 @@ impl<A: Arch> Kernel<A> {
             // The driver takes them itself; this only tells it why it was woken.
             length = 0;
         }
-        let mut bytes = [0; RING];
-        bytes[..length].copy_from_slice(&handler.ring[at..at + length]);
         if length != 0 {
-            self.write_own(t, w[0], &bytes[..length])?;
+            let root = self.root_of(t);
+            let bytes = &self.handlers[index as usize].ring[at..at + length];
+            let written = self.arch.write_user(root, w[0], bytes);
+            written.map_err(|fault| self.copy_fault(t, t, fault))?;
         }
         let handler = &mut self.handlers[index as usize];
         handler.tail = handler.tail.wrapping_add(length as u32);

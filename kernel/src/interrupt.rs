@@ -11,6 +11,7 @@
 use crate::arch::Arch;
 use crate::hasty::Outcome;
 use crate::machine::RIGHTS;
+use crate::numbered::Numbered;
 use crate::pool::{ChannelRef, SemaphoreRef, ThreadRef};
 use crate::portal::table::Target;
 use crate::pulse::{Node, PulseLink};
@@ -93,15 +94,15 @@ impl Binding {
 }
 
 pub struct Interrupts {
-    pub(crate) sources: [Source; SOURCES],
-    pub(crate) bindings: [Binding; BINDINGS],
+    pub(crate) sources: Numbered<Source, { SOURCES.next_power_of_two() }>,
+    pub(crate) bindings: Numbered<Binding, BINDINGS>,
 }
 
 impl Interrupts {
     pub const fn new() -> Interrupts {
         Interrupts {
-            sources: [Source { first: 0, owed: 0 }; SOURCES],
-            bindings: [const { Binding::new() }; BINDINGS],
+            sources: Numbered([Source { first: 0, owed: 0 }; SOURCES.next_power_of_two()]),
+            bindings: Numbered([const { Binding::new() }; BINDINGS]),
         }
     }
 

@@ -32,6 +32,7 @@ pub mod lock;
 pub mod log;
 pub mod machine;
 pub mod memory;
+pub mod numbered;
 pub mod one_page;
 pub mod pool;
 pub mod portal;
@@ -104,7 +105,7 @@ pub struct Storage {
     /// The log ring.
     pub log: &'static mut [u8],
     /// Hasty handlers, none in use.
-    pub handlers: &'static mut [hasty::Handler],
+    pub handlers: &'static mut hasty::Handlers,
     /// The trace's ring; empty: there will be no trace.
     pub trace: &'static mut [trace::Slot],
     /// For the ready queue of the first core: empty.
@@ -132,7 +133,7 @@ pub struct Kernel<A: Arch> {
     /// How many threads are in the timer heap.
     pub(crate) timers: u32,
     pub(crate) interrupts: Interrupts,
-    pub(crate) handlers: &'static mut [hasty::Handler],
+    pub(crate) handlers: &'static mut hasty::Handlers,
     /// When the first of them wants to be woken for a pause.
     pub(crate) pause_next: u64,
     /// How many threads have fallen, and when it is looked at next whether they get turns (`u64::MAX`: there are none).

@@ -31,7 +31,7 @@ mod windows;
 
 use crate::arch::sim::Sim;
 use crate::arch::Frame;
-use crate::hasty::{Handler, HANDLERS};
+use crate::hasty::Handlers;
 use crate::pool::{DomainRef, ThreadRef};
 use crate::queue::LISTS;
 use crate::thread::State;
@@ -84,7 +84,7 @@ impl World {
             frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
             log: Box::leak(vec![0; 4096].into_boxed_slice()),
             trace: Box::leak(vec![[0; 5]; 100].into_boxed_slice()),
-            handlers: Box::leak(Box::new([const { Handler::new() }; HANDLERS])),
+            handlers: Box::leak(Box::new(Handlers::new())),
             ready: Box::leak(Box::new(LISTS)),
         };
         let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);

@@ -26,7 +26,7 @@ use crate::arch::Frame;
 use crate::boot::first_domain::{self, Archive};
 use crate::boot::memory::{Frames, FreeMemory};
 use crate::cores;
-use crate::hasty::{self, Handler};
+use crate::hasty::Handlers;
 use crate::log::Line;
 use crate::queue::{Lists, LISTS};
 use crate::{Kernel, Storage};
@@ -226,8 +226,7 @@ fn trace_size(info: &BootInfo) -> usize {
 }
 
 /// Memory of the hasty handlers.
-static HANDLERS: Single<[Handler; hasty::HANDLERS]> =
-    Single::new([const { Handler::new() }; hasty::HANDLERS]);
+static HANDLERS: Single<Handlers> = Single::new(Handlers::new());
 
 /// Make the nucleus and the first domain, and go.
 fn run(
