@@ -257,9 +257,15 @@ impl<A: Arch> Kernel<A> {
     /// `t`, held by `c`, leaves the list, if it was there.
     #[inline]
     pub(crate) fn unhold(&mut self, t: ThreadRef, c: ChannelRef) {
-        if core::mem::take(&mut self.threads[t].put_off) {
-            self.channels[c].held.remove(&mut self.threads, t);
+        if self.threads[t].put_off {
+            self.leave_held(t, c);
         }
+    }
+
+    #[inline(never)]
+    fn leave_held(&mut self, t: ThreadRef, c: ChannelRef) {
+        self.threads[t].put_off = false;
+        self.channels[c].held.remove(&mut self.threads, t);
     }
 
     /// `t` is the one who receives from `c` now: callers that queue there lift it.

@@ -54,22 +54,23 @@ impl<A: Arch> Kernel<A> {
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
-        let signature = match self.channels[c].signature {
-            Some(signature) => signature,
+        let (signature, fresh) = match self.channels[c].signature {
+            Some(signature) => (signature, false),
             None if first == AUTO => return Ok(()),
             None => {
                 let new = self.signatures.insert_any(|| Signature::PASS);
                 let new = new.ok_or(Error::NoMemory)?;
-                self.signatures[new].lines.fill(Line::PASS);
                 self.channels[c].signature = Some(new);
                 self.plain_changed(c);
-                new
+                (new, true)
             }
         };
         let lines = &mut self.signatures[signature].lines;
-        match lines.get_mut(operation as usize) {
-            Some(line) => *line = Line { badge, most },
-            None => lines.fill(Line::PASS),
+        if fresh || first == AUTO {
+            lines.fill(Line::PASS);
+        }
+        if let Some(line) = lines.get_mut(operation as usize) {
+            *line = Line { badge, most };
         }
         Ok(())
     }
