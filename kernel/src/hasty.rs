@@ -13,7 +13,6 @@ pub mod list;
 use crate::arch::Arch;
 use crate::numbered::Numbered;
 use crate::pool::{BlockRef, ThreadRef};
-use crate::portal::code::Block;
 use crate::{Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
 use cairn_abi::layout::PAGE;
@@ -307,10 +306,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Make machine code of a handler's list, if there is room for it; otherwise it is interpreted.
     fn hasty_compile(&mut self, index: usize) {
-        if !self.compiles {
-            return;
-        }
-        let Some(b) = self.blocks.insert_any(|| Block::EMPTY) else {
+        let Some(b) = self.block_for_code() else {
             return;
         };
         let handler = &mut self.handlers[index];

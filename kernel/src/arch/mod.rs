@@ -14,7 +14,7 @@ pub mod sim_gate;
 
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
-use crate::portal::code::{Way, CODE_BYTES};
+use crate::portal::code::{Constants, Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick_interrupt::Way as InterruptWay;
 use crate::{Kernel, Resume};
@@ -151,7 +151,13 @@ pub trait Arch: Sized {
     /// With several cores: wait until every other one has left the code of entries in which it may be.
     fn wait_for_passers(&mut self) {}
     /// Write the code of a connection into a block's memory; the block has this index. Returns where it is executed.
-    fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize;
+    fn write_code(
+        &mut self,
+        index: u32,
+        code: &mut [u8; CODE_BYTES],
+        way: Way,
+        constants: &mut Constants,
+    ) -> usize;
     /// A root as the processor's register wants it.
     fn table_base(root: Self::Root) -> u64;
     /// The registers of the thread that runs, if calls that led to it are not settled and the machine layer leaves that to the nucleus's entries.

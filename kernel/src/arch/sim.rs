@@ -5,7 +5,7 @@ use crate::interrupt::LINES;
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
-use crate::portal::code::{Way, CODE_BYTES};
+use crate::portal::code::{Constants, Way, CODE_BYTES};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
 use cairn_abi::layout::USER_TOP;
@@ -269,7 +269,13 @@ impl Arch for Sim {
     fn block_of(code: usize) -> Option<u32> {
         (code != 0).then_some(code as u32)
     }
-    fn write_code(&mut self, index: u32, _: &mut [u8; CODE_BYTES], _: &Way) -> usize {
+    fn write_code(
+        &mut self,
+        index: u32,
+        _: &mut [u8; CODE_BYTES],
+        _: Way,
+        _: &mut Constants,
+    ) -> usize {
         index as usize
     }
     fn table_base(root: Frame) -> u64 {

@@ -23,51 +23,63 @@ const MOST: u32 = 64;
 /// Slots that can have code of their own: those of a table's first frame.
 const SLOTS: u64 = 256;
 
-/// Everything that the code of an entry has as constants.
-#[derive(Clone, Copy, Debug)]
+/// What the code of an entry does.
 pub enum Way {
-    /// What a thread asks of itself without changing anything (slot 0), its identity and the time: the domain, and its id.
-    Current {
-        domain: usize,
-        id: u32,
-    },
-    Call(Connection),
-    Semaphore(Taking),
+    /// What a thread asks of itself without changing anything (slot 0): its identity and the time.
+    Current,
+    /// A call of one domain to the thread that serves a channel. `turned`: the client's domain has a turn base, which has to be taken away and given back.
+    Call { turned: bool },
+    /// P and V of a plain semaphore without contention.
+    Semaphore,
 }
 
-/// P and V of a plain semaphore without contention.
-#[derive(Clone, Copy, Debug)]
-pub struct Taking {
-    /// The whole of `rax`; a value that never comes here, where the right is missing.
-    pub p: u64,
-    pub v: u64,
-    /// Address of the object.
-    pub semaphore: usize,
-}
-
-/// A call of one domain to the thread that serves a channel. Addresses are those of objects.
-#[derive(Clone, Copy, Debug)]
-pub struct Connection {
+/// Everything that it has as constants, by their numbers; 0 where the way has none. Objects are known by their addresses.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub enum Known {
     /// The whole of `rax`, of the call and of its reply.
-    pub selector: u64,
-    pub reply_selector: u64,
+    Selector,
+    ReplySelector,
     /// What the server finds in `rax` and `rbx`.
-    pub received: u64,
-    pub badge: u64,
+    Received,
+    Badge,
     /// The channel's `plain` while the server waits as it should.
-    pub plain: u64,
-    pub portal: usize,
-    pub channel: usize,
-    /// The id that a portal keeps until it is revoked, and the index.
-    pub channel_id: u32,
-    pub channel_index: u32,
-    pub server: usize,
-    pub client_domain: usize,
-    pub server_domain: usize,
-    /// The client's domain has a turn base: it has to be taken away and given back.
-    pub turned: bool,
-    /// Of the channel, until its end.
-    pub signature: Option<usize>,
+    Plain,
+    Portal,
+    Channel,
+    /// The id that a portal keeps until it is revoked, and the number.
+    ChannelId,
+    ChannelIndex,
+    Server,
+    ServerDomain,
+    /// The thread's own.
+    ClientDomain,
+    Id,
+    /// Of the channel, until its end; 0: it has none.
+    Signature,
+    Semaphore,
+    /// The whole of `rax`; a value that never comes here, where the right is missing.
+    SelectorP,
+    SelectorV,
+}
+
+impl Known {
+    pub const COUNT: usize = Known::SelectorV as usize + 1;
+}
+
+/// Behind them is room for the machine layer's own.
+pub const CONSTANTS: usize = Known::COUNT + 7;
+
+pub struct Constants(pub [u64; CONSTANTS]);
+
+impl Constants {
+    fn set(&mut self, which: Known, value: u64) {
+        self.0[which as usize] = value;
+    }
+
+    pub fn get(&self, which: Known) -> u64 {
+        self.0[which as usize]
+    }
 }
 
 #[repr(C)]
@@ -108,12 +120,10 @@ impl<A: Arch> Kernel<A> {
             return;
         };
         self.domains[d].table.set_code(slot, entry.code, MORE_USES);
-        let Some(way) = self.constants(d, entry.target, selector) else {
+        let mut constants = Constants([0; CONSTANTS]);
+        let Some(way) = self.compiled_way(d, entry.target, selector, &mut constants) else {
             return;
         };
-        if !self.compiles {
-            return;
-        }
         let mut entry_code = entry.code;
         if self.several() {
             // Another core may be in the block that the entry has, or in one that was given back just now.
@@ -128,7 +138,7 @@ impl<A: Arch> Kernel<A> {
                 if self.domains[d].blocks >= MOST {
                     return;
                 }
-                let Some(b) = self.blocks.insert_any(|| Block::EMPTY) else {
+                let Some(b) = self.block_for_code() else {
                     return;
                 };
                 self.domains[d].blocks += 1;
@@ -137,36 +147,49 @@ impl<A: Arch> Kernel<A> {
         };
         let index = self.blocks.index(b);
         let block = &mut self.blocks[b];
-        if let Way::Call(connection) = &way {
-            block.selector = connection.selector;
-            block.badge = connection.badge;
-            block.reply_selector = connection.reply_selector;
-            block.plain = connection.plain;
-        }
+        block.selector = constants.get(Known::Selector);
+        block.badge = constants.get(Known::Badge);
+        block.reply_selector = constants.get(Known::ReplySelector);
+        block.plain = constants.get(Known::Plain);
         block.settled = 0;
-        let code = self.arch.write_code(index, &mut block.code, &way);
+        let code = self
+            .arch
+            .write_code(index, &mut block.code, way, &mut constants);
         self.domains[d].table.set_code(slot, code, MORE_USES);
     }
 
-    /// The constants of an entry's code, if it can have any.
-    fn constants(&self, d: DomainRef, target: Target, selector: u64) -> Option<Way> {
+    /// What an entry's code does, if it can have any, and its constants.
+    fn compiled_way(
+        &self,
+        d: DomainRef,
+        target: Target,
+        selector: u64,
+        constants: &mut Constants,
+    ) -> Option<Way> {
         match target.kind() {
-            PortalKind::Current => Some(Way::Current {
-                domain: self.domains.address(d),
-                id: self.domains[d].id,
-            }),
-            PortalKind::Semaphore => self.taking(target, (selector % SLOTS) as u32),
+            PortalKind::Current => {
+                constants.set(Known::ClientDomain, self.domains.address(d) as u64);
+                constants.set(Known::Id, self.domains[d].id as u64);
+                Some(Way::Current)
+            }
+            PortalKind::Semaphore => self.taking(target, selector % SLOTS, constants),
             PortalKind::Channel
                 if target.rights() & (rights::CALL | rights::ONCE) == rights::CALL =>
             {
-                self.connection(d, target, selector)
+                self.connection(d, target, selector, constants)
             }
             _ => None,
         }
     }
 
     /// The constants of a call from `d` through this portal, if its channel is served by a thread that is plain when it waits, and the call is of the plain sort.
-    fn connection(&self, d: DomainRef, target: Target, selector: u64) -> Option<Way> {
+    fn connection(
+        &self,
+        d: DomainRef,
+        target: Target,
+        selector: u64,
+        constants: &mut Constants,
+    ) -> Option<Way> {
         if selector & !(flag::INTERRUPTIBLE | flag::PARTS) >= SLOTS {
             return None;
         }
@@ -188,28 +211,32 @@ impl<A: Arch> Kernel<A> {
         } else {
             0
         };
-        Some(Way::Call(Connection {
-            selector,
-            reply_selector: slot | (receive::REPLY_RECEIVE as u64) << 32,
-            received: (self.domains[d].id as u64) << received::SENDER_SHIFT | interruptible,
-            badge: portal.badge,
-            portal: portal_address,
-            channel_id: portal.channel,
-            plain,
-            channel: self.channels.address(c),
-            channel_index: c.number(),
-            server: self.threads.address(server),
-            client_domain: self.domains.address(d),
-            server_domain: self.domains.address(server_domain),
-            turned: self.domains[d].turn_base != 0,
-            signature: self.channels[c]
-                .signature
-                .map(|signature| self.signatures.address(signature)),
-        }))
+        let channel = &self.channels[c];
+        let turned = self.domains[d].turn_base != 0;
+        constants.set(Known::Selector, selector);
+        let reply = slot | (receive::REPLY_RECEIVE as u64) << 32;
+        constants.set(Known::ReplySelector, reply);
+        let sender = (self.domains[d].id as u64) << received::SENDER_SHIFT;
+        constants.set(Known::Received, sender | interruptible);
+        constants.set(Known::Badge, portal.badge);
+        constants.set(Known::Plain, plain);
+        constants.set(Known::Portal, portal_address as u64);
+        constants.set(Known::Channel, self.channels.address(c) as u64);
+        constants.set(Known::ChannelId, portal.channel as u64);
+        constants.set(Known::ChannelIndex, c.number() as u64);
+        constants.set(Known::Server, self.threads.address(server) as u64);
+        constants.set(Known::ClientDomain, self.domains.address(d) as u64);
+        let server_domain = self.domains.address(server_domain) as u64;
+        constants.set(Known::ServerDomain, server_domain);
+        if let Some(signature) = channel.signature {
+            let signature = self.signatures.address(signature) as u64;
+            constants.set(Known::Signature, signature);
+        }
+        Some(Way::Call { turned })
     }
 
     /// A mutex has an owner, which is more than one instruction's work.
-    fn taking(&self, target: Target, slot: u32) -> Option<Way> {
+    fn taking(&self, target: Target, slot: u64, constants: &mut Constants) -> Option<Way> {
         let s = self.semaphores.of(target);
         if self.semaphores[s].mutex {
             return None;
@@ -217,13 +244,12 @@ impl<A: Arch> Kernel<A> {
         let selector = |operation: u8, right: u16| {
             // A selector that names another slot comes to that one's code.
             let slot = if target.may(right) { slot } else { slot ^ 1 };
-            slot as u64 | (operation as u64) << 32
+            slot | (operation as u64) << 32
         };
-        Some(Way::Semaphore(Taking {
-            p: selector(semaphore::P, rights::CALL),
-            v: selector(semaphore::V, rights::NOTIFY),
-            semaphore: self.semaphores.address(s),
-        }))
+        constants.set(Known::SelectorP, selector(semaphore::P, rights::CALL));
+        constants.set(Known::SelectorV, selector(semaphore::V, rights::NOTIFY));
+        constants.set(Known::Semaphore, self.semaphores.address(s) as u64);
+        Some(Way::Semaphore)
     }
 
     /// Calls by the code of the entry that this thread has called were settled [`SETTLED`] times.
@@ -244,7 +270,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Empty an occupied slot; code of its own goes back.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn empty(&mut self, d: DomainRef, slot: u32) {
         let code = self.domains[d].table.clear(slot);
         if let Some(b) = self.block_of(code) {
@@ -256,6 +282,15 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     pub(crate) fn block_of(&self, code: usize) -> Option<BlockRef> {
         self.blocks.nth(A::block_of(code)?)
+    }
+
+    /// A block for code that is to be made.
+    #[inline(never)]
+    pub(crate) fn block_for_code(&mut self) -> Option<BlockRef> {
+        if !self.compiles {
+            return None;
+        }
+        self.blocks.insert_any(|| Block::EMPTY)
     }
 
     fn give_back(&mut self, d: DomainRef, b: BlockRef) {

@@ -26,7 +26,7 @@ use crate::cores;
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
 use crate::pool::{BlockRef, Pool};
-use crate::portal::code::{Block, Way, CODE_BYTES};
+use crate::portal::code::{Block, Constants, Way, CODE_BYTES};
 use crate::portal::table::Target;
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
@@ -317,9 +317,16 @@ impl Arch for Machine {
         self.others.pass();
     }
 
-    fn write_code(&mut self, index: u32, code: &mut [u8; CODE_BYTES], way: &Way) -> usize {
+    fn write_code(
+        &mut self,
+        index: u32,
+        code: &mut [u8; CODE_BYTES],
+        way: Way,
+        constants: &mut Constants,
+    ) -> usize {
         let at = CODE_AREA + index as u64 * BLOCK_SIZE;
-        let reply = templates::write(code, at, way, self.clock, self.others.count > 1);
+        let several = self.others.count > 1;
+        let reply = templates::write(code, at, way, constants, self.clock, several);
         code_log::made(at, reply, code);
         // What was executed at this address before may be in the processor still.
         cpu::serialize();

@@ -19,7 +19,9 @@ use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
-use crate::portal::code::{Connection, Way, CODE_BYTES, SIGNATURE_BYTES, TEMPLATE_BYTES};
+use crate::portal::code::{
+    Constants, Known, Way, CODE_BYTES, CONSTANTS, SIGNATURE_BYTES, TEMPLATE_BYTES,
+};
 use crate::portal::table::{Entry, CHUNK};
 use crate::portal::Portal;
 use crate::semaphore::Semaphore;
@@ -33,40 +35,14 @@ use core::mem::offset_of;
 
 type MachineThread = Thread<FloatState>;
 
-/// What belongs into a placeholder. The first are 8 bytes long, or 4 sign-extended ones where the note says so.
+/// What belongs into a placeholder beside what the portable part knows ([`Known`]), whose numbers come first. All of those and the first of these are 8 bytes long, or 4 sign-extended ones where the note says so.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Constant {
-    Selector,
-    ReplySelector,
-    Received,
-    Badge,
-    Plain,
-    /// Addresses.
-    ChannelPlain,
-    Server,
-    ServerClient,
-    ServerReplyCode,
-    ServerRip,
-    ServerRsp,
-    ServerTableBase,
-    ServerUnusual,
-    PortalChannel,
-    ChannelId,
-    ChannelIndex,
-    Label,
-    ClientTableBase,
-    ClientTurnBase,
-    ReplyLeg,
+    ReplyLeg = Known::COUNT,
     SharedReply,
-    Id,
     ClockBase,
     ClockRate,
-    SelectorP,
-    SelectorV,
-    SemaphoreCount,
-    SemaphoreWaiters,
-    Signature,
     /// Of the entry's own block, of the lock and of the entries of threads with something unusual pending.
     Block,
     Busy,
@@ -87,6 +63,7 @@ enum Constant {
 }
 
 const FIRST_EXIT: usize = Constant::SharedCall as usize;
+const _: () = assert!(FIRST_EXIT == CONSTANTS);
 const EXIT_COUNT: usize = Constant::Count as usize - FIRST_EXIT;
 
 /// The shared code of one core, and of several, in the order of the constants.
@@ -149,13 +126,14 @@ struct Place {
     notes_end: usize,
 }
 
-/// Where one placeholder is: bytes from the template's start, which [`Constant`], how many bytes.
+/// Where one placeholder is: bytes from the template's start, which constant, how many bytes, and how far behind the beginning of an object the place is that is meant.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Note {
     offset: u16,
     constant: u8,
     size: u8,
+    inside: u16,
 }
 
 struct Template {
@@ -163,6 +141,15 @@ struct Template {
     signature: usize,
     reply: usize,
     notes: &'static [Note],
+}
+
+impl Template {
+    const NOTHING: Template = Template {
+        code: &[],
+        signature: 0,
+        reply: 0,
+        notes: &[],
+    };
 }
 
 fn template(number: usize) -> Template {
@@ -182,119 +169,64 @@ fn template(number: usize) -> Template {
     }
 }
 
-fn for_call(connection: &Connection) -> usize {
-    let sort = if connection.selector & flag::PARTS != 0 {
-        2
-    } else if connection.selector > u32::MAX as u64 {
-        1
-    } else {
-        0
-    };
-    connection.turned as usize * 3 + sort
-}
-
 /// Make the code of an entry, to be executed at address `at`; with `several` cores, such that takes the lock. The offset at which it is entered as well, or 0.
 pub fn write(
     code: &mut [u8; CODE_BYTES],
     at: u64,
-    way: &Way,
+    way: Way,
+    constants: &mut Constants,
     clock: Clock,
     several: bool,
 ) -> usize {
-    let mut values = [0; FIRST_EXIT];
-    let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
-    let first = if several { CALLS + 1 } else { 0 };
     let exits = &EXITS[several as usize];
-    set(
-        Constant::SharedReply,
-        if several { general } else { portal_receive } as *const () as u64,
-    );
+    let (first, shared_reply) = if several {
+        (CALLS + 1, general as *const ())
+    } else {
+        (0, portal_receive as *const ())
+    };
+    let selector = constants.get(Known::Selector);
+    let number = match way {
+        Way::Current => CURRENT,
+        Way::Semaphore => first + CALLS,
+        Way::Call { turned } => {
+            let flags = if selector & flag::PARTS != 0 {
+                2
+            } else {
+                (selector > u32::MAX as u64) as usize
+            };
+            first + 3 * turned as usize + flags
+        }
+    };
+    let template = template(number);
+    let place = template.signature;
+    // What is put into it.
+    let inside = match constants.get(Known::Signature) {
+        0 => Template::NOTHING,
+        _ => self::template(SIGNATURE),
+    };
+    let more = inside.code.len();
+    let values = &mut constants.0;
+    let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
+    set(Constant::ReplyLeg, at + (template.reply + more) as u64);
+    set(Constant::SharedReply, shared_reply as u64);
+    set(Constant::ClockBase, clock.base);
+    set(Constant::ClockRate, clock.mult);
     set(Constant::Block, at);
     set(Constant::Busy, busy());
     set(Constant::GeneralEntries, general_entries() as u64);
-    // What is put into the template.
-    let mut inside: Option<Template> = None;
-    let template = match way {
-        Way::Current { domain, id } => {
-            set(Constant::Id, *id as u64);
-            set(
-                Constant::Label,
-                (domain + offset_of!(Domain<Machine>, label)) as u64,
-            );
-            set(Constant::ClockBase, clock.base);
-            set(Constant::ClockRate, clock.mult);
-            template(CURRENT)
+    let (before, behind) = template.code.split_at_checked(place).unwrap_or_default();
+    let mut length = 0;
+    for piece in [before, inside.code, behind] {
+        if let Some(room) = code.get_mut(length..length + piece.len()) {
+            room.copy_from_slice(piece);
         }
-        Way::Semaphore(taking) => {
-            set(Constant::SelectorP, taking.p);
-            set(Constant::SelectorV, taking.v);
-            let part = |offset: usize| (taking.semaphore + offset) as u64;
-            set(Constant::SemaphoreCount, part(offset_of!(Semaphore, count)));
-            set(
-                Constant::SemaphoreWaiters,
-                part(offset_of!(Semaphore, waiters)),
-            );
-            template(first + CALLS)
-        }
-        Way::Call(c) => {
-            let template = template(first + for_call(c));
-            set(Constant::Selector, c.selector);
-            set(Constant::ReplySelector, c.reply_selector);
-            set(Constant::Received, c.received);
-            set(Constant::Badge, c.badge);
-            set(Constant::Plain, c.plain);
-            let plain = offset_of!(Channel, plain);
-            set(Constant::ChannelPlain, (c.channel + plain) as u64);
-            let server = |offset: usize| (c.server + offset) as u64;
-            set(Constant::Server, server(0));
-            set(
-                Constant::ServerClient,
-                server(offset_of!(MachineThread, quick_client)),
-            );
-            set(
-                Constant::ServerReplyCode,
-                server(offset_of!(MachineThread, reply_code)),
-            );
-            set(Constant::ServerRip, server(offset_of!(Registers, rip)));
-            set(Constant::ServerRsp, server(offset_of!(Registers, rsp)));
-            let base = offset_of!(Domain<Machine>, table_base);
-            let unusual = offset_of!(Domain<Machine>, unusual);
-            set(Constant::ServerUnusual, (c.server_domain + unusual) as u64);
-            let channel = offset_of!(Portal, channel);
-            set(Constant::PortalChannel, (c.portal + channel) as u64);
-            set(Constant::ChannelId, c.channel_id as u64);
-            set(Constant::ChannelIndex, c.channel_index as u64);
-            set(Constant::ServerTableBase, (c.server_domain + base) as u64);
-            set(Constant::ClientTableBase, (c.client_domain + base) as u64);
-            let client = |offset: usize| (c.client_domain + offset) as u64;
-            set(Constant::Label, client(offset_of!(Domain<Machine>, label)));
-            set(
-                Constant::ClientTurnBase,
-                client(offset_of!(Domain<Machine>, turn_base)),
-            );
-            if let Some(signature) = c.signature {
-                set(Constant::Signature, signature as u64);
-                inside = Some(self::template(SIGNATURE));
-            }
-            let more = inside.as_ref().map_or(0, |inside| inside.code.len());
-            set(Constant::ReplyLeg, at + (template.reply + more) as u64);
-            template
-        }
-    };
-    let mut length = template.code.len().min(CODE_BYTES);
-    code[..length].copy_from_slice(&template.code[..length]);
-    let mut more = 0;
-    if let Some(inside) = inside {
-        let (place, behind) = (template.signature, template.signature + inside.code.len());
-        code.copy_within(place..length, behind);
-        code[place..behind].copy_from_slice(inside.code);
-        fill_in(code, at, inside.notes, (0, place), &values, exits);
-        more = inside.code.len();
-        length += more;
+        length += piece.len();
     }
-    code[length..].fill(FILLER);
-    let moved = (template.signature, more);
-    fill_in(code, at, template.notes, moved, &values, exits);
+    if let Some(rest) = code.get_mut(length..) {
+        rest.fill(FILLER);
+    }
+    fill_in(code, at, inside.notes, (0, place), values, exits);
+    fill_in(code, at, template.notes, (place, more), values, exits);
     match template.reply {
         0 => 0,
         reply => reply + more,
@@ -308,7 +240,7 @@ fn fill_in(
     at: u64,
     notes: &[Note],
     (behind, more): (usize, usize),
-    values: &[u64; FIRST_EXIT],
+    values: &[u64; CONSTANTS],
     exits: &[unsafe extern "C" fn(); EXIT_COUNT],
 ) {
     for note in notes {
@@ -318,7 +250,7 @@ fn fill_in(
         }
         let constant = note.constant as usize;
         let value = match values.get(constant) {
-            Some(value) => *value,
+            Some(value) => value + note.inside as u64,
             None => {
                 let exit = exits[constant - FIRST_EXIT] as *const () as u64;
                 exit.wrapping_sub(at + (offset + size) as u64)
@@ -340,12 +272,14 @@ pub const FILLER: u8 = 0xcc;
 
 global_asm!(
     // The last SIZE bytes of what was just assembled, but for BACK, are a placeholder.
-    ".macro constant template, what, size, back=0
+    // Of an object's address: what is INSIDE bytes behind it.
+    ".macro constant template, what, size, back=0, inside=0
     .Lhere_\\@:
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
         .short .Lhere_\\@ - \\size - \\back - template_\\template
         .byte \\what
         .byte \\size
+        .short \\inside
         .popsection
     .endm
     // A jump that leaves the template: with four bytes of distance always.
@@ -376,7 +310,7 @@ global_asm!(
         .quad constants_\\template, constants_\\template\\()_end
         .popsection
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
-        .balign 4
+        .balign 2
     constants_\\template:
         .popsection
         .pushsection .rodata.portal_code, \"a\", @progbits
@@ -439,10 +373,10 @@ global_asm!(
         movabs rcx, 0x7fffffffffffffff
         constant \\name, {plain}, 8
         cmp rcx, qword ptr [0x7fffffff]
-        constant \\name, {channel_plain}, 4
+        constant \\name, {channel_at}, 4, 0, {channel_plain}
         leave_if_not_equal \\name, portal_call_stored, {call_passed}
         cmp dword ptr [0x7fffffff], 0x7fffffff
-        constant \\name, {portal_channel}, 4, 4
+        constant \\name, {portal}, 4, 4, {channel}
         constant \\name, {channel_id}, 4
         leave_if_not_equal \\name, portal_call_stored, {call_passed}
         .if \\parts
@@ -451,10 +385,10 @@ global_asm!(
         or rcx, rbp
         shr rcx, 32
         or ecx, dword ptr [0x7fffffff]
-        constant \\name, {server_unusual}, 4
+        constant \\name, {server_domain}, 4, 0, {unusual}
         .else
         cmp dword ptr [0x7fffffff], 0
-        constant \\name, {server_unusual}, 4, 1
+        constant \\name, {server_domain}, 4, 1, {unusual}
         .endif
         leave_if_not_equal \\name, portal_call_stored, {call_passed}
         dec dword ptr gs:[{links}]
@@ -463,10 +397,10 @@ global_asm!(
     template_\\name\\()_signature:
         .if \\parts
         mov qword ptr [0x7fffffff], rcx
-        constant \\name, {channel_plain}, 4
+        constant \\name, {channel_at}, 4, 0, {channel_plain}
         .else
         mov qword ptr [0x7fffffff], 0
-        constant \\name, {channel_plain}, 4, 4
+        constant \\name, {channel_at}, 4, 4, {channel_plain}
         .endif
         mov [r11 + {rbx}], rbx
         mov [r11 + {rbp}], rbp
@@ -481,9 +415,9 @@ global_asm!(
         xor r15d, r15d
         .endif
         mov qword ptr [0x7fffffff], r11
-        constant \\name, {server_client}, 4
+        constant \\name, {server}, 4, 0, {quick_client}
         mov qword ptr [0x7fffffff], 0x7fffffff
-        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {server}, 4, 4, {reply_code}
         constant \\name, {reply_leg}, 4
         inc dword ptr [r11 + {token} + 4]
         mov rbp, [r11 + {token}]
@@ -492,7 +426,7 @@ global_asm!(
         movabs rbx, 0x7fffffffffffffff
         constant \\name, {badge}, 8
         mov r14, qword ptr [0x7fffffff]
-        constant \\name, {label}, 4
+        constant \\name, {client_domain}, 4, 0, {label}
         mov qword ptr gs:[{registers}], 0x7fffffff
         constant \\name, {server}, 4
         .if \\turned && \\parts
@@ -502,12 +436,12 @@ global_asm!(
         .endif
         add qword ptr gs:[{direct}], 2
         mov rcx, qword ptr [0x7fffffff]
-        constant \\name, {server_table_base}, 4
+        constant \\name, {server_domain}, 4, 0, {table_base}
         mov cr3, rcx
         mov rcx, qword ptr [0x7fffffff]
-        constant \\name, {server_rip}, 4
+        constant \\name, {server}, 4, 0, {rip}
         mov rsp, qword ptr [0x7fffffff]
-        constant \\name, {server_rsp}, 4
+        constant \\name, {server}, 4, 0, {rsp}
         .if \\several
         passed \\name
         .endif
@@ -532,7 +466,7 @@ global_asm!(
         .if \\several
         pass \\name, general_called, {settle_again_constant}
         cmp qword ptr [0x7fffffff], 0x7fffffff
-        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {server}, 4, 4, {reply_code}
         constant \\name, {reply_leg}, 4
         leave_if_not_equal \\name, {general_passed}, {passed}
         .endif
@@ -540,24 +474,24 @@ global_asm!(
         mov [r11 + {rax}], rax
         mov rcx, [r11 + {thread_plain}]
         mov r11, qword ptr [0x7fffffff]
-        constant \\name, {server_client}, 4
+        constant \\name, {server}, 4, 0, {quick_client}
         cmp rbp, [r11 + {token}]
         leave_if_not_equal \\name, {settle_again}, {passed}
         mov qword ptr [0x7fffffff], 0x7fffffff
-        constant \\name, {server_reply_code}, 4, 4
+        constant \\name, {server}, 4, 4, {reply_code}
         constant \\name, {shared_reply}, 4
         mov qword ptr [0x7fffffff], rcx
-        constant \\name, {channel_plain}, 4
+        constant \\name, {channel_at}, 4, 0, {channel_plain}
         inc dword ptr gs:[{links}]
         xor eax, eax
         mov gs:[{registers}], r11
         .if \\turned
         mov rcx, qword ptr [0x7fffffff]
-        constant \\name, {client_turn_base}, 4
+        constant \\name, {client_domain}, 4, 0, {domain_turn_base}
         mov gs:[{turn_base}], rcx
         .endif
         mov rcx, qword ptr [0x7fffffff]
-        constant \\name, {client_table_base}, 4
+        constant \\name, {client_domain}, 4, 0, {table_base}
         mov cr3, rcx
         mov rbx, [r11 + {rbx}]
         mov rbp, [r11 + {rbp}]
@@ -584,10 +518,10 @@ global_asm!(
     jne 2f
     semaphore_own \\name, \\several
     cmp dword ptr [0x7fffffff], 0
-    constant \\name, {semaphore_count}, 4, 1
+    constant \\name, {semaphore}, 4, 1, {count}
     leave_if_zero \\name, portal_semaphore_rest, {semaphore_passed}
     dec dword ptr [0x7fffffff]
-    constant \\name, {semaphore_count}, 4
+    constant \\name, {semaphore}, 4, 0, {count}
     semaphore_done \\name, \\several
     2:
     .if \\several
@@ -602,16 +536,16 @@ global_asm!(
     leave_if_not_equal \\name, portal_semaphore_rest, {shared_semaphore}
     semaphore_own \\name, \\several
     cmp qword ptr [0x7fffffff], 0
-    constant \\name, {semaphore_waiters}, 4, 1
+    constant \\name, {semaphore}, 4, 1, {waiters}
     leave_if_not_equal \\name, portal_semaphore_rest, {semaphore_passed}
     inc dword ptr [0x7fffffff]
-    constant \\name, {semaphore_count}, 4
+    constant \\name, {semaphore}, 4, 0, {count}
     jo 3f
     semaphore_done \\name, \\several
     // It counts as far as it can already.
     3:
     dec dword ptr [0x7fffffff]
-    constant \\name, {semaphore_count}, 4
+    constant \\name, {semaphore}, 4, 0, {count}
     leave \\name, portal_semaphore_rest, {semaphore_passed}
     end \\name
     .endm
@@ -708,7 +642,7 @@ global_asm!(
     mov esi, 0x7fffffff
     constant current, {id}, 4
     mov rdx, qword ptr [0x7fffffff]
-    constant current, {label}, 4
+    constant current, {client_domain}, 4, 0, {label}
     mov rsp, [r11 + {rsp}]
     mov r11d, {user_flags}
     swapgs
@@ -737,25 +671,32 @@ global_asm!(
     swapgs
     sysretq
     end current",
-    selector = const Constant::Selector as usize,
-    reply_selector = const Constant::ReplySelector as usize,
-    received = const Constant::Received as usize,
-    badge = const Constant::Badge as usize,
-    plain = const Constant::Plain as usize,
-    channel_plain = const Constant::ChannelPlain as usize,
-    server = const Constant::Server as usize,
-    server_client = const Constant::ServerClient as usize,
-    server_reply_code = const Constant::ServerReplyCode as usize,
-    server_rip = const Constant::ServerRip as usize,
-    server_rsp = const Constant::ServerRsp as usize,
-    server_unusual = const Constant::ServerUnusual as usize,
-    portal_channel = const Constant::PortalChannel as usize,
-    channel_id = const Constant::ChannelId as usize,
-    channel_index = const Constant::ChannelIndex as usize,
+    selector = const Known::Selector as usize,
+    reply_selector = const Known::ReplySelector as usize,
+    received = const Known::Received as usize,
+    portal = const Known::Portal as usize,
+    channel_at = const Known::Channel as usize,
+    channel_plain = const offset_of!(Channel, plain),
+    client_domain = const Known::ClientDomain as usize,
+    server_domain = const Known::ServerDomain as usize,
+    table_base = const offset_of!(Domain<Machine>, table_base),
+    unusual = const offset_of!(Domain<Machine>, unusual),
+    label = const offset_of!(Domain<Machine>, label),
+    domain_turn_base = const offset_of!(Domain<Machine>, turn_base),
+    quick_client = const offset_of!(MachineThread, quick_client),
+    reply_code = const offset_of!(MachineThread, reply_code),
+    semaphore = const Known::Semaphore as usize,
+    count = const offset_of!(Semaphore, count),
+    waiters = const offset_of!(Semaphore, waiters),
+    badge = const Known::Badge as usize,
+    plain = const Known::Plain as usize,
+    server = const Known::Server as usize,
+    channel_id = const Known::ChannelId as usize,
+    channel_index = const Known::ChannelIndex as usize,
     object = const offset_of!(Entry, target),
     template_bytes = const TEMPLATE_BYTES,
     signature_bytes = const SIGNATURE_BYTES,
-    signature = const Constant::Signature as usize,
+    signature = const Known::Signature as usize,
     operations = const receive::OPERATIONS,
     line_shift = const size_of::<Line>().trailing_zeros(),
     line_badge = const offset_of!(Line, badge),
@@ -768,13 +709,9 @@ global_asm!(
     once = const rights::ONCE,
     channel = const offset_of!(Portal, channel),
     badge_of = const offset_of!(Portal, badge),
-    server_table_base = const Constant::ServerTableBase as usize,
-    label = const Constant::Label as usize,
-    client_table_base = const Constant::ClientTableBase as usize,
-    client_turn_base = const Constant::ClientTurnBase as usize,
     reply_leg = const Constant::ReplyLeg as usize,
     shared_reply = const Constant::SharedReply as usize,
-    id = const Constant::Id as usize,
+    id = const Known::Id as usize,
     shared_call = const Constant::SharedCall as usize,
     shared_call_stored = const Constant::SharedCallStored as usize,
     settle_again_constant = const Constant::SettleAgain as usize,
@@ -786,10 +723,8 @@ global_asm!(
     clock_base = const Constant::ClockBase as usize,
     clock_rate = const Constant::ClockRate as usize,
     clock_shift = const clock::SHIFT,
-    selector_p = const Constant::SelectorP as usize,
-    selector_v = const Constant::SelectorV as usize,
-    semaphore_count = const Constant::SemaphoreCount as usize,
-    semaphore_waiters = const Constant::SemaphoreWaiters as usize,
+    selector_p = const Known::SelectorP as usize,
+    selector_v = const Known::SelectorV as usize,
     current_above = const Constant::CurrentAbove as usize,
     block = const Constant::Block as usize,
     busy = const Constant::Busy as usize,
