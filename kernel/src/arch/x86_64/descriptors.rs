@@ -1,6 +1,5 @@
 //! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
 
-use super::entry::STUB;
 use super::{cpu, Machine};
 use crate::cores::MOST;
 use crate::domain::Domain;
@@ -204,16 +203,15 @@ pub fn on_stack(address: u64) -> bool {
         .any(|(start, size)| within(start, size))
 }
 
-/// The interrupt table, which all processors share. `stubs` is the first entry stub (16 bytes each), `others` vectors that have entries of their own; the rest does not happen. To be called once, before [`init`].
-pub fn init_interrupts(stubs: u64, others: &[(u8, u64)]) {
+/// The interrupt table, which all processors share. `stubs` has the vectors' entry stubs, `others` vectors that have entries of their own; the rest does not happen. To be called once, before [`init`].
+pub fn init_interrupts(stubs: &[u64], others: &[(u8, u64)]) {
     // SAFETY: called once, on the boot processor with interrupts off: nothing else touches the table.
     let table = unsafe { &mut *INTERRUPT_TABLE.get() };
     for (vector, gate) in table.iter_mut().enumerate() {
         let other = others.iter().find(|(v, _)| *v as usize == vector);
-        let entry = match other {
-            Some((_, entry)) => *entry,
-            None if vector < VECTORS => stubs + (STUB * vector) as u64,
-            None => continue,
+        let other = other.map(|(_, entry)| entry);
+        let Some(&entry) = other.or_else(|| stubs.get(vector)) else {
+            continue;
         };
         let own_stack = TRAP_STACK_OF
             .iter()

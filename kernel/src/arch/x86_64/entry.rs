@@ -25,12 +25,9 @@ use core::mem::offset_of;
 type MachineThread = Thread<FloatState>;
 
 extern "C" {
-    /// First of the vector stubs, [`STUB`] bytes each.
-    pub static vector_stubs: u8;
+    /// Where each vector's stub is, for boot.
+    pub static vector_stubs: [u64; VECTORS];
 }
-
-/// So that each is two short instructions, lines are pushed as the distance from the first.
-pub const STUB: usize = 8;
 
 /// Lines of machine code that store the registers that portal code uses for itself, and those with message words. rsp, or the register that is named, leads to the thread; each register's
 /// offset is an operand of its name.
@@ -245,7 +242,6 @@ global_asm!(
         store_words!("r11"),
     "mov rdi, [rsp + {target}]",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "jmp rcx",
         target = const offset_of!(Entry, target),
         far = const FAR,
@@ -616,7 +612,6 @@ pub unsafe extern "C" fn leave_to(registers: *mut Registers, full: u64) -> ! {
 unsafe extern "C" fn wait() {
     naked_asm!(
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
         "2:",
         "sti",
         "hlt",
@@ -625,18 +620,25 @@ unsafe extern "C" fn wait() {
     )
 }
 
-// One stub per vector. Exceptions 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves.
+// One stub per vector. Exceptions 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves. Sources' vectors have two instructions of two bytes each: what is pushed is the distance from the
+// first, and there is a jump on for every few.
 global_asm!(
     r#"
     .text
-    .balign {stub}
-    .global vector_stubs
-vector_stubs:
     .set vector, 0
     .rept {vectors}
+    .pushsection .rodata.vector_stubs, "a"
+    .if vector == 0
+    .balign 8
+    .global vector_stubs
+vector_stubs:
+    .endif
+    .quad 2f
+    .popsection
+2:
     .if ((vector >= {first_line}) && (vector < {legacy_end})) || (vector >= {first_other})
     push vector - {first_line}
-    jmp {interrupted}
+    jmp 3f
     .else
     push vector
     .if (vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)
@@ -645,7 +647,10 @@ vector_stubs:
     jmp no_error_code
     .endif
     .endif
-    .balign {stub}
+    .if (vector >= {first_line}) && ((vector % 16 == 15) || (vector == {vectors} - 1))
+3:
+    jmp {interrupted}
+    .endif
     .set vector, vector + 1
     .endr
 no_error_code:
@@ -653,7 +658,6 @@ no_error_code:
     mov qword ptr [rsp + 8], 0
     jmp {trap}
     "#,
-    stub = const STUB,
     trap = sym trap,
     interrupted = sym super::interrupt_code::interrupted,
     first_line = const FIRST_LINE,
@@ -702,7 +706,6 @@ unsafe extern "C" fn trap() {
         "pop rcx",
         "mov [rax + {rsp}], rcx",
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
         "cmp qword ptr [rax + {reply_code}], offset portal_receive",
         "jne 6f",
         "7:",
@@ -726,7 +729,6 @@ unsafe extern "C" fn trap() {
         "mov rdi, [rsp]",
         "xor esi, esi",
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
         "mov rax, gs:[{registers}]",
         "test rax, rax",
         "jz 7b",

@@ -368,7 +368,6 @@ pub unsafe extern "C" fn interrupted() {
         "lea edi, [rbx + {first_line}]",
         "xor esi, esi",
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
         "cld",
         "clac",
         "call [rip + {on_trap}]",
@@ -424,7 +423,6 @@ pub unsafe extern "C" fn interrupted() {
         // All that are under way, by the portable part.
         "22:",
         "mov rsp, gs:[{stack}]",
-        "xor ebp, ebp",
         "cld",
         "clac",
         "call {settle}",

@@ -411,7 +411,6 @@ global_asm!(
     "mov rcx, r10",
     "mov r9, r11",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "call {transfer_part}",
     "mov rsp, gs:[{registers}]",
     "cmp rax, -1",
@@ -442,14 +441,12 @@ global_asm!(
     store_words!(),
     "mov edi, ecx",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "call {on_receive_right}",
     "jmp {leave_with_words}",
     // The same, with everything stored.
     "9:",
     "mov edi, r12d",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "call {on_receive_right}",
     "jmp {leave_with_words}",
     // A semaphore. P and V without contention are in its template.
@@ -600,7 +597,6 @@ global_asm!(
     "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
     "jne {general_unseen}",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "call {on_upcall_over}",
     "jmp {leave}",
     // The first of them runs, and this one is the last. esi = number of this thread, rsp = the list, ecx and r8 = number and thread of the first, edx = number of the last.
@@ -701,7 +697,6 @@ global_asm!(
     ".global portal_all_stored",
     "portal_all_stored:",
     "mov rsp, gs:[{stack}]",
-    "xor ebp, ebp",
     "call {on_syscall}",
     "jmp {leave}",
     "portal_code_end:",

@@ -172,7 +172,8 @@ fn machine(
         (REQUEST_VECTOR, request_entry as *const () as u64),
         (apic::SPURIOUS_VECTOR, spurious_entry as *const () as u64),
     ];
-    descriptors::init_interrupts(&raw const vector_stubs as u64, &others);
+    // SAFETY: nobody writes them.
+    descriptors::init_interrupts(unsafe { &vector_stubs }, &others);
     descriptors::init(0, syscall_entry as *const () as u64);
 
     let clock = clock::calibrate(acpi.pm_timer);
