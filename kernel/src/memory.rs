@@ -355,46 +355,44 @@ impl<A: Arch> Kernel<A> {
         // What w2 goes on by for each page, and the word with how many were mapped.
         let (step, counted) = if listed { (4, 5) } else { (1, 6) };
         let mut done = 0;
-        loop {
-            let share = (pages - done).min(most) as usize;
+        while done < pages {
+            let share = (pages - done).min(most);
             let mut list = [0; MAP_SHARE as usize * 4];
             if listed {
                 let from = w[2].checked_add(done * step).ok_or(Error::BadAddress)?;
-                self.read_own(t, from, &mut list[..share * 4])?;
-            } else {
-                frame((first as u64 + done + share as u64).saturating_sub(1))?;
+                self.read_own(t, from, &mut list[..share as usize * 4])?;
             }
             let (list, _) = list.as_chunks();
-            let row = |i: usize| {
-                if !listed {
-                    return Some(first + done as u32 + i as u32);
+            for bytes in &list[..share as usize] {
+                let frame = if listed {
+                    Frame::from_le_bytes(*bytes)
+                } else {
+                    frame(first as u64 + done)?
+                };
+                if frame != 0 || !listed {
+                    self.check_frame(frame, flags)?;
+                    if fill == map::ZERO {
+                        self.arch.zero_frame(frame);
+                        self.open(t);
+                    }
+                    let at = address + done * PAGE;
+                    if let Err(error) = self.map_page(s, root, at, frame, flags & PROT) {
+                        self.answer(t, 0, w[counted].wrapping_add(done));
+                        return Err(Self::map_error(error));
+                    }
                 }
-                let frame = Frame::from_le_bytes(list[i]);
-                (frame != 0).then_some(frame)
-            };
-            for frame in (0..share).filter_map(row) {
-                self.check_frame(frame, flags)?;
-                if fill == map::ZERO {
-                    self.arch.zero_frame(frame);
-                }
+                done += 1;
             }
-            self.open(t);
-            let (frames, tables) = (&mut self.frames, &mut self.spaces[s].tables);
-            let changed = |frame, old| frames.replaced(frame, old);
-            let at = address + done * PAGE;
-            let mapped = self
-                .arch
-                .map_row(root, at, (share, row), flags & PROT, tables, changed);
-            done += mapped.map_or_else(|(some, _)| some, |()| share as u64);
-            if mapped.is_err() || done == pages {
-                self.answer(t, 0, w[counted].wrapping_add(done));
-                return mapped.map_err(|(_, error)| Self::map_error(error));
+            if done == pages {
+                break;
             }
             self.answer(t, 2, w[2] + done * step);
             if self.more_pages(t, &w, [3, counted], done, done) {
                 return Err(Stop::Restart);
             }
         }
+        self.answer(t, 0, w[counted].wrapping_add(done));
+        Ok(())
     }
 
     /// UNMAP and (`protect`) PROTECT.

@@ -109,7 +109,7 @@ impl<A: Arch> Kernel<A> {
                     |frame, old| frames.replaced(frame, old),
                 );
                 let tables = self.spaces[target].tables.used - before;
-                if let Err((_, error)) = shared {
+                if let Err(error) = shared {
                     self.answer(t, 0, done);
                     return Err(Self::map_error(error));
                 }

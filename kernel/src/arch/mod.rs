@@ -233,29 +233,6 @@ pub trait Arch: Sized {
 
     // Rows of pages. These defaults say what they mean; a machine does them with less work per page.
 
-    /// Map `frames` (how many, and which by number; None leaves a page as it is) to the pages from `address` on. `changed` hears of each mapped frame and of the one that it replaced.
-    /// Err: how many pages were done.
-    fn map_row(
-        &mut self,
-        root: Self::Root,
-        address: u64,
-        frames: (usize, impl Fn(usize) -> Option<Frame>),
-        prot: u64,
-        tables: &mut FrameList,
-        mut changed: impl FnMut(Frame, Option<Frame>),
-    ) -> Result<(), (u64, MapError)> {
-        for i in 0..frames.0 {
-            if let Some(frame) = frames.1(i) {
-                let i = i as u64;
-                let before = self
-                    .map(root, address + i * PAGE, frame, prot, tables)
-                    .map_err(|error| (i, error))?;
-                changed(frame, before);
-            }
-        }
-        Ok(())
-    }
-
     /// Change what is mapped among `pages` pages, where `wanted` agrees: its protection, or (None) it is unmapped.
     fn change_row(
         &mut self,
@@ -285,7 +262,7 @@ pub trait Arch: Sized {
     }
 
     /// Copy what is mapped among `pages` pages to the same addresses of another space; with `read_only` WRITE is taken away on both sides.
-    /// `changed` and Err as for [`Arch::map_row`]. With `open` the machine may let interrupts in as [`Arch::let_in`] does, between any two pages, and never return: what is done by then is whole.
+    /// `changed` hears of each shared frame and of the one that it replaced. With `open` the machine may let interrupts in as [`Arch::let_in`] does, between any two pages, and never return: what is done by then is whole.
     #[allow(clippy::too_many_arguments)] // two spaces, a range, how, and where tables and news go
     fn share_row(
         &mut self,
@@ -297,7 +274,7 @@ pub trait Arch: Sized {
         _open: bool,
         tables: &mut FrameList,
         mut changed: impl FnMut(Frame, Option<Frame>),
-    ) -> Result<(), (u64, MapError)> {
+    ) -> Result<(), MapError> {
         let (mut at, end) = (address, address + pages * PAGE);
         while at < end {
             let Some((page, mapping)) = self.next_mapped(source, at, (end - at) / PAGE) else {
@@ -308,9 +285,7 @@ pub trait Arch: Sized {
                 protection &= !prot::WRITE;
                 self.protect(source, page, protection);
             }
-            let before = self
-                .map(target, page, mapping.frame, protection, tables)
-                .map_err(|error| ((page - address) / PAGE, error))?;
+            let before = self.map(target, page, mapping.frame, protection, tables)?;
             changed(mapping.frame, before);
             at = page + PAGE;
         }

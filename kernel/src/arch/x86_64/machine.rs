@@ -491,26 +491,6 @@ impl Arch for Machine {
         })
     }
 
-    fn map_row(
-        &mut self,
-        root: Root,
-        address: u64,
-        frames: (usize, impl Fn(usize) -> Option<Frame>),
-        prot: u64,
-        tables: &mut FrameList,
-        changed: impl FnMut(Frame, Option<Frame>),
-    ) -> Result<(), (u64, MapError)> {
-        let (users, mut stale) = (self.users(root), 0);
-        let (active, count) = (self.active, &mut self.invalidations);
-        let recent = &mut self.target;
-        let result = paging::map_row(root, address, frames, prot, tables, recent, changed, |at| {
-            stale = users;
-            forget(root, at, active, count)
-        });
-        self.others.stale(stale);
-        result
-    }
-
     fn change_row(
         &mut self,
         root: Root,
@@ -539,7 +519,7 @@ impl Arch for Machine {
         open: bool,
         tables: &mut FrameList,
         changed: impl FnMut(Frame, Option<Frame>),
-    ) -> Result<(), (u64, MapError)> {
+    ) -> Result<(), MapError> {
         let (open, machine) = (open && glue::opens(), &raw mut *self);
         // A pointer that the compiler knows nothing of, so that what is changed behind it is changed when interrupts come in.
         let tables = black_box(tables);

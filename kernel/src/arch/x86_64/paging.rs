@@ -649,49 +649,6 @@ fn search(root: Root, mut at: u64, end: u64, recent: &mut Recent) -> Option<(u64
     None
 }
 
-/// Map a row of pages; see [`crate::arch::Arch::map_row`]. `stale` hears of addresses whose old translation the processor may hold.
-#[allow(clippy::too_many_arguments)] // a space, a row, how, and where tables and news go
-#[inline(always)]
-pub fn map_row(
-    root: Root,
-    address: u64,
-    frames: (usize, impl Fn(usize) -> Option<Frame>),
-    protection: u64,
-    tables: &mut FrameList,
-    recent: &mut Recent,
-    mut changed: impl FnMut(Frame, Option<Frame>),
-    mut stale: impl FnMut(u64),
-) -> Result<(), (u64, MapError)> {
-    let bits = leaf(0, protection);
-    let (pages, frame) = frames;
-    let mut done = 0;
-    while done < pages {
-        // As many as lie in one table.
-        let at = address + done as u64 * PAGE;
-        let some = (pages - done).min(TABLE_ENTRIES - index(at, 0));
-        let last = at + (some as u64 - 1) * PAGE;
-        cover(root, at, last, tables, recent).map_err(|error| (done as u64, error))?;
-        // SAFETY: `recent` covers everything from `at` to `last`, which is in one table; the nucleus lock is held.
-        let entries = unsafe { core::slice::from_raw_parts_mut(recent.slot(at), some) };
-        for (i, entry) in (done..).zip(entries) {
-            let Some(frame) = frame(i) else {
-                continue;
-            };
-            let before = core::mem::replace(entry, bits | (frame as u64) << 12);
-            if before == 0 {
-                changed(frame, None);
-                continue;
-            }
-            if before & PRESENT != 0 {
-                stale(address + i as u64 * PAGE);
-            }
-            changed(frame, Some(frame_of(before)));
-        }
-        done += some;
-    }
-    Ok(())
-}
-
 /// The next used page in `at..end` and the last page behind it that is in the same table and may be used; `recent` covers both.
 #[inline(never)]
 fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u64, u64)> {
@@ -712,7 +669,7 @@ fn part_of_row(root: Root, at: u64, end: u64, recent: &mut Recent) -> Option<(u6
     Some((found, in_table.min(end - PAGE)))
 }
 
-/// Change the protection of a row of pages, or (None) unmap it; see [`crate::arch::Arch::change_row`] and [`map_row`].
+/// Change the protection of a row of pages, or (None) unmap it; see [`crate::arch::Arch::change_row`]. `stale` hears of addresses whose old translation the processor may hold.
 #[inline(always)]
 pub fn change_row(
     root: Root,
@@ -769,7 +726,7 @@ pub fn share_row(
     mut changed: impl FnMut(Frame, Option<Frame>),
     mut stale: impl FnMut(Root, u64),
     mut open: impl FnMut(),
-) -> Result<(), (u64, MapError)> {
+) -> Result<(), MapError> {
     let [source_recent, target_recent] = recent;
     let end = end_of_row(address, pages);
     let taken_away = if read_only { WRITABLE } else { 0 };
@@ -778,8 +735,7 @@ pub fn share_row(
         // New tables are zeroed first.
         open();
         // The target's table, with a span that holds all that may come.
-        cover(target, found, last, tables, target_recent)
-            .map_err(|error| ((found - address) / PAGE, error))?;
+        cover(target, found, last, tables, target_recent)?;
         // To look for a row takes as long as some pages of it.
         open();
         let pages = ((last - found) / PAGE) as usize + 1;
@@ -1207,19 +1163,18 @@ mod tests {
         let (mut here, mut there) = (Recent::NONE, Recent::NONE);
         // A row over a border of tables, with a hole.
         let start = 0x40_0000 - 3 * PAGE;
-        let mut news = Vec::new();
-        super::map_row(
-            source,
-            start,
-            (8, |i| (i != 4).then_some(100 + i as u32)),
-            READ | WRITE,
-            &mut list,
-            &mut here,
-            |new, old| news.push((new, old)),
-            |_| panic!("nothing was there"),
-        )
-        .unwrap();
-        assert_eq!(news.len(), 7);
+        for i in (0..8).filter(|&i| i != 4) {
+            let at = start + i * PAGE;
+            super::map(
+                source,
+                at,
+                100 + i as u32,
+                READ | WRITE,
+                &mut list,
+                &mut here,
+            )
+            .unwrap();
+        }
         assert_eq!(query(source, start + 3 * PAGE).unwrap().frame, 103);
         assert_eq!(query(source, start + 4 * PAGE), None);
         assert_eq!(unmap(source, start + PAGE).before, Some(101));
@@ -1247,7 +1202,7 @@ mod tests {
         let mut none = FrameList::default();
         assert_eq!(
             share(&mut none, &mut shared, &mut flushed, &mut here, &mut there),
-            Err((1, MapError::NoTable))
+            Err(MapError::NoTable)
         );
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
         assert_eq!(shared.len(), 6);
