@@ -31,6 +31,6 @@ impl<A: Arch> Kernel<A> {
         let (address, table) = self.common.ok_or(Error::BadArgument)?;
         let tables = &mut self.spaces[s].tables;
         let shown = self.arch.show_table(root, address, table, tables);
-        shown.map_err(Self::map_error)
+        Ok(shown.map_err(Error::from)?)
     }
 }

@@ -316,13 +316,6 @@ impl<A: Arch> Kernel<A> {
         self.let_in(t)
     }
 
-    pub(crate) fn map_error(error: MapError) -> Stop {
-        match error {
-            MapError::NoTable => Error::NoTable.into(),
-            MapError::BadAddress => Error::BadArgument.into(),
-        }
-    }
-
     /// MAP and (`listed`) MAP_LIST.
     fn map(&mut self, t: ThreadRef, w: [u64; 8], listed: bool) -> Answer {
         let (s, root) = self.space_with_root(t, w[0])?;
@@ -378,7 +371,7 @@ impl<A: Arch> Kernel<A> {
                     let at = address + done * PAGE;
                     if let Err(error) = self.map_page(s, root, at, frame, flags & PROT) {
                         self.answer(t, 0, w[counted].wrapping_add(done));
-                        return Err(Self::map_error(error));
+                        return Err(Error::from(error).into());
                     }
                 }
                 done += 1;

@@ -374,8 +374,11 @@ impl<R: Handle, T> Pool<R, T> {
     #[inline]
     fn take(&mut self) -> Option<R> {
         let tail = core::mem::offset_of!(Slot<T>, tail);
-        let offset = self.extent.take(self.region(), tail)?;
-        Some(R::make(offset.checked_add(Self::ORIGIN)?))
+        let offset = self.extent.take(self.region(), tail)?.get();
+        // SAFETY: 1. the slot was made and is this object's alone; 2. no region, and so no slot, reaches to the end of the address space.
+        Some(R::make(unsafe {
+            NonZeroU32::new_unchecked(offset.wrapping_add(Self::ORIGIN))
+        }))
     }
 
     /// The object's id and every reference that carries a generation become invalid; the slot stays in use.

@@ -111,7 +111,7 @@ impl<A: Arch> Kernel<A> {
                 let tables = self.spaces[target].tables.used - before;
                 if let Err(error) = shared {
                     self.answer(t, 0, done);
-                    return Err(Self::map_error(error));
+                    return Err(Error::from(error).into());
                 }
                 share = share.saturating_sub(piece + tables as u64 * TABLE_PAGES);
                 at += piece;
@@ -242,7 +242,7 @@ impl<A: Arch> Kernel<A> {
             Ok(Some(old)) => frames.unmapped(old),
             Err(error) => {
                 frames.unmapped(frame);
-                return Err(Self::map_error(error));
+                return Err(Error::from(error).into());
             }
         }
         Ok(())

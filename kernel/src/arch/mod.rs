@@ -23,6 +23,7 @@ use cairn_abi::layout::PAGE;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::prot;
 use cairn_abi::state::Registers;
+use cairn_abi::Error;
 
 /// Physical frame number (address / 4096).
 pub type Frame = u32;
@@ -44,6 +45,15 @@ pub enum MapError {
     NoTable,
     /// The address is not a user address.
     BadAddress,
+}
+
+impl From<MapError> for Error {
+    fn from(error: MapError) -> Error {
+        match error {
+            MapError::NoTable => Error::NoTable,
+            MapError::BadAddress => Error::BadArgument,
+        }
+    }
 }
 
 /// One mapping, as [`Arch::query`] sees it.
