@@ -177,7 +177,6 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// End of every entry.
-    #[inline]
     pub(crate) fn leave(&mut self) -> Resume {
         if self.dispatch.preempt {
             return self.resume();
