@@ -126,7 +126,7 @@ impl<A: Arch> Kernel<A> {
         if let Some(t) = self.dispatch.current {
             self.upcall_if_poked(t);
         }
-        self.leave_far()
+        self.leave()
     }
 
     /// Have a core come in, soon.

@@ -124,7 +124,6 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` (in no queue, not current) may run now: make it current, or leave it to the ready queue if it is not the most important.
-    #[inline]
     pub(crate) fn hand_over(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
         if thread.effective as i16 >= self.dispatch.ready.top()
@@ -147,7 +146,6 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The current thread is preempted, not used up: it goes on first when its turn comes.
-    #[inline]
     pub(crate) fn set_back(&mut self, t: ThreadRef) {
         if self.dispatch.slice_end != 0 {
             self.dispatch.cut = Some(t);

@@ -68,7 +68,7 @@ impl<A: Arch> Kernel<A> {
         if let Some(t) = self.dispatch.current {
             self.except(t, vector, error, address, 0);
         }
-        self.leave_far()
+        self.leave()
     }
 
     /// Send the fault in `t.fault` to the space's pager. False: there is none that could help.

@@ -77,7 +77,7 @@ impl List {
         self.head = Some(t);
     }
 
-    #[inline]
+    #[inline(never)]
     pub fn remove<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
         let link = threads[t].link;
         match link.previous {

@@ -100,7 +100,7 @@ impl<A: Arch> Kernel<A> {
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
         if !straight_to(processor, server, to.domain, r) {
             copy_words(&from.registers, &mut to.registers);
-            return Some(self.leave_far());
+            return Some(self.leave());
         }
         Some(Resume {
             full: A::pass_words(&from.registers, &mut to.registers),
@@ -154,7 +154,7 @@ impl<A: Arch> Kernel<A> {
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
         if !straight_to(processor, client, to.domain, caller) {
             copy_words(&from.registers, &mut to.registers);
-            return Some(self.leave_far());
+            return Some(self.leave());
         }
         Some(Resume {
             full: A::pass_words(&from.registers, &mut to.registers),

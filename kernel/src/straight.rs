@@ -148,7 +148,7 @@ impl<A: Arch> Kernel<A> {
         let domain = &self.domains[to.domain];
         let processor = (&mut self.dispatch, &mut self.arch, &mut self.counters);
         if !straight_to(processor, domain, to.domain, r) {
-            return Some(self.leave_far());
+            return Some(self.leave());
         }
         Some(Resume {
             full: A::own_words(&to.registers),
@@ -277,13 +277,6 @@ impl<A: Arch> Kernel<A> {
         Some(())
     }
 
-    /// [`Kernel::leave`] where that is not what mostly happens, or not much against the rest.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn leave_far(&mut self) -> Resume {
-        self.leave()
-    }
-
     /// An exception of the current thread that its domain's upcall entry takes. None: nothing was done.
     #[inline(always)]
     pub(crate) fn except_short(
@@ -339,7 +332,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     fn upcall_over_rare(&mut self, t: ThreadRef) -> Resume {
         self.poked_in_upcall(t);
-        self.leave_far()
+        self.leave()
     }
 
     /// The thread's registers are those again that it had when the upcall came.
