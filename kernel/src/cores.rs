@@ -149,7 +149,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t`'s core has to choose anew.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn reconsider(&mut self, t: ThreadRef) {
         let core = self.threads[t].core;
         self.cores.of(&mut self.dispatch, core).preempt = true;

@@ -354,7 +354,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Charge it to the first of the chain that leads to `t`.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn charge_to(&mut self, t: ThreadRef) {
         let now = self.arch.ticks();
         let spent = now.saturating_sub(self.dispatch.since);

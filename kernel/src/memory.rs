@@ -28,6 +28,7 @@ const REAP_FRAMES: usize = 20;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
 
 /// A frame number from a word.
+#[inline(never)]
 fn frame(word: u64) -> Result<Frame, Error> {
     Frame::try_from(word).map_err(|_| Error::BadArgument)
 }

@@ -64,7 +64,7 @@ impl List {
         self.tail = Some(t);
     }
 
-    #[inline]
+    #[inline(never)]
     pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef) {
         threads[t].link = Link {
             previous: None,
@@ -99,6 +99,19 @@ pub const LISTS: Lists = [List {
     head: None,
     tail: None,
 }; 256];
+
+/// The greatest number whose bit is set, −1 if none is.
+#[inline(never)]
+fn highest(occupied: &[u64; 4]) -> i16 {
+    let in_word = |i: i16, word: u64| i * 64 + 63 - word.leading_zeros() as i16;
+    match *occupied {
+        [0, 0, 0, 0] => -1,
+        [word, 0, 0, 0] => in_word(0, word),
+        [_, word, 0, 0] => in_word(1, word),
+        [_, _, word, 0] => in_word(2, word),
+        [_, _, _, word] => in_word(3, word),
+    }
+}
 
 /// A list per priority, in the queue itself or elsewhere; all operations take constant time.
 pub struct PriorityQueue<L = Lists> {
@@ -185,31 +198,23 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
     }
 
     /// Highest priority of a queued thread whatever the floor, −1 when there is none.
-    #[inline]
     pub fn highest(&self) -> i16 {
-        let in_word = |i: i16, word: u64| i * 64 + 63 - word.leading_zeros() as i16;
-        match self.occupied {
-            [0, 0, 0, 0] => -1,
-            [word, 0, 0, 0] => in_word(0, word),
-            [_, word, 0, 0] => in_word(1, word),
-            [_, _, word, 0] => in_word(2, word),
-            [_, _, _, word] => in_word(3, word),
-        }
+        highest(&self.occupied)
     }
 
     /// The first of the most important threads whatever the floor.
     pub fn foremost(&self) -> Option<ThreadRef> {
-        self.heads().next()
+        let priority = u8::try_from(self.highest()).ok()?;
+        self.lists.borrow()[priority as usize].head
     }
 
     /// The first of each priority, the most important first.
     pub fn heads(&self) -> impl Iterator<Item = ThreadRef> + '_ {
         let mut occupied = self.occupied;
         core::iter::from_fn(move || {
-            let word = occupied.iter().rposition(|&word| word != 0)?;
-            let bit = occupied[word].ilog2() as usize;
-            occupied[word] &= !(1 << bit);
-            self.lists.borrow()[word * 64 + bit].head
+            let priority = u8::try_from(highest(&occupied)).ok()?;
+            occupied[priority as usize >> 6] &= !(1 << (priority & 63));
+            self.lists.borrow()[priority as usize].head
         })
     }
 

@@ -18,6 +18,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    #[inline(never)]
     fn timer_put(&mut self, position: u32, t: ThreadRef) {
         self.threads.set_aux(position, t);
         self.threads[t].timer = position;
