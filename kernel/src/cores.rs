@@ -241,7 +241,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn charge_others(&mut self) {
         let now = self.arch.ticks();
         for core in 0..self.cores.count {
-            let Some(away) = self.cores.away[core].as_mut() else {
+            let Some(Some(away)) = self.cores.away.get_mut(core) else {
                 continue;
             };
             if let Some(loaded) = away.loaded {
@@ -257,7 +257,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     pub(crate) fn bring_registers(&mut self, t: ThreadRef) {
         for core in 0..self.cores.count {
-            let Some(away) = self.cores.away[core].as_mut() else {
+            let Some(Some(away)) = self.cores.away.get_mut(core) else {
                 continue;
             };
             if away.owner == Some(t) {
@@ -336,7 +336,7 @@ impl<A: Arch> Kernel<A> {
             return false;
         }
         self.give_registers(t);
-        let Some(away) = self.cores.away[core].as_mut() else {
+        let Some(Some(away)) = self.cores.away.get_mut(core) else {
             return false;
         };
         away.ready.push_back(&mut self.threads, t, priority);
@@ -365,7 +365,7 @@ impl<A: Arch> Kernel<A> {
         let mut best = load(&self.dispatch, |t| self.threads[t].effective);
         let mut from = None;
         for core in 0..self.cores.count {
-            let Some(away) = self.cores.away[core].as_ref() else {
+            let Some(Some(away)) = self.cores.away.get(core) else {
                 continue;
             };
             let top = away.ready.highest();
@@ -373,14 +373,16 @@ impl<A: Arch> Kernel<A> {
             // One that is idle, or runs somebody less important, has been told and will see to it itself.
             if top > best && running.is_some_and(|running| running >= top) {
                 let first = away.ready.foremost();
-                if first.is_some_and(|t| self.threads[t].affinity & 1 << here != 0) {
+                if let Some(t) = first.filter(|&t| self.threads[t].affinity & 1 << here != 0) {
                     best = top;
-                    from = Some(core);
+                    from = Some((core, t));
                 }
             }
         }
-        let away = from.and_then(|core| self.cores.away[core].as_mut());
-        let Some((away, t)) = away.and_then(|away| away.ready.foremost().map(|t| (away, t))) else {
+        let Some((core, t)) = from else {
+            return false;
+        };
+        let Some(Some(away)) = self.cores.away.get_mut(core) else {
             return false;
         };
         away.ready.remove(&mut self.threads, t, best as u8);
@@ -400,9 +402,11 @@ impl<A: Arch> Kernel<A> {
         };
         let affinity = self.threads[t].affinity;
         for core in 0..self.cores.count {
-            let away = self.cores.away[core].as_ref();
-            let idle = |away: &Dispatch| away.current.is_none() && away.ready.is_empty();
-            if affinity & 1 << core != 0 && away.is_some_and(idle) {
+            let Some(Some(away)) = self.cores.away.get(core) else {
+                continue;
+            };
+            let idle = away.current.is_none() && away.ready.is_empty();
+            if affinity & 1 << core != 0 && idle {
                 self.call_core(core);
             }
         }

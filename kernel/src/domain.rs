@@ -702,6 +702,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// A slot that automatic choice may take exists (for services that must not fail later).
+    #[inline(never)]
     pub(crate) fn check_slot(&self, t: ThreadRef, slot: u64) -> Result<(), Error> {
         let table = &self.domains[self.threads[t].domain].table;
         if slot == AUTO {

@@ -395,7 +395,7 @@ impl<R: Handle, T> Pool<R, T> {
     }
 
     /// The id of an object (never 0).
-    #[inline]
+    #[inline(never)]
     pub fn id(&self, r: R) -> u32 {
         self.index(r) | self.slot(r).tail.generation << 20
     }

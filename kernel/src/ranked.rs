@@ -136,6 +136,7 @@ impl<R: Copy + Eq> Ranked<R> {
     }
 
     /// `between` (or nothing) is what the groups `above` and `below` find next to them.
+    #[inline(never)]
     fn join(
         &mut self,
         places: &mut impl Places<R>,

@@ -11,6 +11,7 @@ use crate::{Error, Kernel};
 const SHARE: usize = 32;
 
 impl<A: Arch> Kernel<A> {
+    #[inline(never)]
     fn timer_at(&self, position: u32) -> ThreadRef {
         match self.threads.aux(position) {
             Some(t) => t,
