@@ -358,7 +358,7 @@ pub mod interrupt {
     /// → w0 1 if message-signalled, w1 number of the source, w2 address and w3 word that the device must write there (0 for lines), w4 interrupts so far, w5 pulses made of them.
     pub const INFO: u8 = 4;
     /// A hasty handler in the place of the one before: w0 address of [`crate::hasty::Step`]s, w1 how many, w2 rounds, w3 threshold in bytes, w4 address of 32 bytes, a bit for each significant byte value,
-    /// w5 pause in ns (0: none), w6 slot of a ports portal that all its ports belong to (or AUTO: none), w7 0 or address of [`crate::hasty::More`]. `BadAddress`: the registers or the ring are not the driver's. `BadArgument` if the list is not right or may cost too much in one interrupt, `NoMemory` if there are too many handlers.
+    /// w5 pause in ns (0: none), w6 slot of a ports portal that all its ports belong to (or AUTO: none), w7 0 or address of [`crate::hasty::More`]. `BadAddress`: the registers or the ring are not the driver's. `BadArgument` if the list is not right, may cost too much in one interrupt or is too long for its code, `NoMemory` if there are too many handlers or no block for code.
     pub const INSTALL: u8 = 5;
     /// w0 address, w1 length: bytes out of the handler's ring → w0 how many, w1 how many are left (bytes can come in two pieces); w2, w3 see BIND_SEMAPHORE. `Busy` without a handler, or if its ring is the driver's.
     pub const TAKE: u8 = 6;

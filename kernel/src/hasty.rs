@@ -8,11 +8,14 @@
 //! A handler has a priority. While something more important runs it is *deferred*: its source stays masked, and the ready queue shows as if a thread waited
 //! ([`PriorityQueue::set_floor`](crate::queue::PriorityQueue::set_floor)), so that the dispatcher comes here as soon as it may run.
 
+#[cfg(any(test, feature = "sim"))]
+pub(crate) mod interpret;
 pub mod list;
 
 use crate::arch::Arch;
 use crate::numbered::Numbered;
 use crate::pool::{BlockRef, ThreadRef};
+use crate::portal::code::Block;
 use crate::{Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
 use cairn_abi::layout::PAGE;
@@ -37,8 +40,7 @@ const AT_ONCE: u8 = 255;
 pub struct Handler {
     /// The binding that it belongs to, counted from 1.
     binding: u32,
-    /// Steps in the list, how often it may be gone through until the device is served, and how often it was since it was served last.
-    count: u32,
+    /// How often the list may be gone through until the device is served, and how often it was since it was served last.
     rounds: u32,
     gone: u32,
     /// Wake the driver when so many bytes wait.
@@ -57,8 +59,6 @@ pub struct Handler {
     /// Why the driver was woken and what was read last, until it is told.
     pub(crate) reasons: u64,
     pub(crate) last: u32,
-    /// Number of its page of registers.
-    page: u32,
     /// Where the driver keeps the ring (0: it does not), and the driver's domain.
     ring_at: u64,
     domain: u32,
@@ -66,10 +66,9 @@ pub struct Handler {
     /// It has to wait, for what this core runs.
     deferred: bool,
     core: u8,
-    /// The list as machine code (0: there is none), and the block that it lies in.
+    /// The list as machine code, and the block that it lies in.
     code: usize,
     block: Option<BlockRef>,
-    steps: [Step; STEPS],
     ring: [u8; RING],
 }
 
@@ -77,7 +76,6 @@ impl Handler {
     pub const fn new() -> Handler {
         Handler {
             binding: 0,
-            count: 0,
             rounds: 0,
             gone: 0,
             threshold: 0,
@@ -89,7 +87,6 @@ impl Handler {
             tail: 0,
             reasons: 0,
             last: 0,
-            page: 0,
             ring_at: 0,
             domain: 0,
             priority: AT_ONCE,
@@ -97,7 +94,6 @@ impl Handler {
             core: 0,
             code: 0,
             block: None,
-            steps: [Step::NONE; STEPS],
             ring: [0; RING],
         }
     }
@@ -113,8 +109,6 @@ impl Handler {
         self.gone = 0;
         self.deferred = false;
         self.core = 0;
-        self.code = 0;
-        self.block = None;
     }
 
     fn len(&self) -> u32 {
@@ -122,13 +116,13 @@ impl Handler {
     }
 
     #[inline]
-    pub(crate) fn room(&self) -> u32 {
+    pub fn room(&self) -> u32 {
         RING as u32 - self.len()
     }
 
     /// There is room. Few steps for each byte: while they come no other interrupt can.
     #[inline(always)]
-    pub(crate) fn append(&mut self, bytes: impl Iterator<Item = u8>) {
+    pub fn append(&mut self, bytes: impl Iterator<Item = u8>) {
         let (mut head, mut significant) = (self.head, 0);
         for byte in bytes {
             self.ring[head as usize % RING] = byte;
@@ -141,23 +135,16 @@ impl Handler {
         }
     }
 
-    /// One with this list and nothing else.
+    /// Exactly those that belong to a binding have.
     #[cfg(test)]
-    pub(crate) fn of(steps: &[Step], page: u32) -> Handler {
-        let mut handler = Handler::new();
-        handler.steps[..steps.len()].copy_from_slice(steps);
-        handler.count = steps.len() as u32;
-        handler.page = page;
-        handler
+    pub(crate) fn has_code(&self) -> bool {
+        assert_eq!(self.binding != 0, self.block.is_some());
+        self.block.is_some()
     }
 
     #[cfg(test)]
     pub(crate) fn is_deferred_at(&self, core: usize) -> bool {
         self.deferred && self.core as usize == core
-    }
-
-    fn list(&self) -> &[Step] {
-        self.steps.get(..self.count as usize).unwrap_or(&[])
     }
 }
 
@@ -263,11 +250,11 @@ impl<A: Arch> Kernel<A> {
         };
         // To look at the list takes as long as to make code of it.
         self.open(t);
+        let (b, code) = self.hasty_compile(&list[..count], page)?;
         self.hasty_remove(binding);
         let handler = &mut self.handlers[free];
         handler.begin();
         handler.binding = binding + 1;
-        handler.count = count as u32;
         handler.rounds = rounds as u32;
         handler.threshold = threshold as u32;
         handler.pause = pause;
@@ -281,12 +268,11 @@ impl<A: Arch> Kernel<A> {
             let apart = (bits as u64 * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
             eight.copy_from_slice(&apart.to_le_bytes());
         }
-        handler.page = page;
         handler.ring_at = ring;
         handler.domain = domain;
         handler.priority = priority;
-        handler.steps[..count].copy_from_slice(&list[..count]);
-        self.hasty_compile(free);
+        handler.code = code;
+        handler.block = Some(b);
         self.interrupts.bindings[binding as usize].handler = free as u8 + 1;
         Ok(())
     }
@@ -304,21 +290,17 @@ impl<A: Arch> Kernel<A> {
         self.arch.device_page(mapping.frame).ok_or(Error::NoMemory)
     }
 
-    /// Make machine code of a handler's list, if there is room for it; otherwise it is interpreted.
-    fn hasty_compile(&mut self, index: usize) {
-        let Some(b) = self.block_for_code() else {
-            return;
-        };
-        let handler = &mut self.handlers[index];
-        let steps = handler.steps.get(..handler.count as usize).unwrap_or(&[]);
-        let number = self.blocks.index(b);
-        let code = &mut self.blocks[b].code;
-        match self.arch.write_handler(number, code, steps, handler.page) {
-            Some(at) => {
-                handler.code = at;
-                handler.block = Some(b);
+    /// Make machine code of a list.
+    fn hasty_compile(&mut self, list: &[Step], page: u32) -> Result<(BlockRef, usize), Error> {
+        let b = self.blocks.insert_any(|| Block::EMPTY);
+        let b = b.ok_or(Error::NoMemory)?;
+        let (number, code) = (self.blocks.index(b), &mut self.blocks[b].code);
+        match self.arch.write_handler(number, code, list, page) {
+            Some(at) => Ok((b, at)),
+            None => {
+                self.blocks.remove(b);
+                Err(Error::BadArgument)
             }
-            None => self.blocks.remove(b),
         }
     }
 
@@ -329,7 +311,6 @@ impl<A: Arch> Kernel<A> {
             let handler = &mut self.handlers[index as usize];
             handler.binding = 0;
             handler.pause_at = 0;
-            handler.code = 0;
             let deferred = core::mem::take(&mut handler.deferred);
             if let Some(b) = handler.block.take() {
                 self.blocks.remove(b);
@@ -416,11 +397,7 @@ impl<A: Arch> Kernel<A> {
         let (arch, handler) = (&mut self.arch, &mut self.handlers[index]);
         let source = self.interrupts.bindings[handler.binding as usize - 1].source;
         for gone in core::mem::take(&mut handler.gone) + 1..=handler.rounds {
-            let round = match handler.code {
-                0 => list::interpret(arch, handler),
-                code => arch.run_handler(code, handler),
-            };
-            match round {
+            match arch.run_handler(handler.code, handler) {
                 Round::Again if gone < handler.rounds && arch.interrupt_again(source as u32) => {
                     handler.gone = gone;
                     return Outcome::Done;

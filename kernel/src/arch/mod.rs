@@ -358,23 +358,18 @@ pub trait Arch: Sized {
     fn message(&self, source: u32) -> Option<(u64, u32)>;
     fn port_in(&mut self, port: u16, width: u8) -> u32;
     fn port_out(&mut self, port: u16, width: u8, value: u32);
-    /// Write the code of a hasty handler's list, with its page of registers, into a block's memory. Returns where it is executed; None: it is to be interpreted.
+    /// Write the code of a hasty handler's list, with its page of registers, into a block's memory. Returns where it is executed; None: it is too long.
     fn write_handler(
         &mut self,
-        _index: u32,
-        _code: &mut [u8; CODE_BYTES],
-        _steps: &[Step],
-        _page: u32,
-    ) -> Option<usize> {
-        None
-    }
-    /// Go once through the list that was made code. Who never makes any is never asked.
+        index: u32,
+        code: &mut [u8; CODE_BYTES],
+        steps: &[Step],
+        page: u32,
+    ) -> Option<usize>;
+    /// Go once through the list that was made code.
     fn run_handler(&mut self, code: usize, handler: &mut Handler) -> Round;
     /// Show a page of device registers in the nucleus for good; the number by which it is reached. The same for the same page; None if there is no room.
     fn device_page(&mut self, frame: Frame) -> Option<u32>;
-    /// Access to registers in such a page: aligned, 1, 2 or 4 bytes.
-    fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32;
-    fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32);
     /// One line of log output.
     fn log(&mut self, bytes: &[u8]);
     /// Power off (0), reset (1), exit QEMU with a code (2).

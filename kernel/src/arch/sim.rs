@@ -3,16 +3,18 @@
 use crate::interrupt::LINES;
 
 use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
+use crate::hasty::interpret::interpret;
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
 use crate::portal::code::{Constants, Way, CODE_BYTES};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
+use cairn_abi::hasty::{Step, STEPS};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
 use cairn_abi::state::Registers;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::vec::Vec;
 
 #[derive(Clone)]
@@ -98,6 +100,8 @@ pub struct Sim {
     pub port_writes: Vec<(u16, u32)>,
     /// Device pages that the nucleus has, what their registers read as, and what was written.
     pub device_pages: Vec<Frame>,
+    /// Lists of hasty handlers, by their blocks, with their pages of registers.
+    lists: HashMap<usize, (Vec<Step>, u32)>,
     pub device_reads: BTreeMap<(Frame, u16), VecDeque<u32>>,
     pub device_writes: Vec<(Frame, u16, u32)>,
     /// Accesses to ports and device registers so far.
@@ -119,6 +123,23 @@ pub struct Sim {
 }
 
 impl Sim {
+    /// Access to registers in a page that hasty handlers reach.
+    pub fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32 {
+        assert!(offset.is_multiple_of(width as u16));
+        self.port_accesses += 1;
+        let frame = self.device_pages[page as usize];
+        let queue = self.device_reads.get_mut(&(frame, offset));
+        let value = queue.and_then(VecDeque::pop_front).unwrap_or(0);
+        value & u32::MAX >> (32 - 8 * width)
+    }
+
+    pub fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32) {
+        assert!(offset.is_multiple_of(width as u16));
+        self.port_accesses += 1;
+        let frame = self.device_pages[page as usize];
+        self.device_writes.push((frame, offset, value));
+    }
+
     pub fn new(frames: usize) -> Sim {
         Sim {
             patient: false,
@@ -149,6 +170,7 @@ impl Sim {
             port_reads: BTreeMap::new(),
             port_writes: Vec::new(),
             device_pages: Vec::new(),
+            lists: HashMap::new(),
             device_reads: BTreeMap::new(),
             device_writes: Vec::new(),
             port_accesses: 0,
@@ -578,8 +600,21 @@ impl Arch for Sim {
         self.port_accesses += 1;
         self.port_writes.push((port, value));
     }
-    fn run_handler(&mut self, _: usize, _: &mut Handler) -> Round {
-        Round::HandOver
+    fn write_handler(
+        &mut self,
+        index: u32,
+        _: &mut [u8; CODE_BYTES],
+        steps: &[Step],
+        page: u32,
+    ) -> Option<usize> {
+        // So that a list can be too long.
+        let fits = steps.len() < STEPS;
+        self.lists.insert(index as usize, (steps.to_vec(), page));
+        fits.then_some(index as usize)
+    }
+    fn run_handler(&mut self, code: usize, handler: &mut Handler) -> Round {
+        let (steps, page) = self.lists[&code].clone();
+        interpret(self, &steps, page, handler)
     }
     fn device_page(&mut self, frame: Frame) -> Option<u32> {
         let known = self.device_pages.iter().position(|&page| page == frame);
@@ -591,20 +626,6 @@ impl Arch for Sim {
             self.device_pages.push(frame);
         }
         Some(index as u32)
-    }
-    fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32 {
-        assert!(offset.is_multiple_of(width as u16));
-        self.port_accesses += 1;
-        let frame = self.device_pages[page as usize];
-        let queue = self.device_reads.get_mut(&(frame, offset));
-        let value = queue.and_then(VecDeque::pop_front).unwrap_or(0);
-        value & u32::MAX >> (32 - 8 * width)
-    }
-    fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32) {
-        assert!(offset.is_multiple_of(width as u16));
-        self.port_accesses += 1;
-        let frame = self.device_pages[page as usize];
-        self.device_writes.push((frame, offset, value));
     }
     fn log(&mut self, bytes: &[u8]) {
         self.lines.push(bytes.to_vec());

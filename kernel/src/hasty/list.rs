@@ -1,11 +1,9 @@
-//! The lists of hasty handlers: which are right, what they cost at most, and what their steps do. The machine layer may make code of a list, which must do the same;
-//! [`take`] serves both.
+//! The lists of hasty handlers: which are right, and what they cost at most. The machine layer makes code of a list; what that must do says `interpret.rs`.
 //!
 //! Jumps lead forward only, ports lie in a range that the driver holds a portal for and registers in its page, and the repetitions are counted, so the most that a
 //! list can cost is known before it is installed.
 
 use super::{Handler, STEP};
-use crate::arch::Arch;
 use cairn_abi::hasty::{operation, reason, Step, REGISTERS};
 use cairn_abi::layout::PAGE;
 use cairn_abi::Error;
@@ -81,83 +79,10 @@ pub(crate) fn check(step: Step, index: usize, count: usize, bounds: &Bounds) -> 
 
 /// `count` bytes, or those before `next` has no more, go into the ring. False: there is no room for so many, and none was read.
 #[inline(always)]
-pub(crate) fn take(handler: &mut Handler, count: u8, mut next: impl FnMut() -> Option<u8>) -> bool {
+pub fn take(handler: &mut Handler, count: u8, mut next: impl FnMut() -> Option<u8>) -> bool {
     let fits = handler.room() >= count as u32;
     if fits {
         handler.append((0..count).map_while(|_| next()));
     }
     fits
-}
-
-/// Once through a list.
-pub(crate) fn interpret<A: Arch>(arch: &mut A, handler: &mut Handler) -> Round {
-    let page = handler.page;
-    let mut at = 0;
-    loop {
-        let Some(&step) = handler.list().get(at) else {
-            return Round::Done;
-        };
-        at += 1;
-        let registers = step.operation & REGISTERS != 0;
-        let input = |arch: &mut A, at: u16, width: u8| match registers {
-            true => arch.device_in(page, at, width),
-            false => arch.port_in(at, width),
-        };
-        let output = |arch: &mut A, value: u32| match registers {
-            true => arch.device_out(page, step.port, step.width, value),
-            false => arch.port_out(step.port, step.width, value),
-        };
-        let done = match step.operation & !REGISTERS {
-            operation::READ => {
-                handler.last = input(arch, step.port, step.width);
-                true
-            }
-            operation::WRITE => {
-                output(arch, step.value);
-                true
-            }
-            operation::KEEP => {
-                output(arch, handler.last & step.mask | step.value);
-                true
-            }
-            operation::TEST => {
-                if handler.last & step.mask == step.value {
-                    at = step.to as usize;
-                }
-                true
-            }
-            operation::APPEND | operation::TAKE | operation::TAKE_WHILE => {
-                let (last, kind) = (handler.last as u8, step.operation & !REGISTERS);
-                let count = if kind == operation::APPEND {
-                    1
-                } else {
-                    step.count
-                };
-                take(handler, count, || match kind {
-                    operation::APPEND => Some(last),
-                    operation::TAKE_WHILE if input(arch, step.status, 1) & step.mask == 0 => None,
-                    _ => Some(input(arch, step.port, 1) as u8),
-                })
-            }
-            operation::COUNT => {
-                handler.events += 1;
-                if handler.events >= step.value {
-                    handler.events = 0;
-                    handler.reasons |= reason::COUNT;
-                }
-                true
-            }
-            operation::WAKE => {
-                handler.reasons |= step.value as u64;
-                true
-            }
-            operation::DONE => return Round::Done,
-            operation::AGAIN => return Round::Again,
-            // HAND_OVER; nothing else is ever installed.
-            _ => false,
-        };
-        if !done {
-            return Round::HandOver;
-        }
-    }
 }

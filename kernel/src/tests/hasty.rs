@@ -454,6 +454,11 @@ fn a_list_is_checked_before_it_is_used() {
     ] {
         assert_eq!(d.try_install(&steps, how), Ok(()), "{steps:?}");
     }
+    let longest = vec![Step::plain(op::DONE); STEPS];
+    assert_eq!(d.try_install(&longest[1..], fine), Ok(()));
+    // Code that is too long: the one before stays.
+    assert_eq!(d.try_install(&longest, fine), Err(Error::BadArgument));
+    d.w.ok(t, irq, interrupt::TAKE, &[TAKEN, 1]);
     // Without the ports in its hand nobody installs anything.
     let words = [LIST, 1, 1, 16, SET, 0, d.irq as u64];
     assert_eq!(

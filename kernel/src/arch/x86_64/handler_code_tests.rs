@@ -4,7 +4,8 @@
 use super::*;
 use crate::arch::sim::Sim;
 use crate::arch::Arch;
-use crate::hasty::list::{check, interpret, Bounds};
+use crate::hasty::interpret::interpret;
+use crate::hasty::list::{check, Bounds};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 const DATA: u16 = 0x3f8;
@@ -278,7 +279,7 @@ fn code_does_what_the_interpreter_does() {
                 again = again.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 again >> 7
             });
-            let mut handler = Handler::of(&steps, PAGE_NUMBER);
+            let mut handler = Handler::new();
             let round = if compiled {
                 Processor {
                     machine: &mut machine,
@@ -290,7 +291,7 @@ fn code_does_what_the_interpreter_does() {
                 }
                 .run(&code, at)
             } else {
-                interpret(&mut machine, &mut handler)
+                interpret(&mut machine, &steps, PAGE_NUMBER, &mut handler)
             };
             let ports = machine.port_writes.iter().map(|w| (w.0 as u32, w.1));
             let registers = machine.device_writes.iter().map(|w| (w.1 as u32, w.2));

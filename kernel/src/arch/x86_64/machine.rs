@@ -10,7 +10,7 @@ use super::glue;
 use super::handler_code;
 use super::interrupt_code;
 use super::interrupts::{vector, Arrival, Lines};
-use super::memory::{self, frame_pointer, handler_page, CODE_AREA, HANDLER_PAGES, PAGE, POOL_SIZE};
+use super::memory::{self, frame_pointer, CODE_AREA, HANDLER_PAGES, PAGE, POOL_SIZE};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
@@ -161,12 +161,6 @@ impl Machine {
 
     pub(super) fn interrupt_arrived(&mut self, source: u32) -> Arrival {
         self.lines.arrived(source, &mut self.apic)
-    }
-
-    /// A register in a page that hasty handlers reach.
-    fn register(&self, page: u32, offset: u16) -> *mut u8 {
-        debug_assert!((page as usize) < self.handler_page_count && (offset as u64) < PAGE);
-        (handler_page(page) + offset as u64) as *mut u8
     }
 
     #[inline(always)]
@@ -712,30 +706,6 @@ impl Arch for Machine {
         self.handler_page_count += 1;
         tables::map_handler_page(self.template, number as u32, frame);
         Some(number as u32)
-    }
-
-    fn device_in(&mut self, page: u32, offset: u16, width: u8) -> u32 {
-        let at = self.register(page, offset);
-        // SAFETY: an aligned register in a page that `device_page` mapped, for good.
-        unsafe {
-            match width {
-                1 => at.read_volatile() as u32,
-                2 => at.cast::<u16>().read_volatile() as u32,
-                _ => at.cast::<u32>().read_volatile(),
-            }
-        }
-    }
-
-    fn device_out(&mut self, page: u32, offset: u16, width: u8, value: u32) {
-        let at = self.register(page, offset);
-        // SAFETY: as above; whose registers they are the portable part has seen to.
-        unsafe {
-            match width {
-                1 => at.write_volatile(value as u8),
-                2 => at.cast::<u16>().write_volatile(value as u16),
-                _ => at.cast::<u32>().write_volatile(value),
-            }
-        }
     }
 
     fn log(&mut self, bytes: &[u8]) {
