@@ -234,16 +234,11 @@ impl<A: Arch> Kernel<A> {
                 self.write_own(t, ring + at, &[0; 4])?;
             }
         }
-        let free = self
-            .handlers
-            .iter()
-            .position(|handler| handler.binding == binding + 1)
-            .or_else(|| {
-                self.handlers
-                    .iter()
-                    .position(|handler| handler.binding == 0)
-            })
-            .ok_or(Error::NoMemory)?;
+        let free = match self.interrupts.bindings[binding as usize].handler {
+            0 => self.handlers.iter().position(|other| other.binding == 0),
+            own => Some(own as usize - 1),
+        };
+        let free = free.ok_or(Error::NoMemory)?;
         let page = match registers {
             0 => 0,
             _ => self.register_page(t, registers)?,

@@ -16,6 +16,20 @@ pub(crate) struct Bounds {
     pub registers: bool,
 }
 
+impl Bounds {
+    /// Does it have a port, or register, of this width there?
+    #[inline(never)]
+    fn hold(&self, registers: bool, at: u16, width: u8) -> bool {
+        let (at, width) = (at as u64, width as u64);
+        let within = if registers {
+            self.registers && at + width <= PAGE && at & (width.wrapping_sub(1)) == 0
+        } else {
+            at >= self.ports.0 && at + width <= self.ports.0 + self.ports.1
+        };
+        matches!(width, 1 | 2 | 4) && within
+    }
+}
+
 /// What going through a list once came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -46,15 +60,7 @@ pub(crate) fn decode(bytes: &[u8; STEP]) -> Step {
 /// What a step costs at most, if it is step `index` of `count` and right within these bounds.
 pub(crate) fn check(step: Step, index: usize, count: usize, bounds: &Bounds) -> Result<u32, Error> {
     let registers = step.operation & REGISTERS != 0;
-    let inside = |at: u16, width: u8| {
-        let (at, width) = (at as u64, width as u64);
-        let within = if registers {
-            bounds.registers && at + width <= PAGE && at & (width.wrapping_sub(1)) == 0
-        } else {
-            at >= bounds.ports.0 && at + width <= bounds.ports.0 + bounds.ports.1
-        };
-        matches!(width, 1 | 2 | 4) && within
-    };
+    let inside = |at: u16, width: u8| bounds.hold(registers, at, width);
     let (fine, cost) = match step.operation & !REGISTERS {
         operation::READ | operation::WRITE | operation::KEEP => (inside(step.port, step.width), 1),
         operation::TAKE => (inside(step.port, 1), step.count as u32),
