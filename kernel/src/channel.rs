@@ -87,7 +87,7 @@ impl<A: Arch> Kernel<A> {
         false
     }
 
-    /// Let a share of the held callers go. False: there are more. Who receives from the channel next shall not hear that calls were interrupted which are over.
+    /// Let a share of the held callers go. False: there may be more. Who receives from the channel next shall not hear that calls were interrupted which are over.
     pub(crate) fn drop_held(&mut self, c: ChannelRef) -> bool {
         for _ in 0..SHARE {
             let Some(t) = self.held_by(c) else {
@@ -97,10 +97,11 @@ impl<A: Arch> Kernel<A> {
             self.settle_interruption(t);
             self.fail(t, Error::Dead);
         }
-        self.held_by(c).is_none()
+        false
     }
 
     /// One of the callers that wait for a reply: put off, or being worked for.
+    #[inline(never)]
     fn held_by(&self, c: ChannelRef) -> Option<ThreadRef> {
         let channel = &self.channels[c];
         let served = || self.threads[channel.server?].client;

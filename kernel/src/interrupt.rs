@@ -415,6 +415,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// All bindings whose pulses or Vs this one gets.
+    #[inline(never)]
     fn unbind_all(&mut self, id: u32, hears: fn(&Binding) -> u32) {
         for index in 0..BINDINGS {
             if hears(&self.interrupts.bindings[index]) == id {

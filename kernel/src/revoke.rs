@@ -286,10 +286,7 @@ impl<A: Arch> Kernel<A> {
             self.leave_family(at);
             self.portal_unheld(at);
         }
-        if self.portals[r].lineage.child.is_some() {
-            return Err(Stop::Restart);
-        }
-        Ok(())
+        Err(Stop::Restart)
     }
 
     /// The object leads nowhere from now on. False: a share of those who wait at what it led to went, come again.

@@ -87,6 +87,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Who owns the mutex, if that thread lives.
+    #[inline(never)]
     pub(crate) fn living_owner(&self, s: SemaphoreRef) -> Option<ThreadRef> {
         let Owner { thread, birth } = self.semaphores[s].owner?;
         let found = &self.threads[thread];
@@ -232,7 +233,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// V of a thread.
-    #[inline]
+    #[inline(never)]
     fn semaphore_v(&mut self, t: ThreadRef, s: SemaphoreRef) -> Result<(), Error> {
         if self.semaphores[s].mutex {
             if self.semaphores[s].owner != Some(self.owner(t)) {
@@ -360,7 +361,7 @@ impl<A: Arch> Kernel<A> {
         self.threads[t].contended.first().is_some()
     }
 
-    /// A portal to it is being closed. If it is the last one, those who wait go, in shares. False: there are more.
+    /// A portal to it is being closed. If it is the last one, those who wait go, in shares. False: there may be more.
     pub(crate) fn semaphore_close(&mut self, target: Target) -> bool {
         let s = self.semaphores.of(target);
         if self.semaphores[s].holders != 1 {
@@ -374,7 +375,7 @@ impl<A: Arch> Kernel<A> {
             self.detach(t);
             self.finish(t, Error::Dead as u64);
         }
-        self.semaphores[s].waiters.first().is_none()
+        false
     }
 
     /// Does `from` wait, over any number of others, for `t`? Where more than [`CHAIN`] wait in a row nobody looks further, and the answer is yes: a longer ring would never be

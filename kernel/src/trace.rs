@@ -19,6 +19,8 @@ use cairn_abi::{death, flag, rights, Error, PortalKind};
 pub type Slot = [u64; SIZE / 8];
 /// Records that one READ gives.
 const SHARE: usize = 64;
+/// The errors that services may be made to fail with.
+const FAILURES: [Error; 3] = [Error::NoMemory, Error::NoTable, Error::NoSlot];
 
 pub struct Trace {
     ring: &'static mut [Slot],
@@ -134,9 +136,7 @@ impl<A: Arch> Kernel<A> {
             trace::INJECT => {
                 let known = match w[0] {
                     inject::NOTHING | inject::KILL | inject::DROP => true,
-                    inject::FAIL => [Error::NoMemory, Error::NoTable, Error::NoSlot]
-                        .iter()
-                        .any(|&error| error as u64 == w[2]),
+                    inject::FAIL => FAILURES.iter().any(|&error| error as u64 == w[2]),
                     _ => false,
                 };
                 if !known || w[0] != inject::NOTHING && w[1] == 0 {
@@ -306,7 +306,8 @@ impl<A: Arch> Kernel<A> {
         }
         let failing = match plan.action {
             inject::FAIL => {
-                let error = Error::from_code(plan.detail as u8)?;
+                let mut known = FAILURES.into_iter();
+                let error = known.find(|&error| error as u64 == plan.detail)?;
                 if !may_fail(portal, operation, selector, error) {
                     return None;
                 }
