@@ -147,7 +147,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The caller behind a token that channel `c` holds.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn caller(&self, token: Token, c: ChannelRef) -> Result<ThreadRef, Error> {
         // No slot that is given back holds a thread in this state.
         let t = self.threads.place_of(token as u32).ok_or(Error::BadToken)?;

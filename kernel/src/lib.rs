@@ -225,10 +225,8 @@ impl<A: Arch> Kernel<A> {
         let thread = &self.threads[t];
         let slot = thread.registers.rax as u32;
         let domain = thread.domain;
-        match self.domains[domain].table.entry(slot) {
-            Some(&entry) => self.traversal(t, entry.target),
-            None => self.traversal(t, Target::EMPTY),
-        }
+        let entry = self.domains[domain].table.entry(slot);
+        self.traversal(t, entry.map_or(Target::EMPTY, |entry| entry.target))
     }
 
     /// The end of a traversal.

@@ -43,7 +43,7 @@ struct CallLink {
 
 impl<A: Arch> Kernel<A> {
     /// `t` waits at `c`.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn add_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
         let thread = &mut self.threads[t];
         let channel = &mut self.channels[c];
@@ -69,7 +69,7 @@ impl<A: Arch> Kernel<A> {
         let thread = &mut self.threads[t];
         let channel = &mut self.channels[c];
         if thread.stops != 0 || !channel.receivers.is_empty() {
-            return self.add_other_receiver(c, t);
+            return self.add_receiver(c, t);
         }
         debug_assert!(thread.deadline == 0 && !thread.poked && !thread.lifted);
         thread.entries = thread.own_entries;
@@ -77,14 +77,8 @@ impl<A: Arch> Kernel<A> {
         channel.receivers.set_only(thread, t);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn add_other_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
-        self.add_receiver(c, t);
-    }
-
     /// `t` waits at `c` no longer.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn remove_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
         let channel = &mut self.channels[c];
         channel.plain = 0;

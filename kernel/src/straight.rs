@@ -215,7 +215,7 @@ impl<A: Arch> Kernel<A> {
 
     /// READ and WRITE ([`Kernel::transfer`]) with one part on either side, each within a page: token, offset, own address and length. How many bytes were copied; None: none, take the general way. Interrupts
     /// may come in if all of `t`'s registers are stored.
-    #[inline(always)]
+    #[inline(never)]
     pub fn transfer_short(
         &mut self,
         t: ThreadRef,
@@ -336,7 +336,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The thread's registers are those again that it had when the upcall came.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn go_back(&mut self, t: ThreadRef) {
         let thread = &mut self.threads[t];
         A::copy_registers(&mut thread.registers, &thread.saved);

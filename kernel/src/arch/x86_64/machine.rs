@@ -65,7 +65,7 @@ pub struct Machine {
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
     target: Recent,
-    copies: Recents,
+    pub(super) copies: Recents,
     /// Pages of registers that hasty handlers reach.
     handler_pages: [Frame; HANDLER_PAGES],
     handler_page_count: usize,
@@ -247,6 +247,7 @@ impl Arch for Machine {
         registers.gs_base = cpu::user_gs_base();
     }
 
+    #[inline(never)]
     fn load_bases(&mut self, registers: &Registers) {
         // `sanitize` has seen them unless they came from the processor, so this test is a second wall: a fault here would be the nucleus's.
         let safe = |base| if canonical(base) { base } else { 0 };
@@ -544,7 +545,7 @@ impl Arch for Machine {
         result
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn copy_near(&mut self, source: (Root, u64), destination: (Root, u64), len: usize) -> bool {
         user_copy::copy_near(source, destination, len, &mut self.copies)
     }

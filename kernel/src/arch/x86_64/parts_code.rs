@@ -9,7 +9,7 @@ use super::entry::{general, general_passed, leave, settle_again, store_used, sto
 use super::float::FloatState;
 use super::glue::{self, kernel};
 use super::portal_code::NOT_EXTRAS;
-use super::Machine;
+use super::{user_copy, Machine};
 use crate::arch::Arch;
 use crate::channel::Channel;
 use crate::copy::OPENING;
@@ -79,7 +79,9 @@ unsafe fn transfer(
         kernel.copy_short(source, destination, len, true)?;
     } else {
         let bytes = len as usize;
-        if len > OPENING || !kernel.arch.copy_near(source, destination, bytes) {
+        // Without the call that it is elsewhere.
+        let copies = &mut kernel.arch.copies;
+        if len > OPENING || !user_copy::copy_near(source, destination, bytes, copies) {
             if len > PAGE {
                 return None;
             }
