@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// The section of the code that only boot needs.
 const BOOT: &str = ".init.text";
+/// Where the linker keeps the addresses of functions that are called through there.
+const FUNCTIONS: &str = ".got";
 /// In the names of `core::fmt`, which would be some KiB: the nucleus has `log::Line`.
 const FORMATTING: &str = "4core3fmt";
 /// What boot's sections lie between.
@@ -77,14 +79,31 @@ pub fn check() -> Result<Result<(), String>> {
     if let Some(name) = names.find(|name| name.contains(FORMATTING)) {
         return Ok(Err(format!("{name} has come into the nucleus")));
     }
+    let mut kept = Vec::new();
     for section in file.sections() {
-        let (at, data) = (section.address(), section.data()?);
-        if boot.contains(&at) {
-            continue;
+        if !boot.contains(&section.address()) {
+            kept.push((
+                section.name()?,
+                section.kind(),
+                section.address(),
+                section.data()?,
+            ));
         }
-        let found = match section.kind() {
+    }
+    // Who calls a function by its address there?
+    let called = |slot: u64| {
+        let mut code = kept
+            .iter()
+            .filter(|(_, kind, ..)| *kind == SectionKind::Text);
+        code.any(|(_, _, at, data)| in_code(*at, data, &(slot..slot + 8)).is_some())
+    };
+    for &(name, kind, at, data) in &kept {
+        let found = match kind {
+            SectionKind::Data if name == FUNCTIONS => {
+                in_data(at, data, &boot).find(|(slot, _)| called(*slot))
+            }
             SectionKind::Text => in_code(at, data, &boot),
-            SectionKind::Data | SectionKind::ReadOnlyData => in_data(at, data, &boot),
+            SectionKind::Data | SectionKind::ReadOnlyData => in_data(at, data, &boot).next(),
             _ => None,
         };
         if let Some((place, target)) = found {
@@ -123,17 +142,18 @@ fn addresses(instruction: &Instruction) -> Vec<u64> {
     operands.collect()
 }
 
-/// The first word that is an address within `boot`.
-fn in_data(at: u64, data: &[u8], boot: &Range<u64>) -> Option<(u64, u64)> {
-    let words = data.chunks_exact(8).zip((at..).step_by(8));
-    words
-        .map(|(word, place)| {
-            (
-                place,
-                u64::from_le_bytes(word.try_into().unwrap_or_default()),
-            )
-        })
-        .find(|(_, word)| boot.contains(word))
+/// The words that are addresses within `boot`, and where they are.
+fn in_data<'a>(
+    at: u64,
+    data: &'a [u8],
+    boot: &'a Range<u64>,
+) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let (words, _) = data.as_chunks();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    (at..)
+        .step_by(8)
+        .zip(words)
+        .filter(|(_, word)| boot.contains(word))
 }
 
 #[cfg(test)]
@@ -163,8 +183,8 @@ mod tests {
     #[test]
     fn finds_words_of_data() {
         let words = [1u64, BOOT.end, BOOT.start + 4].map(u64::to_le_bytes);
-        let found = in_data(AT, words.as_flattened(), &BOOT);
+        let found = in_data(AT, words.as_flattened(), &BOOT).next();
         assert_eq!(found, Some((AT + 16, BOOT.start + 4)));
-        assert_eq!(in_data(AT, &words.as_flattened()[..16], &BOOT), None);
+        assert_eq!(in_data(AT, &words.as_flattened()[..16], &BOOT).next(), None);
     }
 }

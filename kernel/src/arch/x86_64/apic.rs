@@ -113,7 +113,7 @@ pub fn join(deadline_mode: bool) {
     let mut apic = LocalApic {
         registers: (!registers.is_null()).then_some(registers),
         deadline_mode,
-        hz: 0,
+        rate: 0,
         armed: false,
         away: [false; cores::MOST],
     };
@@ -140,8 +140,8 @@ pub struct LocalApic {
     /// Mapped registers; None: model-specific registers.
     registers: Option<*mut u32>,
     deadline_mode: bool,
-    /// Counts per second without deadline mode.
-    hz: u64,
+    /// Counts in a nanosecond without deadline mode, times 2³², rounded up.
+    rate: u64,
     /// The timer of the core that is in the nucleus is set.
     armed: bool,
     /// The same of the others.
@@ -162,7 +162,7 @@ impl LocalApic {
         let mut apic = LocalApic {
             registers: (mode & X2_IN_MSR == 0).then_some(registers),
             deadline_mode,
-            hz: 0,
+            rate: 0,
             armed: false,
             away: [false; cores::MOST],
         };
@@ -233,8 +233,9 @@ impl LocalApic {
         let ns = clock.to_ns(read_tsc().wrapping_sub(start)).max(1);
         self.write(INITIAL_COUNT, 0);
         self.write(LVT_TIMER, TIMER_VECTOR as u32);
-        let counts = first.wrapping_sub(last) as u128;
-        self.hz = ((counts * 1_000_000_000 / ns as u128) as u64).max(1_000);
+        // At least 1 kHz.
+        let counts = (first.wrapping_sub(last) as u64).max(1 + ns / 1_000_000);
+        self.rate = (((counts as u128) << 32).div_ceil(ns as u128)) as u64;
     }
 
     /// Another core is in the nucleus; the registers are its own.
@@ -259,7 +260,7 @@ impl LocalApic {
             unsafe { write_msr(TSC_DEADLINE, clock.tick_at(deadline).max(1)) };
         } else {
             let ns = deadline.saturating_sub(clock.now());
-            let counts = ns as u128 * self.hz as u128 / 1_000_000_000 + 1;
+            let counts = ((ns as u128 * self.rate as u128) >> 32) + 1;
             self.write(INITIAL_COUNT, u32::try_from(counts).unwrap_or(u32::MAX));
         }
     }
