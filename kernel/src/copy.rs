@@ -18,7 +18,7 @@ pub const OPENING: u64 = 2048;
 /// After so many pieces an interrupt that waits is let in, even if that has to be asked for.
 const PIECES_AT_ONCE: usize = 2;
 /// Most parts of vectors that one entry looks at.
-const WALK: u64 = 64;
+const WALK: u64 = 24;
 /// Parts that are read from their owner's memory at once.
 const AHEAD: u64 = 8;
 const PART_BYTES: usize = core::mem::size_of::<Part>();

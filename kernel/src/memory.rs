@@ -15,7 +15,7 @@ use cairn_abi::{rights, Error, PortalKind};
 /// Most pages of one operation.
 pub(crate) const PAGES: u64 = 512;
 /// Pages that are mapped (and zeroed), and that are unmapped or protected, before interrupts are let in.
-const MAP_SHARE: u64 = 8;
+const MAP_SHARE: u64 = 4;
 const ZERO_SHARE: u64 = 1;
 const CHANGE_SHARE: u64 = 16;
 /// Frames that are taken into a pool (they are zeroed), and into a space's reserve, before interrupts are let in.

@@ -156,7 +156,7 @@ fn long_rows_are_done_in_shares() {
         (pages, w.k.frames.mappings(frame))
     };
     let list = [space, AT, BUFFER, 300, RW];
-    assert_eq!(counted(memory::MAP_LIST, &list, 38), (300, 301));
+    assert_eq!(counted(memory::MAP_LIST, &list, 75), (300, 301));
     // Of 512 pages, of which 300 are mapped.
     let protect = [space, AT, 512, prot::READ];
     assert_eq!(counted(memory::PROTECT, &protect, 32), (300, 301));
@@ -164,7 +164,7 @@ fn long_rows_are_done_in_shares() {
     assert_eq!(counted(memory::UNMAP, &[space, AT, 512], 32), (0, 1));
     let device = prot::DEVICE | prot::READ | map::IO;
     let row = [space, AT, 0x8_0000, 200, device];
-    assert_eq!(counted(memory::MAP, &row, 25), (200, 1));
+    assert_eq!(counted(memory::MAP, &row, 50), (200, 1));
     w.k.arch.patient = true;
     let before = w.k.counters.entries;
     assert_eq!(w.memory(memory::UNMAP, &[space, AT, 200])[0], 200);
