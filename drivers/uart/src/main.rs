@@ -11,14 +11,13 @@ use cairn_abi::hasty::reason;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{interrupt, ports};
-use cairn_abi::{pulse, received, Error, Token};
+use cairn_abi::{pulse, received, Token};
 use cairn_idl::errno::{EINTR, ENXIO};
 use cairn_idl::uart::{self, Parity};
-use cairn_idl::vm::MORE_OBJECTS;
 use cairn_idl::wire::{self, Caller, Errno, Out, Outcome};
 use cairn_rt::serve::{self, Blocked};
 use cairn_rt::startup;
-use cairn_rt::{log, Message, Portal, Received, Receiver, Reply};
+use cairn_rt::{log, memory, Portal, Received, Receiver, Reply};
 use cairn_uart::driver::Driver;
 use cairn_uart::hasty;
 use cairn_uart::registers::{Chip, DATA, LINE_STATUS};
@@ -112,13 +111,7 @@ fn install(irq: Option<Portal>, ports: Portal, base: u64) -> bool {
         ports.0 as u64,
     ];
     let install = || irq.service(interrupt::INSTALL, &words);
-    let installed = match install() {
-        Err(Error::NoMemory) => Portal(native_slot::VM)
-            .call(Message::new(&[MORE_OBJECTS, pool::CODE]))
-            .and_then(|_| install()),
-        installed => installed,
-    };
-    installed.is_ok()
+    memory::with_objects(pool::CODE, install).is_ok()
 }
 
 struct Program {

@@ -3,14 +3,13 @@
 //! A deadline for each receive would tell as well, but costs an entry of its own and takes receives and replies off the short ways.
 
 use crate::memory;
-use crate::portal::{Message, Portal};
+use crate::portal::Portal;
 use crate::semaphore::Semaphore;
 use crate::time;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, domain, thread, AUTO};
 use cairn_abi::Error;
-use cairn_idl::vm::MORE_OBJECTS;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const STACK: usize = 8192;
@@ -47,13 +46,7 @@ impl Alarm {
             AUTO,
         ];
         let make = || Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
-        let made = match make() {
-            Err(Error::NoMemory) => {
-                Portal(native_slot::VM).call(Message::new(&[MORE_OBJECTS, pool::THREAD]))?;
-                make()
-            }
-            made => made,
-        }?;
+        let made = memory::with_objects(pool::THREAD, make)?;
         Portal(made[0] as u32).service(thread::START, &[])?;
         Ok(Alarm { look })
     }

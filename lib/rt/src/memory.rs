@@ -1,6 +1,6 @@
 //! Memory from `vm` as slices, for components that manage large amounts of it themselves (a file server's pages).
 
-use crate::portal::Portal;
+use crate::portal::{Message, Portal};
 use crate::startup;
 use cairn_abi::{layout, Error};
 use cairn_idl::vm;
@@ -225,4 +225,15 @@ pub fn frames() -> (u64, u64) {
     vm::Client(&VM)
         .memory_stat()
         .map_or((0, 0), |frames| (frames.total, frames.free))
+}
+
+/// Do what takes an object of this pool of the nucleus ([`cairn_abi::service::memory::pool`]). If there is none left, `vm` is asked for more, and it is done once again.
+pub fn with_objects<T>(pool: u64, mut make: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    match make() {
+        Err(Error::NoMemory) => {
+            VM.call(Message::new(&[vm::MORE_OBJECTS, pool]))?;
+            make()
+        }
+        made => made,
+    }
 }

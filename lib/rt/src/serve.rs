@@ -1,12 +1,10 @@
 //! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, what the nucleus looks at before, and the loop for servers that need nothing else.
 
-use crate::{Message, Portal, Received, Receiver, Reply};
-use cairn_abi::layout::native_slot;
+use crate::{memory, Portal, Received, Receiver, Reply};
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::AUTO;
 use cairn_abi::{flag, received, Error, Id, Token, MAX_PORTALS};
 use cairn_idl::errno::{EFAULT, EIO, EMFILE};
-use cairn_idl::vm::MORE_OBJECTS;
 use cairn_idl::wire::{self, Caller, Outcome, Signature};
 
 /// What a receive delivered, with the channel that it came through, and whether that was signed before ([`sign`]).
@@ -106,13 +104,7 @@ pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<()
 pub fn sign(receiver: Receiver, signatures: &[Signature]) -> Result<(), Error> {
     receiver.sign(&[AUTO])?;
     for line in signatures.iter().filter_map(|signature| signature.asked) {
-        match receiver.sign(&line) {
-            Err(Error::NoMemory) => {
-                Portal(native_slot::VM).call(Message::new(&[MORE_OBJECTS, pool::SIGNATURE]))?;
-                receiver.sign(&line)?;
-            }
-            signed => signed?,
-        }
+        memory::with_objects(pool::SIGNATURE, || receiver.sign(&line))?;
     }
     Ok(())
 }
