@@ -74,16 +74,18 @@ unsafe fn in_turn(entry: Entry, a: u64, b: u64) -> Resume {
     // SAFETY: GS leads to this processor's data.
     let core = unsafe { (*descriptors::own()).core };
     requests::come_in(&LOCK, core);
-    // SAFETY: the lock is held.
-    let kernel = unsafe { kernel() };
-    kernel.come_in(core);
-    let resume = entry(kernel, a, b);
-    out(kernel);
-    resume
+    // SAFETY: the lock is held; each of these references ends before the next is made.
+    unsafe {
+        kernel().come_in(core);
+        let resume = entry(a, b);
+        out(kernel());
+        resume
+    }
 }
 
-/// What an entry does, with two words that tell more.
-type Entry = fn(&mut Kernel<Machine>, u64, u64) -> Resume;
+/// What an entry does, with two words that tell more. It is not given the nucleus: while no function is that is called by its address, the compiler knows that every reference to the
+/// nucleus is the address of [`KERNEL`], and neither hands it on nor keeps it in a register (4,000 bytes of text).
+type Entry = unsafe fn(u64, u64) -> Resume;
 
 /// The entry is over: others may come in. Nothing to do with one core.
 pub fn out(kernel: &mut Kernel<Machine>) {
@@ -99,7 +101,7 @@ pub fn out(kernel: &mut Kernel<Machine>) {
 /// Once on each, when everything of it is loaded and [`several`] was said.
 pub unsafe fn join() -> Resume {
     // SAFETY: by the contract.
-    unsafe { in_turn(|kernel, _, _| kernel.resume(), 0, 0) }
+    unsafe { in_turn(|_, _| kernel().resume(), 0, 0) }
 }
 
 /// `syscall` that was not turned round.
@@ -109,7 +111,7 @@ pub unsafe fn join() -> Resume {
 pub unsafe extern "C" fn on_syscall() -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
+        return unsafe { in_turn(|_, _| kernel().syscall(), 0, 0) };
     }
     // SAFETY: by the contract.
     unsafe { kernel() }.syscall()
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
 pub unsafe extern "C" fn on_traversal(target: Target) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|kernel, _, _| kernel.syscall(), 0, 0) };
+        return unsafe { in_turn(|_, _| kernel().syscall(), 0, 0) };
     }
     // SAFETY: by the contract.
     let kernel = unsafe { kernel() };
@@ -205,7 +207,9 @@ pub unsafe extern "C" fn settle() {
 /// # Safety
 /// Called by the entry code.
 pub unsafe extern "C" fn on_counted() -> Resume {
-    fn counted(kernel: &mut Kernel<Machine>, _: u64, _: u64) -> Resume {
+    unsafe fn counted(_: u64, _: u64) -> Resume {
+        // SAFETY: by the contract.
+        let kernel = unsafe { kernel() };
         if let Some(t) = kernel.dispatch.current {
             kernel.compile(t);
         }
@@ -289,7 +293,13 @@ pub unsafe extern "C" fn unmap_one(slot: u64, address: u64) -> u64 {
 pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(trapped_apart, vector, error) };
+        return unsafe {
+            in_turn(
+                |vector, error| trapped_apart(kernel(), vector, error),
+                vector,
+                error,
+            )
+        };
     }
     // SAFETY: by the contract.
     trapped(unsafe { kernel() }, vector, error)
@@ -345,7 +355,7 @@ fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
 pub unsafe extern "C" fn on_traced_syscall() -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|kernel, _, _| kernel.traced_syscall(), 0, 0) };
+        return unsafe { in_turn(|_, _| kernel().traced_syscall(), 0, 0) };
     }
     // SAFETY: by the contract.
     unsafe { kernel() }.traced_syscall()
@@ -358,7 +368,13 @@ pub unsafe extern "C" fn on_traced_syscall() -> Resume {
 pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(traced, vector, error) };
+        return unsafe {
+            in_turn(
+                |vector, error| traced(kernel(), vector, error),
+                vector,
+                error,
+            )
+        };
     }
     // SAFETY: by the contract.
     traced(unsafe { kernel() }, vector, error)
