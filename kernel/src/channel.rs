@@ -12,8 +12,9 @@ use crate::{Answer, Kernel, Stop};
 use cairn_abi::service::receive;
 use cairn_abi::{rights, Error, PortalKind};
 
+// The large array last, as in other objects: what lies in the first 128 bytes is reached with a short displacement.
+#[repr(C)]
 pub struct Channel {
-    pub senders: PriorityQueue,
     pub pulses: PulseQueue,
     pub receivers: List,
     /// Callers whose messages were received and that wait for the reply, but for the one that `server` works for now.
@@ -32,6 +33,7 @@ pub struct Channel {
     pub plain: u64,
     /// What is asked of calls.
     pub signature: Option<SignatureRef>,
+    pub senders: PriorityQueue,
 }
 
 /// How many waiting callers of a dying channel one entry lets go.

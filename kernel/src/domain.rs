@@ -15,8 +15,9 @@ use cairn_abi::service::{domain, thread, AUTO};
 use cairn_abi::state::Registers;
 use cairn_abi::{death, policy, rights, Error, PortalKind};
 
+// The table after what is used often, as in [`crate::channel::Channel`].
+#[repr(C)]
 pub struct Domain<A: Arch> {
-    pub table: Table<A>,
     pub space: SpaceRef,
     /// Root of the space, and as the processor wants it.
     pub root: A::Root,
@@ -46,6 +47,7 @@ pub struct Domain<A: Arch> {
     /// Threads that would be ready.
     pub stopped: List,
     pub holders: u32,
+    pub table: Table<A>,
     /// Id of the channel that hears of its death.
     pub watch_channel: u32,
     pub watch_badge: u64,

@@ -37,6 +37,8 @@ const MORE: usize = core::mem::size_of::<More>();
 const AT_ONCE: u8 = 255;
 
 /// One driver's handler. All zero: not in use.
+// The arrays last, as in [`crate::channel::Channel`].
+#[repr(C)]
 pub struct Handler {
     /// The binding that it belongs to, counted from 1.
     binding: u32,
@@ -49,8 +51,6 @@ pub struct Handler {
     pause: u64,
     /// When that will be, 0 if not.
     pause_at: u64,
-    /// For each value of a byte: not 0 if it wakes the driver at once.
-    significant: [u8; 256],
     /// What COUNT counts.
     pub(crate) events: u32,
     /// Bytes that were appended and taken, modulo 2^32.
@@ -69,6 +69,8 @@ pub struct Handler {
     /// The list as machine code, and the block that it lies in.
     code: usize,
     block: Option<BlockRef>,
+    /// For each value of a byte: not 0 if it wakes the driver at once.
+    significant: [u8; 256],
     ring: [u8; RING],
 }
 

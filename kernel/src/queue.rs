@@ -114,13 +114,15 @@ fn highest(occupied: &[u64; 4]) -> i16 {
 }
 
 /// A list per priority, in the queue itself or elsewhere; all operations take constant time.
+// The lists last, as in [`crate::channel::Channel`].
+#[repr(C)]
 pub struct PriorityQueue<L = Lists> {
-    pub(crate) lists: L,
     pub(crate) occupied: [u64; 4],
     /// Highest occupied priority, −1 if all lists are empty; but never below `floor`.
     pub(crate) top: i16,
     /// Something that is no thread waits here as if one of this priority did (−1: nothing does).
     floor: i16,
+    pub(crate) lists: L,
 }
 
 impl PriorityQueue {

@@ -132,8 +132,9 @@ impl Entry {
     }
 }
 
+// The chunks last, as in [`crate::channel::Channel`].
+#[repr(C)]
 pub struct Table<A: Arch> {
-    pub(crate) chunks: [Option<FrameArray<Entry>>; CHUNKS],
     arch: PhantomData<A>,
     /// Entries that exist.
     len: u32,
@@ -146,6 +147,7 @@ pub struct Table<A: Arch> {
     fresh: u32,
     /// Free slots of both kinds.
     free_count: u32,
+    pub(crate) chunks: [Option<FrameArray<Entry>>; CHUNKS],
 }
 
 impl<A: Arch> Table<A> {
