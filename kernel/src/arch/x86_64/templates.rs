@@ -1,6 +1,6 @@
 //! The code of compiled portals: a closed set of templates, and their constants.
 //!
-//! A template is assembled here with placeholders; behind each placeholder stands a line `constant`, which notes where it is and what belongs there. [`write`] copies a
+//! A template is assembled here with placeholders; behind each placeholder stands a line `constant` or `exit`, which notes where it is and what belongs there. [`write`] copies a
 //! template into a block and fills the constants in; of a channel that has a signature with another one put into it, which looks at the words. [`crate::quick`] says what the code may leave undone, and why.
 //!
 //! On entry r11 leads to the calling thread, rsp to the table entry, rcx is the return address, rax the selector, and the caller's stack pointer is stored. Whatever is not as the
@@ -102,7 +102,7 @@ const CURRENT: usize = TEMPLATES - 1;
 
 extern "C" {
     /// In the order in which they are assembled.
-    static portal_templates: [Place; TEMPLATES];
+    static portal_templates: [Template; TEMPLATES];
     fn portal_call();
     fn portal_call_stored();
     fn portal_receive();
@@ -115,19 +115,41 @@ extern "C" {
     fn general_called();
 }
 
-/// Addresses of a template's beginning, of the place for a signature's, of its second entrance and end, and of its notes.
+/// The addresses of a template's second entrance, and of what is before the place for a signature's and behind it.
 #[repr(C)]
-struct Place {
-    code: usize,
-    signature: usize,
+struct Template {
     reply: usize,
+    pieces: [Piece; 2],
+}
+
+/// The addresses of code, of the notes of its constants and of those of its exits, and of their ends.
+#[repr(C)]
+struct Piece {
+    code: usize,
     end: usize,
     notes: usize,
     notes_end: usize,
+    exits: usize,
+    exits_end: usize,
 }
 
-/// Where one placeholder is: bytes from the template's start, which constant, how many bytes, and how far behind the beginning of an object the place is that is meant.
-#[derive(Clone, Copy)]
+impl Piece {
+    const NOTHING: Piece = Piece {
+        code: 1,
+        end: 1,
+        notes: 0,
+        notes_end: 0,
+        exits: 0,
+        exits_end: 0,
+    };
+
+    fn code(&self) -> &'static [u8] {
+        // SAFETY: these are addresses of constants of the image, which are never written.
+        unsafe { core::slice::from_raw_parts(self.code as *const u8, self.end - self.code) }
+    }
+}
+
+/// Where the placeholder of a constant is: bytes from the template's start, which constant, how many bytes, and how far behind the beginning of an object the place is that is meant.
 #[repr(C)]
 struct Note {
     offset: u16,
@@ -136,37 +158,24 @@ struct Note {
     inside: u16,
 }
 
-struct Template {
-    code: &'static [u8],
-    signature: usize,
-    reply: usize,
-    notes: &'static [Note],
+/// Where a jump out of the template has its distance, and which way out it is.
+#[repr(C)]
+struct Exit {
+    offset: u16,
+    exit: u16,
 }
 
-impl Template {
-    const NOTHING: Template = Template {
-        code: &[],
-        signature: 0,
-        reply: 0,
-        notes: &[],
-    };
-}
-
-fn template(number: usize) -> Template {
-    // SAFETY: the table is written below, with the symbols of one template in each place; text and constants of the image are never written.
-    unsafe {
-        let place = &portal_templates[number];
-        let notes = place.notes_end - place.notes;
-        Template {
-            code: core::slice::from_raw_parts(place.code as *const u8, place.end - place.code),
-            signature: place.signature - place.code,
-            reply: place.reply - place.code,
-            notes: core::slice::from_raw_parts(
-                place.notes as *const Note,
-                notes / size_of::<Note>(),
-            ),
-        }
-    }
+/// The constants from one address to another.
+///
+/// # Safety
+/// That is what these are the addresses of; they are never written.
+unsafe fn noted<T: 'static>(mut at: usize, end: usize) -> impl Iterator<Item = &'static T> {
+    core::iter::from_fn(move || {
+        let here = at as *const T;
+        at += size_of::<T>();
+        // SAFETY: by the contract.
+        (here as usize != end).then(|| unsafe { &*here })
+    })
 }
 
 /// Make the code of an entry, to be executed at address `at`; with `several` cores, such that takes the lock. The offset at which it is entered as well, or 0.
@@ -197,72 +206,76 @@ pub fn write(
             first + 3 * turned as usize + flags
         }
     };
-    let template = template(number);
-    let place = template.signature;
-    // What is put into it.
+    // SAFETY: written below, with the symbols of one template in each place; constants of the image are never written.
+    let templates = unsafe { &portal_templates };
+    let [before, behind] = &templates[number].pieces;
+    // What is put in between.
     let inside = match constants.get(Known::Signature) {
-        0 => Template::NOTHING,
-        _ => self::template(SIGNATURE),
+        0 => &Piece::NOTHING,
+        _ => &templates[SIGNATURE].pieces[1],
     };
-    let more = inside.code.len();
+    let (place, more) = (before.code().len(), inside.code().len());
+    let reply = match templates[number].reply - before.code {
+        0 => 0,
+        reply => reply + more,
+    };
     let values = &mut constants.0;
     let mut set = |constant: Constant, value: u64| values[constant as usize] = value;
-    set(Constant::ReplyLeg, at + (template.reply + more) as u64);
+    set(Constant::ReplyLeg, at + reply as u64);
     set(Constant::SharedReply, shared_reply as u64);
     set(Constant::ClockBase, clock.base);
     set(Constant::ClockRate, clock.mult);
     set(Constant::Block, at);
     set(Constant::Busy, busy());
     set(Constant::GeneralEntries, general_entries() as u64);
-    let (before, behind) = template.code.split_at_checked(place).unwrap_or_default();
     let mut length = 0;
-    for piece in [before, inside.code, behind] {
-        if let Some(room) = code.get_mut(length..length + piece.len()) {
-            room.copy_from_slice(piece);
+    // Notes count from the beginning of a template.
+    for (piece, base) in [(before, 0), (inside, place), (behind, more)] {
+        let text = piece.code();
+        if let Some(room) = code.get_mut(length..length + text.len()) {
+            room.copy_from_slice(text);
         }
-        length += piece.len();
+        length += text.len();
+        fill_in(&mut code[base..], at + base as u64, piece, values, exits);
     }
     if let Some(rest) = code.get_mut(length..) {
         rest.fill(FILLER);
     }
-    fill_in(code, at, inside.notes, (0, place), values, exits);
-    fill_in(code, at, template.notes, (place, more), values, exits);
-    match template.reply {
-        0 => 0,
-        reply => reply + more,
-    }
+    reply
 }
 
-/// The placeholders of a template, which stands in this code; what is behind the first of the offsets that much further on.
-#[inline(never)]
+/// The placeholders of a piece of a template, which is in this code, to be executed at address `at`.
 fn fill_in(
-    code: &mut [u8; CODE_BYTES],
+    code: &mut [u8],
     at: u64,
-    notes: &[Note],
-    (behind, more): (usize, usize),
+    piece: &Piece,
     values: &[u64; CONSTANTS],
     exits: &[unsafe extern "C" fn(); EXIT_COUNT],
 ) {
-    for note in notes {
-        let (mut offset, size) = (note.offset as usize, note.size as usize);
-        if offset >= behind {
-            offset += more;
-        }
-        let constant = note.constant as usize;
-        let value = match values.get(constant) {
-            Some(value) => value + note.inside as u64,
-            None => {
-                let exit = exits[constant - FIRST_EXIT] as *const () as u64;
-                exit.wrapping_sub(at + (offset + size) as u64)
-            }
+    // SAFETY: their notes lie there.
+    for note in unsafe { noted::<Note>(piece.notes, piece.notes_end) } {
+        let offset = note.offset as usize;
+        let Some(value) = values.get(note.constant as usize) else {
+            continue;
         };
+        let value = value + note.inside as u64;
         // Of constant lengths: a store each.
-        if size == 8 {
+        if note.size == 8 {
             if let Some(place) = code.get_mut(offset..offset + 8) {
                 place.copy_from_slice(&value.to_le_bytes());
             }
         } else if let Some(place) = code.get_mut(offset..offset + 4) {
             place.copy_from_slice(&(value as u32).to_le_bytes());
+        }
+    }
+    // SAFETY: as above.
+    for note in unsafe { noted::<Exit>(piece.exits, piece.exits_end) } {
+        let (offset, end) = (note.offset as usize, note.offset as usize + 4);
+        if let (Some(place), Some(exit)) =
+            (code.get_mut(offset..end), exits.get(note.exit as usize))
+        {
+            let distance = (*exit as *const () as u64).wrapping_sub(at + end as u64);
+            place.copy_from_slice(&(distance as u32).to_le_bytes());
         }
     }
 }
@@ -282,36 +295,52 @@ global_asm!(
         .short \\inside
         .popsection
     .endm
+    // The last four bytes are how far away the shared code WHAT is.
+    .macro exit template, what
+    .Lhere_\\@:
+        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
+        .short .Lhere_\\@ - 4 - template_\\template, \\what - {first_exit}
+        .popsection
+    .endm
     // A jump that leaves the template: with four bytes of distance always.
     .macro leave_if_not_equal template, to, what
         .byte 0x0f, 0x85
         .long \\to - . - 4
-        constant \\template, \\what, 4
+        exit \\template, \\what
     .endm
     .macro leave_if_zero template, to, what
         .byte 0x0f, 0x84
         .long \\to - . - 4
-        constant \\template, \\what, 4
+        exit \\template, \\what
     .endm
     .macro leave_if_above template, to, what
         .byte 0x0f, 0x87
         .long \\to - . - 4
-        constant \\template, \\what, 4
+        exit \\template, \\what
     .endm
     .macro leave template, to, what
         .byte 0xe9
         .long \\to - . - 4
-        constant \\template, \\what, 4
+        exit \\template, \\what
     .endm
-    // A template begins, whose second entrance is at REPLY, and into which a signature's is put at SIGNATURE; and ends. It has room for BYTES.
-    .macro begin template, reply, signature
+    // A template begins, whose second entrance is at REPLY; and ends. It has room for BYTES.
+    .macro begin template, reply
         .pushsection .rodata.portal_templates, \"a\", @progbits
-        .quad template_\\template, \\signature, \\reply, template_\\template\\()_end
-        .quad constants_\\template, constants_\\template\\()_end
+        .quad \\reply
+        .quad template_\\template, template_\\template\\()_signature
+        .quad constants_\\template, constants_\\template\\()_behind
+        .quad exits_\\template, exits_\\template\\()_behind
+        .quad template_\\template\\()_signature, template_\\template\\()_end
+        .quad constants_\\template\\()_behind, constants_\\template\\()_end
+        .quad exits_\\template\\()_behind, exits_\\template\\()_end
         .popsection
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
         .balign 2
     constants_\\template:
+        .popsection
+        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
+        .balign 2
+    exits_\\template:
         .popsection
         .pushsection .rodata.portal_code, \"a\", @progbits
         .balign 16
@@ -322,9 +351,22 @@ global_asm!(
         .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
     constants_\\template\\()_end:
         .popsection
+        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
+    exits_\\template\\()_end:
+        .popsection
         .global template_\\template\\()_end
     template_\\template\\()_end:
         .org template_\\template + \\bytes, 0xcc
+        .popsection
+    .endm
+    // The place for a signature's: in templates that have none the beginning.
+    .macro signature_place template
+    template_\\template\\()_signature:
+        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
+    constants_\\template\\()_behind:
+        .popsection
+        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
+    exits_\\template\\()_behind:
         .popsection
     .endm
     // Have the lock, if nobody is in. rcx is lost.
@@ -348,7 +390,7 @@ global_asm!(
     // With `several` cores it takes the lock first, asks whether the entry is still its own (not emptied or changed by another core), the caller's thread as usual, and of the reply whether
     // the call is still not settled.
     ".macro portal_template name, turned, wide, parts, several
-        begin \\name, template_\\name\\()_reply, template_\\name\\()_signature
+        begin \\name, template_\\name\\()_reply
         .if \\wide
         mov [r11 + {rip}], rcx
         movabs rcx, 0x7fffffffffffffff
@@ -394,7 +436,7 @@ global_asm!(
         dec dword ptr gs:[{links}]
         leave_if_zero \\name, portal_call_stored, {call_passed}
         // Decided, but for what a signature asks. It leaves rcx 0.
-    template_\\name\\()_signature:
+        signature_place \\name
         .if \\parts
         mov qword ptr [0x7fffffff], rcx
         constant \\name, {channel_at}, 4, 0, {channel_plain}
@@ -509,7 +551,8 @@ global_asm!(
     .endm",
     // P where the semaphore counts something, V where nobody waits and it is an ordinary one. With `several` cores it takes the lock first, and asks whether the entry is still its own.
     ".macro semaphore_template name, several
-    begin \\name, template_\\name, template_\\name
+    begin \\name, template_\\name
+    signature_place \\name
     .if \\several
     mov [r11 + {rip}], rcx
     .endif
@@ -584,7 +627,8 @@ global_asm!(
     portal_template several_turned_parts, 1, 1, 1, 1
     semaphore_template several_semaphore, 1",
     // A signature: is no word of the operation's greater than it may be? Does the last one name a portal of the caller's to this channel, then its badge takes its place.
-    "begin signature, template_signature, template_signature
+    "begin signature, template_signature
+    signature_place signature
     cmp rdi, {operations}
     jae 3f
     mov ecx, edi
@@ -635,7 +679,8 @@ global_asm!(
     xor ecx, ecx
     end signature, {signature_bytes}",
     // Slot 0: who am I? Everything but the thread's id is a constant, or at a constant address. And what time is it?
-    "begin current, template_current, template_current
+    "begin current, template_current
+    signature_place current
     test rax, rax
     jnz 2f
     mov edi, [r11 + {token}]
@@ -712,6 +757,7 @@ global_asm!(
     reply_leg = const Constant::ReplyLeg as usize,
     shared_reply = const Constant::SharedReply as usize,
     id = const Known::Id as usize,
+    first_exit = const FIRST_EXIT,
     shared_call = const Constant::SharedCall as usize,
     shared_call_stored = const Constant::SharedCallStored as usize,
     settle_again_constant = const Constant::SettleAgain as usize,
