@@ -107,117 +107,15 @@ pub fn forget_all() {
     }
 }
 
-/// Code for both ways in. rdi: the line's number. Leaves rdi = where it lies in them, rbp = driver, r8 = its domain, esi = its priority, or goes to this label if the driver does not wait plainly.
-macro_rules! find_driver {
-    ($otherwise:literal) => {
-        concat!(
-            "imul edi, edi, {line_size}
-         mov rcx, [rdi + {lines} + {place}]
-         mov rdx, [rdi + {lines} + {plain}]
-         cmp rdx, [rcx]
-         jne ",
-            $otherwise,
-            "
-         mov r8, [rdi + {lines} + {driver_domain}]
-         cmp dword ptr [r8 + {domain_unusual}], 0
-         jne ",
-            $otherwise,
-            "
-         mov rbp, [rdi + {lines} + {driver}]
-         movzx esi, byte ptr [rbp + {effective}]
-         cmp si, word ptr [rip + {kernel} + {top}]
-         jle ",
-            $otherwise,
-            "
-         mov rdx, [rdi + {lines} + {masked}]
-         cmp byte ptr [rdx], 0
-         jne ",
-            $otherwise
-        )
-    };
-}
-
-/// Decided: the source is masked and acknowledged, the driver owes. Leaves rsi = how many interrupts it is told.
-macro_rules! mask_and_count {
-    () => {
-        "mov byte ptr [rdx], 1
-         mov rdx, [rip + {apic}]
-         test rdx, rdx
-         jz 21f
-         mov dword ptr [rdx + {end_of_interrupt}], 0
-         12:
-         inc qword ptr [rip + {kernel} + {interrupts}]
-         mov rdx, [rdi + {lines} + {binding}]
-         inc qword ptr [rdx + {arrived}]
-         inc qword ptr [rdx + {made}]
-         mov rsi, [rdx + {count}]
-         inc rsi
-         mov qword ptr [rdx + {count}], 0
-         mov byte ptr [rdx + {owes}], 1
-         mov rdx, [rdi + {lines} + {owed}]
-         mov byte ptr [rdx], 1"
-    };
-}
-
-/// The end of an interrupt where the local APIC has no registers in memory.
-macro_rules! end_by_msr {
-    () => {
-        "21:
-         mov r9, rcx
-         mov ecx, {end_msr}
-         xor eax, eax
-         xor edx, edx
-         wrmsr
-         mov rcx, r9
-         jmp 12b"
-    };
-}
-
-/// Code of a way in, with the operands of what is above, and these.
-macro_rules! way_in {
-    ([$($line:expr),* $(,)?] $($more:tt)*) => {
-        naked_asm!(
-            $($line,)*
-            line_size = const size_of::<Line>(),
-            lines = sym LINES,
-            place = const offset_of!(Line, place),
-            plain = const offset_of!(Line, plain),
-            driver = const offset_of!(Line, driver),
-            driver_domain = const offset_of!(Line, domain),
-            binding = const offset_of!(Line, binding),
-            owed = const offset_of!(Line, owed),
-            masked = const offset_of!(Line, masked),
-            kernel = sym KERNEL,
-            apic = sym apic::REGISTERS,
-            end_of_interrupt = const apic::END_OF_INTERRUPT,
-            end_msr = const 0x800 + (apic::END_OF_INTERRUPT >> 4),
-            interrupts = const offset_of!(Nucleus, counters.interrupts),
-            arrived = const offset_of!(Binding, arrived),
-            made = const offset_of!(Binding, pulses),
-            count = const offset_of!(Binding, count),
-            owes = const offset_of!(Binding, owes),
-            since = const offset_of!(Nucleus, dispatch.since),
-            current = const offset_of!(Nucleus, dispatch.current),
-            top = const offset_of!(Nucleus, dispatch.ready.top),
-            domain_unusual = const offset_of!(Domain<Machine>, unusual),
-            effective = const offset_of!(MachineThread, effective),
-            registers = const offset_of!(PerCpu, registers),
-            rip = const offset_of!(Registers, rip),
-            $($more)*
-        )
-    };
-}
-
 /// Behind the stubs of sources' vectors: the distance from the first of them and, without an error code, the processor's frame are on the stack.
 ///
 /// # Safety
 /// Reached from the stubs only.
 #[unsafe(naked)]
 pub unsafe extern "C" fn interrupted() {
-    way_in!(
-        [
+    naked_asm!(
         "test byte ptr [rsp + 16], 3",
-        "jz {in_nucleus}",
+        "jz 24f",
         "swapgs",
         "push r15",
         "mov r15, gs:[{registers}]",
@@ -244,23 +142,58 @@ pub unsafe extern "C" fn interrupted() {
         "mov [r15 + {rflags}], rcx",
         "mov rcx, [rsp + 24]",
         "mov [r15 + {rsp}], rcx",
-        ".global interrupted_stored",
-        "interrupted_stored:",
-        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
-        "jne 6f",
+        // The line's number is in rdi and rbx, r15 leads to the interrupted thread, or is 0. Does the driver wait plainly? rdi = line, rbp = driver, r8 = its domain, esi = its priority.
         "7:",
         "mov ebx, edi",
-        find_driver!("5f"),
+        "imul edi, edi, {line_size}",
+        "add rdi, offset {lines}",
+        "mov rcx, [rdi + {place}]",
+        "mov rdx, [rdi + {plain}]",
+        "cmp rdx, [rcx]",
+        "jne 5f",
+        "mov r8, [rdi + {driver_domain}]",
+        "cmp dword ptr [r8 + {domain_unusual}], 0",
+        "jne 5f",
+        "mov rbp, [rdi + {driver}]",
+        "movzx esi, byte ptr [rbp + {effective}]",
+        "cmp si, word ptr [rip + {kernel} + {top}]",
+        "jle 5f",
+        "mov rdx, [rdi + {masked}]",
+        "cmp byte ptr [rdx], 0",
+        "jne 5f",
+        "test r15, r15",
+        "jz 25f",
+        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
+        "jne 6f",
         "cmp sil, [r15 + {effective}]",
         "jbe 5f",
         "10:",
         "mov dword ptr gs:[{links}], {all_links}",
-        mask_and_count!(),
+        // Decided: the source is masked and acknowledged, the driver owes. rsi = how many interrupts it is told.
+        "11:",
+        "mov byte ptr [rdx], 1",
+        "mov rdx, [rip + {apic}]",
+        "test rdx, rdx",
+        "jz 21f",
+        "mov dword ptr [rdx + {end_of_interrupt}], 0",
+        "12:",
+        "inc qword ptr [rip + {kernel} + {interrupts}]",
+        "mov rdx, [rdi + {binding}]",
+        "inc qword ptr [rdx + {arrived}]",
+        "inc qword ptr [rdx + {made}]",
+        "mov rsi, [rdx + {count}]",
+        "inc rsi",
+        "mov qword ptr [rdx + {count}], 0",
+        "mov byte ptr [rdx + {owes}], 1",
+        "mov rdx, [rdi + {owed}]",
+        "mov byte ptr [rdx], 1",
         // The time so far is the interrupted thread's, or that of the program for which it works.
         "rdtsc",
         "shl rdx, 32",
         "or rax, rdx",
         "mov r9, rax",
+        "test r15, r15",
+        "jz 26f",
         "sub rax, [rip + {kernel} + {since}]",
         "jb 8f",
         "mov [rip + {kernel} + {since}], r9",
@@ -293,13 +226,11 @@ pub unsafe extern "C" fn interrupted() {
         "test eax, eax",
         "jnz 17f",
         "mov [rdx + 4], r9d",
-        "18:",
         // The driver waits no longer: it runs, with the pulse in its registers.
-        ".global interrupted_runs",
-        "interrupted_runs:",
+        "18:",
         "mov qword ptr [rcx], 0",
         "mov qword ptr [rcx + {receivers} - {channel_plain}], 0",
-        "mov ecx, [rdi + {lines} + {driver_index}]",
+        "mov ecx, [rdi + {driver_index}]",
         "mov [rip + {kernel} + {current}], ecx",
         "mov [rip + {kernel} + {loaded}], ecx",
         "mov qword ptr [rip + {kernel} + {slice_end}], 0",
@@ -309,9 +240,9 @@ pub unsafe extern "C" fn interrupted() {
         "inc qword ptr [rip + {kernel} + {thread_switches}]",
         "mov gs:[{cpu_domain}], r8",
         "mov qword ptr gs:[{turn_base}], 0",
-        "mov ecx, [rdi + {lines} + {domain_index}]",
+        "mov ecx, [rdi + {domain_index}]",
         "mov [rip + {kernel} + {loaded_domain}], ecx",
-        "mov ecx, [rdi + {lines} + {root}]",
+        "mov ecx, [rdi + {root}]",
         "cmp ecx, [rip + {kernel} + {active}]",
         "je 13f",
         "mov [rip + {kernel} + {active}], ecx",
@@ -321,7 +252,7 @@ pub unsafe extern "C" fn interrupted() {
         "13:",
         "mov rcx, [rbp + {rip}]",
         "mov rsp, [rbp + {rsp}]",
-        "mov rbx, [rdi + {lines} + {badge}]",
+        "mov rbx, [rdi + {badge}]",
         "mov r11d, {user_flags}",
         "mov edi, {interrupt_pulse}",
         "movabs rax, {received_pulse}",
@@ -360,11 +291,26 @@ pub unsafe extern "C" fn interrupted() {
         "add [r10 + {ticks}], rax",
         "movsxd rdx, dword ptr [r10 + {domain}]",
         "jmp 14b",
-        end_by_msr!(),
-        // Not on this way: the general path, with the line from rbx and no error code.
-        ".global interrupted_otherwise",
-        "interrupted_otherwise:",
+        // The end of an interrupt where the local APIC has no registers in memory.
+        "21:",
+        "mov r9, rcx",
+        "mov ecx, {end_msr}",
+        "xor eax, eax",
+        "xor edx, edx",
+        "wrmsr",
+        "mov rcx, r9",
+        "jmp 12b",
+        // While idle: if there is really nobody who runs.
+        "25:",
+        "cmp dword ptr [rip + {kernel} + {current}], 0",
+        "je 11b",
+        // Not on this way: the general path, with the line from rbx and no error code, and nothing unsettled.
         "5:",
+        "test r15, r15",
+        "jz 28f",
+        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
+        "jne 22f",
+        "28:",
         "lea edi, [rbx + {first_line}]",
         "xor esi, esi",
         "mov rsp, gs:[{stack}]",
@@ -372,10 +318,26 @@ pub unsafe extern "C" fn interrupted() {
         "clac",
         "call [rip + {on_trap}]",
         "jmp {leave}",
+        // The idle time ends, the driver's begins.
+        "26:",
+        "mov [rip + {kernel} + {since}], rax",
+        "sub rax, [rip + {kernel} + {idle_since}]",
+        "jb 29f",
+        "add [rip + {kernel} + {idle_ticks}], rax",
+        "29:",
+        "mov qword ptr [rip + {kernel} + {idle_since}], 0",
+        "jmp 18b",
+        // In the nucleus, whose GS it is. While idle nobody's registers are worth anything. Where an entry lets interrupts in, the running thread's are stored, and it shall do its `syscall`
+        // again; the rest is as if it had been interrupted there.
+        "24:",
+        "mov edi, [rsp]",
+        "mov r15, gs:[{registers}]",
+        "test r15, r15",
+        "jz 7b",
+        "sub qword ptr [r15 + {rip}], 2",
+        "jmp 7b",
         // A quick call is under way. If it is one, and the driver runs, it is settled here: what `Kernel::settle_link` does. The caller is the current thread, with the priority at which its server works.
         "6:",
-        "mov ebx, edi",
-        find_driver!("22f"),
         "movsxd r10, dword ptr [rip + {kernel} + {current}]",
         "cmp r10, [r15 + {quick_client}]",
         "jne 22f",
@@ -420,16 +382,43 @@ pub unsafe extern "C" fn interrupted() {
         "mov dword ptr [rip + {kernel} + {active}], 0",
         "dec qword ptr gs:[{direct}]",
         "jmp 10b",
-        // All that are under way, by the portable part.
+        // All that are under way, by the portable part. (With several cores it does so later, and there are no lines.)
         "22:",
         "mov rsp, gs:[{stack}]",
         "cld",
         "clac",
         "call {settle}",
+        "cmp qword ptr [r15 + {reply_code}], offset portal_receive",
+        "jne 28b",
         "mov edi, ebx",
         "jmp 7b",
-        ]
-        in_nucleus = sym in_nucleus,
+        line_size = const size_of::<Line>(),
+        lines = sym LINES,
+        place = const offset_of!(Line, place),
+        plain = const offset_of!(Line, plain),
+        driver = const offset_of!(Line, driver),
+        driver_domain = const offset_of!(Line, domain),
+        binding = const offset_of!(Line, binding),
+        owed = const offset_of!(Line, owed),
+        masked = const offset_of!(Line, masked),
+        kernel = sym KERNEL,
+        apic = sym apic::REGISTERS,
+        end_of_interrupt = const apic::END_OF_INTERRUPT,
+        end_msr = const 0x800 + (apic::END_OF_INTERRUPT >> 4),
+        interrupts = const offset_of!(Nucleus, counters.interrupts),
+        arrived = const offset_of!(Binding, arrived),
+        made = const offset_of!(Binding, pulses),
+        count = const offset_of!(Binding, count),
+        owes = const offset_of!(Binding, owes),
+        since = const offset_of!(Nucleus, dispatch.since),
+        idle_since = const offset_of!(Nucleus, dispatch.idle_since),
+        idle_ticks = const offset_of!(Nucleus, counters.idle),
+        current = const offset_of!(Nucleus, dispatch.current),
+        top = const offset_of!(Nucleus, dispatch.ready.top),
+        domain_unusual = const offset_of!(Domain<Machine>, unusual),
+        effective = const offset_of!(MachineThread, effective),
+        registers = const offset_of!(PerCpu, registers),
+        rip = const offset_of!(Registers, rip),
         first_line = const FIRST_LINE,
         badge = const offset_of!(Line, badge),
         driver_index = const offset_of!(Line, driver_index),
@@ -525,42 +514,3 @@ const RECIPROCAL_BITS: u32 = 40;
 const BLOCK_SIZE: u64 = Blocks::object_size() as u64;
 const _: () =
     assert!(POOL_SIZE * BLOCK_SIZE < 1 << RECIPROCAL_BITS && RECIPROCAL <= i32::MAX as u64);
-
-/// An interrupt in the nucleus, whose GS it is. While idle nobody's registers are worth anything. Where an entry lets interrupts in, the running thread's are stored, and it shall do its
-/// `syscall` again; the rest is as if it had been interrupted there.
-///
-/// # Safety
-/// Jumped to by [`interrupted`].
-#[unsafe(naked)]
-unsafe extern "C" fn in_nucleus() {
-    way_in!(
-        [
-        "mov edi, [rsp]",
-        "mov r15, gs:[{registers}]",
-        "test r15, r15",
-        "jnz 2f",
-        "mov ebx, edi",
-        find_driver!("interrupted_otherwise"),
-        "cmp dword ptr [rip + {kernel} + {current}], 0",
-        "jne interrupted_otherwise",
-        mask_and_count!(),
-        // The idle time ends, the driver's begins.
-        "rdtsc",
-        "shl rdx, 32",
-        "or rax, rdx",
-        "mov [rip + {kernel} + {since}], rax",
-        "sub rax, [rip + {kernel} + {idle_since}]",
-        "jb 8f",
-        "add [rip + {kernel} + {idle_ticks}], rax",
-        "8:",
-        "mov qword ptr [rip + {kernel} + {idle_since}], 0",
-        "jmp interrupted_runs",
-        end_by_msr!(),
-        "2:",
-        "sub qword ptr [r15 + {rip}], 2",
-        "jmp interrupted_stored",
-        ]
-        idle_since = const offset_of!(Nucleus, dispatch.idle_since),
-        idle_ticks = const offset_of!(Nucleus, counters.idle),
-    )
-}
