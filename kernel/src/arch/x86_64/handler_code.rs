@@ -4,7 +4,7 @@
 //! A block's code is called with the handler in rdi and keeps it in rbx; what was read last stays in the handler. It ends by returning a [`Round`]. The decoder in the tests
 //! below proves of any list: nothing but these instructions, no jump but forward to a step or an end, no call but of the functions below.
 
-use super::memory::handler_page;
+use super::memory::{handler_page, PAGE};
 use super::ports::in8;
 use crate::hasty::list::{self, Round};
 use crate::hasty::Handler;
@@ -18,33 +18,166 @@ const REASONS: u32 = offset_of!(Handler, reasons) as u32;
 
 /// `int3`.
 const FILLER: u8 = 0xcc;
-/// Steps, the end behind the last one, and the end that hands over.
-const PLACES: usize = STEPS + 2;
-
 /// Most bytes that are written at once.
 const WORD: usize = 8;
 
+/// A few bytes of code, and what follows them.
+struct Piece {
+    bytes: u64,
+    len: u8,
+    then: Then,
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    Nothing,
+    /// One of the step's numbers.
+    Number(Number),
+    /// How far it is to this function.
+    Call(unsafe extern "C" fn(*mut Handler, u32, u32) -> u32),
+    /// How far it is to the step that this one names, and to the end that hands over.
+    To,
+    NoRoom,
+}
+
+/// What a step's code has as constants.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Number {
+    /// The port, or the low half of the register's address.
+    At,
+    Value,
+    Mask,
+    /// What TAKE and TAKE_WHILE give their functions as the last argument.
+    Count,
+    Condition,
+}
+const NUMBERS: usize = 5;
+
+/// Bytes, and a field of the handler's behind them if that is not 0.
+const fn piece(bytes: &[u8], field: u32, then: Then) -> Piece {
+    let (mut word, mut len) = (0, bytes.len());
+    let mut index = 0;
+    while index < len {
+        word |= (bytes[index] as u64) << (8 * index);
+        index += 1;
+    }
+    if field != 0 {
+        word |= (field as u64) << (8 * len);
+        len += 4;
+    }
+    assert!(len <= WORD);
+    Piece {
+        bytes: word,
+        len: len as u8,
+        then,
+    }
+}
+
+const fn bytes(bytes: &[u8]) -> Piece {
+    piece(bytes, 0, Then::Nothing)
+}
+
+const fn number(bytes: &[u8], number: Number) -> Piece {
+    piece(bytes, 0, Then::Number(number))
+}
+
 /// `push rbx; mov rbx, rdi`: with it the stack is as calls want it.
 const BEGIN: [u8; 4] = [0x53, 0x48, 0x89, 0xfb];
-/// `mov eax, [rbx + …]`, `mov [rbx + …], eax`.
-const LOAD: [u8; 2] = [0x8b, 0x83];
-const STORE: [u8; 2] = [0x89, 0x83];
-/// `mov eax, …`, `mov edx, …`, `mov esi, …`, `and eax, …`, `or eax, …`, `cmp eax, …`.
-const EAX: [u8; 1] = [0xb8];
-const EDX: [u8; 1] = [0xba];
-const ESI: [u8; 1] = [0xbe];
-const AND: [u8; 1] = [0x25];
-const OR: [u8; 1] = [0x0d];
-const COMPARE: [u8; 1] = [0x3d];
-/// `je`, `jz`.
-const IF_EQUAL: [u8; 2] = [0x0f, 0x84];
-const CALL: [u8; 1] = [0xe8];
-/// `mov rdi, rbx`.
-const ARGUMENT: [u8; 3] = [0x48, 0x89, 0xdf];
-/// `test eax, eax`.
-const IS_ZERO: [u8; 2] = [0x85, 0xc0];
-/// `pop rbx; ret`.
-const END: [u8; 2] = [0x5b, 0xc3];
+/// `mov eax, [rbx + last]`, `mov [rbx + last], eax`.
+const LOAD: Piece = piece(&[0x8b, 0x83], LAST, Then::Nothing);
+const STORE: Piece = piece(&[0x89, 0x83], LAST, Then::Nothing);
+/// `mov edx, port`.
+const EDX: Piece = number(&[0xba], Number::At);
+/// `mov eax, …`, `and eax, …`, `or eax, …`, `cmp eax, …`.
+const EAX: Piece = number(&[0xb8], Number::Value);
+const AND: Piece = number(&[0x25], Number::Mask);
+const OR: Piece = number(&[0x0d], Number::Value);
+const COMPARE: Piece = number(&[0x3d], Number::Value);
+/// `or dword ptr [rbx + reasons], …`.
+const REASON: Piece = piece(&[0x81, 0x83 | 1 << 3], REASONS, Then::Nothing);
+/// `mov rdi, rbx`, `mov esi, …`, `mov edx, …`: what functions get.
+const HANDLER: Piece = bytes(&[0x48, 0x89, 0xdf]);
+const ESI: Piece = number(&[0xbe], Number::At);
+/// `test eax, eax; jz`: without room in the ring the list hands over.
+const HAS_ROOM: Piece = piece(&[0x85, 0xc0, 0x0f, 0x84], 0, Then::NoRoom);
+
+const fn call(function: unsafe extern "C" fn(*mut Handler, u32, u32) -> u32) -> Piece {
+    piece(&[0xe8], 0, Then::Call(function))
+}
+
+/// `mov eax, …; pop rbx; ret`.
+const fn end(round: Round) -> Piece {
+    bytes(&[0xb8, round as u8, 0, 0, 0, 0x5b, 0xc3])
+}
+
+/// Of each operation: what comes before the access to a port or register, if it has one.
+static OPERATIONS: [&[Piece]; operation::AGAIN as usize + 1] = {
+    let mut all: [&[Piece]; operation::AGAIN as usize + 1] =
+        [&[end(Round::HandOver)]; operation::AGAIN as usize + 1];
+    all[operation::READ as usize] = &[];
+    all[operation::WRITE as usize] = &[EAX];
+    all[operation::KEEP as usize] = &[LOAD, AND, OR];
+    all[operation::TEST as usize] = &[LOAD, AND, COMPARE, piece(&[0x0f, 0x84], 0, Then::To)];
+    all[operation::APPEND as usize] = &[HANDLER, call(append_last), HAS_ROOM];
+    all[operation::TAKE as usize] = &[
+        HANDLER,
+        ESI,
+        number(&[0xba], Number::Count),
+        call(take),
+        HAS_ROOM,
+    ];
+    all[operation::TAKE_WHILE as usize] = &[
+        HANDLER,
+        ESI,
+        number(&[0xba], Number::Condition),
+        call(take_while),
+        HAS_ROOM,
+    ];
+    all[operation::COUNT as usize] = &[
+        piece(&[0x8b, 0x83], EVENTS, Then::Nothing),
+        // inc eax
+        bytes(&[0xff, 0xc0]),
+        COMPARE,
+        // jb, over the next two; xor eax, eax
+        bytes(&[0x72, 12]),
+        REASON,
+        bytes(&[reason::COUNT as u8, 0, 0, 0, 0x31, 0xc0]),
+        piece(&[0x89, 0x83], EVENTS, Then::Nothing),
+    ];
+    all[operation::WAKE as usize] = &[REASON, number(&[], Number::Value)];
+    all[operation::DONE as usize] = &[end(Round::Done)];
+    all[operation::AGAIN as usize] = &[end(Round::Again)];
+    all
+};
+
+/// The access itself: by READ, or by WRITE and KEEP; to a port or to a register; of 1, 2 or 4 bytes.
+static ACCESSES: [[[&[Piece]; 3]; 2]; 2] = [
+    [
+        [
+            &[EDX, bytes(&[0xec, 0x0f, 0xb6, 0xc0]), STORE],
+            &[EDX, bytes(&[0x66, 0xed, 0x0f, 0xb7, 0xc0]), STORE],
+            &[EDX, bytes(&[0xed]), STORE],
+        ],
+        [
+            &[number(&[0x0f, 0xb6, 0x04, 0x25], Number::At), STORE],
+            &[number(&[0x0f, 0xb7, 0x04, 0x25], Number::At), STORE],
+            &[number(&[0x8b, 0x04, 0x25], Number::At), STORE],
+        ],
+    ],
+    [
+        [
+            &[EDX, bytes(&[0xee])],
+            &[EDX, bytes(&[0x66, 0xef])],
+            &[EDX, bytes(&[0xef])],
+        ],
+        [
+            &[number(&[0x88, 0x04, 0x25], Number::At)],
+            &[number(&[0x66, 0x89, 0x04, 0x25], Number::At)],
+            &[number(&[0x89, 0x04, 0x25], Number::At)],
+        ],
+    ],
+];
 
 /// Code under way.
 struct Writer<'a> {
@@ -53,15 +186,16 @@ struct Writer<'a> {
     at: u64,
     /// Bytes so far; more than there is room for if it does not fit.
     len: usize,
-    /// Where each place begins, and the jumps that are to lead to one: where their distance stands.
-    places: [usize; PLACES],
-    jumps: [(usize, usize); STEPS],
+    /// The jumps that are to lead to a place: where their distance stands, and which place.
+    jumps: [(usize, u8); STEPS],
     jump_count: usize,
 }
 
+/// The place of the end that hands over.
+const NO_ROOM: u8 = u8::MAX;
+
 impl Writer<'_> {
     /// The low `len` bytes of a word. (All eight are stored, what follows them is written afterwards: a copy of a few bytes would cost more than everything else.)
-    #[inline(never)]
     fn word(&mut self, word: u64, len: usize) {
         if let Some(room) = self.code.get_mut(self.len..self.len + WORD) {
             room.copy_from_slice(&word.to_le_bytes());
@@ -69,147 +203,49 @@ impl Writer<'_> {
         self.len += len;
     }
 
-    #[inline(always)]
-    fn bytes<const N: usize>(&mut self, bytes: &[u8; N]) {
-        const { assert!(N <= WORD) };
-        let mut word = [0; WORD];
-        word[..N].copy_from_slice(bytes);
-        self.word(u64::from_le_bytes(word), N);
-    }
-
-    /// A template and the constant behind it.
-    #[inline(always)]
-    fn constant<const N: usize>(&mut self, template: &[u8; N], value: u32) {
-        const { assert!(N + 4 <= WORD) };
-        let mut word = [0; 4];
-        word[..N].copy_from_slice(template);
-        self.two(u32::from_le_bytes(word), N, value);
-    }
-
-    /// `len` bytes of one word and all of another.
+    /// The code of a part of a step, which has these numbers.
     #[inline(never)]
-    fn two(&mut self, first: u32, len: usize, second: u32) {
-        self.word(first as u64 | (second as u64) << (8 * len), len + 4);
-    }
-
-    fn jump_if_equal(&mut self, place: usize) {
-        self.constant(&IF_EQUAL, 0);
-        if let Some(jump) = self.jumps.get_mut(self.jump_count) {
-            *jump = (self.len - 4, place);
-            self.jump_count += 1;
+    fn pieces(&mut self, pieces: &[Piece], numbers: &[u32; NUMBERS], to: u8) {
+        for piece in pieces {
+            self.word(piece.bytes, piece.len as usize);
+            let place = match piece.then {
+                Then::Nothing => continue,
+                Then::Number(number) => {
+                    self.word(numbers[number as usize] as u64, 4);
+                    continue;
+                }
+                Then::Call(function) => {
+                    let from = self.at + self.len as u64 + 4;
+                    self.word((function as *const () as u64).wrapping_sub(from), 4);
+                    continue;
+                }
+                Then::To => to,
+                Then::NoRoom => NO_ROOM,
+            };
+            if let Some(jump) = self.jumps.get_mut(self.jump_count) {
+                *jump = (self.len, place);
+                self.jump_count += 1;
+            }
+            self.len += 4;
         }
-    }
-
-    fn call(&mut self, function: usize) {
-        let from = self.at + self.len as u64 + 5;
-        self.constant(&CALL, (function as u64).wrapping_sub(from) as u32);
-    }
-
-    fn end(&mut self, round: Round) {
-        self.constant(&EAX, round as u32);
-        self.bytes(&END);
-    }
-
-    /// A function that appends to the ring, with two words more; without room the list hands over.
-    fn append(&mut self, function: usize, words: [u32; 2]) {
-        self.bytes(&ARGUMENT);
-        self.constant(&ESI, words[0]);
-        self.constant(&EDX, words[1]);
-        self.call(function);
-        self.bytes(&IS_ZERO);
-        self.jump_if_equal(PLACES - 1);
     }
 
     fn step(&mut self, step: &Step, page: u32) {
         let there = step.operation & REGISTERS != 0;
-        let register = handler_page(page) as u32 + step.port as u32;
-        let (port, count) = (step.port as u32, step.count as u32);
-        match step.operation & !REGISTERS {
-            operation::READ => {
-                match (there, step.width) {
-                    (true, 1) => self.constant(&[0x0f, 0xb6, 0x04, 0x25], register),
-                    (true, 2) => self.constant(&[0x0f, 0xb7, 0x04, 0x25], register),
-                    (true, _) => self.constant(&[0x8b, 0x04, 0x25], register),
-                    (false, width) => {
-                        self.constant(&EDX, port);
-                        match width {
-                            1 => self.bytes(&[0xec, 0x0f, 0xb6, 0xc0]),
-                            2 => self.bytes(&[0x66, 0xed, 0x0f, 0xb7, 0xc0]),
-                            _ => self.bytes(&[0xed]),
-                        }
-                    }
-                }
-                self.constant(&STORE, LAST);
-            }
-            operation::WRITE => {
-                self.constant(&EAX, step.value);
-                self.output(step, register);
-            }
-            operation::KEEP => {
-                self.constant(&LOAD, LAST);
-                self.constant(&AND, step.mask);
-                self.constant(&OR, step.value);
-                self.output(step, register);
-            }
-            operation::TEST => {
-                self.constant(&LOAD, LAST);
-                self.constant(&AND, step.mask);
-                self.constant(&COMPARE, step.value);
-                self.jump_if_equal(step.to as usize);
-            }
-            operation::APPEND => self.append(append_last as *const () as usize, [0, 0]),
-            operation::TAKE => {
-                let (function, at) = match there {
-                    true => (take_registers as *const () as usize, register),
-                    false => (take_ports as *const () as usize, port),
-                };
-                self.append(function, [at, count]);
-            }
-            operation::TAKE_WHILE => {
-                let function = match there {
-                    true => take_registers_while as *const () as usize,
-                    false => take_ports_while as *const () as usize,
-                };
-                let both = port | (step.status as u32) << 16;
-                let how = count | (step.mask & 0xff) << 8 | page << 16;
-                self.append(function, [both, how]);
-            }
-            operation::COUNT => {
-                self.constant(&LOAD, EVENTS);
-                // inc eax
-                self.bytes(&[0xff, 0xc0]);
-                self.constant(&COMPARE, step.value);
-                // jb, over: or dword ptr [rbx + reasons], …; xor eax, eax
-                self.bytes(&[0x72, 12]);
-                self.constant(&[0x81, 0x8b], REASONS);
-                self.bytes(&(reason::COUNT as u32).to_le_bytes());
-                self.bytes(&[0x31, 0xc0]);
-                self.constant(&STORE, EVENTS);
-            }
-            operation::WAKE => {
-                self.constant(&[0x81, 0x8b], REASONS);
-                self.bytes(&step.value.to_le_bytes());
-            }
-            operation::DONE => self.end(Round::Done),
-            operation::AGAIN => self.end(Round::Again),
-            _ => self.end(Round::HandOver),
+        let operation = step.operation & !REGISTERS;
+        let mut at = step.port as u32;
+        if there {
+            at += handler_page(page) as u32;
         }
-    }
-
-    /// eax, or its lower part, to a port or register.
-    fn output(&mut self, step: &Step, register: u32) {
-        match (step.operation & REGISTERS != 0, step.width) {
-            (true, 1) => self.constant(&[0x88, 0x04, 0x25], register),
-            (true, 2) => self.constant(&[0x66, 0x89, 0x04, 0x25], register),
-            (true, _) => self.constant(&[0x89, 0x04, 0x25], register),
-            (false, width) => {
-                self.constant(&EDX, step.port as u32);
-                match width {
-                    1 => self.bytes(&[0xee]),
-                    2 => self.bytes(&[0x66, 0xef]),
-                    _ => self.bytes(&[0xef]),
-                }
-            }
+        let condition = step.count as u32 | (step.mask & 0xff) << 8 | (step.status as u32) << 16;
+        let numbers = [at, step.value, step.mask, step.count as u32, condition];
+        let before = OPERATIONS.get(operation as usize).unwrap_or(&OPERATIONS[0]);
+        self.pieces(before, &numbers, step.to);
+        if matches!(operation, operation::READ..=operation::KEEP) {
+            let out = operation != operation::READ;
+            let width = (step.width / 2).min(2);
+            let access = ACCESSES[out as usize][there as usize][width as usize];
+            self.pieces(access, &numbers, 0);
         }
     }
 }
@@ -220,27 +256,37 @@ pub fn write(code: &mut [u8; CODE_BYTES], at: u64, steps: &[Step], page: u32) ->
         code,
         at,
         len: 0,
-        places: [0; PLACES],
         jumps: [(0, 0); STEPS],
         jump_count: 0,
     };
-    writer.bytes(&BEGIN);
-    for (index, step) in steps.iter().enumerate() {
-        writer.places[index] = writer.len;
+    // Where each step begins.
+    let mut places = [0; STEPS];
+    writer.word(u32::from_le_bytes(BEGIN) as u64, BEGIN.len());
+    for (step, place) in steps.iter().zip(&mut places) {
+        *place = writer.len;
         writer.step(step, page);
     }
-    writer.places[steps.len()] = writer.len;
-    writer.end(Round::Done);
-    writer.places[PLACES - 1] = writer.len;
-    writer.end(Round::HandOver);
+    let (done, hand_over) = (end(Round::Done), end(Round::HandOver));
+    let (behind, no_room) = (writer.len, writer.len + done.len as usize);
+    writer.word(done.bytes, done.len as usize);
+    writer.word(hand_over.bytes, hand_over.len as usize);
     // A word at the very end would not have been stored whole.
-    if writer.len > CODE_BYTES - WORD {
+    let (code, len) = (writer.code, writer.len);
+    let Some(rest) = code.get_mut(len..).filter(|rest| rest.len() >= WORD) else {
         return false;
-    }
-    writer.code[writer.len..].fill(FILLER);
-    for &(distance, place) in &writer.jumps[..writer.jump_count] {
-        let far = (writer.places[place] - (distance + 4)) as u32;
-        writer.code[distance..distance + 4].copy_from_slice(&far.to_le_bytes());
+    };
+    rest.fill(FILLER);
+    let jumps = writer.jumps.iter().take(writer.jump_count);
+    for &(distance, place) in jumps {
+        let to = match place {
+            NO_ROOM => no_room,
+            _ if place as usize >= steps.len() => behind,
+            _ => places[place as usize % STEPS],
+        };
+        let far = (to - (distance + 4)) as u32;
+        if let Some(room) = code.get_mut(distance..distance + 4) {
+            room.copy_from_slice(&far.to_le_bytes());
+        }
     }
     true
 }
@@ -273,43 +319,41 @@ unsafe extern "C" fn append_last(handler: *mut Handler, _: u32, _: u32) -> u32 {
     list::take(handler, 1, || Some(byte)) as u32
 }
 
-/// TAKE: port, count.
-unsafe extern "C" fn take_ports(handler: *mut Handler, port: u32, count: u32) -> u32 {
+/// TAKE: a port or register (as [`input`] has it), count.
+unsafe extern "C" fn take(handler: *mut Handler, at: u32, count: u32) -> u32 {
     // SAFETY: by the contract.
-    let handler = unsafe { &mut *handler };
-    list::take(handler, count as u8, || Some(in8(port as u16))) as u32
+    gather(unsafe { &mut *handler }, at, count, false)
 }
 
-/// TAKE of a register at this address, count.
-unsafe extern "C" fn take_registers(handler: *mut Handler, register: u32, count: u32) -> u32 {
+/// TAKE_WHILE: a port or register; count and, above, the mask and the status port or register.
+unsafe extern "C" fn take_while(handler: *mut Handler, at: u32, condition: u32) -> u32 {
     // SAFETY: by the contract.
-    let handler = unsafe { &mut *handler };
-    list::take(handler, count as u8, || Some(read(register))) as u32
+    gather(unsafe { &mut *handler }, at, condition, true)
 }
 
-/// TAKE_WHILE: port and, above, the status port; count and, above, the mask.
-unsafe extern "C" fn take_ports_while(handler: *mut Handler, both: u32, how: u32) -> u32 {
-    // SAFETY: by the contract.
-    let handler = unsafe { &mut *handler };
-    list::take(handler, how as u8, || {
-        (in8((both >> 16) as u16) & (how >> 8) as u8 != 0).then(|| in8(both as u16))
+fn gather(handler: &mut Handler, at: u32, condition: u32, asks: bool) -> u32 {
+    let page = if at > PORTS {
+        at & !(PAGE as u32 - 1)
+    } else {
+        0
+    };
+    let (status, mask) = (page + (condition >> 16), (condition >> 8) as u8);
+    list::take(handler, condition as u8, || {
+        let more = !asks || input(status) & mask != 0;
+        more.then(|| input(at))
     }) as u32
 }
 
-/// The same with registers of a page whose number stands above the mask.
-unsafe extern "C" fn take_registers_while(handler: *mut Handler, both: u32, how: u32) -> u32 {
-    // SAFETY: by the contract.
-    let handler = unsafe { &mut *handler };
-    let page = handler_page(how >> 16) as u32;
-    list::take(handler, how as u8, || {
-        (read(page + (both >> 16)) & (how >> 8) as u8 != 0).then(|| read(page + (both & 0xffff)))
-    }) as u32
-}
+/// The last port. What is above is a register.
+const PORTS: u32 = 0xffff;
 
-/// A register of a device page: the low half of its address, the high half being ones.
-fn read(register: u32) -> u8 {
+/// A byte from a port, or from a register of a device page: the low half of its address, the high half being ones.
+fn input(at: u32) -> u8 {
+    if at <= PORTS {
+        return in8(at as u16);
+    }
     // SAFETY: code has only registers of the page that its handler may reach.
-    unsafe { (register as i32 as isize as *const u8).read_volatile() }
+    unsafe { (at as i32 as isize as *const u8).read_volatile() }
 }
 
 #[cfg(test)]

@@ -102,32 +102,32 @@ impl Processor<'_> {
 
     fn call(&mut self, function: usize) {
         let (machine, handler) = (&mut *self.machine, &mut *self.handler);
-        let (low, high) = (self.esi as u16, (self.esi >> 16) as u16);
+        let (at, high) = (self.esi, (self.edx >> 16) as u16);
         let (count, mask) = (self.edx as u8, self.edx >> 8 & 0xff);
-        let register = |at: u32| (at - handler_page(PAGE_NUMBER) as u32) as u16;
+        let (there, low) = match at > PORTS {
+            true => (
+                true,
+                at.wrapping_sub(handler_page(PAGE_NUMBER) as u32) as u16,
+            ),
+            false => (false, at as u16),
+        };
+        let mut input = |at: u16| match there {
+            true => machine.device_in(PAGE_NUMBER, at, 1),
+            false => machine.port_in(at, 1),
+        };
         let is = |known: unsafe extern "C" fn(*mut Handler, u32, u32) -> u32| {
             known as *const () as usize == function
         };
         let done = if is(append_last) {
             let byte = handler.last as u8;
             list::take(handler, 1, || Some(byte))
-        } else if is(take_ports) {
-            list::take(handler, count, || Some(machine.port_in(low, 1) as u8))
-        } else if is(take_registers) {
-            let at = register(self.esi);
+        } else if is(take) {
+            assert!(self.edx <= u8::MAX as u32);
+            list::take(handler, count, || Some(input(low) as u8))
+        } else if is(take_while) {
             list::take(handler, count, || {
-                Some(machine.device_in(PAGE_NUMBER, at, 1) as u8)
-            })
-        } else if is(take_ports_while) {
-            list::take(handler, count, || {
-                let more = machine.port_in(high, 1) & mask != 0;
-                more.then(|| machine.port_in(low, 1) as u8)
-            })
-        } else if is(take_registers_while) {
-            assert_eq!(self.edx >> 16, PAGE_NUMBER);
-            list::take(handler, count, || {
-                let more = machine.device_in(PAGE_NUMBER, high, 1) & mask != 0;
-                more.then(|| machine.device_in(PAGE_NUMBER, low, 1) as u8)
+                let more = input(high) & mask != 0;
+                more.then(|| input(low) as u8)
             })
         } else {
             panic!("a call of something unknown");
@@ -179,10 +179,8 @@ fn prove(code: &[u8], at: u64) {
         .collect();
     let known = [
         append_last as *const () as u64,
-        take_ports as *const () as u64,
-        take_registers as *const () as u64,
-        take_ports_while as *const () as u64,
-        take_registers_while as *const () as u64,
+        take as *const () as u64,
+        take_while as *const () as u64,
     ];
     let mut wanted = std::collections::BTreeSet::from([at]);
     for i in &list {
