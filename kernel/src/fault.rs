@@ -29,6 +29,7 @@ const NAMES: [&str; 18] = [
 
 impl<A: Arch> Kernel<A> {
     /// A page fault of the current thread's own code; `bits` are those of `cairn_abi::fault`.
+    #[inline(never)]
     pub fn page_fault(&mut self, address: u64, bits: u64) -> Resume {
         self.entered_by_interrupt();
         let Some(t) = self.dispatch.current else {
@@ -174,29 +175,30 @@ impl<A: Arch> Kernel<A> {
     /// Registers of a thread that ends its domain, and what on its stack may be return addresses, each with the number of words that lie below it, for the log.
     fn log_exception(&mut self, t: ThreadRef, d: DomainRef, vector: u64, error: u64, address: u64) {
         let id = (self.domains[d].id & 0xf_ffff).into();
-        let registers = self.threads[t].registers;
         let mut line = Line::new();
-        line.text("nucleus: domain ").number(id);
-        line.text(" ends by exception ").number(vector);
+        line.number("nucleus: domain ", id);
+        line.number(" ends by exception ", vector);
         line.hex(" error ", error).hex(" address ", address);
         self.log(&line);
-        let mut line = Line::new();
-        line.text("nucleus:").named(&NAMES, words(&registers));
+        line = Line::new();
+        let registers = &self.threads[t].registers;
+        let (rip, rsp) = (registers.rip, registers.rsp);
+        line.text("nucleus:").named(&NAMES, words(registers));
         self.log(&line);
-        let mut line = Line::new();
-        line.text("!backtrace ").number(id).hex(" ", registers.rip);
+        line = Line::new();
+        line.number("!backtrace ", id).hex(" ", rip);
         let root = self.root_of(t);
         let mut found = 0;
         for below in 0..STACK_WORDS {
             let mut word = [0; 8];
-            let address = registers.rsp.wrapping_add(8 * below);
+            let address = rsp.wrapping_add(8 * below);
             if found == FRAMES || self.arch.read_user(root, address, &mut word).is_err() {
                 break;
             }
             let word = u64::from_le_bytes(word);
             let executable = |mapping: Mapping| mapping.prot & prot::EXECUTE != 0;
             if word < USER_TOP && self.arch.query(root, word).is_some_and(executable) {
-                line.hex(" ", word).text("@").number(below);
+                line.return_address(word, below);
                 found += 1;
             }
         }

@@ -29,26 +29,35 @@ impl Log {
         }
         // Lines are shorter than the ring.
         let bytes = &bytes[bytes.len().saturating_sub(len)..];
-        let at = (self.written % len as u64) as usize;
-        let (first, second) = bytes.split_at(bytes.len().min(len - at));
-        self.ring[at..at + first.len()].copy_from_slice(first);
-        self.ring[..second.len()].copy_from_slice(second);
+        let (before, behind) = self.ring.split_at_mut((self.written % len as u64) as usize);
+        let n = put(behind, bytes);
+        put(before, bytes.get(n..).unwrap_or_default());
         self.written += bytes.len() as u64;
     }
 
     /// Copy from the ring; `offset` is moved to the oldest byte that is still there. Returns the new start and the count.
     fn read(&self, offset: u64, into: &mut [u8]) -> (u64, usize) {
-        let len = self.ring.len();
-        let start = offset.clamp(self.written.saturating_sub(len as u64), self.written);
-        let n = (self.written - start).min(into.len() as u64) as usize;
-        if n != 0 {
-            let at = (start % len as u64) as usize;
-            let (first, second) = into[..n].split_at_mut(n.min(len - at));
-            first.copy_from_slice(&self.ring[at..at + first.len()]);
-            second.copy_from_slice(&self.ring[..second.len()]);
-        }
+        let len = self.ring.len() as u64;
+        let start = offset
+            .max(self.written.saturating_sub(len))
+            .min(self.written);
+        let into_len = into.len();
+        let n = ((self.written - start) as usize).min(into_len);
+        let into = &mut into[..n];
+        let at = start.checked_rem(len).unwrap_or(0) as usize;
+        let (before, behind) = self.ring.split_at(at);
+        let got = put(into, behind);
+        put(into.get_mut(got..).unwrap_or_default(), before);
         (start, n)
     }
+}
+
+/// Copy as many as there are and as there is room for.
+#[inline(never)]
+fn put(to: &mut [u8], from: &[u8]) -> usize {
+    let n = to.len().min(from.len());
+    to[..n].copy_from_slice(&from[..n]);
+    n
 }
 
 /// A line being put together; what does not fit is cut. (`core`'s formatting is several times the code of all that the nucleus says.)
@@ -68,9 +77,11 @@ impl Line {
 
     #[inline(never)]
     pub fn push(&mut self, bytes: &[u8]) {
-        for (to, byte) in self.bytes.iter_mut().skip(self.len).zip(bytes) {
-            *to = *byte;
-            self.len += 1;
+        for &byte in bytes {
+            if let Some(to) = self.bytes.get_mut(self.len) {
+                *to = byte;
+                self.len += 1;
+            }
         }
     }
 
@@ -79,10 +90,16 @@ impl Line {
         self
     }
 
-    /// In decimal.
-    pub fn number(&mut self, value: u64) -> &mut Line {
+    /// In decimal, behind what it is.
+    #[inline(never)]
+    pub fn number(&mut self, what: &str, value: u64) -> &mut Line {
+        self.push(what.as_bytes());
+        self.decimal(value)
+    }
+
+    fn decimal(&mut self, value: u64) -> &mut Line {
         if value >= 10 {
-            self.number(value / 10);
+            self.decimal(value / 10);
         }
         self.digits(value % 10, 1)
     }
@@ -112,8 +129,14 @@ impl Line {
         self
     }
 
+    /// What may be a return address, and how many words of the stack lie below it.
+    pub fn return_address(&mut self, word: u64, below: u64) {
+        self.hex(" ", word).number("@", below);
+    }
+
+    #[inline(never)]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -143,8 +166,9 @@ impl<A: Arch> Kernel<A> {
                 }
                 let mut line = Line::new();
                 let id = self.domains[self.threads[t].domain].id;
-                line.text("[").number((id & 0xf_ffff).into()).text("] ");
-                let text = &mut line.bytes[line.len..line.len + len];
+                line.number("[", (id & 0xf_ffff).into()).text("] ");
+                let room = line.bytes.get_mut(line.len..line.len + len);
+                let text = room.ok_or(Error::BadArgument)?;
                 self.read_own(t, w[0], text)?;
                 line.len += text.trim_ascii_end().len();
                 self.log(&line);

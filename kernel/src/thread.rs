@@ -482,6 +482,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Save the interrupted program and continue at the domain's upcall entry.
+    #[inline(never)]
     pub(crate) fn upcall(
         &mut self,
         t: ThreadRef,

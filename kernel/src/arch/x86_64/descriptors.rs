@@ -193,14 +193,15 @@ pub fn guard_pages() -> impl Iterator<Item = u64> {
         .flat_map(|stacks| stacks.starts().map(|(start, _)| start))
 }
 
-/// True if the address is on a stack of the nucleus (for backtraces).
+/// True if the word at this address, a multiple of its size, is on a stack of the nucleus, and not in a page below one (for backtraces).
 pub fn on_stack(address: u64) -> bool {
-    let within =
-        |start: u64, size: usize| (start + 4096..start + 4096 + size as u64 - 7).contains(&address);
-    STACKS
-        .iter()
-        .flat_map(|stacks| stacks.starts())
-        .any(|(start, size)| within(start, size))
+    let at = (address as usize).wrapping_sub(STACKS.as_ptr() as usize);
+    let of_own = at % core::mem::size_of::<Stacks>();
+    let of_stack = match of_own.checked_sub(NUCLEUS_STACK_OFFSET) {
+        None => of_own,
+        Some(behind) => behind % core::mem::size_of::<Stack<TRAP_STACK_SIZE>>(),
+    };
+    at < core::mem::size_of_val(&STACKS) && of_stack >= 4096
 }
 
 /// The interrupt table, which all processors share. `stubs` has the vectors' entry stubs, `others` vectors that have entries of their own; the rest does not happen. To be called once, before [`init`].

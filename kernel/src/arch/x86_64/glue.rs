@@ -70,7 +70,7 @@ pub fn several() {
 /// As an entry, when everything of this core is loaded.
 #[cold]
 #[inline(never)]
-unsafe fn in_turn(entry: Entry, a: u64, b: u64) -> Resume {
+unsafe fn in_turn(a: u64, b: u64, entry: Entry) -> Resume {
     // SAFETY: GS leads to this processor's data.
     let core = unsafe { (*descriptors::own()).core };
     requests::come_in(&LOCK, core);
@@ -101,7 +101,7 @@ pub fn out(kernel: &mut Kernel<Machine>) {
 /// Once on each, when everything of it is loaded and [`several`] was said.
 pub unsafe fn join() -> Resume {
     // SAFETY: by the contract.
-    unsafe { in_turn(|_, _| kernel().resume(), 0, 0) }
+    unsafe { in_turn(0, 0, |_, _| kernel().resume()) }
 }
 
 /// `syscall` that was not turned round.
@@ -111,7 +111,7 @@ pub unsafe fn join() -> Resume {
 pub unsafe extern "C" fn on_syscall() -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|_, _| kernel().syscall(), 0, 0) };
+        return unsafe { in_turn(0, 0, |_, _| kernel().syscall()) };
     }
     // SAFETY: by the contract.
     unsafe { kernel() }.syscall()
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn on_syscall() -> Resume {
 pub unsafe extern "C" fn on_traversal(target: Target) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|_, _| kernel().syscall(), 0, 0) };
+        return unsafe { in_turn(0, 0, |_, _| kernel().syscall()) };
     }
     // SAFETY: by the contract.
     let kernel = unsafe { kernel() };
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn on_counted() -> Resume {
         kernel.syscall()
     }
     // SAFETY: by the contract.
-    unsafe { in_turn(counted, 0, 0) }
+    unsafe { in_turn(0, 0, counted) }
 }
 
 /// An entry of the running thread's table was used so often that it shall have code of its own.
@@ -294,25 +294,16 @@ pub unsafe extern "C" fn on_trap(vector: u64, error: u64) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
         return unsafe {
-            in_turn(
-                |vector, error| trapped_apart(kernel(), vector, error),
-                vector,
-                error,
-            )
+            in_turn(vector, error, |vector, error| {
+                trapped(kernel(), vector, error)
+            })
         };
     }
     // SAFETY: by the contract.
     trapped(unsafe { kernel() }, vector, error)
 }
 
-/// [`trapped`] where no instruction counts.
-#[cold]
 #[inline(never)]
-fn trapped_apart(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
-    trapped(kernel, vector, error)
-}
-
-#[inline(always)]
 fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
     if vector >= EXCEPTIONS {
         return on_interrupt(kernel, vector as u8);
@@ -327,14 +318,14 @@ fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
                 error & !PRESENT
             };
             let mut bits = 0;
-            for (bit, meaning) in [
-                (PRESENT, fault::PRESENT),
-                (WRITE, fault::WRITE),
-                (FETCH, fault::EXECUTE),
-            ] {
-                if error & bit != 0 {
-                    bits |= meaning;
-                }
+            if error & PRESENT != 0 {
+                bits |= fault::PRESENT;
+            }
+            if error & WRITE != 0 {
+                bits |= fault::WRITE;
+            }
+            if error & FETCH != 0 {
+                bits |= fault::EXECUTE;
             }
             kernel.page_fault(address, bits)
         }
@@ -355,7 +346,7 @@ fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
 pub unsafe extern "C" fn on_traced_syscall() -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
-        return unsafe { in_turn(|_, _| kernel().traced_syscall(), 0, 0) };
+        return unsafe { in_turn(0, 0, |_, _| kernel().traced_syscall()) };
     }
     // SAFETY: by the contract.
     unsafe { kernel() }.traced_syscall()
@@ -369,11 +360,9 @@ pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
     if SEVERAL.load(Relaxed) {
         // SAFETY: by the contract.
         return unsafe {
-            in_turn(
-                |vector, error| traced(kernel(), vector, error),
-                vector,
-                error,
-            )
+            in_turn(vector, error, |vector, error| {
+                traced(kernel(), vector, error)
+            })
         };
     }
     // SAFETY: by the contract.
@@ -394,9 +383,10 @@ fn traced(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
             return kernel.called();
         }
     }
-    kernel.traced(kind, detail, |kernel| trapped_apart(kernel, vector, error))
+    kernel.traced(kind, detail, |kernel| trapped(kernel, vector, error))
 }
 
+#[inline(never)]
 fn on_interrupt(kernel: &mut Kernel<Machine>, vector: u8) -> Resume {
     if vector == TIMER_VECTOR {
         kernel.arch.apic.end_of_interrupt();

@@ -135,8 +135,8 @@ pub unsafe fn start(
             started += 1;
         } else {
             let mut line = Line::new();
-            line.text("nucleus: the processor with local APIC ");
-            line.number(id.into()).text(" did not start\n");
+            line.number("nucleus: the processor with local APIC ", id.into());
+            line.text(" did not start\n");
             console_write(line.as_bytes());
         }
     }

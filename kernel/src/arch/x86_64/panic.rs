@@ -29,10 +29,9 @@ pub fn panicked(place: Option<&Location>) -> ! {
     let mut line = Line::new();
     line.text("nucleus panic: ");
     if let Some(place) = place {
-        line.text(place.file())
-            .text(":")
-            .number(place.line().into());
-        line.text(":").number(place.column().into());
+        line.text(place.file());
+        line.number(":", place.line().into());
+        line.number(":", place.column().into());
     }
     say(&mut line);
     let (rip, rsp);
@@ -53,7 +52,7 @@ pub unsafe extern "C" fn trapped(frame: *const TrapFrame) -> ! {
     // SAFETY: by the contract.
     let f = unsafe { &*frame };
     let mut line = Line::new();
-    line.text("nucleus panic: exception ").number(f.vector);
+    line.number("nucleus panic: exception ", f.vector);
     line.hex(" at ", f.rip);
     line.hex(" address ", cpu::fault_address());
     say(&mut line);
@@ -74,15 +73,17 @@ fn once() {
 /// Where the nucleus is, and what on its stack may be return addresses: each with the number of words that lie below it.
 fn backtrace(rip: u64, rsp: u64) {
     let mut line = Line::new();
-    line.text("!backtrace nucleus").hex(" ", rip);
-    let addresses = (rsp & !7..).step_by(8).take_while(|&at| on_stack(at));
-    let found = addresses.enumerate().filter_map(|(below, at)| {
+    line.hex("!backtrace nucleus ", rip);
+    let (mut at, mut below, mut found) = (rsp & !7, 0, 0);
+    while found < DEPTH && on_stack(at) {
         // SAFETY: a word within a nucleus stack.
         let word = unsafe { *(at as *const u64) };
-        tables::in_text(word).then_some((below as u64, word))
-    });
-    for (below, word) in found.take(DEPTH) {
-        line.hex(" ", word).text("@").number(below);
+        if tables::in_text(word) {
+            line.return_address(word, below);
+            found += 1;
+        }
+        at += 8;
+        below += 1;
     }
     say(&mut line);
 }

@@ -204,12 +204,12 @@ fn note(begin: u64, what: u64) {
     }
     of_kind.store(ticks, Relaxed);
     let mut line = Line::new();
-    line.text("nucleus: stretch of ").number(ticks);
+    line.number("nucleus: stretch of ", ticks);
     if what & VECTOR != 0 {
-        line.text(" in vector ").number(lower);
+        line.number(" in vector ", lower);
     } else {
-        line.text(" in portal kind ").number(upper);
-        line.text(" operation ").number(lower);
+        line.number(" in portal kind ", upper);
+        line.number(" operation ", lower);
     }
     // SAFETY: the entry is done but for its way out; nobody else has the nucleus.
     unsafe { glue::kernel() }.log(&line);
