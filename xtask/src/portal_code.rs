@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 37] = [
+const PIECES: [(&str, &str); 36] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_semaphore"),
@@ -21,8 +21,7 @@ const PIECES: [(&str, &str); 37] = [
     ("portal_current", "portal_code_end"),
     ("portal_current_several", "portal_current_several_end"),
     ("portal_memory", "portal_memory_end"),
-    ("portal_parts", "portal_parts_end"),
-    ("portal_parts_several", "portal_parts_several_end"),
+    ("portal_parts_several", "portal_parts_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
     ("template_interruptible", "template_interruptible_reply"),
@@ -101,8 +100,10 @@ const SHARED: [&str; 9] = [
 ];
 /// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie.
 const ENDS: [&str; 1] = ["portal_switch_over"];
-/// Where shared code goes on that has stored everything; the beginnings of the general path where the return address is stored already.
-const STORED: [&str; 4] = [
+/// Where shared code goes on that has counted an entry's uses, or has stored everything; the beginnings of the general path where the return address is stored already.
+const STORED: [&str; 6] = [
+    "leave_plain",
+    "portal_used",
     "portal_all_stored",
     "portal_switch_over",
     "general_called",

@@ -482,6 +482,9 @@ pub unsafe extern "C" fn leave() {
         "mov edx, r11d",
         "and edx, {single_step}",
         "or eax, edx",
+        // rsp leads to the thread, rcx and r11 are its return address and flags, eax is 0 if these two need not be loaded.
+        ".global leave_plain",
+        "leave_plain:",
         "mov rbx, [rsp + {rbx}]",
         "mov rdx, [rsp + {rdx}]",
         "mov rsi, [rsp + {rsi}]",
@@ -620,8 +623,8 @@ unsafe extern "C" fn wait() {
     )
 }
 
-// One stub per vector. Exceptions 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves. Sources' vectors have two instructions of two bytes each: what is pushed is the distance from the
-// first, and there is a jump on for every few.
+// One stub per vector. Exceptions 8, 10 to 14, 17, 21, 29 and 30 push an error code themselves. All have two instructions of two bytes each, and there is a jump on for every few.
+// What sources' vectors push is the distance from the first.
 global_asm!(
     r#"
     .text
@@ -642,10 +645,19 @@ vector_stubs:
     .else
     push vector
     .if (vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)
-    jmp {trap}
+    jmp 5f
+    .elseif vector < {first_line}
+    jmp 4f
     .else
-    jmp no_error_code
+    jmp 4b
     .endif
+    .endif
+    .if vector == {first_line} - 1
+4:
+    push [rsp]
+    mov qword ptr [rsp + 8], 0
+5:
+    jmp {trap}
     .endif
     .if (vector >= {first_line}) && ((vector % 16 == 15) || (vector == {vectors} - 1))
 3:
@@ -653,10 +665,6 @@ vector_stubs:
     .endif
     .set vector, vector + 1
     .endr
-no_error_code:
-    push [rsp]
-    mov qword ptr [rsp + 8], 0
-    jmp {trap}
     "#,
     trap = sym trap,
     interrupted = sym super::interrupt_code::interrupted,

@@ -64,7 +64,8 @@ static SEMAPHORE: AtomicPtr<()> = AtomicPtr::new(portal_semaphore as *const () a
 
 static MEMORY: AtomicPtr<()> = AtomicPtr::new(portal_memory as *const () as *mut ());
 
-static REPLY: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *mut ());
+/// What a thread's `reply_code` is while no quick call to it is under way.
+pub(super) static REPLY: AtomicPtr<()> = AtomicPtr::new(portal_receive as *const () as *mut ());
 
 /// What a fresh thread's `reply_code` is.
 pub fn reply_code() -> usize {
@@ -439,10 +440,7 @@ global_asm!(
     store_used!(),
     "8:",
     store_words!(),
-    "mov edi, ecx",
-    "mov rsp, gs:[{stack}]",
-    "call {on_receive_right}",
-    "jmp {leave_with_words}",
+    "mov r12d, ecx",
     // The same, with everything stored.
     "9:",
     "mov edi, r12d",
@@ -454,9 +452,7 @@ global_asm!(
     ".global portal_semaphore",
     "portal_semaphore:",
     "dec byte ptr [rsp + {uses}]",
-    "jnz 17f",
-    "mov [r11 + {rip}], rcx",
-    "jmp {compile_again}",
+    "jz portal_used",
     // Here rsp may be anything.
     ".global portal_semaphore_rest",
     "portal_semaphore_rest:",
@@ -546,15 +542,11 @@ global_asm!(
     "mov rsp, [r11 + {entries}]",
     "dec byte ptr [rsp + {uses}]",
     "jnz {general_unseen}",
-    "mov [r11 + {rip}], rcx",
-    "jmp {compile_again}",
+    "jmp portal_used",
     // Who am I?
     "13:",
     "dec byte ptr [rsp + {uses}]",
-    "jnz 12f",
-    "mov [r11 + {rip}], rcx",
-    "jmp {compile_again}",
-    "12:",
+    "jz portal_used",
     "mov [r11 + {rip}], rcx",
     "movsxd rcx, dword ptr [r11 + {domain}]",
     "mov edi, [r11 + {token}]",
@@ -599,6 +591,11 @@ global_asm!(
     "mov rsp, gs:[{stack}]",
     "call {on_upcall_over}",
     "jmp {leave}",
+    // The entry was used so often that it shall have code of its own.
+    ".global portal_used",
+    "portal_used:",
+    "mov [r11 + {rip}], rcx",
+    "jmp {compile_again}",
     // The first of them runs, and this one is the last. esi = number of this thread, rsp = the list, ecx and r8 = number and thread of the first, edx = number of the last.
     "14:",
     "mov [r11 + {rip}], rcx",
@@ -671,24 +668,11 @@ global_asm!(
     "mov qword ptr gs:[{turn_base}], 0",
     "inc qword ptr gs:[{direct}]",
     "3:",
-    "mov rax, [r8 + {rax}]",
-    "mov rbx, [r8 + {rbx}]",
-    "mov rcx, [r8 + {rip}]",
-    "mov rdx, [r8 + {rdx}]",
-    "mov rsi, [r8 + {rsi}]",
-    "mov rdi, [r8 + {rdi}]",
-    "mov rbp, [r8 + {rbp}]",
-    "mov rsp, [r8 + {rsp}]",
-    "mov r9, [r8 + {r9}]",
-    "mov r10, [r8 + {r10}]",
-    "mov r12, [r8 + {r12}]",
-    "mov r13, [r8 + {r13}]",
-    "mov r14, [r8 + {r14}]",
-    "mov r15, [r8 + {r15}]",
-    "mov r8, [r8 + {r8}]",
+    "mov rsp, r8",
+    "mov rcx, [rsp + {rip}]",
     "mov r11d, {user_flags}",
-    "swapgs",
-    "sysretq",
+    "xor eax, eax",
+    "jmp leave_plain",
     // It cannot be done here: all registers but rax are stored.
     "16:",
     "mov rax, {yield}",
