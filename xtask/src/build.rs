@@ -36,9 +36,17 @@ const C_FLAGS: [&str; 20] = [
     "-Wl,--fatal-warnings",
 ];
 
-/// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 11] = [
-    ("cairn-kernel", "cairn-nucleus"),
+/// Packages and binaries.
+const NUCLEUS: (&str, &str) = ("cairn-kernel", "cairn-nucleus");
+const PERSONALITY: (&str, &str) = ("cairn-linux", "personality");
+
+/// What LLVM has for small code and leaves off: blocks in the order that needs the fewest and shortest jumps, and only what is nearly as short as its call is inlined unasked.
+const NUCLEUS_FLAGS: &str = "-Crelocation-model=static -Cllvm-args=-apply-ext-tsp-for-size -Cllvm-args=-inline-threshold=30";
+/// It is linked beyond the first 2 GiB.
+const PERSONALITY_FLAGS: &str = "-Crelocation-model=pic";
+
+/// The standard components.
+const NATIVE: [(&str, &str); 10] = [
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
     ("cairn-proc", "proc"),
@@ -108,15 +116,22 @@ pub fn clean(arguments: &cli::Clean) -> Result<u8> {
 
 /// Everything for Cairn.
 pub fn system() -> Result<System> {
+    let nucleus = apart("building the nucleus", NUCLEUS.0, NUCLEUS.1, NUCLEUS_FLAGS)?;
     let packages: Vec<&str> = NATIVE.iter().map(|(package, _)| *package).collect();
-    let native = native("building the nucleus and the components", &packages)?;
+    let native = native("building the components", &packages)?;
     let mut components = Vec::new();
-    for (_, binary) in &NATIVE[1..] {
+    for (_, binary) in &NATIVE {
         components.push((binary.to_string(), publish(&native.join(binary), binary)?));
     }
-    components.push(("personality".to_string(), personality()?));
+    let personality = apart(
+        "building the Linux personality",
+        PERSONALITY.0,
+        PERSONALITY.1,
+        PERSONALITY_FLAGS,
+    )?;
+    components.push((PERSONALITY.1.to_string(), personality));
     Ok(System {
-        nucleus: publish(&native.join(NATIVE[0].1), NATIVE[0].1)?,
+        nucleus,
         components,
         guest_init: guest_init()?,
     })
@@ -124,16 +139,18 @@ pub fn system() -> Result<System> {
 
 /// Names of the nucleus, first, the standard components and the personality.
 pub fn standard_programs() -> impl Iterator<Item = &'static str> {
-    NATIVE
-        .iter()
-        .map(|(_, program)| *program)
-        .chain(["personality"])
+    [NUCLEUS]
+        .into_iter()
+        .chain(NATIVE)
+        .chain([PERSONALITY])
+        .map(|(_, program)| program)
 }
 
 /// All packages with programs for the bare target.
 pub fn bare_packages() -> Vec<&'static str> {
     let more = [
-        "cairn-linux",
+        NUCLEUS.0,
+        PERSONALITY.0,
         "cairn-native-tests",
         "cairn-hello",
         "cairn-pci",
@@ -281,9 +298,9 @@ fn native(what: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(target.join(BARE).join("release"))
 }
 
-/// The Linux personality: as position-independent code, because it is linked beyond the first 2 GiB.
-fn personality() -> Result<PathBuf> {
-    let target = places::build().join("personality");
+/// The nucleus, the Linux personality: a package's program for the bare target with flags of its own.
+fn apart(what: &str, package: &str, program: &str, flags: &str) -> Result<PathBuf> {
+    let target = places::build().join(program);
     let mut command = cargo();
     command
         .args([
@@ -293,18 +310,15 @@ fn personality() -> Result<PathBuf> {
             "--features",
             "bare",
             "-p",
-            "cairn-linux",
+            package,
             "--target",
             BARE,
         ])
-        .env("RUSTFLAGS", "-Crelocation-model=pic")
+        .env("RUSTFLAGS", flags)
         .arg("--target-dir")
         .arg(&target);
-    progress::run("building the Linux personality", &mut command)?;
-    publish(
-        &target.join(BARE).join("release/personality"),
-        "personality",
-    )
+    progress::run(what, &mut command)?;
+    publish(&target.join(BARE).join("release").join(program), program)
 }
 
 /// The first process of the guest.
