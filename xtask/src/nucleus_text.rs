@@ -1,4 +1,4 @@
-//! The nucleus's code as it is linked: how much of it stays and how much only boot needs (`.init.text`, given up when the first thread runs), that nothing which stays refers
+//! The nucleus's code as it is linked: how much of it stays and how much only boot or an option needs (`.init.text`, `.asked.text`, given up when the first thread runs), that nothing which stays refers
 //! to what is gone then, and that the nucleus formats nothing by `core::fmt`.
 
 use crate::places;
@@ -8,8 +8,8 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 use std::fs;
 use std::ops::Range;
 
-/// The section of the code that only boot needs.
-const BOOT: &str = ".init.text";
+/// The sections of the code that only boot needs, and that is kept only if an option asks for it.
+const BOOT: [&str; 2] = [".init.text", ".asked.text"];
 /// Where the linker keeps the addresses of functions that are called through there.
 const FUNCTIONS: &str = ".got";
 /// In the names of `core::fmt`, which would be some KiB: the nucleus has `log::Line`.
@@ -53,9 +53,9 @@ pub fn sizes() -> Result<Sizes> {
     let file = object::File::parse(&*bytes)?;
     let mut sizes = Sizes { stays: 0, boot: 0 };
     for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
-        match section.name()? {
-            BOOT => sizes.boot += section.size(),
-            _ => sizes.stays += section.size(),
+        match BOOT.contains(&section.name()?) {
+            true => sizes.boot += section.size(),
+            false => sizes.stays += section.size(),
         }
     }
     Ok(sizes)

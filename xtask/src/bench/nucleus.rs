@@ -2,7 +2,7 @@
 //!
 //! The components write their figures to the log: `row NAME MEDIAN 99% 99.99% MAX MIN`, `work NAME ENTRIES SWITCHES INVALIDATIONS BYTES` in hundredths, and
 //! `histogram NAME FROM:COUNT …`. Some rows are not a component's: `call-reply-general` is `call-reply` of a machine that has only the general path (no code behind portals), `chain-leg` is what
-//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot needs and which is gone afterwards, `nucleus-hot-text` that
+//! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot or an option needs and which is gone afterwards, `nucleus-hot-text` that
 //! of what frequent operations execute ([`super::hot_text`]).
 
 use super::{grouped, hot_text, hundredths, is_wanted, spec, WORK};

@@ -293,13 +293,16 @@ fn run(
         glue::several();
     }
 
-    if info.words().any(|word| word == b"nucleus.code=log") {
+    let logs_code = info.words().any(|word| word == b"nucleus.code=log");
+    if logs_code {
         code_log::begin();
     }
-    if info.words().any(|word| word == b"nucleus.stretch") {
+    let measures = info.words().any(|word| word == b"nucleus.stretch");
+    if measures {
         // SAFETY: one processor runs.
         unsafe { stretch::begin() };
     }
+    let init = Image::new().init(logs_code || measures);
 
     let length = info.archive.map_or(0, |range| range.end - range.start) as usize;
     let start = frame_pointer(archive.first);
@@ -319,11 +322,11 @@ fn run(
         info.command_line,
         usable.ranges(),
         free,
-        Image::new().init(),
+        init,
         system_frame,
     ) {
         fail(Line::new().text("no first domain: ").text(error.text()));
     }
     // SAFETY: the nucleus is installed and everything is loaded; nothing of boot is used from here on.
-    unsafe { boot_end::end(kernel, cores - 1, Image::new().init()) }
+    unsafe { boot_end::end(kernel, cores - 1, init) }
 }

@@ -30,6 +30,7 @@ extern "C" {
     static image_start: u8;
     static image_init_text_end: u8;
     static image_init_end: u8;
+    static image_asked_end: u8;
     static image_text_end: u8;
     static image_rodata_end: u8;
     static image_end: u8;
@@ -51,9 +52,13 @@ pub struct Image {
     pub data: Frames,
 }
 
+/// The frame in which the linker has put this.
+fn frame(symbol: *const u8) -> Frame {
+    ((symbol as u64 - IMAGE_BASE) / PAGE) as Frame
+}
+
 impl Image {
     pub fn new() -> Image {
-        let frame = |symbol: *const u8| ((symbol as u64 - IMAGE_BASE) / PAGE) as Frame;
         let ends = [
             &raw const image_start,
             &raw const image_init_text_end,
@@ -83,11 +88,15 @@ impl Image {
         }
     }
 
-    /// What goes to free memory when boot is over.
-    pub fn init(&self) -> Frames {
+    /// What goes to free memory when boot is over: what only boot needs, and, if no option of the command line `asked` for it, what the nucleus's text begins with.
+    pub fn init(&self, asked: bool) -> Frames {
+        let end = match asked {
+            true => &raw const image_init_end,
+            false => &raw const image_asked_end,
+        };
         Frames {
             first: self.init_text.first,
-            end: self.init_constants.end,
+            end: frame(end),
         }
     }
 }
