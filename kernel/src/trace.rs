@@ -55,47 +55,75 @@ impl Trace {
         }
     }
 
+    /// Where the record of this number is, or will be.
+    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let at = number.checked_rem(self.ring.len() as u64)?;
+        self.ring.get_mut(at as usize)
+    }
+
     /// The oldest record that is still there.
     fn oldest(&self) -> u64 {
         self.written.saturating_sub(self.ring.len() as u64)
     }
 }
 
-/// May this service end with this error before it has changed anything? (What a caller has to expect, by the pages in docs/services.)
-fn may_fail(portal: PortalKind, operation: u8, selector: u64, error: Error) -> bool {
-    let passes = selector & (flag::PORTALS_MASK | flag::MINT) != 0;
-    match (portal, error) {
-        (PortalKind::Memory, Error::NoTable) => matches!(
-            operation,
-            memory::MAP
-                | memory::MAP_LIST
-                | memory::SHARE
-                | memory::FILL
-                | memory::SHOW_TABLE
-                | memory::DOMAIN_CREATE
-                | memory::GROW_TABLE
-        ),
-        (PortalKind::Memory, Error::NoMemory) => {
-            matches!(operation, memory::SPACE_CREATE | memory::DOMAIN_CREATE)
-        }
-        (PortalKind::Domain, Error::NoMemory) => operation == domain::THREAD_CREATE,
-        (PortalKind::Domain, Error::NoSlot) => {
-            matches!(operation, domain::PORTAL_PUT | domain::TABLE_COPY)
-        }
-        (PortalKind::Receive, Error::NoMemory) => {
-            operation == receive::MAKE_PORTAL
-                || operation == receive::REPLY && selector & flag::MINT != 0
-        }
-        (PortalKind::Receive, Error::NoSlot) => {
-            operation == receive::MAKE_PORTAL || operation == receive::REPLY && passes
-        }
-        (PortalKind::Current, Error::NoMemory) => operation == current::CHANNEL_CREATE,
-        (PortalKind::Current, Error::NoSlot) => {
-            matches!(operation, current::CHANNEL_CREATE | current::PORTAL_COPY)
-        }
-        _ => false,
-    }
-}
+/// Which services may end with which errors before they have changed anything (what a caller has to expect, by the pages in docs/services), and one of which flags is needed for it, if any.
+const MAY_FAIL: [(PortalKind, u8, Error, u64); 19] = [
+    (PortalKind::Memory, memory::MAP, Error::NoTable, 0),
+    (PortalKind::Memory, memory::MAP_LIST, Error::NoTable, 0),
+    (PortalKind::Memory, memory::SHARE, Error::NoTable, 0),
+    (PortalKind::Memory, memory::FILL, Error::NoTable, 0),
+    (PortalKind::Memory, memory::SHOW_TABLE, Error::NoTable, 0),
+    (PortalKind::Memory, memory::DOMAIN_CREATE, Error::NoTable, 0),
+    (PortalKind::Memory, memory::GROW_TABLE, Error::NoTable, 0),
+    (PortalKind::Memory, memory::SPACE_CREATE, Error::NoMemory, 0),
+    (
+        PortalKind::Memory,
+        memory::DOMAIN_CREATE,
+        Error::NoMemory,
+        0,
+    ),
+    (
+        PortalKind::Domain,
+        domain::THREAD_CREATE,
+        Error::NoMemory,
+        0,
+    ),
+    (PortalKind::Domain, domain::PORTAL_PUT, Error::NoSlot, 0),
+    (PortalKind::Domain, domain::TABLE_COPY, Error::NoSlot, 0),
+    (
+        PortalKind::Receive,
+        receive::MAKE_PORTAL,
+        Error::NoMemory,
+        0,
+    ),
+    (PortalKind::Receive, receive::MAKE_PORTAL, Error::NoSlot, 0),
+    (
+        PortalKind::Receive,
+        receive::REPLY,
+        Error::NoMemory,
+        flag::MINT,
+    ),
+    (
+        PortalKind::Receive,
+        receive::REPLY,
+        Error::NoSlot,
+        flag::PORTALS_MASK | flag::MINT,
+    ),
+    (
+        PortalKind::Current,
+        current::CHANNEL_CREATE,
+        Error::NoMemory,
+        0,
+    ),
+    (
+        PortalKind::Current,
+        current::CHANNEL_CREATE,
+        Error::NoSlot,
+        0,
+    ),
+    (PortalKind::Current, current::PORTAL_COPY, Error::NoSlot, 0),
+];
 
 impl<A: Arch> Kernel<A> {
     /// `machine::TRACE`.
@@ -169,16 +197,15 @@ impl<A: Arch> Kernel<A> {
         let count = (w[1] / SIZE as u64)
             .min(SHARE as u64)
             .min(self.trace.written - first);
-        let mut bytes = [[0; 8]; SHARE * SIZE / 8];
-        let capacity = self.trace.ring.len() as u64;
-        let wanted =
-            (first..first + count).flat_map(|number| self.trace.ring[(number % capacity) as usize]);
-        for (to, word) in bytes.iter_mut().zip(wanted) {
-            *to = word.to_le_bytes();
+        let mut bytes = [[[0; 8]; SIZE / 8]; SHARE];
+        let share = &mut bytes[..count as usize];
+        for (to, number) in share.iter_mut().zip(first..) {
+            if let Some(slot) = self.trace.slot(number) {
+                *to = slot.map(u64::to_le_bytes);
+            }
         }
         if count != 0 {
-            let len = count as usize * SIZE / 8;
-            self.write_own(t, w[0], bytes[..len].as_flattened())?;
+            self.write_own(t, w[0], share.as_flattened().as_flattened())?;
         }
         self.answer(t, 0, count);
         self.answer(t, 1, first);
@@ -202,7 +229,8 @@ impl<A: Arch> Kernel<A> {
         let table = &self.domains[self.threads[t].domain].table;
         let target = table.target(selector & u32::MAX as u64);
         let target = target.unwrap_or(Target::EMPTY);
-        let detail = match target.kind() {
+        let portal = target.kind();
+        let detail = match portal {
             PortalKind::Channel => {
                 let portal = self.portals.at(target);
                 portal.channel as u64 | portal.badge << 32
@@ -211,16 +239,14 @@ impl<A: Arch> Kernel<A> {
             _ => 0,
         };
         let operation = (selector >> 32) as u8;
-        let record = Record {
-            operation,
-            portal: target.kind() as u8,
-            ..self.begin_record(kind::SYSCALL, detail)
-        };
-        let resume = match self.failure(t, target.kind(), operation, selector) {
+        let mut record = self.begin_record(kind::SYSCALL, detail);
+        record.operation = operation;
+        record.portal = portal as u8;
+        let resume = match self.failure(t, portal, operation, selector) {
             None => self.syscall(),
             Some(Failing::Service(error)) => {
                 self.threads[t].full = false;
-                if target.kind() == PortalKind::Memory {
+                if portal == PortalKind::Memory {
                     // Nothing was done: the count of what was.
                     self.answer(t, 0, 0);
                 }
@@ -266,8 +292,7 @@ impl<A: Arch> Kernel<A> {
     /// It is over.
     #[inline(never)]
     fn end_record(&mut self, mut record: Record) {
-        let capacity = self.trace.ring.len() as u64;
-        if !self.trace.on || capacity == 0 {
+        if !self.trace.on {
             return;
         }
         record.length = self.arch.now().saturating_sub(record.time) as u32;
@@ -277,8 +302,10 @@ impl<A: Arch> Kernel<A> {
                 record.error = self.threads[t].registers.rax as u8;
             }
         }
-        self.trace.ring[(self.trace.written % capacity) as usize] = record.to_words();
-        self.trace.written += 1;
+        if let Some(slot) = self.trace.slot(self.trace.written) {
+            *slot = record.to_words();
+            self.trace.written += 1;
+        }
     }
 
     /// Whether the interrupt of this source is to be lost.
@@ -306,11 +333,13 @@ impl<A: Arch> Kernel<A> {
         }
         let failing = match plan.action {
             inject::FAIL => {
-                let mut known = FAILURES.into_iter();
-                let error = known.find(|&error| error as u64 == plan.detail)?;
-                if !may_fail(portal, operation, selector, error) {
-                    return None;
-                }
+                let mut known = MAY_FAIL.iter();
+                let &(_, _, error, _) = known.find(|&&(kind, number, error, flags)| {
+                    kind == portal
+                        && number == operation
+                        && error as u64 == plan.detail
+                        && (flags == 0 || selector & flags != 0)
+                })?;
                 Failing::Service(error)
             }
             inject::KILL => Failing::Domain,
