@@ -367,7 +367,7 @@ impl<A: Arch> Kernel<A> {
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
                 if self.domains[d].dead && !self.channels[self.channels.of(receive)].dying {
-                    self.pulse_post(self.channels.of(receive), crate::pulse::Node::domain(d));
+                    self.pulse_post(self.channels.of(receive), crate::pulse::Node::Domain(d));
                 }
                 Ok(())
             }

@@ -219,7 +219,7 @@ impl<A: Arch> Kernel<A> {
         self.interrupt_domain(d);
         self.domain_changed(d);
         if let Some(c) = self.channels.lookup(self.domains[d].watch_channel) {
-            self.pulse_post(c, Node::domain(d));
+            self.pulse_post(c, Node::Domain(d));
         }
         let first = Some(self.domains[d].space) == self.first_space;
         self.release_domain_object(d);

@@ -263,9 +263,9 @@ impl<A: Arch> Kernel<A> {
         if !binding.pulse.is_queued() {
             binding.pulses += 1;
             if last {
-                self.pulse_post_last(c, Node::binding(index));
+                self.pulse_post_last(c, Node::Binding(index));
             } else {
-                self.pulse_post(c, Node::binding(index));
+                self.pulse_post(c, Node::Binding(index));
             }
         }
     }
@@ -386,7 +386,7 @@ impl<A: Arch> Kernel<A> {
     /// Who hears of it from now on: the channel with this id, and with which badge, or the semaphore, and which domain bound it; 0: nobody. What came before is nobody's business any more.
     #[inline(never)]
     fn bind(&mut self, index: u32, (channel, badge): (u32, u64), (semaphore, binder): (u32, u32)) {
-        self.pulse_withdraw(Node::binding(index));
+        self.pulse_withdraw(Node::Binding(index));
         let binding = &mut self.interrupts.bindings[index as usize];
         binding.channel = channel;
         binding.badge = badge;

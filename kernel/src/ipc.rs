@@ -500,7 +500,7 @@ impl<A: Arch> Kernel<A> {
             }
         }
         if unread {
-            self.pulse_withdraw(Node::thread(caller));
+            self.pulse_withdraw(Node::Thread(caller));
         }
         // The deadline of one that faulted is for something else.
         if self.threads[caller].sending == Sending::Message {

@@ -27,11 +27,6 @@ pub trait Handle: Copy + Eq + sealed::Make {
     const POOL: u64;
     /// What stands for it where there is no type (in entries, and for code): [`Pool::handle`] makes it a handle again.
     fn number(self) -> u32;
-    /// Where it is in its pool's region.
-    #[inline]
-    fn offset(self) -> u32 {
-        self.number() & (REGION - 1)
-    }
 }
 
 mod sealed {
@@ -99,9 +94,6 @@ objects!(
     SemaphoreRef: PortalKind::Semaphore,
     WindowRef: PortalKind::Window
 );
-
-/// Most bytes of a pool: regions begin at multiples of it.
-pub(crate) const REGION: u32 = 16 << 20;
 
 /// Ids carry 20 bits of index.
 pub(crate) const MOST: usize = 1 << 20;
@@ -263,14 +255,8 @@ impl<R: Handle, T> Pool<R, T> {
     pub fn handle(&self, number: u32) -> R {
         match self.of_number(number) {
             Some(r) => r,
-            None => panic!("no object has this number"),
+            None => no_such_object(),
         }
-    }
-
-    /// The same for [`Handle::offset`].
-    #[inline]
-    pub fn at_offset(&self, offset: u32) -> R {
-        self.handle(Self::ORIGIN.wrapping_add(offset))
     }
 
     /// Is it the number of a slot that was made?
@@ -441,7 +427,9 @@ impl<R: Handle, T> Pool<R, T> {
     /// Two different objects at once.
     #[inline]
     pub fn pair(&mut self, a: R, b: R) -> (&mut T, &mut T) {
-        assert!(a != b);
+        if a == b {
+            no_such_object();
+        }
         // SAFETY: both slots are initialised (invariants 2 and 3) and they are different slots, so the references do not overlap.
         unsafe { (&mut (*self.place(a)).value, &mut (*self.place(b)).value) }
     }
@@ -466,11 +454,20 @@ impl<R: Handle, T> Pool<R, T> {
     }
 }
 
+/// No object has this number, a target leads to one of another kind, or two that must differ are one. (A function of its own: the backtrace says whose error it is.)
+#[cold]
+#[inline(never)]
+fn no_such_object() -> ! {
+    panic!("no such object")
+}
+
 impl<R: Object, T> Pool<R, T> {
     /// The handle of which a target was made. (Where the kind has been asked for, nothing is asked here.)
     #[inline(always)]
     pub fn of(&self, target: Target) -> R {
-        assert!(R::is_led_to(target.kind()));
+        if !R::is_led_to(target.kind()) {
+            no_such_object();
+        }
         // SAFETY: a target of this kind has a handle's number, which is not 0 ([`Target::to`]).
         R::make(unsafe { NonZeroU32::new_unchecked(target.object()) })
     }

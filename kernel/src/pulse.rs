@@ -4,44 +4,28 @@
 //! doubly linked list through these objects. What always holds: a node is in at most one queue, that of the channel in its [`PulseLink`].
 
 use crate::arch::Arch;
-use crate::pool::{ChannelRef, DomainRef, Handle, PortalRef, ThreadRef};
+use crate::pool::{ChannelRef, DomainRef, PortalRef, ThreadRef};
 use crate::thread::State;
 use crate::Kernel;
 use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received};
 
-const PLACE_BITS: u32 = 28;
-const PORTAL: u32 = 1;
-const THREAD: u32 = 2;
-const BINDING: u32 = 3;
-const DOMAIN: u32 = 4;
-
-/// A source: what it is in the top four bits, which one below (where it is in its pool, or its index). 0 is nobody.
+/// A source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node(u32);
+#[repr(u32)]
+pub enum Node {
+    #[default]
+    None,
+    Portal(PortalRef),
+    Thread(ThreadRef),
+    Binding(u32),
+    Domain(DomainRef),
+}
 
 impl Node {
-    const NONE: Node = Node(0);
-
-    pub fn portal(r: PortalRef) -> Node {
-        Node(PORTAL << PLACE_BITS | r.offset())
-    }
-    pub fn thread(r: ThreadRef) -> Node {
-        Node(THREAD << PLACE_BITS | r.offset())
-    }
-    pub fn binding(binding: u32) -> Node {
-        Node(BINDING << PLACE_BITS | binding)
-    }
-    pub fn domain(r: DomainRef) -> Node {
-        Node(DOMAIN << PLACE_BITS | r.offset())
-    }
-
-    fn place(self) -> u32 {
-        self.0 & ((1 << PLACE_BITS) - 1)
-    }
-
-    fn kind(self) -> u32 {
-        self.0 >> PLACE_BITS
+    #[inline]
+    fn is_none(self) -> bool {
+        matches!(self, Node::None)
     }
 }
 
@@ -57,8 +41,8 @@ impl PulseLink {
     pub const fn new() -> PulseLink {
         PulseLink {
             channel: None,
-            previous: Node::NONE,
-            next: Node::NONE,
+            previous: Node::None,
+            next: Node::None,
         }
     }
 
@@ -78,7 +62,7 @@ pub struct PulseQueue {
 impl PulseQueue {
     #[inline]
     pub fn is_waiting(&self) -> bool {
-        self.head != Node::NONE
+        !self.head.is_none()
     }
 }
 
@@ -96,20 +80,13 @@ pub(crate) fn set_pulse(registers: &mut Registers, badge: u64, words: [u64; 4]) 
 impl<A: Arch> Kernel<A> {
     #[inline(never)]
     fn pulse_link(&mut self, node: Node) -> &mut PulseLink {
-        match node.kind() {
-            PORTAL => {
-                let r = self.portals.at_offset(node.place());
-                &mut self.portals[r].pulse
-            }
-            THREAD => {
-                let r = self.threads.at_offset(node.place());
-                &mut self.threads[r].pulse
-            }
-            DOMAIN => {
-                let r = self.domains.at_offset(node.place());
-                &mut self.domains[r].pulse
-            }
-            _ => &mut self.interrupts.bindings[node.place() as usize].pulse,
+        match node {
+            Node::Portal(r) => &mut self.portals[r].pulse,
+            Node::Thread(r) => &mut self.threads[r].pulse,
+            Node::Domain(r) => &mut self.domains[r].pulse,
+            Node::Binding(index) => &mut self.interrupts.bindings[index as usize].pulse,
+            // Of nobody there is none, and nobody asks.
+            Node::None => &mut self.interrupts.bindings[0].pulse,
         }
     }
 
@@ -118,9 +95,9 @@ impl<A: Arch> Kernel<A> {
         *self.pulse_link(node) = PulseLink {
             channel: Some(c),
             previous: tail,
-            next: Node::NONE,
+            next: Node::None,
         };
-        if tail == Node::NONE {
+        if tail.is_none() {
             self.channels[c].pulses.head = node;
         } else {
             self.pulse_link(tail).next = node;
@@ -134,12 +111,12 @@ impl<A: Arch> Kernel<A> {
         let Some(c) = link.channel else {
             return;
         };
-        if link.previous == Node::NONE {
+        if link.previous.is_none() {
             self.channels[c].pulses.head = link.next;
         } else {
             self.pulse_link(link.previous).next = link.next;
         }
-        if link.next == Node::NONE {
+        if link.next.is_none() {
             self.channels[c].pulses.tail = link.previous;
         } else {
             self.pulse_link(link.next).previous = link.previous;
@@ -153,7 +130,7 @@ impl<A: Arch> Kernel<A> {
         let mut next = self.channels[c].pulses.head;
         core::iter::from_fn(move || {
             let node = next;
-            if node == Node::NONE {
+            if node.is_none() {
                 return None;
             }
             next = self.pulse_link(node).next;
@@ -244,9 +221,8 @@ impl<A: Arch> Kernel<A> {
 
     /// Tell the receiver what a source has to say. The source leaves the queue, if it is in one (but for a portal with two things to say).
     fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node) -> bool {
-        let (badge, words) = match node.kind() {
-            PORTAL => {
-                let r = self.portals.at_offset(node.place());
+        let (badge, words) = match node {
+            Node::Portal(r) => {
                 let portal = &mut self.portals[r];
                 let badge = portal.badge;
                 if portal.notified {
@@ -264,8 +240,7 @@ impl<A: Arch> Kernel<A> {
                     (badge, [pulse::CLOSED, 0, 0, 0])
                 }
             }
-            THREAD => {
-                let r = self.threads.at_offset(node.place());
+            Node::Thread(r) => {
                 self.pulse_unlink(node);
                 let thread = &self.threads[r];
                 let code = if thread.pulse_gone {
@@ -277,9 +252,9 @@ impl<A: Arch> Kernel<A> {
                 self.release_thread_object(r);
                 told
             }
-            BINDING => {
+            Node::Binding(index) => {
                 self.pulse_unlink(node);
-                let binding = &mut self.interrupts.bindings[node.place() as usize];
+                let binding = &mut self.interrupts.bindings[index as usize];
                 let count = core::mem::take(&mut binding.count);
                 let (badge, handler) = (binding.badge, binding.handler);
                 let mut words = [pulse::INTERRUPT, count, 0, 0];
@@ -290,8 +265,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 (badge, words)
             }
-            DOMAIN => {
-                let r = self.domains.at_offset(node.place());
+            Node::Domain(r) => {
                 self.pulse_unlink(node);
                 let domain = &self.domains[r];
                 let told = (
@@ -306,7 +280,7 @@ impl<A: Arch> Kernel<A> {
                 self.release_domain_object(r);
                 told
             }
-            _ => return false,
+            Node::None => return false,
         };
         set_pulse(&mut self.threads[receiver].registers, badge, words);
         true
@@ -315,18 +289,17 @@ impl<A: Arch> Kernel<A> {
     /// Throw away the oldest pulse of a channel that goes. False if there is none.
     pub(crate) fn drop_pulse(&mut self, c: ChannelRef) -> bool {
         let node = self.channels[c].pulses.head;
-        if node == Node::NONE {
+        if node.is_none() {
             return false;
         }
         self.pulse_withdraw(node);
-        match node.kind() {
-            PORTAL => {
-                let r = self.portals.at_offset(node.place());
+        match node {
+            Node::Portal(r) => {
                 self.portals[r].notified = false;
                 self.portal_told(r);
             }
-            THREAD => self.release_thread_object(self.threads.at_offset(node.place())),
-            DOMAIN => self.release_domain_object(self.domains.at_offset(node.place())),
+            Node::Thread(r) => self.release_thread_object(r),
+            Node::Domain(r) => self.release_domain_object(r),
             _ => {}
         }
         true
@@ -348,13 +321,13 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn settle_interruption(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
         if thread.pulse.is_queued() && !thread.pulse_gone {
-            self.pulse_withdraw(Node::thread(t));
+            self.pulse_withdraw(Node::Thread(t));
         }
     }
 
     /// A thread has one node. If an older notice still waits (at a server that has not read its pulses), the newer one takes its place.
     fn tell_of_caller(&mut self, t: ThreadRef, c: ChannelRef, gone: bool) {
-        self.pulse_withdraw(Node::thread(t));
+        self.pulse_withdraw(Node::Thread(t));
         let token = self.threads[t].token;
         let thread = &mut self.threads[t];
         thread.pulse_token = token;
@@ -363,6 +336,6 @@ impl<A: Arch> Kernel<A> {
         if self.channels[c].dying {
             return;
         }
-        self.pulse_post(c, Node::thread(t));
+        self.pulse_post(c, Node::Thread(t));
     }
 }

@@ -307,9 +307,9 @@ impl<A: Arch> Kernel<A> {
         }
         if channel != 0 {
             match self.channels.lookup(channel) {
-                Some(c) if tells => self.pulse_post(c, Node::portal(r)),
+                Some(c) if tells => self.pulse_post(c, Node::Portal(r)),
                 Some(_) => {}
-                None => self.pulse_withdraw(Node::portal(r)),
+                None => self.pulse_withdraw(Node::Portal(r)),
             }
             self.channel_forget(channel);
         }
@@ -359,7 +359,7 @@ impl<A: Arch> Kernel<A> {
             let portal = &self.portals[r];
             if let Some(c) = self.channels.lookup(portal.channel) {
                 if portal.tells {
-                    self.pulse_post(c, Node::portal(r));
+                    self.pulse_post(c, Node::Portal(r));
                     return;
                 }
                 if portal.notified {
@@ -369,7 +369,7 @@ impl<A: Arch> Kernel<A> {
                 // It goes when that is read.
                 return;
             } else {
-                self.pulse_withdraw(Node::portal(r));
+                self.pulse_withdraw(Node::Portal(r));
             }
             next = self.portal_remove(r);
         }

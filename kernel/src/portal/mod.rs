@@ -42,7 +42,7 @@ impl<A: Arch> Kernel<A> {
         let portal = &mut self.portals[r];
         portal.value |= value;
         portal.notified = true;
-        self.pulse_post(c, Node::portal(r));
+        self.pulse_post(c, Node::Portal(r));
         Ok(())
     }
 

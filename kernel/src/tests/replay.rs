@@ -172,9 +172,9 @@ impl Replay {
         let sources: Vec<Node> = self.w.k.pulse_sources(r).collect();
         for source in sources {
             let thread = (0..self.threads.len())
-                .find(|&t| Node::thread(self.threads[t].0) == source)
+                .find(|&t| Node::Thread(self.threads[t].0) == source)
                 .map(|t| t as T);
-            assert!(thread.is_some() || source == Node::portal(portal));
+            assert!(thread.is_some() || source == Node::Portal(portal));
             state.pulses.push(thread.unwrap_or(NOTE));
         }
         let channel = &self.w.k.channels[r];

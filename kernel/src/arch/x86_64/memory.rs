@@ -11,8 +11,8 @@ pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 pub const DIRECT_MAP_SIZE: u64 = 512 << 30;
 /// Object pools: above the image, where compiled portals reach objects by addresses of 32 bits.
 pub const POOLS: u64 = 0xffff_ffff_9000_0000;
-/// Room of each pool.
-pub const POOL_SIZE: u64 = crate::pool::REGION as u64;
+/// Room of each pool: regions begin at multiples of it.
+pub const POOL_SIZE: u64 = 16 << 20;
 const _: () = assert!(POOLS.is_multiple_of(POOL_SIZE) && POOLS >= 1 << 63);
 /// Where the region of a pool begins (`cairn_abi::service::memory::pool`).
 pub const fn pool(pool: u64) -> u64 {
