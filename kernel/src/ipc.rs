@@ -13,7 +13,9 @@ use crate::pulse::Node;
 use crate::short::copy_words;
 use crate::thread::{Sending, State};
 use crate::{Answer, Kernel, Stop};
+use cairn_abi::layout::MAX_SLOTS;
 use cairn_abi::service::receive;
+use cairn_abi::state::Registers;
 use cairn_abi::{fault, flag, op, received, rights, Error, PortalKind, Token, MAX_PORTALS};
 
 /// What a call adds to its thread's token: the upper half counts calls.
@@ -23,6 +25,27 @@ pub(crate) const NEXT_CALL: u64 = 1 << 32;
 #[inline]
 pub(crate) fn portal_count(rax: u64) -> usize {
     ((rax & flag::PORTALS_MASK) >> flag::PORTALS_SHIFT) as usize
+}
+
+/// Where portals of a message are in the table of who gets it: 16 bits for each, the last lowest.
+#[derive(Clone, Copy, Default)]
+struct Slots(u64);
+
+const _: () = assert!(16 * MAX_PORTALS == 64 && MAX_SLOTS <= 1 << 16);
+
+impl Slots {
+    fn push(&mut self, slot: u32) {
+        self.0 = self.0 << 16 | slot as u64;
+    }
+
+    /// In the last `n` words.
+    #[inline]
+    fn tell(mut self, registers: &mut Registers, n: usize) {
+        for i in (8 - n..8).rev() {
+            registers.set_word(i, self.0 & 0xffff);
+            self.0 >>= 16;
+        }
+    }
 }
 
 impl<A: Arch> Kernel<A> {
@@ -120,7 +143,7 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::Cycle);
                 }
                 // Looked at once more when it is delivered.
-                self.signed_words(t, c)?;
+                self.signed_word(t, c)?;
                 let thread = &mut self.threads[t];
                 thread.state = State::Sending;
                 thread.channel = Some(c);
@@ -165,22 +188,22 @@ impl<A: Arch> Kernel<A> {
             self.deliver_fault(s, r);
             return Ok(());
         }
-        let signed = self.signed_words(s, c)?;
+        let signed = self.signed_word(s, c)?;
         let rax = self.threads[s].registers.rax;
         let n = portal_count(rax);
         let slots = if n != 0 {
             self.pass(s, r, n, rax & flag::MOVE != 0)?
         } else {
-            [0; MAX_PORTALS]
+            Slots::default()
         };
         let token = self.next_token(s);
         let domain = &self.domains[self.threads[s].domain];
         let (sender, label) = (domain.id as u64, domain.label);
         let (from, to) = self.threads.pair(s, r);
         let registers = &mut to.registers;
-        match signed {
-            Some(words) => registers.set_words(words),
-            None => copy_words(&from.registers, registers),
+        copy_words(&from.registers, registers);
+        if let Some(word) = signed {
+            registers.set_word(7, word);
         }
         registers.rbx = from.badge;
         registers.rbp = token;
@@ -194,9 +217,7 @@ impl<A: Arch> Kernel<A> {
         registers.rax = sender << received::SENDER_SHIFT
             | (n as u64) << received::PORTALS_SHIFT
             | interruptible;
-        for (i, &slot) in slots[..n].iter().enumerate() {
-            registers.set_word(8 - n + i, slot as u64);
-        }
+        slots.tell(registers, n);
         Ok(())
     }
 
@@ -454,7 +475,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Stop::Restart);
         }
         let mut n = 0;
-        let mut slots = [0; MAX_PORTALS];
+        let mut slots = Slots::default();
         const RARE: u64 = flag::PARTS | flag::PORTALS_MASK;
         if rax & RARE != 0 {
             if rax & flag::PARTS != 0 {
@@ -476,9 +497,7 @@ impl<A: Arch> Kernel<A> {
         let registers = &mut to.registers;
         copy_words(&from.registers, registers);
         registers.rax = (n as u64) << received::PORTALS_SHIFT;
-        for (i, &slot) in slots[..n].iter().enumerate() {
-            registers.set_word(8 - n + i, slot as u64);
-        }
+        slots.tell(registers, n);
         self.let_go(caller, c);
         Ok(Some(caller))
     }
@@ -533,10 +552,10 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument);
         }
         let registers = &self.threads[from].registers;
-        let (words, rax) = (registers.words(), registers.rax);
+        let rax = registers.rax;
         let mut found = [(0, Target::EMPTY); MAX_PORTALS];
         for i in 0..n {
-            let slot = words[8 - n + i];
+            let slot = registers.word(8 - n + i);
             let mut target = self.own_entry(from, slot)?;
             if !target.may(rights::PASS) || is_bound(target.kind()) {
                 return Err(Error::NoRight);
@@ -567,21 +586,21 @@ impl<A: Arch> Kernel<A> {
         self.passed(from, n, moving).map(|_| ())
     }
 
-    /// Put `n` portals of `from`'s table into `to`'s; returns the slots there. On error nothing has changed.
+    /// Put `n` portals of `from`'s table into `to`'s. On error nothing has changed.
     fn pass(
         &mut self,
         from: ThreadRef,
         to: ThreadRef,
         n: usize,
         moving: bool,
-    ) -> Result<[u32; MAX_PORTALS], Error> {
+    ) -> Result<Slots, Error> {
         let found = self.passed(from, n, moving)?;
         let (source, target_domain) = (self.threads[from].domain, self.threads[to].domain);
         if (self.domains[target_domain].table.free_slots() as usize) < n {
             return Err(Error::NoSlot);
         }
-        let mut slots = [0; MAX_PORTALS];
-        for (i, &(slot, target)) in found[..n].iter().enumerate() {
+        let mut slots = Slots::default();
+        for &(slot, target) in found.iter().take(n) {
             let place = self.domains[target_domain]
                 .table
                 .next_free()
@@ -593,7 +612,7 @@ impl<A: Arch> Kernel<A> {
                 let closed = self.close(source, slot, before);
                 debug_assert!(closed.is_ok());
             }
-            slots[i] = place;
+            slots.push(place);
         }
         Ok(slots)
     }
@@ -605,7 +624,7 @@ impl<A: Arch> Kernel<A> {
         caller: ThreadRef,
         c: ChannelRef,
         n: usize,
-    ) -> Result<[u32; MAX_PORTALS], Error> {
+    ) -> Result<Slots, Error> {
         let domain = self.threads[caller].domain;
         if (self.domains[domain].table.free_slots() as usize) < n {
             return Err(Error::NoSlot);
@@ -613,10 +632,10 @@ impl<A: Arch> Kernel<A> {
         if !self.portals.room(n as u32) {
             return Err(Error::NoMemory);
         }
-        let words = self.threads[t].registers.words();
-        let mut slots = [0; MAX_PORTALS];
-        for (i, slot) in slots[..n].iter_mut().enumerate() {
-            *slot = self.mint_one(domain, c, words[8 - n + i])?;
+        let mut slots = Slots::default();
+        for i in 8 - n..8 {
+            let badge = self.threads[t].registers.word(i);
+            slots.push(self.mint_one(domain, c, badge)?);
         }
         Ok(slots)
     }

@@ -46,7 +46,7 @@ impl Signature {
 impl<A: Arch> Kernel<A> {
     /// SIGN.
     pub(crate) fn sign(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
-        let [first, most @ ..] = self.threads[t].registers.words();
+        let first = self.threads[t].registers.rdi;
         let (operation, badge) = (first & !BADGE, first & BADGE);
         if first != AUTO && operation >= OPERATIONS {
             return Err(Error::BadArgument.into());
@@ -70,6 +70,7 @@ impl<A: Arch> Kernel<A> {
             lines.fill(Line::PASS);
         }
         if let Some(line) = lines.get_mut(operation as usize) {
+            let [_, most @ ..] = self.threads[t].registers.words();
             *line = Line { badge, most };
         }
         Ok(())
@@ -86,23 +87,19 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// The words of `t`'s message as a server at `c` sees them; None: as they are.
+    /// What a server at `c` sees in the place of the last word of `t`'s message; None: it sees the words as they are.
     #[inline]
-    pub(crate) fn signed_words(
-        &self,
-        t: ThreadRef,
-        c: ChannelRef,
-    ) -> Result<Option<[u64; 8]>, Error> {
+    pub(crate) fn signed_word(&self, t: ThreadRef, c: ChannelRef) -> Result<Option<u64>, Error> {
         if self.channels[c].signature.is_none() {
             return Ok(None);
         }
-        self.words_by_signature(t, c)
+        self.word_by_signature(t, c)
     }
 
     #[inline(never)]
-    fn words_by_signature(&self, t: ThreadRef, c: ChannelRef) -> Result<Option<[u64; 8]>, Error> {
+    fn word_by_signature(&self, t: ThreadRef, c: ChannelRef) -> Result<Option<u64>, Error> {
         let thread = &self.threads[t];
-        let mut words = thread.registers.words();
+        let words = thread.registers.words();
         let line = self.channels[c]
             .signature
             .and_then(|s| self.signatures[s].lines.get(words[0] as usize));
@@ -116,14 +113,14 @@ impl<A: Arch> Kernel<A> {
         {
             return Err(Error::BadArgument);
         }
-        if line.badge != 0 {
-            // A portal that is passed arrives in the same word.
-            if portal_count(thread.registers.rax) != 0 {
-                return Err(Error::BadArgument);
-            }
-            words[7] = self.badge_by(t, c, words[7])?;
+        if line.badge == 0 {
+            return Ok(None);
         }
-        Ok(Some(words))
+        // A portal that is passed arrives in the same word.
+        if portal_count(thread.registers.rax) != 0 {
+            return Err(Error::BadArgument);
+        }
+        self.badge_by(t, c, words[7]).map(Some)
     }
 
     /// The badge of a portal of `t`'s by which it could call `c`.

@@ -300,7 +300,7 @@ impl Kernel<Sim> {
         if parts && (registers.r15 | registers.rbp) >> 32 != 0 {
             return false;
         }
-        let Ok(signed) = self.signed_words(t, c) else {
+        let Ok(signed) = self.signed_word(t, c) else {
             return false;
         };
         self.arch.links -= 1;
@@ -316,8 +316,10 @@ impl Kernel<Sim> {
             };
         let (from, to) = self.threads.pair(t, r);
         copy_words(&from.registers, &mut to.registers);
-        if let Some(words) = signed {
-            to.registers.set_words(words);
+        if let Some(word) = signed {
+            to.registers.set_word(7, word);
+        }
+        if self.channels[c].signature.is_some() {
             self.arch.quick_signed += 1;
         }
         from.token = from.token.wrapping_add(NEXT_CALL);
