@@ -40,8 +40,10 @@ const C_FLAGS: [&str; 20] = [
 const NUCLEUS: (&str, &str) = ("cairn-kernel", "cairn-nucleus");
 const PERSONALITY: (&str, &str) = ("cairn-linux", "personality");
 
-/// What LLVM has for small code and leaves off: blocks in the order that needs the fewest and shortest jumps, and only what is nearly as short as its call is inlined unasked.
-const NUCLEUS_FLAGS: &str = "-Crelocation-model=static -Cllvm-args=-apply-ext-tsp-for-size -Cllvm-args=-inline-threshold=30";
+const NUCLEUS_FLAGS: &str = "-Crelocation-model=static";
+/// What LLVM has for small code and leaves off: blocks in the order that needs the fewest and shortest jumps (since LLVM 20), and only what is nearly as short as its call is
+/// inlined unasked.
+const NUCLEUS_LLVM_FLAGS: [&str; 2] = ["-apply-ext-tsp-for-size", "-inline-threshold=30"];
 /// It is linked beyond the first 2 GiB.
 const PERSONALITY_FLAGS: &str = "-Crelocation-model=pic";
 
@@ -116,7 +118,11 @@ pub fn clean(arguments: &cli::Clean) -> Result<u8> {
 
 /// Everything for Cairn.
 pub fn system() -> Result<System> {
-    let nucleus = apart("building the nucleus", NUCLEUS.0, NUCLEUS.1, NUCLEUS_FLAGS)?;
+    let mut flags = NUCLEUS_FLAGS.to_string();
+    for flag in NUCLEUS_LLVM_FLAGS.iter().filter(|flag| in_llvm(flag)) {
+        flags += &format!(" -Cllvm-args={flag}");
+    }
+    let nucleus = apart("building the nucleus", NUCLEUS.0, NUCLEUS.1, &flags)?;
     let packages: Vec<&str> = NATIVE.iter().map(|(package, _)| *package).collect();
     let native = native("building the components", &packages)?;
     let mut components = Vec::new();
@@ -296,6 +302,15 @@ fn native(what: &str, packages: &[&str]) -> Result<PathBuf> {
     }
     progress::run(what, command.arg("--target-dir").arg(&target))?;
     Ok(target.join(BARE).join("release"))
+}
+
+/// Does the compiler's LLVM know this flag?
+fn in_llvm(flag: &str) -> bool {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut probe = Command::new(rustc);
+    probe.args(["--print", "target-cpus"]);
+    probe.arg(format!("-Cllvm-args={flag}"));
+    probe.output().is_ok_and(|output| output.status.success())
 }
 
 /// The nucleus, the Linux personality: a package's program for the bare target with flags of its own.
