@@ -6,9 +6,10 @@
 use crate::arch::{Arch, CopyFault};
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::thread::Sending;
-use crate::{registers, Answer, Kernel, Stop};
+use crate::{plain, Answer, Kernel, Stop};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, Error, Part, MAX_VECTOR};
+use core::slice::{from_mut, from_ref};
 
 /// Most bytes that one entry copies, and most pieces of them that lie in one part on either side.
 pub const SHARE: u64 = 8192;
@@ -158,7 +159,7 @@ impl<A: Arch> Kernel<A> {
         address: u64,
         registers: &Registers,
     ) -> Result<(), Stop> {
-        self.write_own(t, address, registers::bytes(registers))
+        self.write_own(t, address, plain::bytes(from_ref(registers)))
     }
 
     pub(crate) fn read_own_registers(
@@ -167,7 +168,7 @@ impl<A: Arch> Kernel<A> {
         address: u64,
     ) -> Result<Registers, Stop> {
         let mut registers = Registers::default();
-        self.read_own(t, address, registers::bytes_mut(&mut registers))?;
+        self.read_own(t, address, plain::bytes_mut(from_mut(&mut registers)))?;
         Ok(registers)
     }
 

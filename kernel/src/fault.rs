@@ -2,9 +2,10 @@
 
 use crate::arch::{Arch, CopyFault, Mapping};
 use crate::log::Line;
+use crate::plain::words;
 use crate::pool::{DomainRef, SpaceRef, ThreadRef};
 use crate::pulse::Node;
-use crate::registers::words;
+
 use crate::thread::{FaultReport, Sending};
 use crate::{Kernel, Resume, Stop};
 use cairn_abi::layout::USER_TOP;

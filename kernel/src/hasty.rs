@@ -15,8 +15,7 @@ pub mod list;
 use crate::arch::Arch;
 use crate::numbered::Numbered;
 use crate::pool::{BlockRef, ThreadRef};
-use crate::portal::code::Block;
-use crate::{Answer, Kernel};
+use crate::{plain, Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{map, prot};
@@ -29,8 +28,6 @@ const HANDLERS: usize = 8;
 pub type Handlers = Numbered<Handler, HANDLERS>;
 /// Most port accesses and other steps in one interrupt.
 const COST: u32 = 256;
-/// Bytes of a [`Step`].
-const STEP: usize = core::mem::size_of::<Step>();
 /// Bytes of [`More`].
 const MORE: usize = core::mem::size_of::<More>();
 /// The priority of what is never deferred.
@@ -181,11 +178,11 @@ impl<A: Arch> Kernel<A> {
     /// `interrupt::INSTALL`.
     #[inline(never)]
     pub(crate) fn hasty_install(&mut self, t: ThreadRef, binding: u32, w: [u64; 8]) -> Answer {
-        let [steps, count, rounds, threshold, significant, pause, ports, more] = w;
-        let ports = if ports == AUTO {
+        let [steps, count, rounds, threshold, significant, pause, ..] = w;
+        let ports = if w[6] == AUTO {
             (0, 0)
         } else {
-            let target = self.own_target_of(t, ports, PortalKind::Ports)?;
+            let target = self.own_target_of(t, w[6], PortalKind::Ports)?;
             (
                 (target.object() & 0xffff) as u64,
                 (target.object() >> 16) as u64,
@@ -200,14 +197,14 @@ impl<A: Arch> Kernel<A> {
         {
             return Err(Error::BadArgument.into());
         }
-        let mut bytes = [[0; STEP]; STEPS];
-        let count = count as usize;
-        self.read_own(t, steps, bytes[..count].as_flattened_mut())?;
+        let mut list = [Step::NONE; STEPS];
+        let list = &mut list[..count as usize];
+        self.read_own(t, steps, plain::bytes_mut(list))?;
         let mut set = [[0; 8]; 4];
         self.read_own(t, significant, set.as_flattened_mut())?;
         let mut words = [[0; 8]; MORE / 8];
-        if more != 0 {
-            self.read_own(t, more, words.as_flattened_mut())?;
+        if w[7] != 0 {
+            self.read_own(t, w[7], words.as_flattened_mut())?;
         } else {
             words[2] = (AT_ONCE as u64).to_le_bytes();
         }
@@ -220,11 +217,9 @@ impl<A: Arch> Kernel<A> {
             ports,
             registers: registers != 0,
         };
-        let mut list = [Step::NONE; STEPS];
         let mut cost = 0;
-        for (index, (to, from)) in list.iter_mut().zip(&bytes[..count]).enumerate() {
-            *to = list::decode(from);
-            cost += list::check(*to, index, count, &bounds)?;
+        for (index, &step) in list.iter().enumerate() {
+            cost += list::check(step, index, list.len(), &bounds)?;
         }
         if cost * rounds as u32 > COST {
             return Err(Error::BadArgument.into());
@@ -247,7 +242,7 @@ impl<A: Arch> Kernel<A> {
         };
         // To look at the list takes as long as to make code of it.
         self.open(t);
-        let (b, code) = self.hasty_compile(&list[..count], page)?;
+        let (b, code) = self.hasty_compile(list, page)?;
         self.hasty_remove(binding);
         let handler = &mut self.handlers[free];
         handler.begin();
@@ -289,8 +284,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Make machine code of a list.
     fn hasty_compile(&mut self, list: &[Step], page: u32) -> Result<(BlockRef, usize), Error> {
-        let b = self.blocks.insert_any(|| Block::EMPTY);
-        let b = b.ok_or(Error::NoMemory)?;
+        let b = self.new_block().ok_or(Error::NoMemory)?;
         let (number, code) = (self.blocks.index(b), &mut self.blocks[b].code);
         match self.arch.write_handler(number, code, list, page) {
             Some(at) => Ok((b, at)),
@@ -362,16 +356,15 @@ impl<A: Arch> Kernel<A> {
 
     /// An interrupt of a binding that has handler `index`: go through its list.
     pub(crate) fn hasty_run(&mut self, index: usize) -> Outcome {
-        let before = self.handlers[index].head;
-        let outcome = if self.handlers[index].ring_at == 0 {
-            self.hasty_rounds(index)
-        } else if self.ring_look(index) {
-            let outcome = self.hasty_rounds(index);
-            self.ring_fill(index, before);
-            outcome
-        } else {
-            Outcome::HandedOver
-        };
+        let handler = &self.handlers[index];
+        let (before, ring) = (handler.head, handler.ring_at != 0);
+        let mut outcome = Outcome::HandedOver;
+        if !ring || self.ring_look(index) {
+            outcome = self.hasty_rounds(index);
+            if ring {
+                self.ring_fill(index, before);
+            }
+        }
         let handler = &mut self.handlers[index];
         if handler.len() >= handler.threshold {
             handler.reasons |= reason::THRESHOLD;
@@ -506,14 +499,16 @@ impl<A: Arch> Kernel<A> {
         self.dispatch.ready.set_floor(floor);
     }
 
+    #[inline(never)]
     fn first_deferred(&self) -> Option<usize> {
         let here = self.cores.here as u8;
-        self.handlers
-            .iter()
-            .enumerate()
-            .filter(|(_, handler)| handler.deferred && handler.core == here)
-            .max_by_key(|(_, handler)| handler.priority)
-            .map(|(index, _)| index)
+        let (mut found, mut most) = (None, 0);
+        for (index, handler) in self.handlers.iter().enumerate() {
+            if handler.deferred && handler.core == here && handler.priority >= most {
+                (found, most) = (Some(index), handler.priority);
+            }
+        }
+        found
     }
 
     /// The dispatcher met the floor: a deferred handler may run, if what runs here (-1: nothing) is not more important. One at a time; the floor is what is left.

@@ -3,8 +3,7 @@
 use crate::arch::Arch;
 use crate::pool::ThreadRef;
 use crate::portal::table::Target;
-use crate::{Answer, Kernel};
-use cairn_abi::machine::Counters;
+use crate::{plain, Answer, Kernel};
 use cairn_abi::service::machine;
 use cairn_abi::{rights, Error, PortalKind};
 
@@ -44,25 +43,7 @@ impl<A: Arch> Kernel<A> {
         let mut c = self.counters;
         c.nucleus_frames = self.frames.nucleus_frames();
         self.arch.counters(&mut c);
-        let words = [
-            c.entries,
-            c.turned,
-            c.space_switches,
-            c.thread_switches,
-            c.invalidations,
-            c.bytes_copied,
-            c.faults,
-            c.interrupts,
-            self.arch.ticks_to_ns(c.idle),
-            c.nucleus_frames,
-            c.direct,
-            c.longest,
-            c.longest_in,
-        ];
-        let mut bytes = [0; core::mem::size_of::<Counters>()];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        self.write_own(t, address, &bytes)
+        c.idle = self.arch.ticks_to_ns(c.idle);
+        self.write_own(t, address, plain::bytes(core::slice::from_ref(&c)))
     }
 }

@@ -10,7 +10,7 @@ use crate::arch::Arch;
 use crate::machine::RIGHTS;
 use crate::pool::ThreadRef;
 use crate::portal::table::Target;
-use crate::{Answer, Kernel, Resume};
+use crate::{plain, Answer, Kernel, Resume};
 use cairn_abi::service::{current, domain, memory, receive, trace};
 use cairn_abi::trace::{inject, kind, Record, SIZE};
 use cairn_abi::{death, flag, rights, Error, PortalKind};
@@ -197,15 +197,15 @@ impl<A: Arch> Kernel<A> {
         let count = (w[1] / SIZE as u64)
             .min(SHARE as u64)
             .min(self.trace.written - first);
-        let mut bytes = [[[0; 8]; SIZE / 8]; SHARE];
-        let share = &mut bytes[..count as usize];
+        let mut records = [[0; SIZE / 8]; SHARE];
+        let share = &mut records[..count as usize];
         for (to, number) in share.iter_mut().zip(first..) {
             if let Some(slot) = self.trace.slot(number) {
-                *to = slot.map(u64::to_le_bytes);
+                *to = *slot;
             }
         }
         if count != 0 {
-            self.write_own(t, w[0], share.as_flattened().as_flattened())?;
+            self.write_own(t, w[0], plain::bytes(share))?;
         }
         self.answer(t, 0, count);
         self.answer(t, 1, first);

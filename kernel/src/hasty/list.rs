@@ -3,7 +3,7 @@
 //! Jumps lead forward only, ports lie in a range that the driver holds a portal for and registers in its page, and the repetitions are counted, so the most that a
 //! list can cost is known before it is installed.
 
-use super::{Handler, STEP};
+use super::Handler;
 use cairn_abi::hasty::{operation, reason, Step, REGISTERS};
 use cairn_abi::layout::PAGE;
 use cairn_abi::Error;
@@ -40,21 +40,6 @@ pub enum Round {
     HandOver = 1,
     /// Once more.
     Again = 2,
-}
-
-pub(crate) fn decode(bytes: &[u8; STEP]) -> Step {
-    let word =
-        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    Step {
-        operation: bytes[0],
-        width: bytes[1],
-        count: bytes[2],
-        to: bytes[3],
-        port: u16::from_le_bytes([bytes[4], bytes[5]]),
-        status: u16::from_le_bytes([bytes[6], bytes[7]]),
-        mask: word(8),
-        value: word(12),
-    }
 }
 
 /// What a step costs at most, if it is step `index` of `count` and right within these bounds.

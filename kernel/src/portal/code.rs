@@ -285,11 +285,16 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// A block for code that is to be made.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn block_for_code(&mut self) -> Option<BlockRef> {
         if !self.compiles {
             return None;
         }
+        self.new_block()
+    }
+
+    #[inline(never)]
+    pub(crate) fn new_block(&mut self) -> Option<BlockRef> {
         self.blocks.insert_any(|| Block::EMPTY)
     }
 
