@@ -465,12 +465,25 @@ impl<A: Arch> Kernel<A> {
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }
-        let registers = &self.threads[t].registers;
-        let rax = registers.rax;
-        let caller = self.caller(registers.rbp, c)?;
-        if self.threads[caller].sending != Sending::Message {
-            return Ok(self.answer_fault(t, caller));
+        let caller = self.caller(self.threads[t].registers.rbp, c)?;
+        let called = self.threads[caller].sending == Sending::Message;
+        if called {
+            self.answer_call(t, caller, c)?;
         }
+        self.let_go(caller, c);
+        let registers = &self.threads[t].registers;
+        // Of a fault w0 says whether the access shall be tried again.
+        if called || registers.rdi == fault::RESOLVED {
+            return Ok(Some(caller));
+        }
+        self.fault_refused(caller, registers.rsi);
+        Ok(None)
+    }
+
+    /// The reply's words, data and portals go to a caller that called. On error nothing has changed but, perhaps, its part.
+    #[inline(always)]
+    fn answer_call(&mut self, t: ThreadRef, caller: ThreadRef, c: ChannelRef) -> Result<(), Stop> {
+        let rax = self.threads[t].registers.rax;
         if self.threads[caller].windows != 0 && !self.close_window_of(caller) {
             return Err(Stop::Restart);
         }
@@ -498,12 +511,11 @@ impl<A: Arch> Kernel<A> {
         copy_words(&from.registers, registers);
         registers.rax = (n as u64) << received::PORTALS_SHIFT;
         slots.tell(registers, n);
-        self.let_go(caller, c);
-        Ok(Some(caller))
+        Ok(())
     }
 
     /// The caller is held no longer.
-    #[inline]
+    #[inline(never)]
     fn let_go(&mut self, caller: ThreadRef, c: ChannelRef) {
         self.charge();
         self.unhold(caller, c);
@@ -527,33 +539,19 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// The reply to a fault: w0 says whether the access shall be tried again. Returns the thread if it may go on as it is.
-    #[inline]
-    fn answer_fault(&mut self, t: ThreadRef, faulted: ThreadRef) -> Option<ThreadRef> {
-        let w = self.threads[t].registers.words();
-        if let Some(c) = self.threads[faulted].channel {
-            self.let_go(faulted, c);
-        }
-        if w[0] == fault::RESOLVED {
-            return Some(faulted);
-        }
-        self.fault_refused(faulted, w[1]);
-        None
-    }
-
     /// May these portals be passed, and with which rights? `n` last words of `from`'s message are slots of its table.
     fn passed(
         &self,
         from: ThreadRef,
         n: usize,
         moving: bool,
-    ) -> Result<[(u32, Target); MAX_PORTALS], Error> {
+        found: &mut [(u32, Target); MAX_PORTALS],
+    ) -> Result<(), Error> {
         if n > MAX_PORTALS {
             return Err(Error::BadArgument);
         }
         let registers = &self.threads[from].registers;
         let rax = registers.rax;
-        let mut found = [(0, Target::EMPTY); MAX_PORTALS];
         for i in 0..n {
             let slot = registers.word(8 - n + i);
             let mut target = self.own_entry(from, slot)?;
@@ -579,11 +577,11 @@ impl<A: Arch> Kernel<A> {
             }
             found[i] = (slot as u32, target);
         }
-        Ok(found)
+        Ok(())
     }
 
     fn check_passed(&self, from: ThreadRef, n: usize, moving: bool) -> Result<(), Error> {
-        self.passed(from, n, moving).map(|_| ())
+        self.passed(from, n, moving, &mut [(0, Target::EMPTY); MAX_PORTALS])
     }
 
     /// Put `n` portals of `from`'s table into `to`'s. On error nothing has changed.
@@ -594,7 +592,8 @@ impl<A: Arch> Kernel<A> {
         n: usize,
         moving: bool,
     ) -> Result<Slots, Error> {
-        let found = self.passed(from, n, moving)?;
+        let mut found = [(0, Target::EMPTY); MAX_PORTALS];
+        self.passed(from, n, moving, &mut found)?;
         let (source, target_domain) = (self.threads[from].domain, self.threads[to].domain);
         if (self.domains[target_domain].table.free_slots() as usize) < n {
             return Err(Error::NoSlot);

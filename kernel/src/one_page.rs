@@ -16,7 +16,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn plain_space(&self, slot: u64, address: u64) -> Option<(SpaceRef, A::Root)> {
         let t = self.dispatch.current?;
-        let target = self.own_entry(t, slot).ok()?;
+        let target = self.domains[self.threads[t].domain].table.target(slot)?;
         if target.kind() != PortalKind::Space
             || address >= USER_TOP
             || !address.is_multiple_of(PAGE)

@@ -23,7 +23,7 @@ use crate::portal::code::SETTLED;
 use crate::queue::List;
 use crate::thread::{Sending, State};
 use crate::Kernel;
-use cairn_abi::{flag, Token};
+use cairn_abi::flag;
 
 /// Most calls that are not settled. The code counts them.
 pub const LINKS: u32 = 32;
@@ -230,8 +230,8 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Who serves channel number `channel`, and works for a quick call with parts there, and the caller, whose token this is.
-    #[inline(always)]
-    fn quick_pair(&self, channel: u32, token: Token) -> Option<(ThreadRef, ThreadRef)> {
+    #[cfg(any(test, feature = "sim"))]
+    fn quick_pair(&self, channel: u32, token: cairn_abi::Token) -> Option<(ThreadRef, ThreadRef)> {
         let server = self.channels[self.channels.handle(channel)].server?;
         let caller = self.threads.place_of(token as u32)?;
         let thread = &self.threads[caller];
@@ -242,7 +242,7 @@ impl<A: Arch> Kernel<A> {
 
     /// READ (out) and WRITE in the middle of a quick call with parts, by its server with the receive right of channel number `channel`: token, offset, own address, length. How many bytes
     /// were copied; None: none, settle and take the general way.
-    #[inline(always)]
+    #[cfg(any(test, feature = "sim"))]
     pub fn quick_transfer(
         &mut self,
         channel: u32,
@@ -256,8 +256,8 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// What comes with the reply to a quick call with parts beside words, as [`Kernel::reply_extras`] says. None: settle and take the general way.
-    #[inline(always)]
-    pub fn quick_extras(&mut self, channel: u32, token: Token) -> Option<u64> {
+    #[cfg(any(test, feature = "sim"))]
+    pub fn quick_extras(&mut self, channel: u32, token: cairn_abi::Token) -> Option<u64> {
         let (server, caller) = self.quick_pair(channel, token)?;
         let c = self.channels.handle(channel);
         self.reply_extras(server, caller, c)

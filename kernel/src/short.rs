@@ -13,7 +13,7 @@ use cairn_abi::state::Registers;
 use cairn_abi::{fault, flag, received};
 
 /// The message words go from one register set to the other.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn copy_words(source: &Registers, registers: &mut Registers) {
     registers.rdi = source.rdi;
     registers.rsi = source.rsi;

@@ -125,7 +125,7 @@ const EXITS: [&str; 12] = [
     "entry::general_passed",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 11] = [
+const CALLS: [&str; 10] = [
     "glue::reply_extras",
     "glue::on_receive_right",
     "glue::on_syscall",
@@ -136,7 +136,6 @@ const CALLS: [&str; 11] = [
     "glue::settle",
     "parts_code::read_quick",
     "parts_code::write_quick",
-    "parts_code::quick_extras",
 ];
 
 const ALLOWED: [Mnemonic; 30] = [

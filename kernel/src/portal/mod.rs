@@ -55,10 +55,12 @@ impl<A: Arch> Kernel<A> {
     /// The entry itself, for what copies, passes or closes it.
     #[inline(always)]
     pub(crate) fn own_entry(&self, t: ThreadRef, slot: u64) -> Result<Target, Error> {
-        self.domains[self.threads[t].domain]
-            .table
-            .target(slot)
-            .ok_or(Error::BadPortal)
+        self.entry_of(t, slot).ok_or(Error::BadPortal)
+    }
+
+    #[inline(never)]
+    fn entry_of(&self, t: ThreadRef, slot: u64) -> Option<Target> {
+        self.domains[self.threads[t].domain].table.target(slot)
     }
 
     /// The same, for one kind of portal.

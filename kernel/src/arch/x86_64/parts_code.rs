@@ -94,16 +94,6 @@ unsafe fn transfer(
     Some(len)
 }
 
-/// What comes with the reply of the server of channel number `channel` to the quick call with this token. Returns the caller's `rax`; all ones: the general path must do it.
-///
-/// # Safety
-/// Called by the code below, with all of the server's registers stored.
-unsafe extern "C" fn quick_extras(channel: u32, token: u64) -> u64 {
-    // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
-    kernel.quick_extras(channel, token).unwrap_or(GENERAL)
-}
-
 /// A selector without the bits that name a slot of the table's first frame: this operation and nothing else.
 const fn plain(operation: u8) -> u64 {
     (operation as u64) << (32 - CHUNK.trailing_zeros())
@@ -213,10 +203,12 @@ global_asm!(
     "mov r12d, ecx",
     "mov r14, rsp",
     "mov r15, [rsp + {quick_client}]",
-    "mov edi, ecx",
-    "mov rsi, rbp",
+    // Where objects lie are their numbers.
+    "mov edi, r14d",
+    "mov esi, r15d",
+    "mov edx, ecx",
     "mov rsp, gs:[{stack}]",
-    "call {quick_extras}",
+    "call {reply_extras}",
     "cmp rax, -1",
     "je 6f",
     // The channel's server waits again, the caller runs.
@@ -274,7 +266,7 @@ global_asm!(
     not_extras = const NOT_EXTRAS,
     read_quick = sym read_quick,
     write_quick = sym write_quick,
-    quick_extras = sym quick_extras,
+    reply_extras = sym glue::reply_extras,
     settle = sym glue::settle,
     on_syscall = sym glue::on_syscall,
     leave = sym leave,
