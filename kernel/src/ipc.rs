@@ -170,15 +170,19 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The caller behind a token that channel `c` holds.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn caller(&self, token: Token, c: ChannelRef) -> Result<ThreadRef, Error> {
+        self.held_with(token, c).ok_or(Error::BadToken)
+    }
+
+    #[inline(never)]
+    fn held_with(&self, token: Token, c: ChannelRef) -> Option<ThreadRef> {
         // No slot that is given back holds a thread in this state.
-        let t = self.threads.place_of(token as u32).ok_or(Error::BadToken)?;
+        let t = self.threads.place_of(token as u32)?;
         let thread = &self.threads[t];
-        if thread.state != State::Held || thread.channel != Some(c) || thread.token != token {
-            return Err(Error::BadToken);
-        }
-        Ok(t)
+        let is_it =
+            thread.state == State::Held && thread.channel == Some(c) && thread.token == token;
+        is_it.then_some(t)
     }
 
     /// Write sender `s`'s message to `c` into receiver `r`'s registers. On error nothing has changed; the error is the sender's.

@@ -64,22 +64,33 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The same, for one kind of portal.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn own_target_of(
         &self,
         t: ThreadRef,
         slot: u64,
         kind: PortalKind,
     ) -> Result<Target, Error> {
-        let entry = self.own_entry(t, slot)?;
+        match self.found_of(t, slot, kind) {
+            (None, target) => Ok(target),
+            (Some(error), _) => Err(error),
+        }
+    }
+
+    /// (Two words come back in registers, a `Result` of them in memory.)
+    #[inline(never)]
+    fn found_of(&self, t: ThreadRef, slot: u64, kind: PortalKind) -> (Option<Error>, Target) {
+        let Some(entry) = self.entry_of(t, slot) else {
+            return (Some(Error::BadPortal), Target::EMPTY);
+        };
         if entry.kind() == kind {
-            return Ok(entry);
+            return (None, entry);
         }
-        let target = self.resolve(entry)?;
-        if target.kind() != kind {
-            return Err(Error::BadPortal);
+        match self.resolve(entry) {
+            Ok(target) if target.kind() == kind => (None, target),
+            Ok(_) => (Some(Error::BadPortal), Target::EMPTY),
+            Err(error) => (Some(error), Target::EMPTY),
         }
-        Ok(target)
     }
 
     /// How many entries lead to the object, where somebody counts.
