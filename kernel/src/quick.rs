@@ -7,7 +7,8 @@
 //! need not check what the call has seen.
 //!
 //! A quick call may have parts: then the caller's registers and the lengths are kept as well, and what its server reads, writes and answers of them is done without settling
-//! ([`Kernel::quick_transfer`], [`Kernel::quick_extras`]) where everything is in its place; if a page is missing, or anything is unusual, nothing was done and the calls are settled first.
+//! (`arch/x86_64/parts_code.rs`; on the simulated machine `Kernel::quick_transfer`, `quick_extras`) where everything is in its place; if a page is missing, or anything is unusual, nothing was
+//! done and the calls are settled first.
 //!
 //! What makes a receiver *plain*, so that one comparison shows that it waits and that nothing about it is unusual: it waits at the channel that it serves, alone, with no deadline,
 //! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's, the last bit of which is the other one
@@ -139,14 +140,15 @@ impl<A: Arch> Kernel<A> {
         // Mostly there is one.
         let server = &self.threads[running];
         let alone = server.quick_client == self.threads.address(first) && running != first;
-        match self.link(running) {
+        let links = match self.link(running) {
             Some(link) if alone && !link.often => {
                 let effective = self.threads[first].effective;
                 self.settle_link(running, first, link, effective);
-                self.runs_settled(running, 1);
+                1
             }
             _ => self.settle_links(running, first),
-        }
+        };
+        self.runs_settled(running, links);
     }
 
     /// So many calls were settled: `running` is the current thread.
@@ -168,10 +170,10 @@ impl<A: Arch> Kernel<A> {
         );
     }
 
-    /// All calls from `first` to `running`.
+    /// All calls from `first` to `running`: how many.
     #[cold]
     #[inline(never)]
-    fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) {
+    fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) -> u32 {
         let effective = self.threads[first].effective;
         let mut server = running;
         let mut links = 0;
@@ -188,7 +190,7 @@ impl<A: Arch> Kernel<A> {
             server = client;
             links += 1;
         }
-        self.runs_settled(running, links);
+        links
     }
 
     /// What `server`, which runs or waits for a quick reply itself, was called through.
