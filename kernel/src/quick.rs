@@ -97,6 +97,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` is not to be called without a look at it.
+    #[inline(never)]
     pub(crate) fn not_plain(&mut self, t: ThreadRef) {
         if let (State::Receiving, Some(c)) = (self.threads[t].state, self.threads[t].channel) {
             self.channels[c].plain = 0;

@@ -279,7 +279,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The block that this code lies in, if it lies in one.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn block_of(&self, code: usize) -> Option<BlockRef> {
         self.blocks.nth(A::block_of(code)?)
     }
