@@ -169,8 +169,7 @@ impl<A: Arch> Kernel<A> {
         let parent = if w[3] == 0 {
             None
         } else {
-            let parent = self.own_target_of(t, w[3], PortalKind::Channel)?;
-            let parent = self.portals.of(parent);
+            let parent = self.own_object(t, w[3], PortalKind::Channel, 0)?;
             if w[2] == w[3] || self.channels.lookup(self.portals[parent].channel) != Some(c) {
                 return Err(Error::BadArgument.into());
             }

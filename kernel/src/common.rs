@@ -12,7 +12,10 @@ use cairn_abi::Error;
 impl<A: Arch> Kernel<A> {
     /// KEEP_TABLE.
     pub(crate) fn keep_table(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (s, root) = self.space_with_root(t, w[0])?;
+        let s = self.space_at(t, w[0])?;
+        let Some(root) = self.spaces[s].root else {
+            return Err(Error::NoTable.into());
+        };
         if !w[1].is_multiple_of(TABLE_BYTES) || w[1] >= USER_TOP {
             return Err(Error::BadArgument.into());
         }
@@ -27,7 +30,10 @@ impl<A: Arch> Kernel<A> {
 
     /// SHOW_TABLE.
     pub(crate) fn show_table(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (s, root) = self.space_with_root(t, w[0])?;
+        let s = self.space_at(t, w[0])?;
+        let Some(root) = self.spaces[s].root else {
+            return Err(Error::NoTable.into());
+        };
         let (address, table) = self.common.ok_or(Error::BadArgument)?;
         let tables = &mut self.spaces[s].tables;
         let shown = self.arch.show_table(root, address, table, tables);

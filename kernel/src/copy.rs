@@ -153,23 +153,37 @@ impl<A: Arch> Kernel<A> {
         written.map_err(|fault| self.copy_fault(t, t, fault))
     }
 
+    /// Write registers to `t`'s memory.
+    #[inline(never)]
     pub(crate) fn write_own_registers(
         &mut self,
         t: ThreadRef,
         address: u64,
-        registers: &Registers,
+        registers: Registers,
     ) -> Result<(), Stop> {
-        self.write_own(t, address, plain::bytes(from_ref(registers)))
+        self.write_own(t, address, plain::bytes(from_ref(&registers)))
     }
 
+    /// `target` gets the registers that lie there in `t`'s memory.
+    #[inline(never)]
     pub(crate) fn read_own_registers(
         &mut self,
         t: ThreadRef,
         address: u64,
-    ) -> Result<Registers, Stop> {
+        target: ThreadRef,
+    ) -> Result<(), Stop> {
         let mut registers = Registers::default();
         self.read_own(t, address, plain::bytes_mut(from_mut(&mut registers)))?;
-        Ok(registers)
+        self.arch.sanitize(&mut registers);
+        if self.dispatch.owner == Some(target) {
+            // Nobody of its kind ran since it did.
+            self.arch.load_bases(&registers);
+        }
+        let thread = &mut self.threads[target];
+        thread.registers = registers;
+        thread.full = true;
+        thread.measuring = false;
+        Ok(())
     }
 
     /// Where `t`'s out (or in) part is described: address, count, and whether that is a vector.

@@ -87,8 +87,7 @@ impl<A: Arch> Kernel<A> {
                 if !self.threads[t].in_upcall {
                     return Err(Error::Busy.into());
                 }
-                let saved = self.threads[t].saved;
-                self.write_own_registers(t, w[0], &saved)
+                self.write_own_registers(t, w[0], self.threads[t].saved)
             }
             current::UPCALL_RETURN => self.upcall_return(t, w[0]),
             current::UPCALL_DROP => {
@@ -227,15 +226,8 @@ impl<A: Arch> Kernel<A> {
             }
             self.go_back(t);
         } else {
-            let mut registers = self.read_own_registers(t, address)?;
-            self.arch.sanitize(&mut registers);
-            if self.dispatch.owner == Some(t) {
-                self.arch.load_bases(&registers);
-            }
-            let thread = &mut self.threads[t];
-            thread.registers = registers;
-            thread.in_upcall = false;
-            thread.full = true;
+            self.read_own_registers(t, address, t)?;
+            self.threads[t].in_upcall = false;
         }
         self.poked_in_upcall(t);
         Err(Stop::Left)

@@ -136,6 +136,7 @@ impl<A: Arch> Kernel<A> {
 
     /// May its threads be called without a look at the domain? Not if they are stopped, or do not leave the floating-point registers and bases of their callers alone,
     /// or if calls of theirs are turned round.
+    #[inline(never)]
     pub(crate) fn domain_changed(&mut self, d: DomainRef) {
         let domain = &mut self.domains[d];
         let unusual = domain.stops != 0 || domain.float || domain.turn_base != 0;
@@ -301,18 +302,11 @@ impl<A: Arch> Kernel<A> {
         self.graveyard.is_some() || mourning
     }
 
-    fn checked(&self, target: Target, alive: bool) -> Result<DomainRef, Error> {
-        let d = self.domains.of(target);
-        if alive && self.domains[d].dead {
-            return Err(Error::Dead);
-        }
-        Ok(d)
-    }
-
     /// Operations of a domain portal.
     pub(crate) fn domain_service(&mut self, t: ThreadRef, target: Target, operation: u8) -> Answer {
         let w = self.threads[t].registers.words();
-        let own = self.threads[t].domain == self.domains.of(target);
+        let d = self.domains.of(target);
+        let own = self.threads[t].domain == d;
         let control = target.may(rights::CONTROL);
         let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
         let allowed = match operation {
@@ -325,7 +319,9 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::NoRight.into());
         }
         let alive = !matches!(operation, domain::DESTROY | domain::INFO | domain::WATCH);
-        let d = self.checked(target, alive)?;
+        if alive && self.domains[d].dead {
+            return Err(Error::Dead.into());
+        }
         match operation {
             domain::THREAD_CREATE => self.domain_thread_create(t, d, w),
             domain::PORTAL_PUT => {
@@ -360,14 +356,14 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             domain::WATCH => {
-                let receive = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let channel = self.channel_refer(self.channels.of(receive));
+                let c = self.own_object(t, w[0], PortalKind::Receive, 0)?;
+                let channel = self.channel_refer(c);
                 let before = core::mem::replace(&mut self.domains[d].watch_channel, channel);
                 self.channel_forget(before);
                 self.domains[d].watch_badge = w[1];
                 // Who comes too late is told at once.
-                if self.domains[d].dead && !self.channels[self.channels.of(receive)].dying {
-                    self.pulse_post(self.channels.of(receive), crate::pulse::Node::Domain(d));
+                if self.domains[d].dead && !self.channels[c].dying {
+                    self.pulse_post(c, crate::pulse::Node::Domain(d));
                 }
                 Ok(())
             }
@@ -403,9 +399,10 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             domain::SET_SPACE => {
-                let space = self.own_target_of(t, w[0], PortalKind::Space)?;
-                let space = self.spaces.of(space);
-                let root = self.spaces[space].root.ok_or(Error::NoTable)?;
+                let space = self.space_at(t, w[0])?;
+                let Some(root) = self.spaces[space].root else {
+                    return Err(Error::NoTable.into());
+                };
                 // What others see of its callers, and it of others, belongs to the old space.
                 self.tear_all(self.domains[d].space)?;
                 let old = core::mem::replace(&mut self.domains[d].space, space);
@@ -509,11 +506,10 @@ impl<A: Arch> Kernel<A> {
     }
 
     fn table_copy(&mut self, t: ThreadRef, d: DomainRef, source: u64, first: u64) -> Answer {
-        let source = self.own_target_of(t, source, PortalKind::Domain)?;
-        if !source.may(rights::CONTROL) {
-            return Err(Error::NoRight.into());
+        let source = self.own_object(t, source, PortalKind::Domain, rights::CONTROL)?;
+        if self.domains[source].dead {
+            return Err(Error::Dead.into());
         }
-        let source = self.checked(source, true)?;
         if source == d {
             return Err(Error::BadArgument.into());
         }
@@ -541,13 +537,11 @@ impl<A: Arch> Kernel<A> {
                 continue;
             }
             // Where it stopped is something less plain, or the end of a frame.
-            let table = &self.domains[source].table;
-            let Some((slot, target)) = table.next_where(next, stop, inherited) else {
-                next = stop;
-                continue;
-            };
-            self.copy_entry(t, d, slot, target)?;
-            next = slot + 1;
+            let stopped = self.domains[source].table.target(next as u64);
+            if let Some(target) = stopped.filter(inherited) {
+                self.copy_entry(t, d, next, target)?;
+            }
+            next += 1;
         }
         // Nothing above is in use: done.
         self.answer(t, 0, if end < used { end as u64 } else { 0 });
@@ -664,9 +658,9 @@ impl<A: Arch> Kernel<A> {
                 work = 0;
             }
             let stop = end.min(next + GLANCE);
-            let marked = |target: &Target| target.may(rights::CLOEXEC);
+            let marked = Target::EMPTY.with(rights::CLOEXEC);
             let table = &self.domains[d].table;
-            let Some((slot, target)) = table.next_where(next, stop, marked) else {
+            let Some((slot, target)) = table.next_with(next, stop, marked) else {
                 next = stop;
                 work += GLANCE_WORK;
                 continue;

@@ -182,11 +182,8 @@ impl<A: Arch> Kernel<A> {
         let ports = if w[6] == AUTO {
             (0, 0)
         } else {
-            let target = self.own_target_of(t, w[6], PortalKind::Ports)?;
-            (
-                (target.object() & 0xffff) as u64,
-                (target.object() >> 16) as u64,
-            )
+            let ports = self.own_target_of(t, w[6], PortalKind::Ports)?.object();
+            ((ports & 0xffff) as u64, (ports >> 16) as u64)
         };
         if count == 0
             || count > STEPS as u64

@@ -312,16 +312,14 @@ impl<A: Arch> Kernel<A> {
         let w = self.threads[t].registers.words();
         match operation {
             interrupt::BIND => {
-                let target = self.own_target_of(t, w[0], PortalKind::Receive)?;
-                let c = self.channels.of(target);
+                let c = self.own_object(t, w[0], PortalKind::Receive, 0)?;
                 if self.channels[c].dying {
                     return Err(Error::Dead.into());
                 }
                 self.bind(index, (self.channels.id(c), w[1]), (0, 0));
             }
             interrupt::BIND_SEMAPHORE => {
-                let target = self.own_target_of(t, w[0], PortalKind::Semaphore)?;
-                let s = self.semaphores.of(target);
+                let s = self.own_object(t, w[0], PortalKind::Semaphore, 0)?;
                 if self.semaphores[s].mutex || self.semaphores[s].dying {
                     return Err(Error::BadArgument.into());
                 }

@@ -269,7 +269,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Between two shares of work for the running thread, whose words say already how to go on: interrupts that wait come in here, and this does not return: the thread
     /// will execute its `syscall` again. True: the entry has to end for that ([`Stop::Restart`]).
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn let_in(&mut self, t: ThreadRef) -> bool {
         !self.open_for(t) || A::let_in(self)
     }

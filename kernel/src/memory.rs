@@ -46,20 +46,9 @@ pub(crate) fn range(address: u64, pages: u64) -> Result<(), Error> {
 }
 
 impl<A: Arch> Kernel<A> {
-    pub(crate) fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
-        let target = self.own_target_of(t, slot, PortalKind::Space)?;
-        Ok(self.spaces.of(target))
-    }
-
-    /// The space that a slot leads to, with its page tables.
     #[inline(never)]
-    pub(crate) fn space_with_root(
-        &self,
-        t: ThreadRef,
-        slot: u64,
-    ) -> Result<(SpaceRef, A::Root), Error> {
-        let s = self.space_at(t, slot)?;
-        Ok((s, self.spaces[s].root.ok_or(Error::NoTable)?))
+    pub(crate) fn space_at(&self, t: ThreadRef, slot: u64) -> Result<SpaceRef, Error> {
+        self.own_object(t, slot, PortalKind::Space, 0)
     }
 
     pub(crate) fn memory_service(&mut self, t: ThreadRef, operation: u8) -> Answer {
@@ -69,7 +58,7 @@ impl<A: Arch> Kernel<A> {
                 let range = usize::try_from(w[0])
                     .ok()
                     .filter(|&i| i < self.range_count)
-                    .map(|i| self.ranges[i])
+                    .and_then(|i| self.ranges.get(i).copied())
                     .ok_or(Error::BadArgument)?;
                 self.answer(t, 0, range.first);
                 self.answer(t, 1, range.count);
@@ -118,7 +107,10 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             memory::QUERY => {
-                let (_, root) = self.space_with_root(t, w[0])?;
+                let s = self.space_at(t, w[0])?;
+                let Some(root) = self.spaces[s].root else {
+                    return Err(Error::NoTable.into());
+                };
                 let found = (w[1] < USER_TOP)
                     .then(|| self.arch.query(root, w[1] & !(PAGE - 1)))
                     .flatten();
@@ -141,8 +133,7 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             memory::GROW_TABLE => {
-                let d = self.own_target_of(t, w[0], PortalKind::Domain)?;
-                let d = self.domains.of(d);
+                let d = self.own_object(t, w[0], PortalKind::Domain, 0)?;
                 Ok(self.grow_table(d)?)
             }
             memory::SPACE_INFO => {
@@ -165,8 +156,8 @@ impl<A: Arch> Kernel<A> {
         let pager = if w[1] == AUTO {
             0
         } else {
-            let target = self.own_target_of(t, w[1], PortalKind::Receive)?;
-            self.channel_refer(self.channels.of(target))
+            let channel = self.own_object(t, w[1], PortalKind::Receive, 0)?;
+            self.channel_refer(channel)
         };
         let made = self.memory_space_make(t, w, pager);
         if made.is_err() {
@@ -232,10 +223,9 @@ impl<A: Arch> Kernel<A> {
     fn give(&mut self, t: ThreadRef, w: [u64; 8], tables: bool) -> Answer {
         let (space, share) = if tables {
             (Some(self.space_at(t, w[0])?), TABLE_SHARE)
-        } else if pool::ALL.contains(&w[0]) {
-            (None, GIVE_SHARE)
         } else {
-            return Err(Error::BadArgument.into());
+            self.pool_extent(w[0]).ok_or(Error::BadArgument)?;
+            (None, GIVE_SHARE)
         };
         let first = frame(w[1])?;
         for done in 0..w[2] {
@@ -301,25 +291,40 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// So much of an operation on a row of pages is done: let interrupts in. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were
-    /// counted; this entry did `done` and counted `count`. True: the rest is for the next entry.
+    /// A share of an operation on a row of pages is done. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were
+    /// counted, word 2, if it is none of these, goes on by `step` a page; this share did `done` and counted `count`. True: that was all. Otherwise the words say how to go on, and
+    /// interrupts were let in.
+    #[inline(never)]
     fn more_pages(
         &mut self,
         t: ThreadRef,
-        w: &[u64; 8],
         [pages, counted]: [usize; 2],
         done: u64,
         count: u64,
-    ) -> bool {
+        step: u64,
+    ) -> Result<bool, Stop> {
+        let w = self.threads[t].registers.words();
+        let all = w[counted].wrapping_add(count);
+        if w[pages] == done {
+            self.answer(t, 0, all);
+            return Ok(true);
+        }
         self.answer(t, 1, w[1] + done * PAGE);
+        self.answer(t, 2, w[2] + done * step);
         self.answer(t, pages, w[pages] - done);
-        self.answer(t, counted, w[counted].wrapping_add(count));
-        self.let_in(t)
+        self.answer(t, counted, all);
+        if self.let_in(t) {
+            return Err(Stop::Restart);
+        }
+        Ok(false)
     }
 
     /// MAP and (`listed`) MAP_LIST.
     fn map(&mut self, t: ThreadRef, w: [u64; 8], listed: bool) -> Answer {
-        let (s, root) = self.space_with_root(t, w[0])?;
+        let s = self.space_at(t, w[0])?;
+        let Some(root) = self.spaces[s].root else {
+            return Err(Error::NoTable.into());
+        };
         let (address, pages, flags) = (w[1], w[3], w[4]);
         let first = if listed { 0 } else { frame(w[2])? };
         range(address, pages)?;
@@ -348,20 +353,19 @@ impl<A: Arch> Kernel<A> {
         };
         // What w2 goes on by for each page, and the word with how many were mapped.
         let (step, counted) = if listed { (4, 5) } else { (1, 6) };
-        let mut done = 0;
-        while done < pages {
-            let share = (pages - done).min(most);
+        let (mut from, mut address, mut left) = (w[2], address, pages);
+        loop {
+            let share = left.min(most);
             let mut list = [0; MAP_SHARE as usize * 4];
             if listed {
-                let from = w[2].checked_add(done * step).ok_or(Error::BadAddress)?;
                 self.read_own(t, from, &mut list[..share as usize * 4])?;
             }
             let (list, _) = list.as_chunks();
-            for bytes in &list[..share as usize] {
+            for (done, bytes) in (0..share).zip(list) {
                 let frame = if listed {
                     Frame::from_le_bytes(*bytes)
                 } else {
-                    frame(first as u64 + done)?
+                    frame(from + done)?
                 };
                 if frame != 0 || !listed {
                     self.check_frame(frame, flags)?;
@@ -371,29 +375,29 @@ impl<A: Arch> Kernel<A> {
                     }
                     let at = address + done * PAGE;
                     if let Err(error) = self.map_page(s, root, at, frame, flags & PROT) {
-                        self.answer(t, 0, w[counted].wrapping_add(done));
+                        let before = self.threads[t].registers.words()[counted];
+                        self.answer(t, 0, before.wrapping_add(done));
                         return Err(Error::from(error).into());
                     }
                 }
-                done += 1;
             }
-            if done == pages {
-                break;
+            if self.more_pages(t, [3, counted], share, share, step)? {
+                return Ok(());
             }
-            self.answer(t, 2, w[2] + done * step);
-            if self.more_pages(t, &w, [3, counted], done, done) {
-                return Err(Stop::Restart);
-            }
+            from += share * step;
+            address += share * PAGE;
+            left -= share;
         }
-        self.answer(t, 0, w[counted].wrapping_add(done));
-        Ok(())
     }
 
     /// UNMAP and (`protect`) PROTECT.
     fn change(&mut self, t: ThreadRef, w: [u64; 8], protect: bool) -> Answer {
-        let (s, root) = self.space_with_root(t, w[0])?;
-        let (address, pages) = (w[1], w[2]);
-        range(address, pages)?;
+        let s = self.space_at(t, w[0])?;
+        let Some(root) = self.spaces[s].root else {
+            return Err(Error::NoTable.into());
+        };
+        let (mut address, mut left) = (w[1], w[2]);
+        range(address, left)?;
         // The word with how many pages were changed is the last one.
         let (prot, counted) = if protect { (Some(w[3]), 4) } else { (None, 3) };
         if let Some(prot) = prot {
@@ -402,30 +406,25 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
-        self.tear(s, address, pages)?;
-        let (mut done, mut count) = (0, 0);
+        self.tear(s, address, left)?;
         loop {
-            let share = (pages - done).min(CHANGE_SHARE);
-            let frames = &mut self.frames;
-            self.arch
-                .change_row(root, address + done * PAGE, share, prot, |frame| {
-                    if !protect {
-                        frames.unmapped(frame);
-                    } else if frames.kind(frame) == FrameKind::System {
-                        // The system page stays as it is, whatever is asked.
-                        return false;
-                    }
-                    count += 1;
-                    true
-                });
-            done += share;
-            if done == pages {
-                self.answer(t, 0, w[counted].wrapping_add(count));
+            let share = left.min(CHANGE_SHARE);
+            let (frames, mut count) = (&mut self.frames, 0);
+            self.arch.change_row(root, address, share, prot, |frame| {
+                if !protect {
+                    frames.unmapped(frame);
+                } else if frames.kind(frame) == FrameKind::System {
+                    // The system page stays as it is, whatever is asked.
+                    return false;
+                }
+                count += 1;
+                true
+            });
+            if self.more_pages(t, [2, counted], share, count, 0)? {
                 return Ok(());
             }
-            if self.more_pages(t, &w, [2, counted], done, count) {
-                return Err(Stop::Restart);
-            }
+            address += share * PAGE;
+            left -= share;
         }
     }
 

@@ -13,8 +13,9 @@
 
 use crate::arch::{Arch, Frame};
 use crate::portal::table::Target;
+use crate::Kernel;
 use cairn_abi::service::memory::pool;
-use cairn_abi::PortalKind;
+use cairn_abi::{Error, PortalKind};
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::ops::{Index, IndexMut};
@@ -119,19 +120,20 @@ struct Tail {
 
 /// All of a pool that does not depend on what is in it.
 pub struct Extent {
+    /// Where the region starts.
+    base: *mut u8,
     bytes: u32,
-    /// Of an object and its tail.
+    /// Of an object and its tail, and how far behind its start that is.
     size: u32,
+    tail: u32,
     capacity: u32,
     made: u32,
-    /// By its distance from the region's start.
+    /// By its number, as all objects here.
     free: Option<NonZeroU32>,
     count: u32,
 }
 
 pub struct Pool<R, T> {
-    #[cfg(not(target_os = "none"))]
-    base: *mut u8,
     extent: Extent,
     slots: PhantomData<(R, *mut Slot<T>)>,
 }
@@ -145,7 +147,8 @@ impl Extent {
 
     /// Live objects, how many fit, and an object's size.
     pub fn info(&self) -> [u64; 3] {
-        [self.count, self.room_for(), self.size].map(u64::from)
+        let room = self.room_for();
+        [self.count as u64, room as u64, self.size as u64]
     }
 
     /// How many objects fit (slot 0 is never used).
@@ -153,17 +156,35 @@ impl Extent {
         self.capacity.saturating_sub(1)
     }
 
-    /// A slot that nobody uses, one that was given back if there is any, by its distance from `region`, where slots begin; tails are `tail` bytes behind a slot's start.
+    /// What a number would be that stands for slot 0.
+    #[cfg(target_os = "none")]
+    fn origin(&self) -> u32 {
+        self.base.addr() as u32
+    }
+    #[cfg(not(target_os = "none"))]
+    fn origin(&self) -> u32 {
+        0
+    }
+
+    /// The tail of the object with this number.
+    fn tail(&self, number: u32) -> *mut Tail {
+        let offset = number.wrapping_sub(self.origin()) + self.tail;
+        self.base.wrapping_add(offset as usize).cast()
+    }
+
+    /// A slot that nobody uses, one that was given back if there is any.
     /// If it was never used, the caller writes the value at once (invariant 2).
     #[inline(never)]
-    fn take(&mut self, region: *mut u8, tail: usize) -> Option<NonZeroU32> {
+    fn take(&mut self) -> Option<NonZeroU32> {
         let index = self.made + 1;
-        let offset = match self.free {
+        let number = match self.free {
             Some(free) => free,
-            None if index < self.capacity => NonZeroU32::new(index * self.size)?,
+            None if index < self.capacity => {
+                NonZeroU32::new(self.origin().wrapping_add(index * self.size))?
+            }
             None => return None,
         };
-        let tail: *mut Tail = region.wrapping_add(offset.get() as usize + tail).cast();
+        let tail = self.tail(number.get());
         // SAFETY: 1. what is on the free list is initialised (invariant 4); 2. index < capacity, so else the slot lies inside the mapped bytes (invariant 1) and nothing is
         // overwritten that anybody refers to; 3. `&mut self` is the pool's, so nobody else refers to tails.
         unsafe {
@@ -181,18 +202,36 @@ impl Extent {
             }
         }
         self.count += 1;
-        Some(offset)
+        Some(number)
     }
 
-    /// The slot at this distance, with this tail, is free from now on.
+    /// The slot with this number is free from now on.
+    ///
+    /// # Safety
+    /// It is one that was made.
     #[inline(never)]
-    fn put(&mut self, tail: &mut Tail, offset: u32) {
+    unsafe fn put(&mut self, number: u32) {
+        // SAFETY: the slot was made (by the contract); `&mut self` is the pool's, so this is the only reference.
+        let tail = unsafe { &mut *self.tail(number) };
         assert!(tail.live);
         tail.retire();
         tail.live = false;
         tail.next_free = self.free;
-        self.free = NonZeroU32::new(offset);
+        self.free = NonZeroU32::new(number);
         self.count -= 1;
+    }
+
+    /// See [`Pool::lookup`].
+    #[inline(never)]
+    fn lookup(&self, id: u32) -> Option<NonZeroU32> {
+        let index = id & INDEX_MASK;
+        if index.wrapping_sub(1) >= self.made {
+            return None;
+        }
+        let number = NonZeroU32::new(self.origin().wrapping_add(index * self.size))?;
+        // SAFETY: the slot was made.
+        let tail = unsafe { &*self.tail(number.get()) };
+        (tail.generation == id >> 20 && tail.live).then_some(number)
     }
 }
 
@@ -212,11 +251,11 @@ impl<R: Handle, T> Pool<R, T> {
         #[cfg(target_os = "none")]
         assert!(base.addr() as u32 == Self::ORIGIN);
         Pool {
-            #[cfg(not(target_os = "none"))]
-            base,
             extent: Extent {
+                base,
                 bytes: 0,
                 size: Self::SIZE,
+                tail: core::mem::offset_of!(Slot<T>, tail) as u32,
                 capacity: 0,
                 made: 0,
                 free: None,
@@ -247,7 +286,8 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// Can `n` more objects be made?
     pub fn room(&self, n: u32) -> bool {
-        self.extent.room_for().saturating_sub(self.extent.count) >= n
+        // (Slot 0 is never used.)
+        self.extent.count + n < self.extent.capacity
     }
 
     /// The handle that a number stands for which [`Handle::number`] once gave.
@@ -306,16 +346,6 @@ impl<R: Handle, T> Pool<R, T> {
         Self::quotient(r.number().wrapping_sub(Self::ORIGIN))
     }
 
-    /// Where the region starts.
-    #[cfg(target_os = "none")]
-    fn region(&self) -> *mut u8 {
-        core::ptr::with_exposed_provenance_mut(Self::ORIGIN as i32 as usize)
-    }
-    #[cfg(not(target_os = "none"))]
-    fn region(&self) -> *mut u8 {
-        self.base
-    }
-
     /// Where the slot of this handle lies: inside the region (invariants 2 and 3).
     #[cfg(target_os = "none")]
     #[inline(always)]
@@ -324,7 +354,7 @@ impl<R: Handle, T> Pool<R, T> {
     }
     #[cfg(not(target_os = "none"))]
     fn place(&self, r: R) -> *mut Slot<T> {
-        self.base.wrapping_add(r.number() as usize).cast()
+        self.extent.base.wrapping_add(r.number() as usize).cast()
     }
 
     #[inline]
@@ -359,12 +389,7 @@ impl<R: Handle, T> Pool<R, T> {
 
     #[inline]
     fn take(&mut self) -> Option<R> {
-        let tail = core::mem::offset_of!(Slot<T>, tail);
-        let offset = self.extent.take(self.region(), tail)?.get();
-        // SAFETY: 1. the slot was made and is this object's alone; 2. no region, and so no slot, reaches to the end of the address space.
-        Some(R::make(unsafe {
-            NonZeroU32::new_unchecked(offset.wrapping_add(Self::ORIGIN))
-        }))
+        self.extent.take().map(R::make)
     }
 
     /// The object's id and every reference that carries a generation become invalid; the slot stays in use.
@@ -375,9 +400,8 @@ impl<R: Handle, T> Pool<R, T> {
     /// Give the slot back. The caller has removed every reference.
     #[inline]
     pub fn remove(&mut self, r: R) {
-        // SAFETY: as in `slot_mut`.
-        let tail = unsafe { &mut (*self.place(r)).tail };
-        self.extent.put(tail, r.number().wrapping_sub(Self::ORIGIN));
+        // SAFETY: the slot of a handle was made (invariant 3).
+        unsafe { self.extent.put(r.number()) };
     }
 
     /// The id of an object (never 0).
@@ -389,9 +413,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// The object with this id, if it still exists.
     #[inline]
     pub fn lookup(&self, id: u32) -> Option<R> {
-        let r = self.place_of(id)?;
-        let slot = self.slot(r);
-        (slot.tail.generation == id >> 20 && slot.tail.live).then_some(r)
+        self.extent.lookup(id).map(R::make)
     }
 
     /// The slot that an id names, whatever became of its object.
@@ -420,7 +442,7 @@ impl<R: Handle, T> Pool<R, T> {
         #[cfg(target_os = "none")]
         let number = address as u32;
         #[cfg(not(target_os = "none"))]
-        let number = u32::try_from(address.wrapping_sub(self.base.addr())).ok()?;
+        let number = u32::try_from(address.wrapping_sub(self.extent.base.addr())).ok()?;
         self.of_number(number)
     }
 
@@ -459,6 +481,38 @@ impl<R: Handle, T> Pool<R, T> {
 #[inline(never)]
 fn no_such_object() -> ! {
     panic!("no such object")
+}
+
+impl<A: Arch> Kernel<A> {
+    /// The object that a slot of `t`'s leads to, by a portal of this kind with these rights.
+    #[inline(always)]
+    pub(crate) fn own_object<R: Object>(
+        &self,
+        t: ThreadRef,
+        slot: u64,
+        kind: PortalKind,
+        rights: u16,
+    ) -> Result<R, Error> {
+        assert!(R::is_led_to(kind));
+        // A kind that leads to such objects, so the number is a handle's.
+        self.own_number(t, slot, kind, rights).map(R::make)
+    }
+
+    /// The number of the object.
+    #[inline(never)]
+    fn own_number(
+        &self,
+        t: ThreadRef,
+        slot: u64,
+        kind: PortalKind,
+        rights: u16,
+    ) -> Result<NonZeroU32, Error> {
+        let target = self.own_target_of(t, slot, kind)?;
+        if !target.may(rights) {
+            return Err(Error::NoRight);
+        }
+        NonZeroU32::new(target.object()).ok_or(Error::BadPortal)
+    }
 }
 
 impl<R: Object, T> Pool<R, T> {

@@ -51,8 +51,14 @@ impl<A: Arch> Kernel<A> {
 
     /// SHARE.
     pub(crate) fn share(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (source, from) = self.space_with_root(t, w[0])?;
-        let (target, to) = self.space_with_root(t, w[1])?;
+        let source = self.space_at(t, w[0])?;
+        let Some(from) = self.spaces[source].root else {
+            return Err(Error::NoTable.into());
+        };
+        let target = self.space_at(t, w[1])?;
+        let Some(to) = self.spaces[target].root else {
+            return Err(Error::NoTable.into());
+        };
         if source == target {
             return Err(Error::BadArgument.into());
         }
@@ -125,7 +131,10 @@ impl<A: Arch> Kernel<A> {
 
     /// FILL: an entry is looked at, filled and mapped before the next one is.
     pub(crate) fn fill(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
-        let (s, root) = self.space_with_root(t, w[0])?;
+        let s = self.space_at(t, w[0])?;
+        let Some(root) = self.spaces[s].root else {
+            return Err(Error::NoTable.into());
+        };
         let count = w[2];
         if count > PAGES {
             return Err(Error::BadArgument.into());

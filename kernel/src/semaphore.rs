@@ -122,11 +122,7 @@ impl<A: Arch> Kernel<A> {
             semaphore::V_THEN_P => {
                 needs(rights::NOTIFY)?;
                 let slot = self.threads[t].registers.rdi;
-                let next = self.own_target_of(t, slot, PortalKind::Semaphore)?;
-                if !next.may(rights::CALL) {
-                    return Err(Error::NoRight.into());
-                }
-                let other = self.semaphores.of(next);
+                let other = self.own_object(t, slot, PortalKind::Semaphore, rights::CALL)?;
                 if self.hand_on(t, s, other) {
                     return Err(Stop::Left);
                 }

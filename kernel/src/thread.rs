@@ -565,24 +565,14 @@ impl<A: Arch> Kernel<A> {
                     self.arch.bring_in(core);
                 }
                 self.sync_bases(target);
-                let registers = self.threads[target].registers;
-                self.write_own_registers(t, w[0], &registers)?;
+                self.write_own_registers(t, w[0], self.threads[target].registers)?;
             }
             thread::WRITE_STATE => {
                 if !matches!(self.threads[target].state, State::New | State::Stopped) {
                     return Err(Error::Busy.into());
                 }
-                let mut registers = self.read_own_registers(t, w[0])?;
-                self.arch.sanitize(&mut registers);
                 self.bring_registers(target);
-                if self.dispatch.owner == Some(target) {
-                    // Nobody of its kind ran since it stopped.
-                    self.arch.load_bases(&registers);
-                }
-                let thread = &mut self.threads[target];
-                thread.registers = registers;
-                thread.full = true;
-                thread.measuring = false;
+                self.read_own_registers(t, w[0], target)?;
             }
             thread::INFO => {
                 let ticks = self.ticks_of(target);

@@ -142,8 +142,8 @@ impl<A: Arch> Kernel<A> {
         if flags & !KNOWN != 0 || flags & (window::IN | window::COPY) == window::IN | window::COPY {
             return Err(Error::BadArgument.into());
         }
-        let receive = self.own_target_of(t, slot, PortalKind::Receive)?;
-        let caller = self.caller(token, self.channels.of(receive))?;
+        let channel = self.own_object(t, slot, PortalKind::Receive, 0)?;
+        let caller = self.caller(token, channel)?;
         let thread = &self.threads[caller];
         if thread.sending != Sending::Message {
             return Err(Error::BadToken.into());

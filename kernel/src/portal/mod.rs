@@ -63,7 +63,7 @@ impl<A: Arch> Kernel<A> {
         self.domains[self.threads[t].domain].table.target(slot)
     }
 
-    /// The same, for one kind of portal.
+    /// [`Kernel::own_target`], for one kind of portal.
     #[inline(always)]
     pub(crate) fn own_target_of(
         &self,
@@ -71,26 +71,11 @@ impl<A: Arch> Kernel<A> {
         slot: u64,
         kind: PortalKind,
     ) -> Result<Target, Error> {
-        match self.found_of(t, slot, kind) {
-            (None, target) => Ok(target),
-            (Some(error), _) => Err(error),
+        let target = self.own_target(t, slot)?;
+        if target.kind() != kind {
+            return Err(Error::BadPortal);
         }
-    }
-
-    /// (Two words come back in registers, a `Result` of them in memory.)
-    #[inline(never)]
-    fn found_of(&self, t: ThreadRef, slot: u64, kind: PortalKind) -> (Option<Error>, Target) {
-        let Some(entry) = self.entry_of(t, slot) else {
-            return (Some(Error::BadPortal), Target::EMPTY);
-        };
-        if entry.kind() == kind {
-            return (None, entry);
-        }
-        match self.resolve(entry) {
-            Ok(target) if target.kind() == kind => (None, target),
-            Ok(_) => (Some(Error::BadPortal), Target::EMPTY),
-            Err(error) => (Some(error), Target::EMPTY),
-        }
+        Ok(target)
     }
 
     /// How many entries lead to the object, where somebody counts.

@@ -194,6 +194,7 @@ impl<A: Arch> Table<A> {
     }
 
     /// What an occupied slot leads to.
+    #[inline(never)]
     pub fn target(&self, slot: u64) -> Option<Target> {
         let slot = u32::try_from(slot).ok()?;
         let target = self.entry(slot)?.target;
@@ -304,14 +305,9 @@ impl<A: Arch> Table<A> {
         (self.fresh < self.len).then_some(self.fresh)
     }
 
-    /// The first slot in `from..end` that leads to something wanted, and what that is. (Where nothing is, the kind is `Empty`, and there are no rights.)
-    #[inline(always)]
-    pub fn next_where(
-        &self,
-        from: u32,
-        end: u32,
-        wanted: impl Fn(&Target) -> bool,
-    ) -> Option<(u32, Target)> {
+    /// The first slot in `from..end` whose target has a bit in common with this one, and what that is.
+    #[inline(never)]
+    pub fn next_with(&self, from: u32, end: u32, wanted: Target) -> Option<(u32, Target)> {
         let mut at = from;
         while at < end {
             let row = self.row(at, end);
@@ -319,7 +315,7 @@ impl<A: Arch> Table<A> {
                 return None;
             }
             for (slot, entry) in (at..).zip(row) {
-                if wanted(&entry.target) {
+                if entry.target.0 & wanted.0 != 0 {
                     return Some((slot, entry.target));
                 }
             }
@@ -329,9 +325,8 @@ impl<A: Arch> Table<A> {
     }
 
     /// The first occupied slot in `from..end`, and what it leads to.
-    #[inline(always)]
     pub fn next_used(&self, from: u32, end: u32) -> Option<(u32, Target)> {
-        self.next_where(from, end, |target| !target.is_empty())
+        self.next_with(from, end, Target(0xff << KIND))
     }
 
     /// The entries of `from..end`, as far as they lie in one frame.

@@ -87,6 +87,7 @@ impl Machine {
     }
 
     /// Page tables go away, or may not be changed any more.
+    #[inline(never)]
     fn forget_recent_tables(&mut self) {
         self.source.set(Recent::NONE);
         self.target = Recent::NONE;
