@@ -28,6 +28,29 @@ pub struct Registers {
 }
 
 impl Registers {
+    pub const ZERO: Registers = Registers {
+        rax: 0,
+        rbx: 0,
+        rcx: 0,
+        rdx: 0,
+        rsi: 0,
+        rdi: 0,
+        rbp: 0,
+        r8: 0,
+        r9: 0,
+        r10: 0,
+        r11: 0,
+        r12: 0,
+        r13: 0,
+        r14: 0,
+        r15: 0,
+        rip: 0,
+        rflags: 0,
+        rsp: 0,
+        fs_base: 0,
+        gs_base: 0,
+    };
+
     /// Message word `i` (0..8).
     pub const fn word(&self, i: usize) -> u64 {
         match i {

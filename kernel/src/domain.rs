@@ -4,11 +4,12 @@
 //! are gone; its object goes when nobody holds a portal to it and its death has been told.
 
 use crate::arch::Arch;
-use crate::pool::{DomainRef, SpaceRef, ThreadRef};
+use crate::pool::{DomainRef, Pool, SpaceRef, ThreadRef};
 use crate::portal::table::{Entry, Table, Target};
 use crate::portal::{CLOSE_SHARE, SLOT_SHARE};
 use crate::pulse::PulseLink;
 use crate::queue::List;
+use crate::space::Space;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::{domain, thread, AUTO};
@@ -78,6 +79,39 @@ fn inherited(target: &Target) -> bool {
 }
 
 impl<A: Arch> Kernel<A> {
+    /// What domains begin as.
+    const NEW_DOMAIN: Domain<A> = Domain {
+        table: Table::new(),
+        space: Pool::<SpaceRef, Space<A::Root>>::FIRST,
+        root: A::NO_ROOT,
+        table_base: 0,
+        id: 0,
+        label: 0,
+        turn_base: 0,
+        turn_entry: 0,
+        upcall_entry: 0,
+        float: true,
+        ceiling: 0,
+        dead: false,
+        empty: false,
+        buried: false,
+        stops: 0,
+        live: 0,
+        blocks: 0,
+        unusual: 1,
+        first_thread: None,
+        stopped: List::NEW,
+        holders: 0,
+        watch_channel: 0,
+        watch_badge: 0,
+        pulse: PulseLink::new(),
+        death_reason: 0,
+        death_detail: 0,
+        ticks: 0,
+        next_dead: None,
+        cursor: 0,
+    };
+
     /// A domain that uses `space`, with a table of one frame from the space's reserve and slot 0 filled.
     pub(crate) fn domain_create(
         &mut self,
@@ -92,44 +126,17 @@ impl<A: Arch> Kernel<A> {
             .arch
             .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
-        let mut table = Table::new();
+        let d = self.domains.insert(Self::NEW_DOMAIN).ok_or(Error::NoMemory)?;
+        let id = self.domains.id(d);
+        let domain = &mut self.domains[d];
+        domain.space = space;
+        domain.root = root;
+        domain.table_base = A::table_base(root);
+        domain.id = id;
+        domain.ceiling = ceiling;
+        let table = &mut domain.table;
         table.grow(&mut self.arch, frame);
         table.install(0, Target::new(PortalKind::Current, 0, rights::CALL));
-        let d = self
-            .domains
-            .insert(Domain {
-                table,
-                space,
-                root,
-                table_base: A::table_base(root),
-                id: 0,
-                label: 0,
-                turn_base: 0,
-                turn_entry: 0,
-                upcall_entry: 0,
-                float: true,
-                ceiling,
-                dead: false,
-                empty: false,
-                buried: false,
-                stops: 0,
-                live: 0,
-                blocks: 0,
-                unusual: 1,
-                first_thread: None,
-                stopped: List::default(),
-                holders: 0,
-                watch_channel: 0,
-                watch_badge: 0,
-                pulse: PulseLink::new(),
-                death_reason: 0,
-                death_detail: 0,
-                ticks: 0,
-                next_dead: None,
-                cursor: 0,
-            })
-            .ok_or(Error::NoMemory)?;
-        self.domains[d].id = self.domains.id(d);
         self.spaces[space].domains += 1;
         Ok(d)
     }

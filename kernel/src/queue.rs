@@ -14,6 +14,11 @@ pub struct Link {
 }
 
 impl Link {
+    pub const NONE: Link = Link {
+        previous: None,
+        next: None,
+    };
+
     /// Of whoever is linked with these links: is nobody else in the list?
     #[inline]
     pub fn is_alone(&self) -> bool {
@@ -32,6 +37,12 @@ pub struct List {
 type Threads<F> = Pool<ThreadRef, Thread<F>>;
 
 impl List {
+    /// Nobody is in it.
+    pub const NEW: List = List {
+        head: None,
+        tail: None,
+    };
+
     #[inline]
     pub fn first(&self) -> Option<ThreadRef> {
         self.head
@@ -95,10 +106,7 @@ impl List {
 pub type Lists = [List; 256];
 
 /// Empty lists.
-pub const LISTS: Lists = [List {
-    head: None,
-    tail: None,
-}; 256];
+pub const LISTS: Lists = [List::NEW; 256];
 
 /// The greatest number whose bit is set, −1 if none is.
 #[inline(never)]

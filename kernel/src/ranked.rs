@@ -87,9 +87,15 @@ pub struct Ranked<R> {
     head: Option<R>,
 }
 
+impl<R> Ranked<R> {
+    pub const fn new() -> Ranked<R> {
+        Ranked { head: None }
+    }
+}
+
 impl<R> Default for Ranked<R> {
     fn default() -> Self {
-        Ranked { head: None }
+        Ranked::new()
     }
 }
 

@@ -5,7 +5,8 @@
 
 use crate::arch::Arch;
 use crate::copy::Cursor;
-use crate::pool::{ChannelRef, DomainRef, PortalRef, SemaphoreRef, ThreadRef};
+use crate::domain::Domain;
+use crate::pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, ThreadRef};
 use crate::pulse::PulseLink;
 use crate::queue::Link;
 use crate::ranked::{Place, Ranked};
@@ -51,13 +52,22 @@ pub enum Sending {
 }
 
 /// A fault on its way to a pager.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct FaultReport {
     pub address: u64,
     pub bits: u64,
     /// Domain and label of the memory's user.
     pub domain: u32,
     pub label: u64,
+}
+
+impl FaultReport {
+    const NONE: FaultReport = FaultReport {
+        address: 0,
+        bits: 0,
+        domain: 0,
+        label: 0,
+    };
 }
 
 #[repr(C)]
@@ -113,8 +123,6 @@ pub struct Thread<F> {
     pub place: Place<ThreadRef>,
     /// Its mutexes for which others wait, by the priority of the most important of these.
     pub contended: Ranked<SemaphoreRef>,
-    /// Which of all threads that ever were.
-    pub birth: u64,
     /// Dead, and on the list of those that leave mutexes.
     pub mourned: bool,
     /// Token of its present or last call: id in the lower half, a count of calls in the upper.
@@ -149,6 +157,8 @@ pub struct Thread<F> {
     pub assigned: u8,
     pub adaptive: bool,
     pub affinity: u64,
+    /// Which of all threads that ever were.
+    pub birth: u64,
     pub saved: Registers,
     pub float: F,
 }
@@ -211,6 +221,64 @@ pub const QUANTUM: u64 = 10_000_000;
 pub(crate) const USER_FLAGS: u64 = 0x202;
 
 impl<A: Arch> Kernel<A> {
+    /// What threads begin as.
+    const NEW_THREAD: Thread<A::FloatState> = Thread {
+        registers: Registers::ZERO,
+        state: State::New,
+        sending: Sending::Message,
+        poked: false,
+        full: true,
+        lifted: false,
+        windows: 0,
+        effective: 0,
+        base: 0,
+        round_robin: true,
+        permit: false,
+        in_upcall: false,
+        put_off: false,
+        domain: Pool::<DomainRef, Domain<A>>::FIRST,
+        link: Link::NONE,
+        channel: None,
+        serving: None,
+        waits: None,
+        place: Place::new(),
+        contended: Ranked::new(),
+        birth: 0,
+        mourned: false,
+        client: None,
+        server: None,
+        token: 0,
+        timer: 0,
+        once: None,
+        badge: 0,
+        parts: 0,
+        cursors: [Cursor { index: 0, before: 0 }; 2],
+        measuring: false,
+        deadline: 0,
+        own_entries: 0,
+        entries: 0,
+        reply_code: 0,
+        quick_client: 0,
+        plain: 0,
+        receive_slot: 0,
+        stops: 0,
+        holders: 0,
+        fault: FaultReport::NONE,
+        pulse: PulseLink::new(),
+        pulse_token: 0,
+        pulse_badge: 0,
+        pulse_gone: false,
+        siblings: Link::NONE,
+        quantum: QUANTUM,
+        ticks: 0,
+        core: 0,
+        assigned: 0,
+        adaptive: false,
+        affinity: u64::MAX,
+        saved: Registers::ZERO,
+        float: A::NEW_FLOAT,
+    };
+
     /// A new thread of a domain, not started.
     pub(crate) fn thread_create(
         &mut self,
@@ -220,66 +288,23 @@ impl<A: Arch> Kernel<A> {
     ) -> Result<ThreadRef, Error> {
         registers.rflags = USER_FLAGS;
         self.arch.sanitize(&mut registers);
-        let thread = Thread {
-            registers,
-            state: State::New,
-            sending: Sending::Message,
-            poked: false,
-            full: true,
-            lifted: false,
-            windows: 0,
-            effective: priority,
-            base: priority,
-            round_robin: true,
-            permit: false,
-            in_upcall: false,
-            put_off: false,
-            domain,
-            link: Link::default(),
-            channel: None,
-            serving: None,
-            waits: None,
-            place: Place::new(),
-            contended: Ranked::default(),
-            birth: self.births,
-            mourned: false,
-            client: None,
-            server: None,
-            token: 0,
-            timer: 0,
-            once: None,
-            badge: 0,
-            parts: 0,
-            cursors: [Cursor::default(); 2],
-            measuring: false,
-            deadline: 0,
-            own_entries: self.domains[domain].table.start(),
-            entries: self.domains[domain].table.start(),
-            reply_code: A::reply_code(),
-            quick_client: 0,
-            plain: 0,
-            receive_slot: 0,
-            stops: 0,
-            holders: 0,
-            fault: FaultReport::default(),
-            pulse: PulseLink::default(),
-            pulse_token: 0,
-            pulse_badge: 0,
-            pulse_gone: false,
-            siblings: Link::default(),
-            quantum: QUANTUM,
-            ticks: 0,
-            core: self.cores.here as u8,
-            assigned: priority,
-            adaptive: false,
-            affinity: u64::MAX,
-            saved: Registers::default(),
-            float: self.arch.new_float_state(),
-        };
-        let t = self.threads.insert(thread).ok_or(Error::NoMemory)?;
-        self.births += 1;
+        let t = self.threads.insert(Self::NEW_THREAD).ok_or(Error::NoMemory)?;
+        let start = self.domains[domain].table.start();
         // Tokens of a thread that was in this slot long ago do not match.
-        self.threads[t].token = self.threads.id(t) as u64 | self.arch.ticks() << 32;
+        let token = self.threads.id(t) as u64 | self.arch.ticks() << 32;
+        let thread = &mut self.threads[t];
+        thread.registers = registers;
+        thread.effective = priority;
+        thread.base = priority;
+        thread.assigned = priority;
+        thread.domain = domain;
+        thread.own_entries = start;
+        thread.entries = start;
+        thread.reply_code = A::reply_code();
+        thread.token = token;
+        thread.core = self.cores.here as u8;
+        thread.birth = self.births;
+        self.births += 1;
         let first = self.domains[domain].first_thread;
         self.threads[t].siblings.next = first;
         if let Some(first) = first {

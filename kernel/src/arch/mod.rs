@@ -91,8 +91,12 @@ pub enum Taken {
 pub trait Arch: Sized {
     /// Root of an address space.
     type Root: Copy + PartialEq;
+    /// One of no space, for what is not used yet.
+    const NO_ROOT: Self::Root;
     /// Floating-point and vector state of a thread, kept in the thread object.
     type FloatState;
+    /// A fresh one (x87 and MXCSR defaults).
+    const NEW_FLOAT: Self::FloatState;
 
     /// Have another core come in (by [`crate::Kernel::called`] if nothing else brings it).
     fn kick(&mut self, core: usize);
@@ -179,8 +183,6 @@ pub trait Arch: Sized {
     /// So many calls were settled: this domain, of this root, runs on this core, the present one.
     fn settled(&mut self, core: usize, links: u32, root: Self::Root, domain: *const u8);
 
-    /// A fresh float state (x87 and MXCSR defaults).
-    fn new_float_state(&self) -> Self::FloatState;
     /// Save the processor's float registers into `save` (if any) and load `load`.
     fn switch_float(&mut self, save: Option<&mut Self::FloatState>, load: &Self::FloatState);
     /// Use this address space from now on (no-op if it is the current one; otherwise all its user translations are fresh).

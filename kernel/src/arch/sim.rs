@@ -233,7 +233,9 @@ impl Sim {
 
 impl Arch for Sim {
     type Root = Frame;
+    const NO_ROOT: Frame = 0;
     type FloatState = u64;
+    const NEW_FLOAT: u64 = 0;
 
     fn exchange(&mut self, from: usize, to: usize) {
         let mine = self.away.remove(&to).unwrap_or_default();
@@ -316,9 +318,6 @@ impl Arch for Sim {
         assert_eq!((core, links), (self.here, LINKS - self.links));
         assert_eq!(self.active, Some(root));
         (self.running, self.links) = (0, LINKS);
-    }
-    fn new_float_state(&self) -> u64 {
-        0
     }
     fn switch_float(&mut self, save: Option<&mut u64>, load: &u64) {
         if let Some(save) = save {

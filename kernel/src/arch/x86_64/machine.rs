@@ -196,7 +196,9 @@ fn canonical(address: u64) -> bool {
 
 impl Arch for Machine {
     type Root = Root;
+    const NO_ROOT: Root = Root(0);
     type FloatState = FloatState;
+    const NEW_FLOAT: FloatState = FloatState::new();
 
     fn exchange(&mut self, from: usize, to: usize) {
         self.away[from] = self.active;
@@ -352,10 +354,6 @@ impl Arch for Machine {
             // A quick call counts itself and its reply.
             (*cpu).direct -= links as u64;
         }
-    }
-
-    fn new_float_state(&self) -> FloatState {
-        FloatState::new()
     }
 
     fn switch_float(&mut self, save: Option<&mut FloatState>, load: &FloatState) {

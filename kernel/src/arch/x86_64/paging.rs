@@ -709,7 +709,7 @@ fn reprotected(entry: u64, protection: u64) -> u64 {
 }
 
 /// After so many pages that are shared or taken away interrupts may come in. A power of two.
-const PAGES_BETWEEN: usize = 4;
+const PAGES_BETWEEN: u64 = 4;
 
 /// Share a row of pages; see [`crate::arch::Arch::share_row`]. `stale` hears of (root, address); `open` is called between pages, when all is as if the next had not been asked for,
 /// and may not return.
@@ -746,33 +746,25 @@ pub fn share_row(
                 core::slice::from_raw_parts_mut(target_recent.slot(found), pages),
             )
         };
-        at = found;
-        let few = from.chunks_mut(PAGES_BETWEEN);
-        for (from, to) in few.zip(to.chunks_mut(PAGES_BETWEEN)) {
-            if at != found {
+        at = last + PAGE;
+        for (i, (from, to)) in (0..).zip(from.iter_mut().zip(to)) {
+            if i % PAGES_BETWEEN == PAGES_BETWEEN - 1 {
                 open();
             }
-            for (from, to) in from.iter_mut().zip(to) {
-                let page = at;
-                at += PAGE;
-                let entry = *from;
-                if entry == 0 {
-                    continue;
-                }
-                if entry & taken_away != 0 {
-                    *from = entry & !taken_away;
-                    stale(source, page);
-                }
-                let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));
-                if before == 0 {
-                    changed(frame_of(entry), None);
-                    continue;
-                }
-                if before & PRESENT != 0 {
-                    stale(target, page);
-                }
-                changed(frame_of(entry), Some(frame_of(before)));
+            let entry = *from;
+            if entry == 0 {
+                continue;
             }
+            let page = found + i * PAGE;
+            if entry & taken_away != 0 {
+                *from = entry & !taken_away;
+                stale(source, page);
+            }
+            let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));
+            if before & PRESENT != 0 {
+                stale(target, page);
+            }
+            changed(frame_of(entry), (before != 0).then(|| frame_of(before)));
         }
     }
     Ok(())
@@ -845,7 +837,7 @@ fn empty_share(
     let share = all.min(TAKE_SHARE);
     // SAFETY: spans lie within the table's 512 entries, and nobody else uses a table that is taken away.
     let entries = unsafe { core::slice::from_raw_parts_mut(table.add(span.first as usize), share) };
-    let (few, _) = entries.as_chunks_mut::<PAGES_BETWEEN>();
+    let (few, _) = entries.as_chunks_mut::<{ PAGES_BETWEEN as usize }>();
     for few in few {
         // Most are empty between a stack's or a heap's ends.
         let [a, b, c, d] = *few;
