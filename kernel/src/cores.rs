@@ -110,7 +110,7 @@ impl<A: Arch> Kernel<A> {
         };
         let last = core::mem::replace(&mut self.dispatch, mine);
         let from = core::mem::replace(&mut self.cores.here, core);
-        self.cores.away[from] = Some(last);
+        self.cores.away[from % MOST] = Some(last);
         self.arch.exchange(from, core);
     }
 

@@ -73,7 +73,7 @@ impl Dispatch {
     }
 
     /// The current thread has a competitor of its priority: its quantum begins, if it has not begun. A timer that comes soon in any case will do as its end.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn contend(&mut self) {
         if self.slice_end == 0 {
             if self.armed <= self.horizon && self.cut.is_none() {
@@ -117,6 +117,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// A stopped thread that would be ready goes to its domain's list.
+    #[inline(never)]
     fn set_aside(&mut self, t: ThreadRef) {
         self.threads[t].state = State::Stopped;
         let domain = self.threads[t].domain;
@@ -185,12 +186,12 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Whom to run.
+    /// Whom to run. (If a handler that was put off has woken somebody, that is chosen once more.)
     pub fn resume(&mut self) -> Resume {
         loop {
             self.choose();
-            if let Some(t) = self.dispatch.current {
-                return self.load(t);
+            if self.dispatch.current.is_some() {
+                return self.leave();
             }
             if !self.idle() {
                 return Resume {

@@ -126,7 +126,10 @@ impl<A: Arch> Kernel<A> {
             .arch
             .list_take(&mut self.spaces[space].tables)
             .ok_or(Error::NoTable)?;
-        let d = self.domains.insert(Self::NEW_DOMAIN).ok_or(Error::NoMemory)?;
+        let d = self
+            .domains
+            .insert(Self::NEW_DOMAIN)
+            .ok_or(Error::NoMemory)?;
         let id = self.domains.id(d);
         let domain = &mut self.domains[d];
         domain.space = space;

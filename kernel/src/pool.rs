@@ -278,9 +278,8 @@ impl<R: Handle, T> Pool<R, T> {
 
     /// The first slot's. For objects that begin as a constant, in which what counts is put before they are used.
     // SAFETY: handles are such numbers, and the first slot is made before all others.
-    pub(crate) const FIRST: R = unsafe {
-        core::mem::transmute_copy(&Self::ORIGIN.wrapping_add(Self::SIZE))
-    };
+    pub(crate) const FIRST: R =
+        unsafe { core::mem::transmute_copy(&Self::ORIGIN.wrapping_add(Self::SIZE)) };
 
     pub const fn object_size() -> usize {
         core::mem::size_of::<Slot<T>>()

@@ -188,7 +188,7 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
         self.mark(priority);
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub fn push_front<F>(&mut self, threads: &mut Threads<F>, t: ThreadRef, priority: u8) {
         self.lists.borrow_mut()[priority as usize].push_front(threads, t);
         self.mark(priority);

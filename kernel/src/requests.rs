@@ -74,10 +74,16 @@ impl Requests {
         }
     }
 
+    /// Of a core; they are numbered below [`MOST`].
+    #[inline(always)]
+    fn mailbox(&self, core: usize) -> &Mailbox {
+        &self.mailboxes[core % MOST]
+    }
+
     /// This core comes into the nucleus, the registers of its thread stored, and has the lock afterwards.
     #[inline]
     pub fn come_in(&self, wires: &impl Wires, lock: &TicketLock, core: usize) {
-        self.mailboxes[core].inside.store(true, SeqCst);
+        self.mailbox(core).inside.store(true, SeqCst);
         let mut times = 0;
         lock.acquire(|ticket| {
             self.wait_before(wires, lock, ticket, core, times);
@@ -88,7 +94,7 @@ impl Requests {
     /// It is done: others may come in. Whatever was changed that others have must be forgotten by them already ([`Requests::shoot_down`]).
     #[inline]
     pub fn go_out(&self, wires: &impl Wires, lock: &TicketLock, core: usize) {
-        self.mailboxes[core].inside.store(false, SeqCst);
+        self.mailbox(core).inside.store(false, SeqCst);
         let ticket = lock.release();
         if self.sleepers.load(SeqCst) != 0 {
             self.wake_sleeper(wires, ticket);
@@ -115,13 +121,13 @@ impl Requests {
     #[cold]
     fn sleep_before(&self, wires: &impl Wires, lock: &TicketLock, ticket: u32, core: usize) {
         self.sleepers.fetch_add(1, SeqCst);
-        self.mailboxes[core].asleep.store(ticket as u64, SeqCst);
+        self.mailbox(core).asleep.store(ticket as u64, SeqCst);
         wires.alerts_only(true);
         while !lock.is_turn(ticket) {
             wires.sleep();
         }
         wires.alerts_only(false);
-        self.mailboxes[core].asleep.store(AWAKE, SeqCst);
+        self.mailbox(core).asleep.store(AWAKE, SeqCst);
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
@@ -137,7 +143,7 @@ impl Requests {
     /// Do what others want of this core.
     #[inline]
     pub fn serve(&self, wires: &impl Wires, core: usize) {
-        let mailbox = &self.mailboxes[core];
+        let mailbox = self.mailbox(core);
         let wanted = mailbox.wanted.load(Acquire);
         if wanted != 0 {
             wires.obey(core, wanted);
@@ -147,7 +153,7 @@ impl Requests {
 
     /// Wait until the core is in the nucleus: from then on it waits for the lock. The rest is for whoever has that.
     pub fn bring_in(&self, wires: &impl Wires, core: usize) {
-        let inside = &self.mailboxes[core].inside;
+        let inside = &self.mailbox(core).inside;
         if !inside.load(SeqCst) {
             wires.kick(core);
             while !inside.load(SeqCst) {
@@ -164,12 +170,12 @@ impl Requests {
     }
 
     fn want(&self, wires: &impl Wires, core: usize, wanted: u32) {
-        self.mailboxes[core].wanted.fetch_or(wanted, AcqRel);
+        self.mailbox(core).wanted.fetch_or(wanted, AcqRel);
         wires.alert(core);
     }
 
     fn wait_for(&self, wires: &impl Wires, core: usize) {
-        while self.mailboxes[core].wanted.load(Acquire) != 0 {
+        while self.mailbox(core).wanted.load(Acquire) != 0 {
             wires.pause();
         }
     }

@@ -252,7 +252,10 @@ impl<A: Arch> Kernel<A> {
         once: None,
         badge: 0,
         parts: 0,
-        cursors: [Cursor { index: 0, before: 0 }; 2],
+        cursors: [Cursor {
+            index: 0,
+            before: 0,
+        }; 2],
         measuring: false,
         deadline: 0,
         own_entries: 0,
@@ -288,7 +291,10 @@ impl<A: Arch> Kernel<A> {
     ) -> Result<ThreadRef, Error> {
         registers.rflags = USER_FLAGS;
         self.arch.sanitize(&mut registers);
-        let t = self.threads.insert(Self::NEW_THREAD).ok_or(Error::NoMemory)?;
+        let t = self
+            .threads
+            .insert(Self::NEW_THREAD)
+            .ok_or(Error::NoMemory)?;
         let start = self.domains[domain].table.start();
         // Tokens of a thread that was in this slot long ago do not match.
         let token = self.threads.id(t) as u64 | self.arch.ticks() << 32;

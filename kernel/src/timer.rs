@@ -25,6 +25,7 @@ impl<A: Arch> Kernel<A> {
         self.threads[t].timer = position;
     }
 
+    #[inline(never)]
     fn deadline_at(&self, position: u32) -> u64 {
         self.threads[self.timer_at(position)].deadline
     }
@@ -39,24 +40,20 @@ impl<A: Arch> Kernel<A> {
         self.timer_put(position, t);
     }
 
-    fn sift_down(&mut self, mut position: u32, t: ThreadRef) {
-        let deadline = self.threads[t].deadline;
+    /// What is below an empty position goes up as long as it comes before this deadline; → the position that is empty then.
+    fn sift_down(&mut self, mut position: u32, deadline: u64) -> u32 {
         loop {
             let mut child = position * 2;
-            if child > self.timers {
-                break;
-            }
             if child < self.timers && self.deadline_at(child + 1) < self.deadline_at(child) {
                 child += 1;
             }
-            if self.deadline_at(child) >= deadline {
-                break;
+            if child > self.timers || self.deadline_at(child) >= deadline {
+                return position;
             }
             let lifted = self.timer_at(child);
             self.timer_put(position, lifted);
             position = child;
         }
-        self.timer_put(position, t);
     }
 
     /// The thread blocks: its deadline counts from now on.
@@ -90,11 +87,8 @@ impl<A: Arch> Kernel<A> {
             self.timers -= 1;
             self.threads[t].timer = 0;
             if last != t {
-                if position > 1 && self.deadline_at(position / 2) > self.threads[last].deadline {
-                    self.sift_up(position, last);
-                } else {
-                    self.sift_down(position, last);
-                }
+                let position = self.sift_down(position, self.threads[last].deadline);
+                self.sift_up(position, last);
             }
         }
         self.threads[t].deadline = 0;

@@ -23,6 +23,10 @@ const CHUNKS: usize = (MAX_SLOTS / CHUNK) as usize;
 #[repr(transparent)]
 pub struct Target(u64);
 
+/// Of a free slot's neighbours on the list: where in the word they begin.
+const NEXT: u32 = 0;
+const PREVIOUS: u32 = 16;
+
 /// Where in the word they begin.
 const RIGHTS: u32 = 32;
 const KIND: u32 = 48;
@@ -227,20 +231,25 @@ impl<A: Arch> Table<A> {
             return;
         }
         let before = core::mem::replace(&mut self.free, first as u16);
-        if let Some(entry) = self.target_mut(before as u32).filter(|_| before != 0) {
-            entry.link((end - 1) as u16, entry.target.object() as u16);
-        }
+        self.relink(before as u32, PREVIOUS, end - 1);
         let Some(Some(chunk)) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
         };
         let mut previous = 0;
         let slots = (first % CHUNK) as usize..((end - 1) % CHUNK) as usize + 1;
-        for (slot, entry) in (first as u16..).zip(&mut chunk.as_mut_slice()[slots]) {
+        let entries = chunk.as_mut_slice().get_mut(slots).into_iter().flatten();
+        for (slot, entry) in (first as u16..).zip(entries) {
             entry.link(previous, slot + 1);
             previous = slot;
         }
-        if let Some(entry) = self.target_mut(end - 1) {
-            entry.link((entry.target.object() >> 16) as u16, before);
+        self.relink(end - 1, NEXT, before as u32);
+    }
+
+    /// One of the neighbours on the list of a free slot, if it is one (0: none), is this from now on.
+    #[inline(never)]
+    fn relink(&mut self, slot: u32, side: u32, neighbour: u32) {
+        if let Some(entry) = self.target_mut(slot).filter(|_| slot != 0) {
+            entry.target.0 = entry.target.0 & !(0xffff << side) | (neighbour as u64) << side;
         }
     }
 
@@ -252,18 +261,13 @@ impl<A: Arch> Table<A> {
         self.high = 0;
         let index = (self.len / CHUNK).checked_sub(1)?;
         self.len -= CHUNK;
-        self.chunks[index as usize]
-            .take()
-            .map(FrameArray::into_frame)
+        let chunk = self.chunks.get_mut(index as usize)?.take();
+        chunk.map(FrameArray::into_frame)
     }
 
     fn link_free(&mut self, slot: u32) {
         let next = self.free;
-        if next != 0 {
-            if let Some(entry) = self.target_mut(next as u32) {
-                entry.link(slot as u16, entry.target.object() as u16);
-            }
-        }
+        self.relink(next as u32, PREVIOUS, slot);
         if let Some(entry) = self.target_mut(slot) {
             entry.link(0, next);
         }
@@ -282,18 +286,11 @@ impl<A: Arch> Table<A> {
             return;
         };
         let (previous, next) = (entry.target.object() >> 16, entry.target.object() & 0xffff);
-        if previous != 0 {
-            if let Some(entry) = self.target_mut(previous) {
-                entry.link((entry.target.object() >> 16) as u16, next as u16);
-            }
-        } else {
+        if previous == 0 {
             self.free = next as u16;
         }
-        if next != 0 {
-            if let Some(entry) = self.target_mut(next) {
-                entry.link(previous as u16, entry.target.object() as u16);
-            }
-        }
+        self.relink(previous, NEXT, next);
+        self.relink(next, PREVIOUS, previous);
         self.free_count -= 1;
     }
 

@@ -25,6 +25,7 @@ use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::cores;
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
+use crate::numbered::Numbered;
 use crate::pool::{BlockRef, Pool};
 use crate::portal::code::{Block, Constants, Way, CODE_BYTES};
 use crate::portal::table::Target;
@@ -59,7 +60,7 @@ pub struct Machine {
     /// Root in use; the portal code changes it as well.
     pub(super) active: Frame,
     /// The same of the cores that are not in the nucleus.
-    away: [Frame; cores::MOST],
+    away: Numbered<Frame, { cores::MOST }>,
     others: Others,
     pool_frames: [u64; pool::COUNT],
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
@@ -114,7 +115,7 @@ impl Machine {
             features,
             template,
             active: template,
-            away: [template; cores::MOST],
+            away: Numbered([template; cores::MOST]),
             others,
             pool_frames: [0; pool::COUNT],
             source: Cell::new(Recent::NONE),
@@ -336,7 +337,7 @@ impl Arch for Machine {
     }
 
     fn unsettled_on(&self, core: usize) -> Option<usize> {
-        let cpu = PER_CPU[core].get();
+        let cpu = PER_CPU[core % cores::MOST].get();
         // SAFETY: per-CPU data of a processor, whose portal code changes these with the nucleus lock only, as long as calls are not settled.
         unsafe {
             let links = (&raw const (*cpu).links).read_volatile();
@@ -346,7 +347,7 @@ impl Arch for Machine {
 
     fn settled(&mut self, core: usize, links: u32, root: Root, domain: *const u8) {
         self.active = root.0;
-        let cpu = PER_CPU[core].get();
+        let cpu = PER_CPU[core % cores::MOST].get();
         // SAFETY: per-CPU data of the processor whose turn it is; its entry code does not use these (it may read `domain`, where somebody's calls are turned round: nobody's are who was called quickly).
         unsafe {
             (*cpu).domain = domain.cast();

@@ -39,6 +39,12 @@ static PARCELS: [Parcel; MOST] = [const {
     }
 }; MOST];
 
+/// That of a core; they are numbered below [`MOST`].
+#[inline(always)]
+fn parcel(core: usize) -> &'static Parcel {
+    &PARCELS[core % MOST]
+}
+
 static REQUESTS: Requests = Requests::new();
 
 /// XCR0, for those who store float registers without the lock.
@@ -57,11 +63,11 @@ impl Wires for Apics {
     }
 
     fn kick(&self, core: usize) {
-        apic::send(PARCELS[core].id.load(Relaxed), COME_IN_VECTOR);
+        apic::send(parcel(core).id.load(Relaxed), COME_IN_VECTOR);
     }
 
     fn alert(&self, core: usize) {
-        apic::send(PARCELS[core].id.load(Relaxed), REQUEST_VECTOR);
+        apic::send(parcel(core).id.load(Relaxed), REQUEST_VECTOR);
     }
 
     fn alerts_only(&self, only: bool) {
@@ -78,7 +84,7 @@ impl Wires for Apics {
 
     #[cold]
     fn obey(&self, core: usize, wanted: u32) {
-        let parcel = &PARCELS[core];
+        let parcel = parcel(core);
         if wanted & FLUSH != 0 {
             cpu::forget_translations();
         }
@@ -186,7 +192,7 @@ impl Others {
 
     /// Core number `core` is the one with this local APIC.
     pub fn add(&mut self, core: usize, id: u32) {
-        PARCELS[core].id.store(id, Relaxed);
+        parcel(core).id.store(id, Relaxed);
         self.count = self.count.max(core + 1);
     }
 
@@ -200,20 +206,20 @@ impl Others {
     }
 
     pub fn fetch(&self, core: usize, registers: &mut Registers, state: &mut FloatState) {
-        PARCELS[core].registers.store(registers, Relaxed);
-        PARCELS[core].float.store(state, Relaxed);
+        parcel(core).registers.store(registers, Relaxed);
+        parcel(core).float.store(state, Relaxed);
         REQUESTS.ask(&Apics, core, FETCH);
     }
 
     pub fn use_root(&self, core: usize, root: Frame) {
-        PARCELS[core].root.store(root, Relaxed);
+        parcel(core).root.store(root, Relaxed);
         REQUESTS.ask(&Apics, core, USE_ROOT);
     }
 
     /// All but core `here` take `syscall` at this entry from now on.
     pub fn enter_at(&self, here: usize, entry: u64) {
         for core in (0..self.count).filter(|&core| core != here) {
-            PARCELS[core].entry.store(entry, Relaxed);
+            parcel(core).entry.store(entry, Relaxed);
             REQUESTS.ask(&Apics, core, ENTER_AT);
         }
     }
