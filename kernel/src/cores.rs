@@ -40,29 +40,17 @@ impl Cores {
     /// The state of a core, of which `here` is that of the present one.
     #[inline]
     pub(crate) fn of<'a>(&'a mut self, here: &'a mut Dispatch, core: u8) -> &'a mut Dispatch {
-        match self.away.get_mut(core as usize) {
-            Some(Some(away)) => away,
-            _ => here,
-        }
+        self.away[core as usize % MOST].as_mut().unwrap_or(here)
     }
 
     /// The same, to look at.
     pub(crate) fn at<'a>(&'a self, here: &'a Dispatch, core: u8) -> &'a Dispatch {
-        match self.away.get(core as usize) {
-            Some(Some(away)) => away,
-            _ => here,
-        }
+        self.away[core as usize % MOST].as_ref().unwrap_or(here)
     }
 
     pub(crate) fn all(&self) -> u64 {
         (1 << self.count) - 1
     }
-}
-
-/// How important the thread is that runs there, or would run next; −1 for an idle core.
-fn load(core: &Dispatch, running: impl Fn(ThreadRef) -> u8) -> i16 {
-    let current = core.current.map_or(-1, |t| running(t) as i16);
-    current.max(core.ready.highest())
 }
 
 impl Default for Cores {
@@ -105,12 +93,12 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     fn exchange(&mut self, core: usize) {
-        let Some(mine) = self.cores.away.get_mut(core).and_then(Option::take) else {
+        let Some(mine) = &mut self.cores.away[core % MOST] else {
             return;
         };
-        let last = core::mem::replace(&mut self.dispatch, mine);
+        core::mem::swap(&mut self.dispatch, mine);
         let from = core::mem::replace(&mut self.cores.here, core);
-        self.cores.away[from % MOST] = Some(last);
+        self.cores.away[from % MOST] = self.cores.away[core % MOST].take();
         self.arch.exchange(from, core);
     }
 
@@ -133,7 +121,7 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     fn call_core(&mut self, core: usize) {
-        if let Some(away) = self.cores.away.get_mut(core).and_then(Option::as_mut) {
+        if let Some(away) = &mut self.cores.away[core % MOST] {
             if !away.called {
                 away.called = true;
                 self.arch.kick(core);
@@ -142,9 +130,10 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The core that runs `t`, if it is not this one.
+    #[inline(never)]
     pub(crate) fn runs_elsewhere(&self, t: ThreadRef) -> Option<usize> {
         let core = self.threads[t].core as usize;
-        let away = self.cores.away.get(core)?.as_ref()?;
+        let away = self.cores.away[core % MOST].as_ref()?;
         (away.current == Some(t)).then_some(core)
     }
 
@@ -177,8 +166,8 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     pub(crate) fn interrupt_domain(&mut self, d: DomainRef) {
-        for core in 0..self.cores.count {
-            let away = self.cores.away.get(core).and_then(Option::as_ref);
+        for core in 0..MOST {
+            let away = self.cores.away[core].as_ref();
             if let Some(t) = away.and_then(|away| away.current) {
                 if self.threads[t].domain == d {
                     self.interrupt_running(t);
@@ -240,8 +229,8 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     pub(crate) fn charge_others(&mut self) {
         let now = self.arch.ticks();
-        for core in 0..self.cores.count {
-            let Some(Some(away)) = self.cores.away.get_mut(core) else {
+        for core in 0..MOST {
+            let Some(away) = &mut self.cores.away[core] else {
                 continue;
             };
             if let Some(loaded) = away.loaded {
@@ -256,8 +245,8 @@ impl<A: Arch> Kernel<A> {
     #[cold]
     #[inline(never)]
     pub(crate) fn bring_registers(&mut self, t: ThreadRef) {
-        for core in 0..self.cores.count {
-            let Some(Some(away)) = self.cores.away.get_mut(core) else {
+        for core in 0..MOST {
+            let Some(away) = &mut self.cores.away[core] else {
                 continue;
             };
             if away.owner == Some(t) {
@@ -300,30 +289,35 @@ impl<A: Arch> Kernel<A> {
     /// The core that a thread of this priority goes to when it becomes ready.
     fn core_for(&self, t: ThreadRef, priority: u8) -> usize {
         let thread = &self.threads[t];
-        let load = |core: usize| {
-            let core = self.cores.at(&self.dispatch, core as u8);
-            load(core, |t| self.threads[t].effective)
-        };
         let last = thread.core as usize;
-        let mut best = None;
-        for core in core::iter::once(last).chain(0..self.cores.count) {
-            if thread.affinity & 1 << core == 0 {
-                continue;
-            }
-            let load = load(core);
-            if best.is_none_or(|(_, least)| load < least) {
-                best = Some((core, load));
-            }
-            if core == last && load < priority as i16 {
-                break;
+        let may_stay = thread.affinity & 1 << last != 0;
+        let (mut best, mut least) = (last, i16::MAX);
+        if may_stay {
+            least = self.load_of(last);
+            if least < priority as i16 {
+                return last;
             }
         }
-        match best {
-            Some((core, load)) if load < priority as i16 => core,
-            Some(_) if thread.affinity & 1 << last != 0 => last,
-            Some((core, _)) => core,
-            None => last,
+        for core in 0..self.cores.count {
+            if thread.affinity & 1 << core != 0 {
+                let load = self.load_of(core);
+                if load < least {
+                    (best, least) = (core, load);
+                }
+            }
         }
+        if may_stay && least >= priority as i16 {
+            return last;
+        }
+        best
+    }
+
+    /// How important the thread is that runs there, or would run next; −1 for an idle core.
+    #[inline(never)]
+    fn load_of(&self, core: usize) -> i16 {
+        let core = self.cores.at(&self.dispatch, core as u8);
+        let running = |t: ThreadRef| self.threads[t].effective as i16;
+        core.current.map_or(-1, running).max(core.ready.highest())
     }
 
     /// `t` is ready. If that is at another core: queue it there, and tell that core if it has to know.
@@ -336,9 +330,7 @@ impl<A: Arch> Kernel<A> {
             return false;
         }
         self.give_registers(t);
-        let Some(Some(away)) = self.cores.away.get_mut(core) else {
-            return false;
-        };
+        let away = self.cores.of(&mut self.dispatch, core as u8);
         away.ready.push_back(&mut self.threads, t, priority);
         let running = away
             .current
@@ -362,10 +354,10 @@ impl<A: Arch> Kernel<A> {
                 self.wake(current);
             }
         }
-        let mut best = load(&self.dispatch, |t| self.threads[t].effective);
+        let mut best = self.load_of(here);
         let mut from = None;
-        for core in 0..self.cores.count {
-            let Some(Some(away)) = self.cores.away.get(core) else {
+        for core in 0..MOST {
+            let Some(away) = &self.cores.away[core] else {
                 continue;
             };
             let top = away.ready.highest();
@@ -375,16 +367,14 @@ impl<A: Arch> Kernel<A> {
                 let first = away.ready.foremost();
                 if let Some(t) = first.filter(|&t| self.threads[t].affinity & 1 << here != 0) {
                     best = top;
-                    from = Some((core, t));
+                    from = Some((core as u8, t));
                 }
             }
         }
         let Some((core, t)) = from else {
             return false;
         };
-        let Some(Some(away)) = self.cores.away.get_mut(core) else {
-            return false;
-        };
+        let away = self.cores.of(&mut self.dispatch, core);
         away.ready.remove(&mut self.threads, t, best as u8);
         self.threads[t].core = here as u8;
         self.dispatch
@@ -401,8 +391,8 @@ impl<A: Arch> Kernel<A> {
             return;
         };
         let affinity = self.threads[t].affinity;
-        for core in 0..self.cores.count {
-            let Some(Some(away)) = self.cores.away.get(core) else {
+        for core in 0..MOST {
+            let Some(away) = &self.cores.away[core] else {
                 continue;
             };
             let idle = away.current.is_none() && away.ready.is_empty();

@@ -240,8 +240,8 @@ impl LocalApic {
 
     /// Another core is in the nucleus; the registers are its own.
     pub fn exchange(&mut self, from: usize, to: usize) {
-        self.away[from] = self.armed;
-        self.armed = self.away[to];
+        self.away[from % cores::MOST] = self.armed;
+        self.armed = self.away[to % cores::MOST];
     }
 
     /// One interrupt at `deadline` (or earlier if the counter does not reach so far: the portable part asks again), or none.
