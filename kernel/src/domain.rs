@@ -226,14 +226,7 @@ impl<A: Arch> Kernel<A> {
         }
         self.domains[d].empty = true;
         self.spaces[space].domains -= 1;
-        if self.dispatch.loaded_domain == Some(d) {
-            self.dispatch.loaded_domain = None;
-        }
-        for away in self.cores.away.iter_mut().flatten() {
-            if away.loaded_domain == Some(d) {
-                away.loaded_domain = None;
-            }
-        }
+        self.reload(d);
         self.release_space_object(space);
         Ok(true)
     }
@@ -265,6 +258,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Let interrupts in between two shares. True: the entry has to end.
+    #[inline(never)]
     fn has_to_end(&mut self, caller: Option<ThreadRef>) -> bool {
         match caller {
             Some(t) => self.let_in(t),

@@ -192,6 +192,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    #[inline(never)]
     fn pool_extent(&mut self, kind: u64) -> Option<&mut Extent> {
         Some(match kind {
             pool::DOMAIN => self.domains.extent(),

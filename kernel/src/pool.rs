@@ -142,7 +142,8 @@ impl Extent {
     /// The machine layer has mapped one more page at the end of the region.
     pub fn grown(&mut self) {
         self.bytes += 4096;
-        self.capacity = (self.bytes / self.size).min(MOST as u32);
+        let fit = self.bytes.checked_div(self.size).unwrap_or(0);
+        self.capacity = fit.min(MOST as u32);
     }
 
     /// Live objects, how many fit, and an object's size.

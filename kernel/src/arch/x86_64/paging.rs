@@ -335,13 +335,7 @@ fn make_tables(
     tables: &mut FrameList,
     recent: &mut Recent,
 ) -> Result<(), MapError> {
-    let parent = entry_of_last_table(root, address, tables)?;
-    // SAFETY: it is an entry of a live table.
-    if unsafe { *parent } & COMMON != 0 {
-        return Err(MapError::BadAddress);
-    }
-    // SAFETY: as above.
-    let (table, span) = unsafe { table_behind(parent, index(address, 0), AHEAD, tables)? };
+    let (parent, table, span) = tables_down_to(1, root, address, tables)?;
     *recent = Recent {
         region: Recent::region(address),
         table,
@@ -352,30 +346,37 @@ fn make_tables(
     Ok(())
 }
 
-/// The entry that points to the table of the last level for `address`, or would; the tables above are made.
-fn entry_of_last_table(
+/// The tables for `address` down to what an entry of this level (1 or 2) points to are made: that entry, the table, and its span. The last one may not be the common one.
+fn tables_down_to(
+    last: u32,
     root: Root,
     address: u64,
     tables: &mut FrameList,
-) -> Result<*mut u64, MapError> {
+) -> Result<(*mut u64, *mut u64, Span), MapError> {
     if address >= USER_TOP {
         return Err(MapError::BadAddress);
     }
     let mut table = table_pointer(root.0);
     let top = index(address, 3);
-    let span = Span::of_root(table);
+    let mut span = Span::of_root(table);
     if !span.has(top) {
         span.widened(top).store_in_root(table);
     }
-    for level in [3, 2] {
+    let mut parent = core::ptr::null_mut();
+    let mut level = 3;
+    while level >= last {
+        let group = if level == 1 { AHEAD } else { 1 };
         // SAFETY: `table` is a live table of 512 entries; the index is below 512.
-        (table, _) = unsafe {
-            let parent = table.add(index(address, level));
-            table_behind(parent, index(address, level - 1), 1, tables)?
+        (table, span) = unsafe {
+            parent = table.add(index(address, level));
+            if level == 1 && *parent & COMMON != 0 {
+                return Err(MapError::BadAddress);
+            }
+            table_behind(parent, index(address, level - 1), group, tables)?
         };
+        level -= 1;
     }
-    // SAFETY: as above.
-    Ok(unsafe { table.add(index(address, 1)) })
+    Ok((parent, table, span))
 }
 
 /// The table that an entry points to, made if there is none, and its span, which includes the group of so many (a power of two) in which `below` is.
@@ -392,7 +393,9 @@ unsafe fn table_behind(
     // SAFETY: by the contract; the nucleus lock is held.
     let entry = unsafe { &mut *parent };
     if *entry & PRESENT == 0 {
-        let frame = list_pop(tables).ok_or(MapError::NoTable)?;
+        let Some(frame) = list_pop(tables) else {
+            return Err(MapError::NoTable);
+        };
         tables.used += 1;
         *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | Span::of(below, below).bits();
     }
@@ -437,9 +440,9 @@ pub fn show_table(
     table: Frame,
     tables: &mut FrameList,
 ) -> Result<(), MapError> {
-    let entry = entry_of_last_table(root, address, tables)?;
+    let (_, above, _) = tables_down_to(2, root, address, tables)?;
     // SAFETY: it is an entry of a live table; the nucleus lock is held.
-    match unsafe { &mut *entry } {
+    match unsafe { &mut *above.add(index(address, 1)) } {
         entry @ 0 => *entry = (table as u64) << 12 | PRESENT | USER | COMMON | Span::ALL.bits(),
         _ => return Err(MapError::BadAddress),
     }

@@ -282,6 +282,7 @@ fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {
 }
 
 /// Set an entry of a table of pages that is there.
+#[inline(never)]
 fn set_entry(root: Frame, address: u64, entry: u64) {
     let mut table = root;
     for level in (1..4).rev() {
