@@ -156,6 +156,8 @@ impl Machine {
         self.users_among_others(root)
     }
 
+    #[cold]
+    #[inline(never)]
     fn users_among_others(&self, root: Root) -> u32 {
         let cores = (0..self.others.count).filter(|&core| self.away[core] == root.0);
         cores.fold(0, |cores, core| cores | 1 << core)
@@ -175,10 +177,15 @@ impl Machine {
     #[inline(always)]
     fn flush(&mut self, root: Root, address: u64, changed: Changed) {
         if changed.stale {
-            forget(root, address, self.active, &mut self.invalidations);
-            let users = self.users(root);
-            self.others.stale(users);
+            self.forget_everywhere(root, address);
         }
+    }
+
+    #[inline(never)]
+    fn forget_everywhere(&mut self, root: Root, address: u64) {
+        forget(root, address, self.active, &mut self.invalidations);
+        let users = self.users(root);
+        self.others.stale(users);
     }
 }
 
