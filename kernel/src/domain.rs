@@ -442,10 +442,8 @@ impl<A: Arch> Kernel<A> {
             }
             domain::THREAD_CONTROL => {
                 let target = self.thread_in(d, w[0])?;
-                let mut rest = [0; 8];
-                rest[..6].copy_from_slice(&w[2..]);
                 let operation = u8::try_from(w[1]).map_err(|_| Error::BadOperation)?;
-                self.thread_service(t, target, operation, rest)
+                self.thread_service(t, target, operation, [w[2], w[3], w[4]])
             }
             domain::PORTAL_REMOVE => {
                 if w[0] == 0 {

@@ -44,8 +44,8 @@ pub fn traverse<A: Arch>(k: &mut Kernel<A>, target: Target, t: ThreadRef) -> Ans
         PortalKind::Domain => k.domain_service(t, target, operation),
         PortalKind::Thread => {
             controls()?;
-            let words = k.threads[t].registers.words();
-            k.thread_service(t, k.threads.of(target), operation, words)
+            let [w0, w1, w2, ..] = k.threads[t].registers.words();
+            k.thread_service(t, k.threads.of(target), operation, [w0, w1, w2])
         }
         PortalKind::Memory => {
             controls()?;

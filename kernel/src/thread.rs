@@ -555,7 +555,7 @@ impl<A: Arch> Kernel<A> {
         t: ThreadRef,
         target: ThreadRef,
         operation: u8,
-        w: [u64; 8],
+        w: [u64; 3],
     ) -> Answer {
         if self.threads[target].state == State::Dead {
             return Err(Error::Dead.into());

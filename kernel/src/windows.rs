@@ -12,8 +12,9 @@
 //! All lists are short and bounded: windows that a space has, windows that show a space's pages, windows of a call.
 
 use crate::arch::{Arch, CopyFault, Frame};
-use crate::pool::{SpaceRef, ThreadRef, WindowRef};
+use crate::pool::{Pool, SpaceRef, ThreadRef, WindowRef};
 use crate::portal::table::Target;
+use crate::space::Space;
 use crate::thread::Sending;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::{PAGE, USER_TOP};
@@ -35,6 +36,9 @@ pub struct Window {
     pub pages: u8,
     /// The next window of the same space.
     pub next: Option<WindowRef>,
+    /// The server's own pages and their protection, while it is open.
+    pub hidden: [Frame; PAGES],
+    pub bits: [u8; PAGES],
     pub view: Option<View>,
 }
 
@@ -50,9 +54,6 @@ pub struct View {
     pub copy: bool,
     /// Which pages are shown: a copied one is not any more.
     pub shown: u16,
-    /// The server's own pages.
-    pub hidden: [Frame; PAGES],
-    pub bits: [u8; PAGES],
     /// The next window that shows pages of the same space.
     pub next: Option<WindowRef>,
 }
@@ -75,6 +76,18 @@ fn is_range(address: u64, pages: u64) -> bool {
 }
 
 impl<A: Arch> Kernel<A> {
+    /// What windows begin as.
+    const NEW_WINDOW: Window = Window {
+        holders: 0,
+        space: Pool::<SpaceRef, Space<A::Root>>::FIRST,
+        address: 0,
+        pages: 0,
+        next: None,
+        hidden: [0; PAGES],
+        bits: [0; PAGES],
+        view: None,
+    };
+
     /// WINDOW_CREATE.
     pub(crate) fn window_create(&mut self, t: ThreadRef, w: [u64; 8]) -> Answer {
         let (address, pages) = (w[0], w[1]);
@@ -98,17 +111,14 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::NoMemory.into());
         }
         let slot = self.make_place(d, w[2])?;
-        let window = Window {
-            holders: 0,
-            space,
-            address,
-            pages: pages as u8,
-            // Emptying the place may have closed another window.
-            next: self.spaces[space].windows,
-            view: None,
-        };
-        let made = self.windows.insert(window).ok_or(Error::NoMemory)?;
-        self.spaces[space].windows = Some(made);
+        let made = self.windows.insert(Self::NEW_WINDOW);
+        let made = made.ok_or(Error::NoMemory)?;
+        let window = &mut self.windows[made];
+        window.space = space;
+        window.address = address;
+        window.pages = pages as u8;
+        // Emptying the place may have closed another window.
+        window.next = self.spaces[space].windows.replace(made);
         // It belongs to this space: it is neither passed on nor inherited.
         let target = Target::to(PortalKind::Window, made, rights::CALL);
         self.place_made(t, slot, target);
@@ -185,7 +195,7 @@ impl<A: Arch> Kernel<A> {
         }
         // Others may look at the pages that will be hidden.
         self.tear(own, address, pages)?;
-        let (mut frames, mut hidden, mut bits) = ([0; PAGES], [0; PAGES], [0; PAGES]);
+        let mut frames = [0; PAGES];
         let needed = if out {
             prot::READ
         } else {
@@ -196,21 +206,22 @@ impl<A: Arch> Kernel<A> {
         } else {
             prot::READ
         };
-        for i in 0..pages {
-            let n = i as usize;
+        for (i, n) in (0..pages).zip(0..PAGES) {
             (frames[n], _) = self.page_for(t, caller, start + i * PAGE, needed)?;
             let (frame, protection) = self.page_for(t, t, address + i * PAGE, own_needed)?;
-            (hidden[n], bits[n]) = (frame, protection as u8);
+            let window = &mut self.windows[w];
+            (window.hidden[n], window.bits[n]) = (frame, protection as u8);
         }
-        let root = self.spaces[own].root.ok_or(Error::NoTable)?;
+        let Some(root) = self.spaces[own].root else {
+            return Err(Error::NoTable.into());
+        };
         let mut shown = 0;
-        for i in 0..pages {
-            let n = i as usize;
-            self.frames.mapped(hidden[n]);
+        for (i, n) in (0..pages).zip(0..PAGES) {
             // The page is mapped, so no table is missing.
-            match self.map_page(own, root, address + i * PAGE, frames[n], needed) {
-                Ok(()) => shown |= 1 << n,
-                Err(_) => self.frames.unmapped(hidden[n]),
+            let mapped = self.map_page(own, root, address + i * PAGE, frames[n], needed);
+            if mapped.is_ok() {
+                self.frames.mapped(self.windows[w].hidden[n]);
+                shown |= 1 << n;
             }
         }
         let kept = flags & window::KEEP != 0;
@@ -221,8 +232,6 @@ impl<A: Arch> Kernel<A> {
             caller: (!kept).then_some(caller),
             copy: flags & window::COPY != 0,
             shown,
-            hidden,
-            bits,
             next: self.spaces[theirs].shown,
         });
         let space = &mut self.spaces[theirs];
@@ -344,10 +353,9 @@ impl<A: Arch> Kernel<A> {
         let Some(view) = self.windows[w].view.take() else {
             return;
         };
-        let (own, address) = (self.windows[w].space, self.windows[w].address);
         for i in 0..view.pages {
             if view.shown >> i & 1 != 0 {
-                self.unhide(own, address, &view, i);
+                self.unhide(w, i);
             }
         }
         let next = view.next;
@@ -370,6 +378,7 @@ impl<A: Arch> Kernel<A> {
         let space = &mut self.spaces[view.space];
         space.shown_count -= 1;
         space.open_windows -= 1;
+        let own = self.windows[w].space;
         self.spaces[own].open_windows -= 1;
         if let Some(caller) = view.caller {
             self.threads[caller].windows -= 1;
@@ -378,14 +387,15 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Page `i` of a window is the server's own again.
-    fn unhide(&mut self, own: SpaceRef, address: u64, view: &View, i: u8) {
-        let n = i as usize;
+    fn unhide(&mut self, w: WindowRef, i: u8) {
+        let (window, n) = (&self.windows[w], i as usize % PAGES);
+        let (own, frame, bits) = (window.space, window.hidden[n], window.bits[n]);
         if let Some(root) = self.spaces[own].root {
-            let at = address + i as u64 * PAGE;
-            let mapped = self.map_page(own, root, at, view.hidden[n], view.bits[n] as u64);
+            let at = window.address + i as u64 * PAGE;
+            let mapped = self.map_page(own, root, at, frame, bits as u64);
             debug_assert!(mapped.is_ok());
         }
-        self.frames.unmapped(view.hidden[n]);
+        self.frames.unmapped(frame);
     }
 
     /// The call ends: one of its windows closes. False: there are more.
@@ -423,20 +433,19 @@ impl<A: Arch> Kernel<A> {
         let Some(w) = self.looking(s, page, 1) else {
             return false;
         };
-        let own = self.windows[w].address;
-        let Some(mut view) = self.windows[w].view else {
+        let window = &mut self.windows[w];
+        let i = ((page - window.address) / PAGE) as u8;
+        let Some(view) = &mut window.view else {
             return false;
         };
-        let i = ((page - own) / PAGE) as u8;
         let root = self.spaces[s].root;
         let found = root.and_then(|root| self.arch.query(root, page));
         match found {
             Some(mapping) if view.copy && view.shown >> i & 1 != 0 => {
-                self.arch
-                    .copy_frame(view.hidden[i as usize], mapping.frame, false);
                 view.shown &= !(1 << i);
-                self.windows[w].view = Some(view);
-                self.unhide(s, own, &view, i);
+                let own = window.hidden[i as usize % PAGES];
+                self.arch.copy_frame(own, mapping.frame, false);
+                self.unhide(w, i);
                 true
             }
             _ => false,

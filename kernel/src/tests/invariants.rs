@@ -501,7 +501,7 @@ fn hidden(k: &Kernel<Sim>) -> Vec<u32> {
             hidden.extend(
                 (0..view.pages)
                     .filter(|i| view.shown >> i & 1 != 0)
-                    .map(|i| view.hidden[i as usize]),
+                    .map(|i| k.windows[w].hidden[i as usize]),
             );
         }
     }
@@ -545,7 +545,7 @@ fn windows(k: &Kernel<Sim>) {
             let (theirs, most) = page(root(view.space), view.address + at).expect("theirs");
             assert_eq!(ours, theirs);
             assert_eq!(bits & !most, 0, "more than its owner may");
-            assert_eq!(k.frames.kind(view.hidden[i as usize]), FrameKind::User);
+            assert_eq!(k.frames.kind(window.hidden[i as usize]), FrameKind::User);
             // Nobody sees it through this page at second hand.
             for other in k.windows.all().filter(|&other| other != w) {
                 if let Some(second) = &k.windows[other].view {
