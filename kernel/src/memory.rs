@@ -6,8 +6,9 @@ use crate::arch::{Arch, Frame, MapError, Taken};
 use crate::frames::FrameKind;
 use crate::pool::{Extent, SpaceRef, ThreadRef};
 use crate::portal::table::Target;
+use crate::windows::is_range;
 use crate::{Answer, Kernel, Stop};
-use cairn_abi::layout::{PAGE, USER_TOP};
+use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{self, map, pool, prot};
 use cairn_abi::service::AUTO;
 use cairn_abi::{rights, Error, PortalKind};
@@ -35,11 +36,7 @@ fn frame(word: u64) -> Result<Frame, Error> {
 
 /// Page-aligned range of user addresses.
 pub(crate) fn range(address: u64, pages: u64) -> Result<(), Error> {
-    if !address.is_multiple_of(PAGE)
-        || pages > PAGES
-        || address >= USER_TOP
-        || pages * PAGE > USER_TOP - address
-    {
+    if pages > PAGES || !is_range(address, pages) {
         return Err(Error::BadArgument);
     }
     Ok(())
@@ -111,10 +108,7 @@ impl<A: Arch> Kernel<A> {
                 let Some(root) = self.spaces[s].root else {
                     return Err(Error::NoTable.into());
                 };
-                let found = (w[1] < USER_TOP)
-                    .then(|| self.arch.query(root, w[1] & !(PAGE - 1)))
-                    .flatten();
-                let (frame, bits) = match found {
+                let (frame, bits) = match self.arch.query(root, w[1] & !(PAGE - 1)) {
                     Some(m) => (
                         m.frame as u64,
                         m.prot | (m.accessed as u64) << 8 | (m.dirty as u64) << 9 | 1 << 10,

@@ -71,7 +71,7 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> bool {
 
 /// Pages of user addresses.
 #[inline(never)]
-fn is_range(address: u64, pages: u64) -> bool {
+pub(crate) fn is_range(address: u64, pages: u64) -> bool {
     address.is_multiple_of(PAGE) && address < USER_TOP && pages <= (USER_TOP - address) / PAGE
 }
 

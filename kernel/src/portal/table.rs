@@ -237,7 +237,9 @@ impl<A: Arch> Table<A> {
         };
         let mut previous = 0;
         let slots = (first % CHUNK) as usize..((end - 1) % CHUNK) as usize + 1;
-        let entries = chunk.as_mut_slice().get_mut(slots).into_iter().flatten();
+        let Some(entries) = chunk.as_mut_slice().get_mut(slots) else {
+            return;
+        };
         for (slot, entry) in (first as u16..).zip(entries) {
             entry.link(previous, slot + 1);
             previous = slot;

@@ -244,6 +244,7 @@ pub fn list_pop(list: &mut FrameList) -> Option<Frame> {
 }
 
 /// Pop a frame as it is.
+#[inline(never)]
 pub fn list_take(list: &mut FrameList) -> Option<Frame> {
     if list.count == 0 {
         return None;
