@@ -251,10 +251,12 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     pub(crate) fn wake_driver(&mut self, index: u32, last: bool) {
         let binding = &mut self.interrupts.bindings[index as usize];
-        if let Some(s) = self.semaphores.lookup(binding.semaphore) {
-            binding.pulses += 1;
-            // A semaphore that counts as far as it can has enough of them.
-            let _ = self.semaphore_give(s);
+        if binding.by_semaphore() {
+            if let Some(s) = self.semaphores.lookup(binding.semaphore) {
+                binding.pulses += 1;
+                // A semaphore that counts as far as it can has enough of them.
+                let _ = self.semaphore_give(s);
+            }
             return;
         }
         let Some(c) = self.channels.lookup(binding.channel) else {
