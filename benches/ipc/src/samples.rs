@@ -14,6 +14,18 @@ const COUNTED: u64 = 1000;
 /// Most columns of a distribution.
 const COLUMNS: u32 = 32;
 
+/// Which of so many sorted samples is the percentile in hundredths of a percent: the least that at least this share does not exceed (nearest rank).
+const fn rank(count: usize, share: usize) -> usize {
+    (count * share).div_ceil(10_000).saturating_sub(1)
+}
+const _: () = assert!(
+    rank(COUNT, 5000) == COUNT / 2 - 1
+        && rank(COUNT, 9999) == COUNT - 2
+        && rank(COUNT, 10_000) == COUNT - 1
+        && rank(3, 5000) == 1
+        && rank(1, 9999) == 0
+);
+
 /// Room for the samples of one row.
 pub struct Samples(&'static mut [u32]);
 
@@ -89,7 +101,7 @@ impl Samples {
     /// Tell of samples that are there already; they are sorted afterwards.
     pub fn tell(&mut self, name: &str) {
         self.0.sort_unstable();
-        let at = |share: usize| self.0[(self.count() * share / 10_000).min(self.count() - 1)];
+        let at = |share| self.0[rank(self.count(), share)];
         log!(
             "row {name} {} {} {} {} {}",
             at(5000),

@@ -1,10 +1,10 @@
 //! `./cairn test --stretch`: the longest stretches with interrupts off over the suites of programs. The machines run in deterministic mode with `nucleus.stretch`, so that the nucleus
-//! logs each stretch above 1,500 instructions that is longer than those before of its kind.
+//! logs each stretch above 1,200 instructions that is longer than those before of its kind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most that a stretch may take (benches/budgets.toml has the same goal).
+/// Most that a stretch may take.
 const MOST: u64 = 3000;
 /// What stands before the number in the nucleus's log, and behind it.
 const BEFORE: &str = "nucleus: stretch of ";
@@ -45,7 +45,7 @@ impl Stretches {
         let mut all: Vec<_> = self.longest.iter().collect();
         all.sort_by_key(|(_, (ticks, _))| std::cmp::Reverse(*ticks));
         println!(
-            "stretches with interrupts off of more than 1,500 instructions (goal: at most {MOST})"
+            "stretches with interrupts off of more than 1,200 instructions (goal: at most {MOST})"
         );
         for (what, (ticks, name)) in &all {
             let mark = if *ticks > MOST { "!" } else { " " };
