@@ -55,7 +55,7 @@ pub mod flag {
     /// In a reply: the portal words are not indices but badges; a new portal to the replying channel is minted for each, straight
     /// into the caller's table, with [`crate::rights::DEFAULT`].
     pub const MINT: u64 = 1 << 49;
-    /// Poll: the blocking operation ends with [`crate::Error::TimedOut`] instead of waiting. (Receive only.)
+    /// Poll: the blocking operation ends with [`crate::Error::TimedOut`] instead of waiting. (Receive, and P of a semaphore.)
     pub const POLL: u64 = 1 << 50;
     /// In a call: the server gets [`crate::pulse::UNBLOCK`] for it as soon as it has received it. For a caller that may not wait any more, but wants what can be done without.
     pub const PROMPT: u64 = 1 << 58;

@@ -36,7 +36,7 @@ pub mod current {
     pub const UPCALL_DROP: u8 = 13;
     /// → w0 1 if the thread had been poked; clears the mark.
     pub const POKE_TAKE: u8 = 14;
-    /// → w0 receive slot of a new channel; w1 (in) priority ceiling 0. `NoMemory`, `NoSlot`.
+    /// → w0 receive slot of a new channel. `NoMemory`, `NoSlot`.
     pub const CHANNEL_CREATE: u8 = 15;
     /// w0 thread id of the same domain → w0 1 if it still lives. (For futex owners and joins.)
     pub const THREAD_ALIVE: u8 = 16;
@@ -168,7 +168,7 @@ pub mod thread {
     pub const POKE: u8 = 3;
     /// w0 priority, w1 [`crate::policy`], w2 quantum in ns (0 = default 10 ms).
     pub const SET_PRIORITY: u8 = 4;
-    /// w0 address of Registers to fill. `Busy` if the thread is running on another core.
+    /// w0 address of Registers to fill. (One that runs on another core is brought in first.)
     pub const READ_STATE: u8 = 5;
     /// w0 address of Registers; only for a stopped or not yet started thread.
     pub const WRITE_STATE: u8 = 6;
