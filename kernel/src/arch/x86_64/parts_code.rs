@@ -23,7 +23,7 @@ use cairn_abi::state::Registers;
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-type MachineThread = Thread<FloatState>;
+pub type MachineThread = Thread<FloatState>;
 
 /// No length, no value of `rax` after a reply: settle, and do it in the general way.
 const GENERAL: u64 = u64::MAX;
@@ -32,7 +32,7 @@ const GENERAL: u64 = u64::MAX;
 ///
 /// # Safety
 /// Called by the code below: these are the two threads of such a call.
-unsafe extern "C" fn read_quick(
+pub unsafe extern "C" fn read_quick(
     client: *const MachineThread,
     offset: u64,
     address: u64,
@@ -47,7 +47,7 @@ unsafe extern "C" fn read_quick(
 ///
 /// # Safety
 /// As for [`read_quick`].
-unsafe extern "C" fn write_quick(
+pub unsafe extern "C" fn write_quick(
     client: *const MachineThread,
     offset: u64,
     address: u64,

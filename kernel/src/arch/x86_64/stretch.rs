@@ -1,15 +1,18 @@
 //! The longest stretch with interrupts off, measured (`nucleus.stretch` on the command line; worth something in QEMU's deterministic mode, where ticks are instructions).
 //!
-//! The option turns every call of the general path's functions into one of its timed twin here: the calls are found and changed in the nucleus's code at boot, so that without
+//! The option turns every call of the portable part's functions into one of its timed twin here: the calls are found and changed in the nucleus's code at boot, so that without
 //! the option nothing is there. What machine code does before and behind these calls, at most [`AROUND`] instructions, is added. Ways that are machine code alone are not
 //! looked at: they have no loop and are shorter. Work in shares that looks for interrupts between them, and ends its entry if one waits, is a stretch from look to look.
+//! Where quick calls are settled before an entry, its stretch begins with that.
 
 use super::cpu;
 use super::descriptors;
 use super::glue::{
-    self, interrupt_waits, on_channel, on_receive_right, on_syscall, on_trap, on_traversal,
+    self, interrupt_waits, map_one, on_channel, on_receive_right, on_syscall, on_trap,
+    on_traversal, on_upcall_over, reply_extras, settle, transfer_part, unmap_one,
 };
 use super::memory::{IMAGE_BASE, PAGE};
+use super::parts_code::{read_quick, write_quick, MachineThread};
 use super::tables::Image;
 use super::traced::ON_TRAP;
 use crate::log::Line;
@@ -31,14 +34,23 @@ const VECTOR: u64 = 1 << 16;
 static EACH: [AtomicU64; 32 * OPERATIONS as usize] =
     [const { AtomicU64::new(LOUD - STEP) }; 32 * OPERATIONS as usize];
 const OPERATIONS: u64 = 64;
-/// Stands for the making of an entry's code: no portal has such an operation.
+/// Stand for the making of an entry's code, for calls being settled, and for what machine code has the portable part do: copies to and from a caller's parts, what comes with a reply, one
+/// page mapped or unmapped, an upcall's end. No portal has such operations.
 const COMPILE: u64 = 63;
+const SETTLE: u64 = 62;
+const TRANSFER: u64 = 61;
+const EXTRAS: u64 = 60;
+const ONE_PAGE: u64 = 59;
+const UPCALL_OVER: u64 = 58;
 const LOUD: u64 = 1200;
 const STEP: u64 = 100;
 
 /// When the present stretch began, and in which entry. (One core is measured: the others would share these.)
 static BEGIN: AtomicU64 = AtomicU64::new(0);
 static DOING: AtomicU64 = AtomicU64::new(0);
+
+/// When calls were settled last: from when to when. What begins up to [`AROUND`] ticks later is of the same stretch.
+static SETTLED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 static WHAT: AtomicU64 = AtomicU64::new(0);
@@ -64,32 +76,23 @@ pub unsafe fn begin() {
     glue::asks(glue::MEASURED, true);
     // SAFETY: by the contract.
     unsafe { *ON_TRAP.get() = trap };
-    let twins: [(usize, usize); 6] = [
-        (
-            interrupt_waits as *const () as usize,
-            looks as *const () as usize,
-        ),
-        (
-            on_syscall as *const () as usize,
-            syscall as *const () as usize,
-        ),
-        (
-            on_traversal as *const () as usize,
-            traversal as *const () as usize,
-        ),
-        (
-            on_channel as *const () as usize,
-            channel as *const () as usize,
-        ),
-        (
-            on_receive_right as *const () as usize,
-            receive_right as *const () as usize,
-        ),
-        (
-            glue::compile as *const () as usize,
-            compile as *const () as usize,
-        ),
-    ];
+    let twins = [
+        (interrupt_waits as *const (), looks as *const ()),
+        (on_syscall as *const (), syscall as *const ()),
+        (on_traversal as *const (), traversal as *const ()),
+        (on_channel as *const (), channel as *const ()),
+        (on_receive_right as *const (), receive_right as *const ()),
+        (glue::compile as *const (), compile as *const ()),
+        (settle as *const (), settling as *const ()),
+        (transfer_part as *const (), transferring as *const ()),
+        (read_quick as *const (), reading as *const ()),
+        (write_quick as *const (), writing as *const ()),
+        (reply_extras as *const (), replying as *const ()),
+        (map_one as *const (), mapping as *const ()),
+        (unmap_one as *const (), unmapping as *const ()),
+        (on_upcall_over as *const (), upcall_over as *const ()),
+    ]
+    .map(|(function, twin)| (function as usize, twin as usize));
     let text = Image::new().text;
     let start = (IMAGE_BASE + text.first as u64 * PAGE) as *mut u8;
     let length = text.count() as usize * PAGE as usize;
@@ -115,42 +118,57 @@ pub unsafe fn begin() {
 
 // The twins call through addresses: a plain call would be turned as well.
 
-unsafe extern "C" fn syscall() -> Resume {
-    DOING.store(asked(), Relaxed);
-    BEGIN.store(cpu::read_tsc(), Relaxed);
-    // SAFETY: called as the function itself.
-    let resume = unsafe { black_box(on_syscall as unsafe extern "C" fn() -> Resume)() };
-    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
-    resume
+/// A twin of a function, and what it does.
+macro_rules! timed {
+    ($twin:ident: $function:path, ($($argument:ident: $type:ty),*) -> $result:ty, $what:expr) => {
+        unsafe extern "C" fn $twin($($argument: $type),*) -> $result {
+            start($what);
+            // SAFETY: called as the function itself.
+            let result = unsafe {
+                black_box($function as unsafe extern "C" fn($($type),*) -> $result)($($argument),*)
+            };
+            note(BEGIN.load(Relaxed), DOING.load(Relaxed));
+            result
+        }
+    };
 }
 
-unsafe extern "C" fn traversal(target: Target) -> Resume {
-    DOING.store(asked(), Relaxed);
-    BEGIN.store(cpu::read_tsc(), Relaxed);
-    // SAFETY: called as the function itself.
-    let resume =
-        unsafe { black_box(on_traversal as unsafe extern "C" fn(Target) -> Resume)(target) };
-    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
-    resume
+timed!(syscall: on_syscall, () -> Resume, asked());
+timed!(traversal: on_traversal, (target: Target) -> Resume, asked());
+timed!(channel: on_channel, (target: Target) -> Resume, asked());
+timed!(receive_right: on_receive_right, (channel: u32) -> Resume, asked());
+timed!(trap: on_trap, (vector: u64, error: u64) -> Resume, VECTOR | vector);
+timed!(transferring: transfer_part, (token: u64, offset: u64, address: u64, len: u64, channel: u32, operation: u64) -> u64, TRANSFER);
+timed!(reading: read_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);
+timed!(writing: write_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);
+timed!(replying: reply_extras, (server: u32, caller: u32, channel: u32) -> u64, EXTRAS);
+timed!(mapping: map_one, (slot: u64, address: u64, frame: u64, flags: u64, source: u64) -> bool, ONE_PAGE);
+timed!(unmapping: unmap_one, (slot: u64, address: u64) -> u64, ONE_PAGE);
+timed!(upcall_over: on_upcall_over, () -> Resume, UPCALL_OVER);
+
+/// A stretch begins.
+fn start(what: u64) {
+    let now = cpu::read_tsc();
+    let settled = now.wrapping_sub(SETTLED[1].load(Relaxed)) < AROUND;
+    DOING.store(what, Relaxed);
+    BEGIN.store(
+        if settled {
+            SETTLED[0].load(Relaxed)
+        } else {
+            now
+        },
+        Relaxed,
+    );
 }
 
-unsafe extern "C" fn channel(target: Target) -> Resume {
-    DOING.store(asked(), Relaxed);
-    BEGIN.store(cpu::read_tsc(), Relaxed);
+/// Calls are settled, and mostly something else follows.
+unsafe extern "C" fn settling() {
+    let begin = cpu::read_tsc();
     // SAFETY: called as the function itself.
-    let resume = unsafe { black_box(on_channel as unsafe extern "C" fn(Target) -> Resume)(target) };
-    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
-    resume
-}
-
-unsafe extern "C" fn receive_right(channel: u32) -> Resume {
-    DOING.store(asked(), Relaxed);
-    BEGIN.store(cpu::read_tsc(), Relaxed);
-    // SAFETY: called as the function itself.
-    let resume =
-        unsafe { black_box(on_receive_right as unsafe extern "C" fn(u32) -> Resume)(channel) };
-    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
-    resume
+    unsafe { black_box(settle as unsafe extern "C" fn())() }
+    note(begin, SETTLE);
+    SETTLED[0].store(begin, Relaxed);
+    SETTLED[1].store(cpu::read_tsc(), Relaxed);
 }
 
 /// The traversal that needed it begins anew afterwards: a stretch of its own, counted as one of operation [`COMPILE`].
@@ -167,17 +185,6 @@ unsafe extern "C" fn looks() -> bool {
     BEGIN.store(cpu::read_tsc(), Relaxed);
     // SAFETY: called as the function itself.
     unsafe { black_box(interrupt_waits as unsafe extern "C" fn() -> bool)() }
-}
-
-/// What vectors call, through [`ON_TRAP`].
-unsafe extern "C" fn trap(vector: u64, error: u64) -> Resume {
-    DOING.store(VECTOR | vector, Relaxed);
-    BEGIN.store(cpu::read_tsc(), Relaxed);
-    // SAFETY: called as the function itself.
-    let resume =
-        unsafe { black_box(on_trap as unsafe extern "C" fn(u64, u64) -> Resume)(vector, error) };
-    note(BEGIN.load(Relaxed), DOING.load(Relaxed));
-    resume
 }
 
 /// Kind of the portal and operation that the thread asks for.
