@@ -36,19 +36,9 @@ const C_FLAGS: [&str; 20] = [
     "-Wl,--fatal-warnings",
 ];
 
-/// Packages and binaries.
-const NUCLEUS: (&str, &str) = ("cairn-kernel", "cairn-nucleus");
-const PERSONALITY: (&str, &str) = ("cairn-linux", "personality");
-
-const NUCLEUS_FLAGS: &str = "-Crelocation-model=static";
-/// What LLVM has for small code and leaves off: blocks in the order that needs the fewest and shortest jumps (since LLVM 20), and only what is nearly as short as its call is
-/// inlined unasked.
-const NUCLEUS_LLVM_FLAGS: [&str; 2] = ["-apply-ext-tsp-for-size", "-inline-threshold=30"];
-/// It is linked beyond the first 2 GiB.
-const PERSONALITY_FLAGS: &str = "-Crelocation-model=pic";
-
-/// The standard components.
-const NATIVE: [(&str, &str); 10] = [
+/// Packages and binaries of the nucleus and the standard components.
+const NATIVE: [(&str, &str); 11] = [
+    ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
     ("cairn-proc", "proc"),
@@ -118,26 +108,15 @@ pub fn clean(arguments: &cli::Clean) -> Result<u8> {
 
 /// Everything for Cairn.
 pub fn system() -> Result<System> {
-    let mut flags = NUCLEUS_FLAGS.to_string();
-    for flag in NUCLEUS_LLVM_FLAGS.iter().filter(|flag| in_llvm(flag)) {
-        flags += &format!(" -Cllvm-args={flag}");
-    }
-    let nucleus = apart("building the nucleus", NUCLEUS.0, NUCLEUS.1, &flags)?;
     let packages: Vec<&str> = NATIVE.iter().map(|(package, _)| *package).collect();
-    let native = native("building the components", &packages)?;
+    let native = native("building the nucleus and the components", &packages)?;
     let mut components = Vec::new();
-    for (_, binary) in &NATIVE {
+    for (_, binary) in &NATIVE[1..] {
         components.push((binary.to_string(), publish(&native.join(binary), binary)?));
     }
-    let personality = apart(
-        "building the Linux personality",
-        PERSONALITY.0,
-        PERSONALITY.1,
-        PERSONALITY_FLAGS,
-    )?;
-    components.push((PERSONALITY.1.to_string(), personality));
+    components.push(("personality".to_string(), personality()?));
     Ok(System {
-        nucleus,
+        nucleus: publish(&native.join(NATIVE[0].1), NATIVE[0].1)?,
         components,
         guest_init: guest_init()?,
     })
@@ -145,18 +124,16 @@ pub fn system() -> Result<System> {
 
 /// Names of the nucleus, first, the standard components and the personality.
 pub fn standard_programs() -> impl Iterator<Item = &'static str> {
-    [NUCLEUS]
-        .into_iter()
-        .chain(NATIVE)
-        .chain([PERSONALITY])
-        .map(|(_, program)| program)
+    NATIVE
+        .iter()
+        .map(|(_, program)| *program)
+        .chain(["personality"])
 }
 
 /// All packages with programs for the bare target.
 pub fn bare_packages() -> Vec<&'static str> {
     let more = [
-        NUCLEUS.0,
-        PERSONALITY.0,
+        "cairn-linux",
         "cairn-native-tests",
         "cairn-hello",
         "cairn-pci",
@@ -304,18 +281,9 @@ fn native(what: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(target.join(BARE).join("release"))
 }
 
-/// Does the compiler's LLVM know this flag?
-fn in_llvm(flag: &str) -> bool {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut probe = Command::new(rustc);
-    probe.args(["--print", "target-cpus"]);
-    probe.arg(format!("-Cllvm-args={flag}"));
-    probe.output().is_ok_and(|output| output.status.success())
-}
-
-/// The nucleus, the Linux personality: a package's program for the bare target with flags of its own.
-fn apart(what: &str, package: &str, program: &str, flags: &str) -> Result<PathBuf> {
-    let target = places::build().join(program);
+/// The Linux personality: as position-independent code, because it is linked beyond the first 2 GiB.
+fn personality() -> Result<PathBuf> {
+    let target = places::build().join("personality");
     let mut command = cargo();
     command
         .args([
@@ -325,15 +293,18 @@ fn apart(what: &str, package: &str, program: &str, flags: &str) -> Result<PathBu
             "--features",
             "bare",
             "-p",
-            package,
+            "cairn-linux",
             "--target",
             BARE,
         ])
-        .env("RUSTFLAGS", flags)
+        .env("RUSTFLAGS", "-Crelocation-model=pic")
         .arg("--target-dir")
         .arg(&target);
-    progress::run(what, &mut command)?;
-    publish(&target.join(BARE).join("release").join(program), program)
+    progress::run("building the Linux personality", &mut command)?;
+    publish(
+        &target.join(BARE).join("release/personality"),
+        "personality",
+    )
 }
 
 /// The first process of the guest.
