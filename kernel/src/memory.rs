@@ -461,6 +461,7 @@ impl<A: Arch> Kernel<A> {
         self.open(t);
         // What is written below must not be lost to a fault.
         self.write_own(t, w[1], &[0; REAP_FRAMES * 4][..room * 4])?;
+        self.open(t);
         let (mut bytes, mut n) = ([0; REAP_FRAMES * 4], 0);
         if let Some(root) = self.spaces[s].root {
             let (words, _) = bytes.as_chunks_mut::<4>();
