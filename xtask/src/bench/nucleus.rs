@@ -28,6 +28,15 @@ const LIMIT: Duration = Duration::from_secs(900);
 const GENERAL: [(&str, &str); 1] = [("call-reply", "call-reply-general")];
 const LEG: &str = "chain-leg";
 const FIRST_LEG: &str = "chain-2";
+/// Rows, and those that must cost the same.
+const FLAT: [(&str, &[&str]); 3] = [
+    (FIRST_LEG, &[LEG]),
+    ("yield-2", &["yield-4", "yield-8"]),
+    (
+        "semaphore-ring-2",
+        &["semaphore-ring-4", "semaphore-ring-8"],
+    ),
+];
 /// Rows with one of the program benches/load.c as background.
 const LOAD: &str = "/bin/load";
 const LOADS: [(&str, &str); 4] = [
@@ -162,10 +171,17 @@ impl Budgets {
         toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
     }
 
-    /// A chain's further leg may cost 5 % more than its first.
-    fn limit_legs(&mut self, rows: &Rows) {
-        if let Some(first) = rows.by_name.get(FIRST_LEG) {
-            self.held.insert(LEG.to_string(), first.median * 105 / 100);
+    /// What must cost the same with more domains may cost 5 % more: a chain's further leg than its first, a turn among four or eight than among two.
+    fn limit_flat(&mut self, rows: &Rows) {
+        for (first, others) in FLAT {
+            let Some(first) = rows.by_name.get(first) else {
+                continue;
+            };
+            let most = first.median * 105 / 100;
+            for &name in others {
+                let held = self.held.entry(name.to_string()).or_insert(most);
+                *held = most.min(*held);
+            }
         }
     }
 }
@@ -199,7 +215,7 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
         let bytes = hot_text::bytes(run)?;
         rows.add(HOT_TEXT, Row::of(bytes));
     }
-    budgets.limit_legs(&rows);
+    budgets.limit_flat(&rows);
     rows.order.retain(|name| is_wanted(name, names));
 
     let to_stdout = arguments
@@ -475,7 +491,7 @@ mod tests {
         budgets.goal.insert("chain-3:max".into(), 442);
         budgets.held.insert("chain-2".into(), 221);
         assert!(exceeded(&rows, &budgets, &[]).is_empty());
-        budgets.limit_legs(&rows);
+        budgets.limit_flat(&rows);
         assert_eq!(
             exceeded(&rows, &budgets, &[]),
             ["chain-leg is at 257, its budget is 232"]
@@ -491,6 +507,21 @@ mod tests {
                 && text.contains("232 !")
                 && text.contains(" #\n")
                 && text.contains("443*")
+        );
+    }
+
+    #[test]
+    fn turns_among_more_domains_must_not_cost_more() {
+        let mut rows = Rows::default();
+        for (name, median) in [("yield-2", 100), ("yield-4", 106), ("yield-8", 105)] {
+            rows.add(name, Row::of(median));
+        }
+        let mut budgets = Budgets::default();
+        budgets.held.insert("yield-4".into(), 120);
+        budgets.limit_flat(&rows);
+        assert_eq!(
+            exceeded(&rows, &budgets, &[]),
+            ["yield-4 is at 106, its budget is 105"]
         );
     }
 
