@@ -154,9 +154,9 @@ fn main() -> ! {
         // A channel knows one operation and NOTIFY: with any other one no server would hear of the call.
         let operation = match random.below(8) {
             0 => random.next() as u8,
-            1 => random.below(21) as u8,
+            1 => random.below(41) as u8,
             _ if kind == PortalKind::Channel as u64 => op::CALL,
-            _ => random.below(21) as u8,
+            _ => random.below(41) as u8,
         };
         if pointless(kind, operation) {
             made += 1;
