@@ -323,37 +323,34 @@ global_asm!(
         .long \\to - . - 4
         exit \\template, \\what
     .endm
+    // WHERE is the place among a template's notes of this KIND that has been reached.
+    .macro notes kind, template, where
+        .pushsection .rodata.portal_\\kind\\()_\\template, \"a\", @progbits
+        .balign 2
+    \\kind\\()_\\template\\()_\\where:
+        .popsection
+    .endm
     // A template begins, whose second entrance is at REPLY; and ends. It has room for BYTES.
     .macro begin template, reply
         .pushsection .rodata.portal_templates, \"a\", @progbits
         .quad \\reply
         .quad template_\\template, template_\\template\\()_signature
-        .quad constants_\\template, constants_\\template\\()_behind
-        .quad exits_\\template, exits_\\template\\()_behind
+        .quad constants_\\template\\()_begin, constants_\\template\\()_behind
+        .quad exits_\\template\\()_begin, exits_\\template\\()_behind
         .quad template_\\template\\()_signature, template_\\template\\()_end
         .quad constants_\\template\\()_behind, constants_\\template\\()_end
         .quad exits_\\template\\()_behind, exits_\\template\\()_end
         .popsection
-        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
-        .balign 2
-    constants_\\template:
-        .popsection
-        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
-        .balign 2
-    exits_\\template:
-        .popsection
+        notes constants, \\template, begin
+        notes exits, \\template, begin
         .pushsection .rodata.portal_code, \"a\", @progbits
         .balign 16
         .global template_\\template
     template_\\template:
     .endm
     .macro end template, bytes={template_bytes}
-        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
-    constants_\\template\\()_end:
-        .popsection
-        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
-    exits_\\template\\()_end:
-        .popsection
+        notes constants, \\template, end
+        notes exits, \\template, end
         .global template_\\template\\()_end
     template_\\template\\()_end:
         .org template_\\template + \\bytes, 0xcc
@@ -362,12 +359,8 @@ global_asm!(
     // The place for a signature's: in templates that have none the beginning.
     .macro signature_place template
     template_\\template\\()_signature:
-        .pushsection .rodata.portal_constants_\\template, \"a\", @progbits
-    constants_\\template\\()_behind:
-        .popsection
-        .pushsection .rodata.portal_exits_\\template, \"a\", @progbits
-    exits_\\template\\()_behind:
-        .popsection
+        notes constants, \\template, behind
+        notes exits, \\template, behind
     .endm
     // Have the lock, if nobody is in. rcx is lost.
     .macro pass template, to, what
