@@ -1,9 +1,10 @@
 //! Suite `entrance`: commands of `./cairn` itself, called as a person calls them, where no other suite goes through them.
 
 use super::{Report, Verdict};
-use crate::build;
 use crate::log::Log;
+use crate::{build, places};
 use anyhow::{Context, Result};
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,19 +36,15 @@ const CRASHES: [(&str, &str, &str); 2] = [
 ];
 
 pub fn run(report: &Report) -> Result<()> {
-    for (name, test) in [
-        ("entrance/debug", debug as fn() -> Result<Verdict>),
-        ("entrance/crash", crash),
+    for (name, needs_gdb, test) in [
+        ("entrance/trace", false, trace as fn() -> Result<Verdict>),
+        ("entrance/debug", true, debug),
+        ("entrance/crash", true, crash),
     ] {
         if !report.wants(name) {
             continue;
         }
-        let there = Command::new("gdb")
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        if there.is_err() {
+        if needs_gdb && !there_is_gdb() {
             println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
             continue;
         }
@@ -55,6 +52,86 @@ pub fn run(report: &Report) -> Result<()> {
         let begun = Instant::now();
         let verdict = test()?;
         report.result(name, begun.elapsed(), verdict);
+    }
+    Ok(())
+}
+
+fn there_is_gdb() -> bool {
+    let there = Command::new("gdb")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    there.is_ok()
+}
+
+/// A command is traced: its output and status are its own, and the file tells what it did.
+fn trace() -> Result<Verdict> {
+    let file = places::build().join("tests/trace.json");
+    let path = file.display().to_string();
+    let script = "echo hello | cat; exit 3";
+    let (text, said, status) = ourselves(&[
+        "trace", "--icount", "--output", &path, "--", "sh", "-c", script,
+    ])?;
+    if text != "hello\n" || status != Some(3) {
+        let what = format!("the command wrote {text:?} and ended with {status:?}:\n{said}");
+        return Ok(Err(what));
+    }
+    let json = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
+    Ok(judge_trace(&json, &said).map_err(|why| format!("{path}: {why}")))
+}
+
+/// The tracks of the file are there and are the processor's, the programs' and the servers'; on the processor's nothing happens at the same time, and each entry that `./cairn` counted is there.
+fn judge_trace(json: &[u8], said: &str) -> Verdict {
+    let trace: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    let events = trace["traceEvents"].as_array().ok_or("no events")?;
+    let of = |kind: &'static str| events.iter().filter(move |event| event["ph"] == kind);
+    let processes: HashMap<_, _> = of("M")
+        .filter(|event| event["name"] == "process_name")
+        .filter_map(|event| Some((event["args"]["name"].as_str()?, event["pid"].as_u64()?)))
+        .collect();
+    let slices = |name: &str, what: &str| {
+        let number = processes.get(name).copied();
+        of("X")
+            .filter(|event| number.is_some() && event["pid"].as_u64() == number)
+            .filter(|event| {
+                event["name"]
+                    .as_str()
+                    .is_some_and(|is| is.starts_with(what))
+            })
+            .count()
+    };
+    for (name, what) in [
+        ("sh", "runs"),
+        ("sh", "calls proc"),
+        ("cat", "runs"),
+        ("cat", "calls pipe"),
+        ("pipe", "runs"),
+        ("vm", "runs"),
+        ("processor", "page fault"),
+        ("processor", "call pipe"),
+        ("processor", "cat"),
+    ] {
+        if slices(name, what) == 0 {
+            return Err(format!("`{name}` has no `{what}`"));
+        }
+    }
+    for track in [1, 2] {
+        let mut over = 0.0;
+        let mut count = 0;
+        for event in of("X").filter(|event| event["pid"] == 1 && event["tid"] == track) {
+            let number = |key: &str| event[key].as_f64().unwrap_or(-1.0);
+            let (begin, length) = (number("ts"), number("dur"));
+            // Thousandths of a microsecond, as binary fractions.
+            if length < 0.0 || begin < over - 0.0005 {
+                return Err(format!("on the processor's track {track}: {event}"));
+            }
+            over = begin + length;
+            count += 1;
+        }
+        if track == 2 && !said.contains(&format!("cairn: {count} entries of the nucleus")) {
+            return Err(format!("{count} entries, but it was said:\n{said}"));
+        }
     }
     Ok(())
 }
@@ -125,17 +202,23 @@ fn judge_crash(lines: &str, function: &str, message: &str, caller: &str) -> Verd
 
 /// What GDB, told this, said on its output, and `./cairn debug` on standard error.
 fn gdb(script: &[String]) -> Result<(String, String)> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["debug", "--", "-nx", "-batch"]);
+    let mut arguments = vec!["debug", "--", "-nx", "-batch"];
     for line in script {
-        command.args(["-ex", line]);
+        arguments.extend(["-ex", line]);
     }
-    let mut child = command
+    let (text, said, _) = ourselves(&arguments)?;
+    Ok((text, said))
+}
+
+/// What `./cairn` with these arguments says on its output and on standard error, and its status, if it has one in time.
+fn ourselves(arguments: &[&str]) -> Result<(String, String, Option<i32>)> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cannot start ./cairn debug")?;
+        .with_context(|| format!("cannot start ./cairn {}", arguments[0]))?;
     let readers = (
         child.stdout.take().map(reader),
         child.stderr.take().map(reader),
@@ -146,11 +229,12 @@ fn gdb(script: &[String]) -> Result<(String, String)> {
     }
     // After its time; the machine goes with it, and GDB with the machine.
     let _ = child.kill();
-    child.wait()?;
+    let status = child.wait()?.code();
     let text = |reader: Option<JoinHandle<String>>| reader.and_then(|r| r.join().ok());
     Ok((
         text(readers.0).unwrap_or_default(),
         text(readers.1).unwrap_or_default(),
+        status,
     ))
 }
 
@@ -182,6 +266,7 @@ fn judge(text: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn good() -> String {
         STOPS
@@ -207,6 +292,37 @@ mod tests {
         assert!(judged("0x2  x::other  b.rs:2").is_err());
         assert!(judged("perhaps 0x2  x::main  b.rs:2").is_err());
         assert!(judge_crash("", "f", "exception 6", "main").is_err());
+    }
+
+    #[test]
+    fn a_trace_is_whole() {
+        let slice = |track: [u64; 2], name: &str, from: f64, length: f64| json!({"ph": "X", "pid": track[0], "tid": track[1], "name": name, "ts": from, "dur": length});
+        let judged = |second: f64, said: &str| {
+            let names = ["", "processor", "sh", "cat", "pipe", "vm"];
+            let mut events: Vec<_> = (1..names.len())
+                .map(|i| json!({"ph": "M", "pid": i, "name": "process_name", "args": {"name": names[i]}}))
+                .collect();
+            for (pid, name) in [
+                (2, "runs"),
+                (2, "calls proc"),
+                (3, "runs"),
+                (3, "calls pipe"),
+                (4, "runs"),
+                (5, "runs"),
+            ] {
+                events.push(slice([pid, 1], name, 0.0, 1.0));
+            }
+            events.push(slice([1, 1], "cat", 0.0, 2.0));
+            events.push(slice([1, 2], "call pipe", 1.0, 0.5));
+            events.push(slice([1, 2], "page fault 0x1", second, 0.5));
+            judge_trace(json!({"traceEvents": events}).to_string().as_bytes(), said)
+        };
+        let said = "cairn: 2 entries of the nucleus in x";
+        assert_eq!(judged(1.5, said), Ok(()));
+        assert!(judged(1.4, said).is_err());
+        assert!(judged(1.5, "cairn: 3 entries of the nucleus").is_err());
+        assert!(judge_trace(b"{\"traceEvents\":[]}", said).is_err());
+        assert!(judge_trace(b"{\"traceEvents\":[", said).is_err());
     }
 
     #[test]
