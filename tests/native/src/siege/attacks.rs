@@ -3,7 +3,7 @@
 use crate::foe::{broken, create, kill, more_objects, more_slots, refused, start, STACKS};
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{current, receive};
+use cairn_abi::service::{current, receive, AUTO};
 use cairn_abi::Error;
 use cairn_idl::vm;
 use cairn_rt::portal::clock;
@@ -48,6 +48,9 @@ pub static ATTACKS: &[Attack] = &[
     attack("all portals", true, portals),
     attack("all channels", true, channels),
     attack("all semaphores", true, semaphores),
+    attack("all signatures", true, signatures),
+    attack("all windows", true, windows),
+    attack("all portal code", false, portal_code),
 ];
 
 fn portal(name: &str) -> Portal {
@@ -393,6 +396,72 @@ fn semaphores() -> ! {
             Err(Error::NoMemory) if more_objects(pool::SEMAPHORE) => {}
             Err(Error::NoSlot) if more_slots() => {}
             Err(_) => refused(),
+        }
+    }
+}
+
+/// Channels with as long a signature as there may be.
+fn signatures() -> ! {
+    const ANY: u64 = u64::MAX;
+    let mut number = receive::OPERATIONS;
+    let mut channel = None;
+    loop {
+        if number == receive::OPERATIONS {
+            number = 0;
+            channel = Some(sure_slot(pool::CHANNEL, Receiver::create));
+        }
+        let line = [number, ANY, ANY, ANY, ANY, ANY, ANY, 1];
+        match channel.map_or(Err(Error::Dead), |c: Receiver| c.sign(&line)) {
+            Ok(()) => number += 1,
+            Err(Error::NoMemory) if more_objects(pool::SIGNATURE) => {}
+            Err(_) => refused(),
+        }
+    }
+}
+
+/// As [`sure`], of what takes a slot as well; for ever, where there is no more to have.
+fn sure_slot<T>(pool: u64, make: impl Fn() -> Result<T, Error>) -> T {
+    loop {
+        match make() {
+            Ok(made) => return made,
+            Err(Error::NoMemory) if more_objects(pool) => {}
+            Err(Error::NoSlot) if more_slots() => {}
+            Err(_) => refused(),
+        }
+    }
+}
+
+/// Windows over one page each, as many as a space may have and more.
+fn windows() -> ! {
+    let mut page = 0;
+    loop {
+        page = match page {
+            0 => own_page(),
+            page => page,
+        };
+        match Portal::CURRENT.service(current::WINDOW_CREATE, &[page, 1, AUTO]) {
+            Ok(_) => page = 0,
+            Err(Error::NoSlot) if more_slots() => {}
+            Err(_) => {
+                refused();
+                more_objects(pool::WINDOW);
+            }
+        }
+    }
+}
+
+/// Portals that are each used so often that they are worth code of their own, more than a domain has code for.
+fn portal_code() -> ! {
+    const PORTALS: usize = 200;
+    let made: [Semaphore; PORTALS] =
+        core::array::from_fn(|_| sure_slot(pool::SEMAPHORE, || Semaphore::new(1)));
+    loop {
+        for semaphore in made {
+            for _ in 0..100 {
+                if semaphore.p().and_then(|()| semaphore.v()).is_err() {
+                    broken();
+                }
+            }
         }
     }
 }
