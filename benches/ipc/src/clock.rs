@@ -4,10 +4,11 @@
 //! A row begins when somebody sends [`BEGIN`] and its number, or looks for the file `begin-NAME` below /ipc-clock, and is over when the samples are complete: then a message
 //! [`IS_DONE`] is answered with 1, and whoever looks for the file `done` is told that it exists.
 
-use crate::samples::Samples;
+use crate::samples::{counters, Samples, Work};
 use crate::stubs::receive_stamped;
 use crate::{need, thread, with_room};
 use cairn_abi::layout::native_slot;
+use cairn_abi::machine::Counters;
 use cairn_abi::pulse;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{interrupt, ports, thread as operation};
@@ -18,7 +19,7 @@ pub const BEGIN: u64 = 0x1_0000;
 pub const IS_DONE: u64 = 0x1_0001;
 /// Backgrounds, in whose number's order messages name them.
 pub const BACKGROUNDS: [&str; 8] = [
-    "interrupt-idle",
+    IDLE,
     "interrupt-identity",
     "interrupt-call",
     "interrupt-yield",
@@ -27,6 +28,7 @@ pub const BACKGROUNDS: [&str; 8] = [
     "interrupt-write",
     "interrupt-fault",
 ];
+const IDLE: &str = "interrupt-idle";
 const MARK: &str = "interrupt-";
 
 const ENOENT: i64 = -2;
@@ -68,6 +70,8 @@ struct Clock {
     chip: Chip,
     samples: Samples,
     taken: usize,
+    /// What the nucleus had done when the first sample was taken.
+    before: Counters,
     /// The tick modulo [`PERIOD`] at which interrupts come, and how soon after one the soonest was.
     phase: u64,
     soonest: u64,
@@ -112,6 +116,7 @@ unsafe extern "C" fn wait(channel: u64) -> ! {
         chip: chip(),
         samples: Samples::new(),
         taken: 0,
+        before: Counters::default(),
         phase: 0,
         soonest: u64::MAX,
     };
@@ -209,10 +214,18 @@ impl Clock {
             *place = (stamp - at) as u32;
         }
         self.taken += 1;
+        if self.taken == WARM {
+            self.before = counters();
+        }
         if self.taken == WARM + self.samples.count() {
+            let work = Work::between(&self.before, &counters(), 1);
             self.chip.set(STATUS_B, QUIET);
             if let Some(name) = BACKGROUNDS.get(ROW.load(Relaxed).wrapping_sub(1)) {
                 self.samples.tell(name);
+                // Other backgrounds have the nucleus do far more than the interrupts.
+                if *name == IDLE {
+                    work.tell(name, self.samples.count() as u64);
+                }
             }
             self.taken = 0;
             self.soonest = u64::MAX;

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::leg::{self, make};
-use crate::samples::{wanted, Samples};
+use crate::samples::{counters, wanted, work_undone, Samples, Work, COUNT};
 use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
 use crate::{need, thread, with_room, HIGH};
 use cairn_abi::layout::{native_slot, PAGE};
@@ -15,6 +15,7 @@ use cairn_rt::dma::Driver;
 use cairn_rt::gate::selector;
 use cairn_rt::semaphore::Semaphore;
 use cairn_rt::{log, startup, Message, Portal};
+use core::cell::Cell;
 
 /// Domains to talk to.
 const LEGS: usize = 7;
@@ -174,8 +175,11 @@ fn exception(samples: &mut Samples) {
     need("turn", child.service(domain::SET_TURN, &[0, entry, entry]));
     let made = thread(child, stubs::exceptions, samples.address(), HIGH);
     // More important than this thread: it is done when this goes on.
+    let before = counters();
     need("start", made.service(operation::START, &[]));
+    let work = Work::between(&before, &counters(), 1);
     samples.tell("exception");
+    work.tell("exception", COUNT as u64);
 }
 
 /// From a notification until the first instruction of the more important thread that waits for it.
@@ -186,6 +190,10 @@ fn pulse(samples: &mut Samples, leg: Portal) {
         let told = need("waiter", waiter.call(Message::new(&[])))[0];
         span(timed.begin, told as u32)
     });
+    // Until the waiter waits again.
+    if wanted("pulse") {
+        work_undone("pulse", || _ = traverse(waiter, op::NOTIFY, &[1]), || ());
+    }
 }
 
 /// One page into another space and out of it again.
@@ -209,15 +217,10 @@ fn pages(samples: &mut Samples) {
     let prot = memory::prot::READ | memory::prot::WRITE;
     let map = || traverse(manager, memory::MAP, &[space, ADDRESS, frame, 1, prot]).cost();
     let unmap = || traverse(manager, memory::UNMAP, &[space, ADDRESS, 1]).cost();
-    samples.take("map-page", || {
-        let cost = map();
-        unmap();
-        cost
-    });
-    samples.take("unmap-page", || {
-        map();
-        unmap()
-    });
+    samples.row_undone("map-page", map, || _ = unmap());
+    map();
+    samples.row_undone("unmap-page", unmap, || _ = map());
+    unmap();
 }
 
 /// A driver pins pages of an arena for its device, and unpins them; the messages included.
@@ -301,15 +304,15 @@ fn threads(samples: &mut Samples) {
     let entry = stubs::end as *const () as u64;
     let stack = &mut [0u64; 64];
     let top = stack.as_mut_ptr() as u64 + 512;
-    samples.take("thread", || {
+    let last = Cell::new(Portal(0));
+    let run = || {
         let made = traverse(
             own,
             domain::THREAD_CREATE,
             &[entry, top, 0, 0, 0, HIGH, AUTO],
         );
-        let portal = Portal(made.word as u32);
-        let cost = made.cost() + traverse(portal, operation::START, &[]).cost();
-        portal.close();
-        cost
-    });
+        last.set(Portal(made.word as u32));
+        made.cost() + traverse(last.get(), operation::START, &[]).cost()
+    };
+    samples.row_undone("thread", run, || last.get().close());
 }

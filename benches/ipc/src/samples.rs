@@ -73,18 +73,29 @@ impl Samples {
             sample();
         }
         let after = counters();
-        let each = |of_all: u64| (of_all * 100 + COUNTED * several / 2) / (COUNTED * several);
         // The entry of the second look at the counters is none of the operations'.
-        log!(
-            "work {name} {} {} {} {}",
-            each(after.entries - before.entries - 1),
-            each(after.space_switches - before.space_switches),
-            each(after.invalidations - before.invalidations),
-            each(after.bytes_copied - before.bytes_copied),
-        );
+        Work::between(&before, &after, 1).tell(name, COUNTED * several);
     }
 
-    /// The same without the nucleus's work, for operations that `sample` must prepare or undo by others.
+    /// A row whose operation must be undone each time, by what is neither measured nor counted.
+    pub fn row_undone(
+        &mut self,
+        name: &str,
+        mut sample: impl FnMut() -> u32,
+        mut undo: impl FnMut(),
+    ) {
+        if !wanted(name) {
+            return;
+        }
+        self.take(name, || {
+            let cost = sample();
+            undo();
+            cost
+        });
+        work_undone(name, || _ = sample(), undo);
+    }
+
+    /// Samples without the nucleus's work.
     pub fn take(&mut self, name: &str, mut sample: impl FnMut() -> u32) {
         if !wanted(name) {
             return;
@@ -114,6 +125,45 @@ impl Samples {
     }
 }
 
+/// What the nucleus does for an operation that is undone each time by something that is not counted.
+pub fn work_undone(name: &str, mut operation: impl FnMut(), mut undo: impl FnMut()) {
+    let mut work = Work::default();
+    for _ in 0..COUNTED {
+        let before = counters();
+        operation();
+        work.add(&Work::between(&before, &counters(), 1));
+        undo();
+    }
+    work.tell(name, COUNTED);
+}
+
+/// Entries, switches of address space, TLB invalidations, bytes copied.
+#[derive(Default)]
+pub struct Work([u64; 4]);
+
+impl Work {
+    /// From one look to another; so many of the entries do not count.
+    pub fn between(before: &Counters, after: &Counters, entries: u64) -> Work {
+        Work([
+            after.entries - before.entries - entries,
+            after.space_switches - before.space_switches,
+            after.invalidations - before.invalidations,
+            after.bytes_copied - before.bytes_copied,
+        ])
+    }
+
+    fn add(&mut self, more: &Work) {
+        self.0.iter_mut().zip(more.0).for_each(|(sum, n)| *sum += n);
+    }
+
+    /// In hundredths for each of so many operations.
+    pub fn tell(&self, name: &str, operations: u64) {
+        let [entries, switches, invalidations, bytes] =
+            self.0.map(|all| (all * 100 + operations / 2) / operations);
+        log!("work {name} {entries} {switches} {invalidations} {bytes}");
+    }
+}
+
 /// The command line's word `ipc.rows=NAME,NAME…` wants only rows whose names begin so.
 pub fn wanted(name: &str) -> bool {
     match word("ipc.rows=") {
@@ -128,7 +178,7 @@ fn word(begin: &str) -> Option<&'static str> {
     words.split(' ').find_map(|word| word.strip_prefix(begin))
 }
 
-fn counters() -> Counters {
+pub fn counters() -> Counters {
     let mut counters = [Counters::default()];
     match Portal::CURRENT.service_into(current::COUNTERS, &[0], 0, &mut counters) {
         Ok(_) => counters[0],
