@@ -1,6 +1,6 @@
 //! `./cairn test`: every test there is, or those whose name contains the filter.
 //!
-//! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `image` (the built programs, looked at), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
+//! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `image` (the built programs, looked at), `tables` (the page tables of a running machine), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
 //! (components of the test folder), `terminal` (a person's session at the console). A whole-system test passes only on what it was expected to print, the expected status and
 //! within its time. A machine that fails fails the test that ran in it; the others go on in a new one.
 
@@ -16,6 +16,7 @@ mod reference;
 mod restart;
 mod stress;
 mod stretch;
+mod tables;
 mod terminal;
 mod ways;
 
@@ -95,6 +96,7 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
         host::run(&report)?;
         image::run(&report)?;
         entrance::run(&report)?;
+        tables::run(&report)?;
     }
     // From here on what machines do is looked at afterwards.
     compiled::watch();
