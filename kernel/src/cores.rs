@@ -23,6 +23,8 @@ pub struct Cores {
     /// Whose state `Kernel::dispatch` is.
     pub here: usize,
     pub count: usize,
+    /// There are several, or everything is done as if there were.
+    several: bool,
     /// The state of the others.
     pub(crate) away: [Option<Dispatch>; MOST],
 }
@@ -33,6 +35,7 @@ impl Cores {
         Cores {
             here: 0,
             count: 1,
+            several: false,
             away: [const { None }; MOST],
         }
     }
@@ -65,9 +68,15 @@ impl<A: Arch> Kernel<A> {
         let core = self.cores.count;
         *self.cores.away.get_mut(core)? = Some(Dispatch::new(lists));
         self.cores.count += 1;
+        self.expect_several();
+        Some(core)
+    }
+
+    /// Everything is done as with several cores from now on, however many there are.
+    pub fn expect_several(&mut self) {
+        self.cores.several = true;
         // The short ways do without a look at other cores.
         self.short_way = false;
-        Some(core)
     }
 
     /// Core `core` comes in: to be called before its entry. Whatever quick calls are under way, there or on other cores, are settled: nobody else looks at objects with some of them half done.
@@ -102,10 +111,10 @@ impl<A: Arch> Kernel<A> {
         self.arch.exchange(from, core);
     }
 
-    /// Is there more than one core?
+    /// Is everything done as with several cores?
     #[inline]
     pub(crate) fn several(&self) -> bool {
-        self.cores.count > 1
+        self.cores.several
     }
 
     /// This core was told to come in: another one has left something for it.

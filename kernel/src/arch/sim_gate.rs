@@ -163,7 +163,7 @@ impl Kernel<Sim> {
     fn takes_over(&self, t: ThreadRef, next: ThreadRef) -> bool {
         let thread = &self.threads[next];
         self.arch.running == 0
-            && self.cores.count == 1
+            && !self.several()
             && self.threads[t].client.is_none()
             && self.domains[thread.domain].unusual == 0
             && !(thread.poked || thread.full || thread.lifted)

@@ -689,10 +689,13 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn quick_calls_do_what_the_general_way_does(steps in prop::collection::vec((step(), prop::bool::weighted(0.3)), 1..120)) {
+    fn quick_calls_do_what_the_general_way_does(steps in prop::collection::vec((step(), prop::bool::weighted(0.3)), 1..120), several: bool) {
         let (mut quick, mut general) = (Play::quick(), Play::new());
+        if several {
+            quick.w.k.expect_several();
+        }
         quick.w.checked = false;
         general.w.checked = false;
         general.w.k.short_way = false;

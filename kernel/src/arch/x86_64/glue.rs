@@ -64,6 +64,11 @@ pub fn several() {
     asks(SEVERAL_CORES, true);
 }
 
+/// Was that said?
+pub fn is_several() -> bool {
+    SEVERAL.load(Relaxed)
+}
+
 /// An entry with several cores: this one comes in, the registers of its thread stored, waits for its turn, and lets others in when it is done.
 ///
 /// # Safety

@@ -331,7 +331,7 @@ impl Arch for Machine {
         constants: &mut Constants,
     ) -> usize {
         let at = CODE_AREA + index as u64 * BLOCK_SIZE;
-        let several = self.others.count > 1;
+        let several = glue::is_several();
         let reply = templates::write(code, at, way, constants, self.clock, several);
         code_log::made(at, reply, code);
         // What was executed at this address before may be in the processor still.

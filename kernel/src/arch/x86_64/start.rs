@@ -275,7 +275,11 @@ fn run(
         // SAFETY: the page is the nucleus's, and nobody reads it yet.
         unsafe { (*system_page.cast::<SystemPage>()).cores = cores as u64 };
     }
-    if cores > 1 {
+    // One core with all that several need, for a test that compares.
+    if info.words().any(|word| word == b"nucleus.portals=several") {
+        kernel.expect_several();
+    }
+    if kernel.several() {
         portal_code::with_lock();
     }
     if info.words().any(|word| word == b"nucleus.portals=general") {
@@ -289,7 +293,7 @@ fn run(
         portal_code::general_only(true);
         kernel.shared_code_only();
     }
-    if cores > 1 {
+    if kernel.several() {
         glue::several();
     }
 
