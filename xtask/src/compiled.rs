@@ -1,6 +1,6 @@
 //! The code that machines made for portals while tests ran in them: every block that was written goes through the decoder ([`crate::portal_code`]).
 //!
-//! While [`watch`] is on, machines with one core that keep no count of instructions are told to log the code that they make; when such a machine is done its log is read.
+//! While [`watch`] is on, machines that keep no count of instructions are told to log the code that they make; when such a machine is done its log is read.
 
 use crate::portal_code::Reach;
 use anyhow::Result;
@@ -54,6 +54,12 @@ pub fn collect(log: &Path) {
     }
 }
 
+/// What lines of a log tell about code. (The last line may be cut off by the machine's end.)
+pub fn lines(log: &str) -> impl Iterator<Item = &str> {
+    let whole = log.split_inclusive('\n').filter(|l| l.ends_with('\n'));
+    whole.filter_map(|line| line.trim_end().strip_prefix(MARK))
+}
+
 /// What is wrong with all that was collected, or how many blocks are right. None: no such machine ran.
 pub fn verdict() -> Option<Result<usize, String>> {
     let seen = SEEN.lock().ok()?;
@@ -62,9 +68,7 @@ pub fn verdict() -> Option<Result<usize, String>> {
 
 impl Seen {
     fn log(&mut self, text: &str) -> Result<()> {
-        // The last line may be cut off by the machine's end.
-        let whole = text.split_inclusive('\n').filter(|l| l.ends_with('\n'));
-        for line in whole.filter_map(|line| line.trim_end().strip_prefix(MARK)) {
+        for line in lines(text) {
             let reach = match &mut self.reach {
                 Some(reach) => reach,
                 none => none.insert(Reach::of_built()?),

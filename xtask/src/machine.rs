@@ -163,7 +163,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     if let Some(append) = &machine.append {
         line = format!("{line} {append}");
     }
-    if boot.system == System::Cairn && machine.smp == 1 && !deterministic {
+    if boot.system == System::Cairn && !deterministic {
         line.push_str(compiled::words());
     }
     command
