@@ -373,6 +373,14 @@ impl Code {
         out
     }
 
+    /// Does it take the nucleus lock, as code for several cores does? Nothing else in portal code exchanges a word of memory.
+    pub fn takes_lock(&self) -> bool {
+        self.instructions().iter().any(|instruction| {
+            instruction.mnemonic() == Mnemonic::Xchg
+                && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory)
+        })
+    }
+
     /// Do the rules hold? Then the length of the shortest way from the start to `sysret`, or to where code goes on that is looked at elsewhere.
     pub fn check(&self) -> Result<usize, String> {
         let list = self.instructions();
@@ -584,6 +592,21 @@ mod tests {
             "it never returns"
         );
         assert!(check(&[&SYSRET[..], &[0xff, 0xc1], &SYSRET].concat()).is_err());
+    }
+
+    #[test]
+    fn code_that_takes_the_lock_is_told_from_other() {
+        let code = |bytes: &[u8]| Code {
+            name: "code".to_string(),
+            address: 0x1000,
+            bytes: with_sysret(bytes),
+            exits: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        };
+        // xchg [0x1000], ecx; xchg rcx, r11; mov [0x1000], ecx
+        assert!(code(&[0x87, 0x0c, 0x25, 0, 0x10, 0, 0]).takes_lock());
+        assert!(!code(&[0x49, 0x87, 0xcb]).takes_lock());
+        assert!(!code(&[0x89, 0x0c, 0x25, 0, 0x10, 0, 0]).takes_lock());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Turns that threads hand to each other: round a ring of semaphores, through one that guards a word, and by yielding. Four domains, one of them with two threads, all of one priority; interrupts
 //! come at any place. Every traversal's registers must be as before, the turns must be in order, nothing may be counted twice. Says `turns: done` when all was right and, where there is one
-//! core, when most turns went by the code behind the portals (or, with `nucleus.portals=general`, none).
+//! core and no `nucleus.portals=` on the command line, when most turns went by the code behind the portals.
 #![no_std]
 #![no_main]
 
@@ -248,7 +248,7 @@ fn lead() -> ! {
 fn expects_code() -> bool {
     let words = need(Portal::CURRENT.service(current::AFFINITY, &[0, 0]));
     let line = startup::argument("cmdline").unwrap_or("");
-    words[2] == 1 && !line.contains("nucleus.portals=general")
+    words[2] == 1 && !line.contains("nucleus.portals=")
 }
 
 fn start_second(number: usize, shared: &Shared, guard: Portal, [own, next]: [Portal; 2]) {

@@ -1,12 +1,14 @@
-//! The ways of a message (suite `native`): a component that plays a game of messages and folds all that it sees into one number is run in two machines for each seed of its
-//! file's `# seeds: …` line, as usual and with `nucleus.portals=general`. The numbers must be equal; and in the first machine, but not in the second, messages must
-//! have gone by the code behind the portals.
+//! The ways of a message (suite `native`): a component that plays a game of messages and folds all that it sees into one number is run for each seed of its
+//! file's `# seeds: …` line in three machines: as usual, with the code that several cores have (`nucleus.portals=several`), and with `nucleus.portals=general`. The numbers must be equal;
+//! and in the first two, but not in the third, messages must have gone by the code behind the portals, which takes the nucleus lock in the second only.
 
 use super::native::{lines, nobody_else_died, read};
 use super::{batch, Verdict};
 use crate::cli::System;
+use crate::compiled;
 use crate::guest::Guest;
 use crate::machine::Boot;
+use crate::portal_code::{Code, Reach};
 use anyhow::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,45 +33,79 @@ struct End {
     direct: u64,
 }
 
+/// How often a machine made code for a call: such as takes the nucleus lock, and other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Made {
+    locking: usize,
+    other: usize,
+}
+
+/// Which code behind the portals a machine has, and what there is on its command line for that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    One,
+    Several,
+    General,
+}
+
+impl Way {
+    fn words(self) -> &'static str {
+        match self {
+            Way::One => "",
+            Way::Several => " nucleus.portals=several",
+            Way::General => " nucleus.portals=general",
+        }
+    }
+
+    /// Did the game go this way?
+    fn judge(self, end: &End, made: Made) -> Verdict {
+        let direct = end.direct >= FEWEST;
+        let right = match (self, made.locking > 0, made.other > 0) {
+            (Way::One, false, true) | (Way::Several, true, false) => direct,
+            (Way::General, false, false) => end.direct == 0,
+            _ => false,
+        };
+        if right {
+            return Ok(());
+        }
+        Err(format!(
+            "{} messages by the code behind the portals; for calls it was made {} times with the lock, {} times without it",
+            end.direct, made.locking, made.other
+        ))
+    }
+}
+
 /// The outer error is the host's.
 pub fn compare(file: &Path, name: &str, seeds: &[String]) -> Result<Verdict> {
     for seed in seeds {
         let game = format!("{name}.count={COUNT} {name}.seed={seed}");
         let mut ends = Vec::new();
-        for more in ["", " nucleus.portals=general"] {
-            match play(file, name, format!("{game}{more}"))? {
-                Ok(end) => ends.push(end),
-                Err(why) => return Ok(Err(format!("{game}{more}: {why}"))),
+        for way in [Way::One, Way::Several, Way::General] {
+            let words = format!("{game}{}", way.words());
+            let played = play(file, name, &words)?.and_then(|(end, made)| {
+                way.judge(&end, made)?;
+                Ok(end.seen)
+            });
+            match played {
+                Ok(seen) => ends.push(seen),
+                Err(why) => return Ok(Err(format!("{words}: {why}"))),
             }
         }
-        if let Err(why) = judge(&ends[0], &ends[1]) {
-            return Ok(Err(format!("{game}: {why}")));
+        if ends.iter().any(|seen| *seen != ends[0]) {
+            return Ok(Err(format!(
+                "{game}: with the code of one core, of several, and the general way alone: {}",
+                ends.join(", ")
+            )));
         }
     }
     Ok(Ok(()))
 }
 
-fn judge(all_ways: &End, general: &End) -> Verdict {
-    if all_ways.direct < FEWEST || general.direct != 0 {
-        return Err(format!(
-            "{} messages by the code behind the portals, {} without it",
-            all_ways.direct, general.direct
-        ));
-    }
-    if all_ways.seen != general.seen {
-        return Err(format!(
-            "the general way shows {}, all ways together {}",
-            general.seen, all_ways.seen
-        ));
-    }
-    Ok(())
-}
-
 /// One machine with these words on its command line.
-fn play(file: &Path, name: &str, words: String) -> Result<Result<End, String>> {
+fn play(file: &Path, name: &str, words: &str) -> Result<Result<(End, Made), String>> {
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
     machine.with = Some(file.to_path_buf());
-    machine.append = Some(words);
+    machine.append = Some(words.to_string());
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
     let guest = match Guest::start(boot, &machine, false)? {
@@ -84,7 +120,8 @@ fn play(file: &Path, name: &str, words: String) -> Result<Result<End, String>> {
         }
         if let Some(end) = end(&text, name) {
             guest.power_off();
-            return Ok(end);
+            let made = made(&text, &Reach::of_built()?);
+            return Ok(end.and_then(|end| Ok((end, made?))));
         }
         if text.contains("nucleus panic: ") || Instant::now() > deadline {
             let last = text.lines().last().unwrap_or_default();
@@ -92,6 +129,23 @@ fn play(file: &Path, name: &str, words: String) -> Result<Result<End, String>> {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// What was made according to a log.
+fn made(log: &str, reach: &Reach) -> Result<Made, String> {
+    let mut made = Made::default();
+    for line in compiled::lines(log) {
+        let codes = reach.told(line)?;
+        // Code with one entrance is not that of a call and its reply.
+        if let [call, reply] = &codes[..] {
+            match [call, reply].map(Code::takes_lock) {
+                [true, true] => made.locking += 1,
+                [false, false] => made.other += 1,
+                _ => return Err(format!("with the lock and without it: {line}")),
+            }
+        }
+    }
+    Ok(made)
 }
 
 /// The game's last line, when it is there and whole: `NAME: … entries, N straight to the other side; done: seen NUMBER`.
@@ -133,15 +187,27 @@ mod tests {
     }
 
     #[test]
-    fn a_game_without_the_code_behind_the_portals_proves_nothing() {
-        let end = |seen: &str, direct| End {
-            seen: seen.to_string(),
+    fn a_game_that_did_not_go_its_way_proves_nothing() {
+        let end = |direct| End {
+            seen: String::new(),
             direct,
         };
-        assert!(judge(&end("1", FEWEST), &end("1", 0)).is_ok());
-        assert!(judge(&end("1", 0), &end("1", 0)).is_err());
-        assert!(judge(&end("1", FEWEST), &end("1", FEWEST)).is_err());
-        assert!(judge(&end("1", FEWEST), &end("2", 0)).is_err());
+        let [none, locking, other] =
+            [(0, 0), (9, 0), (0, 9)].map(|(locking, other)| Made { locking, other });
+        assert!(Way::One.judge(&end(FEWEST), other).is_ok());
+        assert!(Way::One.judge(&end(FEWEST), locking).is_err());
+        assert!(Way::One.judge(&end(FEWEST - 1), other).is_err());
+        assert!(Way::Several.judge(&end(FEWEST), locking).is_ok());
+        assert!(Way::Several.judge(&end(FEWEST), other).is_err());
+        assert!(Way::Several.judge(&end(FEWEST), none).is_err());
+        let both = Made {
+            other: 1,
+            ..locking
+        };
+        assert!(Way::Several.judge(&end(FEWEST), both).is_err());
+        assert!(Way::General.judge(&end(0), none).is_ok());
+        assert!(Way::General.judge(&end(1), none).is_err());
+        assert!(Way::General.judge(&end(0), other).is_err());
     }
 
     #[test]
