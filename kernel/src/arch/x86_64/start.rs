@@ -275,23 +275,27 @@ fn run(
         // SAFETY: the page is the nucleus's, and nobody reads it yet.
         unsafe { (*system_page.cast::<SystemPage>()).cores = cores as u64 };
     }
-    // One core with all that several need, for a test that compares.
-    if info.words().any(|word| word == b"nucleus.portals=several") {
+    // Which code is behind portals: for tests that compare.
+    let portals = info
+        .words()
+        .find_map(|word| word.strip_prefix(b"nucleus.portals="));
+    if portals == Some(b"several") {
         kernel.expect_several();
     }
     if kernel.several() {
         portal_code::with_lock();
     }
-    if info.words().any(|word| word == b"nucleus.portals=general") {
-        portal_code::general_only(false);
-        kernel.general_way_only();
-    }
-    if info.words().any(|word| word == b"nucleus.portals=shared") {
-        kernel.shared_code_only();
-    }
-    if info.words().any(|word| word == b"nucleus.portals=none") {
-        portal_code::general_only(true);
-        kernel.shared_code_only();
+    match portals {
+        Some(b"general") => {
+            portal_code::general_only(false);
+            kernel.general_way_only();
+        }
+        Some(b"none") => {
+            portal_code::general_only(true);
+            kernel.shared_code_only();
+        }
+        Some(b"shared") => kernel.shared_code_only(),
+        _ => {}
     }
     if kernel.several() {
         glue::several();
