@@ -91,7 +91,7 @@ impl<A: Arch> Kernel<A> {
         thread.parts = 0;
         // A deadline is for an operation, not for the memory that it needs.
         let deadline = core::mem::take(&mut thread.deadline);
-        let sent = self.send(t, c).is_ok();
+        let sent = self.send(t, c, None).is_ok();
         self.threads[t].deadline = deadline;
         sent
     }

@@ -73,7 +73,7 @@ impl<A: Arch> Kernel<A> {
                 let once = target.may(rights::ONCE);
                 self.notify(self.portals.of(target), value)?;
                 if once {
-                    self.use_up(t, slot, target, false);
+                    self.use_up(t, slot, target);
                 }
                 Ok(())
             }
@@ -86,8 +86,7 @@ impl<A: Arch> Kernel<A> {
         let thread = &self.threads[t];
         let made = answer == Err(Stop::Left) && thread.sending == Sending::Message;
         match thread.state {
-            State::Sending if made => self.use_up(t, slot, target, true),
-            State::Held if made => self.use_up(t, slot, target, false),
+            State::Sending | State::Held if made => self.use_up(t, slot, target),
             _ => {}
         }
     }
@@ -115,12 +114,17 @@ impl<A: Arch> Kernel<A> {
             }
             self.check_poked(t)?;
         }
-        self.send(t, c)?;
+        self.send(t, c, Some(r))?;
         Err(Stop::Left)
     }
 
-    /// The current thread's message or fault goes to channel `c`: it waits from now on.
-    pub(crate) fn send(&mut self, t: ThreadRef, c: ChannelRef) -> Result<(), Error> {
+    /// The current thread's message or fault goes to channel `c`, through a portal if it is a message: it waits from now on.
+    pub(crate) fn send(
+        &mut self,
+        t: ThreadRef,
+        c: ChannelRef,
+        through: Option<PortalRef>,
+    ) -> Result<(), Error> {
         match self.channels[c].receivers.first() {
             Some(r) => {
                 self.deliver(t, r, c)?;
@@ -151,6 +155,9 @@ impl<A: Arch> Kernel<A> {
                 let channel = &mut self.channels[c];
                 channel.senders.push_back(&mut self.threads, t, priority);
                 let server = channel.server;
+                if let Some(r) = through {
+                    self.join_callers(t, r);
+                }
                 self.arm(t);
                 self.current_blocks();
                 if let Some(server) = server {
@@ -367,8 +374,8 @@ impl<A: Arch> Kernel<A> {
                 .senders
                 .remove(&mut self.threads, s, priority);
             self.threads[s].channel = None;
-            self.used_up(s);
-            match self.deliver(s, t, c) {
+            let passable = self.leave_callers(s);
+            match passable.and_then(|()| self.deliver(s, t, c)) {
                 Ok(()) => {
                     // Until here it worked for itself.
                     self.charge();

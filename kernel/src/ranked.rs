@@ -1,4 +1,5 @@
-//! Queues in order of rank for objects of which there are few queues' worth of heads to spare: a semaphore's waiting threads, a thread's contended mutexes.
+//! Queues in order of rank for objects of which there are few queues' worth of heads to spare: a semaphore's waiting threads, a thread's contended mutexes, and, all of one rank,
+//! the queued calls through a portal.
 //! [`crate::queue::PriorityQueue`] takes 2 KiB; this one takes a word.
 //!
 //! Members of one rank form a *group*, a list in order of arrival; the first of each group is linked to the first of the groups above and below. There are

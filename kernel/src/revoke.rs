@@ -4,8 +4,8 @@
 //! table, share one object and so are dead together at once. A portal to anything but a channel is derived by an object in between
 //! (kind `Derived` in the entry), which every use resolves.
 //!
-//! What always holds: an object lives while entries (or a queued call) hold it, something derived from it lives, or its pulse waits. What is derived is unlinked from
-//! its parent before it goes. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
+//! What always holds: an object lives while entries or queued calls (its `callers`) hold it, something derived from it lives, or its pulse waits. What is derived is unlinked from
+//! its parent before it goes. No server receives a call through what is revoked. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
 //! used for another channel before the last of them is gone: a number can never come to mean somebody else's channel. No line of descent is longer than [`DEPTH`].
 
 use crate::arch::Arch;
@@ -13,13 +13,17 @@ use crate::pool::{ChannelRef, PortalRef, ThreadRef};
 use crate::portal::table::Target;
 use crate::portal::{is_bound, Portal};
 use crate::pulse::{Node, PulseLink};
+use crate::ranked::Ranked;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::{rights, Error, PortalKind};
 
 /// Longest line of descent.
 pub const DEPTH: u8 = 32;
-/// Portals that one entry revokes.
-const SHARE: usize = 16;
+/// Work of one entry that revokes, in some hundred instructions: all of it, to cut a portal of whose end the server hears, to end a call through it, to take it out of its family.
+const SHARE: u32 = 20;
+const CUT_WORK: u32 = 2;
+const CALL_WORK: u32 = 3;
+const LEAVE_WORK: u32 = 1;
 
 /// An object's place among those that were derived.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +73,7 @@ impl<A: Arch> Kernel<A> {
     ) -> Result<PortalRef, Error> {
         let portal = Portal {
             holders: 0,
+            callers: Ranked::new(),
             channel,
             badge,
             pulse: PulseLink::new(),
@@ -262,38 +267,55 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// `current::PORTAL_REVOKE`: w0 slot. One share of what was derived from it.
+    /// `current::PORTAL_REVOKE`: w0 slot. One share of what was derived from it, and of the calls through that which wait to be received.
     pub(crate) fn portal_revoke(&mut self, t: ThreadRef, slot: u64) -> Answer {
         let target = self.own_entry(t, slot)?;
         if !matches!(target.kind(), PortalKind::Channel | PortalKind::Derived) {
             return Err(Error::BadArgument.into());
         }
         let r = self.portals.of(target);
-        for _ in 0..SHARE {
-            let Some(mut at) = self.portals[r].lineage.child else {
-                return Ok(());
-            };
+        let (mut at, mut work) = (r, 0);
+        loop {
             // Down to one from which nothing is derived; all on the way are dead from now on.
-            loop {
-                if !self.cut(at) {
-                    return Err(Stop::Restart);
+            if let Some(child) = self.portals[at].lineage.child {
+                if !self.portals[child].revoked {
+                    if work >= SHARE || !self.cut(child) {
+                        return Err(Stop::Restart);
+                    }
+                    work += CUT_WORK;
                 }
-                match self.portals[at].lineage.child {
-                    Some(child) => at = child,
-                    None => break,
+                at = child;
+                continue;
+            }
+            if at == r {
+                return Ok(());
+            }
+            // With it those may go from which it came, and none that nobody holds is left for another entry.
+            let above = self.portals[at].lineage.depth - self.portals[r].lineage.depth;
+            let more = work + u32::from(above) * LEAVE_WORK;
+            if work != 0 && more > SHARE && !self.is_unheld(at) {
+                return Err(Stop::Restart);
+            }
+            if let Some(caller) = self.portals[at].callers.first() {
+                work += CALL_WORK;
+                // Its call may be all that keeps the object, which has to leave its family first.
+                self.portals[at].holders += 1;
+                self.detach(caller);
+                self.fail(caller, Error::Revoked);
+                self.portals[at].holders -= 1;
+                if self.portals[at].callers.first().is_some() {
+                    continue;
                 }
             }
-            self.leave_family(at);
+            work += LEAVE_WORK;
+            let parent = self.leave_family(at);
             self.portal_unheld(at);
+            at = parent.unwrap_or(r);
         }
-        Err(Stop::Restart)
     }
 
     /// The object leads nowhere from now on. False: a share of those who wait at what it led to went, come again.
     fn cut(&mut self, r: PortalRef) -> bool {
-        if self.portals[r].revoked {
-            return true;
-        }
         let under = self.portals[r].under;
         if under.kind() == PortalKind::Semaphore && !self.semaphore_close(under) {
             return false;
@@ -390,26 +412,41 @@ impl<A: Arch> Kernel<A> {
         parent
     }
 
-    /// A portal that was used once: its entry is empty already, the call that it made waits in the queue no longer.
-    pub(crate) fn used_up(&mut self, t: ThreadRef) {
-        if let Some(r) = self.threads[t].once.take() {
-            self.release(Target::to(PortalKind::Channel, r, 0));
-        }
+    /// `t`'s call through `r` waits in its channel's queue from now on. It holds the object until that is over, whatever becomes of the entry, so that the server does not
+    /// hear of the end before the call.
+    pub(crate) fn join_callers(&mut self, t: ThreadRef, r: PortalRef) {
+        self.threads[t].through = Some(r);
+        let portal = &mut self.portals[r];
+        portal.holders += 1;
+        portal.callers.push(&mut self.threads, t, 0);
     }
 
-    /// The current thread used a portal for single use. If its call waits in the queue it holds the object until that is over, so that the server does not hear of
-    /// the end before the call.
-    pub(crate) fn use_up(&mut self, t: ThreadRef, slot: u32, target: Target, queued: bool) {
+    /// What `t` sends, by a call or after a fault, waits in the queue no longer. `Revoked`: it was a call through what is revoked.
+    pub(crate) fn leave_callers(&mut self, t: ThreadRef) -> Result<(), Error> {
+        let Some(r) = self.threads[t].through.take() else {
+            return Ok(());
+        };
+        let portal = &mut self.portals[r];
+        portal.callers.remove(&mut self.threads, t);
+        portal.holders -= 1;
+        let revoked = portal.revoked;
+        if portal.holders == 0 {
+            self.portal_unheld(r);
+        }
+        if revoked {
+            return Err(Error::Revoked);
+        }
+        Ok(())
+    }
+
+    /// The current thread used a portal for single use.
+    pub(crate) fn use_up(&mut self, t: ThreadRef, slot: u32, target: Target) {
         let d = self.threads[t].domain;
         if self.domains[d].table.target(slot as u64) != Some(target) {
             return;
         }
         self.empty(d, slot);
-        if queued {
-            self.threads[t].once = Some(self.portals.of(target));
-        } else {
-            self.release(target);
-        }
+        self.release(target);
     }
 }
 

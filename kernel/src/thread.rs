@@ -118,7 +118,7 @@ pub struct Thread<F> {
     pub client: Option<ThreadRef>,
     /// The channel it received from last: whoever queues there lifts it.
     pub serving: Option<ChannelRef>,
-    /// The semaphore it waits at, and its place there.
+    /// The semaphore it waits at, and its place there, or among the callers of the portal that its queued call came through.
     pub waits: Option<SemaphoreRef>,
     pub place: Place<ThreadRef>,
     /// Its mutexes for which others wait, by the priority of the most important of these.
@@ -129,8 +129,8 @@ pub struct Thread<F> {
     pub token: u64,
     /// Position in the timer heap, 0 if not in it.
     pub timer: u32,
-    /// The portal for single use that its queued call came through.
-    pub once: Option<PortalRef>,
+    /// The portal that its queued call came through.
+    pub through: Option<PortalRef>,
     /// Badge of the portal it called through.
     pub badge: u64,
     /// Lengths of its parts as `received` reports them.
@@ -249,7 +249,7 @@ impl<A: Arch> Kernel<A> {
         server: None,
         token: 0,
         timer: 0,
-        once: None,
+        through: None,
         badge: 0,
         parts: 0,
         cursors: [Cursor {
@@ -348,7 +348,7 @@ impl<A: Arch> Kernel<A> {
                 if let Some(server) = channel.server {
                     self.refresh(server);
                 }
-                self.used_up(t);
+                let _ = self.leave_callers(t);
             }
             (State::Held, Some(c)) => {
                 if self.threads[t].windows != 0 {

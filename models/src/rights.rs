@@ -1,11 +1,13 @@
 //! The model of derivation and revocation: portals that come from others, copies of them in several tables, and a revocation that goes on in shares while all others
-//! derive, pass on and close. Entries hold objects; revoking an object takes what came from it, not the object itself.
+//! derive, pass on, close, call, and receive calls. Entries hold objects, and so do calls that wait to be received; revoking an object takes what came from it, not the object itself.
 
 use crate::explore::Model;
 
 /// Most objects and entries of a setup.
 pub const OBJECTS: usize = 6;
 pub const SLOTS: usize = 6;
+/// Most threads that call.
+pub const CALLERS: usize = 2;
 
 type Object = u8;
 
@@ -20,6 +22,8 @@ pub struct State {
     ancestors: [u8; OBJECTS],
     /// What each entry holds; entries `2 n` and `2 n + 1` are domain `n`'s.
     slots: [Option<Object>; SLOTS],
+    /// What each caller's call came through, while it waits to be received.
+    calls: [Option<Object>; CALLERS],
     /// The object whose descendants are being revoked, and those that must be gone when that is done.
     revoking: Option<(Object, u8)>,
     /// Objects whose descendants somebody began to revoke.
@@ -36,6 +40,10 @@ pub enum Action {
     Revoke(u8),
     /// A revocation goes on.
     Share,
+    /// A caller calls through the entry.
+    Call(u8, u8),
+    /// A server comes to a caller's call.
+    Receive(u8),
 }
 
 /// Mistakes that can be put in.
@@ -53,16 +61,28 @@ pub enum Fault {
     EndsEarly,
     /// Closing the entry from which something was derived saves that from revocation.
     CloseFreesChildren,
+    /// Calls that wait through what is revoked stay.
+    CallsStay,
+    /// A server gets one in the midst of a revocation.
+    ReceivesRevoked,
+    /// Calls through an object of which no entry is left stay: they do not hold it.
+    CallsDoNotHold,
+    /// Calls through the portal itself end as well.
+    EndsItsOwnCalls,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 6] = [
+    pub const ALL: [Fault; 10] = [
         Fault::ChildrenOnly,
         Fault::CutForgetsDescendants,
         Fault::DeriveFromRevoked,
         Fault::TakesItself,
         Fault::EndsEarly,
         Fault::CloseFreesChildren,
+        Fault::CallsStay,
+        Fault::ReceivesRevoked,
+        Fault::CallsDoNotHold,
+        Fault::EndsItsOwnCalls,
     ];
 }
 
@@ -70,6 +90,7 @@ impl Fault {
 pub struct Setup {
     pub objects: usize,
     pub slots: usize,
+    pub callers: usize,
     pub fault: Option<Fault>,
 }
 
@@ -87,12 +108,28 @@ impl Setup {
         (0..s.made).rev().find(|&c| s.parent[c as usize] == Some(o))
     }
 
-    /// From the top down to one from which nothing came: all on the way are cut, the last leaves the family.
-    fn share(&self, s: &mut State) {
-        let Some((root, _)) = s.revoking else { return };
+    /// One of the calls through `o` ends with an error.
+    fn end_call(s: &mut State, o: Object) -> Result<bool, String> {
+        let Some(call) = s.calls.iter_mut().find(|call| **call == Some(o)) else {
+            return Ok(false);
+        };
+        *call = None;
+        if s.ancestors[o as usize] & s.begun == 0 {
+            return Err(format!(
+                "a call through {o} ended, and nobody revoked what that came from"
+            ));
+        }
+        Ok(true)
+    }
+
+    /// From the top down to one from which nothing came: all on the way are cut; of the last a call ends, or it leaves the family.
+    fn share(&self, s: &mut State) -> Result<(), String> {
+        let Some((root, _)) = s.revoking else {
+            return Ok(());
+        };
         let Some(mut at) = Setup::child(s, root) else {
             s.revoking = None;
-            return;
+            return Ok(());
         };
         loop {
             s.revoked[at as usize] = true;
@@ -112,9 +149,28 @@ impl Setup {
                 }
             }
         }
+        if self.is(Fault::EndsItsOwnCalls) && Setup::end_call(s, root)? {
+            return Ok(());
+        }
+        if !self.is(Fault::CallsStay) && Setup::end_call(s, at)? {
+            return Ok(());
+        }
         s.parent[at as usize] = None;
         if self.is(Fault::EndsEarly) {
             s.revoking = None;
+        }
+        Ok(())
+    }
+
+    /// No entry or call holds the object, and nothing came from it: it goes, and so for those that it came from.
+    fn unheld(&self, s: &mut State, o: Object) {
+        let mut next = Some(o);
+        while let Some(o) = next {
+            let called = s.calls.contains(&Some(o)) && !self.is(Fault::CallsDoNotHold);
+            if called || s.slots.contains(&Some(o)) || Setup::child(s, o).is_some() {
+                return;
+            }
+            next = s.parent[o as usize].take();
         }
     }
 }
@@ -130,6 +186,7 @@ impl Model for Setup {
             revoked: [false; OBJECTS],
             ancestors: [0; OBJECTS],
             slots: [None; SLOTS],
+            calls: [None; CALLERS],
             revoking: None,
             begun: 0,
         };
@@ -143,6 +200,10 @@ impl Model for Setup {
                 continue;
             };
             into.push(Action::Close(from));
+            let free = (0..self.callers).find(|&caller| s.calls[caller].is_none());
+            if let (Some(caller), false) = (free, s.revoked[o as usize]) {
+                into.push(Action::Call(from, caller as u8));
+            }
             if s.revoking.is_none() {
                 into.push(Action::Revoke(from));
             }
@@ -155,6 +216,11 @@ impl Model for Setup {
                 if from / 2 == to / 2 && (s.made as usize) < self.objects && !dead {
                     into.push(Action::Derive(from, to));
                 }
+            }
+        }
+        for caller in 0..self.callers {
+            if s.calls[caller].is_some() {
+                into.push(Action::Receive(caller as u8));
             }
         }
         if s.revoking.is_some() {
@@ -182,6 +248,19 @@ impl Model for Setup {
                         *parent = parent.filter(|_| *parent != closed);
                     }
                 }
+                if let Some(o) = closed {
+                    self.unheld(&mut s, o);
+                }
+            }
+            Action::Call(slot, caller) => s.calls[caller as usize] = s.slots[slot as usize],
+            Action::Receive(caller) => {
+                if let Some(o) = s.calls[caller as usize].take() {
+                    // If it came through what is revoked its caller is told so.
+                    if s.revoked[o as usize] && self.is(Fault::ReceivesRevoked) {
+                        return Err(format!("{o} is revoked, and a call through it goes on"));
+                    }
+                    self.unheld(&mut s, o);
+                }
             }
             Action::Revoke(slot) => {
                 if let Some(o) = s.slots[slot as usize] {
@@ -195,13 +274,18 @@ impl Model for Setup {
                     }
                 }
             }
-            Action::Share => self.share(&mut s),
+            Action::Share => self.share(&mut s)?,
         }
         if let (Some((root, doomed)), None) = (before.revoking, s.revoking) {
             for o in 0..s.made {
-                if has(doomed, o) && !s.revoked[o as usize] {
+                if has(doomed, o) && s.slots.contains(&Some(o)) && !s.revoked[o as usize] {
                     return Err(format!(
                         "{root} was revoked, and {o} came from it and can be used"
+                    ));
+                }
+                if has(doomed, o) && s.calls.contains(&Some(o)) {
+                    return Err(format!(
+                        "{root} was revoked, and a call through {o}, which came from it, waits"
                     ));
                 }
             }
@@ -218,7 +302,8 @@ impl Model for Setup {
                 ));
             }
             let dead = (0..s.made).find(|&a| has(ancestors, a) && s.revoked[a as usize]);
-            if let (None, Some(a), false) = (s.revoking, dead, s.revoked[o as usize]) {
+            let usable = s.slots.contains(&Some(o)) && !s.revoked[o as usize];
+            if let (None, Some(a), true) = (s.revoking, dead, usable) {
                 return Err(format!(
                     "{o} can be used, and {a}, from which it came, is revoked"
                 ));

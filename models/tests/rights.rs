@@ -5,14 +5,17 @@ use cairn_models::rights::{Fault, Setup};
 
 #[test]
 fn what_came_from_a_revoked_portal_is_gone() {
-    let setup = Setup {
-        objects: 4,
-        slots: 4,
-        fault: None,
-    };
-    match explore(&setup, 3_000_000) {
-        Ok(seen) => println!("4 objects, 2 domains of 2 entries: {seen:?}"),
-        Err(broken) => panic!("{}\n{:#?}", broken.rule, broken.way),
+    for (objects, callers) in [(4, 0), (3, 2)] {
+        let setup = Setup {
+            objects,
+            slots: 4,
+            callers,
+            fault: None,
+        };
+        match explore(&setup, 3_000_000) {
+            Ok(seen) => println!("{objects} objects, {callers} callers: {seen:?}"),
+            Err(broken) => panic!("{}\n{:#?}", broken.rule, broken.way),
+        }
     }
 }
 
@@ -22,6 +25,7 @@ fn every_fault_is_found() {
         let setup = Setup {
             objects: 4,
             slots: 4,
+            callers: 1,
             fault: Some(fault),
         };
         match explore(&setup, 3_000_000) {

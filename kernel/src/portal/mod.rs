@@ -7,6 +7,7 @@ pub mod table;
 use crate::arch::Arch;
 use crate::pool::{DomainRef, PortalRef, ThreadRef};
 use crate::pulse::{set_pulse, Node, PulseLink};
+use crate::ranked::Ranked;
 use crate::revoke::Lineage;
 use crate::thread::State;
 use crate::{Kernel, Stop};
@@ -15,8 +16,10 @@ use cairn_abi::{pulse, Error, PortalKind};
 use table::Target;
 
 pub struct Portal {
-    /// Table entries that lead here.
+    /// Table entries that lead here, and calls in `callers`.
     pub holders: u32,
+    /// Who called through it and was not received yet.
+    pub callers: Ranked<ThreadRef>,
     /// Id of the channel; stale when the channel is gone, 0 if it was revoked or leads elsewhere.
     pub channel: u32,
     pub badge: u64,

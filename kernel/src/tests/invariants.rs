@@ -8,7 +8,7 @@ use crate::portal::table::Target;
 use crate::queue::List;
 use crate::quick::SIGNED;
 use crate::revoke;
-use crate::thread::State;
+use crate::thread::{Sending, State};
 use crate::Kernel;
 use cairn_abi::PortalKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,7 +178,8 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
             other => panic!("{t:?}: {other:?}"),
         };
         assert_eq!(place, expected, "{t:?} {:?}", thread.state);
-        assert!(thread.once.is_none() || thread.state == State::Sending);
+        let called = thread.state == State::Sending && thread.sending == Sending::Message;
+        assert_eq!(thread.through.is_some(), called);
         assert_eq!(thread.waits.is_some(), thread.state == State::Waiting);
         if thread.state == State::Running {
             let core = cores(k).nth(thread.core as usize).expect("a core").1;
@@ -433,11 +434,14 @@ fn holders(k: &Kernel<Sim>) {
             *count += 1;
         }
     }
-    let once = |r| {
-        k.threads
-            .all()
-            .filter(|&t| k.threads[t].once == Some(r))
-            .count() as u32
+    let callers = |r| {
+        let callers = k.portals[r].callers.members(&k.threads);
+        let all = k.threads.all();
+        let through = all.filter(|&t| k.threads[t].through == Some(r));
+        assert_eq!(callers.iter().collect::<BTreeSet<_>>().len(), callers.len());
+        assert!(callers.iter().all(|&t| k.threads[t].through == Some(r)));
+        assert_eq!(through.count(), callers.len());
+        callers.len() as u32
     };
     let counted =
         |kind: PortalKind, index: u32| count.get(&(kind as u8, index)).copied().unwrap_or(0);
@@ -446,7 +450,7 @@ fn holders(k: &Kernel<Sim>) {
             k.portals[r].holders,
             counted(PortalKind::Channel, r.number())
                 + counted(PortalKind::Derived, r.number())
-                + once(r)
+                + callers(r)
         );
     }
     for r in k.windows.all() {

@@ -118,6 +118,176 @@ fn revoking_takes_what_was_derived_copies_and_what_came_of_them() {
 }
 
 #[test]
+fn revoking_ends_calls_that_wait_to_be_received() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    let a = t[0];
+    let callers: Vec<_> = (0..6).map(|_| w.thread(clients[0], 45)).collect();
+    w.rest();
+    w.receive(s, rx);
+    let kept = w.derive(a, tx[0]);
+    let first = w.derive(a, kept);
+    let second = w.derive(a, first);
+    let copy = w.ok(a, 0, current::PORTAL_COPY, &[second as u64, AUTO, 31])[0] as u32;
+    let once = (rights::ONCE | rights::DEFAULT) as u64;
+    let single = w.ok(a, 0, current::PORTAL_COPY, &[second as u64, AUTO, once])[0] as u32;
+    let now = w.k.arch.time;
+    w.go(a, 0, current::SLEEP, 0, &[now + 100]);
+    // One call is received; the others wait.
+    for (i, through) in [second, first, copy, single, kept, tx[0]]
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(w.current(), Some(callers[i]));
+        w.call(callers[i], through, &[i as u64]);
+        if i == 0 {
+            w.go(s, 0, current::SLEEP, 0, &[now + 1000]);
+        }
+    }
+    w.pass_time(100);
+    // That an entry is closed ends no call through it.
+    w.ok(a, 0, current::PORTAL_CLOSE, &[copy as u64]);
+    assert!(callers[1..].iter().all(|&t| w.state(t) == State::Sending));
+    w.revoke(a, kept);
+    let revoked = callers[1..4].iter().map(|&t| (w.state(t), w.result(t)));
+    assert!(revoked.eq([(State::Ready, Err(Error::Revoked)); 3]));
+    assert!(callers[4..].iter().all(|&t| w.state(t) == State::Sending));
+    assert_eq!(
+        w.state(callers[0]),
+        State::Held,
+        "what was received goes on"
+    );
+    w.go(a, 0, current::PARK, 0, &[]);
+    while let Some(t) = w.current() {
+        w.go(t, 0, current::PARK, 0, &[]);
+    }
+    w.pass_time(900);
+    for i in [4, 5] {
+        w.reply_receive(s, rx, &[]);
+        assert_eq!(w.k.threads[s].registers.rdi, i);
+    }
+    assert_eq!(w.result(callers[0]).map(|_| ()), Ok(()));
+    w.reply_receive(s, rx, &[]);
+    assert_eq!(w.state(s), State::Receiving);
+}
+
+#[test]
+fn many_calls_end_in_shares_and_none_is_received_meanwhile() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        own,
+        s,
+        t,
+        ..
+    } = scene(1);
+    let (init, a, all) = (w.init, t[0], rights::ALL as u64);
+    let callers: Vec<_> = (0..20).map(|_| w.thread(clients[0], 45)).collect();
+    // One whose end the server hears of.
+    let class = w.ok(init, own, receive::MAKE_PORTAL, &[100, 15, AUTO])[0];
+    let words = [101, 15, AUTO, class];
+    let made = w.ok(init, own, receive::MAKE_PORTAL, &words)[0];
+    let put = |w: &mut World, slot| {
+        w.ok(
+            init,
+            clients[0].slot,
+            domain::PORTAL_PUT,
+            &[slot, AUTO, all],
+        )[0] as u32
+    };
+    let (class, lent) = (put(&mut w, class), put(&mut w, made));
+    w.close_own(made as u32);
+    w.rest();
+    let now = w.k.arch.time;
+    w.go(s, 0, current::SLEEP, 0, &[now + 1000]);
+    w.go(a, 0, current::SLEEP, 0, &[now + 100]);
+    for &caller in &callers {
+        w.call(caller, lent, &[1]);
+    }
+    w.k.arch.time += 100;
+    w.k.arch.timer = None;
+    w.k.timer();
+    // The callers are all that keeps it.
+    w.ok(a, 0, current::PORTAL_CLOSE, &[lent as u64]);
+    let registers = &mut w.k.threads[a].registers;
+    registers.set_words([class as u64, 0, 0, 0, 0, 0, 0, 0]);
+    registers.rax = (current::PORTAL_REVOKE as u64) << 32;
+    registers.rip = SYSCALL + 2;
+    w.k.syscall();
+    w.check();
+    let waiting = |w: &World| {
+        let still = callers.iter().filter(|&&t| w.state(t) == State::Sending);
+        still.count()
+    };
+    // A share is done, and the server comes in between.
+    assert!((1..20).contains(&waiting(&w)));
+    assert_eq!(w.k.threads[a].registers.rip, SYSCALL);
+    w.k.arch.time += 900;
+    w.k.arch.timer = None;
+    w.k.timer();
+    assert_eq!(w.current(), Some(s));
+    assert_eq!(w.poll(s, rx), Some((pulse::CLOSED, 0, 101)));
+    assert_eq!(w.poll(s, rx), None);
+    assert_eq!(waiting(&w), 0);
+    w.receive(s, rx);
+    assert_eq!(w.current(), Some(a));
+    assert_eq!(w.result(a).map(|_| ()), Ok(()));
+    for &caller in &callers {
+        assert_eq!(w.result(caller), Err(Error::Revoked));
+    }
+    assert_eq!(w.k.portals.live_objects(), 2);
+}
+
+#[test]
+fn the_server_hears_of_the_end_after_the_last_call() {
+    let Scene {
+        mut w,
+        clients,
+        rx,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    let (a, closes) = (t[0], w.thread(clients[0], 45));
+    w.rest();
+    for given_up in [false, true] {
+        let now = w.k.arch.time;
+        w.go(s, 0, current::SLEEP, 0, &[now + 100]);
+        if given_up {
+            w.ok(a, 0, current::DEADLINE, &[now + 50]);
+        }
+        let derived = w.derive(a, tx[0]);
+        w.call(a, derived, &[5]);
+        w.ok(closes, 0, current::PORTAL_CLOSE, &[derived as u64]);
+        if given_up {
+            w.ok(closes, 0, current::PORTAL_CLOSE, &[tx[0] as u64]);
+        }
+        assert_eq!(w.k.portals.live_objects(), 2);
+        w.pass_time(100);
+        assert_eq!(w.current(), Some(s));
+        if given_up {
+            assert_eq!(w.result(a), Err(Error::TimedOut));
+        } else {
+            w.receive(s, rx);
+            assert_eq!(w.k.threads[s].registers.rdi, 5);
+            w.reply(s, rx, &[]);
+            assert_eq!(w.k.portals.live_objects(), 1);
+        }
+    }
+    assert_eq!(w.poll(s, rx), Some((pulse::CLOSED, 0, 7)));
+    assert_eq!(w.k.portals.live_objects(), 0);
+}
+
+#[test]
 fn the_server_hears_of_the_end_when_nothing_is_derived_any_more() {
     let Scene {
         mut w,
@@ -499,6 +669,41 @@ fn a_line_of_descent_ends_somewhere() {
 }
 
 #[test]
+fn a_line_that_nothing_keeps_but_calls_is_taken_back_whole() {
+    let Scene {
+        mut w,
+        clients,
+        s,
+        t,
+        tx,
+        ..
+    } = scene(1);
+    let a = t[0];
+    let callers: Vec<_> = (0..9).map(|_| w.thread(clients[0], 45)).collect();
+    w.rest();
+    let now = w.k.arch.time;
+    w.go(s, 0, current::SLEEP, 0, &[now + 1000]);
+    let mut last = w.derive(a, tx[0]);
+    for _ in 1..crate::revoke::DEPTH {
+        let next = w.derive(a, last);
+        w.ok(a, 0, current::PORTAL_CLOSE, &[last as u64]);
+        last = next;
+    }
+    w.go(a, 0, current::SLEEP, 0, &[now + 100]);
+    for &caller in &callers {
+        w.call(caller, last, &[]);
+    }
+    w.pass_time(100);
+    w.ok(a, 0, current::PORTAL_CLOSE, &[last as u64]);
+    assert_eq!(w.k.portals.live_objects(), crate::revoke::DEPTH as u32 + 1);
+    // Between the shares nothing is left that nobody holds.
+    w.revoke(a, tx[0]);
+    assert_eq!(w.k.portals.live_objects(), 1);
+    let ended = callers.iter().map(|&t| w.result(t));
+    assert!(ended.eq([Err(Error::Revoked); 9]));
+}
+
+#[test]
 fn the_number_of_a_dead_channel_is_not_given_to_another() {
     let Scene {
         mut w,
@@ -535,6 +740,8 @@ struct Model {
     portals: Vec<(Option<usize>, bool, u64)>,
     /// Portal and rights, of two tables.
     tables: [std::collections::BTreeMap<u64, (usize, u16)>; 2],
+    /// Who called through which portal and was not received yet, in order.
+    calls: Vec<(usize, usize)>,
 }
 
 impl Model {
@@ -566,12 +773,25 @@ enum Move {
     Put(u64, u64, u16),
     Revoke(u64),
     Close(u64),
+    /// From the second table.
+    Remove(u64),
     Notify(u64),
+    /// Through an entry of the second table.
+    Call(usize, u64),
+    /// The server receives and answers the first call that waits.
+    Serve,
     Die,
 }
 
+/// Threads that call.
+const CALLERS: usize = 3;
+/// Where the first portal stays, so that the game goes on, and behind it the slots that come and go.
+const FIRST: u64 = 99;
+const SLOTS: u64 = 104;
+
 fn moves() -> impl Strategy<Value = Move> {
-    let slot = || 100u64..112;
+    let slot = || FIRST + 1..SLOTS;
+    let from = || FIRST..SLOTS;
     let mask = || {
         prop_oneof![
             3 => Just(15u16),
@@ -587,14 +807,16 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => Just(1 << 32),
     ];
     prop_oneof![
-        4 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Copy(a, b, m)),
-        6 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Derive(a, b, m)),
-        3 => (slot(), slot(), mask(), number).prop_map(|(a, b, m, n)| Move::Open(a, b, m, n)),
-        3 => (slot(), slot(), mask()).prop_map(|(a, b, m)| Move::Put(a, b, m)),
-        2 => slot().prop_map(Move::Revoke),
+        4 => (from(), slot(), mask()).prop_map(|(a, b, m)| Move::Copy(a, b, m)),
+        6 => (from(), slot(), mask()).prop_map(|(a, b, m)| Move::Derive(a, b, m)),
+        3 => (from(), slot(), mask(), number).prop_map(|(a, b, m, n)| Move::Open(a, b, m, n)),
+        6 => (from(), slot(), mask()).prop_map(|(a, b, m)| Move::Put(a, b, m)),
+        3 => from().prop_map(Move::Revoke),
         3 => slot().prop_map(Move::Close),
-        4 => slot().prop_map(Move::Notify),
-        1 => Just(Move::Die),
+        1 => slot().prop_map(Move::Remove),
+        4 => from().prop_map(Move::Notify),
+        8 => (0..CALLERS, slot()).prop_map(|(who, slot)| Move::Call(who, slot)),
+        2 => prop_oneof![9 => Just(Move::Serve), 1 => Just(Move::Die)],
     ]
 }
 
@@ -604,16 +826,23 @@ const ADDED: u16 = rights::CLOEXEC | rights::ONCE;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn rights_are_as_in_the_model(steps in prop::collection::vec(moves(), 1..80)) {
+    fn rights_are_as_in_the_model(steps in prop::collection::vec(moves(), 1..160)) {
         let mut w = World::new();
         let (server, client) = (w.domain(), w.domain());
         let (rx, own) = w.channel(server);
         let init = w.init;
-        w.ok(init, own, receive::MAKE_PORTAL, &[BADGE, (rights::OPEN | 15) as u64, 100]);
+        w.ok(init, own, receive::MAKE_PORTAL, &[BADGE, (rights::OPEN | 15) as u64, FIRST]);
         w.close_own(own);
+        let s = w.thread(server, 60);
+        let callers: Vec<_> = (0..CALLERS).map(|_| w.thread(client, 50)).collect();
+        w.rest();
+        for &t in [s].iter().chain(&callers) {
+            w.go(t, 0, current::PARK, 0, &[]);
+        }
+        w.recall();
         let mut model = Model::default();
         model.portals.push((None, false, BADGE));
-        model.tables[0].insert(100, (0, rights::OPEN | 15));
+        model.tables[0].insert(FIRST, (0, rights::OPEN | 15));
         let mut dead = false;
         for step in steps {
             let before = model.clone();
@@ -671,6 +900,29 @@ proptest! {
                         Ok(())
                     }
                 },
+                Move::Remove(slot) => match model.tables[1].remove(&slot) {
+                    None => Err(Error::BadPortal),
+                    Some(_) => Ok(()),
+                },
+                // What becomes of the call is looked at below.
+                Move::Call(who, slot) => {
+                    let entry = before.tables[1].get(&slot);
+                    if let (Some(&(p, r)), false) = (entry, before.calls.iter().any(|c| c.0 == who)) {
+                        if r & rights::CALL != 0 && !before.portals[p].1 && !dead {
+                            model.calls.push((who, p));
+                            if r & rights::ONCE != 0 {
+                                model.tables[1].remove(&slot);
+                            }
+                        }
+                    }
+                    Ok(())
+                }
+                Move::Serve => {
+                    if !dead && !model.calls.is_empty() {
+                        model.calls.remove(0);
+                    }
+                    Ok(())
+                }
                 Move::Revoke(slot) => match entry(slot) {
                     None => Err(Error::BadPortal),
                     Some((p, _)) => {
@@ -679,6 +931,9 @@ proptest! {
                                 model.portals[i].1 = true;
                             }
                         }
+                        // And the calls through them.
+                        let portals = &model.portals;
+                        model.calls.retain(|&(_, p)| !portals[p].1);
                         Ok(())
                     }
                 },
@@ -698,7 +953,10 @@ proptest! {
                         Ok(())
                     }
                 },
-                Move::Die => Ok(()),
+                Move::Die => {
+                    model.calls.clear();
+                    Ok(())
+                }
             };
             match step {
                 Move::Copy(from, to, mask) => w.go(init, 0, current::PORTAL_COPY, 0, &[from, to, mask as u64]),
@@ -712,19 +970,84 @@ proptest! {
                 Move::Revoke(slot) => w.go(init, 0, current::PORTAL_REVOKE, 0, &[slot]),
                 Move::Close(slot) => w.go(init, 0, current::PORTAL_CLOSE, 0, &[slot]),
                 Move::Notify(slot) => w.go(init, slot as u32, 1, 0, &[1]),
+                Move::Remove(slot) => w.go(init, client.slot, domain::PORTAL_REMOVE, 0, &[slot]),
+                Move::Call(who, slot) => {
+                    let t = callers[who];
+                    if w.state(t) == State::Parked {
+                        w.k.finish(t, 0);
+                        w.rest();
+                        w.call(t, slot as u32, &[who as u64]);
+                        if w.current() == Some(t) {
+                            let entry = before.tables[1].get(&slot);
+                            let error = match entry {
+                                None => Error::BadPortal,
+                                Some((_, r)) if r & rights::CALL == 0 => Error::NoRight,
+                                Some(&(p, _)) if before.portals[p].1 => Error::Revoked,
+                                Some(_) => Error::Dead,
+                            };
+                            prop_assert_eq!(w.result(t), Err(error));
+                            w.go(t, 0, current::PARK, 0, &[]);
+                        }
+                        w.recall();
+                    }
+                }
+                Move::Serve if dead => {}
+                Move::Serve => {
+                    w.k.finish(s, 0);
+                    w.rest();
+                    // Pulses come first.
+                    let message = loop {
+                        w.go(s, rx, receive::RECEIVE, flag::POLL, &[]);
+                        match w.result(s) {
+                            Err(_) => break None,
+                            Ok(words) if w.token(s) != 0 => break Some(words[0] as usize),
+                            Ok(_) => {}
+                        }
+                    };
+                    let called = before.calls.first();
+                    prop_assert_eq!(message, called.map(|called| called.0));
+                    if let Some(&(who, p)) = called {
+                        prop_assert_eq!(w.k.threads[s].registers.rbx, before.portals[p].2);
+                        w.reply(s, rx, &[]);
+                        w.go(s, 0, current::PARK, 0, &[]);
+                        prop_assert!(w.result(callers[who]).is_ok());
+                        w.go(callers[who], 0, current::PARK, 0, &[]);
+                    } else {
+                        w.go(s, 0, current::PARK, 0, &[]);
+                    }
+                    w.recall();
+                }
                 Move::Die if dead => {}
                 Move::Die => {
                     dead = true;
                     w.ok(init, server.slot, domain::PORTAL_REMOVE, &[rx as u64]);
                 }
             }
-            if !matches!(step, Move::Die) {
+            if !matches!(step, Move::Die | Move::Call(..) | Move::Serve) {
                 prop_assert_eq!(w.result(init).map(|_| ()), expected, "{:?}", step);
+            }
+            // Calls wait as the model says; the others are told why theirs ended.
+            for (who, &t) in callers.iter().enumerate() {
+                let waits = model.calls.iter().any(|c| c.0 == who);
+                prop_assert_eq!(w.state(t) == State::Sending, waits);
+                if w.state(t) == State::Ready {
+                    let error = if dead { Error::Dead } else { Error::Revoked };
+                    prop_assert_eq!(w.result(t), Err(error));
+                }
+            }
+            let ended = callers.iter().filter(|&&t| w.state(t) == State::Ready).count();
+            if ended != 0 {
+                w.rest();
+                for _ in 0..ended {
+                    let t = w.current().expect("one of those");
+                    w.go(t, 0, current::PARK, 0, &[]);
+                }
+                w.recall();
             }
             // Both tables are as the model says: same rights, same portals, the same ones revoked.
             let mut objects = std::collections::BTreeMap::new();
             for (table, d) in [w.k.threads[init].domain, client.d].into_iter().enumerate() {
-                for slot in 100..112u64 {
+                for slot in FIRST..SLOTS {
                     let found = w.k.domains[d].table.target(slot)
                         .filter(|t| t.kind() == cairn_abi::PortalKind::Channel);
                     let wanted = model.tables[table].get(&slot);

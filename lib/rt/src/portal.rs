@@ -163,7 +163,7 @@ impl Portal {
         Ok(Portal(words[0] as u32))
     }
 
-    /// Take back everything that was derived from this portal, and from that.
+    /// Take back everything that was derived from this portal, and from that. Calls through it that no server has received yet end with `Revoked`.
     pub fn revoke(self) -> Result<(), Error> {
         Portal::CURRENT
             .service(current::PORTAL_REVOKE, &[self.0 as u64])

@@ -16,5 +16,8 @@ pub const RING: u64 = 6;
 pub const TAKE: u64 = 7;
 /// Open one with number w1 through it and pass that in w7 → w0 0; or without it → w0 the error's code.
 pub const OPEN: u64 = 9;
+/// Answer, and then call through it; the answer's w0 to CALLED is the error's code.
+pub const CALL: u64 = 10;
+pub const CALLED: u64 = 11;
 /// Exit.
 pub const DIE: u64 = 8;

@@ -1,12 +1,13 @@
-//! Rights between components: what is lent and taken back, also in flight and after it was derived from; single uses that two threads go for at once; slots
+//! Rights between components: what is lent and taken back, also in flight and after it was derived from; calls that nobody has received when that happens; single uses that two threads go for at once; slots
 //! that nobody gave; turns that go round by semaphores; a mutex whose owner dies. Says `rights: done` in the log when all was right, and panics where not.
 #![no_std]
 #![no_main]
 
 mod ask;
 
-use cairn_abi::service::{current, domain, thread, AUTO};
-use cairn_abi::{flag, layout::native_slot, rights, Error, PortalKind};
+use cairn_abi::service::memory::pool;
+use cairn_abi::service::{current, domain, receive, thread, AUTO};
+use cairn_abi::{flag, layout::native_slot, pulse, rights, Error, PortalKind};
 use cairn_idl::fs;
 use cairn_idl::wire::Failure;
 use cairn_rt::semaphore::Semaphore;
@@ -28,6 +29,8 @@ fn main() -> ! {
     lend(peer, file);
     flags(peer, file, channel);
     once(file, channel);
+    waiting(peer, channel);
+    crowd(channel);
     delegate(peer, channel);
     lies(peer, file);
     log!("rights: lent, taken back, used once");
@@ -80,6 +83,110 @@ fn lend(peer: Portal, file: Portal) {
     }
 }
 
+/// How many entries hold a portal, and calls through it that wait to be received.
+fn holders(portal: Portal) -> u64 {
+    let info = Portal::CURRENT.service(current::PORTAL_INFO, &[portal.0 as u64]);
+    info.expect("held")[2]
+}
+
+fn pause() {
+    let later = time::monotonic() + 50_000;
+    let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+}
+
+/// What is lent is taken back while a call through it waits in the queue, before it is made, and when it was received.
+fn waiting(peer: Portal, channel: Receiver) {
+    let file = channel.make_portal(6).expect("portal");
+    for round in 0..60 {
+        let kept = file.derive(rights::ALL).expect("derived");
+        let lent = kept.derive(rights::ALL).expect("derived");
+        give(peer, lent, 0);
+        ask(peer, &[ask::CALL]);
+        let mut ended = Error::Revoked as u64;
+        match round % 3 {
+            // Perhaps it calls just now.
+            0 => {}
+            1 => {
+                while holders(lent) != 3 {
+                    pause();
+                }
+            }
+            _ => {
+                let message = channel.receive(None).expect("a call");
+                assert_eq!((message.badge, message.words[0]), (6, 1));
+                kept.revoke().expect("revoked");
+                let _ = channel.reply_words(message.token, &[0; 8]);
+                ended = 0;
+            }
+        }
+        kept.revoke().expect("revoked");
+        assert_eq!(channel.poll().err(), Some(Error::TimedOut));
+        assert_eq!(ask(peer, &[ask::CALLED])[0], ended);
+        ask(peer, &[ask::CLOSE]);
+        [lent, kept].iter().for_each(|p| p.close());
+    }
+    file.close();
+    while channel.poll().is_ok() {}
+}
+
+/// Calls, says how that ended, and waits for its own end.
+extern "C" fn caller(slot: u64) -> ! {
+    let answer = Portal(slot as u32).call(Message::new(&[1]));
+    if answer == Err(Error::Revoked) {
+        USED.fetch_add(1, Relaxed);
+    }
+    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+/// Many calls through a long line of portals wait, more than the nucleus ends in one go.
+fn crowd(channel: Receiver) {
+    const CALLERS: usize = 50;
+    const LINE: usize = 30;
+    const STACK: usize = 8 << 10;
+    let done = Semaphore::new(0).expect("semaphore");
+    let file = channel.make_portal(6).expect("portal");
+    let mut last = file;
+    let line: [Portal; LINE] = core::array::from_fn(|i| {
+        let words = [i as u64, rights::DEFAULT.into(), AUTO, last.0.into()];
+        let made = channel.0.service(receive::MAKE_PORTAL, &words);
+        last = Portal(made.expect("portal")[0] as u32);
+        last
+    });
+    DONE.store(done.0 .0, Relaxed);
+    USED.store(0, Relaxed);
+    let stacks = memory::map(CALLERS * STACK).expect("memory");
+    let mut stacks = stacks.chunks_exact_mut(STACK);
+    let threads: [Portal; CALLERS] = core::array::from_fn(|i| {
+        let stack = stacks.next().expect("one for each");
+        begin(caller, line[LINE.min(i + 1) - 1].0, stack)
+    });
+    let all = || line.iter().map(|portal| holders(*portal)).sum::<u64>() as usize;
+    while all() != LINE + CALLERS {
+        pause();
+    }
+    file.revoke().expect("revoked");
+    assert_eq!(all(), LINE);
+    // Each has a badge of its own, so its end is told.
+    for i in 0..LINE as u64 {
+        let pulse = channel.poll().expect("a pulse");
+        assert_eq!((pulse.words[0], pulse.badge), (pulse::CLOSED, i));
+    }
+    assert_eq!(channel.poll().err(), Some(Error::TimedOut));
+    for _ in 0..CALLERS {
+        done.p().expect("taken");
+    }
+    assert_eq!(USED.load(Relaxed) as usize, CALLERS);
+    for thread in threads {
+        thread.service(thread::KILL, &[]).expect("killed");
+        thread.close();
+    }
+    line.iter().chain(&[done.0, file]).for_each(|p| p.close());
+    while channel.poll().is_ok() {}
+}
+
 fn flags(peer: Portal, file: Portal, channel: Receiver) {
     let plain = give(peer, file, 0) as u16;
     ask(peer, &[ask::CLOSE]);
@@ -126,6 +233,25 @@ fn delegate(peer: Portal, channel: Receiver) {
     while channel.poll().is_ok() {}
 }
 
+/// A thread beside the first.
+fn begin(run: extern "C" fn(u64) -> !, argument: u32, stack: &mut [u8]) -> Portal {
+    let top = stack.as_mut_ptr() as u64 + stack.len() as u64 - 8;
+    let words = [
+        run as *const () as u64,
+        top,
+        argument.into(),
+        0,
+        0,
+        59,
+        AUTO,
+    ];
+    let make = || Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
+    let made = memory::with_objects(pool::THREAD, make).expect("thread");
+    let thread = Portal(made[0] as u32);
+    thread.service(thread::START, &[]).expect("started");
+    thread
+}
+
 extern "C" fn second(_: u64) -> ! {
     loop {
         let _ = Semaphore(Portal(GO.load(Relaxed))).p();
@@ -145,11 +271,7 @@ fn once(file: Portal, channel: Receiver) {
     GO.store(go.0 .0, Relaxed);
     DONE.store(done.0 .0, Relaxed);
     let stack = memory::map(64 << 10).expect("memory");
-    let top = stack.as_mut_ptr() as u64 + stack.len() as u64 - 8;
-    let words = [second as *const () as u64, top, 0, 0, 0, 59, AUTO];
-    let made = Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
-    let other = Portal(made.expect("thread")[0] as u32);
-    other.service(thread::START, &[]).expect("started");
+    let other = begin(second, 0, stack);
     for round in 0..500u64 {
         let words = [file.0 as u64, AUTO, (rights::DEFAULT | rights::ONCE) as u64];
         let single = Portal::CURRENT.service(current::PORTAL_COPY, &words);

@@ -9,7 +9,7 @@ use cairn_abi::service::current;
 use cairn_abi::{flag, layout, received, rights, Error};
 use cairn_idl::fs;
 use cairn_rt::semaphore::Semaphore;
-use cairn_rt::{Portal, Received, Receiver, Reply};
+use cairn_rt::{Message, Portal, Received, Receiver, Reply};
 
 cairn_rt::entry!(main);
 
@@ -20,17 +20,18 @@ fn code(result: Result<(), Error>) -> u64 {
 fn main() -> ! {
     let channel = Receiver(Portal(layout::native_slot::RECEIVE));
     let mut kept = Portal(0);
+    let mut called = 0;
     loop {
         let Ok(message) = channel.receive(None) else {
             continue;
         };
         if message.kind == received::kind::MESSAGE {
-            serve(channel, &message, &mut kept);
+            serve(channel, &message, &mut kept, &mut called);
         }
     }
 }
 
-fn serve(channel: Receiver, message: &Received, kept: &mut Portal) {
+fn serve(channel: Receiver, message: &Received, kept: &mut Portal, called: &mut u64) {
     let w = message.words;
     let slot = |i: usize| Portal(w[i] as u32);
     let mut answer = [0; 8];
@@ -61,6 +62,12 @@ fn serve(channel: Receiver, message: &Received, kept: &mut Portal) {
             }
             Err(error) => answer[0] = error as u64,
         },
+        ask::CALL => {
+            let _ = channel.reply_words(message.token, &answer);
+            *called = code(kept.call(Message::new(&[1])).map(|_| ()));
+            return;
+        }
+        ask::CALLED => answer[0] = *called,
         ask::CLOSE => kept.close(),
         ask::RING if message.portals == 3 => {
             // The caller goes on first, then both take turns.
