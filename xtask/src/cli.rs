@@ -321,7 +321,7 @@ pub struct Test {
     /// Number of processors of Cairn's machines (those in which the nucleus is one of a kind, as in `image` and `entrance`, have one)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub smp: u32,
-    /// Only the suites of programs, in deterministic mode, and in the end how long interrupts were off at most (in guest instructions), in what and during which program
+    /// Only the suites of programs and `native`, in deterministic mode, and in the end how long interrupts were off at most (in guest instructions), in what and during which program
     #[arg(long)]
     pub stretch: bool,
 }
@@ -365,6 +365,12 @@ pub struct Stress {
     /// Kill the file servers of a Debian root and of a disk every few seconds instead, while programs work on both
     #[arg(long)]
     pub restart: bool,
+    /// Play the random games of the nucleus's tests on this computer instead, and explore the models further than `./cairn test` does
+    #[arg(long, conflicts_with_all = ["restart", "minutes", "smp", "workers"])]
+    pub host: bool,
+    /// How often each random game
+    #[arg(long, value_name = "N", default_value_t = 20_000, requires = "host", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cases: u32,
 }
 
 #[derive(Args)]
@@ -475,4 +481,8 @@ mod tests {
 }
 
 #[derive(Args)]
-pub struct Portals {}
+pub struct Portals {
+    /// Show the code that portals were given of their own in a machine with this log, which `--append nucleus.code=log` had it write (build/log/last/nucleus.log)
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+}

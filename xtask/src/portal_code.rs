@@ -3,8 +3,9 @@
 //! Portal code runs with all rights on behalf of a program, so it is held to rules that a decoder can check: only listed instructions, no jump backwards, jumps
 //! out of it and calls only to functions that are known for it, and no end but these jumps and `sysret`. So it ends, after at most as many instructions as it has.
 
+use crate::compiled::MARK;
 use crate::{build, cli, places};
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Context, Error, Result};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter};
 use iced_x86::{Mnemonic, OpKind, Register};
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -181,10 +182,14 @@ pub struct Code {
 }
 
 /// `./cairn portals`: the code, disassembled, and what the check says.
-pub fn command(_: &cli::Portals) -> Result<u8> {
+pub fn command(arguments: &cli::Portals) -> Result<u8> {
+    let pieces = match &arguments.log {
+        Some(log) => logged(log)?,
+        None => built()?,
+    };
     let mut code = 0;
-    for piece in built()? {
-        println!("{}:", piece.name);
+    for piece in pieces {
+        println!("{} at {:#x}:", piece.name, piece.address);
         print!("{}", piece.listing());
         match piece.check() {
             Ok(shortest) => println!("  shortest way: {shortest} instructions\n"),
@@ -195,6 +200,24 @@ pub fn command(_: &cli::Portals) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// The code that a machine's log tells of, which ran the nucleus that was built last.
+fn logged(log: &Path) -> Result<Vec<Code>> {
+    let text = std::fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let reach = Reach::of_built()?;
+    let mut pieces = Vec::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix(MARK)) {
+        pieces.extend(reach.told(line).map_err(Error::msg)?);
+    }
+    if pieces.is_empty() {
+        bail!(
+            "{} has no code: was `--append nucleus.code=log` given?",
+            log.display()
+        );
+    }
+    Ok(pieces)
 }
 
 /// The pieces in the nucleus, after building it.

@@ -1,6 +1,7 @@
 //! Every state in which a thread waits, ended in every way: what the thread sees, what its server hears, and that nothing is left behind.
 
 use super::*;
+use cairn_abi::service::semaphore;
 use cairn_abi::{fault, pulse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,10 @@ enum Wait {
     Receiving,
     Sleeping,
     Parked,
+    /// A semaphore: its own; in one step with a V of another; another's mutex.
     Semaphore,
+    Turn,
+    Mutex,
     /// A page fault: the pager is busy; the pager has it.
     FaultQueued,
     FaultServed,
@@ -24,7 +28,7 @@ enum Wait {
     CopiedFrom,
 }
 
-const WAITS: [Wait; 13] = [
+const WAITS: [Wait; 15] = [
     Wait::Queued,
     Wait::Served,
     Wait::PutOff,
@@ -34,6 +38,8 @@ const WAITS: [Wait; 13] = [
     Wait::Sleeping,
     Wait::Parked,
     Wait::Semaphore,
+    Wait::Turn,
+    Wait::Mutex,
     Wait::FaultQueued,
     Wait::FaultServed,
     Wait::Copying,
@@ -79,7 +85,10 @@ fn expected(wait: Wait, ending: Ending) -> (Outcome, Option<u64>) {
     use Wait::*;
     let held = matches!(wait, Served | PutOff | Chained | Middle | CopiedFrom);
     let for_memory = matches!(wait, FaultQueued | FaultServed | Copying);
-    let for_nobody = matches!(wait, Receiving | Sleeping | Parked | Semaphore);
+    let for_nobody = matches!(
+        wait,
+        Receiving | Sleeping | Parked | Semaphore | Turn | Mutex
+    );
     match ending {
         Ending::Kill => (ThreadDead, held.then_some(pulse::GONE)),
         Ending::Interrupt if held => (Waits, Some(pulse::UNBLOCK)),
@@ -215,10 +224,32 @@ fn stage(wait: Wait, interruptible: bool, deadline: bool) -> Stage {
             w.go(c, 0, current::PARK, flags, &[]);
             (c, None)
         }
-        Wait::Semaphore => {
-            use cairn_abi::service::semaphore;
+        Wait::Semaphore | Wait::Turn => {
             park(&mut w, s);
-            let made = w.ok(c, 0, current::SEMAPHORE_CREATE, &[0, 0, AUTO])[0] as u32;
+            let [made, next] =
+                [0; 2].map(|_| w.ok(c, 0, current::SEMAPHORE_CREATE, &[0, 0, AUTO])[0]);
+            arm(&mut w, c);
+            if wait == Wait::Semaphore {
+                w.go(c, made as u32, semaphore::P, flags, &[]);
+            } else {
+                w.go(c, made as u32, semaphore::V_THEN_P, flags, &[next]);
+            }
+            (c, None)
+        }
+        Wait::Mutex => {
+            park(&mut w, s);
+            let made = w.ok(
+                c,
+                0,
+                current::SEMAPHORE_CREATE,
+                &[1, semaphore::MUTEX, AUTO],
+            );
+            let made = made[0] as u32;
+            w.recall();
+            let owner = w.thread(doms[3], 55);
+            w.rest();
+            w.ok(owner, made, semaphore::P, &[]);
+            park(&mut w, owner);
             arm(&mut w, c);
             w.go(c, made, semaphore::P, flags, &[]);
             (c, None)

@@ -33,6 +33,32 @@ fn cargo() -> Command {
     command
 }
 
+/// The models beyond what `./cairn test` explores.
+const FURTHER: [&str; 2] = ["cairn-models", "cairn-models-cores"];
+
+/// All tests of the nucleus with so many games of each random one, compiled to be fast but with every check; then the models as far as they are ever explored. Cargo says what it does.
+pub fn campaign(cases: u32) -> Result<u8> {
+    let mut nucleus = cargo();
+    nucleus
+        .args(["test", "--release", "-p", "cairn-kernel"])
+        .env("PROPTEST_CASES", cases.to_string())
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off");
+    let mut commands = vec![nucleus];
+    for package in FURTHER {
+        let mut model = cargo();
+        model.args(["test", "--release", "-p", package, "--", "--ignored"]);
+        commands.push(model);
+    }
+    let mut failed = 0;
+    for mut command in commands {
+        let status = command.stdin(Stdio::null()).status()?;
+        failed += u8::from(!status.success());
+    }
+    Ok(u8::from(failed > 0))
+}
+
 /// `cargo test` of the crates that run on the host.
 fn unit(report: &Report) -> Result<()> {
     let begun = Instant::now();

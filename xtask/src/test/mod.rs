@@ -101,7 +101,7 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     // From here on what machines do is looked at afterwards.
     compiled::watch();
     if arguments.stretch {
-        programs::stretch(&report, arguments)?;
+        stretch::run(&report, arguments)?;
     } else {
         machines(&report, arguments, all)?;
     }

@@ -5,6 +5,7 @@
 
 use super::lanes::Work;
 use super::programs::{compile, files};
+use super::stretch::Stretches;
 use super::{batch, ways, Report, Verdict};
 use crate::cli::{Pair, System};
 use crate::exec::ENVIRONMENT;
@@ -16,7 +17,7 @@ use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The bystander: processes, pipes, files.
@@ -28,8 +29,20 @@ const BYSTANDER_SAYS: &str = "50\n50\n";
 const LIMIT: Duration = Duration::from_secs(240);
 const LOG_LIMIT: Duration = Duration::from_secs(900);
 
-pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
-    let mut work: Vec<Work> = Vec::new();
+/// A machine with a component of the test folder, or the game of [`ways`].
+struct Run {
+    /// `native/NAME`, and what is different about it.
+    full: String,
+    file: PathBuf,
+    name: String,
+    smp: u32,
+    iommu: Option<String>,
+    seeds: Vec<String>,
+}
+
+/// What is wanted.
+fn runs(report: &Report, smp: u32) -> Result<Vec<Run>> {
+    let mut wanted = Vec::new();
     let mut manifests = files("tests/native", "toml")?;
     manifests.extend(files("sdk/examples", "toml")?);
     for file in manifests {
@@ -48,36 +61,62 @@ pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
         let more = more.filter(|&cores: &u32| cores > smp);
         let always = lines(&manifest, "# iommu: ").pop();
         let too = lines(&manifest, "# iommu-too: ").pop();
-        let mut runs = vec![(format!("native/{name}"), smp, always.clone())];
-        runs.extend(more.map(|cores| (format!("native/{name}@{cores}"), cores, always.clone())));
-        runs.extend(too.map(|properties| (format!("native/{name}+iommu"), smp, Some(properties))));
-        for (full, cores, iommu) in runs {
-            if !report.wants(&full) {
-                continue;
+        let mut kinds = vec![(String::new(), smp, always.clone())];
+        kinds.extend(more.map(|cores| (format!("@{cores}"), cores, always.clone())));
+        kinds.extend(too.map(|properties| ("+iommu".to_string(), smp, Some(properties))));
+        for (kind, smp, iommu) in kinds {
+            let full = format!("native/{name}{kind}");
+            if report.wants(&full) {
+                wanted.push(Run {
+                    full,
+                    file: file.clone(),
+                    name: name.clone(),
+                    smp,
+                    iommu,
+                    seeds: ways::seeds(&manifest),
+                });
             }
-            let (file, name, seeds) = (file.clone(), name.clone(), ways::seeds(&manifest));
-            work.push(Box::new(move || {
-                let begun = Instant::now();
-                let verdict = match seeds.is_empty() {
-                    true => one(&file, &name, cores, iommu)?,
-                    false => ways::compare(&file, &name, &seeds)?,
-                };
-                report.result(&full, begun.elapsed(), verdict);
-                Ok(())
-            }));
         }
     }
-    Ok(work)
+    Ok(wanted)
+}
+
+pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
+    let work = runs(report, smp)?.into_iter().map(|run| -> Work<'_> {
+        Box::new(move || {
+            let begun = Instant::now();
+            let verdict = match run.seeds.is_empty() {
+                true => one(&run, None)?,
+                false => ways::compare(&run.file, &run.name, &run.seeds)?,
+            };
+            report.result(&run.full, begun.elapsed(), verdict);
+            Ok(())
+        })
+    });
+    Ok(work.collect())
+}
+
+/// Those with one core in deterministic mode, one after the other; how many there were. (What looks for the same in two machines has no use for that.)
+pub fn stretch(report: &Report, stretches: &mut Stretches) -> Result<usize> {
+    let runs = runs(report, 1)?;
+    let mut measured = 0;
+    for run in runs.iter().filter(|r| r.smp == 1 && r.seeds.is_empty()) {
+        let begun = Instant::now();
+        let verdict = one(run, Some(stretches))?;
+        report.result(&run.full, begun.elapsed(), verdict);
+        measured += 1;
+    }
+    Ok(measured)
 }
 
 /// The outer error is the host's.
-fn one(file: &Path, name: &str, smp: u32, iommu: Option<String>) -> Result<Verdict> {
-    let manifest = fs::read_to_string(file)?;
+fn one(run: &Run, stretches: Option<&mut Stretches>) -> Result<Verdict> {
+    let manifest = fs::read_to_string(&run.file)?;
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
     let deterministic = manifest.lines().any(|line| line == "# deterministic");
     // Where instructions are counted there is one core: it is what is fought for.
-    machine.smp = if deterministic { 1 } else { smp };
+    machine.smp = if deterministic { 1 } else { run.smp };
     for source in lines(&manifest, "# program: ") {
         let source = places::root().join(source);
         let stem = source.file_stem().unwrap_or_default();
@@ -93,13 +132,18 @@ fn one(file: &Path, name: &str, smp: u32, iommu: Option<String>) -> Result<Verdi
             second: guest,
         });
     }
-    machine.iommu = iommu;
-    machine.with = Some(file.to_path_buf());
-    machine.append = lines(&manifest, "# append: ").into_iter().next();
+    machine.iommu = run.iommu.clone();
+    machine.with = Some(run.file.clone());
+    let mut append = lines(&manifest, "# append: ");
+    if stretches.is_some() {
+        append.push("nucleus.stretch".to_string());
+    }
+    machine.append = Some(append.join(" ")).filter(|words| !words.is_empty());
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
-    let run = boot.run.clone();
-    let mut guest = match Guest::start(boot, &machine, deterministic)? {
+    let folder = boot.run.clone();
+    let counts = deterministic || stretches.is_some();
+    let mut guest = match Guest::start(boot, &machine, counts)? {
         Ok(guest) => guest,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
@@ -146,8 +190,11 @@ fn one(file: &Path, name: &str, smp: u32, iommu: Option<String>) -> Result<Verdi
     }
     guest.power_off();
     // What was written to disks is sound.
-    verdict = verdict.and(scratch::check(&run, file)?);
-    Ok(verdict.and_then(|()| nobody_else_died(&read(&log), name)))
+    verdict = verdict.and(scratch::check(&folder, &run.file)?);
+    if let Some(stretches) = stretches {
+        stretches.look(&log, &run.full);
+    }
+    Ok(verdict.and_then(|()| nobody_else_died(&read(&log), &run.name)))
 }
 
 fn bystander(guest: &mut Guest) -> Verdict {

@@ -121,9 +121,10 @@ echo END
 "#;
 
 pub fn stress(arguments: &cli::Stress) -> Result<u8> {
-    match arguments.restart {
-        true => super::restart::campaign(arguments),
-        false => programs(arguments),
+    match (arguments.host, arguments.restart) {
+        (true, _) => super::host::campaign(arguments.cases),
+        (_, true) => super::restart::campaign(arguments),
+        _ => programs(arguments),
     }
 }
 

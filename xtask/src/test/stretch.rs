@@ -1,14 +1,31 @@
-//! `./cairn test --stretch`: the longest stretches with interrupts off over the suites of programs. The machines run in deterministic mode with `nucleus.stretch`, so that the nucleus
+//! `./cairn test --stretch`: the longest stretches with interrupts off over the suites of programs and of components. The machines run in deterministic mode with `nucleus.stretch`, so that the nucleus
 //! logs each stretch above 1,200 instructions that is longer than those before of its kind.
 
+use super::{native, programs, Report};
+use crate::cli;
+use anyhow::Result;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Most that a stretch may take.
 const MOST: u64 = 3000;
 /// What stands before the number in the nucleus's log, and behind it.
 const BEFORE: &str = "nucleus: stretch of ";
 const BEHIND: &str = " in ";
+
+pub fn run(report: &Report, arguments: &cli::Test) -> Result<()> {
+    let mut stretches = Stretches::default();
+    let measured = programs::stretch(report, arguments, &mut stretches)?
+        + native::stretch(report, &mut stretches)?;
+    let verdict = match (stretches.print(), measured) {
+        (_, 0) => Err("nothing was measured: nothing with one core has such a name".to_string()),
+        (false, _) => Err("interrupts are off for longer than they may".to_string()),
+        (true, _) => Ok(()),
+    };
+    report.result("stretch", Duration::ZERO, verdict);
+    Ok(())
+}
 
 /// The longest of each kind, and where it was.
 #[derive(Default)]
