@@ -101,7 +101,7 @@ pub mod receive {
 /// [`crate::PortalKind::Window`]: a server's view of its callers' pages.
 pub mod window {
     /// Most pages of a window.
-    pub const MAX_PAGES: u64 = 16;
+    pub const MAX_PAGES: u64 = 8;
 
     /// w0 receive slot, w1 token, w2 offset in the caller's part, w3 pages, w4 flags below → w0 pages, w1 their address. The pages appear in the place of the server's own until CLOSE, the reply, the end of the call for any other reason,
     /// or until the caller's mapping changes; the server's own are back then. Address and length of what is shown are whole pages of the part. A page that is not there is brought by its pager.

@@ -36,8 +36,8 @@ pub struct Channel {
     pub senders: PriorityQueue,
 }
 
-/// How many waiting callers of a dying channel one entry lets go.
-const SHARE: usize = 32;
+/// How many waiting callers of a dying channel one entry lets go, or pulses it drops; and windows of a caller that close are a share for themselves.
+const SHARE: usize = 5;
 
 impl<A: Arch> Kernel<A> {
     pub(crate) fn channel_create(&mut self) -> Result<ChannelRef, Error> {
@@ -76,6 +76,9 @@ impl<A: Arch> Kernel<A> {
                 .or(channel.senders.first())
                 .or(self.held_by(c));
             if let Some(t) = next {
+                if self.close_windows_first(t) {
+                    return false;
+                }
                 self.detach(t);
                 self.fail(t, Error::Dead);
             } else if !self.drop_pulse(c) {
@@ -95,11 +98,23 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.held_by(c) else {
                 return true;
             };
+            if self.close_windows_first(t) {
+                return false;
+            }
             self.detach(t);
             self.settle_interruption(t);
             self.fail(t, Error::Dead);
         }
         false
+    }
+
+    /// A caller whose call ends: one of the windows that show its pages closes, if there are any.
+    fn close_windows_first(&mut self, t: ThreadRef) -> bool {
+        let any = self.threads[t].windows != 0;
+        if any {
+            self.close_window_of(t);
+        }
+        any
     }
 
     /// One of the callers that wait for a reply: put off, or being worked for.

@@ -19,7 +19,7 @@ pub const OPENING: u64 = 2048;
 /// After so many pieces an interrupt that waits is let in, even if that has to be asked for.
 const PIECES_AT_ONCE: usize = 2;
 /// Most parts of vectors that one entry looks at.
-const WALK: u64 = 24;
+const WALK: u64 = 20;
 /// Parts that are read from their owner's memory at once.
 const AHEAD: u64 = 8;
 const PART_BYTES: usize = core::mem::size_of::<Part>();
@@ -238,6 +238,10 @@ impl<A: Arch> Kernel<A> {
             thread.cursors = [Cursor::default(); 2];
         }
         let measured = self.measure_vectors(t);
+        if measured.is_ok() {
+            // The cursors stand at the ends: it goes on from there.
+            self.open(t);
+        }
         if !matches!(measured, Err(Stop::Restart | Stop::Left)) {
             let thread = &mut self.threads[t];
             thread.measuring = false;
@@ -344,6 +348,8 @@ impl<A: Arch> Kernel<A> {
         }
         let theirs = self.seek(caller, out, offset);
         let mut theirs = theirs.map_err(|lost| self.lost(t, caller, lost))?;
+        // The cursor stands there from now on.
+        self.open(t);
         let (done, end) = self.copy_sides(&mut theirs, ours, out, most);
         if vector {
             // The next copy will most likely begin where this one ended.

@@ -175,7 +175,7 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.domains[d].first_thread else {
                 break;
             };
-            self.kill(t, death::KILLED, 0);
+            self.end_thread(t);
             if self.has_to_end(caller) {
                 return Ok(false);
             }
@@ -427,7 +427,7 @@ impl<A: Arch> Kernel<A> {
                 Ok(())
             }
             domain::CONTINUE => self.domain_continue(t, d, w[7]),
-            domain::KILL_OTHERS => self.kill_others(d, w[0] as u32),
+            domain::KILL_OTHERS => self.kill_others(t, d, w[0] as u32),
             domain::CLOSE_ON_EXEC => self.close_on_exec(t, d, w[0]),
             domain::CONFIGURE => {
                 let ceiling = self.domains[self.threads[t].domain].ceiling;
@@ -620,26 +620,42 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    fn kill_others(&mut self, d: DomainRef, keep: u32) -> Answer {
+    fn kill_others(&mut self, t: ThreadRef, d: DomainRef, keep: u32) -> Answer {
         let keep = self.thread_in(d, keep as u64)?;
-        let mut next = self.domains[d].first_thread;
         for _ in 0..THREAD_SHARE {
-            let Some(thread) = next else {
+            let Some(thread) = self.another_thread(d, keep) else {
                 return Ok(());
             };
-            next = self.threads[thread].siblings.next;
-            if thread != keep {
-                self.kill(thread, death::KILLED, 0);
+            self.end_thread(thread);
+            if self.dispatch.current.is_none() {
+                // The caller was one of them.
+                return Err(Stop::Left);
+            }
+            if self.let_in(t) {
+                break;
             }
         }
-        if self.dispatch.current.is_none() {
-            // The caller was one of them.
-            return Err(Stop::Left);
+        match self.another_thread(d, keep) {
+            Some(_) => Err(Error::Again.into()),
+            None => Ok(()),
         }
-        if next.is_some() {
-            return Err(Error::Again.into());
+    }
+
+    /// A thread of the domain beside this one of its.
+    fn another_thread(&self, d: DomainRef, keep: ThreadRef) -> Option<ThreadRef> {
+        match self.domains[d].first_thread {
+            Some(first) if first == keep => self.threads[first].siblings.next,
+            first => first,
         }
-        Ok(())
+    }
+
+    /// A step to the end of a thread: one of the windows that show its pages closes, or it dies.
+    pub(crate) fn end_thread(&mut self, t: ThreadRef) {
+        if self.threads[t].windows == 0 {
+            self.kill(t, death::KILLED, 0);
+        } else {
+            self.close_window_of(t);
+        }
     }
 
     fn close_on_exec(&mut self, t: ThreadRef, d: DomainRef, first: u64) -> Answer {

@@ -13,7 +13,7 @@ use crate::ranked::{Place, Ranked};
 use crate::{Answer, Kernel};
 use cairn_abi::service::thread;
 use cairn_abi::state::{upcall, Registers};
-use cairn_abi::{death, flag, policy, Error};
+use cairn_abi::{flag, policy, Error};
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -568,7 +568,11 @@ impl<A: Arch> Kernel<A> {
                 self.wake(target);
             }
             thread::KILL => {
-                self.kill(target, death::KILLED, 0);
+                let windows = self.threads[target].windows != 0;
+                self.end_thread(target);
+                if windows {
+                    return Err(crate::Stop::Restart);
+                }
                 if t == target {
                     return Err(crate::Stop::Left);
                 }

@@ -207,11 +207,13 @@ impl<A: Arch> Kernel<A> {
             prot::READ
         };
         for (i, n) in (0..pages).zip(0..PAGES) {
+            self.open(t);
             (frames[n], _) = self.page_for(t, caller, start + i * PAGE, needed)?;
             let (frame, protection) = self.page_for(t, t, address + i * PAGE, own_needed)?;
             let window = &mut self.windows[w];
             (window.hidden[n], window.bits[n]) = (frame, protection as u8);
         }
+        self.open(t);
         let Some(root) = self.spaces[own].root else {
             return Err(Error::NoTable.into());
         };

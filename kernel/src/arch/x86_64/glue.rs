@@ -428,6 +428,12 @@ pub fn opens() -> bool {
     ASKS.load(Relaxed) == 0
 }
 
+/// The same, but that stretches may be measured: for [`open_or_note`].
+#[inline(always)]
+pub fn opens_or_notes() -> bool {
+    ASKS.load(Relaxed) & !MEASURED == 0
+}
+
 /// Let them in. One of them finds the running thread by its registers and sets it back before its `syscall`; the stack is abandoned, on which nothing needs an end.
 ///
 /// # Safety
@@ -463,15 +469,25 @@ pub fn let_in(kernel: &mut Kernel<Machine>) -> bool {
 /// See [`crate::arch::Arch::open`].
 #[inline(always)]
 pub fn let_in_if_open(kernel: &mut Kernel<Machine>) {
-    match ASKS.load(Relaxed) {
-        // SAFETY: by the contract of that.
-        0 => unsafe { open(core::ptr::from_mut(kernel)) },
-        // A stretch ends here, too.
-        // SAFETY: called in an entry.
-        MEASURED => unsafe {
-            interrupt_waits();
-        },
-        _ => {}
+    // SAFETY: by the contract of that.
+    unsafe { open_or_note(core::ptr::from_mut(kernel)) }
+}
+
+/// As [`open`], where [`opens`]; a stretch ends here, too.
+///
+/// # Safety
+/// As for [`open`], in an entry.
+#[inline(always)]
+pub unsafe fn open_or_note<T>(nucleus: *mut T) {
+    // SAFETY: by the contract.
+    unsafe {
+        match ASKS.load(Relaxed) {
+            0 => open(nucleus),
+            MEASURED => {
+                interrupt_waits();
+            }
+            _ => {}
+        }
     }
 }
 

@@ -8,8 +8,9 @@
 use super::cpu;
 use super::descriptors;
 use super::glue::{
-    self, interrupt_waits, map_one, on_channel, on_receive_right, on_syscall, on_trap,
-    on_traversal, on_upcall_over, reply_extras, settle, transfer_part, unmap_one,
+    self, interrupt_waits, map_one, on_channel, on_receive_right, on_syscall, on_traced_syscall,
+    on_traced_trap, on_trap, on_traversal, on_upcall_over, reply_extras, settle, transfer_part,
+    unmap_one,
 };
 use super::memory::{IMAGE_BASE, PAGE};
 use super::parts_code::{read_quick, write_quick, MachineThread};
@@ -68,6 +69,14 @@ pub fn ordinary_trap() -> unsafe extern "C" fn(u64, u64) -> Resume {
     }
 }
 
+/// What they call while something is.
+pub fn traced_trap() -> unsafe extern "C" fn(u64, u64) -> Resume {
+    match LONGEST.load(Relaxed) {
+        0 => on_traced_trap,
+        _ => recorded_trap,
+    }
+}
+
 /// Time all calls from now on.
 ///
 /// # Safety
@@ -79,6 +88,7 @@ pub unsafe fn begin() {
     let twins = [
         (interrupt_waits as *const (), looks as *const ()),
         (on_syscall as *const (), syscall as *const ()),
+        (on_traced_syscall as *const (), recorded as *const ()),
         (on_traversal as *const (), traversal as *const ()),
         (on_channel as *const (), channel as *const ()),
         (on_receive_right as *const (), receive_right as *const ()),
@@ -137,7 +147,9 @@ timed!(syscall: on_syscall, () -> Resume, asked());
 timed!(traversal: on_traversal, (target: Target) -> Resume, asked());
 timed!(channel: on_channel, (target: Target) -> Resume, asked());
 timed!(receive_right: on_receive_right, (channel: u32) -> Resume, asked());
+timed!(recorded: on_traced_syscall, () -> Resume, asked());
 timed!(trap: on_trap, (vector: u64, error: u64) -> Resume, VECTOR | vector);
+timed!(recorded_trap: on_traced_trap, (vector: u64, error: u64) -> Resume, VECTOR | vector);
 timed!(transferring: transfer_part, (token: u64, offset: u64, address: u64, len: u64, channel: u32, operation: u64) -> u64, TRANSFER);
 timed!(reading: read_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);
 timed!(writing: write_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);

@@ -17,7 +17,7 @@ pub static ON_TRAP: Single<unsafe extern "C" fn(u64, u64) -> Resume> = Single::n
 /// Switch this processor's `syscall` entry, and the vectors of all. The entry that the others shall have.
 pub fn enter_through_twins(on: bool) -> u64 {
     let (entry, trap) = if on {
-        (traced_entry as *const (), glue::on_traced_trap as _)
+        (traced_entry as *const (), stretch::traced_trap())
     } else {
         (syscall_entry as *const (), stretch::ordinary_trap())
     };

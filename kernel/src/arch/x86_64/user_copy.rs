@@ -18,7 +18,7 @@ pub type Opened = *mut ();
 pub const CLOSED: Opened = core::ptr::null_mut();
 
 #[cfg(target_os = "none")]
-use super::glue::{open as let_in, opens};
+use super::glue::{open_or_note as let_in, opens_or_notes as opens};
 /// There are no interrupts on the host.
 #[cfg(not(target_os = "none"))]
 fn opens() -> bool {
