@@ -46,7 +46,7 @@ pub mod current {
     /// → w0 slot of a new semaphore. `NoMemory`, `NoSlot`.
     pub const SEMAPHORE_CREATE: u8 = 18;
     /// w0 slot, w1 target slot or AUTO (an occupied target is closed first), w2 mask of rights → w0 slot of a new portal that leads to the same and is derived from that in slot w0 (not from its copies elsewhere alone:
-    /// copies are one portal). CLOEXEC and, for channels, ONCE may be added. `NoRight` for receive rights, slot 0 and portals for single use; `Busy`: it would be more than 32 derivations away from the first one.
+    /// copies are one portal). CLOEXEC and, for channels, ONCE may be added. `NoRight` for receive rights, slot 0 and portals for single use; `Busy`: it would be more than 16 derivations away from the first one.
     pub const PORTAL_DERIVE: u8 = 19;
     /// w0 slot: everything that was derived from that portal, and from what was derived, in whatever tables, leads nowhere from now on (`Revoked`), and calls through it that no server has received end so. In shares, by itself.
     pub const PORTAL_REVOKE: u8 = 20;

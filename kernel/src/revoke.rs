@@ -17,8 +17,8 @@ use crate::ranked::Ranked;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::{rights, Error, PortalKind};
 
-/// Longest line of descent.
-pub const DEPTH: u8 = 32;
+/// Longest line of descent. The end of the last one may be the end of all before it, in one entry.
+pub const DEPTH: u8 = 16;
 /// Work of one entry that revokes, in some hundred instructions: all of it, to cut a portal of whose end the server hears, to end a call through it, to take it out of its family.
 const SHARE: u32 = 20;
 const CUT_WORK: u32 = 2;
