@@ -25,6 +25,7 @@ use super::tables::{Builder, Image, NoMemory, EARLY_LIMIT};
 use crate::arch::Frame;
 use crate::boot::first_domain::{self, Archive};
 use crate::boot::memory::{Frames, FreeMemory};
+use crate::boot::options;
 use crate::cores;
 use crate::hasty::Handlers;
 use crate::log::Line;
@@ -217,12 +218,7 @@ fn take_zeroed(free: &mut FreeMemory, count: u32) -> (Frame, *mut u8) {
 
 /// Bytes that `nucleus.trace=KIB` asks for (at most 256 MiB).
 fn trace_size(info: &BootInfo) -> usize {
-    let word = info
-        .words()
-        .find_map(|word| word.strip_prefix(b"nucleus.trace="));
-    let kib = word
-        .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
-        .unwrap_or(0);
+    let kib = info.words().find_map(options::trace).unwrap_or(0);
     usize::min(kib, 256 << 10) << 10
 }
 
@@ -259,6 +255,11 @@ fn run(
     // SAFETY: the only call, before interrupts or user mode.
     let kernel = unsafe { glue::install(Kernel::new(built.machine, storage)) };
     kernel.boot_firmware(built.firmware);
+    for word in info.words().filter(|word| !options::is_understood(word)) {
+        let mut line = Line::new();
+        line.text("nucleus: not understood: ").push(word);
+        kernel.log(&line);
+    }
     let mut cores = 1;
     let hurry = info.words().any(|word| word == b"nucleus.hurry");
     if let Some(acpi) = processors {
