@@ -21,7 +21,7 @@ const ZERO_SHARE: u64 = 1;
 const CHANGE_SHARE: u64 = 16;
 /// Frames that are taken into a pool (they are zeroed), and into a space's reserve, before interrupts are let in.
 const GIVE_SHARE: u64 = 1;
-const TABLE_SHARE: u64 = 8;
+const TABLE_SHARE: u64 = 4;
 /// Pages that are zeroed by one MAP.
 const ZERO_PAGES: u64 = 8;
 /// Frames that REAP returns at most.
@@ -72,6 +72,7 @@ impl<A: Arch> Kernel<A> {
                 if self.space_at(t, w[0]) != Ok(s) {
                     return Err(Error::BadPortal.into());
                 }
+                self.open(t);
                 let ceiling = self.domains[own].ceiling;
                 let d = self.domain_create(s, ceiling)?;
                 let target = Target::to(PortalKind::Domain, d, rights::ALL & !rights::INHERIT);

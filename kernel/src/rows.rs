@@ -64,6 +64,7 @@ impl<A: Arch> Kernel<A> {
         }
         let mut room = [[0; ENTRY]; ROWS];
         let rows = self.entries(t, w[2], w[3], &mut room)?;
+        self.open(t);
         let mut total = 0;
         for (address, pages, read_only) in rows.iter().map(entry) {
             range(address, pages as u64)?;
