@@ -91,6 +91,9 @@ pub mod receive {
     /// comes to its server only if no word is greater (`BadArgument` for the caller). With BADGE its w7 is a slot of the caller's, of a portal to this channel with CALL, and arrives as that portal's badge (`BadPortal`,
     /// `NoRight`, `Revoked` for the caller). Operations without a line pass as they are, and so does one of which nothing is asked. w0 AUTO: there are no lines any more. `NoMemory`, `Dead`.
     pub const SIGN: u8 = 8;
+    /// w0 where to go on, 0 at first → w0 where it is, 0: there are no more; w1 badge: the next portal to this channel that is held, or from which one came. (For a server that comes after one that
+    /// died: what was to hear of a portal's end, or was about to be given one, may have died with it.)
+    pub const NEXT_BADGE: u8 = 9;
 
     /// How many operations a signature can have lines for: those with the lowest numbers.
     pub const OPERATIONS: u64 = 64;

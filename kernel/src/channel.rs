@@ -39,6 +39,9 @@ pub struct Channel {
 /// How many waiting callers of a dying channel one entry lets go, or pulses it drops; and windows of a caller that close are a share for themselves.
 const SHARE: usize = 5;
 
+/// Portal objects that are looked at before interrupts are let in.
+const LOOKS: u32 = 32;
+
 impl<A: Arch> Kernel<A> {
     pub(crate) fn channel_create(&mut self) -> Result<ChannelRef, Error> {
         self.channels
@@ -137,9 +140,38 @@ impl<A: Arch> Kernel<A> {
             receive::MAKE_PORTAL => return self.make_portal(t, c),
             receive::SIGN => return self.sign(t, c),
             receive::CALLER => return self.tell_caller(t, c),
+            receive::NEXT_BADGE => return self.next_badge(t, c),
             _ => return Err(Error::BadOperation.into()),
         };
         self.disarm_on_error(t, answer)
+    }
+
+    /// NEXT_BADGE: w0 where to go on. Interrupts come in between every few looks.
+    #[inline(never)]
+    fn next_badge(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
+        let number = self.channels.id(c);
+        let from = u32::try_from(self.threads[t].registers.rdi);
+        let mut index = from.map_err(|_| Error::BadArgument)?;
+        loop {
+            for _ in 0..LOOKS {
+                index = index.saturating_add(1);
+                let Some(r) = self.portals.nth(index) else {
+                    self.answers(t, &[0, 0]);
+                    return Ok(());
+                };
+                // What was given back has neither holders nor children.
+                let portal = &self.portals[r];
+                if portal.channel == number && (portal.holders != 0 || portal.lineage.has_child()) {
+                    let badge = portal.badge;
+                    self.answers(t, &[index as u64, badge]);
+                    return Ok(());
+                }
+            }
+            self.answer(t, 0, index as u64);
+            if self.let_in(t) {
+                return Err(Stop::Restart);
+            }
+        }
     }
 
     /// CALLER: w0 token.

@@ -31,6 +31,7 @@ pub fn header() -> String {
         ("RECEIVE_WRITE", receive::WRITE),
         ("RECEIVE_MAKE_PORTAL", receive::MAKE_PORTAL),
         ("RECEIVE_SIGN", receive::SIGN),
+        ("RECEIVE_NEXT_BADGE", receive::NEXT_BADGE),
         ("LOG_WRITE", log::WRITE),
         ("KIND_MESSAGE", received::kind::MESSAGE),
         ("KIND_PULSE", received::kind::PULSE),

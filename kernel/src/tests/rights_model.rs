@@ -313,6 +313,50 @@ fn the_server_hears_of_the_end_when_nothing_is_derived_any_more() {
 }
 
 #[test]
+fn a_server_hears_which_of_its_portals_are_held() {
+    let Scene {
+        mut w, rx, s, t, ..
+    } = scene(1);
+    w.rest();
+    let other = w.ok(s, 0, current::CHANNEL_CREATE, &[])[0] as u32;
+    w.ok(s, other, receive::MAKE_PORTAL, &[99, 15, AUTO]);
+    let made: Vec<_> = (100..140)
+        .map(|badge| w.ok(s, rx, receive::MAKE_PORTAL, &[badge, 15, AUTO])[0])
+        .collect();
+    // Of the second only what was derived from it is left, of the third nothing.
+    w.ok(s, 0, current::PORTAL_DERIVE, &[made[1], AUTO, 31]);
+    for slot in &made[1..3] {
+        w.ok(s, 0, current::PORTAL_CLOSE, &[*slot]);
+    }
+    let held = |w: &mut World| {
+        let (mut badges, mut place) = (Vec::new(), 0);
+        loop {
+            let words = w.ok(s, rx, receive::NEXT_BADGE, &[place]);
+            if words[0] == 0 {
+                break badges;
+            }
+            badges.push(words[1]);
+            place = words[0];
+        }
+    };
+    let mut badges = held(&mut w);
+    badges.sort_unstable();
+    badges.dedup();
+    // (7 is the scene's.)
+    let expected: Vec<_> = [7, 100, 101].into_iter().chain(103..140).collect();
+    assert_eq!(badges, expected);
+    for place in [u64::from(u32::MAX), 1 << 20] {
+        assert_eq!(w.ok(s, rx, receive::NEXT_BADGE, &[place])[0], 0);
+    }
+    let beyond = [u64::from(u32::MAX) + 1];
+    assert_eq!(
+        w.err(s, rx, receive::NEXT_BADGE, &beyond),
+        Error::BadArgument
+    );
+    let _ = t;
+}
+
+#[test]
 fn a_server_takes_back_a_class_of_portals() {
     let Scene {
         mut w, rx, s, t, ..

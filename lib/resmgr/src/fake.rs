@@ -61,6 +61,8 @@ pub struct Fake {
     pub groups: Vec<u32>,
     /// Badges of portals that lead back to the server, by slot.
     pub own: BTreeMap<u32, u64>,
+    /// Badges of portals that somebody has; None: nobody knows.
+    pub held: Option<Vec<u64>>,
     /// Answers calls to other servers.
     pub service: Option<Service>,
     /// Fail the next mint as if the caller's table were full.
@@ -144,6 +146,11 @@ impl Transport for Fake {
         let slot = 1000 + self.own.len() as u32;
         self.own.insert(slot, badge);
         Ok(Portal(slot))
+    }
+
+    fn next_badge(&mut self, place: u64) -> Result<Option<(u64, u64)>, Error> {
+        let held = self.held.as_ref().ok_or(Error::BadOperation)?;
+        Ok(held.get(place as usize).map(|&badge| (place + 1, badge)))
     }
 
     fn publish(&mut self) -> Option<(Page, Portal)> {

@@ -423,6 +423,13 @@ impl<S: Server> Handles<S> {
         entries.any(|entry| is(&entry.handle))
     }
 
+    /// Badges of all, also of those that a predecessor left and whose nodes were not found again.
+    pub(crate) fn badges(&self) -> impl Iterator<Item = u64> + '_ {
+        let open = self.slots.iter().filter_map(|slot| slot.entry.as_ref());
+        open.map(|entry| entry.handle.badge)
+            .chain(self.gone.keys().copied())
+    }
+
     /// How many are open.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len() - self.spare

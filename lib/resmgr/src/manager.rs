@@ -15,6 +15,7 @@ use crate::server::{Access, Answer, Server};
 use crate::transport::Transport;
 use crate::waiting::{Again, Lot, Registrations, Waiting};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
@@ -108,6 +109,29 @@ impl<S: Server> Manager<S> {
             }
         }
         told
+    }
+
+    /// Of the handles that a predecessor left those end that nobody has: it was to hear of their ends, or had not answered who opened them, when it was killed. (Before anything is served.)
+    /// How many they were. If the nucleus does not tell, all stay.
+    pub fn end_unheld(&mut self, server: &mut S, transport: &mut dyn Transport) -> usize {
+        let mut held = BTreeSet::new();
+        let mut place = 0;
+        loop {
+            match transport.next_badge(place) {
+                Ok(Some((next, badge))) => {
+                    held.insert(badge);
+                    place = next;
+                }
+                Ok(None) => break,
+                Err(_) => return 0,
+            }
+        }
+        let badges = self.core.handles.badges();
+        let unheld: Vec<u64> = badges.filter(|badge| !held.contains(badge)).collect();
+        for &badge in &unheld {
+            self.close(server, transport, badge);
+        }
+        unheld.len()
     }
 
     /// How many files are open.

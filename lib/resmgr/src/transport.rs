@@ -46,6 +46,8 @@ pub trait Transport {
     }
     /// A new portal to this server's channel.
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
+    /// As [`Receiver::next_badge`].
+    fn next_badge(&mut self, place: u64) -> Result<Option<(u64, u64)>, Error>;
     /// A page of zeroes for others to read, and the portal by which they map it. When this server ends, or the portal is closed, it is zero for them.
     fn publish(&mut self) -> Option<(Page, Portal)>;
     /// The badge of a portal that leads to this server's own channel.
@@ -221,6 +223,10 @@ impl Transport for Native {
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
         self.receiver.make_portal(badge)
+    }
+
+    fn next_badge(&mut self, place: u64) -> Result<Option<(u64, u64)>, Error> {
+        self.receiver.next_badge(place)
     }
 
     fn publish(&mut self) -> Option<(Page, Portal)> {

@@ -111,6 +111,12 @@ impl Receiver {
         Ok(Portal(words[0] as u32))
     }
 
+    /// The next portal to this channel that somebody has, behind this place (0: the first): its place, and its badge. None: there are no more.
+    pub fn next_badge(self, place: u64) -> Result<Option<(u64, u64)>, Error> {
+        let words = self.0.service(receive::NEXT_BADGE, &[place])?;
+        Ok((words[0] != 0).then_some((words[0], words[1])))
+    }
+
     /// Wait for a message or pulse, until `deadline` (absolute ns) if given.
     pub fn receive(self, deadline: Option<u64>) -> Result<Received, Error> {
         let mut received = Received::default();

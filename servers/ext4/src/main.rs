@@ -208,11 +208,16 @@ fn main() -> ! {
             told.open, told.lost, told.gone
         ));
     }
+    let mut transport = Native::new();
+    let unheld = manager.end_unheld(&mut server, &mut transport);
+    if unheld != 0 {
+        say(format_args!("{unheld} of these are nobody's any more"));
+    }
     if let Some(ready) = mounted {
         // If `init` cannot be told it hears of the end.
         let _ = ready.notify(1);
     }
-    serve(&mut manager, &mut server, &mut Native::new())
+    serve(&mut manager, &mut server, &mut transport)
 }
 
 /// The path that the manifest mounts this at.

@@ -18,6 +18,39 @@ fn recovered(open: usize, lost: usize, gone: usize) -> Recovered {
     Recovered { open, lost, gone }
 }
 
+/// The server was to hear that nobody has a file any more, or had not yet answered who opened it.
+#[test]
+fn files_that_nobody_has_are_closed_by_the_successor() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+    let nameless = m.open_file(b"gone", o::CREAT | o::RDWR, 0o600).unwrap();
+    assert_eq!(m.write_at(nameless, 0, &pattern(3, 9000)), 9000);
+    assert_eq!(m.result(0, &[fs::UNLINK], b"gone"), 0);
+    assert_eq!(m.sync(), 0);
+
+    let (mut m, told) = start(m.kill(), 2, kept);
+    assert_eq!(told, recovered(2, 0, 0));
+    let unheld = |m: &mut Machine| {
+        let bench = &mut m.bench;
+        bench.manager.end_unheld(&mut bench.server, &mut bench.fake)
+    };
+    assert_eq!(unheld(&mut m), 0, "the nucleus does not tell");
+    m.bench.fake.held = Some(vec![7, file]);
+    assert_eq!(unheld(&mut m), 1);
+    assert_eq!(unheld(&mut m), 0);
+    assert_eq!(m.read_at(nameless, 0, 1), Err(-EIO));
+    assert_eq!(m.write_at(file, 0, b"here"), 4);
+
+    // It is not there for the next one either.
+    let (mut m, told) = start(m.kill(), 3, kept);
+    assert_eq!(told, recovered(1, 0, 0));
+    m.bench.fake.held = Some(vec![]);
+    assert_eq!(unheld(&mut m), 1);
+    assert_eq!(m.sync(), 0);
+    must_be_clean(&m.close());
+}
+
 #[test]
 fn open_files_go_on_where_they_were() {
     let kept = keepsake(KEEP);
