@@ -144,7 +144,7 @@ extern "C" fn caller(slot: u64) -> ! {
 /// Many calls through a long line of portals wait, more than the nucleus ends in one go.
 fn crowd(channel: Receiver) {
     const CALLERS: usize = 50;
-    const LINE: usize = 30;
+    const LINE: usize = 15;
     const STACK: usize = 8 << 10;
     let done = Semaphore::new(0).expect("semaphore");
     let file = channel.make_portal(6).expect("portal");
