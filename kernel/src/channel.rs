@@ -159,9 +159,9 @@ impl<A: Arch> Kernel<A> {
                     self.answers(t, &[0, 0]);
                     return Ok(());
                 };
-                // What was given back has neither holders nor children.
+                // What was given back is unheld as well.
                 let portal = &self.portals[r];
-                if portal.channel == number && (portal.holders != 0 || portal.lineage.has_child()) {
+                if portal.channel == number && !self.is_unheld(r) {
                     let badge = portal.badge;
                     self.answers(t, &[index as u64, badge]);
                     return Ok(());

@@ -41,10 +41,6 @@ impl Lineage {
         self.parent
     }
 
-    pub fn has_child(&self) -> bool {
-        self.child.is_some()
-    }
-
     /// Derived, or derived from?
     #[inline]
     pub fn has_family(&self) -> bool {

@@ -314,9 +314,7 @@ fn the_server_hears_of_the_end_when_nothing_is_derived_any_more() {
 
 #[test]
 fn a_server_hears_which_of_its_portals_are_held() {
-    let Scene {
-        mut w, rx, s, t, ..
-    } = scene(1);
+    let Scene { mut w, rx, s, .. } = scene(1);
     w.rest();
     let other = w.ok(s, 0, current::CHANNEL_CREATE, &[])[0] as u32;
     w.ok(s, other, receive::MAKE_PORTAL, &[99, 15, AUTO]);
@@ -353,7 +351,6 @@ fn a_server_hears_which_of_its_portals_are_held() {
         w.err(s, rx, receive::NEXT_BADGE, &beyond),
         Error::BadArgument
     );
-    let _ = t;
 }
 
 #[test]
