@@ -13,6 +13,7 @@ use crate::disk::{self, Scratch, Shape};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
+use crate::output::Output;
 use crate::test::compile;
 use crate::{places, progress};
 use anyhow::{Context, Result};
@@ -62,6 +63,35 @@ impl Figures {
     }
 }
 
+/// Where the figures go: a table on standard output, the same as JSON beside it or instead of it.
+enum Place {
+    Table,
+    Json,
+    TableAndJson(Output),
+}
+
+impl Place {
+    fn open(arguments: &cli::Bench) -> Result<Place> {
+        Ok(match arguments.json.as_deref() {
+            None => Place::Table,
+            Some(path) if path.as_os_str() == "-" => Place::Json,
+            Some(path) => Place::TableAndJson(Output::open(path)?),
+        })
+    }
+
+    fn put(self, json: &str, table: &str) -> Result<()> {
+        match self {
+            Place::Table => print!("{table}"),
+            Place::Json => println!("{json}"),
+            Place::TableAndJson(file) => {
+                print!("{table}");
+                file.write(json.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 pub fn bench(arguments: &cli::Bench) -> Result<u8> {
     if let Some((nucleus::WORD, names)) = arguments
         .operations
@@ -73,6 +103,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
     if arguments.operations == [device::WORD] {
         return device::bench(arguments);
     }
+    let place = Place::open(arguments)?;
     let binary = places::build().join("tests/bench");
     compile("gcc", &places::root().join("benches/bench.c"), &binary)?;
     let (budgets, goals) = budgets()?;
@@ -116,20 +147,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         }
     }
     let json = as_json(&cairn, &linux, &budgets)?;
-    let to_stdout = arguments
-        .json
-        .as_deref()
-        .is_some_and(|path| path.as_os_str() == "-");
-    match &arguments.json {
-        Some(_) if to_stdout => println!("{json}"),
-        Some(path) => {
-            fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?
-        }
-        None => {}
-    }
-    if !to_stdout {
-        print!("{}", as_text(&cairn, &linux, &budgets, &goals));
-    }
+    place.put(&json, &as_text(&cairn, &linux, &budgets, &goals))?;
     let mut failed = false;
     for (system, figures) in [("Cairn", &cairn), ("Linux", &linux)] {
         if let Some(why) = &figures.failure {

@@ -3,12 +3,14 @@
 use crate::cli;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
+use crate::output::Output;
 use crate::progress;
 use crate::verdict::Failure;
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use cairn_hostlink::Spec;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// The environment that commands find; `--env` adds to it and replaces.
@@ -32,6 +34,14 @@ pub fn exec(arguments: &cli::Exec) -> Result<u8> {
         cwd: arguments.cwd.as_bytes().to_vec(),
         no_stdin: false,
     };
+    let trees = arguments
+        .tree
+        .iter()
+        .map(|pair| {
+            let to = (pair.second != "-").then(|| Output::open(Path::new(&pair.second)));
+            Ok((&pair.first, to.transpose()?))
+        })
+        .collect::<Result<Vec<_>>>()?;
     progress::only_on_terminals();
     let boot = Boot::prepare("exec", &arguments.machine)?;
     let logs = boot.run.clone();
@@ -61,12 +71,11 @@ pub fn exec(arguments: &cli::Exec) -> Result<u8> {
     if let Outcome::Refused { reason, .. } = &outcome {
         eprintln!("cairn: {reason}");
     }
-    for pair in &arguments.tree {
-        match guest.tree(&pair.first) {
-            Ok(text) if pair.second == "-" => std::io::stderr().write_all(&text)?,
-            Ok(text) => std::fs::write(&pair.second, text)
-                .with_context(|| format!("cannot write {}", pair.second))?,
-            Err(failure) => return Ok(report(&failure, &logs, Some(&mut guest))),
+    for (folder, output) in trees {
+        match (guest.tree(folder), output) {
+            (Ok(text), Some(output)) => output.write(&text)?,
+            (Ok(text), None) => std::io::stderr().write_all(&text)?,
+            (Err(failure), _) => return Ok(report(&failure, &logs, Some(&mut guest))),
         }
     }
     guest.log.look();

@@ -25,6 +25,7 @@ mod log;
 mod machine;
 mod modules;
 mod nucleus_text;
+mod output;
 mod packages;
 mod places;
 mod portal_code;

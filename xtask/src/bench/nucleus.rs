@@ -5,7 +5,7 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot or an option needs and which is gone afterwards, `nucleus-hot-text` that
 //! of what frequent operations execute ([`super::hot_text`]).
 
-use super::{grouped, hot_text, hundredths, is_wanted, spec, WORK};
+use super::{grouped, hot_text, hundredths, is_wanted, spec, Place, WORK};
 use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
@@ -188,6 +188,7 @@ impl Budgets {
 
 /// `names`: rows that are wanted, all if empty.
 pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
+    let place = Place::open(arguments)?;
     let mut budgets = Budgets::read()?;
     let mut rows = Rows::default();
     for line in run(names, "", &|_| Ok(()))?.lines() {
@@ -218,21 +219,8 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     budgets.limit_flat(&rows);
     rows.order.retain(|name| is_wanted(name, names));
 
-    let to_stdout = arguments
-        .json
-        .as_deref()
-        .is_some_and(|path| path.as_os_str() == "-");
-    if let Some(path) = &arguments.json {
-        let json = as_json(&rows, &budgets)?;
-        if to_stdout {
-            println!("{json}");
-        } else {
-            fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-    }
-    if !to_stdout {
-        print!("{}", as_text(&rows, &budgets, arguments.histogram));
-    }
+    let table = as_text(&rows, &budgets, arguments.histogram);
+    place.put(&as_json(&rows, &budgets)?, &table)?;
     let over = exceeded(&rows, &budgets, names);
     if arguments.check {
         over.iter().for_each(|why| eprintln!("cairn: {why}"));

@@ -67,7 +67,9 @@ fn there_is_gdb() -> bool {
 
 /// A command is traced: its output and status are its own, and the file tells what it did.
 fn trace() -> Result<Verdict> {
-    let file = places::build().join("tests/trace.json");
+    let folder = places::build().join("tests");
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join("trace.json");
     let path = file.display().to_string();
     let script = "echo hello | cat; exit 3";
     let (text, said, status) = ourselves(&[

@@ -6,8 +6,9 @@ use crate::cli;
 use crate::exec::{report, ENVIRONMENT};
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
+use crate::output::Output;
 use crate::{places, progress};
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use cairn_abi::trace::{Record, SIZE};
 use cairn_hostlink::Spec;
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
         Some(more) => format!("{more} {words}"),
         None => words,
     });
+    let output = Output::open(&arguments.output)?;
     progress::only_on_terminals();
     let boot = Boot::prepare("trace", &machine)?;
     let (logs, log) = (boot.run.clone(), boot.nucleus_log());
@@ -81,11 +83,7 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
     let records = decode(&bytes);
     let text = std::fs::read(&log).unwrap_or_default();
     let names = names(&String::from_utf8_lossy(&text));
-    let file = std::fs::File::create(&arguments.output)
-        .with_context(|| format!("cannot write {}", arguments.output.display()))?;
-    let mut out = std::io::BufWriter::new(file);
-    perfetto::write(&records, &names, &mut out).context("writing the trace")?;
-    out.flush().context("writing the trace")?;
+    output.write_with(|out| perfetto::write(&records, &names, out))?;
     eprintln!(
         "cairn: {} entries of the nucleus in {}: open it in https://ui.perfetto.dev",
         records.len(),
