@@ -152,7 +152,7 @@ pub mod domain {
     pub const KILL_OTHERS: u8 = 12;
     /// Close every entry with CLOEXEC from slot w0 on, in bounded shares → w0 next slot, 0 when done. Needs CONTROL or own domain.
     pub const CLOSE_ON_EXEC: u8 = 13;
-    /// w0 flags: 1 = threads have floating-point registers and FS and GS bases of their own (default for new domains); 0 = trusted component that never touches them. w1 = highest priority its threads may ask for. Needs CONTROL.
+    /// w0 flags: 1 = threads have floating-point registers and FS and GS bases of their own (default for new domains); 0 = trusted component that leaves those of others alone. w1 = highest priority its threads may ask for. Needs CONTROL.
     pub const CONFIGURE: u8 = 14;
     /// w0 thread id in this domain, w1 [`super::thread`] operation, w2.. its arguments from w0: as if through that thread's portal. Needs CONTROL, or own domain for POKE. `BadArgument` if there is no such thread.
     pub const THREAD_CONTROL: u8 = 15;

@@ -2,6 +2,7 @@
 
 use crate::{cli, image, interfaces, places, progress};
 use anyhow::{Context, Result};
+use cairn_manifest::Registers;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,8 @@ const BARE: &str = "x86_64-unknown-none";
 /// Target of programs that run on the guest's Linux interface (and, static, on any Linux).
 const LINUX: &str = "x86_64-unknown-linux-gnu";
 
-/// How components in C are compiled: as the Rust ones, without vector registers, which belong to whoever called, at a fixed address.
-const C_FLAGS: [&str; 20] = [
+/// How components in C are compiled: as the Rust ones, at a fixed address.
+const C_FLAGS: [&str; 19] = [
     "-std=c11",
     "-O2",
     "-g",
@@ -20,7 +21,6 @@ const C_FLAGS: [&str; 20] = [
     "-Wextra",
     "-Werror",
     "-ffreestanding",
-    "-mgeneral-regs-only",
     "-fno-pie",
     "-fno-stack-protector",
     "-fno-asynchronous-unwind-tables",
@@ -35,6 +35,9 @@ const C_FLAGS: [&str; 20] = [
     "-Wl,-z,noexecstack",
     "-Wl,--fatal-warnings",
 ];
+
+/// And, as they, without vector registers, if these belong to whoever called.
+const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
 const NATIVE: [(&str, &str); 11] = [
@@ -155,14 +158,17 @@ pub fn bare_packages() -> Vec<&'static str> {
         .collect()
 }
 
-/// The programs of further components: a C source of that name beside the manifest (`beside`), or else a binary of that name of some package of the workspace.
-pub fn further(names: &[String], beside: Option<&Path>) -> Result<Vec<(String, PathBuf)>> {
+/// The programs of further components: a C source of that name beside the manifest (`beside`), or else a binary of that name of some package of the workspace; with each whose registers it finds.
+pub fn further(
+    names: &[(String, Registers)],
+    beside: Option<&Path>,
+) -> Result<Vec<(String, PathBuf)>> {
     let mut programs = Vec::new();
     let mut in_rust = Vec::new();
-    for name in names {
+    for (name, registers) in names {
         let source = beside.map(|folder| folder.join(format!("{name}.c")));
         match source.filter(|source| source.exists()) {
-            Some(source) => programs.push((name.clone(), c_program(name, &source)?)),
+            Some(source) => programs.push((name.clone(), c_program(name, &source, *registers)?)),
             None => in_rust.push(name.clone()),
         }
     }
@@ -182,7 +188,7 @@ pub fn further(names: &[String], beside: Option<&Path>) -> Result<Vec<(String, P
 }
 
 /// A native component in C, with the headers of all interfaces of the project and of the source's folder.
-fn c_program(name: &str, source: &Path) -> Result<PathBuf> {
+fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf> {
     let folder = places::build().join("sdk");
     let generated = folder.join("include").join(name);
     interfaces::headers(source.parent().unwrap_or(Path::new(".")), &generated)?;
@@ -191,6 +197,7 @@ fn c_program(name: &str, source: &Path) -> Result<PathBuf> {
     let mut command = Command::new("gcc");
     command
         .args(C_FLAGS)
+        .args((registers == Registers::Callers).then_some(NO_VECTORS))
         .arg("-I")
         .arg(&generated)
         .arg("-I")

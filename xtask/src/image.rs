@@ -5,6 +5,7 @@ use crate::build::{self, System};
 use crate::cli::{Machine, Root};
 use crate::{composition, packages, places};
 use anyhow::{Context, Result};
+use cairn_manifest::Registers;
 use std::fs;
 use std::path::Path;
 
@@ -153,17 +154,23 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         Ok(parsed) => parsed,
         Err(invalid) => anyhow::bail!("the manifest is wrong: {}", invalid.0),
     };
-    let mut further: Vec<String> = Vec::new();
-    let filesystems = parsed.filesystems.iter().map(|line| &line.binary);
-    let components = parsed.components.iter().map(|component| &component.binary);
-    for binary in components.chain(filesystems) {
+    let mut further: Vec<(String, Registers)> = Vec::new();
+    let filesystems = parsed.filesystems.iter();
+    let filesystems = filesystems.map(|line| (&line.binary, Registers::Callers));
+    let components = parsed.components.iter();
+    let components = components.map(|component| (&component.binary, component.registers));
+    for (binary, registers) in components.chain(filesystems) {
         let Some(name) = binary.strip_prefix("/cairn/") else {
             continue;
         };
-        let known = system.components.iter().any(|(known, _)| known == name)
-            || further.iter().any(|f| f == name);
-        if !known {
-            further.push(name.to_string());
+        if system.components.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        match further.iter_mut().find(|(known, _)| known == name) {
+            // It must do for all of them.
+            Some((_, least)) if registers == Registers::Callers => *least = registers,
+            Some(_) => {}
+            None => further.push((name.to_string(), registers)),
         }
     }
     for (name, file) in system

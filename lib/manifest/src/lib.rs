@@ -97,6 +97,8 @@ pub struct Component {
     pub ceiling: Option<u8>,
     #[serde(default)]
     pub restart: Restart,
+    #[serde(default)]
+    pub registers: Registers,
     /// Most pages of memory, as a size: "16M". Without it no limit of its own.
     #[serde(default)]
     pub memory: Option<String>,
@@ -131,6 +133,17 @@ pub enum Restart {
     Halt,
     /// Leave it dead.
     Never,
+}
+
+/// Whose floating-point and vector registers and FS and GS bases are in the processor while a component runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Registers {
+    /// Those of whoever ran before, mostly its caller: it is trusted to leave them alone.
+    #[default]
+    Callers,
+    /// Its threads' own: it may use them, and neither sees nor changes those of others.
+    Own,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -481,6 +494,7 @@ mod tests {
         binary = "/cairn/uart"
         priority = 192
         restart = "always"
+        registers = "own"
         memory = "1M"
         portals = { ports = { ports = [1016, 8] }, irq = { interrupt = 4 }, vm = { to = "vm" } }
         device-memory = { registers = [0xfe000000, 0x2000] }
@@ -509,6 +523,8 @@ mod tests {
             }
         );
         assert_eq!(m.components[0].restart, Restart::Halt);
+        assert_eq!(uart.registers, Registers::Own);
+        assert_eq!(m.components[0].registers, Registers::Callers);
         assert_eq!(size("1M"), Some(1 << 20));
     }
 
@@ -579,6 +595,7 @@ mod tests {
                 "restart = \"sometimes\"",
                 "sometimes",
             ),
+            ("registers = \"own\"", "registers = \"mine\"", "mine"),
             ("priority = 192", "priority = 192\ncolour = 3", "colour"),
         ] {
             let Invalid(why) = parse(&SMALL.replacen(from, to, 1)).unwrap_err();
@@ -621,6 +638,7 @@ mod tests {
             include_str!("../../../tests/native/block.toml"),
             include_str!("../../../tests/native/nvme.toml"),
             include_str!("../../../tests/native/ahci.toml"),
+            include_str!("../../../tests/native/registers.toml"),
             include_str!("../../../system/trace.toml"),
         ] {
             parse(&[system, more].join("\n")).unwrap();

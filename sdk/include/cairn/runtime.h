@@ -1,5 +1,6 @@
 // A native component in C: what runtime.c gives to a program that starts at `int main(void)`. There is no heap and no standard library; memory comes from static objects,
-// or from `vm` (cairn/vm.h, portal CAIRN_SLOT_VM). Programs are compiled without vector registers, which belong to whoever called.
+// or from `vm` (cairn/vm.h, portal CAIRN_SLOT_VM). Programs are compiled without vector registers, which belong to whoever called,
+// unless the manifest gives them their own (registers = "own").
 #ifndef CAIRN_RUNTIME_H
 #define CAIRN_RUNTIME_H
 

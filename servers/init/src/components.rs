@@ -14,7 +14,7 @@ use cairn_idl::vm;
 use cairn_init::deaths::Deaths;
 use cairn_init::image::{acceptable, plan, Run};
 use cairn_init::startup;
-use cairn_manifest::{Archive, Component, Grant, Manifest, Service, Trigger};
+use cairn_manifest::{Archive, Component, Grant, Manifest, Registers, Service, Trigger};
 use cairn_rt::{log, Portal, Receiver};
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
@@ -462,9 +462,10 @@ impl Components {
         entry: u64,
     ) -> Result<(), String> {
         let ceiling = component.ceiling.unwrap_or(component.priority);
+        let own = component.registers == Registers::Own;
         fault(
             "configure",
-            target.service(domain::CONFIGURE, &[0, ceiling as u64]),
+            target.service(domain::CONFIGURE, &[own as u64, ceiling as u64]),
         )?;
         fault(
             "watch",
