@@ -4,7 +4,7 @@
 //! table, share one object and so are dead together at once. A portal to anything but a channel is derived by an object in between
 //! (kind `Derived` in the entry), which every use resolves.
 //!
-//! What always holds: an object lives while entries or queued calls (its `callers`) hold it, something derived from it lives, or its pulse waits. What is derived is unlinked from
+//! What always holds: an object lives while entries or queued calls (its `callers`) hold it, somebody waits by it at a semaphore, something derived from it lives, or its pulse waits. What is derived is unlinked from
 //! its parent before it goes. No server receives a call through what is revoked. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
 //! used for another channel before the last of them is gone: a number can never come to mean somebody else's channel. No line of descent is longer than [`DEPTH`].
 
@@ -13,8 +13,10 @@ use crate::pool::{ChannelRef, PortalRef, ThreadRef};
 use crate::portal::table::Target;
 use crate::portal::{is_bound, Portal};
 use crate::pulse::{Node, PulseLink};
+use crate::queue::List;
 use crate::ranked::Ranked;
 use crate::{Answer, Kernel, Stop};
+use cairn_abi::service::semaphore;
 use cairn_abi::{rights, Error, PortalKind};
 
 /// Longest line of descent. The end of the last one may be the end of all before it, in one entry.
@@ -74,6 +76,7 @@ impl<A: Arch> Kernel<A> {
         let portal = Portal {
             holders: 0,
             callers: Ranked::new(),
+            waiting: List::NEW,
             channel,
             badge,
             pulse: PulseLink::new(),
@@ -279,9 +282,10 @@ impl<A: Arch> Kernel<A> {
             // Down to one from which nothing is derived; all on the way are dead from now on.
             if let Some(child) = self.portals[at].lineage.child {
                 if !self.portals[child].revoked {
-                    if work >= SHARE || !self.cut(child) {
+                    if work >= SHARE {
                         return Err(Stop::Restart);
                     }
+                    self.cut(child);
                     work += CUT_WORK;
                 }
                 at = child;
@@ -296,14 +300,14 @@ impl<A: Arch> Kernel<A> {
             if work != 0 && more > SHARE && !self.is_unheld(at) {
                 return Err(Stop::Restart);
             }
-            if let Some(caller) = self.portals[at].callers.first() {
+            if let Some(caller) = self.waits_through(at) {
                 work += CALL_WORK;
-                // Its call may be all that keeps the object, which has to leave its family first.
+                // It may be all that keeps the object, which has to leave its family first.
                 self.portals[at].holders += 1;
                 self.detach(caller);
                 self.fail(caller, Error::Revoked);
                 self.portals[at].holders -= 1;
-                if self.portals[at].callers.first().is_some() {
+                if self.waits_through(at).is_some() {
                     continue;
                 }
             }
@@ -314,19 +318,13 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// The object leads nowhere from now on. False: a share of those who wait at what it led to went, come again.
-    fn cut(&mut self, r: PortalRef) -> bool {
-        let under = self.portals[r].under;
-        if under.kind() == PortalKind::Semaphore && !self.semaphore_close(under) {
-            return false;
-        }
+    /// The object leads nowhere from now on. (A semaphore that it led to is kept by what it is derived from.)
+    fn cut(&mut self, r: PortalRef) {
         let portal = &mut self.portals[r];
         portal.revoked = true;
-        portal.under = Target::EMPTY;
+        let under = core::mem::replace(&mut portal.under, Target::EMPTY);
         let (channel, tells) = (core::mem::take(&mut portal.channel), portal.tells);
-        if !under.is_empty() {
-            self.release(under);
-        }
+        self.release(under);
         if channel != 0 {
             match self.channels.lookup(channel) {
                 Some(c) if tells => self.pulse_post(c, Node::Portal(r)),
@@ -335,7 +333,12 @@ impl<A: Arch> Kernel<A> {
             }
             self.channel_forget(channel);
         }
-        true
+    }
+
+    /// One whose call through it, or whose wait by it, is not over.
+    fn waits_through(&self, r: PortalRef) -> Option<ThreadRef> {
+        let portal = &self.portals[r];
+        portal.callers.first().or(portal.waiting.first())
     }
 
     /// The number of a channel, for somebody who keeps it and calls [`Kernel::channel_forget`] in the end.
@@ -361,7 +364,7 @@ impl<A: Arch> Kernel<A> {
     #[inline]
     pub(crate) fn is_unheld(&self, r: PortalRef) -> bool {
         let portal = &self.portals[r];
-        portal.holders == 0 && portal.lineage.child.is_none()
+        portal.holders == 0 && portal.lineage.child.is_none() && portal.waiting.is_empty()
     }
 
     /// Has the server to be told that the object's end has come?
@@ -437,6 +440,29 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::Revoked);
         }
         Ok(())
+    }
+
+    /// `t`, the current thread, waits at a semaphore from now on; if by a derived portal that knows it, and is there until the wait is over. It does not keep the semaphore.
+    pub(crate) fn join_waiting(&mut self, t: ThreadRef) {
+        let registers = &self.threads[t].registers;
+        let slot = match (registers.rax >> 32) as u8 {
+            semaphore::V_THEN_P => registers.rdi,
+            _ => registers.rax as u32 as u64,
+        };
+        let Ok(entry) = self.own_entry(t, slot) else {
+            return;
+        };
+        if entry.kind() == PortalKind::Derived {
+            let r = self.portals.of(entry);
+            self.threads[t].through = Some(r);
+            self.portals[r].waiting.push_back(&mut self.threads, t);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn leave_waiting(&mut self, t: ThreadRef, r: PortalRef) {
+        self.portals[r].waiting.remove(&mut self.threads, t);
+        self.portal_unheld(r);
     }
 
     /// The current thread used a portal for single use.

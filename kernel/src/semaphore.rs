@@ -181,6 +181,7 @@ impl<A: Arch> Kernel<A> {
         let priority = thread.effective;
         let waiters = &mut self.semaphores[s].waiters;
         waiters.push(&mut self.threads, t, priority);
+        self.join_waiting(t);
         self.arm(t);
     }
 
@@ -279,7 +280,11 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     fn semaphore_leave(&mut self, s: SemaphoreRef, t: ThreadRef) {
         self.semaphores[s].waiters.remove(&mut self.threads, t);
-        self.threads[t].waits = None;
+        let thread = &mut self.threads[t];
+        thread.waits = None;
+        if let Some(r) = thread.through.take() {
+            self.leave_waiting(t, r);
+        }
     }
 
     /// [`Kernel::detach`] for a thread that waits at a semaphore: who owns it is not lifted by this one any more.
@@ -368,10 +373,15 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.semaphores[s].waiters.first() else {
                 return true;
             };
+            // With it a line of derived portals may go, which is a share.
+            let derived = self.threads[t].through.is_some();
             self.detach(t);
             self.finish(t, Error::Dead as u64);
+            if derived {
+                break;
+            }
         }
-        false
+        self.semaphores[s].waiters.first().is_none()
     }
 
     /// Does `from` wait, over any number of others, for `t`? Where more than [`CHAIN`] wait in a row nobody looks further, and the answer is yes: a longer ring would never be

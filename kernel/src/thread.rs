@@ -129,7 +129,7 @@ pub struct Thread<F> {
     pub token: u64,
     /// Position in the timer heap, 0 if not in it.
     pub timer: u32,
-    /// The portal that its queued call came through.
+    /// The portal that its queued call came through, or the derived one by which it waits at a semaphore.
     pub through: Option<PortalRef>,
     /// Badge of the portal it called through.
     pub badge: u64,

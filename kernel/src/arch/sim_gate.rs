@@ -252,6 +252,7 @@ impl Kernel<Sim> {
             || to.mutex
             || to.dying
             || from.waiters.members(&self.threads).len() != 1
+            || self.threads[next].through.is_some()
             || !self.takes_over(t, next)
         {
             return false;

@@ -7,6 +7,7 @@ pub mod table;
 use crate::arch::Arch;
 use crate::pool::{DomainRef, PortalRef, ThreadRef};
 use crate::pulse::{set_pulse, Node, PulseLink};
+use crate::queue::List;
 use crate::ranked::Ranked;
 use crate::revoke::Lineage;
 use crate::thread::State;
@@ -20,6 +21,8 @@ pub struct Portal {
     pub holders: u32,
     /// Who called through it and was not received yet.
     pub callers: Ranked<ThreadRef>,
+    /// Who waits by it at the semaphore that it leads to.
+    pub waiting: List,
     /// Id of the channel; stale when the channel is gone, 0 if it was revoked or leads elsewhere.
     pub channel: u32,
     pub badge: u64,

@@ -179,7 +179,11 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
         };
         assert_eq!(place, expected, "{t:?} {:?}", thread.state);
         let called = thread.state == State::Sending && thread.sending == Sending::Message;
-        assert_eq!(thread.through.is_some(), called);
+        let way = thread.through.map(|r| &k.portals[r]);
+        match thread.state {
+            State::Waiting => assert!(way.is_none_or(|r| walk(k, &r.waiting).contains(&t))),
+            _ => assert_eq!(way.is_some(), called),
+        }
         assert_eq!(thread.waits.is_some(), thread.state == State::Waiting);
         if thread.state == State::Running {
             let core = cores(k).nth(thread.core as usize).expect("a core").1;
@@ -263,6 +267,10 @@ fn channels(k: &Kernel<Sim>) {
         assert!(!k.is_unheld(p) || queued, "{p:?} lingers");
         if portal.revoked {
             assert_eq!((portal.channel, portal.under), (0, Target::EMPTY));
+        }
+        for t in walk(k, &portal.waiting) {
+            assert_eq!(k.threads[t].through, Some(p));
+            assert!(k.threads[t].waits.is_some());
         }
         for child in revoke::children(k, p) {
             assert_eq!(derived.insert(child, p), None);
@@ -440,7 +448,8 @@ fn holders(k: &Kernel<Sim>) {
         let through = all.filter(|&t| k.threads[t].through == Some(r));
         assert_eq!(callers.iter().collect::<BTreeSet<_>>().len(), callers.len());
         assert!(callers.iter().all(|&t| k.threads[t].through == Some(r)));
-        assert_eq!(through.count(), callers.len());
+        let waiting = walk(k, &k.portals[r].waiting).len();
+        assert_eq!(through.count(), callers.len() + waiting);
         callers.len() as u32
     };
     let counted =

@@ -592,8 +592,9 @@ impl Play {
                 self.raw(0, current::PORTAL_REVOKE, 0, [slot; 8], parts);
             }
             Step::Semaphore { op, which, flags } => {
-                let slot = self.slot_of(K::Semaphore, which);
-                let other = self.slot_of(K::Semaphore, which / 16) as u64;
+                let kinds = [K::Semaphore, K::Semaphore, K::Derived];
+                let slot = self.slot_of(kinds[which as usize % 3], which / 3);
+                let other = self.slot_of(kinds[which as usize / 64 % 3], which / 16) as u64;
                 self.raw(slot, op, flags, [other, 0, 0, 0, 0, 0, 0, 0], parts);
             }
             Step::Sign {

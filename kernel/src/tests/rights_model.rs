@@ -745,6 +745,46 @@ fn a_line_that_nothing_keeps_but_calls_is_taken_back_whole() {
 }
 
 #[test]
+fn who_waits_at_a_semaphore_by_what_is_revoked_waits_no_longer() {
+    use cairn_abi::service::semaphore as sem;
+    for kind in [sem::PLAIN, sem::MUTEX] {
+        let mut w = World::with_pools(20);
+        let dom = w.domain();
+        let a = w.thread(dom, 30);
+        let waiting: Vec<_> = (0..23).map(|_| w.thread(dom, 25)).collect();
+        w.rest();
+        let own = w.ok(a, 0, current::SEMAPHORE_CREATE, &[0, kind, AUTO])[0] as u32;
+        let turn = w.ok(a, 0, current::SEMAPHORE_CREATE, &[0, sem::PLAIN, AUTO])[0] as u32;
+        let from = w.derive(a, own);
+        let (one, other) = (w.derive(a, from), w.derive(a, own));
+        let now = w.k.arch.time;
+        w.go(a, 0, current::SLEEP, 0, &[now + 1000]);
+        // The first by the semaphore's own portal and the last by one that stays, all others by the one that goes.
+        let last = waiting.len() - 1;
+        for (i, &t) in waiting.iter().enumerate() {
+            match i {
+                0 => w.go(t, own, sem::P, 0, &[]),
+                _ if i == last => w.go(t, other, sem::P, 0, &[]),
+                _ if i % 2 == 0 => w.go(t, one, sem::P, 0, &[]),
+                _ => w.go(t, turn, sem::V_THEN_P, 0, &[one as u64]),
+            }
+        }
+        w.pass_time(1000);
+        // That the entry is closed ends nothing.
+        w.ok(a, 0, current::PORTAL_CLOSE, &[one as u64]);
+        assert!(waiting.iter().all(|&t| w.state(t) == State::Waiting));
+        w.revoke(a, from);
+        assert_eq!(w.k.portals.live_objects(), 2);
+        assert_eq!(w.state(waiting[0]), State::Waiting);
+        assert_eq!(w.state(waiting[last]), State::Waiting);
+        for &t in &waiting[1..last] {
+            assert_eq!(w.state(t), State::Ready);
+            assert_eq!(w.result(t), Err(Error::Revoked));
+        }
+    }
+}
+
+#[test]
 fn the_number_of_a_dead_channel_is_not_given_to_another() {
     let Scene {
         mut w,

@@ -491,7 +491,7 @@ global_asm!(
     "jz portal_all_stored",
     "movsxd r8, ecx",
     "movsxd r9, dword ptr [r8 + {domain}]",
-    // It waits there alone, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
+    // It waits there alone, by no derived portal, nobody waits for the other one, which counts nothing; neither is a mutex or dying. The rest as with a yield.
     "cmp ecx, [r8 + {place_previous}]",
     "jne portal_all_stored",
     "mov eax, [r8 + {place_below}]",
@@ -499,6 +499,7 @@ global_asm!(
     "or eax, [rdx + {waiters} + 4]",
     "or eax, [r11 + {client}]",
     "or eax, [r9 + {domain_unusual}]",
+    "or eax, [r8 + {through}]",
     "or rax, [rdx + {count}]",
     "or rax, [r8 + {rare}]",
     "or rax, [r8 + {deadline}]",
@@ -748,6 +749,7 @@ global_asm!(
     place_below = const offset_of!(MachineThread, place) + Place::<ThreadRef>::BELOW,
     place_rank = const offset_of!(MachineThread, place) + Place::<ThreadRef>::RANK,
     waits = const offset_of!(MachineThread, waits),
+    through = const offset_of!(MachineThread, through),
     waiting = const State::Waiting as u8,
     ready = const State::Ready as u8,
     round_robin = const offset_of!(MachineThread, round_robin),

@@ -1,4 +1,4 @@
-//! Rights between components: what is lent and taken back, also in flight and after it was derived from; calls that nobody has received when that happens; single uses that two threads go for at once; slots
+//! Rights between components: what is lent and taken back, also in flight and after it was derived from; calls that nobody has received, and waits at semaphores, when that happens; single uses that two threads go for at once; slots
 //! that nobody gave; turns that go round by semaphores; a mutex whose owner dies. Says `rights: done` in the log when all was right, and panics where not.
 #![no_std]
 #![no_main]
@@ -6,7 +6,7 @@
 mod ask;
 
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{current, domain, receive, thread, AUTO};
+use cairn_abi::service::{current, domain, receive, semaphore, thread, AUTO};
 use cairn_abi::{flag, layout::native_slot, pulse, rights, Error, PortalKind};
 use cairn_idl::fs;
 use cairn_idl::wire::Failure;
@@ -31,6 +31,7 @@ fn main() -> ! {
     once(file, channel);
     waiting(peer, channel);
     crowd(channel);
+    takers();
     delegate(peer, channel);
     lies(peer, file);
     log!("rights: lent, taken back, used once");
@@ -185,6 +186,66 @@ fn crowd(channel: Receiver) {
     }
     line.iter().chain(&[done.0, file]).for_each(|p| p.close());
     while channel.poll().is_ok() {}
+}
+
+/// Takes a semaphore by what is lent, then by its own portal, and says of the first time how that ended.
+extern "C" fn taker(own: u64) -> ! {
+    loop {
+        let lent = Semaphore(Portal(SLOT.load(Relaxed) as u32));
+        USED.store(lent.p().err().map_or(0, |error| error as u32), Relaxed);
+        let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+        let _ = Semaphore(Portal(own as u32)).p();
+        let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+        let _ = Semaphore(Portal(GO.load(Relaxed))).p();
+    }
+}
+
+/// Who waits at a semaphore by what is taken back waits no longer; who was let through before and waits again in another way is left alone.
+fn takers() {
+    let [own, done, go] = [0; 3].map(|count| Semaphore::new(count).expect("semaphore"));
+    let somebody_waits = || own.0.service(semaphore::INFO, &[]).expect("told")[1] != 0;
+    DONE.store(done.0 .0, Relaxed);
+    GO.store(go.0 .0, Relaxed);
+    let stack = memory::map(64 << 10).expect("memory");
+    let mut thread = None;
+    for round in 0..60 {
+        let kept = own.0.derive(rights::ALL).expect("derived");
+        let lent = kept.derive(rights::ALL).expect("derived");
+        SLOT.store(lent.0.into(), Relaxed);
+        match thread {
+            None => thread = Some(begin(taker, own.0 .0, stack)),
+            Some(_) => go.v().expect("given"),
+        }
+        while !somebody_waits() {
+            pause();
+        }
+        let ended = match round % 3 {
+            0 => {
+                kept.revoke().expect("revoked");
+                done.p().expect("taken");
+                Error::Revoked as u32
+            }
+            1 => {
+                own.v_then_p(done).expect("a turn");
+                0
+            }
+            _ => {
+                own.v().and(done.p()).expect("a turn");
+                0
+            }
+        };
+        assert_eq!(USED.load(Relaxed), ended);
+        while !somebody_waits() {
+            pause();
+        }
+        kept.revoke().expect("revoked");
+        assert!(somebody_waits());
+        own.v().and(done.p()).expect("a turn");
+        [lent, kept].iter().for_each(|p| p.close());
+    }
+    let thread = thread.expect("begun");
+    thread.service(thread::KILL, &[]).expect("killed");
+    [thread, own.0, done.0, go.0].iter().for_each(|p| p.close());
 }
 
 fn flags(peer: Portal, file: Portal, channel: Receiver) {
