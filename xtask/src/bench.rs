@@ -16,7 +16,7 @@ use crate::machine::Boot;
 use crate::output::Output;
 use crate::test::compile;
 use crate::{places, progress};
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use cairn_hostlink::Spec;
 use std::collections::BTreeMap;
 use std::fs;
@@ -145,6 +145,9 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
             System::Cairn => cairn = figures,
             System::Linux => linux = figures,
         }
+    }
+    if cairn.failure.is_none() && linux.failure.is_none() {
+        all_found(&arguments.operations, &names(&cairn, &linux))?;
     }
     let json = as_json(&cairn, &linux, &budgets)?;
     place.put(&json, &as_text(&cairn, &linux, &budgets, &goals))?;
@@ -489,6 +492,19 @@ fn is_wanted(name: &str, operations: &[String]) -> bool {
     operations.is_empty() || operations.iter().any(|o| name.starts_with(o.as_str()))
 }
 
+/// What was asked for must be there.
+fn all_found(operations: &[String], names: &[&str]) -> Result<()> {
+    for operation in operations {
+        if !names
+            .iter()
+            .any(|name| name.starts_with(operation.as_str()))
+        {
+            bail!("no operation's name begins with {operation:?}");
+        }
+    }
+    Ok(())
+}
+
 /// Say which budgets are exceeded or not measured; true if any is.
 fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, operations: &[String]) -> bool {
     let mut failed = false;
@@ -556,6 +572,14 @@ mod tests {
         assert_eq!(parse_work("pipe 1 2 3 4\n"), None);
         assert_eq!(parse("noise"), None);
         assert_eq!(parse("noise 1 2"), None);
+    }
+
+    #[test]
+    fn an_operation_that_is_not_there_is_an_error() {
+        let names = ["pipe-trip", "pipe-64k"];
+        let found = |operation: &str| all_found(&[operation.to_string()], &names).is_ok();
+        assert!(found("pipe") && found("pipe-64k") && all_found(&[], &names).is_ok());
+        assert!(!found("pipes") && !found("trip"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot or an option needs and which is gone afterwards, `nucleus-hot-text` that
 //! of what frequent operations execute ([`super::hot_text`]).
 
-use super::{grouped, hot_text, hundredths, is_wanted, spec, Place, WORK};
+use super::{all_found, grouped, hot_text, hundredths, is_wanted, spec, Place, WORK};
 use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
@@ -218,6 +218,8 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     }
     budgets.limit_flat(&rows);
     rows.order.retain(|name| is_wanted(name, names));
+    let found: Vec<&str> = rows.order.iter().map(String::as_str).collect();
+    all_found(names, &found)?;
 
     let table = as_text(&rows, &budgets, arguments.histogram);
     place.put(&as_json(&rows, &budgets)?, &table)?;
