@@ -190,7 +190,9 @@ impl<A: Arch> Kernel<A> {
         selector: u64,
         constants: &mut Constants,
     ) -> Option<Way> {
-        if selector & !(flag::INTERRUPTIBLE | flag::PARTS) >= SLOTS {
+        // (Whether the server may have the parts shown only its OPEN asks, after the call was settled.)
+        const COMPILED: u64 = flag::INTERRUPTIBLE | flag::PARTS | flag::WINDOWS | flag::KEEP;
+        if selector & !COMPILED >= SLOTS {
             return None;
         }
         let portal_address = self.portals.address(self.portals.of(target));

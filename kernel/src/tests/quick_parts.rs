@@ -3,6 +3,7 @@
 use super::quick::{chain, Chain};
 use super::*;
 use cairn_abi::received;
+use cairn_abi::service::window;
 
 /// Where the client has its out part and its in part, and the server its bytes.
 const OUT: u64 = BUFFER;
@@ -13,6 +14,11 @@ const NOWHERE: u64 = 0x50_0000;
 
 /// Two domains; the second waits, and the first one's entry has code for calls with parts.
 fn scene() -> Chain {
+    scene_of(flag::PARTS)
+}
+
+/// The same for calls with these flags.
+fn scene_of(flags: u64) -> Chain {
     let mut c = chain(2);
     // Whatever the entry had code for before, it was settled often enough.
     let (d, slot) = (c.domains[0].d, c.next[0]);
@@ -20,18 +26,22 @@ fn scene() -> Chain {
     let bytes: Vec<u8> = (0..200).map(|i| i as u8).collect();
     c.w.poke_memory(c.domains[0], OUT, &bytes);
     for _ in 0..2 {
-        call(&mut c, (OUT, 100), (IN, 50));
+        call_with(&mut c, flags, (OUT, 100), (IN, 50));
         c.up(1);
     }
     c
 }
 
 fn call(c: &mut Chain, out: (u64, u64), input: (u64, u64)) {
+    call_with(c, flag::PARTS, out, input);
+}
+
+fn call_with(c: &mut Chain, flags: u64, out: (u64, u64), input: (u64, u64)) {
     let client = c.threads[0];
     let registers = &mut c.w.k.threads[client].registers;
     (registers.r14, registers.r15) = out;
     (registers.rbx, registers.rbp) = input;
-    c.w.go(client, c.next[0], 0, flag::PARTS, &[1, 2, 3]);
+    c.w.go(client, c.next[0], 0, flags, &[1, 2, 3]);
 }
 
 /// READ or WRITE by the server: how many bytes.
@@ -194,5 +204,32 @@ fn parts_survive_settling_and_end_with_their_caller() {
         transfer(&mut c, receive::READ, 0, OWN, 4),
         Err(Error::BadToken)
     );
+    c.w.check();
+}
+
+#[test]
+fn a_window_settles_the_call_whose_parts_it_shows() {
+    let flags = flag::PARTS | flag::WINDOWS | flag::KEEP;
+    let mut c = scene_of(flags);
+    let (client, server) = (c.threads[0], c.threads[1]);
+    call_with(&mut c, flags, (OUT, 4096), (IN, 4096));
+    let made = c.w.ok(server, 0, current::WINDOW_CREATE, &[OWN, 1, AUTO]);
+    c.up(1);
+    call_with(&mut c, flags, (OUT, 4096), (IN, 4096));
+    assert!(!c.is_settled());
+    let words = [c.receive[1] as u64, c.w.token(server), 0, 1, window::KEEP];
+    let opened = c.w.ok(server, made[0] as u32, window::OPEN, &words);
+    assert_eq!(opened[..2], [1, OWN]);
+    assert!(c.is_settled());
+    assert_eq!(c.w.peek_memory(c.domains[1], OWN + 100, 1), [100]);
+    c.up(1);
+    assert_eq!(c.w.result(client), Ok([101; 8]));
+    // The next one has not agreed.
+    call(&mut c, (OUT, 4096), (IN, 4096));
+    c.w.ok(server, made[0] as u32, window::CLOSE, &[]);
+    let words = [c.receive[1] as u64, c.w.token(server), 0, 1, 0];
+    let refused = c.w.err(server, made[0] as u32, window::OPEN, &words);
+    assert_eq!(refused, Error::NoRight);
+    c.up(1);
     c.w.check();
 }

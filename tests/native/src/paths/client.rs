@@ -69,7 +69,8 @@ pub fn run(mut player: Player, index: u32, near: bool) -> ! {
                 player.own(current::PORTAL_CLOSE, &[slot as u64 + 1]);
             }
             13..=20 => words_only(&mut player, target),
-            21..=28 => player.call_with_short_parts(target),
+            21..=26 => player.call_with_short_parts(target),
+            27..=30 => player.call_with_shown_parts(target),
             _ => player.call(target),
         }
     }

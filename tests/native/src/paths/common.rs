@@ -124,6 +124,9 @@ const SMALL: u64 = 200;
 /// Bytes in each of them.
 const ROOM: u64 = 40 * 1024;
 
+/// Where in a page windows are looked at.
+pub const BEGINNING: u64 = 512;
+
 /// One thread of the game.
 pub struct Player {
     pub random: Random,
@@ -285,15 +288,39 @@ impl Player {
     /// A call with two parts of up to a few hundred bytes and nothing else that is unusual.
     pub fn call_with_short_parts(&mut self, slot: u32) {
         let (out, room) = (self.out(), self.base + IN + self.random.below(16 * 1024));
-        let words = self.words();
         let lengths = [self.random.below(600), self.random.below(600)];
+        if self.call_with(slot, flag::PARTS, (out, lengths[0]), (room, lengths[1])) {
+            self.fold_bytes(room, lengths[1]);
+        }
+    }
+
+    /// A call with parts of a few pages that the server may have shown.
+    pub fn call_with_shown_parts(&mut self, slot: u32) {
+        let mut part = |from| {
+            (
+                from + self.random.below(4) * 4096,
+                4096 * (1 + self.random.below(3)),
+            )
+        };
+        let (out, input) = (part(self.base + OUT), part(self.base + IN));
+        let flags = flag::PARTS | flag::WINDOWS | flag::KEEP;
+        if self.call_with(slot, flags, out, input) {
+            // Who writes there by a window does so at the beginning of a page.
+            for page in (0..input.1).step_by(4096) {
+                self.fold_bytes(input.0 + page, BEGINNING);
+            }
+        }
+    }
+
+    fn call_with(&mut self, slot: u32, flags: u64, out: (u64, u64), input: (u64, u64)) -> bool {
+        let words = self.words();
         let mut g = Gate {
-            rax: selector(slot, op::CALL, flag::PARTS),
+            rax: selector(slot, op::CALL, flags),
             words,
-            rbx: room,
-            rbp: lengths[1],
-            r14: out,
-            r15: lengths[0],
+            rbx: input.0,
+            rbp: input.1,
+            r14: out.0,
+            r15: out.1,
         };
         let sent = g;
         // SAFETY: the parts are inside this thread's region.
@@ -301,10 +328,11 @@ impl Player {
         let kept = [g.rbx, g.rbp, g.r14, g.r15] == [sent.rbx, sent.rbp, sent.r14, sent.r15];
         fold_words(&[g.rax, kept as u64]);
         fold_words(&g.words);
-        if g.rax as u8 == 0 {
+        let ok = g.rax as u8 == 0;
+        if ok {
             self.arrived(&g);
-            self.fold_bytes(room, lengths[1]);
         }
+        ok
     }
 
     /// Describe parts; where the in part's bytes will be.

@@ -264,6 +264,7 @@ extern "C" fn near_thread(index: u64) -> ! {
             held: &HELD[0],
             above: &[MIDDLE, TOP],
             control: |_| [0; 8],
+            window: server::window(),
         }
         .run(),
         _ => sink::run(),
@@ -283,6 +284,7 @@ fn far() -> ! {
         held: &HELD[0],
         above: &[],
         control: obey,
+        window: server::window(),
     }
     .run()
 }
@@ -316,6 +318,7 @@ extern "C" fn far_thread(index: u64) -> ! {
         held: &HELD[1],
         above: &[TOP],
         control: |_| [0; 8],
+        window: server::window(),
     }
     .run()
 }

@@ -1,9 +1,12 @@
 //! A server that does with its callers whatever chance says.
 
-use crate::common::{fold, fold_token, fold_words, known, weaker, Held, Player};
-use cairn_abi::service::receive;
+use crate::common::{fold, fold_token, fold_words, known, weaker, Held, Player, BEGINNING};
+use cairn_abi::service::{receive, window};
 use cairn_abi::{flag, op, pulse, received, Error};
 use cairn_rt::gate::{selector, Gate};
+use cairn_rt::window::Window;
+use cairn_rt::{Portal, Receiver};
+use core::sync::atomic::Ordering::Relaxed;
 
 pub struct Server {
     pub player: Player,
@@ -14,6 +17,11 @@ pub struct Server {
     pub above: &'static [u32],
     /// Answers messages that begin with [`CONTROL`].
     pub control: fn([u64; 8]) -> [u64; 8],
+    pub window: Window,
+}
+
+pub fn window() -> Window {
+    Window::make(2).expect("a window")
 }
 
 /// First word of messages of those who run the game.
@@ -247,6 +255,7 @@ impl Server {
                 fold(g.rax as u8 as u64 | ((g.rbp == wrong) as u64) << 8);
             }
             13 if self.player.random.one_in(8) => self.player.sign(self.receive),
+            14..=16 => self.show(token),
             _ => {}
         }
         match self.player.random.below(20) {
@@ -300,8 +309,30 @@ impl Server {
         self.player.service(self.receive, receive::WRITE, &words);
     }
 
+    /// Look at the caller's pages where they are, or write there. The window stays open, or does not.
+    fn show(&mut self, token: u64) {
+        let random = &mut self.player.random;
+        let flags = random.below(8) & !(random.below(2) * window::KEEP);
+        let (offset, pages) = (random.below(3) * 4096, 1 + random.below(2));
+        let channel = Receiver(Portal(self.receive));
+        match self.window.open(channel, token, offset, pages, flags) {
+            Ok(words) => {
+                let at = random.below(BEGINNING / 8) as usize;
+                if flags & (window::IN | window::COPY) != 0 {
+                    words[at].store(random.next(), Relaxed);
+                }
+                fold_words(&[words.len() as u64, words[at].load(Relaxed)]);
+            }
+            Err(error) => fold(error as u64),
+        }
+        if random.one_in(2) {
+            self.window.close();
+        }
+        fold(self.window.is_open() as u64);
+    }
+
     fn look_at(&mut self, token: u64) {
-        let portal = cairn_rt::Portal(self.receive);
+        let portal = Portal(self.receive);
         match portal.service(receive::CALLER, &[token]) {
             Ok(w) => fold_words(&[known(w[0] as u32), known(w[1] as u32), w[2], w[3], w[4]]),
             Err(error) => fold(error as u64),
