@@ -140,7 +140,7 @@ pub mod domain {
     pub const WATCH: u8 = 6;
     /// Kill all threads and close all portals, in bounded shares: `Again` until done. w0 reason detail. Needs CONTROL.
     pub const DESTROY: u8 = 7;
-    /// → w0 domain id, w1 live threads, w2 portals in use, w3 CPU ns, w4 space object id, w5 table entries.
+    /// → w0 domain id, w1 live threads, w2 portals in use, w3 CPU ns, w4 space object id, w5 table entries, w6 1 if threads have floating-point registers and bases of their own.
     pub const INFO: u8 = 8;
     /// w0 slot of a space portal: the domain's threads use this space from now on. Needs CONTROL. (exec after vfork)
     pub const SET_SPACE: u8 = 9;

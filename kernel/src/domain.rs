@@ -398,6 +398,7 @@ impl<A: Arch> Kernel<A> {
                     self.arch.ticks_to_ns(domain.ticks),
                     space,
                     domain.table.entries() as u64,
+                    domain.float as u64,
                 ];
                 self.answers(t, &answer);
                 Ok(())

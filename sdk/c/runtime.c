@@ -257,6 +257,11 @@ static uint64_t sign(const uint64_t line[8])
 
 int64_t cairn_sign(const struct cairn_signature *signature)
 {
+    uint64_t info[8] = { 0 };
+    if (signature->switched && (service(CAIRN_SLOT_DOMAIN, CAIRN_DOMAIN_INFO, info) & 255 || info[6] != 1)) {
+        cairn_log("its interface says `float switched`, so its line in the manifest must say registers = \"own\"");
+        cairn_exit(1);
+    }
     uint64_t error = sign((const uint64_t[8]){ CAIRN_AUTO });
     for (size_t i = 0; error == 0 && i < signature->count; i++) {
         error = sign(signature->lines[i]);

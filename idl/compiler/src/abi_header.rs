@@ -1,7 +1,7 @@
 //! `cairn/abi.h`: the constants of `cairn-abi` that C programs need, by their values in this build, so that they are written down once.
 
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{current, log, receive, window};
+use cairn_abi::service::{current, domain, log, receive, window};
 use cairn_abi::{flag, layout, op, pulse, received, rights, state, Error};
 use std::fmt::Write;
 
@@ -17,6 +17,7 @@ pub fn header() -> String {
     for (name, value) in [
         ("OP_CALL", op::CALL),
         ("OP_NOTIFY", op::NOTIFY),
+        ("DOMAIN_INFO", domain::INFO),
         ("CURRENT_EXIT", current::EXIT),
         ("CURRENT_DEADLINE", current::DEADLINE),
         ("CURRENT_CLOCK", current::CLOCK),

@@ -44,6 +44,10 @@ fn signature(text: &mut Text, names: &Names, interface: &Interface) {
         0,
         &format!("static const struct cairn_signature {name} = {{"),
     );
+    let switched = |operation: &Operation| operation.float == Float::Switched;
+    if interface.operations.iter().any(switched) {
+        text.line(1, ".switched = 1,");
+    }
     text.line(1, &format!(".count = {},", lines.len()));
     if !lines.is_empty() {
         text.line(1, ".lines = (const uint64_t[][8]){");

@@ -62,8 +62,8 @@ impl Checker<'_> {
             operations: Vec::new(),
         };
         self.names();
-        let trust = self.trust(file.trust.as_ref(), Trust::None);
-        let float = self.float(file.float.as_ref(), Float::Switched);
+        let trust = self.trust(file.trust.as_ref(), Trust::Server);
+        let float = file.float.as_ref().and_then(|name| self.float(name));
         for item in &file.items {
             match item {
                 Item::Constant(constant, of) => {

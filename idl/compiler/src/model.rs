@@ -288,7 +288,6 @@ pub enum Trust {
 pub enum Float {
     Kept,
     Switched,
-    Cleared,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

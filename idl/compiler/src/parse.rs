@@ -127,7 +127,7 @@ impl Parser {
                 file.trust = Some(self.name("none, server, client or both")?);
                 self.sign(";")?;
             } else if self.take_word("float") {
-                file.float = Some(self.name("kept, switched or cleared")?);
+                file.float = Some(self.name("kept or switched")?);
                 self.sign(";")?;
             } else if self.take_word("served") {
                 if !(self.take_word("by") && self.take_word("hand")) {
@@ -253,7 +253,7 @@ impl Parser {
             return Ok(Property::Trust(self.name("none, server, client or both")?));
         }
         if self.take_word("float") {
-            return Ok(Property::Float(self.name("kept, switched or cleared")?));
+            return Ok(Property::Float(self.name("kept or switched")?));
         }
         if self.take_word("deferred") {
             return Ok(Property::Deferred);

@@ -124,7 +124,7 @@ fn definition(draw: &mut Draw, name: &str) -> String {
             ";\n",
             " interruptible errors EIO EAGAIN;\n",
             " badge 7 float kept;\n",
-            " trust none float cleared;\n",
+            " trust none;\n",
         ]);
     }
     text

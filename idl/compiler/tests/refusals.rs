@@ -1,5 +1,6 @@
 //! What the compiler refuses, and how it says so; and that no text makes it fall over.
 
+use cairn_idl_compiler::model::Float;
 use cairn_idl_compiler::{c, compile, rust, show};
 use proptest::prelude::*;
 
@@ -193,8 +194,30 @@ fn portals_and_parts() {
         "moved, not minted",
     );
     refused(&op("(w6 p: pages <= 4096)"), "2:4", "in the last words");
-    refused(&op("() float kept"), "2:4", "trust both");
+    for trust in ["none", "client"] {
+        let kept = op(&format!("() trust {trust} float kept"));
+        refused(&kept, "2:4", "`trust server` or `trust both`");
+    }
+    refused(&op("() float cleared"), "2:19", "float switched");
+    refused(&op("() float both"), "2:19", "kept or switched");
     refused(&op("() trust nobody"), "2:19", "none, server");
+}
+
+#[test]
+fn floating_point_state_goes_by_trust() {
+    for (said, float) in [
+        ("", Float::Kept),
+        ("trust server;", Float::Kept),
+        ("trust none;", Float::Switched),
+        ("trust client;", Float::Switched),
+        ("trust both; float switched;", Float::Switched),
+    ] {
+        let text =
+            format!("interface a;\n{said}\nop A = 1 ();\nop B = 2 () trust both float kept;");
+        let interface = compile("a.idl", &text).unwrap();
+        let found: Vec<Float> = interface.operations.iter().map(|o| o.float).collect();
+        assert_eq!(found, [float, Float::Kept], "{said}");
+    }
 }
 
 #[test]

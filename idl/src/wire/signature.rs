@@ -3,7 +3,7 @@
 use super::{Caller, Errno, EINVAL};
 use crate::errno::{EFAULT, EMSGSIZE, ENOSYS, EOVERFLOW, EPERM};
 
-/// Who relies on whom. What one side trusts the other with: to keep what it does not save.
+/// Who relies on whom. What one side trusts the other with: to leave alone what it does not save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     None,
@@ -17,12 +17,10 @@ pub enum Trust {
 /// What happens to floating-point state on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Float {
-    /// It stays in the registers: both sides leave it alone.
+    /// The client's stays in the registers: the server leaves it alone, or has its own.
     Kept,
-    /// Each side has its own.
+    /// Each side has its own: the server's domain must have registers of its own.
     Switched,
-    /// The other side finds zeroes.
-    Cleared,
 }
 
 /// How portals travel.

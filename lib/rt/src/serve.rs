@@ -1,11 +1,12 @@
 //! Serving an interface whose dispatcher was generated ([`cairn_idl::wire`]): a caller that waits, its answer, what the nucleus looks at before, and the loop for servers that need nothing else.
 
 use crate::{memory, Portal, Received, Receiver, Reply};
+use cairn_abi::layout::native_slot;
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::AUTO;
+use cairn_abi::service::{domain, AUTO};
 use cairn_abi::{flag, received, Error, Id, Token, MAX_PORTALS};
 use cairn_idl::errno::{EFAULT, EIO, EMFILE};
-use cairn_idl::wire::{self, Caller, Outcome, Signature};
+use cairn_idl::wire::{self, Caller, Float, Outcome, Signature};
 
 /// What a receive delivered, with the channel that it came through, and whether that was signed before ([`sign`]).
 #[derive(Debug)]
@@ -100,8 +101,13 @@ pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<()
     result
 }
 
-/// From now on the nucleus asks of the channel's calls what these signatures say, and nothing else.
+/// From now on the nucleus asks of the channel's calls what these signatures say, and nothing else. A component whose registers are its callers' must not serve what says that they are switched, and ends here.
 pub fn sign(receiver: Receiver, signatures: &[Signature]) -> Result<(), Error> {
+    let switched = signatures.iter().find(|s| s.float == Float::Switched);
+    if let Some(Signature { name, .. }) = switched {
+        let own = Portal(native_slot::DOMAIN).service(domain::INFO, &[])?[6];
+        assert!(own == 1, "{name} says `float switched`, so the component's line in the manifest must say registers = \"own\"");
+    }
     receiver.sign(&[AUTO])?;
     for line in signatures.iter().filter_map(|signature| signature.asked) {
         memory::with_objects(pool::SIGNATURE, || receiver.sign(&line))?;

@@ -145,8 +145,9 @@ struct cairn_caller {
     _Bool is_signed;
 };
 
-// What the nucleus is to ask of an interface's calls, a line for each operation that has something to ask.
+// What the nucleus is to ask of an interface's calls, a line for each operation that has something to ask; and whether one wants the server to have registers of its own.
 struct cairn_signature {
+    _Bool switched;
     size_t count;
     const uint64_t (*lines)[8];
 };

@@ -31,7 +31,7 @@ int64_t cairn_answer(uint64_t token, const struct cairn_reply *reply);
 
 // A generated dispatcher.
 typedef _Bool cairn_dispatch(const void *server, void *self, const struct cairn_caller *caller, struct cairn_reply *reply);
-// From now on the nucleus asks this of the own channel's calls, and nothing else: 0 or negative.
+// From now on the nucleus asks this of the own channel's calls, and nothing else: 0 or negative. A program without registers of its own ends here if its interface says `float switched`.
 int64_t cairn_sign(const struct cairn_signature *signature);
 // Have the channel signed, receive and answer for ever; `pulse` gets everything that is no request.
 _Noreturn void cairn_serve(cairn_dispatch *dispatch, const struct cairn_signature *signature, const void *server, void *self, void (*pulse)(void *self, const struct cairn_caller *pulse));

@@ -1,6 +1,6 @@
 //! Registers of one's own: floating-point and vector registers and FS and GS bases. Servers (`role=peer`, and `role=files` for Linux programs) find at every request what they left there and leave
 //! something else; a client with registers of its own (`role=client`) finds after every call what it had before. One without (`role=client-without`) leaves them alone. Both also ask for sums of a
-//! server that the compiler lets compute in vector registers. Whoever finds something else than its own panics; a client says `done` when all was right.
+//! server that the compiler lets compute in vector registers. `role=refused`, without, must not begin to serve these sums. Whoever finds something else than its own panics; a client says `done` when all was right.
 #![no_std]
 #![no_main]
 
@@ -11,7 +11,7 @@ use cairn_abi::received;
 use cairn_idl::fs::s;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{event, Context, Data, Failure, Handle, Manager, Meta, Native};
-use cairn_rt::{log, startup, Message, Portal, Receiver, Reply};
+use cairn_rt::{log, serve, startup, Message, Portal, Receiver, Reply};
 
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
@@ -126,6 +126,10 @@ fn main() -> ! {
             &mut Turns(Mine::new(3)),
             &mut Native::new(),
         ),
+        Some("refused") => {
+            let signed = serve::sign(Receiver(Portal(native_slot::RECEIVE)), &sums::SIGNATURES);
+            panic!("serves without: {signed:?}");
+        }
         Some("client") => {
             let mut mine = Mine::new(4);
             client(|| mine.turn());

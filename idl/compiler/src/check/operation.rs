@@ -31,17 +31,17 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn float(&mut self, name: Option<&Name>, otherwise: Float) -> Float {
-        let Some(name) = name else { return otherwise };
+    pub(super) fn float(&mut self, name: &Name) -> Option<Float> {
         match name.value.as_str() {
-            "kept" => Float::Kept,
-            "switched" => Float::Switched,
-            "cleared" => Float::Cleared,
-            _ => {
-                self.complain(name.at, "floating-point state is kept, switched or cleared");
-                otherwise
-            }
+            "kept" => return Some(Float::Kept),
+            "switched" => return Some(Float::Switched),
+            "cleared" => self.complain(
+                name.at,
+                "there is nothing to clear: with `float switched` neither side finds the other's floating-point state",
+            ),
+            _ => self.complain(name.at, "floating-point state is kept or switched"),
         }
+        None
     }
 
     pub(super) fn numbers(&mut self, interface: &Interface) {
@@ -69,7 +69,7 @@ impl Checker<'_> {
         interface: &Interface,
         source: &syntax::Operation,
         trust: Trust,
-        float: Float,
+        mut float: Option<Float>,
     ) -> Operation {
         let number = self.value(&source.number);
         let mut operation = Operation {
@@ -91,7 +91,7 @@ impl Checker<'_> {
             deferred: false,
             interruptible: false,
             trust,
-            float,
+            float: Float::Kept,
         };
         let mut names = BTreeSet::new();
         self.arguments(interface, source, true, &mut names, &mut operation);
@@ -111,7 +111,10 @@ impl Checker<'_> {
             self.complain(source.name.at, "only a single portal can be optional");
         }
         for property in &source.properties {
-            self.property(property, &mut operation);
+            match property {
+                Property::Float(name) => float = self.float(name),
+                _ => self.property(property, &mut operation),
+            }
         }
         if let (true, Some(part)) = (operation.deferred, &operation.input) {
             if part.is_structure() || part.pieces > 1 {
@@ -122,12 +125,20 @@ impl Checker<'_> {
             }
         }
         self.views(source.name.at, &operation);
-        if operation.float == Float::Kept && operation.trust != Trust::Both {
-            self.complain(
-                source.name.at,
-                "floating-point state can be kept only where both sides trust each other (`trust both`)",
-            );
-        }
+        // Only the client risks anything by what stays in the registers.
+        let trusted = matches!(operation.trust, Trust::Server | Trust::Both);
+        operation.float = match (float, trusted) {
+            (Some(Float::Kept), false) => {
+                self.complain(
+                    source.name.at,
+                    "floating-point state can be kept only where the client trusts the server (`trust server` or `trust both`)",
+                );
+                Float::Kept
+            }
+            (Some(said), _) => said,
+            (None, true) => Float::Kept,
+            (None, false) => Float::Switched,
+        };
         operation
     }
 
@@ -148,7 +159,8 @@ impl Checker<'_> {
             Property::Deferred => operation.deferred = true,
             Property::Interruptible => operation.interruptible = true,
             Property::Trust(name) => operation.trust = self.trust(Some(name), operation.trust),
-            Property::Float(name) => operation.float = self.float(Some(name), operation.float),
+            // Decided with the trust.
+            Property::Float(_) => {}
         }
     }
 

@@ -937,6 +937,7 @@ static inline _Bool sample_dispatch(const void *server, void *self, const struct
 
 // What the nucleus is to ask of each operation's calls.
 static const struct cairn_signature sample_signature = {
+    .switched = 1,
     .count = 4,
     .lines = (const uint64_t[][8]){
         { UINT64_C(0x1), UINT64_C(0xff), UINT64_C(0xffff), UINT64_C(0xffffffff), UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_C(0x1) },
