@@ -8,8 +8,10 @@ pub struct Record {
     pub time: u64,
     /// Nanoseconds that it took.
     pub length: u32,
-    /// One of [`kind`].
+    /// One of [`kind`], below 16.
     pub kind: u8,
+    /// The core that made it, below 16.
+    pub core: u8,
     /// SYSCALL: operation and kind of portal ([`crate::PortalKind`]).
     pub operation: u8,
     pub portal: u8,
@@ -41,7 +43,8 @@ impl Record {
         Record {
             time: word(0),
             length: what as u32,
-            kind: (what >> 32) as u8,
+            kind: (what >> 32) as u8 & 15,
+            core: (what >> 36) as u8 & 15,
             operation: (what >> 40) as u8,
             portal: (what >> 48) as u8,
             error: (what >> 56) as u8,
@@ -55,7 +58,8 @@ impl Record {
 
     pub fn to_words(self) -> [u64; SIZE / 8] {
         let what = (self.length as u64)
-            | (self.kind as u64) << 32
+            | ((self.kind & 15) as u64) << 32
+            | ((self.core & 15) as u64) << 36
             | (self.operation as u64) << 40
             | (self.portal as u64) << 48
             | (self.error as u64) << 56;
@@ -76,6 +80,8 @@ pub mod kind {
     pub const EXCEPTION: u8 = 3;
     pub const INTERRUPT: u8 = 4;
     pub const TIMER: u8 = 5;
+    /// Another core had something for this one, or a device of nobody's interrupted.
+    pub const COME_IN: u8 = 6;
 }
 
 /// What [`crate::service::trace::INJECT`] does at the n-th entry that fits.

@@ -282,6 +282,7 @@ impl<A: Arch> Kernel<A> {
         Record {
             time: self.arch.now(),
             kind,
+            core: self.cores.here as u8,
             thread,
             domain,
             detail,

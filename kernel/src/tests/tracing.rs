@@ -44,7 +44,8 @@ fn records_survive_their_encoding() {
     let record = Record {
         time: 1 << 60,
         length: 77,
-        kind: 1,
+        kind: 6,
+        core: 7,
         operation: 2,
         portal: 3,
         error: 4,

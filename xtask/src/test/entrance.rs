@@ -65,26 +65,38 @@ fn there_is_gdb() -> bool {
     there.is_ok()
 }
 
-/// A command is traced: its output and status are its own, and the file tells what it did.
+/// A command is traced, on one core and on four: its output and status are its own, and the file tells what it did.
 fn trace() -> Result<Verdict> {
+    let one = trace_with(&["--icount"], 1)?;
+    if one.is_err() {
+        return Ok(one);
+    }
+    trace_with(&["--smp", "4"], 4)
+}
+
+fn trace_with(more: &[&str], cores: u64) -> Result<Verdict> {
     let folder = places::build().join("tests");
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("trace.json");
     let path = file.display().to_string();
     let script = "echo hello | cat; exit 3";
-    let (text, said, status) = ourselves(&[
-        "trace", "--icount", "--output", &path, "--", "sh", "-c", script,
-    ])?;
+    let arguments = [
+        &["trace"],
+        more,
+        &["--output", &path, "--", "sh", "-c", script],
+    ];
+    let (text, said, status) = ourselves(&arguments.concat())?;
     if text != "hello\n" || status != Some(3) {
         let what = format!("the command wrote {text:?} and ended with {status:?}:\n{said}");
         return Ok(Err(what));
     }
     let json = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
-    Ok(judge_trace(&json, &said).map_err(|why| format!("{path}: {why}")))
+    Ok(judge_trace(&json, &said, cores).map_err(|why| format!("{path}: {why}")))
 }
 
-/// The tracks of the file are there and are the processor's, the programs' and the servers'; on the processor's nothing happens at the same time, and each entry that `./cairn` counted is there.
-fn judge_trace(json: &[u8], said: &str) -> Verdict {
+/// The tracks of the file are there and are the processor's, the programs' and the servers'; on each of the processor's (two for a core) nothing happens at the same time, and each entry that
+/// `./cairn` counted is there.
+fn judge_trace(json: &[u8], said: &str, cores: u64) -> Verdict {
     let trace: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     let events = trace["traceEvents"].as_array().ok_or("no events")?;
     let of = |kind: &'static str| events.iter().filter(move |event| event["ph"] == kind);
@@ -118,7 +130,8 @@ fn judge_trace(json: &[u8], said: &str) -> Verdict {
             return Err(format!("`{name}` has no `{what}`"));
         }
     }
-    for track in [1, 2] {
+    let (mut entries, mut used) = (0, 0);
+    for track in 1..=2 * cores {
         let mut over = 0.0;
         let mut count = 0;
         for event in of("X").filter(|event| event["pid"] == 1 && event["tid"] == track) {
@@ -131,9 +144,17 @@ fn judge_trace(json: &[u8], said: &str) -> Verdict {
             over = begin + length;
             count += 1;
         }
-        if track == 2 && !said.contains(&format!("cairn: {count} entries of the nucleus")) {
-            return Err(format!("{count} entries, but it was said:\n{said}"));
+        if track % 2 == 0 {
+            entries += count;
+            used += u64::from(count != 0);
         }
+    }
+    // Some may have had nothing to do.
+    if used < cores.min(2) {
+        return Err(format!("{used} of {cores} cores have entries"));
+    }
+    if !said.contains(&format!("cairn: {entries} entries of the nucleus")) {
+        return Err(format!("{entries} entries, but it was said:\n{said}"));
     }
     Ok(())
 }
@@ -317,14 +338,18 @@ mod tests {
             events.push(slice([1, 1], "cat", 0.0, 2.0));
             events.push(slice([1, 2], "call pipe", 1.0, 0.5));
             events.push(slice([1, 2], "page fault 0x1", second, 0.5));
-            judge_trace(json!({"traceEvents": events}).to_string().as_bytes(), said)
+            judge_trace(
+                json!({"traceEvents": events}).to_string().as_bytes(),
+                said,
+                1,
+            )
         };
         let said = "cairn: 2 entries of the nucleus in x";
         assert_eq!(judged(1.5, said), Ok(()));
         assert!(judged(1.4, said).is_err());
         assert!(judged(1.5, "cairn: 3 entries of the nucleus").is_err());
-        assert!(judge_trace(b"{\"traceEvents\":[]}", said).is_err());
-        assert!(judge_trace(b"{\"traceEvents\":[", said).is_err());
+        assert!(judge_trace(b"{\"traceEvents\":[]}", said, 1).is_err());
+        assert!(judge_trace(b"{\"traceEvents\":[", said, 1).is_err());
     }
 
     #[test]

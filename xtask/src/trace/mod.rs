@@ -26,9 +26,6 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
     if machine.system != cli::System::Cairn || machine.with.is_some() {
         bail!("a trace is of Cairn, with its standard manifest");
     }
-    if machine.smp != 1 {
-        bail!("a trace is of a machine with one core: its records do not tell several apart");
-    }
     machine.with = Some(places::root().join("system/trace.toml"));
     let words = format!("nucleus.trace={}", arguments.size);
     machine.append = Some(match machine.append {

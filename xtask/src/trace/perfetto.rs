@@ -1,18 +1,24 @@
-//! Records as Chrome's JSON trace events, which Perfetto and chrome://tracing open. Tracks: the processor (who runs, entries of the nucleus, interrupts), and each domain with
+//! Records as Chrome's JSON trace events, which Perfetto and chrome://tracing open. Tracks: the processor's cores (who runs, entries of the nucleus, interrupts), and each domain with
 //! its threads (running, calls that wait for their answer).
 
 use cairn_abi::service::{current, memory, receive};
 use cairn_abi::trace::{kind, Record};
 use cairn_abi::PortalKind;
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Result, Write};
 
-/// Numbers of the processor's tracks. Domains are numbered from [`DOMAINS`] on.
+/// Numbers of the processor's tracks, two for each core. Domains are numbered from [`DOMAINS`] on.
 const PROCESSOR: u64 = 1;
-const RUNNING: u64 = 1;
-const ENTRIES: u64 = 2;
 const DOMAINS: u64 = 10;
+
+fn running(core: u8) -> u64 {
+    1 + 2 * core as u64
+}
+
+fn entries(core: u8) -> u64 {
+    2 + 2 * core as u64
+}
 
 /// What has been found out on the way through the records.
 struct Trace<'a> {
@@ -21,6 +27,7 @@ struct Trace<'a> {
     servers: HashMap<u32, u32>,
     /// Threads that were seen, and their domains.
     threads: BTreeMap<u32, u32>,
+    cores: BTreeSet<u8>,
     out: &'a mut dyn Write,
     first: bool,
 }
@@ -33,7 +40,9 @@ fn time(ns: u64) -> f64 {
 pub fn write(records: &[Record], names: &HashMap<u32, String>, out: &mut dyn Write) -> Result<()> {
     let mut servers = HashMap::new();
     let mut threads = BTreeMap::new();
+    let mut cores = BTreeSet::from([0]);
     for r in records {
+        cores.insert(r.core);
         if r.kind == kind::SYSCALL
             && r.portal == PortalKind::Receive as u8
             && matches!(r.operation, receive::RECEIVE | receive::REPLY_RECEIVE)
@@ -50,6 +59,7 @@ pub fn write(records: &[Record], names: &HashMap<u32, String>, out: &mut dyn Wri
         names,
         servers,
         threads,
+        cores,
         out,
         first: true,
     };
@@ -87,8 +97,15 @@ impl Trace<'_> {
     fn tracks(&mut self) -> Result<()> {
         let name = |what: &str, track: (u64, u64), name: String| json!({"ph": "M", "name": what, "pid": track.0, "tid": track.1, "args": {"name": name}});
         self.event(name("process_name", (PROCESSOR, 0), "processor".into()))?;
-        self.event(name("thread_name", (PROCESSOR, RUNNING), "runs".into()))?;
-        self.event(name("thread_name", (PROCESSOR, ENTRIES), "nucleus".into()))?;
+        for core in self.cores.clone() {
+            for (number, what) in [(running(core), "runs"), (entries(core), "nucleus")] {
+                let called = match self.cores.len() {
+                    1 => what.to_string(),
+                    _ => format!("core {core} {what}"),
+                };
+                self.event(name("thread_name", (PROCESSOR, number), called))?;
+            }
+        }
         let threads: Vec<(u32, u32)> = self.threads.iter().map(|(&t, &d)| (t, d)).collect();
         for (thread, domain) in threads {
             let track = (DOMAINS + domain as u64, thread as u64);
@@ -107,6 +124,7 @@ impl Trace<'_> {
             kind::EXCEPTION => format!("exception {}", r.detail),
             kind::INTERRUPT => format!("interrupt {}", r.detail),
             kind::TIMER => "timer".into(),
+            kind::COME_IN => "asked to come in".into(),
             _ if r.portal == PortalKind::Channel as u8 => {
                 let what = if operation == 0 { "call" } else { "notify" };
                 format!("{what} {}", self.server(r))
@@ -157,27 +175,28 @@ impl Trace<'_> {
             let error = cairn_abi::Error::from_code(r.error).map(|error| format!("{error:?}"));
             let args = json!({"by": by, "thread": r.thread, "next": r.next_thread, "badge": r.detail >> 32, "error": error});
             self.event(
-                json!({"ph": "X", "pid": PROCESSOR, "tid": ENTRIES, "name": name,
+                json!({"ph": "X", "pid": PROCESSOR, "tid": entries(r.core), "name": name,
                 "ts": time(r.time), "dur": time(r.length as u64), "args": args}),
             )?;
         }
         Ok(())
     }
 
-    /// Who ran from the end of one entry to the beginning of another that ends with somebody else.
+    /// Who ran on each core from the end of one entry to the beginning of another that ends with somebody else.
     fn running(&mut self, records: &[Record]) -> Result<()> {
-        let mut since = None;
+        let mut all = HashMap::new();
         for r in records {
+            let since = all.get(&r.core).copied();
             let (thread, from) = since.unwrap_or((r.thread, r.time));
             if r.next_thread != thread || since.is_none() {
                 if since.is_some() && thread != 0 {
                     let domain = self.threads.get(&thread).copied().unwrap_or(0);
                     let name = self.domain(domain);
-                    self.slice((PROCESSOR, RUNNING), &name, from, r.time)?;
+                    self.slice((PROCESSOR, running(r.core)), &name, from, r.time)?;
                     let track = (DOMAINS + domain as u64, thread as u64);
                     self.slice(track, "runs", from, r.time)?;
                 }
-                since = Some((r.next_thread, r.time + r.length as u64));
+                all.insert(r.core, (r.next_thread, r.time + r.length as u64));
             }
         }
         Ok(())
@@ -229,6 +248,7 @@ mod tests {
             time,
             length: 10,
             kind: what.0,
+            core: 0,
             operation: what.2,
             portal: what.1 as u8,
             error: 0,
@@ -272,6 +292,33 @@ mod tests {
             e["name"] == "process_name" && e["pid"] == 112 && e["args"]["name"] == "tmpfs"
         });
         assert!(named);
+    }
+
+    #[test]
+    fn each_core_has_tracks_of_its_own() {
+        let nothing = PortalKind::Empty;
+        let on = |core, time, threads| Record {
+            core,
+            ..record(time, (kind::COME_IN, nothing, 0), threads, 0)
+        };
+        let records = [
+            on(0, 1000, (1, 2)),
+            on(3, 1500, (0, 1)),
+            on(0, 2000, (2, 3)),
+            on(3, 2500, (1, 0)),
+        ];
+        let mut out = Vec::new();
+        write(&records, &HashMap::new(), &mut out).unwrap();
+        let all: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let slices = |track: u64| {
+            let events = all["traceEvents"].as_array().unwrap().iter();
+            let of = events.filter(move |e| e["ph"] == "X" && e["pid"] == 1 && e["tid"] == track);
+            of.map(|e| (e["ts"].as_f64().unwrap(), e["dur"].as_f64().unwrap()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(slices(running(0)), [(1.01, 0.99)]);
+        assert_eq!(slices(running(3)), [(1.51, 0.99)]);
+        assert_eq!(slices(entries(3)).len(), 2);
     }
 
     #[test]

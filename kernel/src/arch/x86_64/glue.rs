@@ -375,10 +375,12 @@ pub unsafe extern "C" fn on_traced_trap(vector: u64, error: u64) -> Resume {
 }
 
 fn traced(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
+    const TIMER: u64 = TIMER_VECTOR as u64;
     let source = source_of(vector as u8).filter(|_| vector >= EXCEPTIONS);
     let (kind, detail) = match (source, vector) {
         (Some(source), _) => (kind::INTERRUPT, source as u64),
-        (None, EXCEPTIONS..) => (kind::TIMER, vector),
+        (None, TIMER) => (kind::TIMER, vector),
+        (None, EXCEPTIONS..) => (kind::COME_IN, vector),
         (None, PAGE_FAULT) => (kind::PAGE_FAULT, cpu::fault_address()),
         (None, _) => (kind::EXCEPTION, vector),
     };
