@@ -5,7 +5,7 @@ use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
 use crate::output::Output;
 use crate::progress;
-use crate::verdict::Failure;
+use crate::verdict::{Failure, WITHOUT_READER};
 use anyhow::{bail, Result};
 use cairn_hostlink::Spec;
 use std::io::Write;
@@ -61,7 +61,7 @@ pub fn exec(arguments: &cli::Exec) -> Result<u8> {
         broken |= written.is_err() && stream == Stream::Out;
         if broken {
             // Whoever read our output is gone; nobody wants the rest of the command either.
-            std::process::exit(128 + 13);
+            std::process::exit(WITHOUT_READER.into());
         }
     });
     let outcome = match outcome {

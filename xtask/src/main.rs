@@ -40,10 +40,12 @@ mod unwind;
 mod verdict;
 
 use clap::Parser;
+use std::panic;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    quiet_without_reader();
     match dispatch(cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -51,6 +53,18 @@ fn main() -> ExitCode {
             ExitCode::from(verdict::HOST_FAILED)
         }
     }
+}
+
+/// Whoever read our output may have gone (`./cairn test --list | head`). `println!` panics then, which need not be told.
+fn quiet_without_reader() {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>();
+        if message.is_some_and(|m| m.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(verdict::WITHOUT_READER.into());
+        }
+        tell(info);
+    }));
 }
 
 fn dispatch(command: cli::Command) -> anyhow::Result<u8> {

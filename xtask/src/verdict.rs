@@ -8,6 +8,8 @@ pub const HUNG: u8 = 251;
 pub const NO_BOOT: u8 = 252;
 /// It was not the machine: something on the host failed.
 pub const HOST_FAILED: u8 = 253;
+/// Nobody reads our output any more: as a shell tells of a program that ended by SIGPIPE.
+pub const WITHOUT_READER: u8 = 128 + 13;
 
 /// A machine's failure, with one line that says why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::{Report, Verdict};
 use crate::log::Log;
+use crate::verdict::WITHOUT_READER;
 use crate::{build, places};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -37,7 +38,8 @@ const CRASHES: [(&str, &str, &str); 2] = [
 
 pub fn run(report: &Report) -> Result<()> {
     for (name, needs_gdb, test) in [
-        ("entrance/trace", false, trace as fn() -> Result<Verdict>),
+        ("entrance/head", false, head as fn() -> Result<Verdict>),
+        ("entrance/trace", false, trace),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
     ] {
@@ -63,6 +65,24 @@ fn there_is_gdb() -> bool {
         .stderr(Stdio::null())
         .status();
     there.is_ok()
+}
+
+/// Nobody reads what is printed: `./cairn` ends as other programs do then, and says nothing.
+fn head() -> Result<Verdict> {
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let output = Command::new(std::env::current_exe()?)
+        .arg("idl")
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()?
+        .wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !said.is_empty() || output.status.code() != Some(WITHOUT_READER.into()) {
+        return Ok(Err(format!("it ended with {}: {said}", output.status)));
+    }
+    Ok(Ok(()))
 }
 
 /// A command is traced, on one core and on four: its output and status are its own, and the file tells what it did.
