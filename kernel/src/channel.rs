@@ -79,7 +79,7 @@ impl<A: Arch> Kernel<A> {
                 .or(channel.senders.first())
                 .or(self.held_by(c));
             if let Some(t) = next {
-                if self.close_windows_first(t) {
+                if self.close_window_first(t) {
                     return false;
                 }
                 self.detach(t);
@@ -101,7 +101,7 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.held_by(c) else {
                 return true;
             };
-            if self.close_windows_first(t) {
+            if self.close_window_first(t) {
                 return false;
             }
             self.detach(t);
@@ -109,15 +109,6 @@ impl<A: Arch> Kernel<A> {
             self.fail(t, Error::Dead);
         }
         false
-    }
-
-    /// A caller whose call ends: one of the windows that show its pages closes, if there are any.
-    fn close_windows_first(&mut self, t: ThreadRef) -> bool {
-        let any = self.threads[t].windows != 0;
-        if any {
-            self.close_window_of(t);
-        }
-        any
     }
 
     /// One of the callers that wait for a reply: put off, or being worked for.

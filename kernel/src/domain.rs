@@ -650,13 +650,13 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// A step to the end of a thread: one of the windows that show its pages closes, or it dies.
-    pub(crate) fn end_thread(&mut self, t: ThreadRef) {
-        if self.threads[t].windows == 0 {
+    /// A step to the end of a thread: one of the windows that show its pages closes, or it dies. True: it is dead.
+    pub(crate) fn end_thread(&mut self, t: ThreadRef) -> bool {
+        let dies = !self.close_window_first(t);
+        if dies {
             self.kill(t, death::KILLED, 0);
-        } else {
-            self.close_window_of(t);
         }
+        dies
     }
 
     fn close_on_exec(&mut self, t: ThreadRef, d: DomainRef, first: u64) -> Answer {

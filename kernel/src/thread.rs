@@ -568,9 +568,7 @@ impl<A: Arch> Kernel<A> {
                 self.wake(target);
             }
             thread::KILL => {
-                let windows = self.threads[target].windows != 0;
-                self.end_thread(target);
-                if windows {
+                if !self.end_thread(target) {
                     return Err(crate::Stop::Restart);
                 }
                 if t == target {

@@ -416,6 +416,15 @@ impl<A: Arch> Kernel<A> {
         self.threads[caller].windows == 0
     }
 
+    /// A caller whose call ends: one of the windows that show its pages closes, if there are any. True: it did, come again.
+    pub(crate) fn close_window_first(&mut self, t: ThreadRef) -> bool {
+        let any = self.threads[t].windows != 0;
+        if any {
+            self.close_window_of(t);
+        }
+        any
+    }
+
     /// All of them, where the call ends otherwise than by a reply.
     pub(crate) fn close_windows_of(&mut self, caller: ThreadRef) {
         for _ in 0..OF_A_CALL {
