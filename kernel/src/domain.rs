@@ -44,6 +44,8 @@ pub struct Domain<A: Arch> {
     pub blocks: u32,
     /// Not 0: its threads are not called without a look at it ([`Kernel::domain_changed`]).
     pub unusual: u32,
+    /// The same without [`Domain::float`] as a reason.
+    pub unusual_beside: u32,
     pub first_thread: Option<ThreadRef>,
     /// Threads that would be ready.
     pub stopped: List,
@@ -99,6 +101,7 @@ impl<A: Arch> Kernel<A> {
         live: 0,
         blocks: 0,
         unusual: 1,
+        unusual_beside: 0,
         first_thread: None,
         stopped: List::NEW,
         holders: 0,
@@ -149,8 +152,9 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     pub(crate) fn domain_changed(&mut self, d: DomainRef) {
         let domain = &mut self.domains[d];
-        let unusual = domain.stops != 0 || domain.float || domain.turn_base != 0;
-        domain.unusual = unusual as u32;
+        let beside = domain.stops != 0 || domain.turn_base != 0;
+        domain.unusual_beside = beside as u32;
+        domain.unusual = (beside || domain.float) as u32;
     }
 
     /// What the processor has loaded of this domain is out of date.

@@ -14,6 +14,7 @@
 //! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's, the last bit of which is the other one
 //! if the channel has a signature ([`crate::signature`]), so that only code which heeds that meets what it wants. Whatever changes one
 //! of these conditions makes it 0 ([`Kernel::not_plain`]). What is so of its domain shows `unusual` there ([`Kernel::domain_changed`]).
+//! If that has registers of its own code made for this asks `unusual_beside` and whether they are in the processor (`dispatch.owner`). A quick call or reply changes nothing about that: the client has none.
 //!
 //! What always holds: `reply_code` of a thread is the shared code's but while the thread runs, or waits for a quick reply, inside a quick call that is not settled.
 //! A thread with something unusual pending (a deadline for its next wait, a poke not told yet, a mutex for which others wait) never runs compiled code: its `entries` all lead to the general path.

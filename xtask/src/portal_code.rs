@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 36] = [
+const PIECES: [(&str, &str); 37] = [
     ("portal_call", "portal_receive_entry"),
     ("portal_receive_entry", "portal_receive"),
     ("portal_receive", "portal_semaphore"),
@@ -83,10 +83,11 @@ const PIECES: [(&str, &str); 36] = [
         "template_several_semaphore_end",
     ),
     ("template_current", "template_current_end"),
-    (INSIDE, "template_signature_end"),
+    (INSIDE[0], "template_own_end"),
+    (INSIDE[1], "template_signature_end"),
 ];
-/// This one is put into others, and so goes on behind its end.
-const INSIDE: &str = "template_signature";
+/// These are put into others, and so go on behind their ends.
+const INSIDE: [&str; 2] = ["template_own", "template_signature"];
 /// Where code of a portal's own goes on with what it was not made for.
 const SHARED: [&str; 9] = [
     "portal_call",
@@ -411,6 +412,7 @@ impl Code {
         let mut reached: BTreeMap<u64, usize> = BTreeMap::from([(self.address, 1)]);
         let mut shortest: Option<usize> = None;
         let end = self.address + self.bytes.len() as u64;
+        let inside = INSIDE.contains(&self.name.as_str());
         for instruction in &list {
             let here = instruction.ip();
             let wrong = |why: &str| Err(format!("{}+{:#x}: {why}", self.name, here - self.address));
@@ -438,7 +440,7 @@ impl Code {
                 FlowControl::Next => next.push(instruction.next_ip()),
                 FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
                     let target = instruction.near_branch_target();
-                    if target > here && target < end {
+                    if target > here && target < end || inside && target == end {
                         next.push(target);
                     } else {
                         let Some(exit) = self.exits.get(&target) else {
@@ -471,7 +473,7 @@ impl Code {
                 other => return wrong(&format!("{other:?} is no way on")),
             }
             for next in next {
-                if next == end && self.name == INSIDE {
+                if next == end && inside {
                     shortest = Some(shortest.map_or(steps, |s| s.min(steps)));
                     continue;
                 }

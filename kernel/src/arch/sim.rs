@@ -119,6 +119,8 @@ pub struct Sim {
     pub quick_extras: u64,
     /// Quick calls by a signature.
     pub quick_signed: u64,
+    /// And to servers with registers of their own.
+    pub quick_own: u64,
     pub switched: u64,
 }
 
@@ -182,6 +184,7 @@ impl Sim {
             quick_copies: 0,
             quick_extras: 0,
             quick_signed: 0,
+            quick_own: 0,
             switched: 0,
         }
     }

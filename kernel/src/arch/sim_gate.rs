@@ -289,13 +289,18 @@ impl Kernel<Sim> {
         if self.threads[t].registers.rax != block.selector
             || self.channels[c].plain != block.plain
             || self.arch.links == 1
-            || self.domains[self.threads[self.channels[c].server.unwrap_or(t)].domain].unusual != 0
         {
             return false;
         }
         let Some(r) = self.threads.lookup((block.plain >> 32) as u32) else {
             return false;
         };
+        // Who has registers of its own is called where they are in the processor; with several cores never.
+        let server = &self.domains[self.threads[r].domain];
+        let there = !self.several() && self.dispatch.owner == Some(r);
+        if server.unusual_beside != 0 || server.float && !there {
+            return false;
+        }
         let registers = &self.threads[t].registers;
         let parts = block.selector & flag::PARTS != 0;
         if parts && (registers.r15 | registers.rbp) >> 32 != 0 {
@@ -322,6 +327,9 @@ impl Kernel<Sim> {
         }
         if self.channels[c].signature.is_some() {
             self.arch.quick_signed += 1;
+        }
+        if self.domains[to.domain].float {
+            self.arch.quick_own += 1;
         }
         from.token = from.token.wrapping_add(NEXT_CALL);
         to.quick_client = client;

@@ -14,8 +14,10 @@ use crate::Kernel;
 use cairn_abi::service::{receive, semaphore};
 use cairn_abi::{flag, received, rights, PortalKind};
 
-/// Bytes of the longest template, of the one that is put into it where the channel has a signature, and of code in a block. With what is beside it and the pool's own words a block has 800 bytes.
+/// Bytes of the longest template, of those that are put into it where the server has registers of its own (with one core only) and where the channel has a signature, and of code in a block.
+/// With what is beside it and the pool's own words a block has 800 bytes.
 pub const TEMPLATE_BYTES: usize = 584;
+pub const OWN_BYTES: usize = 32;
 pub const SIGNATURE_BYTES: usize = 160;
 pub const CODE_BYTES: usize = TEMPLATE_BYTES + SIGNATURE_BYTES;
 /// Most blocks of one domain.
@@ -52,6 +54,10 @@ pub enum Known {
     ChannelIndex,
     Server,
     ServerDomain,
+    /// What shows that this is unusual.
+    ServerUnusual,
+    /// 1: its threads have registers of their own.
+    Own,
     /// The thread's own.
     ClientDomain,
     Id,
@@ -202,9 +208,17 @@ impl<A: Arch> Kernel<A> {
         let plain = self.threads[server].plain;
         let slot = self.threads[server].receive_slot as u64;
         let server_domain = self.threads[server].domain;
+        let serving = &self.domains[server_domain];
+        // If the server has registers of its own the code asks whether they are in the processor, which they never are while a client runs that has some, too. It asks that of one core.
+        let own = serving.float;
+        let unusual = match own {
+            true => &serving.unusual_beside,
+            false => &serving.unusual,
+        };
         if plain as u32 != self.plain_id(c)
             || slot >= SLOTS
-            || self.domains[server_domain].unusual != 0
+            || *unusual != 0
+            || own && (self.domains[d].float || self.several())
         {
             return None;
         }
@@ -230,6 +244,8 @@ impl<A: Arch> Kernel<A> {
         constants.set(Known::ClientDomain, self.domains.address(d) as u64);
         let server_domain = self.domains.address(server_domain) as u64;
         constants.set(Known::ServerDomain, server_domain);
+        constants.set(Known::ServerUnusual, (&raw const *unusual) as u64);
+        constants.set(Known::Own, own as u64);
         if let Some(signature) = channel.signature {
             let signature = self.signatures.address(signature) as u64;
             constants.set(Known::Signature, signature);

@@ -637,6 +637,8 @@ fn plain(k: &Kernel<Sim>) {
         let domain = &k.domains[d];
         let unusual = domain.stops != 0 || domain.float || domain.turn_base != 0;
         assert_eq!(domain.unusual != 0, unusual);
+        let beside = domain.stops != 0 || domain.turn_base != 0;
+        assert_eq!(domain.unusual_beside != 0, beside);
         let table = &k.domains[d].table;
         let own = (0..table.entries()).filter(|&s| table.entry(s).is_some_and(|e| e.code != 0));
         let own = own.count() as u32;

@@ -470,3 +470,118 @@ fn objects_are_found_by_their_addresses_and_by_no_others() {
     }
     assert_eq!(threads.at_address(0), None);
 }
+
+/// A server with registers of its own is called quickly while these are in the processor, and only then; it always finds them.
+#[test]
+fn registers_of_the_servers_own_are_there_when_it_is_called() {
+    let mut w = World::with_pools(24);
+    w.quick = true;
+    let (server, client, receive, portal) = w.pair();
+    let third = w.domain();
+    let init = w.init;
+    w.ok(init, client.slot, domain::CONFIGURE, &[0, 255]);
+    let s = w.thread(server, 100);
+    let c = w.thread(client, 20);
+    w.rest();
+    w.receive(s, receive);
+    let mut left = 0;
+    let mut turn = |w: &mut World, quick: bool| {
+        let before = w.k.arch.quick_own;
+        w.call(c, portal, &[1]);
+        assert_eq!(w.k.who_runs(), Some(s));
+        assert_eq!(w.k.arch.quick_own - before, quick as u64);
+        assert_eq!(w.k.arch.float, left);
+        left += 5;
+        w.k.arch.float = left;
+        w.reply_receive(s, receive, &[2]);
+        assert_eq!(w.k.who_runs(), Some(c));
+    };
+    // The entry gets its code by the first call.
+    turn(&mut w, false);
+    for _ in 0..3 {
+        turn(&mut w, true);
+    }
+    // Another thread has registers of its own in between.
+    w.recall();
+    let other = w.thread(third, 150);
+    w.rest();
+    assert_eq!(w.current(), Some(other));
+    w.k.arch.float = 1000;
+    w.ok(other, 0, current::EXIT, &[0]);
+    assert_eq!(w.current(), Some(c));
+    turn(&mut w, false);
+    turn(&mut w, true);
+    // Somebody else comes in while it works.
+    w.call(c, portal, &[1]);
+    assert!(w.k.arch.running != 0);
+    w.k.settle_entry();
+    assert_eq!(w.current(), Some(s));
+    w.reply_receive(s, receive, &[2]);
+    turn(&mut w, true);
+    w.check();
+}
+
+/// A long game of clients and servers, with registers of their own and without, some of whose calls are settled in between: whoever runs and has its own finds what it left there.
+#[test]
+fn whoever_has_registers_of_its_own_finds_what_it_left() {
+    const SERVERS: usize = 4;
+    let mut w = World::with_pools(24);
+    w.quick = true;
+    let init = w.init;
+    // First the servers, each of which may call those behind it, then the clients: one of each sort.
+    let doms: Vec<Dom> = (0..SERVERS + 2).map(|_| w.domain()).collect();
+    let is_own = |i: usize| i % 2 == 1;
+    for (i, dom) in doms.iter().enumerate() {
+        let words = [is_own(i) as u64, 255];
+        w.ok(init, dom.slot, domain::CONFIGURE, &words);
+    }
+    let mut portals: Vec<Vec<u32>> = vec![Vec::new(); doms.len()];
+    let mut receive = Vec::new();
+    for server in 0..SERVERS {
+        let (slot, own) = w.channel(doms[server]);
+        receive.push(slot);
+        for client in (0..server).chain(SERVERS..doms.len()) {
+            portals[client].push(w.portal(own, doms[client], 7));
+        }
+    }
+    let threads: Vec<ThreadRef> = doms
+        .iter()
+        .enumerate()
+        .map(|(i, dom)| w.thread(*dom, if i < SERVERS { 100 } else { 20 }))
+        .collect();
+    w.rest();
+    for (t, slot) in threads.iter().zip(&receive) {
+        w.receive(*t, *slot);
+    }
+    let mut left = vec![0; threads.len()];
+    let mut chance = 88172645463325252u64;
+    for _ in 0..20_000 {
+        chance ^= chance << 13;
+        chance ^= chance >> 7;
+        chance ^= chance << 17;
+        let t = w.k.who_runs().expect("a client can always go on");
+        let who = threads
+            .iter()
+            .position(|&thread| thread == t)
+            .expect("one of them");
+        if is_own(who) {
+            assert_eq!(w.k.arch.float, left[who]);
+            left[who] = chance;
+            w.k.arch.float = chance;
+        }
+        let given = &portals[who];
+        match chance % 16 {
+            0 => w.k.settle_entry(),
+            1 if who >= SERVERS => w.go(t, 0, current::YIELD, 0, &[]),
+            2..=8 if who < SERVERS => w.reply_receive(t, receive[who], &[chance]),
+            _ if !given.is_empty() => {
+                let slot = given[(chance >> 8) as usize % given.len()];
+                w.call(t, slot, &[chance]);
+            }
+            _ => w.reply_receive(t, receive[who], &[chance]),
+        }
+    }
+    assert!(w.k.arch.quick_own > 1000, "{}", w.k.arch.quick_own);
+    w.k.settle_entry();
+    w.check();
+}

@@ -1,7 +1,8 @@
 //! The code of compiled portals: a closed set of templates, and their constants.
 //!
 //! A template is assembled here with placeholders; behind each placeholder stands a line `constant` or `exit`, which notes where it is and what belongs there. [`write`] copies a
-//! template into a block and fills the constants in; of a channel that has a signature with another one put into it, which looks at the words. [`crate::quick`] says what the code may leave undone, and why.
+//! template into a block and fills the constants in; of a channel that has a signature with another one put into it, which looks at the words, and of a server with
+//! registers of its own with one that asks whether they are in the processor. [`crate::quick`] says what the code may leave undone, and why.
 //!
 //! On entry r11 leads to the calling thread, rsp to the table entry, rcx is the return address, rax the selector, and the caller's stack pointer is stored. Whatever is not as the
 //! template wants it goes on in the shared code, with all of that as it was (or, at `portal_call_stored`, the return address stored as well).
@@ -13,20 +14,21 @@ use super::entry::{
     counted, counted_passed, counted_stored, general, general_passed, general_unseen, settle_again,
 };
 use super::float::FloatState;
-use super::glue::busy;
+use super::glue::{busy, KERNEL};
 use super::portal_code::general_entries;
 use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
 use crate::portal::code::{
-    Constants, Known, Way, CODE_BYTES, CONSTANTS, SIGNATURE_BYTES, TEMPLATE_BYTES,
+    Constants, Known, Way, CODE_BYTES, CONSTANTS, OWN_BYTES, SIGNATURE_BYTES, TEMPLATE_BYTES,
 };
 use crate::portal::table::{Entry, CHUNK};
 use crate::portal::Portal;
 use crate::semaphore::Semaphore;
 use crate::signature::{Line, Signature};
 use crate::thread::{Thread, USER_FLAGS};
+use crate::Kernel;
 use cairn_abi::service::{current, receive};
 use cairn_abi::state::Registers;
 use cairn_abi::{flag, rights, PortalKind};
@@ -34,6 +36,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 type MachineThread = Thread<FloatState>;
+type Nucleus = Kernel<Machine>;
 
 /// What belongs into a placeholder beside what the portable part knows ([`Known`]), whose numbers come first. All of those and the first of these are 8 bytes long, or 4 sign-extended ones where the note says so.
 #[derive(Clone, Copy)]
@@ -96,7 +99,8 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
 
 /// How many there are for calls, for one core and for several each: without turn base and with one; of these without flags, INTERRUPTIBLE, with parts.
 const CALLS: usize = 6;
-const TEMPLATES: usize = 2 * (CALLS + 1) + 2;
+const TEMPLATES: usize = 2 * (CALLS + 1) + 3;
+const OWN: usize = TEMPLATES - 3;
 const SIGNATURE: usize = TEMPLATES - 2;
 const CURRENT: usize = TEMPLATES - 1;
 
@@ -210,11 +214,14 @@ pub fn write(
     let templates = unsafe { &portal_templates };
     let [before, behind] = &templates[number].pieces;
     // What is put in between.
-    let inside = match constants.get(Known::Signature) {
+    let put_in = |known: Known, template: usize| match constants.get(known) {
         0 => &Piece::NOTHING,
-        _ => &templates[SIGNATURE].pieces[1],
+        _ => &templates[template].pieces[1],
     };
-    let (place, more) = (before.code().len(), inside.code().len());
+    let own = put_in(Known::Own, OWN);
+    let inside = put_in(Known::Signature, SIGNATURE);
+    let (place, own_end) = (before.code().len(), own.code().len());
+    let more = own_end + inside.code().len();
     let reply = match templates[number].reply - before.code {
         0 => 0,
         reply => reply + more,
@@ -230,7 +237,13 @@ pub fn write(
     set(Constant::GeneralEntries, general_entries() as u64);
     let mut length = 0;
     // Notes count from the beginning of a template.
-    for (piece, base) in [(before, 0), (inside, place), (behind, more)] {
+    let pieces = [
+        (before, 0),
+        (own, place),
+        (inside, place + own_end),
+        (behind, more),
+    ];
+    for (piece, base) in pieces {
         let text = piece.code();
         if let Some(room) = code.get_mut(length..length + text.len()) {
             room.copy_from_slice(text);
@@ -420,15 +433,15 @@ global_asm!(
         or rcx, rbp
         shr rcx, 32
         or ecx, dword ptr [0x7fffffff]
-        constant \\name, {server_domain}, 4, 0, {unusual}
+        constant \\name, {server_unusual}, 4
         .else
         cmp dword ptr [0x7fffffff], 0
-        constant \\name, {server_domain}, 4, 1, {unusual}
+        constant \\name, {server_unusual}, 4, 1
         .endif
         leave_if_not_equal \\name, portal_call_stored, {call_passed}
         dec dword ptr gs:[{links}]
         leave_if_zero \\name, portal_call_stored, {call_passed}
-        // Decided, but for what a signature asks. It leaves rcx 0.
+        // Decided, but for whose registers are in the processor and what a signature asks. The one leaves rcx alone, the other one leaves it 0.
         signature_place \\name
         .if \\parts
         mov qword ptr [0x7fffffff], rcx
@@ -540,7 +553,15 @@ global_asm!(
         mov r11d, {user_flags}
         swapgs
         sysretq
+        portal_end \\name, \\several
+    .endm
+    // With one core there is room for both others that may be put in.
+    .macro portal_end name, several
+        .if \\several
         end \\name
+        .else
+        end \\name, {one_core_bytes}
+        .endif
     .endm",
     // P where the semaphore counts something, V where nobody waits and it is an ordinary one. With `several` cores it takes the lock first, and asks whether the entry is still its own.
     ".macro semaphore_template name, several
@@ -619,6 +640,17 @@ global_asm!(
     portal_template several_turned_interruptible, 1, 1, 0, 1
     portal_template several_turned_parts, 1, 1, 1, 1
     semaphore_template several_semaphore, 1",
+    // A server with registers of its own: are they in the processor?
+    "begin own, template_own
+    signature_place own
+    cmp dword ptr [{kernel} + {owner}], 0x7fffffff
+    constant own, {server}, 4
+    je 3f
+    inc dword ptr gs:[{links}]
+    leave own, portal_call_stored, {call_passed}
+    .balign 8, 0xcc
+    3:
+    end own, {own_bytes}",
     // A signature: is no word of the operation's greater than it may be? Does the last one name a portal of the caller's to this channel, then its badge takes its place.
     "begin signature, template_signature
     signature_place signature
@@ -718,7 +750,7 @@ global_asm!(
     client_domain = const Known::ClientDomain as usize,
     server_domain = const Known::ServerDomain as usize,
     table_base = const offset_of!(Domain<Machine>, table_base),
-    unusual = const offset_of!(Domain<Machine>, unusual),
+    server_unusual = const Known::ServerUnusual as usize,
     label = const offset_of!(Domain<Machine>, label),
     domain_turn_base = const offset_of!(Domain<Machine>, turn_base),
     quick_client = const offset_of!(MachineThread, quick_client),
@@ -733,6 +765,10 @@ global_asm!(
     channel_index = const Known::ChannelIndex as usize,
     object = const offset_of!(Entry, target),
     template_bytes = const TEMPLATE_BYTES,
+    one_core_bytes = const TEMPLATE_BYTES - OWN_BYTES,
+    own_bytes = const OWN_BYTES,
+    kernel = sym KERNEL,
+    owner = const offset_of!(Nucleus, dispatch.owner),
     signature_bytes = const SIGNATURE_BYTES,
     signature = const Known::Signature as usize,
     operations = const receive::OPERATIONS,
