@@ -156,7 +156,7 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     };
     let mut further: Vec<(String, Registers)> = Vec::new();
     let filesystems = parsed.filesystems.iter();
-    let filesystems = filesystems.map(|line| (&line.binary, Registers::Callers));
+    let filesystems = filesystems.map(|line| (&line.binary, line.registers));
     let components = parsed.components.iter();
     let components = components.map(|component| (&component.binary, component.registers));
     for (binary, registers) in components.chain(filesystems) {

@@ -44,6 +44,8 @@ pub struct Filesystem {
     /// Path in the boot archive.
     pub binary: String,
     pub priority: u8,
+    #[serde(default)]
+    pub registers: Registers,
     /// Most pages of memory, as a size.
     #[serde(default)]
     pub memory: Option<String>,
@@ -391,6 +393,7 @@ impl Filesystem {
             name: format!("{}-{name}", self.kind),
             binary: self.binary.clone(),
             priority: self.priority,
+            registers: self.registers,
             restart: match self.keepsake {
                 Some(_) => Restart::Always,
                 None => Restart::Never,
@@ -553,7 +556,7 @@ mod tests {
 
     #[test]
     fn a_file_system_gets_the_disks_of_its_line_and_no_other() {
-        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nkeepsake = \"1M\"\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
+        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nregisters = \"own\"\nkeepsake = \"1M\"\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
         let mut m = parse(&format!("{SMALL}\n{line}")).unwrap();
         let (line, part) = m.filesystem("ext4", "uart3").unwrap();
         assert_eq!((part.disk.as_str(), part.partition), ("uart", 3));
@@ -561,6 +564,7 @@ mod tests {
         let component = line.component(&part, "/mnt");
         assert_eq!(component.name, "ext4-uart3");
         assert_eq!(component.mounts[0].fstype, "ext4:uart3");
+        assert_eq!(component.registers, Registers::Own);
         assert_eq!(component.portals.len(), 2);
         assert_eq!(component.restart, Restart::Always);
         m.components.push(component);
