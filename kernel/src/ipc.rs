@@ -5,7 +5,6 @@
 //! [`crate::short`] does these two cases once more, with what is rare left out.
 
 use crate::arch::Arch;
-use crate::dispatch::CHAIN;
 use crate::pool::{ChannelRef, DomainRef, PortalRef, ThreadRef};
 use crate::portal::is_bound;
 use crate::portal::table::Target;
@@ -359,38 +358,38 @@ impl<A: Arch> Kernel<A> {
         }
         self.end_service(t);
         self.serve(t, c);
-        for _ in 0..CHAIN {
-            if self.channels[c].pulses.is_waiting() {
-                self.take_pulse(t, c);
+        if self.channels[c].pulses.is_waiting() {
+            self.take_pulse(t, c);
+            self.disarm(t);
+            self.refresh(t);
+            return Err(Stop::Left);
+        }
+        let Some(s) = self.channels[c].senders.first() else {
+            return self.receive_nothing(t, c);
+        };
+        let priority = self.threads[s].effective;
+        self.channels[c]
+            .senders
+            .remove(&mut self.threads, s, priority);
+        self.threads[s].channel = None;
+        let passable = self.leave_callers(s);
+        match passable.and_then(|()| self.deliver(s, t, c)) {
+            Ok(()) => {
+                // Until here it worked for itself.
+                self.charge();
+                self.hold(s, t, c);
+                self.prompt(s);
                 self.disarm(t);
                 self.refresh(t);
-                return Err(Stop::Left);
+                Err(Stop::Left)
             }
-            let Some(s) = self.channels[c].senders.first() else {
-                return self.receive_nothing(t, c);
-            };
-            let priority = self.threads[s].effective;
-            self.channels[c]
-                .senders
-                .remove(&mut self.threads, s, priority);
-            self.threads[s].channel = None;
-            let passable = self.leave_callers(s);
-            match passable.and_then(|()| self.deliver(s, t, c)) {
-                Ok(()) => {
-                    // Until here it worked for itself.
-                    self.charge();
-                    self.hold(s, t, c);
-                    self.prompt(s);
-                    self.disarm(t);
-                    self.refresh(t);
-                    return Err(Stop::Left);
-                }
-                Err(error) => self.finish(s, error as u64),
+            // The next caller is for another entry: there may be many with which something is wrong.
+            Err(error) => {
+                self.finish(s, error as u64);
+                self.refresh(t);
+                Err(Stop::Restart)
             }
         }
-        // Many callers in a row had something wrong: a share is done.
-        self.refresh(t);
-        Err(Stop::Restart)
     }
 
     fn receive_nothing(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {

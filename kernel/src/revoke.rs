@@ -4,8 +4,8 @@
 //! table, share one object and so are dead together at once. A portal to anything but a channel is derived by an object in between
 //! (kind `Derived` in the entry), which every use resolves.
 //!
-//! What always holds: an object lives while entries or queued calls (its `callers`) hold it, somebody waits by it at a semaphore, something derived from it lives, or its pulse waits. What is derived is unlinked from
-//! its parent before it goes. No server receives a call through what is revoked. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
+//! What always holds: an object lives while entries or queued calls (its `callers`) hold it, somebody waits by it at a semaphore, several derived from it live, or its pulse waits or will. One that a single derived one would keep gives that to its own parent and goes, so nothing that ends
+//! takes a line of others along. What is derived is unlinked from its parent before it goes. No server receives a call through what is revoked. Whatever keeps a channel's number (portals, watched domains, spaces with a pager) counts in its `references`, and its place is not
 //! used for another channel before the last of them is gone: a number can never come to mean somebody else's channel. No line of descent is longer than [`DEPTH`].
 
 use crate::arch::Arch;
@@ -19,13 +19,13 @@ use crate::{Answer, Kernel, Stop};
 use cairn_abi::service::semaphore;
 use cairn_abi::{rights, Error, PortalKind};
 
-/// Longest line of descent. The end of the last one may be the end of all before it, in one entry.
+/// Longest line of descent.
 pub const DEPTH: u8 = 16;
 /// Work of one entry that revokes, in some hundred instructions: all of it, to cut a portal of whose end the server hears, to end a call through it, to take it out of its family.
 const SHARE: u32 = 20;
 const CUT_WORK: u32 = 2;
 const CALL_WORK: u32 = 3;
-const LEAVE_WORK: u32 = 1;
+const LEAVE_WORK: u32 = 2;
 
 /// An object's place among those that were derived.
 #[derive(Clone, Copy, Debug, Default)]
@@ -294,10 +294,7 @@ impl<A: Arch> Kernel<A> {
             if at == r {
                 return Ok(());
             }
-            // With it those may go from which it came, and none that nobody holds is left for another entry.
-            let above = self.portals[at].lineage.depth - self.portals[r].lineage.depth;
-            let more = work + u32::from(above) * LEAVE_WORK;
-            if work != 0 && more > SHARE && !self.is_unheld(at) {
+            if work >= SHARE {
                 return Err(Stop::Restart);
             }
             if let Some(caller) = self.waits_through(at) {
@@ -314,7 +311,10 @@ impl<A: Arch> Kernel<A> {
             work += LEAVE_WORK;
             let parent = self.leave_family(at);
             self.portal_unheld(at);
-            at = parent.unwrap_or(r);
+            if let Some(parent) = parent {
+                self.portal_unheld(parent);
+            }
+            at = r;
         }
     }
 
@@ -374,10 +374,15 @@ impl<A: Arch> Kernel<A> {
         portal.tells && (portal.revoked || self.is_unheld(r))
     }
 
-    /// The object may be unheld now: its server is told, or it goes; and so for those that it was derived from.
+    /// The object may be unheld now, or kept by one that was derived from it and nothing else: its server is told, or it goes. What it was derived from may be so then, and is never more than told or
+    /// replaced by another one: that takes constant time.
     pub(crate) fn portal_unheld(&mut self, r: PortalRef) {
         let mut next = Some(r);
         while let Some(r) = next {
+            if let Some(child) = self.only_child(r) {
+                self.replace_by(r, child);
+                return;
+            }
             if !self.is_unheld(r) {
                 return;
             }
@@ -398,6 +403,39 @@ impl<A: Arch> Kernel<A> {
             }
             next = self.portal_remove(r);
         }
+    }
+
+    /// What alone keeps the object, if that is one derived from it: nobody can name the object, and nobody is to hear of its end.
+    #[inline]
+    pub(crate) fn only_child(&self, r: PortalRef) -> Option<PortalRef> {
+        let portal = &self.portals[r];
+        let child = portal.lineage.child?;
+        let silent = !portal.tells && !portal.notified && !portal.pulse.is_queued();
+        let alone = portal.holders == 0 && portal.waiting.is_empty();
+        (silent && alone && self.portals[child].lineage.next.is_none()).then_some(child)
+    }
+
+    /// The object goes, and its only child takes its place in the family.
+    #[inline(never)]
+    fn replace_by(&mut self, r: PortalRef, child: PortalRef) {
+        let Lineage {
+            parent,
+            previous,
+            next,
+            ..
+        } = self.portals[r].lineage;
+        let place = &mut self.portals[child].lineage;
+        (place.parent, place.previous, place.next) = (parent, previous, next);
+        match (previous, parent) {
+            (Some(previous), _) => self.portals[previous].lineage.next = Some(child),
+            (None, Some(parent)) => self.portals[parent].lineage.child = Some(child),
+            (None, None) => {}
+        }
+        if let Some(next) = next {
+            self.portals[next].lineage.previous = Some(child);
+        }
+        self.channel_forget(self.portals[r].channel);
+        self.portals.remove(r);
     }
 
     /// The object's pulse was read, or thrown away with its channel: it goes, if nothing else keeps it.
@@ -486,7 +524,7 @@ pub fn children<A: Arch>(k: &Kernel<A>, r: PortalRef) -> std::vec::Vec<PortalRef
         let lineage = k.portals[child].lineage;
         assert_eq!(lineage.parent, Some(r));
         assert_eq!(lineage.previous, previous);
-        assert!(lineage.depth <= DEPTH && lineage.depth == k.portals[r].lineage.depth + 1);
+        assert!(lineage.depth <= DEPTH && lineage.depth > k.portals[r].lineage.depth);
         assert!(found.len() < 100_000, "a ring at {}", r.number());
         found.push(child);
         previous = next;

@@ -373,13 +373,8 @@ impl<A: Arch> Kernel<A> {
             let Some(t) = self.semaphores[s].waiters.first() else {
                 return true;
             };
-            // With it a line of derived portals may go, which is a share.
-            let derived = self.threads[t].through.is_some();
             self.detach(t);
             self.finish(t, Error::Dead as u64);
-            if derived {
-                break;
-            }
         }
         self.semaphores[s].waiters.first().is_none()
     }

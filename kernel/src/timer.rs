@@ -8,7 +8,7 @@ use crate::Resume;
 use crate::{Error, Kernel};
 
 /// Most deadlines that one timer interrupt handles.
-const SHARE: usize = 4;
+const SHARE: usize = 3;
 
 impl<A: Arch> Kernel<A> {
     #[inline(never)]

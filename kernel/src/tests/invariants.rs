@@ -265,6 +265,7 @@ fn channels(k: &Kernel<Sim>) {
             }
         }
         assert!(!k.is_unheld(p) || queued, "{p:?} lingers");
+        assert_eq!(k.only_child(p), None, "{p:?} is kept by that one only");
         if portal.revoked {
             assert_eq!((portal.channel, portal.under), (0, Target::EMPTY));
         }

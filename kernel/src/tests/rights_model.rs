@@ -704,13 +704,44 @@ fn a_line_of_descent_ends_somewhere() {
     }
     let words = [slot as u64, AUTO, 31];
     assert_eq!(w.err(t[0], 0, current::PORTAL_DERIVE, &words), Error::Busy);
-    assert_eq!(w.k.portals.live_objects(), crate::revoke::DEPTH as u32 + 1);
+    // Of those in between, which nobody holds, nothing is left.
+    assert_eq!(w.k.portals.live_objects(), 2);
     w.ok(t[0], 0, current::PORTAL_CLOSE, &[slot as u64]);
     assert_eq!(w.k.portals.live_objects(), 1);
 }
 
 #[test]
-fn a_line_that_nothing_keeps_but_calls_is_taken_back_whole() {
+fn what_one_derived_portal_would_keep_gives_it_to_its_own_parent() {
+    let Scene { mut w, t, tx, .. } = scene(1);
+    w.rest();
+    let a = w.current().expect("a server");
+    w.go(a, 0, current::PARK, 0, &[]);
+    let t = t[0];
+    let close = |w: &mut World, slot: u32| {
+        w.ok(t, 0, current::PORTAL_CLOSE, &[slot as u64]);
+    };
+    let (from, beside) = (w.derive(t, tx[0]), w.derive(t, tx[0]));
+    let made = [(); 3].map(|()| w.derive(t, from));
+    let below = w.derive(t, made[1]);
+    close(&mut w, from);
+    assert_eq!(w.k.portals.live_objects(), 7, "it keeps three together");
+    close(&mut w, made[0]);
+    assert_eq!(w.k.portals.live_objects(), 6);
+    close(&mut w, made[1]);
+    assert_eq!(w.k.portals.live_objects(), 5, "what came from it is there");
+    close(&mut w, made[2]);
+    assert_eq!(w.k.portals.live_objects(), 3, "one needs nobody else");
+    let last = w.derive(t, below);
+    w.revoke(t, tx[0]);
+    for slot in [beside, below, last] {
+        assert_eq!(w.err(t, slot, 0, &[]), Error::Revoked);
+        close(&mut w, slot);
+    }
+    assert_eq!(w.k.portals.live_objects(), 1);
+}
+
+#[test]
+fn calls_that_are_all_that_keeps_a_portal_are_taken_back() {
     let Scene {
         mut w,
         clients,
@@ -736,8 +767,7 @@ fn a_line_that_nothing_keeps_but_calls_is_taken_back_whole() {
     }
     w.pass_time(100);
     w.ok(a, 0, current::PORTAL_CLOSE, &[last as u64]);
-    assert_eq!(w.k.portals.live_objects(), crate::revoke::DEPTH as u32 + 1);
-    // Between the shares nothing is left that nobody holds.
+    assert_eq!(w.k.portals.live_objects(), 2);
     w.revoke(a, tx[0]);
     assert_eq!(w.k.portals.live_objects(), 1);
     let ended = callers.iter().map(|&t| w.result(t));

@@ -19,6 +19,7 @@ cairn_rt::entry!(main);
 /// The thread beside the first: what it shall notify through, its successes, and semaphores for its turns.
 static SLOT: AtomicU64 = AtomicU64::new(0);
 static USED: AtomicU32 = AtomicU32::new(0);
+static LIMIT: AtomicU64 = AtomicU64::new(0);
 static GO: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 
@@ -31,6 +32,8 @@ fn main() -> ! {
     once(file, channel);
     waiting(peer, channel);
     crowd(channel);
+    late(channel);
+    unwelcome();
     takers();
     delegate(peer, channel);
     lies(peer, file);
@@ -186,6 +189,104 @@ fn crowd(channel: Receiver) {
     }
     line.iter().chain(&[done.0, file]).for_each(|p| p.close());
     while channel.poll().is_ok() {}
+}
+
+/// Calls until a time, says how that ended, and waits for its own end.
+extern "C" fn late_caller(slot: u64) -> ! {
+    let limit = LIMIT.load(Relaxed);
+    let _ = Portal::CURRENT.service(current::DEADLINE, &[limit]);
+    let answer = Portal(slot as u32).call(Message::new(&[1]));
+    if answer == Err(Error::TimedOut) {
+        USED.fetch_add(1, Relaxed);
+    }
+    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+/// Calls end at the same time, each of which is all that keeps a long line of portals.
+fn late(channel: Receiver) {
+    const LINES: usize = 12;
+    const LENGTH: usize = 15;
+    const STACK: usize = 8 << 10;
+    let done = Semaphore::new(0).expect("semaphore");
+    let file = channel.make_portal(6).expect("portal");
+    DONE.store(done.0 .0, Relaxed);
+    USED.store(0, Relaxed);
+    LIMIT.store(time::monotonic() + 50_000_000, Relaxed);
+    let stacks = memory::map(LINES * STACK).expect("memory");
+    let mut stacks = stacks.chunks_exact_mut(STACK);
+    let threads: [Portal; LINES] = core::array::from_fn(|_| {
+        let mut last = file.derive(rights::ALL).expect("derived");
+        for _ in 1..LENGTH {
+            let next = last.derive(rights::ALL).expect("derived");
+            last.close();
+            last = next;
+        }
+        let stack = stacks.next().expect("one for each");
+        let thread = begin(late_caller, last.0, stack);
+        while holders(last) != 2 {
+            pause();
+        }
+        last.close();
+        thread
+    });
+    for _ in 0..LINES {
+        done.p().expect("taken");
+    }
+    assert_eq!(USED.load(Relaxed) as usize, LINES);
+    for thread in threads {
+        thread.service(thread::KILL, &[]).expect("killed");
+        thread.close();
+    }
+    done.0.close();
+    file.close();
+    while channel.poll().is_ok() {}
+}
+
+/// Calls what nobody takes any more, says how that ended, and waits for its own end.
+extern "C" fn unwelcome_caller(slot: u64) -> ! {
+    let answer = Portal(slot as u32).call(Message::new(&[3, 9]));
+    if answer == Err(Error::BadArgument) {
+        USED.fetch_add(1, Relaxed);
+    }
+    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+/// Many calls in a row that wait turn out to be none when they could be received.
+fn unwelcome() {
+    const CALLERS: usize = 50;
+    const STACK: usize = 8 << 10;
+    let channel = Receiver::create().expect("channel");
+    let done = Semaphore::new(0).expect("semaphore");
+    let file = channel.make_portal(6).expect("portal");
+    DONE.store(done.0 .0, Relaxed);
+    USED.store(0, Relaxed);
+    let stacks = memory::map(CALLERS * STACK).expect("memory");
+    let mut stacks = stacks.chunks_exact_mut(STACK);
+    let threads: [Portal; CALLERS] = core::array::from_fn(|_| {
+        let stack = stacks.next().expect("one for each");
+        begin(unwelcome_caller, file.0, stack)
+    });
+    while holders(file) != 1 + CALLERS as u64 {
+        pause();
+    }
+    let none = || channel.sign(&[3, 0, 0, 0, 0, 0, 0, 0]);
+    memory::with_objects(pool::SIGNATURE, none).expect("signed");
+    assert_eq!(channel.poll().err(), Some(Error::TimedOut));
+    for _ in 0..CALLERS {
+        done.p().expect("taken");
+    }
+    assert_eq!(USED.load(Relaxed) as usize, CALLERS);
+    for thread in threads {
+        thread.service(thread::KILL, &[]).expect("killed");
+        thread.close();
+    }
+    [done.0, file, channel.0].iter().for_each(|p| p.close());
 }
 
 /// Takes a semaphore by what is lent, then by its own portal, and says of the first time how that ended.
