@@ -37,7 +37,7 @@ pub struct Channel {
 }
 
 /// How many waiting callers of a dying channel one entry lets go, or pulses it drops; and windows of a caller that close are a share for themselves.
-const SHARE: usize = 5;
+const SHARE: usize = 2;
 
 /// Portal objects that are looked at before interrupts are let in.
 const LOOKS: u32 = 32;

@@ -16,6 +16,10 @@ use crate::{Kernel, Resume};
 
 /// Longest chain of servers and owners that a change of priority follows, and that the search for cycles looks at.
 pub const CHAIN: usize = 32;
+/// How much of it one entry follows; the rest is for the timer, which comes at once.
+const AT_ONCE: usize = 3;
+/// Threads with which such rests may begin.
+pub const RESTS: usize = 8;
 
 /// What belongs to one core. That of the core that runs the present entry is `Kernel::dispatch`; the others wait in [`crate::cores`].
 pub struct Dispatch {
@@ -466,7 +470,7 @@ impl<A: Arch> Kernel<A> {
     /// A source of the thread's priority changed: adjust it, and whoever works for it.
     pub(crate) fn refresh(&mut self, t: ThreadRef) {
         let mut t = t;
-        for _ in 0..CHAIN {
+        for step in 1..=CHAIN {
             let priority = self.deserved(t);
             let old = self.threads[t].effective;
             if priority == old {
@@ -502,10 +506,43 @@ impl<A: Arch> Kernel<A> {
                 (State::Waiting, _) => self.semaphore_reorder(t, priority),
                 _ => None,
             };
-            match next {
-                Some(server) => t = server,
-                None => return,
+            let Some(next) = next else {
+                return;
+            };
+            if step % AT_ONCE == 0 && self.refresh_later(next) {
+                return;
+            }
+            t = next;
+        }
+    }
+
+    /// [`Kernel::refresh`] of `t` when the timer comes, at once. False: too much is left over already.
+    #[cold]
+    #[inline(never)]
+    fn refresh_later(&mut self, t: ThreadRef) -> bool {
+        let id = self.threads.id(t);
+        let places = &mut self.unrefreshed;
+        let Some(place) = places.iter_mut().find(|place| [0, id].contains(place)) else {
+            return false;
+        };
+        *place = id;
+        self.program_timer();
+        true
+    }
+
+    /// One rest of a long chain. False: there is none.
+    pub(crate) fn refresh_rest(&mut self) -> bool {
+        let [first, rest @ ..] = self.unrefreshed;
+        if first == 0 {
+            return false;
+        }
+        self.unrefreshed[..RESTS - 1].copy_from_slice(&rest);
+        self.unrefreshed[RESTS - 1] = 0;
+        if let Some(t) = self.threads.lookup(first) {
+            if self.threads[t].state != State::Dead {
+                self.refresh(t);
             }
         }
+        true
     }
 }

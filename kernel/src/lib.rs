@@ -158,6 +158,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) graveyard: Option<DomainRef>,
     /// Dead threads that own mutexes for which others wait: passed on in shares at the same times.
     pub(crate) mourned: Option<ThreadRef>,
+    /// Ids of threads at which long chains go on whose priority changes, behind the last one 0: followed at the timer's next coming.
+    pub(crate) unrefreshed: [u32; dispatch::RESTS],
     /// Threads that were ever made.
     pub(crate) births: u64,
     /// Where the firmware's tables begin (ACPI's root pointer); 0: there are none.
@@ -198,6 +200,7 @@ impl<A: Arch> Kernel<A> {
             compiles: true,
             graveyard: None,
             mourned: None,
+            unrefreshed: [0; dispatch::RESTS],
             births: 0,
             firmware: 0,
             arch,

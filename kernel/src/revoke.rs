@@ -24,7 +24,7 @@ pub const DEPTH: u8 = 16;
 /// Work of one entry that revokes, in some hundred instructions: all of it, to cut a portal of whose end the server hears, to end a call through it, to take it out of its family.
 const SHARE: u32 = 20;
 const CUT_WORK: u32 = 2;
-const CALL_WORK: u32 = 3;
+const CALL_WORK: u32 = 10;
 const LEAVE_WORK: u32 = 2;
 
 /// An object's place among those that were derived.

@@ -43,7 +43,7 @@ pub struct Owner {
 }
 
 /// Waiting threads that one entry lets go when a semaphore ends; contended mutexes that one entry passes on when their owner ends.
-const SHARE: usize = 5;
+const SHARE: usize = 2;
 const BEQUESTS: usize = 4;
 
 impl<A: Arch> Kernel<A> {

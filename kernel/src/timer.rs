@@ -8,7 +8,7 @@ use crate::Resume;
 use crate::{Error, Kernel};
 
 /// Most deadlines that one timer interrupt handles.
-const SHARE: usize = 3;
+const SHARE: usize = 2;
 
 impl<A: Arch> Kernel<A> {
     #[inline(never)]
@@ -106,7 +106,7 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.slice_end != 0 {
             next = next.min(self.dispatch.slice_end);
         }
-        if self.graveyard.is_some() || self.mourned.is_some() {
+        if self.graveyard.is_some() || self.mourned.is_some() || self.unrefreshed[0] != 0 {
             next = next.min(self.arch.now());
         }
         if next < self.dispatch.armed {
@@ -120,12 +120,11 @@ impl<A: Arch> Kernel<A> {
         self.entered_by_interrupt();
         self.dispatch.armed = u64::MAX;
         let now = self.arch.now();
-        for _ in 0..SHARE {
-            if self.timers == 0 || self.deadline_at(1) > now {
-                break;
-            }
+        let mut expired = 0;
+        while expired < SHARE && self.timers != 0 && self.deadline_at(1) <= now {
             let t = self.timer_at(1);
             self.expire(t);
+            expired += 1;
         }
         if self.pause_next <= now {
             self.hasty_pauses(now);
@@ -133,7 +132,10 @@ impl<A: Arch> Kernel<A> {
         if self.patience_end <= now {
             self.end_patience(now);
         }
-        self.bury();
+        // A share of what is left over, where that was none.
+        if expired < SHARE && !self.refresh_rest() {
+            self.bury();
+        }
         let slice_end = self.dispatch.slice_end;
         if slice_end != 0 && now >= slice_end {
             self.end_quantum(now);

@@ -80,6 +80,52 @@ fn a_queued_caller_lifts_the_whole_chain_and_the_reply_lowers_it() {
 }
 
 #[test]
+fn a_long_chain_is_lifted_in_shares_and_lowered_as_far() {
+    const LONG: usize = 20;
+    let mut w = World::new();
+    let c = chain(&mut w, LONG, 40);
+    let client = w.domain();
+    let tx = w.portal(c.own[0], client, 0);
+    let low = w.thread(client, 20);
+    w.rest();
+    for i in 0..LONG {
+        w.receive(c.threads[i], c.rx[i]);
+    }
+    w.call(low, tx, &[]);
+    for i in 0..LONG - 1 {
+        w.call(c.threads[i], c.onward[i], &[]);
+    }
+    w.recall();
+    let high = w.thread(client, 90);
+    w.rest();
+    assert_eq!(w.current(), Some(high));
+    let now = w.k.arch.time;
+    w.ok(high, 0, current::DEADLINE, &[now + 1000]);
+    let registers = &mut w.k.threads[high].registers;
+    registers.set_words([0; 8]);
+    registers.rax = tx as u64;
+    registers.rip = SYSCALL + 2;
+    w.k.syscall();
+    let lifted = |w: &World| c.threads.iter().filter(|&&t| w.effective(t) == 90).count();
+    // A share was done, and the timer comes at once for the next one.
+    assert!((1..LONG).contains(&lifted(&w)));
+    assert_eq!(w.k.arch.timer, Some(now));
+    let before = lifted(&w);
+    w.k.timer();
+    assert!(lifted(&w) > before);
+    w.follow();
+    w.check();
+    assert_eq!(lifted(&w), LONG);
+    // Who gives up lowers all of them, in shares as well.
+    w.k.arch.time += 1000;
+    w.k.timer();
+    assert!((1..LONG).contains(&lifted(&w)));
+    w.follow();
+    w.check();
+    assert_eq!(lifted(&w), 0);
+}
+
+#[test]
 fn a_caller_that_gives_up_lowers_the_chain() {
     let mut w = World::new();
     let Chain {

@@ -41,6 +41,7 @@ fn main() -> ! {
     slots(peer);
     turns(peer);
     owner_dies(peer);
+    deep();
     log!("rights: done");
     cairn_rt::start::exit(0)
 }
@@ -397,6 +398,15 @@ fn delegate(peer: Portal, channel: Receiver) {
 
 /// A thread beside the first.
 fn begin(run: extern "C" fn(u64) -> !, argument: u32, stack: &mut [u8]) -> Portal {
+    begin_at(59, run, argument, stack)
+}
+
+fn begin_at(
+    priority: u64,
+    run: extern "C" fn(u64) -> !,
+    argument: u32,
+    stack: &mut [u8],
+) -> Portal {
     let top = stack.as_mut_ptr() as u64 + stack.len() as u64 - 8;
     let words = [
         run as *const () as u64,
@@ -404,7 +414,7 @@ fn begin(run: extern "C" fn(u64) -> !, argument: u32, stack: &mut [u8]) -> Porta
         argument.into(),
         0,
         0,
-        59,
+        priority,
         AUTO,
     ];
     let make = || Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
@@ -557,4 +567,74 @@ fn owner_dies(peer: Portal) {
     assert_eq!(mutex.v(), Ok(()));
     assert_eq!(mutex.v(), Err(Error::Busy));
     assert_eq!(mutex.p(), Ok(()));
+}
+
+/// Mutexes in a row: each one's owner waits for the next one.
+const ROW: usize = 30;
+static ROWS: [AtomicU32; ROW] = [const { AtomicU32::new(0) }; ROW];
+
+/// Owns the mutex of this number, and waits for the next one; the last one's owner sleeps.
+extern "C" fn row_owner(number: u64) -> ! {
+    let of = |n: usize| {
+        ROWS.get(n)
+            .map(|slot| Semaphore(Portal(slot.load(Relaxed))))
+    };
+    let _ = of(number as usize).map(Semaphore::p);
+    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    if let Some(next) = of(number as usize + 1) {
+        let _ = next.p();
+    }
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+/// Waits for the first mutex until a time.
+extern "C" fn row_waiter(_: u64) -> ! {
+    let limit = LIMIT.load(Relaxed);
+    let _ = Portal::CURRENT.service(current::DEADLINE, &[limit]);
+    let first = Semaphore(Portal(ROWS[0].load(Relaxed)));
+    if first.p() == Err(Error::TimedOut) {
+        USED.fetch_add(1, Relaxed);
+    }
+    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+/// Those who wait for the first mutex of a long row lift all of its owners, and stop waiting at the same time.
+fn deep() {
+    const WAITERS: usize = 8;
+    const STACK: usize = 8 << 10;
+    let done = Semaphore::new(0).expect("semaphore");
+    DONE.store(done.0 .0, Relaxed);
+    USED.store(0, Relaxed);
+    for slot in &ROWS {
+        slot.store(Semaphore::mutex().expect("mutex").0 .0, Relaxed);
+    }
+    let stacks = memory::map((ROW + WAITERS) * STACK).expect("memory");
+    let mut stacks = stacks.chunks_exact_mut(STACK);
+    let mut stack = || stacks.next().expect("one for each");
+    // From the last one on, so that each finds the next one taken.
+    let owners: [Portal; ROW] = core::array::from_fn(|i| {
+        let owner = begin_at(10, row_owner, (ROW - 1 - i) as u32, stack());
+        done.p().expect("taken");
+        owner
+    });
+    pause();
+    LIMIT.store(time::monotonic() + 50_000_000, Relaxed);
+    let waiters: [Portal; WAITERS] =
+        core::array::from_fn(|i| begin_at(20 + 2 * i as u64, row_waiter, 0, stack()));
+    for _ in 0..WAITERS {
+        done.p().expect("taken");
+    }
+    assert_eq!(USED.load(Relaxed) as usize, WAITERS);
+    for thread in owners.iter().chain(&waiters) {
+        thread.service(thread::KILL, &[]).expect("killed");
+        thread.close();
+    }
+    ROWS.iter()
+        .for_each(|slot| Portal(slot.load(Relaxed)).close());
+    done.0.close();
 }
