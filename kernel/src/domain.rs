@@ -528,6 +528,7 @@ impl<A: Arch> Kernel<A> {
         let used = self.domains[source].table.high();
         let end = (first + SLOT_SHARE).min(used);
         let (mut work, mut next) = (0, first.max(1));
+        self.open(t);
         while next < end {
             if work >= COPY_WORK {
                 self.answer(t, 1, next as u64);

@@ -224,6 +224,7 @@ impl<A: Arch> Kernel<A> {
             (None, GIVE_SHARE)
         };
         let first = frame(w[1])?;
+        self.open(t);
         for done in 0..w[2] {
             if done != 0 && done.is_multiple_of(share) && self.more_frames(t, w, done) {
                 return Err(Stop::Restart);
@@ -455,6 +456,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         self.tear_all(s)?;
+        self.open(t);
         if let Some(root) = self.spaces[s].root {
             self.arch.leave_tables(root);
             self.tables_to_reserve(t, s, root)?;

@@ -148,6 +148,10 @@ impl<A: Arch> Kernel<A> {
             let array = array.ok_or(Error::BadAddress)?;
             let some = (count - done).min(FILLS_READ as u64);
             let mut fills = self.entries(t, array, some, &mut room)?;
+            if done == 0 {
+                // Nothing is changed yet.
+                self.open(t);
+            }
             while let Some((fill, rest)) = fills.split_first() {
                 // Filling one takes a whole share.
                 if share == 0 || share != FILL_SHARE && entry(fill).2 != AS_IT_IS {

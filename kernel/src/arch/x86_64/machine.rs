@@ -541,7 +541,7 @@ impl Arch for Machine {
                 stale = users;
                 forget(root, at, active, count)
             },
-            || {
+            move || {
                 if open {
                     // SAFETY: the caller says so; with one core nobody hears of `stale`.
                     unsafe { glue::open(machine) }

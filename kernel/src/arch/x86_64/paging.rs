@@ -12,6 +12,7 @@ use super::memory::{frame_pointer, table_pointer, PAGE};
 use crate::arch::{Frame, FrameList, MapError, Mapping, Taken};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::memory::prot;
+use core::hint::black_box;
 
 pub const PRESENT: u64 = 1;
 pub const WRITABLE: u64 = 1 << 1;
@@ -289,7 +290,7 @@ fn slot_for(
     }
     let in_table = index(address, 0);
     if !recent.covers(root, address) {
-        make_tables(root, address, tables, recent)?;
+        make_tables(root, address, tables, recent, &mut || {})?;
     } else if !recent.span.has(in_table) {
         // SAFETY: `recent` covers the address, so its tables are live.
         unsafe { recent.span = widen(recent.parent, in_table, AHEAD) };
@@ -298,19 +299,18 @@ fn slot_for(
     Ok(unsafe { recent.slot(address) })
 }
 
-/// [`slot_for`] for a row of pages in one table: `recent` covers them, and the table's span has them.
+/// The span of a table shall have these two pages and all between them.
+///
+/// # Safety
+/// `recent` covers both.
 #[inline(never)]
-fn cover(
-    root: Root,
-    first: u64,
-    last: u64,
-    tables: &mut FrameList,
-    recent: &mut Recent,
-) -> Result<(), MapError> {
-    for edge in [first, last] {
-        slot_for(root, edge, tables, recent)?;
+unsafe fn cover(first: u64, last: u64, recent: &mut Recent) {
+    for in_table in [index(first, 0), index(last, 0)] {
+        if !recent.span.has(in_table) {
+            // SAFETY: by the contract its tables are live.
+            recent.span = unsafe { widen(recent.parent, in_table, AHEAD) };
+        }
     }
-    Ok(())
 }
 
 /// The span of a table of the last level grows by so many entries (a power of two): more than one page will be mapped there.
@@ -330,13 +330,15 @@ unsafe fn widen(entry: *mut u64, index: usize, group: usize) -> Span {
     Span::of_entry(*entry)
 }
 
+#[inline(never)]
 fn make_tables(
     root: Root,
     address: u64,
     tables: &mut FrameList,
     recent: &mut Recent,
+    open: &mut dyn FnMut(),
 ) -> Result<(), MapError> {
-    let (parent, table, span) = tables_down_to(1, root, address, tables)?;
+    let (parent, table, span) = tables_down_to(1, root, address, tables, open)?;
     *recent = Recent {
         region: Recent::region(address),
         table,
@@ -348,12 +350,16 @@ fn make_tables(
 }
 
 /// The tables for `address` down to what an entry of this level (1 or 2) points to are made: that entry, the table, and its span. The last one may not be the common one.
+/// For `open`, which is called behind each that is made, see [`share_row`].
 fn tables_down_to(
     last: u32,
     root: Root,
     address: u64,
     tables: &mut FrameList,
+    open: &mut dyn FnMut(),
 ) -> Result<(*mut u64, *mut u64, Span), MapError> {
+    // A pointer that the compiler knows nothing of, so that what is changed behind it is changed when interrupts come in.
+    let tables = black_box(tables);
     if address >= USER_TOP {
         return Err(MapError::BadAddress);
     }
@@ -373,7 +379,7 @@ fn tables_down_to(
             if level == 1 && *parent & COMMON != 0 {
                 return Err(MapError::BadAddress);
             }
-            table_behind(parent, index(address, level - 1), group, tables)?
+            table_behind(parent, index(address, level - 1), group, tables, open)?
         };
         level -= 1;
     }
@@ -390,6 +396,7 @@ unsafe fn table_behind(
     below: usize,
     group: usize,
     tables: &mut FrameList,
+    open: &mut dyn FnMut(),
 ) -> Result<(*mut u64, Span), MapError> {
     // SAFETY: by the contract; the nucleus lock is held.
     let entry = unsafe { &mut *parent };
@@ -399,6 +406,7 @@ unsafe fn table_behind(
         };
         tables.used += 1;
         *entry = (frame as u64) << 12 | PRESENT | WRITABLE | USER | Span::of(below, below).bits();
+        open();
     }
     let mut span = Span::of_entry(*entry);
     let table = table_pointer(frame_of(*entry));
@@ -441,7 +449,7 @@ pub fn show_table(
     table: Frame,
     tables: &mut FrameList,
 ) -> Result<(), MapError> {
-    let (_, above, _) = tables_down_to(2, root, address, tables)?;
+    let (_, above, _) = tables_down_to(2, root, address, tables, &mut || {})?;
     // SAFETY: it is an entry of a live table; the nucleus lock is held.
     match unsafe { &mut *above.add(index(address, 1)) } {
         entry @ 0 => *entry = (table as u64) << 12 | PRESENT | USER | COMMON | Span::ALL.bits(),
@@ -729,7 +737,7 @@ pub fn share_row(
     recent: [&mut Recent; 2],
     mut changed: impl FnMut(Frame, Option<Frame>),
     mut stale: impl FnMut(Root, u64),
-    mut open: impl FnMut(),
+    mut open: impl FnMut() + Copy,
 ) -> Result<(), MapError> {
     let [source_recent, target_recent] = recent;
     let end = end_of_row(address, pages);
@@ -739,7 +747,13 @@ pub fn share_row(
         // New tables are zeroed first.
         open();
         // The target's table, with a span that holds all that may come.
-        cover(target, found, last, tables, target_recent)?;
+        if !target_recent.covers(target, found) {
+            // (A copy, so that what it looks at stays in registers here.)
+            let mut open = open;
+            make_tables(target, found, tables, target_recent, &mut open)?;
+        }
+        // SAFETY: `target_recent` covers the one now, and the other is in the same table.
+        unsafe { cover(found, last, target_recent) }
         // To look for a row takes as long as some pages of it.
         open();
         let pages = ((last - found) / PAGE) as usize + 1;
@@ -1176,7 +1190,7 @@ mod tests {
         assert_eq!(unmap(source, start + PAGE).before, Some(101));
 
         let (mut shared, mut flushed) = (Vec::new(), Vec::new());
-        let opened = Cell::new(0);
+        let (opened, used) = (Cell::new(0), list.used);
         let share = |list: &mut FrameList,
                      shared: &mut Vec<_>,
                      flushed: &mut Vec<_>,
@@ -1200,11 +1214,19 @@ mod tests {
             share(&mut none, &mut shared, &mut flushed, &mut here, &mut there),
             Err(MapError::NoTable)
         );
+        // One of the tables stays, as behind an interrupt.
+        list_push(&mut none, list_take(&mut list).unwrap());
+        assert_eq!(
+            share(&mut none, &mut shared, &mut flushed, &mut here, &mut there),
+            Err(MapError::NoTable)
+        );
         share(&mut list, &mut shared, &mut flushed, &mut here, &mut there).unwrap();
+        assert_eq!(list.used, used + 3);
         assert_eq!(shared.len(), 6);
         assert_eq!(flushed.len(), 6);
-        // Before there was no table; before and behind each of two that are made, for three pages in one and five in the next; in that one after four.
-        assert_eq!(opened.get(), 1 + 4 + 1);
+        // Before there was no table, and before and behind the first; before and behind what is needed for three pages in one table and five in the next, and behind each of the
+        // three that are made; in the next after four pages.
+        assert_eq!(opened.get(), 1 + 2 + 4 + 3 + 1);
         for root in [source, target] {
             let seen = query(root, start + 5 * PAGE).unwrap();
             assert_eq!((seen.frame, seen.prot), (105, READ));

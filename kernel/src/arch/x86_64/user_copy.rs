@@ -52,19 +52,20 @@ pub unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Copy a page; between its halves interrupts may come in.
+/// Copy a page; before and behind that interrupts may come in.
 ///
 /// # Safety
 /// As for [`move_bytes`]; and the portable part says that the running thread may be taken for interrupted, if something is opened.
 pub unsafe fn copy_page(to: *mut u8, from: *const u8, open: Opened) {
-    const HALF: usize = PAGE as usize / 2;
     // SAFETY: by the contract.
     unsafe {
-        move_bytes(to, from, HALF);
-        if !open.is_null() && opens() {
+        if !open.is_null() {
             let_in(open);
         }
-        move_bytes(to.add(HALF), from.add(HALF), HALF);
+        move_bytes(to, from, PAGE as usize);
+        if !open.is_null() {
+            let_in(open);
+        }
     }
 }
 
