@@ -405,6 +405,7 @@ impl World {
                 _ => break,
             }
         }
+        self.follow();
         self.settle();
     }
 
