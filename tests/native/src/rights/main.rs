@@ -134,10 +134,17 @@ fn waiting(peer: Portal, channel: Receiver) {
     while channel.poll().is_ok() {}
 }
 
-/// Calls, says how that ended, and waits for its own end.
-extern "C" fn caller(slot: u64) -> ! {
-    let answer = Portal(slot as u32).call(Message::new(&[1]));
-    if answer == Err(Error::Revoked) {
+/// From now on threads that are begun say how it ended for them.
+fn count() -> Semaphore {
+    let done = Semaphore::new(0).expect("semaphore");
+    DONE.store(done.0 .0, Relaxed);
+    USED.store(0, Relaxed);
+    done
+}
+
+/// The end of such a thread: as it should, or not. It waits for its own end.
+fn says(right: bool) -> ! {
+    if right {
         USED.fetch_add(1, Relaxed);
     }
     let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
@@ -146,12 +153,33 @@ extern "C" fn caller(slot: u64) -> ! {
     }
 }
 
+/// All of these threads say that it ended as it should.
+fn all_say(done: Semaphore, threads: &[Portal]) {
+    for _ in threads {
+        done.p().expect("taken");
+    }
+    assert_eq!(USED.load(Relaxed) as usize, threads.len());
+}
+
+fn kill(threads: &[Portal]) {
+    for thread in threads {
+        thread.service(thread::KILL, &[]).expect("killed");
+        thread.close();
+    }
+}
+
+/// Calls, says how that ended, and waits for its own end.
+extern "C" fn caller(slot: u64) -> ! {
+    let answer = Portal(slot as u32).call(Message::new(&[1]));
+    says(answer == Err(Error::Revoked))
+}
+
 /// Many calls through a long line of portals wait, more than the nucleus ends in one go.
 fn crowd(channel: Receiver) {
     const CALLERS: usize = 50;
     const LINE: usize = 15;
     const STACK: usize = 8 << 10;
-    let done = Semaphore::new(0).expect("semaphore");
+    let done = count();
     let file = channel.make_portal(6).expect("portal");
     let mut last = file;
     let line: [Portal; LINE] = core::array::from_fn(|i| {
@@ -160,8 +188,6 @@ fn crowd(channel: Receiver) {
         last = Portal(made.expect("portal")[0] as u32);
         last
     });
-    DONE.store(done.0 .0, Relaxed);
-    USED.store(0, Relaxed);
     let stacks = memory::map(CALLERS * STACK).expect("memory");
     let mut stacks = stacks.chunks_exact_mut(STACK);
     let threads: [Portal; CALLERS] = core::array::from_fn(|i| {
@@ -180,14 +206,8 @@ fn crowd(channel: Receiver) {
         assert_eq!((pulse.words[0], pulse.badge), (pulse::CLOSED, i));
     }
     assert_eq!(channel.poll().err(), Some(Error::TimedOut));
-    for _ in 0..CALLERS {
-        done.p().expect("taken");
-    }
-    assert_eq!(USED.load(Relaxed) as usize, CALLERS);
-    for thread in threads {
-        thread.service(thread::KILL, &[]).expect("killed");
-        thread.close();
-    }
+    all_say(done, &threads);
+    kill(&threads);
     line.iter().chain(&[done.0, file]).for_each(|p| p.close());
     while channel.poll().is_ok() {}
 }
@@ -197,13 +217,7 @@ extern "C" fn late_caller(slot: u64) -> ! {
     let limit = LIMIT.load(Relaxed);
     let _ = Portal::CURRENT.service(current::DEADLINE, &[limit]);
     let answer = Portal(slot as u32).call(Message::new(&[1]));
-    if answer == Err(Error::TimedOut) {
-        USED.fetch_add(1, Relaxed);
-    }
-    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
-    loop {
-        let _ = Portal::CURRENT.service(current::PARK, &[]);
-    }
+    says(answer == Err(Error::TimedOut))
 }
 
 /// Calls end at the same time, each of which is all that keeps a long line of portals.
@@ -211,10 +225,8 @@ fn late(channel: Receiver) {
     const LINES: usize = 12;
     const LENGTH: usize = 15;
     const STACK: usize = 8 << 10;
-    let done = Semaphore::new(0).expect("semaphore");
+    let done = count();
     let file = channel.make_portal(6).expect("portal");
-    DONE.store(done.0 .0, Relaxed);
-    USED.store(0, Relaxed);
     let limit = time::monotonic() + 200_000_000;
     LIMIT.store(limit, Relaxed);
     let stacks = memory::map(LINES * STACK).expect("memory");
@@ -235,14 +247,8 @@ fn late(channel: Receiver) {
         last.close();
         thread
     });
-    for _ in 0..LINES {
-        done.p().expect("taken");
-    }
-    assert_eq!(USED.load(Relaxed) as usize, LINES);
-    for thread in threads {
-        thread.service(thread::KILL, &[]).expect("killed");
-        thread.close();
-    }
+    all_say(done, &threads);
+    kill(&threads);
     done.0.close();
     file.close();
     while channel.poll().is_ok() {}
@@ -251,13 +257,7 @@ fn late(channel: Receiver) {
 /// Calls what nobody takes any more, says how that ended, and waits for its own end.
 extern "C" fn unwelcome_caller(slot: u64) -> ! {
     let answer = Portal(slot as u32).call(Message::new(&[3, 9]));
-    if answer == Err(Error::BadArgument) {
-        USED.fetch_add(1, Relaxed);
-    }
-    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
-    loop {
-        let _ = Portal::CURRENT.service(current::PARK, &[]);
-    }
+    says(answer == Err(Error::BadArgument))
 }
 
 /// Many calls in a row that wait turn out to be none when they could be received.
@@ -265,10 +265,8 @@ fn unwelcome() {
     const CALLERS: usize = 50;
     const STACK: usize = 8 << 10;
     let channel = Receiver::create().expect("channel");
-    let done = Semaphore::new(0).expect("semaphore");
+    let done = count();
     let file = channel.make_portal(6).expect("portal");
-    DONE.store(done.0 .0, Relaxed);
-    USED.store(0, Relaxed);
     let stacks = memory::map(CALLERS * STACK).expect("memory");
     let mut stacks = stacks.chunks_exact_mut(STACK);
     let threads: [Portal; CALLERS] = core::array::from_fn(|_| {
@@ -281,14 +279,8 @@ fn unwelcome() {
     let none = || channel.sign(&[3, 0, 0, 0, 0, 0, 0, 0]);
     memory::with_objects(pool::SIGNATURE, none).expect("signed");
     assert_eq!(channel.poll().err(), Some(Error::TimedOut));
-    for _ in 0..CALLERS {
-        done.p().expect("taken");
-    }
-    assert_eq!(USED.load(Relaxed) as usize, CALLERS);
-    for thread in threads {
-        thread.service(thread::KILL, &[]).expect("killed");
-        thread.close();
-    }
+    all_say(done, &threads);
+    kill(&threads);
     [done.0, file, channel.0].iter().for_each(|p| p.close());
 }
 
@@ -596,22 +588,14 @@ extern "C" fn row_waiter(_: u64) -> ! {
     let limit = LIMIT.load(Relaxed);
     let _ = Portal::CURRENT.service(current::DEADLINE, &[limit]);
     let first = Semaphore(Portal(ROWS[0].load(Relaxed)));
-    if first.p() == Err(Error::TimedOut) {
-        USED.fetch_add(1, Relaxed);
-    }
-    let _ = Semaphore(Portal(DONE.load(Relaxed))).v();
-    loop {
-        let _ = Portal::CURRENT.service(current::PARK, &[]);
-    }
+    says(first.p() == Err(Error::TimedOut))
 }
 
 /// Those who wait for the first mutex of a long row lift all of its owners, and stop waiting at the same time.
 fn deep() {
     const WAITERS: usize = 8;
     const STACK: usize = 8 << 10;
-    let done = Semaphore::new(0).expect("semaphore");
-    DONE.store(done.0 .0, Relaxed);
-    USED.store(0, Relaxed);
+    let done = count();
     for slot in &ROWS {
         slot.store(Semaphore::mutex().expect("mutex").0 .0, Relaxed);
     }
@@ -628,14 +612,9 @@ fn deep() {
     LIMIT.store(time::monotonic() + 50_000_000, Relaxed);
     let waiters: [Portal; WAITERS] =
         core::array::from_fn(|i| begin_at(20 + 2 * i as u64, row_waiter, 0, stack()));
-    for _ in 0..WAITERS {
-        done.p().expect("taken");
-    }
-    assert_eq!(USED.load(Relaxed) as usize, WAITERS);
-    for thread in owners.iter().chain(&waiters) {
-        thread.service(thread::KILL, &[]).expect("killed");
-        thread.close();
-    }
+    all_say(done, &waiters);
+    kill(&owners);
+    kill(&waiters);
     ROWS.iter()
         .for_each(|slot| Portal(slot.load(Relaxed)).close());
     done.0.close();
