@@ -231,7 +231,8 @@ fn late(channel: Receiver) {
     LIMIT.store(limit, Relaxed);
     let stacks = memory::map(LINES * STACK).expect("memory");
     let mut stacks = stacks.chunks_exact_mut(STACK);
-    let threads: [Portal; LINES] = core::array::from_fn(|_| {
+    let mut open = [None; LINES];
+    let threads: [Portal; LINES] = core::array::from_fn(|i| {
         let mut last = file.derive(rights::ALL).expect("derived");
         for _ in 1..LENGTH {
             let next = last.derive(rights::ALL).expect("derived");
@@ -240,15 +241,20 @@ fn late(channel: Receiver) {
         }
         let stack = stacks.next().expect("one for each");
         let thread = begin(late_caller, last.0, stack);
-        // (On a slow machine its time may be over before it has called.)
         while holders(last) != 2 && time::monotonic() < limit {
             pause();
         }
-        last.close();
+        // On a slow machine its time may be over before it has called.
+        if holders(last) == 2 {
+            last.close();
+        } else {
+            open[i] = Some(last);
+        }
         thread
     });
     all_say(done, &threads);
     kill(&threads);
+    open.iter().flatten().for_each(|p: &Portal| p.close());
     done.0.close();
     file.close();
     while channel.poll().is_ok() {}
