@@ -4,6 +4,7 @@
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
+//! * [`ring`] bytes that wait between a writer and a reader;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
@@ -32,6 +33,7 @@ mod names;
 pub mod objects;
 pub mod path;
 pub mod permission;
+pub mod ring;
 pub mod server;
 pub mod transport;
 pub mod waiting;

@@ -1,6 +1,6 @@
 //! Pipes, FIFOs, socket pairs and event counters: bytes that go from one program to another.
 //!
-//! * [`ring`] the buffer; [`pipe`], [`pair`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
+//! * [`pipe`], [`pair`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
 //!
 //! A reader or writer that must wait is parked by the framework under one of two keys of the object, [`READABLE`] and [`WRITABLE`].
 #![cfg_attr(not(test), no_std)]
@@ -11,7 +11,6 @@ extern crate alloc;
 pub mod event;
 pub mod pair;
 pub mod pipe;
-pub mod ring;
 pub mod server;
 #[cfg(test)]
 mod tests;

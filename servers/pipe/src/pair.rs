@@ -1,10 +1,10 @@
 //! A connected pair of sockets: a ring in each direction, with message boundaries for datagrams and sequenced packets.
 
-use crate::ring::{Buffers, Ring};
 use crate::{READABLE, WRITABLE};
 use alloc::collections::VecDeque;
 use cairn_idl::errno::*;
 use cairn_idl::fs::poll;
+use cairn_resmgr::ring::{Buffers, Ring};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Direct, Failure, Later};
 

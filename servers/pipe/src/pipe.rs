@@ -1,9 +1,9 @@
 //! A pipe or FIFO: one ring, how many read and write it, and the rules of opening a FIFO.
 
-use crate::ring::{Buffers, Ring};
 use crate::{ATOMIC, READABLE, WRITABLE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, poll};
+use cairn_resmgr::ring::{Buffers, Ring};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Direct, Failure, Later};
 

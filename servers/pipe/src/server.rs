@@ -3,7 +3,6 @@
 use crate::event::{Event, SEMAPHORE};
 use crate::pair::{Pair, DATAGRAM, SEQPACKET, STREAM};
 use crate::pipe::{counted, Pipe};
-use crate::ring::{Buffers, KEEP};
 use crate::{READABLE, WRITABLE};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -13,6 +12,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, Stat};
 use cairn_idl::label;
 use cairn_resmgr::context::decimal;
+use cairn_resmgr::ring::{Buffers, KEEP};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Opened, Readiness, Server,

@@ -1,9 +1,9 @@
 //! A ring of bytes whose memory grows with what is in it and goes when nobody needs it.
 
+use crate::context::Context;
+use crate::server::{Answer, Data};
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data};
 
 /// The least memory of a ring that holds anything.
 const SMALLEST: usize = 4096;
