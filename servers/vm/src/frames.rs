@@ -8,6 +8,8 @@ use crate::pages::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Most blocks that are kept aside.
+const MOST_BLOCKS: usize = 1024;
 /// Frames of a block for page tables.
 pub const BLOCK: u32 = 16;
 
@@ -130,7 +132,11 @@ impl Frames {
             }
         }
         self.free += BLOCK as usize;
-        self.blocks.push(first);
+        if self.blocks.len() < MOST_BLOCKS {
+            return self.blocks.push(first);
+        }
+        let number = (first - self.base) as usize;
+        self.map.insert_all(number..number + BLOCK as usize);
     }
 
     /// A frame from outside the free ranges becomes ours, with one reference. False if it is none that may be adopted.

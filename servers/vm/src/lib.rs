@@ -31,6 +31,7 @@ pub mod object;
 pub mod offer;
 pub mod pages;
 pub mod parts;
+pub mod pieces;
 pub mod pins;
 pub mod region;
 pub mod request;

@@ -171,7 +171,7 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle_or_keep(space);
             return Err(ENOMEM);
         }
-        Ok(self.spaces.insert(space))
+        self.spaces.insert(space).ok_or(ENOMEM)
     }
 
     fn new_domain(&mut self, index: usize) -> Result<Domain, Errno> {
@@ -197,10 +197,14 @@ impl<N: Nucleus> Vm<N> {
             slot,
             space: index,
         };
+        if !self.set_domain(domain) {
+            self.nucleus.destroy(slot);
+            self.nucleus.close(slot);
+            return Err(ENOMEM);
+        }
         if let Some(space) = self.spaces.get_mut(index) {
             space.domains += 1;
         }
-        self.set_domain(domain);
         Ok(domain)
     }
 
@@ -401,6 +405,9 @@ impl<N: Nucleus> Vm<N> {
             }
             &parts
         };
+        if !self.room_for_regions(domain.space) {
+            return Err(ENOMEM);
+        }
         let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         if space.domains <= 1 {
             if let Some(space) = self.spaces.get_mut(domain.space) {
@@ -463,7 +470,9 @@ impl<N: Nucleus> Vm<N> {
     }
 
     fn forget_domain(&mut self, domain: Domain) {
-        self.domains[(domain.id & 0xf_ffff) as usize] = None;
+        if let Some(place) = self.domains.get_mut((domain.id & 0xf_ffff) as usize) {
+            *place = None;
+        }
         if let Some(space) = self.spaces.get_mut(domain.space) {
             space.domains = space.domains.saturating_sub(1);
         }

@@ -176,7 +176,7 @@ impl<N: Nucleus> Vm<N> {
         if count > replaced && !space.within_limit(count - replaced) {
             return Err(ENOMEM);
         }
-        if !self.room_for_regions(index) {
+        if !self.room_for_regions(index) || anonymous_shared && !self.objects.room() {
             return Err(ENOMEM);
         }
         // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
@@ -187,7 +187,7 @@ impl<N: Nucleus> Vm<N> {
             self.unmap_pages(index, start, end);
         }
         if anonymous_shared {
-            object = self.objects.insert(Object {
+            let made = self.objects.insert(Object {
                 pages: Default::default(),
                 handle: NOBODY,
                 tag: None,
@@ -202,7 +202,8 @@ impl<N: Nucleus> Vm<N> {
                 asked: false,
                 behind: 0,
                 times: 0,
-            }) as u32;
+            });
+            object = made.ok_or(ENOMEM)? as u32;
         }
         let Some(space) = self.spaces.get_mut(index) else {
             return Err(ESRCH);
@@ -254,10 +255,18 @@ impl<N: Nucleus> Vm<N> {
         Ok(start * PAGE)
     }
 
-    /// A long list of regions doubles in one piece when it is full: see that there is memory for that.
-    fn room_for_regions(&mut self, index: usize) -> bool {
-        let len = self.spaces.get(index).map_or(0, |s| s.regions.len());
-        len < 4096 || self.heap_room(4 * len * core::mem::size_of::<Region>())
+    /// A list of regions doubles in one piece when it is full: see that it can get as many more as one request makes.
+    pub(crate) fn room_for_regions(&mut self, index: usize) -> bool {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return false;
+        };
+        let growth = space.regions.growth();
+        growth == 0
+            || self.heap_has(growth)
+                && self
+                    .spaces
+                    .get_mut(index)
+                    .is_some_and(|space| space.regions.room())
     }
 
     /// A free place for `count` pages: at the hint if that is free, else where the layout says.
@@ -309,6 +318,9 @@ impl<N: Nucleus> Vm<N> {
                 .find(start)
                 .is_some_and(|r| r.start < start && end < r.end)
         {
+            return Err(ENOMEM);
+        }
+        if !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
         self.unmap_pages(index, start, end);
@@ -420,7 +432,7 @@ impl<N: Nucleus> Vm<N> {
         // What is moved gets chunks of its own, perhaps at other places within them.
         let moved = space.pages.overlapping(start, old_end).count();
         let growth = space.pages.growth(2 * moved + 1);
-        if !self.heap_has(growth) {
+        if !self.heap_has(growth) || !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;

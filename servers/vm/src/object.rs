@@ -47,7 +47,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let room = count as usize * 8;
         let recorded = self.spaces.get(index).is_some_and(|s| self.may_record(s));
-        if !recorded || !self.heap_room(room) {
+        if !recorded || !self.heap_room(room) || !self.objects.room() {
             return Err(ENOMEM);
         }
         let maker = self.spaces.get(index).ok_or(ESRCH)?.handle;
@@ -60,7 +60,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(errno);
         }
         let handle = self.objects.next_handle();
-        let number = self.objects.insert(Object {
+        let made = self.objects.insert(Object {
             pages,
             maker: if fresh { NOBODY } else { maker },
             len: length,
@@ -76,6 +76,7 @@ impl<N: Nucleus> Vm<N> {
             behind: 0,
             times: 0,
         });
+        let number = made.ok_or(ENOMEM)?;
         let answer = Answer {
             pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),
             ..Answer::new(&[0])

@@ -75,12 +75,13 @@ impl<N: Nucleus> Vm<N> {
             }
             None => return Err(ESRCH),
         };
-        let number = self.offers.insert(Offer {
+        let made = self.offers.insert(Offer {
             pages,
             count,
             giver,
             receiver,
         });
+        let number = made.ok_or(ENOMEM)?;
         let badge = BADGE_OFFER_FIRST + handle;
         if self.deliver_minted(r.token, badge).is_err() {
             // As if nothing had been: where pages were taken out none have come.

@@ -3,9 +3,12 @@
 use alloc::vec::Vec;
 use cairn_idl::vm::{flags, prot};
 use core::cell::Cell;
+use core::mem::size_of;
 
 /// [`Region::object`] of private anonymous memory.
 pub const ANONYMOUS: u32 = u32::MAX;
+/// Regions more that one request may make: two cuts each where it takes something out and where it puts something in.
+const MORE: usize = 4;
 /// Pages that placement keeps free below a stack.
 const STACK_GUARD: u64 = 256;
 
@@ -88,6 +91,20 @@ impl Regions {
 
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Heap that the list takes while it moves to a place twice as long, if it may have to in the next request.
+    #[inline]
+    pub fn growth(&self) -> usize {
+        match self.list.capacity() - self.list.len() >= MORE {
+            true => 0,
+            false => 2 * (self.list.capacity() + MORE) * size_of::<Region>(),
+        }
+    }
+
+    /// See that there is room for what one request makes. False: there is no memory.
+    pub fn room(&mut self) -> bool {
+        self.list.try_reserve(MORE).is_ok()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,20 +1,24 @@
-//! Records with handles: a handle names its record only as long as that record lives, its index may be used again.
+//! Records with handles: a handle names its record only as long as that record lives, its index may be used again. They lie in [`Pieces`], and those that are free in a chain.
 
-use alloc::vec::Vec;
+use crate::pieces::Pieces;
 
 /// Index in bits 0..24, generation above.
 pub type Handle = u64;
 
 const INDEX_BITS: u32 = 24;
+const NOTHING: u32 = u32::MAX;
 
 struct Entry<T> {
     generation: u64,
     value: Option<T>,
+    /// The next one that is free.
+    next: u32,
 }
 
 pub struct Slab<T> {
-    entries: Vec<Entry<T>>,
-    free: Vec<usize>,
+    entries: Pieces<Entry<T>>,
+    /// The first one that is free.
+    free: u32,
 }
 
 /// The index in a handle.
@@ -25,33 +29,44 @@ pub const fn index(handle: Handle) -> usize {
 impl<T> Slab<T> {
     pub const fn new() -> Slab<T> {
         Slab {
-            entries: Vec::new(),
-            free: Vec::new(),
+            entries: Pieces::new(),
+            free: NOTHING,
         }
     }
 
-    /// The handle that the next [`Slab::insert`] will give. None if there are too many.
-    pub fn next_handle(&self) -> Option<Handle> {
-        match self.free.last() {
-            Some(&i) => Some(i as u64 | self.entries[i].generation << INDEX_BITS),
-            None if self.entries.len() < 1 << INDEX_BITS => Some(self.entries.len() as u64),
-            None => None,
+    /// See that the next [`Slab::insert`] does not fail. False: there is no memory, or there are too many.
+    pub fn room(&mut self) -> bool {
+        self.free != NOTHING || self.entries.len() < 1 << INDEX_BITS && self.entries.room()
+    }
+
+    /// The handle that the next [`Slab::insert`] will give. None as [`Slab::room`].
+    pub fn next_handle(&mut self) -> Option<Handle> {
+        if !self.room() {
+            return None;
+        }
+        match self.entries.get(self.free as usize) {
+            Some(entry) => Some(u64::from(self.free) | entry.generation << INDEX_BITS),
+            None => Some(self.entries.len() as u64),
         }
     }
 
-    pub fn insert(&mut self, value: T) -> usize {
-        match self.free.pop() {
-            Some(i) => {
-                self.entries[i].value = Some(value);
-                i
+    /// → its index. None as [`Slab::room`].
+    pub fn insert(&mut self, value: T) -> Option<usize> {
+        if !self.room() {
+            return None;
+        }
+        let at = self.free as usize;
+        match self.entries.get_mut(at) {
+            Some(entry) => {
+                self.free = entry.next;
+                entry.value = Some(value);
+                Some(at)
             }
-            None => {
-                self.entries.push(Entry {
-                    generation: 0,
-                    value: Some(value),
-                });
-                self.entries.len() - 1
-            }
+            None => self.entries.push(Entry {
+                generation: 0,
+                value: Some(value),
+                next: NOTHING,
+            }),
         }
     }
 
@@ -59,7 +74,7 @@ impl<T> Slab<T> {
         let entry = self.entries.get_mut(i)?;
         let value = entry.value.take()?;
         entry.generation += 1;
-        self.free.push(i);
+        entry.next = core::mem::replace(&mut self.free, i as u32);
         Some(value)
     }
 
@@ -102,13 +117,13 @@ mod tests {
     fn old_handles_name_nothing() {
         let mut s = Slab::new();
         let first = s.next_handle().unwrap();
-        let i = s.insert('a');
+        let i = s.insert('a').unwrap();
         assert_eq!(s.resolve(first), Some(i));
         assert_eq!(s.remove(i), Some('a'));
         assert_eq!(s.resolve(first), None);
         let second = s.next_handle().unwrap();
         assert_ne!(first, second);
-        assert_eq!(s.insert('b'), i);
+        assert_eq!(s.insert('b'), Some(i));
         assert_eq!(s.resolve(first), None);
         assert_eq!(s.resolve(second), Some(i));
         assert_eq!(s.remove(7), None);

@@ -7,6 +7,7 @@ use crate::frames::Frames;
 use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
+use crate::pieces::Pieces;
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::shown::AT_ONCE;
 use crate::slab::{Handle, Slab};
@@ -25,8 +26,10 @@ pub const NOBODY: Handle = Handle::MAX;
 pub const MAX_REGIONS: usize = 65_530;
 /// Most pages of one nucleus operation.
 pub const BATCH: u64 = 512;
-/// Frames that native components may use when Linux processes get none any more, and that only `vm` and page tables may use.
+/// Frames that only `vm` and page tables may use, when native components get none any more.
 pub const NATIVE_RESERVE: usize = 64;
+/// Frames that are for `vm`'s own heap alone.
+pub const OWN_RESERVE: usize = 32;
 
 /// Where a space's mappings are placed when nobody says where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +145,7 @@ pub struct Vm<N> {
     pub(crate) objects: Slab<Object>,
     pub(crate) offers: Slab<Offer>,
     /// By the index in the domain id.
-    pub(crate) domains: Vec<Option<Domain>>,
+    pub(crate) domains: Pieces<Option<Domain>>,
     /// Spaces without domains that the nucleus would not give up yet.
     pub(crate) leaving: Vec<Space>,
     pub(crate) init: Id,
@@ -166,6 +169,8 @@ pub struct Vm<N> {
     /// Frames lent to spaces for page tables and portal tables.
     pub(crate) table_frames: u64,
     pub(crate) used: u64,
+    /// `vm`'s own heap has little left, and there are no frames for it: nothing new is recorded.
+    pub(crate) starved: bool,
     /// Frames that `vm`'s heap got since.
     pub(crate) heap_frames: u64,
     pub(crate) archive: (Frame, u32),
@@ -258,7 +263,11 @@ pub(crate) fn give_table<N: Nucleus>(
     space: &mut Space,
     table_frames: &mut u64,
 ) -> Result<(), Trouble> {
-    let keep = if space.linux() { frames.floor() } else { 0 };
+    let keep = if space.linux() {
+        frames.floor()
+    } else {
+        OWN_RESERVE
+    };
     let frame = frames.alloc(keep).ok_or(Trouble::NoFrame)?;
     if nucleus.give_tables(space.slot, frame, 1).is_err() {
         frames.release(frame);
@@ -286,7 +295,7 @@ impl<N: Nucleus> Vm<N> {
             spaces: Slab::new(),
             objects: Slab::new(),
             offers: Slab::new(),
-            domains: Vec::new(),
+            domains: Pieces::new(),
             leaving: Vec::new(),
             init: start.init,
             zeroes,
@@ -303,6 +312,7 @@ impl<N: Nucleus> Vm<N> {
             pool_frames: 0,
             table_frames: 0,
             used: start.used,
+            starved: false,
             heap_frames: 0,
             archive: start.archive,
             since_pools: u32::MAX,
@@ -357,20 +367,27 @@ impl<N: Nucleus> Vm<N> {
             });
             space.mapped = u64::from(start.archive.1);
         }
-        let index = self.spaces.insert(space);
-        self.set_domain(Domain {
-            id: start.init,
-            slot: 0,
-            space: index,
-        });
+        if let Some(index) = self.spaces.insert(space) {
+            self.set_domain(Domain {
+                id: start.init,
+                slot: 0,
+                space: index,
+            });
+        }
     }
 
-    pub(crate) fn set_domain(&mut self, domain: Domain) {
+    /// Note a domain, or that it has another space. False: there is no memory for a new one.
+    pub(crate) fn set_domain(&mut self, domain: Domain) -> bool {
         let at = (domain.id & 0xf_ffff) as usize;
-        if self.domains.len() <= at {
-            self.domains.resize(at + 1, None);
+        while self.domains.len() <= at {
+            if self.domains.push(None).is_none() {
+                return false;
+            }
         }
-        self.domains[at] = Some(domain);
+        if let Some(place) = self.domains.get_mut(at) {
+            *place = Some(domain);
+        }
+        true
     }
 
     /// The domain with this id, if `vm` made it.
@@ -381,7 +398,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// Whether what a program asks for may still make `vm`'s records of it longer.
     pub(crate) fn may_record(&self, space: &Space) -> bool {
-        !space.linux() || self.frames.free() > self.frames.floor()
+        !self.starved && (!space.linux() || self.frames.free() > self.frames.floor())
     }
 
     /// Take everything out of `start..end` of a space.

@@ -166,14 +166,14 @@ impl<N: Nucleus> Vm<N> {
 
     /// Let `vm`'s own heap have frames for the next requests.
     pub fn feed_heap(&mut self) {
-        // If there are none, the heap may still do without.
-        let _ = self.heap_room(0);
+        // If there are none, the heap does with what it has, and nothing new is recorded.
+        self.starved = !self.heap_room(0);
     }
 
     /// As [`Vm::heap_room`] for what is small mostly.
     #[inline]
     pub(crate) fn heap_has(&mut self, bytes: usize) -> bool {
-        bytes < EVERY_REQUEST || self.heap_room(bytes)
+        bytes < EVERY_REQUEST && !self.starved || self.heap_room(bytes)
     }
 
     /// See that the heap can grow by this much; what it gets is counted as used.

@@ -95,7 +95,12 @@ pub struct Idle {
 impl Idle {
     /// An object lost its last mapping.
     pub(crate) fn add(&mut self, object: &mut Object) {
-        if object.is_watched() && object.maker != NOBODY && !object.idle {
+        // (Without room for it the maker hears when it is mapped no more the next time.)
+        if object.is_watched()
+            && object.maker != NOBODY
+            && !object.idle
+            && self.list.try_reserve(1).is_ok()
+        {
             object.idle = true;
             self.list.push(object.handle);
             self.news = true;
@@ -208,7 +213,7 @@ impl<N: Nucleus> Vm<N> {
         if barred {
             return Some(refused(Fault::Missing));
         }
-        if self.pagers.missing.len() >= MAX_MISSING {
+        if self.pagers.missing.len() >= MAX_MISSING || self.pagers.missing.try_reserve(1).is_err() {
             return Some(refused(Fault::Exhausted));
         }
         if !self.tell_pager(maker) {
@@ -388,7 +393,7 @@ impl<N: Nucleus> Vm<N> {
         let Some((piece, object, maker)) = found else {
             return Ok(Some(end * PAGE));
         };
-        if self.pagers.syncs.len() >= MAX_SYNCS {
+        if self.pagers.syncs.len() >= MAX_SYNCS || self.pagers.syncs.try_reserve(1).is_err() {
             return Err(ENOMEM);
         }
         self.pagers.last_ticket += 1;
