@@ -24,7 +24,7 @@ const RUN: &str = r#"
 name = "run"
 binary = "/cairn/tmpfs"
 priority = 140
-portals = { proc = { to = "proc", badge = 1 } }
+portals = { proc = { to = "proc", role = "groups" } }
 mounts = [{ prefix = "/run", fstype = "tmpfs:3:tmpfs" }]
 arguments = ["st_dev=3"]
 "#;
@@ -36,7 +36,7 @@ binary = "/cairn/pci"
 priority = 190
 restart = "always"
 memory = "2M"
-portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", badge = 1 } }
+portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", role = "devices" } }
 "#;
 
 /// The manifest of a machine with these disks, from the standard one.
@@ -89,7 +89,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         ("iso9660", "iso", ""),
     ] {
         text.push_str(&format!(
-            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", badge = 1 }} }}\ndisks = [{}]\n",
+            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = \"groups\" }} }}\ndisks = [{}]\n",
             names.join(", ")
         ));
     }
@@ -115,7 +115,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\n{keepsake}\
-             portals = {{ proc = {{ to = \"proc\", badge = 1 }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
+             portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }

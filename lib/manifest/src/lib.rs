@@ -6,6 +6,8 @@
 
 extern crate alloc;
 
+mod roles;
+
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -159,11 +161,13 @@ pub enum Archive {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Grant {
-    /// Another component's channel, with a badge that the component understands as a right.
+    /// Another component's channel, with a badge that the component understands as a right. Of `vm` and `proc` the badge comes from the [`roles`] named.
     Call {
         to: String,
         #[serde(default)]
         badge: u64,
+        #[serde(default)]
+        role: Roles,
     },
     /// A range of I/O ports.
     Ports { ports: (u16, u16) },
@@ -191,6 +195,29 @@ pub enum Service {
     Machine,
     /// The nucleus's trace, and failures on request.
     Trace,
+}
+
+/// Names of roles: one, or several.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub enum Roles {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Roles {
+    fn default() -> Roles {
+        Roles::Several(Vec::new())
+    }
+}
+
+impl Roles {
+    pub fn names(&self) -> &[String] {
+        match self {
+            Roles::One(name) => core::slice::from_ref(name),
+            Roles::Several(names) => names,
+        }
+    }
 }
 
 /// How an interrupt line shows an interrupt.
@@ -223,6 +250,7 @@ pub struct Invalid(pub String);
 pub fn parse(text: &str) -> Result<Manifest, Invalid> {
     let mut manifest: Manifest = toml::from_str(text).map_err(|e| Invalid(e.to_string()))?;
     manifest.give()?;
+    manifest.give_roles()?;
     manifest.check()?;
     Ok(manifest)
 }
@@ -253,6 +281,23 @@ impl Manifest {
                     return Err(Invalid(format!(
                         "component `{name}`: portal `{portal}` is given twice"
                     )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From names of roles to badges.
+    fn give_roles(&mut self) -> Result<(), Invalid> {
+        let components = self.components.iter_mut();
+        let components = components.map(|c| (&c.name, &mut c.portals));
+        let lines = self.filesystems.iter_mut();
+        let lines = lines.map(|line| (&line.kind, &mut line.portals));
+        for (owner, portals) in components.chain(lines) {
+            for (name, grant) in portals {
+                if let Grant::Call { to, badge, role } = grant {
+                    *badge = roles::badge(to, *badge, role)
+                        .map_err(|why| Invalid(format!("`{owner}`: portal `{name}`: {why}")))?;
                 }
             }
         }
@@ -339,7 +384,7 @@ impl Manifest {
     /// Whether a component has this part of a disk as its own, or one that holds it or lies in it.
     pub fn is_in_use(&self, part: &Part) -> bool {
         self.components.iter().any(|component| {
-            let Some(Grant::Call { to, badge }) = component.portals.get("disk") else {
+            let Some(Grant::Call { to, badge, .. }) = component.portals.get("disk") else {
                 return false;
             };
             *to == part.disk && (*badge == part.partition || *badge == 0 || part.partition == 0)
@@ -371,6 +416,7 @@ impl Filesystem {
         let disk = Grant::Call {
             to: part.disk.clone(),
             badge: part.partition,
+            role: Roles::default(),
         };
         let mut component = self.named(&device, &device, place);
         component.portals.insert("disk".into(), disk);
@@ -522,7 +568,8 @@ mod tests {
             uart.portals["vm"],
             Grant::Call {
                 to: "vm".into(),
-                badge: 0
+                badge: 0,
+                role: Roles::default(),
             }
         );
         assert_eq!(m.components[0].restart, Restart::Halt);
@@ -617,6 +664,7 @@ mod tests {
         let more = Grant::Call {
             to: "vm".into(),
             badge: 7,
+            role: Roles::default(),
         };
         assert_eq!(uart.portals["more"], more);
         assert_eq!(uart.portals.len(), 4);

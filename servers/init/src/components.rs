@@ -380,7 +380,7 @@ impl Components {
         for (name, grant) in &component.portals {
             let slot = native_slot::FIRST_NAMED + named.len() as u32;
             match grant {
-                Grant::Call { to, badge } => {
+                Grant::Call { to, badge, .. } => {
                     let portal = self.portal(manifest, to, *badge)?;
                     put(target, portal, slot)?;
                     portal.close();

@@ -78,7 +78,7 @@ fn start(boot: &first_memory::Boot) -> Result<(Manifest, Components), String> {
 
 /// Tell `proc` every prefix, and the file system at the root which of its directories are covered.
 fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String> {
-    let proc = components.portal(manifest, "proc", proc::BADGE_SYSTEM)?;
+    let proc = components.portal(manifest, "proc", proc::role::MOUNT)?;
     for (component, mount) in manifest
         .components
         .iter()
@@ -147,7 +147,7 @@ fn first_process(manifest: &Manifest, components: &Components) -> Result<(), Str
     let path = first.path.len() as u64;
     let arguments = 1 + first.arguments.len() as u64;
     let environment = first.environment.len() as u64;
-    let proc = components.portal(manifest, "proc", proc::BADGE_SYSTEM)?;
+    let proc = components.portal(manifest, "proc", proc::role::START)?;
     proc::Client(&proc)
         .start(path, arguments, environment, &strings)
         .map_err(|why| alloc::format!("{}: {why}", first.path))?;

@@ -231,7 +231,7 @@ impl Mounts {
     pub fn end(&mut self, index: usize, manifest: &mut Manifest, components: &mut Components) {
         let component = &manifest.components[index];
         let places: Vec<String> = component.mounts.iter().map(|m| m.prefix.clone()).collect();
-        if let Ok(portal) = components.portal(manifest, "proc", proc::BADGE_SYSTEM) {
+        if let Ok(portal) = components.portal(manifest, "proc", proc::role::MOUNT) {
             for place in &places {
                 // Somebody may have taken the name away.
                 let _ = proc::Client(&portal).unmount(place.as_bytes());
@@ -292,12 +292,7 @@ fn announce(manifest: &Manifest, components: &Components, index: usize, flags: u
     };
     let portals = components
         .portal(manifest, &component.name, mount.badge)
-        .and_then(|own| {
-            Ok((
-                own,
-                components.portal(manifest, "proc", proc::BADGE_SYSTEM)?,
-            ))
-        });
+        .and_then(|own| Ok((own, components.portal(manifest, "proc", proc::role::MOUNT)?)));
     let Ok((own, portal)) = portals else {
         return -ENOMEM;
     };

@@ -76,27 +76,39 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// Components' operations go by the roles in the portal's badge, processes' by who the process is. Nobody is both: a component is no process, and a process's portal has no role.
     fn operation(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let words = &message.words;
-        let system = message.badge == BADGE_SYSTEM;
+        let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SET_CAPABILITIES => {}
-            IDS_OF..=TIDS => return self.outside(message, system),
+            IDS_OF..=LIMITS_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
-        let privileged = system || label::has(message.label, label::SYSTEM);
+        // (Components' label is the superuser's, and gives them nothing here.)
+        let privileged = label::has(message.label, label::SYSTEM) && self.caller(message).is_ok();
+        let needed = match words[0] {
+            MOUNT | UNMOUNT => role::MOUNT,
+            SETHOSTNAME => role::HOSTNAME,
+            _ => 0,
+        };
         match words[0] {
-            MOUNT | UNMOUNT | SETHOSTNAME | POWER if !privileged => return Err(EPERM),
+            MOUNT | UNMOUNT | SETHOSTNAME | POWER if !(privileged || has(needed)) => {
+                return Err(EPERM)
+            }
             MOUNT => {
                 let portal = (message.portals == 1).then_some(Portal(words[7] as u32));
-                return self.mount(message, portal, system);
+                return self.mount(message, portal, has(role::MOUNT));
             }
             UNMOUNT => return self.unmount(message),
             SETHOSTNAME => return self.sethostname(message),
             POWER => return self.power(words[1], words[2]),
-            MOUNT_PORTAL => return self.mount_portal(words[1]),
+            MOUNT_PORTAL => {
+                self.caller(message)?;
+                return self.mount_portal(words[1]);
+            }
             // A terminal asks about those who are not its callers.
-            IDS if system && words[1] != 0 => return self.ids_of_number(words[1]),
+            IDS if has(role::TERMINAL) && words[1] != 0 => return self.ids_of_number(words[1]),
             _ => {}
         }
         let slot = self.caller(message)?;
@@ -142,21 +154,29 @@ impl<S: System> Manager<S> {
         }
     }
 
-    /// Operations that do not depend on who calls, but some on the portal.
-    fn outside(&mut self, message: &Received, system: bool) -> Result<Outcome, Errno> {
+    /// Operations for roles.
+    fn outside(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let words = &message.words;
+        let by = match words[0] {
+            GROUPS_OF => role::GROUPS,
+            START => role::START,
+            IDS_OF => role::TERMINAL | role::INSPECT,
+            SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
+            _ => role::INSPECT,
+        };
+        let inspects = message.badge & by != 0;
+        let own = matches!(words[0], STATUS | LOAD) && self.caller(message).is_ok();
+        if !inspects && !own {
+            return Err(EPERM);
+        }
         match words[0] {
             PIDS => self.pids(message),
-            STATUS => self.status(message),
+            STATUS => self.status(message, inspects),
             TEXT => self.text(message),
             LOAD => self.load(),
             PREFIXES => self.prefix_table(message),
             TIDS => self.tids(message),
-            IDS_OF | SIGNAL_GROUP | SET_TERMINAL | GROUPS_OF | START | NOTE_FOREGROUND
-                if !system =>
-            {
-                Err(EPERM)
-            }
+            LIMITS_OF => self.limits_of(message),
             IDS_OF => self.ids_of(words[1]),
             SIGNAL_GROUP => self.signal_group(words[1], words[2]),
             SET_TERMINAL => {

@@ -357,9 +357,14 @@ impl World {
         self.system(strings, &[START, 10, 2, 1])
     }
 
-    /// A call of a component with the system's portal.
+    /// A call of a component with all roles.
     pub fn system(&mut self, out: &[u8], words: &[u64]) -> Called {
-        self.message(999_999, 999_999, BADGE_SYSTEM, 0, out, words, 0)
+        self.component(u64::MAX, out, words)
+    }
+
+    /// A call of a component with these.
+    pub fn component(&mut self, roles: u64, out: &[u8], words: &[u64]) -> Called {
+        self.message(999_999, 999_999, roles, 0, out, words, 0)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -7,7 +7,7 @@ use crate::table::Slot;
 use alloc::rc::Rc;
 use cairn_abi::layout::PAGE;
 use cairn_idl::capability::SYS_RESOURCE;
-use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
+use cairn_idl::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
 pub const NPROC: usize = 6;
@@ -90,10 +90,7 @@ impl<S: System> Manager<S> {
             new = Some(wish);
         }
         if message.in_len >= 16 {
-            let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&old.0.to_le_bytes());
-            bytes[8..].copy_from_slice(&old.1.to_le_bytes());
-            self.answer(message, &bytes)?;
+            self.answer(message, &bytes_of(old))?;
         }
         if let Some(new) = new {
             Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
@@ -108,6 +105,24 @@ impl<S: System> Manager<S> {
         }
         done(0)
     }
+
+    /// LIMITS_OF
+    pub(crate) fn limits_of(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let [_, resource, pid, ..] = message.words;
+        let resource = usize::try_from(resource).map_err(|_| EINVAL)?;
+        let target = self.numbers.process(pid).ok_or(ESRCH)?;
+        let limit = self.processes[target].limits.0.get(resource);
+        let limit = *limit.ok_or(EINVAL)?;
+        self.answer(message, &bytes_of(limit))?;
+        done(0)
+    }
+}
+
+fn bytes_of((soft, hard): (u64, u64)) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&soft.to_le_bytes());
+    bytes[8..].copy_from_slice(&hard.to_le_bytes());
+    bytes
 }
 
 /// More open files than this have no room in a portal table.

@@ -166,8 +166,12 @@ impl<S: System> Manager<S> {
         count
     }
 
-    /// STATUS
-    pub(crate) fn status(&mut self, message: &Received) -> Result<Outcome, Errno> {
+    /// STATUS; the domain is nothing for programs.
+    pub(crate) fn status(
+        &mut self,
+        message: &Received,
+        with_domain: bool,
+    ) -> Result<Outcome, Errno> {
         let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
         if message.in_len < Status::BYTES {
             return Err(EINVAL);
@@ -222,7 +226,10 @@ impl<S: System> Manager<S> {
             ignored: process.dispositions.ignored,
             caught: process.dispositions.caught,
             pending,
-            domain: process.domain.id,
+            domain: match with_domain {
+                true => process.domain.id,
+                false => 0,
+            },
             exit_signal: process.exit_signal,
         };
         let bytes = status.to_bytes();

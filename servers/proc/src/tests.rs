@@ -4,5 +4,6 @@ mod invariants;
 mod jobs;
 mod life;
 mod random;
+mod roles;
 mod services;
 mod signals;

@@ -15,7 +15,7 @@ use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
     pub proc: Portal,
-    /// `vm`'s control portal.
+    /// `vm`'s portal to look at others' spaces.
     pub vm: Portal,
     pub boot_line: String,
     pub disk_types: Vec<String>,
@@ -107,7 +107,7 @@ impl System for Outside {
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]> {
         let mut bytes = [0; 16];
         self.proc()
-            .prlimit(resource, pid as u64, 0, &[], &mut bytes)
+            .limits_of(resource, pid as u64, &mut bytes)
             .ok()?;
         let mut limits = structures(&bytes, |limit| u64::from_le_bytes(*limit));
         Some([limits.next()?, limits.next()?])

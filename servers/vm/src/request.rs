@@ -7,8 +7,8 @@ use crate::space::{Errno, Vm};
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    self, advice, flags, BADGE_CONTROL, BADGE_LOAN_FIRST, BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST,
-    BADGE_READER, BADGE_SHARE_FIRST,
+    self, advice, flags, BADGE_CONTROL, BADGE_DEVICES, BADGE_INSPECT, BADGE_LOAN_FIRST,
+    BADGE_OBJECT_FIRST, BADGE_OFFER_FIRST, BADGE_READER, BADGE_SHARE_FIRST,
 };
 
 /// A message, pulse or fault, as received.
@@ -113,7 +113,7 @@ impl<N: Nucleus> Vm<N> {
                 self.more_objects_for(r.sender, w[1])
             }
             vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO | vm::DMA_ATTACH | vm::MAKE_COMMON
-                if r.badge != BADGE_CONTROL =>
+                if !may(r.badge, w[0]) =>
             {
                 Err(EPERM)
             }
@@ -179,12 +179,12 @@ impl<N: Nucleus> Vm<N> {
         Ok(self.domain(id).ok_or(ESRCH)?.space)
     }
 
-    /// The space of the caller, or for holders of the control portal of the named domain.
+    /// The space of the caller, or for holders of the control portal, and of the one to look, of the named domain.
     fn named(&self, r: &Request, id: u64) -> Result<usize, Errno> {
         if id == 0 || id == u64::from(r.sender) {
             return self.of(u64::from(r.sender));
         }
-        if r.badge != BADGE_CONTROL {
+        if r.badge != BADGE_CONTROL && r.badge != BADGE_INSPECT {
             return Err(EPERM);
         }
         self.of(id)
@@ -303,6 +303,15 @@ impl<N: Nucleus> Vm<N> {
         let index = self.of(w[1])?;
         let backing = backing(object, w[6], badge)?;
         self.map(index, w[2], w[3], w[4], w[5] | flags::FIXED, backing)
+    }
+}
+
+/// Whether this badge allows an operation on the domains of others. (`init` shows the devices that the manifest names.)
+fn may(badge: u64, operation: u64) -> bool {
+    match operation {
+        vm::DMA_ATTACH => badge == BADGE_DEVICES,
+        vm::DEVICE_INTO => badge == BADGE_DEVICES || badge == BADGE_CONTROL,
+        _ => badge == BADGE_CONTROL,
     }
 }
 

@@ -10,6 +10,7 @@ mod loans;
 mod model;
 mod offers;
 mod parts;
+mod roles;
 mod watched;
 
 use crate::fake::Machine;

@@ -122,7 +122,7 @@ fn the_terminal_is_told_of_the_leaders_end() {
         w.message(
             7,
             7,
-            BADGE_SYSTEM,
+            role::TERMINAL,
             0,
             b"",
             &[SET_TERMINAL, sid, device, 0, 0, 0, 0, 88],

@@ -19,7 +19,7 @@ fn the_first_process_is_built_from_the_archive() {
     w.message(
         5,
         5,
-        BADGE_SYSTEM,
+        role::MOUNT,
         0,
         b"/\0tmpfs",
         &[MOUNT, 1, 5, 0, 0, 0, 0, 70],
@@ -67,7 +67,7 @@ fn the_first_process_is_built_from_the_archive() {
         .any(|m| m.0 == PREFIX_TABLE && m.2 == prot::READ));
     assert_eq!(w.boot().result(), -EBUSY);
     w.room = 100;
-    assert_eq!(w.call(1, &[TEXT, 1, 0]).result(), 8);
+    assert_eq!(w.component(role::INSPECT, b"", &[TEXT, 1, 0]).result(), 8);
     assert_eq!(w.m.system.input, b"init\0-x\0");
     check(&w);
 }
@@ -253,7 +253,7 @@ fn exec_keeps_one_thread_and_what_posix_says() {
     assert_eq!(process.dispositions.caught, 0);
     assert!(process.dispositions.ignored & 2 != 0);
     w.room = 64;
-    assert_eq!(w.call(1, &[TEXT, pid, 0]).result(), 6);
+    assert_eq!(w.component(role::INSPECT, b"", &[TEXT, pid, 0]).result(), 6);
     assert_eq!(w.m.system.input, b"sh\0-c\0");
     assert_eq!(
         w.call_by(pid, id, b"x", &[EXEC, 5000, 0]).result(),

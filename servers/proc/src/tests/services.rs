@@ -195,23 +195,26 @@ fn the_process_table_can_be_read() {
     let (a, b) = (w.fork(1), w.fork(1));
     w.exit(b, 0);
     w.room = 4096;
-    assert_eq!(w.call(a, &[PIDS, 0]).result(), 3);
+    assert_eq!(w.component(role::INSPECT, b"", &[PIDS, 0]).result(), 3);
     let expected: Vec<u8> = [1, a as u32, b as u32]
         .iter()
         .flat_map(|n| n.to_le_bytes())
         .collect();
     assert_eq!(w.m.system.input, expected);
-    assert_eq!(w.call(a, &[PIDS, u64::MAX]).result(), 0);
+    assert_eq!(
+        w.component(role::INSPECT, b"", &[PIDS, u64::MAX]).result(),
+        0
+    );
     assert_eq!(w.call(a, &[STATUS, b]).result(), 0);
     assert_eq!(w.m.system.input.len(), core::mem::size_of::<Status>());
     assert_eq!(w.m.system.input[24], b'Z');
     assert_eq!(w.call(a, &[STATUS, 4711]).result(), -ESRCH);
     w.call(a, &[THREAD_CREATE, 1]);
-    assert_eq!(w.call(a, &[TIDS, a]).result(), 2);
+    assert_eq!(w.component(role::INSPECT, b"", &[TIDS, a]).result(), 2);
     let words = w.call(a, &[LOAD]).words();
     assert_eq!((words[0], words[1], words[7]), (3, 2, 77));
     w.room = 8;
-    assert_eq!(w.call(a, &[PIDS, 2]).result(), 2);
+    assert_eq!(w.component(role::INSPECT, b"", &[PIDS, 2]).result(), 2);
     assert_eq!(w.call(a, &[STATUS, a]).result(), -EINVAL);
     assert_eq!(w.system(b"", &[NOTE_FOREGROUND, a, 7]).result(), 0);
     assert_eq!(w.system(b"", &[NOTE_FOREGROUND, 1, 9]).result(), 0);
@@ -260,7 +263,7 @@ fn mounts_need_privilege_and_a_portal() {
     );
     assert_eq!(w.call_with(a, b"box", &[SETHOSTNAME]).result(), 0);
     w.room = 4096;
-    w.call(a, &[PREFIXES]);
+    w.component(role::INSPECT, b"", &[PREFIXES]);
     assert_eq!(&w.m.system.input[16..20], b"box\0");
     w.set_ids(a, [5, 5, 5]);
     for refused in [SETHOSTNAME, UNMOUNT, POWER] {

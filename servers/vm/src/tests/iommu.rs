@@ -20,7 +20,9 @@ fn machine() -> Machine2 {
 impl Machine2 {
     fn attach(&mut self, who: Id, function: u16) -> Result<u64, i64> {
         let words = [vm::DMA_ATTACH, u64::from(who), u64::from(function)];
-        let answer = self.world.call_badge(INIT, BADGE_CONTROL, &words);
+        let answer = self
+            .world
+            .call_badge(INIT, cairn_idl::vm::BADGE_DEVICES, &words);
         match answer.words[0] as i64 {
             0 => Ok(answer.words[1]),
             error => Err(-error),
@@ -179,7 +181,10 @@ fn the_units_registers_are_vms_alone() {
     let words = [vm::DMA_ATTACH, u64::from(m.driver), 1];
     assert_eq!(m.world.call(m.driver, &words), -EPERM);
     let words = [vm::DMA_ATTACH, u64::from(m.driver), 0x1_0000];
-    assert_eq!(m.world.control(&words), -EINVAL);
+    let answer = m
+        .world
+        .call_badge(INIT, cairn_idl::vm::BADGE_DEVICES, &words);
+    assert_eq!(answer.words[0] as i64, -EINVAL);
 }
 
 #[test]
