@@ -62,7 +62,12 @@ impl<S: System> Manager<S> {
     /// Take on these ids and capabilities; the label follows.
     pub(crate) fn assume(&mut self, slot: Slot, creds: Credentials) {
         let old = self.processes[slot].label();
-        let before = core::mem::replace(&mut self.processes[slot].creds, creds).ruid;
+        let had = core::mem::replace(&mut self.processes[slot].creds, creds);
+        let before = had.ruid;
+        if had.euid != creds.euid {
+            let domain = self.processes[slot].domain.id;
+            self.system.set_account(domain, creds.euid);
+        }
         let label = self.processes[slot].label();
         if label != old {
             let domain = self.processes[slot].domain;

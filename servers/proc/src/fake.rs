@@ -44,6 +44,7 @@ pub struct Fake {
     pub log: Vec<String>,
     pub resets: u32,
     pub space_limits: Vec<u64>,
+    pub accounts: Vec<(Id, u32)>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
     pub priorities: Vec<[u64; 3]>,
@@ -141,8 +142,15 @@ impl System for Fake {
             shared: 5,
         }
     }
-    fn biggest(&mut self) -> Option<Id> {
-        self.domains.keys().max().copied()
+    fn exhausted(&mut self, spared: Id) -> Option<Id> {
+        self.domains
+            .keys()
+            .filter(|&&id| id != spared)
+            .max()
+            .copied()
+    }
+    fn set_account(&mut self, domain: Id, uid: u32) {
+        self.accounts.push((domain, uid));
     }
     fn object(&mut self, _: &[u64], _: bool) -> Result<Portal, Errno> {
         self.may_fail()?;

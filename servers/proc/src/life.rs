@@ -392,17 +392,21 @@ impl<S: System> Manager<S> {
         self.doom(slot, status);
     }
 
-    /// `vm` has nothing left: the biggest process goes.
+    /// `vm` has nothing left: it says whose process goes, never the first one.
     pub(crate) fn memory_exhausted(&mut self) {
-        let Some(id) = self.system.biggest() else {
+        let spared = match self.first {
+            NONE => 0,
+            first => self.processes[first].domain.id,
+        };
+        let Some(id) = self.system.exhausted(spared) else {
             return;
         };
         let Ok(slot) = self.by_domain(id as u64) else {
             return;
         };
         let line = format!(
-            "proc: out of memory, process {} is killed",
-            self.processes[slot].pid
+            "proc: out of memory, process {} of user {} is killed",
+            self.processes[slot].pid, self.processes[slot].creds.euid
         );
         self.system.log(&line);
         self.doom(slot, SIGKILL);

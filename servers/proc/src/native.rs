@@ -2,6 +2,7 @@
 
 use crate::priority::CEILING;
 use crate::system::{Domain, Entries, Errno, Space, Start, System};
+use alloc::format;
 use alloc::vec::Vec;
 use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
 use cairn_abi::machine::Counters;
@@ -192,8 +193,17 @@ impl System for Native {
             })
     }
 
-    fn biggest(&mut self) -> Option<Id> {
-        self.ask(Message::new(&[vm::EXHAUSTED]))
+    fn set_account(&mut self, id: Id, uid: u32) {
+        let asked = self.ask(Message::new(&[vm::SET_ACCOUNT, id as u64, uid.into()]));
+        if let Err(errno) = asked {
+            let line =
+                format!("proc: domain {id} pays as before, not as user {uid}: error {errno}");
+            self.log(&line);
+        }
+    }
+
+    fn exhausted(&mut self, spared: Id) -> Option<Id> {
+        self.ask(Message::new(&[vm::EXHAUSTED, spared as u64]))
             .ok()
             .map(|words| words[1] as u32)
     }

@@ -85,8 +85,10 @@ pub trait System {
     /// The most pages that a domain's space may map; 0 = no limit.
     fn limit_space(&mut self, domain: Id, pages: u64);
     fn space(&mut self, domain: Id) -> Space;
-    /// The domain with most memory.
-    fn biggest(&mut self) -> Option<Id>;
+    /// Memory is exhausted: the domain that shall end, never `spared`.
+    fn exhausted(&mut self, spared: Id) -> Option<Id>;
+    /// A domain acts for this user from now on, who pays for what it takes.
+    fn set_account(&mut self, domain: Id, uid: u32);
     /// A memory object of these pages of the manager's own.
     fn object(&mut self, pages: &[u64], shared_writable: bool) -> Result<Portal, Errno>;
     fn map_object(

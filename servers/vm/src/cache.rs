@@ -53,12 +53,12 @@ impl Lenders {
 impl<N: Nucleus> Vm<N> {
     /// Caches grow only above this.
     fn goal(&self) -> usize {
-        self.reserve + self.frames.total() / 32
+        self.user_floor + self.frames.total() / 32
     }
 
     /// Below this, caches shrink.
     fn low(&self) -> usize {
-        self.reserve + self.frames.total() / 64
+        self.user_floor + self.frames.total() / 64
     }
 
     fn lent(&self, lender: &Lender) -> u64 {
@@ -273,7 +273,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// If no lender can be hoped for, those who wait are refused, or somebody must end.
     fn nothing_more(&mut self) {
-        if self.frames.free() > self.reserve || self.lenders_may_give() {
+        if self.has_enough() || self.lenders_may_give() {
             return;
         }
         for r in core::mem::take(&mut self.lenders.deferred) {

@@ -20,8 +20,6 @@ const ROW_OF_COPIES: usize = 3;
 pub(crate) const PLENTY: usize = 512;
 /// Pages that are populated between two looks whether the heap has memory for their records.
 const HEAP_FOR: u64 = 256 * CHUNK;
-/// Most faults that wait for memory; more are refused.
-const MAX_WAITING: usize = 256;
 
 /// Why an access fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +62,7 @@ impl<N: Nucleus> Vm<N> {
             // Copying for a process, or in memory of its own: it gets what is kept for the system itself, or hears that there is nothing.
             Err(Fault::Exhausted) if waits == self.watching || self.lends(waits) => {
                 self.tell_watcher();
-                let kept = core::mem::replace(&mut self.reserve, NATIVE_RESERVE);
-                let urgent = self.resolve(index, page, access);
-                self.reserve = kept;
+                let urgent = self.resolve_urgent(index, page, access);
                 Some(match urgent {
                     Ok(()) => Answer::new(&[fault::RESOLVED]),
                     Err(refusal) => refused(refusal),
@@ -82,6 +78,21 @@ impl<N: Nucleus> Vm<N> {
             }),
             Err(refusal) => Some(refused(refusal)),
         }
+    }
+
+    /// The same with what is kept for those who are more important: for users, what user 0 has beyond them; for that one, what components have.
+    fn resolve_urgent(&mut self, index: usize, page: u64, access: u64) -> Result<(), Fault> {
+        let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
+        let floor = match space.floor > self.reserve {
+            true => self.reserve,
+            false => NATIVE_RESERVE,
+        };
+        let kept = core::mem::replace(&mut space.floor, floor);
+        let urgent = self.resolve(index, page, access);
+        if let Some(space) = self.spaces.get_mut(index) {
+            space.floor = kept;
+        }
+        urgent
     }
 
     /// Make a page present for an access.
@@ -101,7 +112,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(Fault::Protection);
         }
         let address = page * 4096;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if let Some(resident) = space.pages.get(page) {
@@ -127,7 +138,10 @@ impl<N: Nucleus> Vm<N> {
             self.asked_behind(index, &region, page);
         }
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        if region.object == ANONYMOUS && write && self.frames.free() > reserve + PLENTY {
+        if region.object == ANONYMOUS
+            && write
+            && self.frames.free() > reserve.saturating_add(PLENTY)
+        {
             // Who writes one page after the other gets several at a time.
             let (first, count) = row_around(&space.pages, &region, page);
             if count > 1 {
@@ -147,7 +161,7 @@ impl<N: Nucleus> Vm<N> {
     /// A new page of private anonymous memory.
     fn resolve_new(&mut self, index: usize, page: u64, region: Region) -> Result<(), Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
@@ -169,12 +183,12 @@ impl<N: Nucleus> Vm<N> {
         let Some(space) = self.spaces.get_mut(index) else {
             return Ok(());
         };
-        let parent = space.parent;
+        let (parent, floor) = (space.parent, space.floor);
         let in_row =
             space.pages.is_hot(page.wrapping_sub(1)) && space.pages.is_hot(page.wrapping_sub(2));
         space.pages.mark_hot(&mut self.frames, page);
         self.credit(parent, page);
-        if !in_row || self.frames.free() <= self.reserve + PLENTY {
+        if !in_row || self.frames.free() <= floor + PLENTY {
             return Ok(());
         }
         for next in (page + 1..region.end).take(ROW_OF_COPIES) {
@@ -200,7 +214,7 @@ impl<N: Nucleus> Vm<N> {
         region: Region,
     ) -> Result<(), Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         if region.object != ANONYMOUS && space.pages.is_file(page) {
@@ -285,7 +299,7 @@ impl<N: Nucleus> Vm<N> {
         let Some(space) = self.spaces.get_mut(index) else {
             return 0;
         };
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let Some(region) = space.regions.find(page).copied() else {
             return 0;
         };
@@ -315,54 +329,6 @@ impl<N: Nucleus> Vm<N> {
         // What could not be done comes one by one, or tells why not.
         let _ = fill_slots(nucleus, frames, space, tables, row, false);
         space.pages.resident() - before
-    }
-
-    fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {
-        if self.waiting.len() < MAX_WAITING && self.lenders_may_give() {
-            self.waiting.push(fault);
-            return None;
-        }
-        self.tell_watcher();
-        if self.waiting.len() >= MAX_WAITING || self.watcher.is_none() {
-            return Some(refused(Fault::Exhausted));
-        }
-        self.waiting.push(fault);
-        None
-    }
-
-    /// Memory is exhausted: somebody should end a process (once until frames come free again).
-    pub(crate) fn tell_watcher(&mut self) {
-        if let (Some(slot), false) = (self.watcher, self.notified) {
-            self.notified = true;
-            self.nucleus.notify(slot);
-        }
-    }
-
-    /// Nobody gives anything any more: somebody must end, or those who wait are refused.
-    pub(crate) fn end_somebody(&mut self) {
-        if self.watcher.is_some() {
-            return self.tell_watcher();
-        }
-        for fault in core::mem::take(&mut self.waiting) {
-            let _ = self.nucleus.reply(fault.token, &refused(Fault::Exhausted));
-        }
-    }
-
-    /// Try the waiting faults again after memory may have come free.
-    pub(crate) fn wake_waiting(&mut self) {
-        if self.frames.free() <= self.reserve {
-            return;
-        }
-        self.notified = false;
-        let waiting = core::mem::take(&mut self.waiting);
-        for fault in waiting {
-            let Waiting { token, waits, .. } = fault;
-            let address = fault.page * 4096;
-            if let Some(answer) = self.fault(fault.space, address, fault.access, token, waits) {
-                // The caller may be gone meanwhile: then nobody waits for this.
-                let _ = self.nucleus.reply(fault.token, &answer);
-            }
-        }
     }
 
     /// The thread behind a token is gone.

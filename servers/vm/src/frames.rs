@@ -2,6 +2,7 @@
 //!
 //! One u32 per frame: a count of references (page slots of spaces and objects, or 1 for a frame lent to the nucleus), 0 for one that is free or not ours; and [`Free`], which knows those that are free.
 
+use crate::accounts::{Account, Accounts};
 use crate::free::Free;
 use crate::nucleus::Frame;
 use crate::pages::Spare;
@@ -17,6 +18,9 @@ pub struct Frames {
     /// Frame number of `counts[0]`.
     base: Frame,
     counts: Vec<u32>,
+    /// Who pays for each that is not free.
+    payers: Vec<Account>,
+    pub accounts: Accounts,
     map: Free,
     free: usize,
     total: usize,
@@ -43,6 +47,8 @@ impl Frames {
         Frames {
             base,
             counts: vec![0; (end - base) as usize],
+            payers: vec![0; (end - base) as usize],
+            accounts: Accounts::new(),
             map,
             free: count,
             total: count,
@@ -94,6 +100,7 @@ impl Frames {
             None => self.open_block()?,
         };
         self.counts[number] = 1;
+        self.payers[number] = self.accounts.taken(1);
         self.free -= 1;
         Some(self.base + number as Frame)
     }
@@ -108,7 +115,7 @@ impl Frames {
 
     /// [`BLOCK`] frames in a row, each with one reference.
     pub fn alloc_block(&mut self, reserve: usize) -> Option<Frame> {
-        if self.free <= reserve + BLOCK as usize {
+        if self.free <= reserve.saturating_add(BLOCK as usize) {
             return None;
         }
         let first = match self.blocks.pop() {
@@ -116,27 +123,62 @@ impl Frames {
             None => self.base + self.map.take_row(BLOCK as usize)? as Frame,
         };
         self.free -= BLOCK as usize;
-        for frame in first..first + BLOCK {
-            if let Some(count) = self.count(frame) {
-                *count = 1;
-            }
-        }
+        let payer = self.accounts.taken(BLOCK);
+        let numbers = self.numbers(first);
+        self.counts[numbers.clone()].fill(1);
+        self.payers[numbers].fill(payer);
         Some(first)
     }
 
     /// A block comes back in one piece, each frame with its one reference.
     pub fn release_block(&mut self, first: Frame) {
-        for frame in first..first + BLOCK {
-            if let Some(count) = self.count(frame) {
-                *count = 0;
-            }
+        let numbers = self.numbers(first);
+        self.counts[numbers.clone()].fill(0);
+        for number in numbers {
+            self.accounts.freed(self.payers[number], 1);
         }
         self.free += BLOCK as usize;
         if self.blocks.len() < MOST_BLOCKS {
             return self.blocks.push(first);
         }
+        self.map.insert_all(self.numbers(first));
+    }
+
+    fn numbers(&self, first: Frame) -> core::ops::Range<usize> {
         let number = (first - self.base) as usize;
-        self.map.insert_all(number..number + BLOCK as usize);
+        number..number + BLOCK as usize
+    }
+
+    /// A frame that was taken for one account is another's from now on.
+    pub fn hand_on(&mut self, frame: Frame, from: Account, to: Account) {
+        let number = frame.wrapping_sub(self.base) as usize;
+        let used = self.counts.get(number).is_some_and(|&count| count != 0);
+        if used && self.payers[number] == from {
+            self.payers[number] = to;
+            self.accounts.get_mut(from).held -= 1;
+            self.accounts.get_mut(to).held += 1;
+        }
+    }
+
+    /// Frames of each account, counted anew.
+    #[cfg(test)]
+    pub fn held(&self) -> std::collections::BTreeMap<Account, u32> {
+        let mut held = std::collections::BTreeMap::new();
+        let used = self.counts.iter().zip(&self.payers);
+        for (_, payer) in used.filter(|(count, _)| **count != 0) {
+            *held.entry(*payer).or_default() += 1;
+        }
+        held
+    }
+
+    /// What is taken next is this account's → how many frames stay free then: `floor`, or more than there are if it can have no more.
+    #[inline]
+    pub fn pay(&mut self, account: Account, floor: usize) -> usize {
+        self.accounts.payer = account;
+        match self.accounts.is_full(account) {
+            true => usize::MAX,
+            false => floor,
+        }
     }
 
     /// A frame from outside the free ranges becomes ours, with one reference. False if it is none that may be adopted.
@@ -145,6 +187,8 @@ impl Frames {
         match self.count(frame) {
             Some(count) if *count == 0 && !free => {
                 *count = 1;
+                let number = (frame - self.base) as usize;
+                self.payers[number] = self.accounts.taken(1);
                 true
             }
             _ => false,
@@ -210,6 +254,7 @@ impl Frames {
             }
             Some(count) if *count == 1 => {
                 *count = 0;
+                self.accounts.freed(self.payers[number], 1);
                 self.map.insert(number);
                 self.free += 1;
                 true

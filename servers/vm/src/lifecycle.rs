@@ -1,5 +1,6 @@
 //! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
 
+use crate::accounts::{Account, Charges, ROOT, SYSTEM};
 use crate::fault::{refused, Fault};
 use crate::filled::fill;
 use crate::forked::{Manner, EAGER};
@@ -36,6 +37,8 @@ impl<N: Nucleus> Vm<N> {
         let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
             return false;
         };
+        // Pools never shrink, and whoever comes later uses what they have: all pay.
+        let keep = self.frames.pay(SYSTEM, NATIVE_RESERVE);
         let free = capacity.saturating_sub(used);
         if free >= wanted {
             return true;
@@ -46,7 +49,7 @@ impl<N: Nucleus> Vm<N> {
             if self.pool_frames > self.frames.total() as u64 / 4 {
                 return false;
             }
-            let Some(frame) = self.frames.alloc(NATIVE_RESERVE) else {
+            let Some(frame) = self.frames.alloc(keep) else {
                 return false;
             };
             if self.nucleus.give(kind, frame, 1).is_err() {
@@ -112,10 +115,14 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A space with table frames and the system page, not used by any domain.
-    fn new_space(&mut self, kind: Layout, limit: u64) -> Result<usize, Errno> {
+    fn new_space(&mut self, kind: Layout, limit: u64, account: Account) -> Result<usize, Errno> {
         let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
-        let reserve = kind.reserve(self.reserve);
-        if self.frames.free() <= reserve + BLOCK as usize {
+        let floor = match kind {
+            Layout::Linux => self.program_floor(account),
+            Layout::Native(_) => NATIVE_RESERVE,
+        };
+        let reserve = self.frames.pay(account, floor);
+        if self.frames.free() <= reserve.saturating_add(BLOCK as usize) {
             return Err(ENOMEM);
         }
         let slot = self.with_pool(pool::SPACE, |n| n.space_create(handle))?;
@@ -124,6 +131,10 @@ impl<N: Nucleus> Vm<N> {
             handle,
             layout: kind,
             eager: false,
+            account,
+            floor,
+            charges: Charges::new(),
+            weight: 0,
             regions: Regions::default(),
             pages: Default::default(),
             domains: 0,
@@ -139,6 +150,7 @@ impl<N: Nucleus> Vm<N> {
         let (nucleus, frames, tables) =
             (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let mut equipped = Ok(());
+        frames.accounts.payer = account;
         if let Some(block) = frames.alloc_block(reserve) {
             if nucleus.give_tables(slot, block, u64::from(BLOCK)).is_ok() {
                 space.block = Some(block);
@@ -171,10 +183,12 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle_or_keep(space);
             return Err(ENOMEM);
         }
-        self.spaces.insert(space).ok_or(ENOMEM)
+        let index = self.spaces.insert(space).ok_or(ENOMEM)?;
+        self.frames.accounts.get_mut(account).spaces += 1;
+        Ok(index)
     }
 
-    fn new_domain(&mut self, index: usize) -> Result<Domain, Errno> {
+    fn new_domain(&mut self, index: usize, account: Account) -> Result<Domain, Errno> {
         let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
         let mut made = self.with_pool(pool::DOMAIN, |n| match n.domain_create(slot) {
             Err(Error::NoTable) => Ok(None),
@@ -196,6 +210,7 @@ impl<N: Nucleus> Vm<N> {
             id,
             slot,
             space: index,
+            account,
         };
         if !self.set_domain(domain) {
             self.nucleus.destroy(slot);
@@ -216,35 +231,40 @@ impl<N: Nucleus> Vm<N> {
         } else {
             Layout::Native(layout::NATIVE_HEAP / layout::PAGE)
         };
-        let index = self.new_space(kind, limit)?;
-        self.finish(token, index)
+        let account = if linux { ROOT } else { SYSTEM };
+        let index = self.new_space(kind, limit, account)?;
+        self.finish(token, index, account)
     }
 
     /// FORK.
     pub(crate) fn fork(&mut self, token: Token, parent: Id, share: bool) -> Result<(), Errno> {
-        let from = self.domain(parent).ok_or(ESRCH)?.space;
+        let Domain {
+            space: from,
+            account,
+            ..
+        } = self.domain(parent).ok_or(ESRCH)?;
         self.look_at_pools();
         if share {
-            return self.finish(token, from);
+            return self.finish(token, from, account);
         }
         let (kind, limit) = self
             .spaces
             .get(from)
             .map(|s| (s.layout, s.limit))
             .ok_or(ESRCH)?;
-        let index = self.new_space(kind, limit)?;
+        let index = self.new_space(kind, limit, account)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
         let copied = self.copy_ranges(from, index, &all, true);
         if let Err(errno) = copied.and_then(|()| self.keep_lent(from, index)) {
             self.drop_if_unused(index);
             return Err(errno);
         }
-        self.finish(token, index)
+        self.finish(token, index, account)
     }
 
     /// Make the domain for a space and give it to the caller; undo both if that fails.
-    fn finish(&mut self, token: Token, index: usize) -> Result<(), Errno> {
-        let domain = match self.new_domain(index) {
+    fn finish(&mut self, token: Token, index: usize, account: Account) -> Result<(), Errno> {
+        let domain = match self.new_domain(index, account) {
             Ok(domain) => domain,
             Err(errno) => {
                 self.drop_if_unused(index);
@@ -313,16 +333,14 @@ impl<N: Nucleus> Vm<N> {
         // A program that starts gets more of its own, and lists that grow are copied.
         let least = if lazy { 0 } else { PROGRAM_REGIONS };
         let region_count = parent.regions.len().max(least);
-        let reserve = parent.layout.reserve(self.reserve);
         // (An entry for a chunk is smaller than a region.)
         let room = size_of::<Region>() * (region_count + least) + parent.pages.copy_growth();
         if !self.heap_room(room) {
             return Err(ENOMEM);
         }
         let eager = self.eager(from);
-        if self.spaces.get(to).is_none() {
-            return Err(ESRCH);
-        }
+        let child = self.spaces.get(to).ok_or(ESRCH)?;
+        let reserve = child.pay(&mut self.frames);
         let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
         let (parent_handle, source) = (parent.handle, parent.slot);
         let mut regions = Regions::with_capacity(region_count);
@@ -423,7 +441,7 @@ impl<N: Nucleus> Vm<N> {
             return Ok(0);
         }
         let (kind, limit) = (space.layout, space.limit);
-        let index = self.new_space(kind, limit)?;
+        let index = self.new_space(kind, limit, domain.account)?;
         let moved = self
             .copy_ranges(domain.space, index, kept, false)
             .and_then(|()| {
@@ -461,7 +479,7 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle_or_keep(space);
         }
         self.forget_domain(domain);
-        if !self.waiting.is_empty() && self.frames.free() <= self.reserve {
+        if !self.waiting.is_empty() && !self.may_wake_some() {
             // That was not enough: somebody else must go as well.
             self.notified = false;
             self.tell_watcher();
@@ -496,7 +514,9 @@ impl<N: Nucleus> Vm<N> {
         if self.spaces.get(index)?.domains != 0 {
             return None;
         }
-        let space = self.spaces.remove(index)?;
+        let mut space = self.spaces.remove(index)?;
+        self.frames.accounts.get_mut(space.account).spaces -= 1;
+        self.drop_charges(core::mem::take(&mut space.charges));
         let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);
         self.forget_pager(space.handle);

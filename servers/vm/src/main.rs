@@ -43,8 +43,8 @@ fn stash_first(free: &mut Vec<(Frame, u32)>, archive: (Frame, u32)) -> u64 {
         .map(|r| u64::from(r.0))
         .min()
         .unwrap_or(0);
-    // Four bytes and little more than a bit for each.
-    let table = (end - base) * 17 / 4 / PAGE;
+    // Six bytes and little more than a bit for each.
+    let table = (end - base) * 25 / 4 / PAGE;
     let mut wanted = table + STASH_LOW as u64 + 32;
     let mut taken = 0;
     while wanted > 0 {

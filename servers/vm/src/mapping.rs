@@ -151,6 +151,7 @@ impl<N: Nucleus> Vm<N> {
         if space.regions.len() >= MAX_REGIONS || !self.may_record(space) {
             return Err(ENOMEM);
         }
+        let (origin, account) = (space.handle, space.account);
         let exact = flag & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
         let start = if exact {
             let (start, end) = range(address, len, ENOMEM)?;
@@ -193,6 +194,8 @@ impl<N: Nucleus> Vm<N> {
                 tag: None,
                 idle: false,
                 maker: NOBODY,
+                origin,
+                account,
                 len: count,
                 writable: true,
                 portals: 0,
@@ -218,7 +221,7 @@ impl<N: Nucleus> Vm<N> {
             object,
             offset,
         });
-        let eager = space.eager;
+        let (eager, floor) = (space.eager, space.floor);
         // A loader maps a whole library to be read, wherever there is room, and then most of it once more: that waits for faults.
         if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
             let copies = flag & (flags::PROGRAM | flags::LIBRARY) != 0;
@@ -239,7 +242,7 @@ impl<N: Nucleus> Vm<N> {
         }
         if flag & flags::STACK != 0 && end - start > STACK_AT_ONCE {
             // Every program that starts puts something there; without them they come by faults.
-            let _ = self.populate(index, end - STACK_AT_ONCE, end, true, self.reserve + PLENTY);
+            let _ = self.populate(index, end - STACK_AT_ONCE, end, true, floor + PLENTY);
         }
         if populates {
             let write = bits & prot::WRITE != 0;

@@ -50,7 +50,8 @@ impl<N: Nucleus> Vm<N> {
         if !recorded || !self.heap_room(room) || !self.objects.room() {
             return Err(ENOMEM);
         }
-        let maker = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let (maker, account) = (space.handle, space.account);
         if watched && !self.pagers.has(maker) {
             return Err(EPERM);
         }
@@ -63,6 +64,8 @@ impl<N: Nucleus> Vm<N> {
         let made = self.objects.insert(Object {
             pages,
             maker: if fresh { NOBODY } else { maker },
+            origin: maker,
+            account,
             len: length,
             handle: handle.unwrap_or(NOBODY),
             tag: watched.then_some(tag),
@@ -151,7 +154,7 @@ impl<N: Nucleus> Vm<N> {
     /// The frame of a page, made resident and exclusive first, whatever the protection says.
     pub(crate) fn frame_for_write(&mut self, index: usize, page: u64) -> Result<Frame, Fault> {
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
         let mut source = None;
@@ -193,6 +196,7 @@ impl<N: Nucleus> Vm<N> {
                     Some(frame) => frame,
                     None if object.is_closed_to(&region) => return Err(Fault::BeyondEnd),
                     None => {
+                        let reserve = frames.pay(object.account, space.floor);
                         let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
                         let _ = nucleus.zero_frame(frame);
                         object.pages.set(frames, number, frame, false);

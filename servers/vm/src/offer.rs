@@ -103,7 +103,7 @@ impl<N: Nucleus> Vm<N> {
         copy: bool,
     ) -> Result<Pages, Errno> {
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let (nucleus, frames) = (&mut self.nucleus, &mut self.frames);
         let slot = space.slot;
         // From here on no thread of the giver writes to what is collected; if it comes to nothing, faults bring the mappings back.

@@ -209,6 +209,15 @@ impl Pages {
         &mut self.chunks
     }
 
+    /// The frames of chunks that nobody else holds.
+    pub(crate) fn alone(&self) -> impl Iterator<Item = Frame> + '_ {
+        let alone = |chunk: &&Rc<Chunk>| Rc::strong_count(chunk) == 1;
+        self.chunks.iter().filter(alone).flat_map(|chunk| {
+            let bits = (0..CHUNK).filter(|bit| chunk.resident >> bit & 1 != 0);
+            bits.map(|bit| chunk.frames[bit as usize])
+        })
+    }
+
     /// Add a chunk below all others; [`Pages::in_order`] ends a row of these.
     pub(crate) fn push_below(&mut self, chunk: Rc<Chunk>) {
         self.resident += u64::from(chunk.resident.count_ones());

@@ -1,5 +1,6 @@
 //! Requests: decoded here, answered by the files beside.
 
+use crate::accounts::SYSTEM;
 use crate::mapping::Backing;
 use crate::nucleus::{Answer, Nucleus};
 use crate::region::{Region, ANONYMOUS};
@@ -32,7 +33,7 @@ impl<N: Nucleus> Vm<N> {
         self.resume_deferred();
         if !self.waiting.is_empty() {
             self.wake_waiting();
-        } else if self.notified && self.frames.free() > self.reserve {
+        } else if self.notified && self.has_enough() {
             self.notified = false;
         }
         self.look_at_caches();
@@ -77,6 +78,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// `kept`: the portal in w7 is kept.
     fn request(&mut self, r: &Request, kept: &mut bool) -> Option<Answer> {
+        self.frames.accounts.payer = SYSTEM;
         let w = &r.words;
         let result = match w[0] {
             _ if (BADGE_SHARE_FIRST..BADGE_OFFER_FIRST).contains(&r.badge) => match self.dma_pin(r)
@@ -97,6 +99,15 @@ impl<N: Nucleus> Vm<N> {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
             },
+            vm::CHARGE => match self.charge(r) {
+                // Others have memory that they can do without.
+                Err(ENOMEM) if self.waits_to_charge(r) && self.defer(r) => return None,
+                result => result,
+            },
+            vm::ACCOUNT_STAT => match self.account_stat(w[1]) {
+                Ok(words) => return Some(Answer::new(&words)),
+                Err(errno) => Err(errno),
+            },
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
             vm::MAP..=vm::SYNC
@@ -112,7 +123,12 @@ impl<N: Nucleus> Vm<N> {
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
             }
-            vm::CREATE..=vm::LIMIT | vm::DEVICE_INTO | vm::DMA_ATTACH | vm::MAKE_COMMON
+            vm::CREATE..=vm::LIMIT
+            | vm::DEVICE_INTO
+            | vm::DMA_ATTACH
+            | vm::MAKE_COMMON
+            | vm::SET_ACCOUNT
+            | vm::ACCOUNT_LIMIT
                 if !may(r.badge, w[0]) =>
             {
                 Err(EPERM)
@@ -149,7 +165,9 @@ impl<N: Nucleus> Vm<N> {
                 }
                 Ok(0)
             }
-            vm::EXHAUSTED => match self.largest() {
+            vm::SET_ACCOUNT => self.set_account(w[1] as Id, w[2]),
+            vm::ACCOUNT_LIMIT => self.set_account_limit(w[1], w[2]),
+            vm::EXHAUSTED => match self.exhausted(w[1] as Id) {
                 Some(id) => return Some(Answer::new(&[0, u64::from(id)])),
                 None => Err(ESRCH),
             },

@@ -79,7 +79,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(Fault::BeyondEnd);
         }
         let address = page * 4096;
-        let reserve = space.layout.reserve(self.reserve);
+        let reserve = space.pay(&mut self.frames);
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
         let source = object.pages.get(number).map(|p| p.frame);
@@ -133,6 +133,7 @@ impl<N: Nucleus> Vm<N> {
                 space.pages.set(frames, page, zeroes, true);
                 return Ok(());
             }
+            let reserve = frames.pay(object.account, space.floor);
             let frame = frames.alloc(reserve).ok_or(Fault::Exhausted)?;
             let done = with_tables(nucleus, frames, space, tables, |n, slot| {
                 n.map(slot, address, frame, bits | map::ZERO, 0)
@@ -213,7 +214,11 @@ impl<N: Nucleus> Vm<N> {
         let Some(object) = self.objects.get_mut(region.object as usize) else {
             return;
         };
-        if region.shared() || region.prot == 0 || self.frames.free() <= self.reserve + PLENTY {
+        let reserve = space.pay(&mut self.frames);
+        if region.shared()
+            || region.prot == 0
+            || self.frames.free() <= reserve.saturating_add(PLENTY)
+        {
             return;
         }
         let frames = &mut self.frames;
@@ -253,7 +258,7 @@ impl<N: Nucleus> Vm<N> {
                         frame,
                         source: AS_IT_IS,
                     });
-                } else if let (1.., Some(copy)) = (copies, frames.alloc(self.reserve)) {
+                } else if let (1.., Some(copy)) = (copies, frames.alloc(reserve)) {
                     copies -= 1;
                     fills.push(Fill {
                         address: address | own,
@@ -312,9 +317,10 @@ impl<N: Nucleus> Vm<N> {
             _ => 0,
         };
         which &= mask(start, start, end);
+        let reserve = space.pay(&mut self.frames);
         // At most two chunks more.
         if which == 0
-            || self.frames.free() <= self.reserve + PLENTY
+            || self.frames.free() <= reserve.saturating_add(PLENTY)
             || space.pages.growth(2) >= EVERY_REQUEST
         {
             return;
@@ -327,7 +333,7 @@ impl<N: Nucleus> Vm<N> {
         while which != 0 && copies > 0 {
             let bit = which.trailing_zeros();
             which &= which - 1;
-            let Some(frame) = self.frames.alloc(self.reserve) else {
+            let Some(frame) = self.frames.alloc(reserve) else {
                 return;
             };
             copies -= 1;

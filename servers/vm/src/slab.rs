@@ -103,6 +103,15 @@ impl<T> Slab<T> {
     }
 }
 
+impl<T> Slab<T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
+        self.entries
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, e)| Some((i, e.value.as_mut()?)))
+    }
+}
+
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Slab::new()

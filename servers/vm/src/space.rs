@@ -1,5 +1,6 @@
 //! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
 
+use crate::accounts::{Account, Charges, ROOT, SYSTEM};
 use crate::cache::Lenders;
 use crate::dma::Dma;
 use crate::forked::Plan;
@@ -40,17 +41,6 @@ pub enum Layout {
     Linux,
 }
 
-impl Layout {
-    /// How many frames must stay free when a space of this kind gets one, if for programs that are `programs`.
-    #[inline]
-    pub fn reserve(self, programs: usize) -> usize {
-        match self {
-            Layout::Linux => programs,
-            Layout::Native(_) => NATIVE_RESERVE,
-        }
-    }
-}
-
 pub struct Space {
     /// Its portal in `vm`'s table.
     pub slot: u32,
@@ -70,6 +60,14 @@ pub struct Space {
     pub objects: u64,
     /// Pages of offers that it made and nobody took.
     pub offered: u64,
+    /// Who pays for it.
+    pub account: Account,
+    /// How many frames stay free when it gets one.
+    pub floor: usize,
+    /// What this component has charged to accounts.
+    pub charges: Charges,
+    /// What else its end would give back (see [`crate::exhausted`]).
+    pub weight: u64,
     /// The space that it was copied from, as long as it runs the same program.
     pub parent: Handle,
     /// How often it was copied.
@@ -84,6 +82,9 @@ pub struct Object {
     pub pages: Pages,
     /// The space of who may change it.
     pub maker: Handle,
+    /// The space that asked for it first, and its account, which pays for what is made here.
+    pub origin: Handle,
+    pub account: Account,
     pub len: u64,
     pub handle: Handle,
     /// What its maker calls it, if it brings what is not there (see [`crate::wanted`]).
@@ -112,6 +113,8 @@ pub struct Domain {
     /// Its portal in `vm`'s table.
     pub slot: u32,
     pub space: usize,
+    /// Who pays for what it makes.
+    pub account: Account,
 }
 
 /// A fault that waits for memory.
@@ -154,8 +157,10 @@ pub struct Vm<N> {
     pub(crate) system_page: Frame,
     /// The frames that all Linux spaces show alike (see [`crate::common`]), with a reference for each; they stay.
     pub(crate) common: Vec<Frame>,
-    /// Linux processes get a frame only while more than this are free.
+    /// Programs of user 0 get a frame only while more than this are free.
     pub(crate) reserve: usize,
+    /// Programs of all other users, and servers for them, only while more than this are.
+    pub(crate) user_floor: usize,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) lenders: Lenders,
     pub(crate) dma: Dma,
@@ -194,6 +199,20 @@ impl Object {
 }
 
 impl Space {
+    /// What is taken next is for this space → how many frames must stay free.
+    #[inline]
+    pub fn pay(&self, frames: &mut Frames) -> usize {
+        frames.pay(self.account, self.floor)
+    }
+
+    /// The same for page tables and `vm`'s records of a program, which come with pages that were there already.
+    fn tables_floor(&self, frames: &Frames) -> usize {
+        match self.linux() {
+            true => self.floor.saturating_sub(frames.floor()),
+            false => OWN_RESERVE,
+        }
+    }
+
     pub fn linux(&self) -> bool {
         self.layout == Layout::Linux
     }
@@ -263,11 +282,8 @@ pub(crate) fn give_table<N: Nucleus>(
     space: &mut Space,
     table_frames: &mut u64,
 ) -> Result<(), Trouble> {
-    let keep = if space.linux() {
-        frames.floor()
-    } else {
-        OWN_RESERVE
-    };
+    let floor = space.tables_floor(frames);
+    let keep = frames.pay(space.account, floor);
     let frame = frames.alloc(keep).ok_or(Trouble::NoFrame)?;
     if nucleus.give_tables(space.slot, frame, 1).is_err() {
         frames.release(frame);
@@ -289,6 +305,7 @@ impl<N: Nucleus> Vm<N> {
         let system_page = nucleus.system_page();
         let reserve = (frames.total() / 50).max(512).min(frames.total() / 8);
         frames.set_floor(reserve / 2);
+        let total = frames.total();
         let mut vm = Vm {
             nucleus,
             frames,
@@ -302,6 +319,7 @@ impl<N: Nucleus> Vm<N> {
             system_page,
             common: Vec::new(),
             reserve,
+            user_floor: reserve + total / 32,
             waiting: Vec::new(),
             lenders: Lenders::default(),
             dma: Dma::default(),
@@ -333,6 +351,10 @@ impl<N: Nucleus> Vm<N> {
             // Above everything that `init` mapped for itself.
             layout: Layout::Native(0x2000_0000_0000 / PAGE),
             eager: true,
+            account: SYSTEM,
+            floor: NATIVE_RESERVE,
+            charges: Charges::new(),
+            weight: 0,
             regions: Regions::default(),
             pages: Pages::default(),
             domains: 1,
@@ -372,6 +394,7 @@ impl<N: Nucleus> Vm<N> {
                 id: start.init,
                 slot: 0,
                 space: index,
+                account: ROOT,
             });
         }
     }
@@ -398,7 +421,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// Whether what a program asks for may still make `vm`'s records of it longer.
     pub(crate) fn may_record(&self, space: &Space) -> bool {
-        !self.starved && (!space.linux() || self.frames.free() > self.frames.floor())
+        !self.starved && (!space.linux() || self.frames.free() > space.tables_floor(&self.frames))
     }
 
     /// Take everything out of `start..end` of a space.

@@ -1,12 +1,12 @@
 //! What `vm` tells about memory: statistics, maps, residency.
 
+use crate::accounts::SYSTEM;
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::{mask, Pages};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
-use crate::space::{Errno, Space, Vm};
+use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
-use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{flags, MapEntry};
 
@@ -179,23 +179,10 @@ impl<N: Nucleus> Vm<N> {
     /// See that the heap can grow by this much; what it gets is counted as used.
     pub(crate) fn heap_room(&mut self, bytes: usize) -> bool {
         let before = self.frames.free();
+        self.frames.accounts.payer = SYSTEM;
         let enough = self.nucleus.heap_room(&mut self.frames, bytes);
         self.heap_frames += (before - self.frames.free()) as u64;
         enough
-    }
-
-    /// EXHAUSTED: the domain of the Linux process that has most memory.
-    pub(crate) fn largest(&self) -> Option<Id> {
-        let (index, _) = self
-            .spaces
-            .iter()
-            .filter(|(_, s)| s.linux())
-            .max_by_key(|(_, s)| weight(s))?;
-        self.domains
-            .iter()
-            .flatten()
-            .find(|d| d.space == index)
-            .map(|d| d.id)
     }
 }
 
@@ -209,12 +196,4 @@ fn mark_resident(pages: &Pages, start: u64, end: u64, bytes: &mut [u8]) {
             left &= left - 1;
         }
     }
-}
-
-/// Frames that a space costs, about: its pages and those that it offers, a page table for each place where some are, and the list of its regions.
-fn weight(space: &Space) -> u64 {
-    space.pages.resident()
-        + space.offered
-        + space.pages.chunks() as u64
-        + space.regions.len() as u64 / 128
 }

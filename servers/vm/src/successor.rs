@@ -72,6 +72,8 @@ impl<N: Nucleus> Vm<N> {
         self.objects.insert(Object {
             pages,
             maker: space.handle,
+            origin: space.handle,
+            account: space.account,
             len: end - start,
             handle,
             tag: Some(CACHE_LEFT),

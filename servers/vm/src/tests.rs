@@ -1,5 +1,6 @@
 //! The whole manager on the simulated nucleus: what programs see in their memory, and that no frame is lost or freed too early.
 
+mod accounts;
 mod cases;
 mod changes;
 mod common;
@@ -304,5 +305,19 @@ impl World {
             used += (*frame >= 1000) as usize;
         }
         assert_eq!(vm.frames.free() + used, vm.frames.total(), "lost frames");
+        let held = vm.frames.held();
+        for (account, record) in vm.frames.accounts.iter() {
+            assert_eq!(record.held, held.get(&account).copied().unwrap_or(0));
+            let spaces = vm
+                .spaces
+                .iter()
+                .filter(|(_, s)| s.account == account && !s.eager);
+            assert_eq!(record.spaces as usize, spaces.count());
+            let charges = vm
+                .spaces
+                .iter()
+                .filter_map(|(_, s)| s.charges.get(&account));
+            assert_eq!(record.charged, charges.sum::<u32>());
+        }
     }
 }

@@ -1,0 +1,300 @@
+//! Accounts: who pays for frames. An account is an effective user id (docs/accounts.md); what belongs to components and to `vm` itself is [`SYSTEM`]'s.
+//!
+//! What always holds:
+//! - each frame that is not free is counted for one account, the one that it was taken for, until it is free again;
+//! - what a component has charged to an account is given back when the component ends.
+
+use crate::nucleus::Nucleus;
+use crate::request::Request;
+use crate::space::{Errno, Space, Vm};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use cairn_abi::Id;
+use cairn_idl::errno::*;
+
+/// Index of an account.
+pub type Account = u16;
+/// Components, `vm`, and what the nucleus has for all.
+pub const SYSTEM: Account = 0;
+/// User 0, who may use what is kept for the system, as components may.
+pub const ROOT: Account = 1;
+/// Frames of one CHARGE.
+const MOST: i64 = 1 << 24;
+/// Heap that a new account may take: its record, and two entries in maps.
+const RECORD: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    pub uid: u32,
+    /// Frames that were taken for it.
+    pub held: u32,
+    /// Frames that components have for it.
+    pub charged: u32,
+    /// Most of both.
+    pub limit: u32,
+    /// Spaces of its programs.
+    pub spaces: u32,
+}
+
+impl Record {
+    fn new(uid: u32) -> Record {
+        Record {
+            uid,
+            held: 0,
+            charged: 0,
+            limit: u32::MAX,
+            spaces: 0,
+        }
+    }
+
+    pub fn used(&self) -> u32 {
+        self.held.saturating_add(self.charged)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.held == 0 && self.charged == 0 && self.spaces == 0 && self.limit == u32::MAX
+    }
+}
+
+/// All accounts, and who pays for what is taken next.
+pub struct Accounts {
+    list: Vec<Record>,
+    by_uid: BTreeMap<u32, Account>,
+    pub payer: Account,
+}
+
+impl Accounts {
+    pub fn new() -> Accounts {
+        Accounts {
+            list: [0, 0].map(Record::new).into(),
+            by_uid: BTreeMap::from([(0, ROOT)]),
+            payer: SYSTEM,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, account: Account) -> &Record {
+        &self.list[account as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, account: Account) -> &mut Record {
+        &mut self.list[account as usize]
+    }
+
+    pub fn find(&self, uid: u32) -> Option<Account> {
+        self.by_uid.get(&uid).copied()
+    }
+
+    /// The account of a user, made if it is missing: in the place of one that nothing is counted for any more, if there is one among the next few.
+    fn make(&mut self, uid: u32) -> Option<Account> {
+        if let Some(account) = self.find(uid) {
+            return Some(account);
+        }
+        let number = match self.list.len() < usize::from(Account::MAX) {
+            true if self.list.try_reserve(1).is_ok() => {
+                self.list.push(Record::new(uid));
+                self.list.len() - 1
+            }
+            _ => {
+                let idle = (2..self.list.len()).find(|&at| self.list[at].is_idle())?;
+                self.by_uid.remove(&self.list[idle].uid);
+                self.list[idle] = Record::new(uid);
+                idle
+            }
+        };
+        self.by_uid.insert(uid, number as Account);
+        Some(number as Account)
+    }
+
+    /// A frame is taken.
+    #[inline]
+    pub fn taken(&mut self, count: u32) -> Account {
+        self.list[self.payer as usize].held += count;
+        self.payer
+    }
+
+    /// Frames that were taken for an account are free.
+    #[inline]
+    pub fn freed(&mut self, account: Account, count: u32) {
+        self.list[account as usize].held -= count;
+    }
+
+    /// Whether an account can have no more.
+    #[inline]
+    pub fn is_full(&self, account: Account) -> bool {
+        let record = self.get(account);
+        record.used() >= record.limit
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Account, &Record)> {
+        (0..).zip(&self.list)
+    }
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Accounts::new()
+    }
+}
+
+/// What a component has charged to accounts.
+pub type Charges = BTreeMap<Account, u32>;
+
+impl<N: Nucleus> Vm<N> {
+    /// The account of a user.
+    fn account_of(&mut self, uid: u32) -> Result<Account, Errno> {
+        if let Some(account) = self.frames.accounts.find(uid) {
+            return Ok(account);
+        }
+        if !self.heap_has(RECORD + self.frames.accounts.list.len() * size_of::<Record>() * 2) {
+            return Err(ENOMEM);
+        }
+        self.frames.accounts.make(uid).ok_or(ENOMEM)
+    }
+
+    /// SET_ACCOUNT: a domain acts for this user from now on. What is its space's alone goes along, unless others use the space.
+    pub(crate) fn set_account(&mut self, id: Id, uid: u64) -> Result<u64, Errno> {
+        let uid = u32::try_from(uid).map_err(|_| EINVAL)?;
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        let account = self.account_of(uid)?;
+        let mut changed = domain;
+        changed.account = account;
+        self.set_domain(changed);
+        let floor = self.program_floor(account);
+        let space = self.spaces.get_mut(domain.space).ok_or(ESRCH)?;
+        if !space.linux() || space.domains != 1 || space.account == account {
+            return Ok(0);
+        }
+        space.floor = floor;
+        let before = core::mem::replace(&mut space.account, account);
+        self.frames.accounts.get_mut(before).spaces -= 1;
+        self.frames.accounts.get_mut(account).spaces += 1;
+        let frames = &mut self.frames;
+        if let Some(block) = space.block {
+            (block..block + crate::frames::BLOCK).for_each(|f| frames.hand_on(f, before, account));
+        }
+        for frame in space.pages.alone() {
+            if frames.references(frame) == 1 {
+                frames.hand_on(frame, before, account);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Frames that stay free when a program of this account gets one.
+    pub(crate) fn program_floor(&self, account: Account) -> usize {
+        match account {
+            SYSTEM | ROOT => self.reserve,
+            _ => self.user_floor,
+        }
+    }
+
+    /// CHARGE: a component has so many pages more or fewer for a user. ENOMEM: it must not take them.
+    pub(crate) fn charge(&mut self, r: &Request) -> Result<u64, Errno> {
+        let pages = r.words[2] as i64;
+        let uid = u32::try_from(r.words[1]).map_err(|_| EINVAL)?;
+        if !(-MOST..=MOST).contains(&pages) {
+            return Err(EINVAL);
+        }
+        let index = self.domain(r.sender).ok_or(ESRCH)?.space;
+        if self.spaces.get(index).is_none_or(Space::linux) {
+            return Err(EPERM);
+        }
+        if pages <= 0 {
+            let account = self.frames.accounts.find(uid).ok_or(EINVAL)?;
+            let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+            let back = pages.unsigned_abs() as u32;
+            let left = match space.charges.get(&account).copied().unwrap_or(0) {
+                had if had < back => return Err(EINVAL),
+                had => had - back,
+            };
+            match left {
+                0 => space.charges.remove(&account),
+                _ => space.charges.insert(account, left),
+            };
+            self.frames.accounts.get_mut(account).charged -= back;
+            return Ok(0);
+        }
+        let more = pages as u32;
+        let account = self.account_of(uid)?;
+        if account != ROOT {
+            self.may_charge(account, more)?;
+        }
+        if !self.heap_has(RECORD) {
+            return Err(ENOMEM);
+        }
+        let record = self.frames.accounts.get_mut(account);
+        record.charged = record.charged.checked_add(more).ok_or(ENOMEM)?;
+        if let Some(space) = self.spaces.get_mut(index) {
+            *space.charges.entry(account).or_default() += more;
+        }
+        Ok(0)
+    }
+
+    /// What servers have for one user is at most half of all memory, and they leave room for the programs of users: those can be ended if need be.
+    fn may_charge(&self, account: Account, more: u32) -> Result<(), Errno> {
+        let record = self.frames.accounts.get(account);
+        let total = self.frames.total();
+        let room = self.user_floor + total / 16 + more as usize;
+        let free = self.frames.free();
+        let fits = u64::from(record.used()) + u64::from(more) <= u64::from(record.limit)
+            && record.charged as usize + more as usize <= total / 2
+            // Caches give back what they have when it is wanted.
+            && (free >= room || free + self.all_lent() as usize >= room)
+            && free > self.user_floor + more as usize;
+        if fits {
+            Ok(())
+        } else {
+            Err(ENOMEM)
+        }
+    }
+
+    /// Whether a charge would go well if caches gave what they can.
+    pub(crate) fn waits_to_charge(&self, r: &Request) -> bool {
+        let more = usize::try_from(r.words[2]).unwrap_or(0).min(MOST as usize);
+        r.words[2] as i64 > 0 && self.frames.free() <= self.user_floor + more && self.all_lent() > 0
+    }
+
+    /// A component is gone, and what it had for others.
+    pub(crate) fn drop_charges(&mut self, charges: Charges) {
+        for (account, count) in charges {
+            self.frames.accounts.get_mut(account).charged -= count;
+        }
+    }
+
+    /// ACCOUNT_STAT → frames of its programs, what components have for it, its limit (0 = none), its spaces.
+    pub(crate) fn account_stat(&self, uid: u64) -> Result<[u64; 5], Errno> {
+        let uid = u32::try_from(uid).map_err(|_| EINVAL)?;
+        let found = self.frames.accounts.find(uid);
+        let record = found.map_or(Record::new(uid), |account| {
+            *self.frames.accounts.get(account)
+        });
+        let limit = match record.limit {
+            u32::MAX => 0,
+            limit => limit,
+        };
+        Ok([
+            0,
+            record.held.into(),
+            record.charged.into(),
+            limit.into(),
+            record.spaces.into(),
+        ])
+    }
+
+    /// ACCOUNT_LIMIT.
+    pub(crate) fn set_account_limit(&mut self, uid: u64, pages: u64) -> Result<u64, Errno> {
+        let uid = u32::try_from(uid).map_err(|_| EINVAL)?;
+        let limit = match pages {
+            0 => u32::MAX,
+            pages => u32::try_from(pages).map_err(|_| EINVAL)?,
+        };
+        if uid == 0 {
+            return Err(EPERM);
+        }
+        let account = self.account_of(uid)?;
+        self.frames.accounts.get_mut(account).limit = limit;
+        Ok(0)
+    }
+}
