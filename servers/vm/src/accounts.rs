@@ -9,6 +9,7 @@ use crate::request::Request;
 use crate::space::{Errno, Space, Vm};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 
@@ -20,6 +21,8 @@ pub const SYSTEM: Account = 0;
 pub const ROOT: Account = 1;
 /// Frames of one CHARGE.
 const MOST: i64 = 1 << 24;
+/// Heap of an object or an offer, about: its record, and the first slots of its pages.
+pub(crate) const ONE_RECORD: usize = 640;
 /// Heap that a new account may take: its record, and two entries in maps.
 const RECORD: usize = 4096;
 
@@ -30,7 +33,9 @@ pub struct Record {
     pub held: u32,
     /// Frames that components have for it.
     pub charged: u32,
-    /// Most of both.
+    /// Bytes of `vm`'s own records of its programs, which never become frames again: lists of regions, objects, offers.
+    pub records: u32,
+    /// Most of all.
     pub limit: u32,
     /// Spaces of its programs.
     pub spaces: u32,
@@ -42,17 +47,25 @@ impl Record {
             uid,
             held: 0,
             charged: 0,
+            records: 0,
             limit: u32::MAX,
             spaces: 0,
         }
     }
 
     pub fn used(&self) -> u32 {
-        self.held.saturating_add(self.charged)
+        let records = self.records / PAGE as u32;
+        self.held
+            .saturating_add(self.charged)
+            .saturating_add(records)
     }
 
     fn is_idle(&self) -> bool {
-        self.held == 0 && self.charged == 0 && self.spaces == 0 && self.limit == u32::MAX
+        self.held == 0
+            && self.charged == 0
+            && self.records == 0
+            && self.spaces == 0
+            && self.limit == u32::MAX
     }
 }
 
@@ -168,8 +181,11 @@ impl<N: Nucleus> Vm<N> {
         }
         space.floor = floor;
         let before = core::mem::replace(&mut space.account, account);
-        self.frames.accounts.get_mut(before).spaces -= 1;
-        self.frames.accounts.get_mut(account).spaces += 1;
+        let recorded = space.recorded;
+        let old = self.frames.accounts.get_mut(before);
+        (old.spaces, old.records) = (old.spaces - 1, old.records - recorded);
+        let new = self.frames.accounts.get_mut(account);
+        (new.spaces, new.records) = (new.spaces + 1, new.records + recorded);
         let frames = &mut self.frames;
         if let Some(block) = space.block {
             (block..block + crate::frames::BLOCK).for_each(|f| frames.hand_on(f, before, account));
@@ -187,6 +203,25 @@ impl<N: Nucleus> Vm<N> {
         match account {
             SYSTEM | ROOT => self.reserve,
             _ => self.user_floor,
+        }
+    }
+
+    /// Whether `vm` may record so many bytes more for an account: at most a sixteenth of all memory for one user.
+    pub(crate) fn may_record_for(&self, account: Account, bytes: usize) -> bool {
+        let records = self.frames.accounts.get(account).records as usize + bytes;
+        match account {
+            SYSTEM | ROOT => u32::try_from(records).is_ok(),
+            _ => records / PAGE as usize <= self.frames.total() / 16,
+        }
+    }
+
+    /// A space's list of regions has grown, or is gone with it.
+    pub(crate) fn count_regions(&mut self, index: usize) {
+        if let Some(space) = self.spaces.get_mut(index) {
+            let records = &mut self.frames.accounts.get_mut(space.account).records;
+            let now = space.regions.bytes() as u32;
+            *records = *records - space.recorded + now;
+            space.recorded = now;
         }
     }
 

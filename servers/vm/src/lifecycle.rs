@@ -134,6 +134,7 @@ impl<N: Nucleus> Vm<N> {
             account,
             floor,
             charges: Charges::new(),
+            recorded: 0,
             weight: 0,
             regions: Regions::default(),
             pages: Default::default(),
@@ -335,7 +336,8 @@ impl<N: Nucleus> Vm<N> {
         let region_count = parent.regions.len().max(least);
         // (An entry for a chunk is smaller than a region.)
         let room = size_of::<Region>() * (region_count + least) + parent.pages.copy_growth();
-        if !self.heap_room(room) {
+        let payer = self.spaces.get(to).ok_or(ESRCH)?.account;
+        if !self.may_record_for(payer, room) || !self.heap_room(room) {
             return Err(ENOMEM);
         }
         let eager = self.eager(from);
@@ -394,6 +396,7 @@ impl<N: Nucleus> Vm<N> {
         if let Some(parent) = self.spaces.get_mut(from) {
             parent.pages = pages;
         }
+        self.count_regions(to);
         result.map_err(|_| ENOMEM)
     }
 
@@ -515,7 +518,8 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let mut space = self.spaces.remove(index)?;
-        self.frames.accounts.get_mut(space.account).spaces -= 1;
+        let record = self.frames.accounts.get_mut(space.account);
+        (record.spaces, record.records) = (record.spaces - 1, record.records - space.recorded);
         self.drop_charges(core::mem::take(&mut space.charges));
         let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);

@@ -1,5 +1,6 @@
 //! What a program does with its own address space: map, unmap, protect, move, advise. Errors are Linux's.
 
+use crate::accounts::ONE_RECORD;
 use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
@@ -177,7 +178,10 @@ impl<N: Nucleus> Vm<N> {
         if count > replaced && !space.within_limit(count - replaced) {
             return Err(ENOMEM);
         }
-        if !self.room_for_regions(index) || anonymous_shared && !self.objects.room() {
+        if !self.room_for_regions(index) {
+            return Err(ENOMEM);
+        }
+        if anonymous_shared && !(self.may_record_for(account, ONE_RECORD) && self.objects.room()) {
             return Err(ENOMEM);
         }
         // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
@@ -207,6 +211,7 @@ impl<N: Nucleus> Vm<N> {
                 times: 0,
             });
             object = made.ok_or(ENOMEM)? as u32;
+            self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
         }
         let Some(space) = self.spaces.get_mut(index) else {
             return Err(ESRCH);
@@ -264,12 +269,21 @@ impl<N: Nucleus> Vm<N> {
             return false;
         };
         let growth = space.regions.growth();
-        growth == 0
-            || self.heap_has(growth)
-                && self
-                    .spaces
-                    .get_mut(index)
-                    .is_some_and(|space| space.regions.room())
+        growth == 0 || self.grow_regions(index, growth)
+    }
+
+    #[cold]
+    fn grow_regions(&mut self, index: usize, growth: usize) -> bool {
+        let Some(account) = self.spaces.get(index).map(|space| space.account) else {
+            return false;
+        };
+        if !self.may_record_for(account, growth) || !self.heap_has(growth) {
+            return false;
+        }
+        let space = self.spaces.get_mut(index);
+        let grown = space.is_some_and(|space| space.regions.room());
+        self.count_regions(index);
+        grown
     }
 
     /// A free place for `count` pages: at the hint if that is free, else where the layout says.

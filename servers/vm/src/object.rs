@@ -1,5 +1,6 @@
 //! Memory objects: made from pages of their maker, mapped by whoever holds their portal.
 
+use crate::accounts::ONE_RECORD;
 use crate::fault::Fault;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pages::Pages;
@@ -52,6 +53,9 @@ impl<N: Nucleus> Vm<N> {
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let (maker, account) = (space.handle, space.account);
+        if !self.may_record_for(account, ONE_RECORD) {
+            return Err(ENOMEM);
+        }
         if watched && !self.pagers.has(maker) {
             return Err(EPERM);
         }
@@ -80,6 +84,7 @@ impl<N: Nucleus> Vm<N> {
             times: 0,
         });
         let number = made.ok_or(ENOMEM)?;
+        self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
         let answer = Answer {
             pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),
             ..Answer::new(&[0])

@@ -4,6 +4,7 @@
 //! What always holds: an offer has one reference to each of its frames, and nobody but copy-on-write slots has the others; so what is taken cannot be changed
 //! by anybody any more. An offer is gone when it was taken, when nobody holds its portal, or when the giver's space goes.
 
+use crate::accounts::{Account, ONE_RECORD};
 use crate::mapping::{range, Backing};
 use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{mask, Kinds, Pages, CHUNK};
@@ -25,6 +26,8 @@ pub struct Offer {
     pub count: u64,
     /// The space that they came from; its `offered` counts them.
     pub giver: Handle,
+    /// Who pays for this record.
+    pub account: Account,
     /// The only domain that may take them; 0 = whoever holds the portal.
     receiver: Id,
 }
@@ -48,6 +51,7 @@ impl<N: Nucleus> Vm<N> {
         if space.eager {
             return Err(EINVAL);
         }
+        let account = space.account;
         let needed = if copy { prot::READ } else { READ_WRITE };
         let mut covered = 0;
         for piece in space.regions.pieces(start, end) {
@@ -66,6 +70,9 @@ impl<N: Nucleus> Vm<N> {
         if !self.may_record(space) || !space.within_limit(count) || !self.heap_has(growth) {
             return Err(ENOMEM);
         }
+        if !self.may_record_for(account, ONE_RECORD) {
+            return Err(ENOMEM);
+        }
         let handle = self.offers.next_handle().ok_or(ENOMEM)?;
         let pages = self.collect_pages(index, start, end, copy)?;
         let giver = match self.spaces.get_mut(index) {
@@ -79,9 +86,11 @@ impl<N: Nucleus> Vm<N> {
             pages,
             count,
             giver,
+            account,
             receiver,
         });
         let number = made.ok_or(ENOMEM)?;
+        self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
         let badge = BADGE_OFFER_FIRST + handle;
         if self.deliver_minted(r.token, badge).is_err() {
             // As if nothing had been: where pages were taken out none have come.
@@ -272,6 +281,7 @@ impl<N: Nucleus> Vm<N> {
 
     fn end_offer(&mut self, number: usize) -> Option<Offer> {
         let offer = self.offers.remove(number)?;
+        self.frames.accounts.get_mut(offer.account).records -= ONE_RECORD as u32;
         let giver = self.spaces.resolve(offer.giver);
         if let Some(space) = giver.and_then(|index| self.spaces.get_mut(index)) {
             space.offered -= offer.count;

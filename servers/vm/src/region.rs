@@ -102,6 +102,11 @@ impl Regions {
         }
     }
 
+    /// Heap that the list has.
+    pub fn bytes(&self) -> usize {
+        self.list.capacity() * size_of::<Region>()
+    }
+
     /// See that there is room for what one request makes. False: there is no memory.
     pub fn room(&mut self) -> bool {
         self.list.try_reserve(MORE).is_ok()

@@ -1,6 +1,6 @@
 //! Spaces, domains and objects as `vm` knows them, and the state that holds them together.
 
-use crate::accounts::{Account, Charges, ROOT, SYSTEM};
+use crate::accounts::{Account, Charges, ONE_RECORD, ROOT, SYSTEM};
 use crate::cache::Lenders;
 use crate::dma::Dma;
 use crate::forked::Plan;
@@ -66,6 +66,8 @@ pub struct Space {
     pub floor: usize,
     /// What this component has charged to accounts.
     pub charges: Charges,
+    /// Bytes of its list of regions, as its account has them counted.
+    pub recorded: u32,
     /// What else its end would give back (see [`crate::exhausted`]).
     pub weight: u64,
     /// The space that it was copied from, as long as it runs the same program.
@@ -354,6 +356,7 @@ impl<N: Nucleus> Vm<N> {
             account: SYSTEM,
             floor: NATIVE_RESERVE,
             charges: Charges::new(),
+            recorded: 0,
             weight: 0,
             regions: Regions::default(),
             pages: Pages::default(),
@@ -461,6 +464,7 @@ impl<N: Nucleus> Vm<N> {
 pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, index: u32) {
     if objects.get(index as usize).is_some_and(Object::unused) {
         if let Some(mut object) = objects.remove(index as usize) {
+            frames.accounts.get_mut(object.account).records -= ONE_RECORD as u32;
             object.pages.drain(frames, 0, u64::MAX);
         }
     }

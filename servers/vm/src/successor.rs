@@ -2,6 +2,7 @@
 //!
 //! A pager leaves a successor if it had a keepsake (a FRESH object at [`KEEPSAKE`]) when it said OBJECT_WATCH: who says it next with the same one there is the successor. So nobody has to be named: only who starts components has the keepsake's portal, and when it closes it there will be no successor.
 
+use crate::accounts::ONE_RECORD;
 use crate::nucleus::{Answer, Nucleus, Pass};
 use crate::pages::{Pages, CHUNK};
 use crate::region::ANONYMOUS;
@@ -69,7 +70,7 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
-        self.objects.insert(Object {
+        let made = self.objects.insert(Object {
             pages,
             maker: space.handle,
             origin: space.handle,
@@ -87,6 +88,8 @@ impl<N: Nucleus> Vm<N> {
             behind: 0,
             times: 0,
         });
+        let record = self.frames.accounts.get_mut(space.account);
+        record.records += made.map_or(0, |_| ONE_RECORD as u32);
     }
 
     /// Caches that nobody has inherited yet are given up. False: there are none.

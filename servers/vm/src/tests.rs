@@ -318,6 +318,19 @@ impl World {
                 .iter()
                 .filter_map(|(_, s)| s.charges.get(&account));
             assert_eq!(record.charged, charges.sum::<u32>());
+            let objects = vm.objects.iter().filter(|(_, o)| o.account == account);
+            let offers = vm.offers.iter().filter(|(_, o)| o.account == account);
+            let records = (objects.count() + offers.count()) * crate::accounts::ONE_RECORD;
+            let lists = vm
+                .spaces
+                .iter()
+                .filter(|(_, s)| s.account == account && !s.eager);
+            let lists = lists.map(|(_, s)| s.regions.bytes()).sum::<usize>();
+            assert_eq!(
+                record.records as usize,
+                records + lists,
+                "account {account}"
+            );
         }
     }
 }

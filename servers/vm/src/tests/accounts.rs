@@ -250,3 +250,32 @@ fn what_a_program_brings_along_is_its_new_accounts() {
     assert_eq!(stat(&mut w, USER), (0, 0));
     w.audit();
 }
+
+#[test]
+fn records_of_one_user_leave_room_for_those_of_others() {
+    let mut w = World::new(4000);
+    let (user, other) = (program(&mut w, USER), program(&mut w, OTHER));
+    for id in [user, other] {
+        w.map(id, P, 1);
+        w.write(id, P, 1).unwrap();
+    }
+    let copy = vm::Giving::Copy as u64;
+    let offer = [vm::OFFER, P * PAGE, PAGE, copy, 0];
+    // Copies of one page take no frame, but a record each.
+    let mut made = 0;
+    let end = loop {
+        match w.call(user, &offer) {
+            0 => made += 1,
+            error => break error,
+        }
+        assert!(made < 4000);
+    };
+    assert!(end == -ENOMEM && made > 1000, "{end} after {made}");
+    let shared = [vm::MAP, 0, PAGE, RW, flags::SHARED];
+    assert_eq!(w.call(user, &shared), -ENOMEM);
+    assert!(w.call(other, &shared) > 0);
+    assert_eq!(w.call(other, &offer), 0);
+    w.audit();
+    w.destroy(user);
+    w.audit();
+}
