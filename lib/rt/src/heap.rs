@@ -1,39 +1,34 @@
-//! The heap: the crate `talc` over memory from `vm`. The first bytes come from an arena in the program's own image, so that nothing is asked of `vm` before it is there.
+//! The heap. Components have a [`PageHeap`] over one range of addresses from `vm`, which gives back what is free. The others have the crate `talc`, at first over an arena in the program's own
+//! image, and keep what they got: `init` and `vm`, which cannot ask `vm` and say [`set_grow`], and components to which the manifest gives so little memory that there is no room for the range.
+//!
+//! An allocation that fails returns null, so whoever uses `try_reserve` is told. Objects of up to a page are made from `vm`'s reserve where nothing else is left; a server that has to
+//! grow for a client asks [`prepare`] first, and refuses.
 
+use crate::page_heap::{range_for, Frames, PageHeap, PAGE};
 use crate::portal::Portal;
 use cairn_abi::layout::native_slot;
 use cairn_idl::vm;
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use talc::{OomHandler, Span, Talc, Talck};
 
 /// Bytes of the arena in the image.
 const ARENA: usize = 64 * 1024;
-/// The least that is asked for at a time.
+/// The least that `talc` asks for at a time.
 const STEP: usize = 256 * 1024;
+/// The heap's addresses suffice for so many times the machine's memory: runs without frames keep theirs.
+const TIMES: usize = 4;
 
 /// Gets at least this many bytes of fresh memory: address and length.
 pub type Grow = fn(usize) -> Option<(usize, usize)>;
 
-/// 0 = [`from_vm`].
+/// 0 = there is a page heap, or there is no heap yet.
 static GROW: AtomicUsize = AtomicUsize::new(0);
 
-/// Use another source of memory (for `vm`, which cannot ask itself). Call before the arena is used up.
+/// Use another source of memory (for `vm`, which cannot ask itself). Call before anything is allocated.
 pub fn set_grow(grow: Grow) {
     GROW.store(grow as usize, Ordering::Relaxed);
-}
-
-fn from_vm(bytes: usize) -> Option<(usize, usize)> {
-    let len = bytes.max(STEP).checked_next_multiple_of(layout_page())?;
-    let prot = vm::prot::READ | vm::prot::WRITE;
-    let start = vm::Client(&Portal(native_slot::VM))
-        .map(0, len as u64, prot, vm::flags::NO_RESERVE)
-        .ok()?;
-    (start > 0).then_some((start as usize, len))
-}
-
-const fn layout_page() -> usize {
-    cairn_abi::layout::PAGE as usize
 }
 
 struct More {
@@ -50,14 +45,9 @@ impl OomHandler for More {
             return Ok(());
         }
         let wanted = layout.size().checked_add(layout.align() + 4096).ok_or(())?;
-        let (address, len) = match GROW.load(Ordering::Relaxed) {
-            0 => from_vm(wanted).ok_or(())?,
-            other => {
-                // SAFETY: only `set_grow` stores here, and it stores a `Grow`.
-                let grow = unsafe { core::mem::transmute::<usize, Grow>(other) };
-                grow(wanted).ok_or(())?
-            }
-        };
+        // SAFETY: only `set_grow` stores here, and it stores a `Grow`; and `talc` is used only if it did.
+        let grow = unsafe { core::mem::transmute::<usize, Grow>(GROW.load(Ordering::Relaxed)) };
+        let (address, len) = grow(wanted).ok_or(())?;
         // SAFETY: the memory is fresh and nobody else knows it.
         unsafe { talc.claim(Span::from_base_size(address as *mut u8, len))? };
         Ok(())
@@ -66,5 +56,143 @@ impl OomHandler for More {
 
 static mut ARENA_BYTES: [u8; ARENA] = [0; ARENA];
 
+/// `vm`.
+struct FromVm;
+
+fn advise(address: usize, bytes: usize, advice: u64) -> bool {
+    vm::Client(&Portal(native_slot::VM))
+        .advise(address as u64, bytes as u64, advice)
+        .is_ok()
+}
+
+impl Frames for FromVm {
+    fn populate(&mut self, address: usize, bytes: usize, must: bool) -> bool {
+        if advise(address, bytes, vm::advice::POPULATE_WRITE) {
+            return true;
+        }
+        if must {
+            // A fault gets what the reserve has.
+            // SAFETY: a page of the heap's range that nothing is in.
+            unsafe { (address as *mut u8).write_volatile(0) };
+            return true;
+        }
+        advise(address, bytes, vm::advice::DONT_NEED);
+        false
+    }
+
+    fn release(&mut self, address: usize, bytes: usize) {
+        // If `vm` keeps them nothing is lost but memory.
+        advise(address, bytes, vm::advice::DONT_NEED);
+    }
+}
+
+struct Heap {
+    pages: spin::Mutex<PageHeap<FromVm>>,
+    talc: Talck<spin::Mutex<()>, More>,
+}
+
 #[global_allocator]
-static HEAP: Talck<spin::Mutex<()>, More> = Talc::new(More { arena_used: false }).lock();
+static HEAP: Heap = Heap {
+    pages: spin::Mutex::new(PageHeap::new(FromVm)),
+    talc: Talc::new(More { arena_used: false }).lock(),
+};
+
+/// At least so many bytes for `talc`.
+fn from_vm(bytes: usize) -> Option<(usize, usize)> {
+    let len = bytes.max(STEP).checked_next_multiple_of(PAGE)?;
+    let start = map(len);
+    (start > 0).then_some((start as usize, len))
+}
+
+fn map(bytes: usize) -> u64 {
+    let prot = vm::prot::READ | vm::prot::WRITE;
+    vm::Client(&Portal(native_slot::VM))
+        .map(0, bytes as u64, prot, vm::flags::NO_RESERVE)
+        .unwrap_or(0)
+}
+
+/// The heap's range, at its first use. False: it is `talc` from now on.
+#[cold]
+fn begin(heap: &mut PageHeap<FromVm>) -> bool {
+    let pages = crate::time::system_page().total_frames as usize * TIMES;
+    let range = map(range_for(pages));
+    if range > 0 {
+        // SAFETY: `vm` says that these addresses are mapped for this domain, which has them for nothing else and never unmaps them.
+        unsafe { heap.set_range(range as usize, pages) };
+    } else {
+        set_grow(from_vm);
+    }
+    range > 0
+}
+
+/// Whether so many bytes can be allocated in small objects, of at most a page each: frames for them are set aside. False: there is no memory, and who asks for more than there is should be told.
+pub fn prepare(bytes: usize) -> bool {
+    if GROW.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let mut heap = HEAP.pages.lock();
+    if heap.has_range() || begin(&mut heap) {
+        return heap.prepare(bytes.div_ceil(PAGE));
+    }
+    true
+}
+
+/// Bytes of frames that the heap has: in use, and free.
+pub fn resident() -> (usize, usize) {
+    let (used, free) = HEAP.pages.lock().resident();
+    (used * PAGE, free * PAGE)
+}
+
+// SAFETY: both heaps hand out memory that nothing else uses; which of them is used is settled before the first allocation.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if GROW.load(Ordering::Relaxed) != 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.talc.alloc(layout) };
+        }
+        let mut heap = self.pages.lock();
+        if heap.has_range() || begin(&mut heap) {
+            return heap.allocate(layout);
+        }
+        drop(heap);
+        // SAFETY: the caller's.
+        unsafe { self.talc.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if GROW.load(Ordering::Relaxed) != 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.talc.dealloc(at, layout) };
+        }
+        if let Some(at) = NonNull::new(at) {
+            // SAFETY: the caller's: it was allocated by `alloc`.
+            unsafe { self.pages.lock().free(at) }
+        }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if GROW.load(Ordering::Relaxed) != 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.talc.realloc(at, layout, size) };
+        }
+        let Some(old) = NonNull::new(at) else {
+            return null_mut();
+        };
+        // SAFETY: the caller's: it was allocated by `alloc` with this layout.
+        if unsafe { self.pages.lock().resize(old, layout, size) } {
+            return at;
+        }
+        // SAFETY: the caller's: `size`, rounded up to the alignment, is no overflow.
+        let wish = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: as above.
+        let new = unsafe { self.alloc(wish) };
+        if !new.is_null() {
+            // SAFETY: both are at least that long, and different.
+            unsafe {
+                core::ptr::copy_nonoverlapping(at, new, layout.size().min(size));
+                self.dealloc(at, layout);
+            }
+        }
+        new
+    }
+}

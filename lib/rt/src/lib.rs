@@ -1,6 +1,6 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]) or shown to those who map files ([`paging`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
 //! time ([`time`]), being told of a time (`alarm`), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 
 #[cfg(target_os = "none")]
 pub mod alarm;
@@ -13,6 +13,8 @@ pub mod gate;
 pub mod heap;
 pub mod log;
 pub mod memory;
+#[cfg(any(test, target_os = "none"))]
+mod page_heap;
 pub mod pages;
 pub mod paging;
 pub mod parts;

@@ -15,7 +15,7 @@ pub type Page = u32;
 /// Pages populated at a time.
 const STEP: u32 = 64;
 /// More warm pages than this are given back, half of them at a time.
-const WARM_MAX: usize = 1024;
+const WARM_MAX: usize = 256;
 
 /// The memory manager as the pool needs it.
 pub trait Memory {

@@ -62,6 +62,8 @@ fn stash_first(free: &mut Vec<(Frame, u32)>, archive: (Frame, u32)) -> u64 {
 }
 
 fn start() -> Option<Vm<Portals>> {
+    // (The arena lasts until there is a stash.)
+    cairn_rt::heap::set_grow(portals::grow);
     let memory = startup::portal("memory")?;
     let space = startup::portal("space")?;
     let init_space = startup::portal("init-space")?;
@@ -75,7 +77,6 @@ fn start() -> Option<Vm<Portals>> {
     let number = |name| startup::argument(name).and_then(|text| text.parse().ok());
     let nucleus = Portals::new(memory, space, Receiver(Portal(native_slot::RECEIVE)));
     let taken = stash_first(&mut free, archive);
-    cairn_rt::heap::set_grow(portals::grow);
     let frames = Frames::new(&free, &[archive]);
     let start = Start {
         free,
