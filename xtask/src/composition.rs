@@ -4,7 +4,7 @@ use crate::cli::Machine;
 use anyhow::{bail, Result};
 
 /// Disks that `devfs` has nodes for.
-const MOST: usize = 8;
+pub const MOST: usize = 8;
 /// `pci`'s badge for the first virtio block device; the number of a further one stands above 32 bits.
 const VIRTIO_BLOCK: u64 = 0x1042_1af4;
 /// The first badge of a driver at `vm`.

@@ -72,6 +72,12 @@ impl FreeMemory {
         self.count += 1;
     }
 
+    /// These frames are memory, whatever a map says of them or of some of them.
+    pub fn include(&mut self, range: Frames) {
+        self.remove(range);
+        self.add(range);
+    }
+
     /// These frames are in use.
     pub fn remove(&mut self, used: Frames) {
         let mut i = 0;
@@ -130,6 +136,15 @@ mod tests {
         assert_eq!(Frames::around(0x1001, 0x3001), range(1, 4));
         assert_eq!(Frames::inside(0x1001, 0x1002).count(), 0);
         assert_eq!(Frames::inside(0, u64::MAX).end, Frame::MAX);
+    }
+
+    #[test]
+    fn includes_what_the_map_has_in_part() {
+        let mut memory = FreeMemory::default();
+        memory.add(range(10, 20));
+        memory.include(range(18, 25));
+        memory.sort();
+        assert_eq!(memory.ranges(), [range(10, 18), range(18, 25)]);
     }
 
     #[test]

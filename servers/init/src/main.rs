@@ -14,10 +14,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use cairn_abi::layout::{init_slot, native_slot};
 use cairn_abi::service::{current, machine};
-use cairn_abi::{death, pulse, received, rights};
+use cairn_abi::{death, pulse, received, rights, Error};
+use cairn_idl::wire::Failure;
 use cairn_idl::{fs, proc};
 use cairn_manifest::{Manifest, Restart};
-use cairn_rt::{log, Portal, Receiver};
+use cairn_rt::{log, Portal, Received, Receiver};
 use components::Components;
 use mounts::Mounts;
 
@@ -27,12 +28,14 @@ cairn_rt::entry!(main, registers);
 const COMPONENT_DIED: u64 = 90;
 /// … and when it does not come up at all.
 const NOT_BOOTED: u64 = 91;
+/// How long a server is waited for at boot between two looks at who died (nanoseconds).
+const PATIENCE: u64 = 1_000_000_000;
 
 fn main(archive_len: u64, archive_frame: u64, command_line_len: u64) -> ! {
     cairn_rt::heap::set_grow(first_memory::grow);
     let boot = first_memory::Boot::new(archive_len, archive_frame, command_line_len);
     match start(&boot) {
-        Ok((mut manifest, mut components)) => watch(&mut manifest, &mut components),
+        Ok(mut watch) => watch.run(),
         Err(why) => {
             log!("the system does not come up: {why}");
             halt(NOT_BOOTED)
@@ -47,7 +50,7 @@ fn halt(code: u64) -> ! {
 }
 
 /// Everything up to the first process; the error is a sentence for the log.
-fn start(boot: &first_memory::Boot) -> Result<(Manifest, Components), String> {
+fn start(boot: &first_memory::Boot) -> Result<Watch, String> {
     let text = cairn_archive::find(boot.archive, "cairn/system.toml")
         .ok_or("no /cairn/system.toml in the boot archive")?;
     let text = core::str::from_utf8(text.data).map_err(|_| "/cairn/system.toml is not text")?;
@@ -71,13 +74,20 @@ fn start(boot: &first_memory::Boot) -> Result<(Manifest, Components), String> {
     for index in 0..manifest.components.len() {
         components.start(boot, &manifest, index)?;
     }
-    mount_all(&manifest, &components)?;
-    first_process(&manifest, &components)?;
-    Ok((manifest, components))
+    let mut watch = Watch {
+        manifest,
+        components,
+        mounts: Mounts::default(),
+        due: Vec::new(),
+    };
+    mount_all(&mut watch)?;
+    first_process(&watch.manifest, &watch.components)?;
+    Ok(watch)
 }
 
 /// Tell `proc` every prefix, and the file system at the root which of its directories are covered.
-fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String> {
+fn mount_all(watch: &mut Watch) -> Result<(), String> {
+    let (manifest, components) = (&watch.manifest, &watch.components);
     let proc = components.portal(manifest, "proc", proc::role::MOUNT)?;
     for (component, mount) in manifest
         .components
@@ -115,19 +125,22 @@ fn mount_all(manifest: &Manifest, components: &Components) -> Result<(), String>
         return Err("no component serves /".into());
     };
     let root = components.portal(manifest, &root.0.name, root.1.badge)?;
-    for mount in manifest
+    let places: Vec<String> = manifest
         .components
         .iter()
         .flat_map(|c| &c.mounts)
         .filter(|m| m.prefix.len() > 1 && m.prefix.starts_with('/'))
-    {
-        let path = mount.prefix.as_bytes();
+        .map(|m| m.prefix.clone())
+        .collect();
+    for place in places {
+        let path = place.as_bytes();
         let mut redirect = [0; fs::PATH_MAX];
-        // It is there already as a rule; if it cannot be made MOUNT_POINT says why.
-        let root = fs::Client(&root);
-        let _ = root.mkdir(0o755, path, &mut redirect);
-        root.mount_point(1, path, &mut redirect)
-            .map_err(|why| alloc::format!("mount point {}: {why}", mount.prefix))?;
+        // It is there already as a rule; if it cannot be made MOUNT_POINT says why. Both may be asked twice.
+        let client = fs::Client(&root);
+        let _ = watch.patiently(|| client.mkdir(0o755, path, &mut redirect));
+        watch
+            .patiently(|| client.mount_point(1, path, &mut redirect))
+            .map_err(|why| alloc::format!("mount point {place}: {why}"))?;
     }
     root.close();
     proc.close();
@@ -155,47 +168,75 @@ fn first_process(manifest: &Manifest, components: &Components) -> Result<(), Str
     Ok(())
 }
 
-/// Wait for deaths and act by policy, for ever.
-fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
-    let receiver = Receiver(Portal(native_slot::RECEIVE));
-    let mut mounts = Mounts::default();
-    // Components that are to be started again, and when.
-    let mut due: Vec<(u64, usize)> = Vec::new();
-    loop {
-        let now = components::now();
-        while let Some(at) = due.iter().position(|(when, _)| *when <= now) {
-            let (_, index) = due.swap_remove(at);
-            start_again(manifest, components, &mut mounts, &mut due, index);
+/// Everything that `init` knows once all components were started.
+struct Watch {
+    manifest: Manifest,
+    components: Components,
+    mounts: Mounts,
+    /// Components that are to be started again, and when.
+    due: Vec<(u64, usize)>,
+}
+
+impl Watch {
+    /// Wait for deaths and act by policy, for ever.
+    fn run(&mut self) -> ! {
+        let receiver = Receiver(Portal(native_slot::RECEIVE));
+        loop {
+            self.start_due();
+            let next = self.due.iter().map(|(when, _)| *when).min();
+            if let Ok(received) = receiver.receive(next) {
+                self.handle(receiver, &received);
+            }
         }
-        let next = due.iter().map(|(when, _)| *when).min();
-        let Ok(received) = receiver.receive(next) else {
-            continue;
-        };
+    }
+
+    /// Ask a server while nobody else looks after the components: it, or what it needs, may have died meanwhile, and its successor is asked then.
+    fn patiently<T>(&mut self, mut ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        let receiver = Receiver(Portal(native_slot::RECEIVE));
+        loop {
+            deadline(components::now() + PATIENCE);
+            let answer = ask();
+            deadline(0);
+            if !matches!(answer, Err(Failure::Gate(Error::TimedOut | Error::Dead))) {
+                return answer;
+            }
+            while let Ok(received) = receiver.poll() {
+                self.handle(receiver, &received);
+            }
+            self.start_due();
+        }
+    }
+
+    fn start_due(&mut self) {
+        let now = components::now();
+        while let Some(at) = self.due.iter().position(|(when, _)| *when <= now) {
+            let (_, index) = self.due.swap_remove(at);
+            self.start_again(index);
+        }
+    }
+
+    /// A message or pulse.
+    fn handle(&mut self, receiver: Receiver, received: &Received) {
+        let (manifest, components) = (&mut self.manifest, &mut self.components);
         if received.kind != received::kind::PULSE {
             let passed = received.portals.min(cairn_abi::MAX_PORTALS);
             for word in &received.words[8 - passed..] {
                 Portal(*word as u32).close();
             }
-            if let Some(result) = mounts.asked(&received, manifest, components) {
+            if let Some(result) = self.mounts.asked(received, manifest, components) {
                 let _ = receiver.reply(received.token, cairn_rt::Reply::result(result));
             }
-            continue;
+            return;
         }
         match received.words[0] {
             pulse::DEATH => {}
-            pulse::NOTIFY => {
-                mounts.pulse(received.badge, manifest, components);
-                continue;
-            }
-            pulse::GONE => {
-                mounts.gone(received.words[1]);
-                continue;
-            }
-            _ => continue,
+            pulse::NOTIFY => return self.mounts.pulse(received.badge, manifest, components),
+            pulse::GONE => return self.mounts.gone(received.words[1]),
+            _ => return,
         }
         let index = received.badge as usize;
         let Some(component) = manifest.components.get(index) else {
-            continue;
+            return;
         };
         log!(
             "{} died: {}",
@@ -203,8 +244,8 @@ fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
             reason(received.words[2], received.words[3])
         );
         let death = (index, received.words[2], received.words[3]);
-        if mounts.died(death, manifest, components) {
-            continue;
+        if self.mounts.died(death, manifest, components) {
+            return;
         }
         let component = &manifest.components[index];
         match component.restart {
@@ -213,49 +254,43 @@ fn watch(manifest: &mut Manifest, components: &mut Components) -> ! {
                 log!("without {} the machine ends", component.name);
                 halt(COMPONENT_DIED)
             }
-            Restart::Always => die(manifest, components, &mut mounts, &mut due, index),
+            Restart::Always => self.die(index),
+        }
+    }
+
+    /// A component died, or could not be started, that is to be started again.
+    fn die(&mut self, index: usize) {
+        let (manifest, components) = (&mut self.manifest, &mut self.components);
+        if let Some(when) = components.again(index) {
+            self.due.push((when, index));
+            return;
+        }
+        components.give_up(manifest, index);
+        let component = &manifest.components[index];
+        if component.mounts.iter().any(|mount| mount.prefix == "/") {
+            log!("without the root's server the machine ends");
+            halt(COMPONENT_DIED);
+        }
+        if components.was_added(index) {
+            self.mounts.end(index, manifest, components);
+        }
+    }
+
+    fn start_again(&mut self, index: usize) {
+        let name = self.manifest.components[index].name.clone();
+        match self.components.restart(&self.manifest, index) {
+            Ok(()) => log!("{name} started again"),
+            Err(why) => {
+                log!("{name} cannot be started: {why}");
+                self.die(index);
+            }
         }
     }
 }
 
-/// A component died, or could not be started, that is to be started again.
-fn die(
-    manifest: &mut Manifest,
-    components: &mut Components,
-    mounts: &mut Mounts,
-    due: &mut Vec<(u64, usize)>,
-    index: usize,
-) {
-    if let Some(when) = components.again(index) {
-        due.push((when, index));
-        return;
-    }
-    components.give_up(manifest, index);
-    let component = &manifest.components[index];
-    if component.mounts.iter().any(|mount| mount.prefix == "/") {
-        log!("without the root's server the machine ends");
-        halt(COMPONENT_DIED);
-    }
-    if components.was_added(index) {
-        mounts.end(index, manifest, components);
-    }
-}
-
-fn start_again(
-    manifest: &mut Manifest,
-    components: &mut Components,
-    mounts: &mut Mounts,
-    due: &mut Vec<(u64, usize)>,
-    index: usize,
-) {
-    let name = manifest.components[index].name.clone();
-    match components.restart(manifest, index) {
-        Ok(()) => log!("{name} started again"),
-        Err(why) => {
-            log!("{name} cannot be started: {why}");
-            die(manifest, components, mounts, due, index);
-        }
-    }
+/// The next wait ends at this time; 0: none does.
+fn deadline(at: u64) {
+    let _ = Portal::CURRENT.service(current::DEADLINE, &[at]);
 }
 
 fn reason(code: u64, detail: u64) -> String {

@@ -7,7 +7,7 @@ use crate::{build, places};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,8 +40,10 @@ pub fn run(report: &Report) -> Result<()> {
     for (name, needs_gdb, test) in [
         ("entrance/head", false, head as fn() -> Result<Verdict>),
         ("entrance/trace", false, trace),
+        ("entrance/disks", false, disks),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
+        ("entrance/dead-at-start", true, dead_at_start),
     ] {
         if !report.wants(name) {
             continue;
@@ -83,6 +85,61 @@ fn head() -> Result<Verdict> {
         return Ok(Err(format!("it ended with {}: {said}", output.status)));
     }
     Ok(Ok(()))
+}
+
+/// As many disks as there may be: the firmware's memory for them reaches into the boot archive's, and the system comes up with all of them.
+fn disks() -> Result<Verdict> {
+    let folder = places::build().join("tests");
+    std::fs::create_dir_all(&folder)?;
+    let mut arguments = vec!["exec".to_string()];
+    for number in 0..crate::composition::MOST {
+        let file = folder.join(format!("disk-{number}.img"));
+        let made = std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20));
+        made.with_context(|| format!("cannot make {}", file.display()))?;
+        arguments.extend(["--disk".to_string(), file.display().to_string()]);
+    }
+    arguments.extend(["--", "sh", "-c", "cat /dev/vd? | wc -c"].map(str::to_string));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (text, said, status) = ourselves(&arguments)?;
+    let expected = (crate::composition::MOST << 20).to_string();
+    if text.trim() != expected || status != Some(0) {
+        let what = format!("{text:?} in place of {expected}, status {status:?}:\n{said}");
+        return Ok(Err(what));
+    }
+    Ok(Ok(()))
+}
+
+/// The root's server fails before anybody uses it, while `init` asks it for something: the log says so, and the machine ends.
+fn dead_at_start() -> Result<Verdict> {
+    let (text, said) = gdb(&[
+        format!("tbreak {}", STOPS[1].0),
+        "continue".to_string(),
+        "set language c".to_string(),
+        "set var *(unsigned short *)$pc = 0x0b0f".to_string(),
+        "continue".to_string(),
+    ])?;
+    let Some(log) = nucleus_log(&said) else {
+        return Ok(Err(format!("no console: {said}\nGDB said:\n{text}")));
+    };
+    let log = std::fs::read_to_string(&log).with_context(|| log.display().to_string())?;
+    for line in [
+        "init: tmpfs died: exception 6",
+        "init: without tmpfs the machine ends",
+    ] {
+        if !log.contains(line) {
+            let what = format!("no `{line}` in the log:\n{log}\nGDB said:\n{text}");
+            return Ok(Err(what));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The log of the machine whose `./cairn debug` said this.
+fn nucleus_log(said: &str) -> Option<PathBuf> {
+    let console = said
+        .lines()
+        .find_map(|line| line.strip_prefix("Console of the machine: "))?;
+    Some(Path::new(console).parent()?.join("nucleus.log"))
 }
 
 /// A command is traced, on one core and on four: its output and status are its own, and the file tells what it did.
@@ -208,13 +265,10 @@ fn crash() -> Result<Verdict> {
             "set var *(unsigned short *)$pc = 0x0b0f".to_string(),
             "continue".to_string(),
         ])?;
-        let console = said
-            .lines()
-            .find_map(|line| line.strip_prefix("Console of the machine: "));
-        let Some(folder) = console.and_then(|console| Path::new(console).parent()) else {
+        let Some(log) = nucleus_log(&said) else {
             return Ok(Err(format!("no console: {said}\nGDB said:\n{text}")));
         };
-        let mut log = Log::follow(&folder.join("nucleus.log"), false);
+        let mut log = Log::follow(&log, false);
         log.look();
         let lines = log.recent_lines();
         if let Err(why) = judge_crash(&lines, function, message, caller) {

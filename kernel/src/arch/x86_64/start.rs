@@ -112,13 +112,15 @@ pub extern "C" fn start(start_info: u64) -> ! {
     info.command_line = keep(info.command_line);
     let acpi = acpi::read(&EarlyMemory, info.rsdp);
     let image = Image::new();
-    let usable = usable(&info);
-    let mut free = usable.clone();
-    free.remove(image.all());
     let archive_frames = match info.archive {
         Some(range) if range.start % PAGE == 0 => Frames::around(range.start, range.end),
         _ => fail(Line::new().text("no boot archive")),
     };
+    let mut usable = usable(&info);
+    // QEMU puts it close below the end of memory, where SeaBIOS keeps (and reserves) what it needs for each disk: with some disks they overlap. It came last.
+    usable.include(archive_frames);
+    let mut free = usable.clone();
+    free.remove(image.all());
     free.remove(archive_frames);
     let ready = other_cores::prepare(&info);
     let processors = acpi.filter(|_| ready);
