@@ -15,10 +15,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// For a cache of so many pages: as Linux does by default, a tenth and a fifth; five seconds; 1 MiB.
+    /// For a cache of so many pages: as Linux does by default, a tenth and a fifth; 1 MiB. Two seconds, so that what describes the data can follow it to the device within five.
     pub fn for_pages(pages: u64) -> Policy {
         Policy {
-            patience: 5_000_000_000,
+            patience: 2_000_000_000,
             background: (pages / 10).max(1),
             most: (pages / 5).max(2),
             request: 256,
@@ -38,8 +38,8 @@ mod tests {
     #[test]
     fn what_is_old_or_too_much_is_due() {
         let policy = Policy::for_pages(1000);
-        assert!(!policy.due(4_999_999_999, 0, 100));
-        assert!(policy.due(5_000_000_000, 0, 1));
+        assert!(!policy.due(1_999_999_999, 0, 100));
+        assert!(policy.due(2_000_000_000, 0, 1));
         assert!(policy.due(0, 0, 101));
         assert!(!policy.due(0, 7_000_000_000, 1), "clocks may go back");
         assert!(Policy::for_pages(0).background > 0);

@@ -309,6 +309,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         // The core has set the times to those of the last write; others may have changed since.
         if !job.placed.is_empty() {
+            self.moved = true;
             self.touch(job.ino);
         }
         self.refresh(job.ino);

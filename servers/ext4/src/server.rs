@@ -107,6 +107,8 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) found: BTreeMap<u64, bool>,
     /// When the last commit was asked for.
     pub(crate) committed: u64,
+    /// Data that was written behind is at its place, which is not committed yet.
+    pub(crate) moved: bool,
     pub(crate) discards: Discards,
     /// The answer to FITRIM.
     pub(crate) trimmed: [u8; RANGE],
@@ -163,8 +165,8 @@ fn number(error: Error) -> i64 {
 
 /// Between two looks at what should be written, in nanoseconds.
 const TICK: u64 = 1_000_000_000;
-/// Changes of metadata become durable after so long.
-const COMMIT: u64 = 5_000_000_000;
+/// Changes of metadata become durable after so long. Data waits for two seconds ([`cairn_cache::Policy`]) and is committed by the next look when it has come to its place: within five in all.
+const COMMIT: u64 = 3_000_000_000;
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     pub(crate) fn block_size(&self) -> u64 {
@@ -493,8 +495,9 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         self.clock = cx.transport.monotonic();
         self.look_at_clock(cx);
         let writable = self.note_all_mapped();
-        let due = self.clock.saturating_sub(self.committed) >= COMMIT;
-        if due {
+        let moved = self.moved && self.jobs.is_empty();
+        if moved || self.clock.saturating_sub(self.committed) >= COMMIT {
+            self.moved &= !moved;
             for ino in core::mem::take(&mut self.touched) {
                 if let Err(Failure::Wait(_)) = self.put_times(ino) {
                     self.touched.push(ino);

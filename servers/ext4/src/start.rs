@@ -194,6 +194,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             changed: Vec::new(),
             found: BTreeMap::new(),
             committed: 0,
+            moved: false,
             discards: Discards::default(),
             trimmed: [0; RANGE],
             wakes: Vec::new(),

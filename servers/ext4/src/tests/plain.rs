@@ -584,3 +584,28 @@ fn a_file_system_is_unmounted_when_nobody_uses_it() {
     let mut machine = Machine::new(image, USUAL, 5);
     assert_eq!(machine.read(b"f").unwrap(), b"kept");
 }
+
+/// Nobody syncs, and the power goes: whatever was committed shortly before.
+#[test]
+fn what_is_written_is_there_five_seconds_later() {
+    for pause in 0..8 {
+        let mut machine = Machine::new(make(4096, 16, &[], None), USUAL, 40 + pause);
+        let seconds = |machine: &mut Machine, count| {
+            for _ in 0..count {
+                machine.wait();
+                while machine.turn() {}
+            }
+        };
+        let create = o::CREAT | o::WRONLY;
+        let before = machine.open_file(b"before", create, 0o644).unwrap();
+        assert_eq!(machine.write_at(before, 0, b"earlier"), 7);
+        seconds(&mut machine, pause);
+        let note = machine.open_file(b"note", create, 0o644).unwrap();
+        assert_eq!(machine.write_at(note, 0, b"x\n"), 2);
+        seconds(&mut machine, 5);
+        let image = machine.disk.borrow().bytes.clone();
+        let mut after = Machine::new(image, USUAL, 1);
+        assert_eq!(after.read(b"note"), Ok(b"x\n".to_vec()), "pause {pause}");
+        assert_eq!(after.read(b"before"), Ok(b"earlier".to_vec()));
+    }
+}
