@@ -56,7 +56,7 @@ pub const FRAMES: u64 = PERSONALITY_HEAP_END;
 /// Slots of a portal table that are never handed out automatically.
 pub const RESERVED_SLOTS: u32 = 64;
 /// Most entries that a table may grow to.
-pub const MAX_SLOTS: u32 = 8192;
+pub const MAX_SLOTS: u32 = 16384;
 
 /// Slots of the first domain (`init`); the first three as every native component has them.
 pub mod init_slot {

@@ -4,7 +4,7 @@
 // an address tells whose it is: for a debugger that has all symbols loaded, a breakpoint is then in one component only.
 
 /// Packages in this order are linked to 16 MiB, 32 MiB, …; `layout::NATIVE_BASE` is below them.
-const PLACES: [&str; 9] = [
+const PLACES: [&str; 10] = [
     "cairn-init",
     "cairn-vm",
     "cairn-proc",
@@ -14,6 +14,7 @@ const PLACES: [&str; 9] = [
     "cairn-procfs",
     "cairn-devfs",
     "cairn-uart",
+    "cairn-event",
 ];
 
 pub fn main() {

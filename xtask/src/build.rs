@@ -40,13 +40,14 @@ const C_FLAGS: [&str; 19] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 11] = [
+const NATIVE: [(&str, &str); 12] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
     ("cairn-proc", "proc"),
     ("cairn-tmpfs", "tmpfs"),
     ("cairn-pipe", "pipe"),
+    ("cairn-event", "event"),
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),

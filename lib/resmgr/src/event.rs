@@ -6,10 +6,10 @@ use crate::handle::Entry;
 use crate::manager::{asks_words, Manager};
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
-use crate::waiting::{Again, Parked, Ready, NOBODY};
+use crate::waiting::{Again, Parked, NOBODY};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, poll};
+use cairn_idl::fs;
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -49,7 +49,7 @@ fn close_unwanted<S: Server>(
             return;
         }
     }
-    let takes = matches!(operation, fs::LINK | fs::RENAME | fs::POLL_NOTIFY);
+    let takes = matches!(operation, fs::LINK | fs::RENAME);
     let passed = request.portals.min(request.words.len());
     request.portals = passed.min(takes as usize);
     let first = request.words.len() - passed;
@@ -78,7 +78,7 @@ fn minted(reply: &Reply) -> ([u64; 4], usize) {
     (badges, count)
 }
 
-fn context<'a>(
+pub(crate) fn context<'a>(
     transport: &'a mut dyn Transport,
     later: &'a mut Later,
     parked: &'a Parked,
@@ -90,6 +90,23 @@ fn context<'a>(
         repeated: parked.again.repeated,
         transport,
         later,
+    }
+}
+
+/// May this operation change what its own handle is ready for?
+#[inline]
+fn uses_data(operation: u64) -> bool {
+    matches!(operation, fs::READ | fs::WRITE | fs::IOCTL) || operation >= fs::PIPE
+}
+
+/// The data of an answer that is to follow.
+fn send_data(transport: &mut dyn Transport, token: Token, reply: &Reply) -> Result<(), Error> {
+    match reply.data.len() {
+        0 => Ok(()),
+        length => match transport.write(token, reply.offset, reply.data)? {
+            sent if sent == length => Ok(()),
+            _ => Err(Error::BadAddress),
+        },
     }
 }
 
@@ -122,8 +139,12 @@ impl<S: Server> Manager<S> {
                 },
                 outcome => outcome,
             };
+            if !self.waiting.watches.is_empty() {
+                self.waiting.watches.touch_handle(received.badge);
+            }
             match outcome {
                 Direct::Done(_) if self.waiting.busy() => {
+                    self.tell(server, transport);
                     transport.reply_words(received.token, &received.words);
                 }
                 Direct::Done(_) => {
@@ -212,11 +233,15 @@ impl<S: Server> Manager<S> {
                 Direct::Done(_) => {
                     received.words = parked.request.words;
                     let token = parked.request.token;
+                    if !self.waiting.watches.is_empty() {
+                        self.waiting.watches.touch_handle(parked.request.badge);
+                    }
                     self.lot.remove(place);
                     if !self.waiting.busy() {
                         let deadline = self.waiting.later.deadline;
                         return transport.reply_words_receive(token, deadline, received);
                     }
+                    self.tell(server, transport);
                     transport.reply_words(token, &received.words);
                 }
                 Direct::Wait(key) => self.waiting.park([key; 2], &parked.request, place),
@@ -253,7 +278,7 @@ impl<S: Server> Manager<S> {
                 (&parked.request, parked.again)
             }
         };
-        let token = request.token;
+        let (token, badge, operation) = (request.token, request.badge, request.words[0]);
         let mut reply = Reply::default();
         let waits = self.core.dispatch(
             server,
@@ -272,7 +297,21 @@ impl<S: Server> Manager<S> {
                 return None;
             }
         }
+        if !self.waiting.watches.is_empty() && uses_data(operation) {
+            self.waiting.watches.touch_handle(badge);
+        }
         let more = self.waiting.busy();
+        if self.waiting.watches.touched() {
+            let sent = send_data(transport, token, &reply);
+            let bare = Reply {
+                words: reply.words,
+                portals: reply.portals,
+                flags: reply.flags,
+                ..Reply::default()
+            };
+            Self::tell_and_answer(self, server, transport, token, bare, sent);
+            return None;
+        }
         let error = if more {
             match transport.reply(token, &reply) {
                 Ok(()) => return None,
@@ -289,6 +328,25 @@ impl<S: Server> Manager<S> {
         let minted = minted(&reply);
         self.undelivered(server, transport, token, error, minted);
         None
+    }
+
+    /// The answer of a request that touched watches: the event server hears of it first. The data goes ahead, as it may lie in what the server is about to look at.
+    #[cold]
+    #[inline(never)]
+    fn tell_and_answer<T: Transport>(
+        manager: &mut Manager<S>,
+        server: &mut S,
+        transport: &mut T,
+        token: Token,
+        reply: Reply<'static>,
+        sent: Result<(), Error>,
+    ) {
+        manager.tell(server, transport);
+        let sent = sent.and_then(|()| transport.reply(token, &reply));
+        if let Err(error) = sent {
+            let minted = minted(&reply);
+            manager.undelivered(server, transport, token, error, minted);
+        }
     }
 
     /// The request waits, for the first time or again.
@@ -352,51 +410,17 @@ impl<S: Server> Manager<S> {
         let _ = transport.reply(token, &Reply::result(-number));
     }
 
-    /// The next waiting request to run again. Registrations that come first are looked after.
+    /// The next waiting request to run again, after the watches that were touched.
     #[inline]
     fn next_request(&mut self, server: &mut S, transport: &mut dyn Transport) -> Option<u32> {
         loop {
+            if self.waiting.watches.touched() {
+                self.tell(server, transport);
+            }
             match self.waiting.next_ready() {
-                Some(Ready::Request(place)) => return Some(place),
-                Some(Ready::Registration {
-                    badge,
-                    sender,
-                    cookie,
-                }) => self.look_after(server, transport, badge, sender, cookie),
+                Some(place) => return Some(place),
                 None if self.waiting.collect() => {}
                 None => return None,
-            }
-        }
-    }
-
-    /// Notify a registration's portal if its handle is ready now.
-    fn look_after(
-        &mut self,
-        server: &mut S,
-        transport: &mut dyn Transport,
-        badge: u64,
-        sender: u32,
-        cookie: u64,
-    ) {
-        let found = self.waiting.registrations.find(badge, sender, cookie);
-        let Some((index, registration)) = found else {
-            return;
-        };
-        let Some(handle) = self.core.handles.get(badge) else {
-            return;
-        };
-        let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
-        let mask = registration.mask | poll::ERR | poll::HUP;
-        match server.poll(&mut cx, handle) {
-            Ok(readiness) if readiness.ready & mask == 0 => {
-                self.waiting
-                    .registrations
-                    .set_keys(cx.later, index, readiness.keys);
-            }
-            _ => {
-                self.waiting.registrations.remove(cx.later, index);
-                transport.notify(registration.portal, 1);
-                transport.close(registration.portal);
             }
         }
     }
@@ -493,12 +517,8 @@ impl<S: Server> Manager<S> {
         while let Some(place) = self.waiting.remove_badge(badge) {
             self.cancel(server, transport, place, Some(EBADF));
         }
-        let waiting = &mut self.waiting;
-        while let Some(old) = waiting
-            .registrations
-            .remove_badge(&mut waiting.later, badge)
-        {
-            transport.close(old.portal);
+        if !self.waiting.watches.is_empty() {
+            self.end_watches(server, transport, badge);
         }
     }
 

@@ -55,6 +55,9 @@ pub struct Fake {
     next_token: Token,
     pub notified: Vec<(Portal, u64)>,
     pub closed: Vec<Portal>,
+    /// What the event server was told, and what it answers.
+    pub told: Vec<[u64; 8]>,
+    pub event_answer: i64,
     /// Clock, both kinds; tests set it.
     pub time: u64,
     /// Supplementary groups of every domain.
@@ -177,6 +180,11 @@ impl Transport for Fake {
             Some(service) => Ok(service(portal, message.words)),
             None => Err(Error::BadPortal),
         }
+    }
+
+    fn event(&mut self, words: &[u64; 8]) -> i64 {
+        self.told.push(*words);
+        self.event_answer
     }
 
     fn monotonic(&mut self) -> u64 {

@@ -8,13 +8,12 @@ use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
 use crate::permission;
 use crate::server::{Answer, Change, Server};
-use crate::waiting::{Registration, Registrations, REGISTRATIONS_MAX, REGISTRATIONS_OF_ONE};
 use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_idl::label;
 use cairn_rt::channel::Reply;
-use cairn_rt::{Portal, Received};
+use cairn_rt::Received;
 
 /// Most bytes of one READ or WRITE, as in Linux.
 const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -108,7 +107,7 @@ impl<S: Server> Core<S> {
         entry(&mut self.handles, request)
     }
 
-    fn handle(&mut self, request: &Received) -> Answer<&mut Handle<S>> {
+    pub(crate) fn handle(&mut self, request: &Received) -> Answer<&mut Handle<S>> {
         self.entry(request).map(|entry| &mut entry.handle)
     }
 
@@ -381,66 +380,6 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(ready as i64))
     }
 
-    pub fn poll_notify<'a>(
-        &'a mut self,
-        server: &'a mut S,
-        cx: &mut Context,
-        registrations: &mut Registrations,
-    ) -> Answer<Reply<'a>> {
-        let [_, mask, cookie, .., slot] = cx.request.words;
-        if cx.request.portals != 1 {
-            return fail(EINVAL);
-        }
-        let portal = Portal(slot as u32);
-        let result = self.register(server, cx, registrations, mask, cookie, portal);
-        if !matches!(result, Ok(0)) {
-            cx.transport.close(portal);
-        }
-        result.map(|ready| Reply::result(ready as i64))
-    }
-
-    fn register(
-        &mut self,
-        server: &mut S,
-        cx: &mut Context,
-        registrations: &mut Registrations,
-        mask: u64,
-        cookie: u64,
-        portal: Portal,
-    ) -> Answer<u64> {
-        let (badge, sender) = (cx.request.badge, cx.request.sender);
-        let handle = self.handle(cx.request)?;
-        drop_registration(cx, registrations, cookie);
-        let readiness = server.poll(cx, handle)?;
-        let ready = readiness.ready & (mask | poll::ERR | poll::HUP);
-        if ready != 0 {
-            return Ok(ready);
-        }
-        let own = registrations.of(sender);
-        if registrations.len() >= REGISTRATIONS_MAX || own >= REGISTRATIONS_OF_ONE {
-            return fail(ENOSPC);
-        }
-        let registration = Registration {
-            badge,
-            sender,
-            cookie,
-            mask,
-            portal,
-            keys: readiness.keys,
-        };
-        registrations.add(cx.later, registration);
-        Ok(0)
-    }
-
-    pub fn poll_cancel<'a>(
-        &'a mut self,
-        cx: &mut Context,
-        registrations: &mut Registrations,
-    ) -> Answer<Reply<'a>> {
-        drop_registration(cx, registrations, cx.request.words[1]);
-        Ok(Reply::result(0))
-    }
-
     pub fn map<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = entry(&mut self.handles, cx.request)?;
         let [_, offset, length, shared_writable, ..] = cx.request.words;
@@ -616,15 +555,6 @@ fn lock_owner(request: &Received) -> Owner {
     match request.words[5] {
         0 => Owner::File(request.badge),
         pid => Owner::Process(pid as u32),
-    }
-}
-
-/// Drop what the sender registered with this cookie on this handle.
-fn drop_registration(cx: &mut Context, registrations: &mut Registrations, cookie: u64) {
-    let (badge, sender) = (cx.request.badge, cx.request.sender);
-    if let Some((index, _)) = registrations.find(badge, sender, cookie) {
-        let old = registrations.remove(cx.later, index);
-        cx.transport.close(old.portal);
     }
 }
 

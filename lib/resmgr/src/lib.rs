@@ -3,7 +3,7 @@
 //!
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
-//! * [`waiting`] requests that wait for something, poll registrations; [`lock`] record locks and flock;
+//! * [`waiting`] requests that wait for something; `watch` who is told what a handle is ready for; [`chains`] how both are found; [`lock`] record locks and flock;
 //! * [`ring`] bytes that wait between a writer and a reader;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod attributes;
 mod cache;
+pub mod chains;
 pub mod context;
 mod direct;
 pub mod dirent;
@@ -37,6 +38,7 @@ pub mod ring;
 pub mod server;
 pub mod transport;
 pub mod waiting;
+mod watch;
 
 pub use context::{Context, Failure, Later};
 pub use dirent::Dirents;

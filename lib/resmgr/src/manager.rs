@@ -13,7 +13,8 @@ use crate::lock::Locks;
 use crate::path::{Found, Last, Names, Walk};
 use crate::server::{Access, Answer, Server};
 use crate::transport::Transport;
-use crate::waiting::{Again, Lot, Registrations, Waiting};
+use crate::waiting::{Again, Lot, Waiting};
+use crate::watch::Watches;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -189,7 +190,7 @@ impl<S: Server> Core<S> {
             fs::WRITE => self.write(server, &mut cx, reply),
             fs::OPEN => self.open(server, &mut cx, reply),
             fs::STAT => self.stat(server, &mut cx, reply),
-            _ => match self.perform(server, &mut cx, &mut waiting.registrations) {
+            _ => match self.perform(server, &mut cx, &mut waiting.watches) {
                 Ok(answer) => {
                     *reply = answer;
                     Ok(())
@@ -232,7 +233,7 @@ impl<S: Server> Core<S> {
         &'a mut self,
         server: &'a mut S,
         cx: &mut Context,
-        registrations: &mut Registrations,
+        watches: &mut Watches,
     ) -> Answer<Reply<'a>> {
         if changes_names(cx.request.words[0]) && server.carried_out(cx) {
             // If a portal came for the second path it is closed.
@@ -261,8 +262,8 @@ impl<S: Server> Core<S> {
             fs::SETFLAGS => self.setflags(cx),
             fs::IOCTL => self.ioctl(server, cx),
             fs::POLL => self.poll(server, cx),
-            fs::POLL_NOTIFY => self.poll_notify(server, cx, registrations),
-            fs::POLL_CANCEL => self.poll_cancel(cx, registrations),
+            fs::WATCH => self.watch(server, cx, watches),
+            fs::UNWATCH => self.unwatch(cx, watches),
             fs::MMAP => self.map(server, cx),
             fs::FRAMES => self.frames(server, cx),
             fs::ALLOCATE => self.allocate(server, cx),

@@ -123,7 +123,7 @@ pub struct Opened<N> {
 pub struct Readiness {
     /// [`poll`] bits that are true now.
     pub ready: u64,
-    /// Keys whose [`Context::wake`] may change that (equal ones if there is one).
+    /// Keys whose [`Context::wake`] may change that: there may be more to read, there may be more room to write (equal ones if that is not told apart). What is done through the handle itself need not wake them.
     pub keys: [u64; 2],
 }
 
@@ -502,6 +502,17 @@ pub trait Server: Sized {
             ready: poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM,
             keys: [0; 2],
         })
+    }
+
+    /// Somebody is about to watch a handle of this node for this interest. (The event server's own business: what is watched may be a set.)
+    fn watched(&mut self, cx: &mut Context, node: Self::Node, interest: u64) -> Answer<()> {
+        let _ = (cx, node, interest);
+        Ok(())
+    }
+
+    /// Ask the event server ([`cairn_idl::event`]), in words: the first one of its answer. (It is itself one.)
+    fn event(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
+        cx.transport.event(words)
     }
 
     /// Whether the object of a file that [`Server::map`] gave for mappings that are not shared and writable still shows what the file has, after the file was changed.

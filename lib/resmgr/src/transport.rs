@@ -55,6 +55,8 @@ pub trait Transport {
     fn notify(&mut self, portal: Portal, value: u64);
     fn close(&mut self, portal: Portal);
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
+    /// Ask the event server, in words: its answer's first one.
+    fn event(&mut self, words: &[u64; 8]) -> i64;
     /// Monotonic nanoseconds.
     fn monotonic(&mut self) -> u64;
     /// Nanoseconds since 1970.
@@ -69,6 +71,8 @@ pub struct Native {
     pub receiver: Receiver,
     /// `proc`'s portal with system badge, for supplementary groups.
     pub proc: Option<Portal>,
+    /// The event server's portal for file servers, if what is open here can be watched.
+    pub event: Option<Portal>,
     clock: Clock,
 }
 
@@ -121,6 +125,7 @@ impl Native {
         Native {
             receiver: Receiver(Portal(layout::native_slot::RECEIVE)),
             proc: cairn_rt::startup::portal("proc"),
+            event: cairn_rt::startup::portal("event"),
             clock: Clock::default(),
         }
     }
@@ -252,6 +257,17 @@ impl Transport for Native {
 
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error> {
         portal.call(message)
+    }
+
+    #[inline]
+    fn event(&mut self, words: &[u64; 8]) -> i64 {
+        match self.event {
+            None => crate::watch::NO_EVENTS,
+            Some(portal) => match portal.call(Message::new(words)) {
+                Ok(words) => words[0] as i64,
+                Err(_) => -cairn_idl::errno::ESTALE,
+            },
+        }
     }
 
     fn monotonic(&mut self) -> u64 {

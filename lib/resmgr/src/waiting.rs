@@ -1,15 +1,12 @@
-//! Requests that wait for something, and poll registrations. Both are found by the key that [`crate::Context::wake`] names.
+//! Requests that wait for something, found by the keys that [`crate::Context::wake`] names, by their callers and by the portals that they came through. Watches, which the same keys touch, are in [`crate::watch`].
 
+use crate::chains::Chains;
 use crate::context::Later;
+use crate::watch::Watches;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_abi::Token;
-use cairn_rt::{Portal, Received};
-
-/// Most registrations of POLL_NOTIFY at one manager.
-pub const REGISTRATIONS_MAX: usize = 8192;
-/// Most registrations of one domain.
-pub const REGISTRATIONS_OF_ONE: usize = 1024;
+use cairn_rt::Received;
 
 /// What a request takes with it when it runs again.
 #[derive(Clone, Copy, Default)]
@@ -91,86 +88,26 @@ impl Lot {
 
 struct Ticket {
     keys: [u64; 2],
-    token: Token,
-    badge: u64,
+    /// Order of arrival.
+    turn: u64,
+    /// In the [`Lot`].
     place: u32,
-}
-
-/// A portal to be notified when a handle gets ready for something in `mask`.
-#[derive(Clone, Copy)]
-pub(crate) struct Registration {
-    pub badge: u64,
-    pub sender: u32,
-    pub cookie: u64,
-    pub mask: u64,
-    pub portal: Portal,
-    pub keys: [u64; 2],
-}
-
-/// The registrations of POLL_NOTIFY. [`Later::interest`] counts their keys.
-#[derive(Default)]
-pub(crate) struct Registrations(Vec<Registration>);
-
-impl Registrations {
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// How many the domain has.
-    pub fn of(&self, sender: u32) -> usize {
-        self.0.iter().filter(|r| r.sender == sender).count()
-    }
-
-    pub fn add(&mut self, later: &mut Later, registration: Registration) {
-        later.begin(registration.keys);
-        self.0.push(registration);
-    }
-
-    pub fn find(&self, badge: u64, sender: u32, cookie: u64) -> Option<(usize, Registration)> {
-        self.0
-            .iter()
-            .position(|r| r.badge == badge && r.sender == sender && r.cookie == cookie)
-            .map(|index| (index, self.0[index]))
-    }
-
-    /// It waits for other keys now.
-    pub fn set_keys(&mut self, later: &mut Later, index: usize, keys: [u64; 2]) {
-        later.end(self.0[index].keys);
-        later.begin(keys);
-        self.0[index].keys = keys;
-    }
-
-    pub fn remove(&mut self, later: &mut Later, index: usize) -> Registration {
-        let registration = self.0.swap_remove(index);
-        later.end(registration.keys);
-        registration
-    }
-
-    /// One of those on the handle, which is gone.
-    pub fn remove_badge(&mut self, later: &mut Later, badge: u64) -> Option<Registration> {
-        let index = self.0.iter().position(|r| r.badge == badge)?;
-        Some(self.remove(later, index))
-    }
-}
-
-/// Something to do now because its key was woken.
-pub(crate) enum Ready {
-    /// The request in this place of the [`Lot`].
-    Request(u32),
-    /// Look whether this registration's handle is ready.
-    Registration {
-        badge: u64,
-        sender: u32,
-        cookie: u64,
-    },
 }
 
 /// All that waits. Order of arrival is kept, also when a request runs again in vain.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    order: Vec<Ticket>,
-    ready: VecDeque<Ready>,
-    pub registrations: Registrations,
+    tickets: Vec<Ticket>,
+    free: Vec<u32>,
+    len: usize,
+    turn: u64,
+    /// Links of ticket `i`: `2 i` and (if its keys differ) `2 i + 1`.
+    keys: Chains,
+    tokens: Chains,
+    badges: Chains,
+    woken: Vec<u32>,
+    ready: VecDeque<u32>,
+    pub watches: Watches,
     pub later: Later,
 }
 
@@ -178,76 +115,107 @@ impl Waiting {
     /// The request in this place of the lot waits for either of two keys (equal ones if there is one).
     pub fn park(&mut self, keys: [u64; 2], request: &Received, place: u32) {
         self.later.begin(keys);
-        self.order.push(Ticket {
+        self.turn += 1;
+        let ticket = Ticket {
             keys,
-            token: request.token,
-            badge: request.badge,
+            turn: self.turn,
             place,
-        });
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.tickets[index as usize] = ticket;
+                index
+            }
+            None => {
+                self.tickets.push(ticket);
+                self.tickets.len() as u32 - 1
+            }
+        };
+        let count = self.tickets.len();
+        self.keys.reserve(2 * count);
+        self.tokens.reserve(count);
+        self.badges.reserve(count);
+        self.keys.insert(2 * index, keys[0]);
+        if keys[1] != keys[0] {
+            self.keys.insert(2 * index + 1, keys[1]);
+        }
+        self.tokens.insert(index, request.token);
+        self.badges.insert(index, request.badge);
+        self.len += 1;
     }
 
-    fn take(&mut self, index: usize) -> u32 {
-        let ticket = self.order.remove(index);
-        self.later.end(ticket.keys);
-        ticket.place
+    fn take(&mut self, index: u32) -> u32 {
+        let Ticket { keys, place, .. } = self.tickets[index as usize];
+        self.later.end(keys);
+        self.keys.remove(2 * index);
+        self.keys.remove(2 * index + 1);
+        self.tokens.remove(index);
+        self.badges.remove(index);
+        self.free.push(index);
+        self.len -= 1;
+        place
     }
 
-    /// Move what the woken keys name to the ready queue; is there anything to do?
+    /// Move what the woken keys name to the ready queue, and touch the watches; is there anything to do?
     pub fn collect(&mut self) -> bool {
         while let Some(key) = self.later.woken.pop() {
-            let (later, ready) = (&mut self.later, &mut self.ready);
-            self.order.retain(|ticket| {
-                let woken = ticket.keys.contains(&key);
-                if woken {
-                    later.end(ticket.keys);
-                    ready.push_back(Ready::Request(ticket.place));
-                }
-                !woken
-            });
-            for registration in &self.registrations.0 {
-                if registration.keys.contains(&key) {
-                    self.ready.push_back(Ready::Registration {
-                        badge: registration.badge,
-                        sender: registration.sender,
-                        cookie: registration.cookie,
-                    });
-                }
+            self.watches.touch(key);
+            let mut woken = core::mem::take(&mut self.woken);
+            woken.extend(self.keys.all(key).map(|link| link / 2));
+            if woken.len() > 1 {
+                woken.sort_unstable_by_key(|index| self.tickets[*index as usize].turn);
             }
+            for index in woken.drain(..) {
+                let place = self.take(index);
+                self.ready.push_back(place);
+            }
+            self.woken = woken;
         }
-        !self.ready.is_empty()
+        !self.ready.is_empty() || self.watches.touched()
+    }
+
+    /// A watch to look at.
+    pub fn next_touched(&mut self) -> Option<u32> {
+        if !self.watches.touched() && !self.later.woken.is_empty() {
+            self.collect();
+        }
+        self.watches.next_touched()
     }
 
     /// Is there anything to do beside receiving?
     #[inline]
     pub fn busy(&mut self) -> bool {
-        !self.ready.is_empty() || !self.later.woken.is_empty() && self.collect()
+        !self.ready.is_empty()
+            || self.watches.touched()
+            || !self.later.woken.is_empty() && self.collect()
     }
 
-    pub fn next_ready(&mut self) -> Option<Ready> {
+    /// The next request to run again: its place in the lot.
+    pub fn next_ready(&mut self) -> Option<u32> {
         self.ready.pop_front()
     }
 
     /// The place of this caller's waiting request.
     pub fn place(&self, token: Token) -> Option<u32> {
-        let ticket = self.order.iter().find(|t| t.token == token)?;
-        Some(ticket.place)
+        let index = self.tokens.first(token)?;
+        Some(self.tickets[index as usize].place)
     }
 
     /// The waiting request of this caller, which waits no longer.
     pub fn remove(&mut self, token: Token) -> Option<u32> {
-        let index = self.order.iter().position(|t| t.token == token)?;
+        let index = self.tokens.first(token)?;
         Some(self.take(index))
     }
 
     /// A request through this badge, which waits no longer.
     pub fn remove_badge(&mut self, badge: u64) -> Option<u32> {
-        let index = self.order.iter().position(|t| t.badge == badge)?;
+        let index = self.badges.first(badge)?;
         Some(self.take(index))
     }
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.len
     }
 }
 
@@ -273,7 +241,7 @@ mod tests {
         waiting.later.wake(11);
         assert!(waiting.busy());
         let mut places = Vec::new();
-        while let Some(Ready::Request(place)) = waiting.next_ready() {
+        while let Some(place) = waiting.next_ready() {
             places.push(place);
         }
         assert_eq!(places, [1, 3, 5, 6]);
@@ -298,30 +266,5 @@ mod tests {
         assert_eq!(woken(&mut waiting, 4), Some(4));
         assert_eq!(waiting.remove(2), Some(1));
         assert_eq!(woken(&mut waiting, 3), None);
-        let registration = Registration {
-            badge: 1,
-            sender: 2,
-            cookie: 3,
-            mask: 0,
-            portal: Portal(0),
-            keys: [8, 9],
-        };
-        let Waiting {
-            registrations,
-            later,
-            ..
-        } = &mut waiting;
-        registrations.add(later, registration);
-        registrations.set_keys(later, 0, [9, 9]);
-        assert_eq!(woken(&mut waiting, 8), None);
-        assert_eq!(woken(&mut waiting, 9), Some(9));
-        let Waiting {
-            registrations,
-            later,
-            ..
-        } = &mut waiting;
-        assert!(registrations.remove_badge(later, 1).is_some());
-        assert!(registrations.remove_badge(later, 1).is_none());
-        assert_eq!(woken(&mut waiting, 9), None);
     }
 }

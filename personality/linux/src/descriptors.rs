@@ -12,10 +12,19 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// No portal: an object of the personality itself.
 pub const NO_SLOT: u32 = u32::MAX;
 
+/// Bits of [`OpenFile::kind`] beside the servers' own ([`cairn_idl::fs::kind`]): objects of the event server.
+pub mod event_kind {
+    pub const SET: u64 = 1 << 40;
+    pub const TIMER: u64 = 1 << 41;
+    pub const SIGNALS: u64 = 1 << 42;
+}
+
 /// An open file, directory, pipe end, terminal.
 #[derive(Debug)]
 pub struct OpenFile {
     slot: AtomicU32,
+    /// What sets of watched files know it by: the same in processes that have it by fork, and no other file's. Given when it gets its first descriptor.
+    id: AtomicU64,
     /// Where it was opened: the mount portal of its manager, if its portal may be [kept](crate::spare) when it is closed.
     pub home: u32,
     /// `fs::kind` bits.
@@ -24,7 +33,7 @@ pub struct OpenFile {
     pub mode: u32,
     /// Opened with O_PATH.
     pub path_only: bool,
-    /// What the personality itself serves (epoll, timerfd); otherwise the portal's server does.
+    /// What the personality itself serves (the list of descriptors); otherwise the portal's server does.
     pub object: Option<Object>,
     /// How it is read without asking the server.
     pub frames: Frames,
@@ -36,6 +45,7 @@ impl OpenFile {
     pub fn portal(slot: u32, kind: u64, mode: u32) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(slot),
+            id: AtomicU64::new(0),
             home: NO_SLOT,
             kind,
             mode,
@@ -49,6 +59,7 @@ impl OpenFile {
     pub fn own(object: Object) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(NO_SLOT),
+            id: AtomicU64::new(0),
             home: NO_SLOT,
             kind: 0,
             mode: 0o600,
@@ -63,6 +74,15 @@ impl OpenFile {
         self.slot.load(Ordering::Relaxed)
     }
 
+    pub fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// It is another file now.
+    pub fn renew(&mut self) {
+        *self.id.get_mut() = 0;
+    }
+
     /// The portal is somebody else's to close.
     pub fn without_portal(&mut self) {
         *self.slot.get_mut() = NO_SLOT;
@@ -75,6 +95,7 @@ impl OpenFile {
     fn separate(&self) -> OpenFile {
         OpenFile {
             slot: AtomicU32::new(self.slot()),
+            id: AtomicU64::new(self.id()),
             home: self.home,
             kind: self.kind,
             mode: self.mode,
@@ -109,6 +130,8 @@ pub struct Table {
     /// No descriptor below this is free.
     first_free: usize,
     used: u32,
+    /// [`OpenFile::id`] of the next open file.
+    next_id: u64,
 }
 
 impl Default for Table {
@@ -124,7 +147,13 @@ impl Table {
             limit: 1024,
             first_free: 0,
             used: 0,
+            next_id: 1,
         }
+    }
+
+    /// From now on it is this process's: the ids of its files are no other's.
+    pub fn belongs_to(&mut self, pid: u32) {
+        self.next_id = (pid as u64) << 40 | self.next_id & ((1 << 40) - 1);
     }
 
     /// Descriptors in use.
@@ -189,6 +218,10 @@ impl Table {
             self.entries.resize(at + 1, None);
         }
         self.used += 1;
+        if file.id() == 0 {
+            file.id.store(self.next_id, Ordering::Relaxed);
+            self.next_id += 1;
+        }
         self.entries[at] = Some(Entry {
             file,
             close_on_exec,
@@ -277,20 +310,12 @@ impl Table {
             })
         });
         let entries = entries.collect();
-        // Sets of watched files watch the copies.
-        for (_, file) in &pairs {
-            if let Some(object) = &file.object {
-                object.follow(|old| {
-                    let known = pairs.iter().find(|(key, _)| *key == old);
-                    known.map(|(_, copy)| Arc::downgrade(copy))
-                });
-            }
-        }
         Table {
             entries,
             limit: self.limit,
             first_free: self.first_free,
             used: self.used,
+            next_id: self.next_id,
         }
     }
 }

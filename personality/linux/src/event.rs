@@ -1,41 +1,21 @@
-//! Files that the personality serves itself: epoll sets, timerfd, signalfd, the list of descriptors. They are as private as the process: a forked child has a copy.
+//! What the personality serves itself: the list of descriptors. And its part of signal descriptors: the event server knows their masks and who waits, but signals are taken by the process that reads.
 
-use crate::calls::epoll::Interest;
-use crate::descriptors::OpenFile;
-use crate::errno::{Result, EAGAIN, EINVAL, RESTART};
-use crate::machine::gate;
+use crate::descriptors::{event_kind, OpenFile};
+use crate::errno::{Result, EAGAIN, EINVAL};
+use crate::machine::area::{area, process};
 use crate::machine::lock::Lock;
+use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
 use crate::signal::{calls::want, deliver};
-use crate::time;
-use alloc::sync::Weak;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cairn_abi::layout::linux_slot;
-use cairn_abi::service::current;
-use cairn_idl::fs::o;
-use core::sync::atomic::{AtomicU64, Ordering};
+use cairn_idl::event;
+use cairn_idl::fs::{self, o, poll};
+use core::sync::atomic::Ordering;
 
 pub enum Object {
-    Epoll(Lock<Vec<Interest>>),
-    Timer(Lock<Timer>),
-    Signals(Signals),
     /// Position in the list of descriptors.
     Descriptors(Lock<u64>),
-}
-
-/// timerfd. Times are monotonic ns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timer {
-    /// Next expiry, 0 = stopped.
-    pub next: u64,
-    pub interval: u64,
-    pub real_time: bool,
-    pub nonblocking: bool,
-}
-
-pub struct Signals {
-    pub mask: AtomicU64,
-    pub nonblocking: AtomicU64,
 }
 
 impl core::fmt::Debug for Object {
@@ -44,28 +24,9 @@ impl core::fmt::Debug for Object {
     }
 }
 
-impl Timer {
-    /// Expiries up to now, which are then used up.
-    pub fn take(&mut self, now: u64) -> u64 {
-        if self.next == 0 || self.next > now {
-            return 0;
-        }
-        if self.interval == 0 {
-            self.next = 0;
-            return 1;
-        }
-        let count = (now - self.next) / self.interval + 1;
-        self.next += count * self.interval;
-        count
-    }
-}
-
 impl Object {
     pub fn name(&self) -> &'static str {
         match self {
-            Object::Epoll(_) => "eventpoll",
-            Object::Timer(_) => "timerfd",
-            Object::Signals(_) => "signalfd",
             Object::Descriptors(_) => "fd",
         }
     }
@@ -74,94 +35,64 @@ impl Object {
         self as *const Object as u64 >> 4 & 0xffff_ffff
     }
 
-    pub fn flags(&self) -> u64 {
-        let on = match self {
-            Object::Timer(timer) => timer.lock().nonblocking,
-            Object::Signals(signals) => signals.nonblocking.load(Ordering::Relaxed) != 0,
-            _ => false,
-        };
-        if on {
-            o::NONBLOCK
-        } else {
-            0
-        }
-    }
-
-    pub fn set_flags(&self, flags: u64) {
-        match self {
-            Object::Timer(timer) => timer.lock().nonblocking = flags != 0,
-            Object::Signals(signals) => signals.nonblocking.store(flags, Ordering::Relaxed),
-            _ => {}
-        }
-    }
-
     pub fn separate(&self) -> Object {
         match self {
-            Object::Epoll(set) => Object::Epoll(Lock::new(set.lock().clone())),
-            Object::Timer(timer) => Object::Timer(Lock::new(*timer.lock())),
-            Object::Signals(signals) => Object::Signals(Signals {
-                mask: AtomicU64::new(signals.mask.load(Ordering::Relaxed)),
-                nonblocking: AtomicU64::new(signals.nonblocking.load(Ordering::Relaxed)),
-            }),
             Object::Descriptors(position) => Object::Descriptors(Lock::new(*position.lock())),
         }
     }
+}
 
-    /// In a copy: watch the copies of what is watched; what has none is watched no more.
-    pub fn follow(&self, copy_of: impl Fn(*const OpenFile) -> Option<Weak<OpenFile>>) {
-        if let Object::Epoll(set) = self {
-            set.lock()
-                .retain_mut(|interest| match copy_of(interest.file.as_ptr()) {
-                    Some(copy) => {
-                        interest.file = copy;
-                        true
-                    }
-                    None => false,
-                });
-        }
+/// A new object of the event server gets a descriptor.
+pub fn open(words: &[u64], kind: u64, flags: u64) -> Result<u64> {
+    process().state().files.check_room()?;
+    crate::path::make_room()?;
+    let manager = crate::path::scheme(b"event:")?;
+    let words = Request::new(words).brings(1).call(manager)?;
+    let file = Arc::new(OpenFile::portal(words[7] as u32, kind, 0o600));
+    let cloexec = flags & o::CLOEXEC != 0;
+    process()
+        .state()
+        .files
+        .insert(file, cloexec, 0)
+        .map(u64::from)
+}
+
+/// The process has signal descriptors, or had some: from now on the event server is told which signals wait.
+pub fn tell_signals_from_now_on(file: &OpenFile) {
+    process().signal_files.store(true, Ordering::Relaxed);
+    let _ = Request::new(&[event::SIGNALS_NOW, waiting_signals()]).call(file.slot());
+}
+
+fn waiting_signals() -> u64 {
+    area().signals.borrow().queue.bits() | process().pending.load(Ordering::Relaxed)
+}
+
+/// Signals came or were taken: whoever waits at a signal descriptor of this process is to know.
+#[inline]
+pub fn signals_changed() {
+    if process().signal_files.load(Ordering::Relaxed) {
+        tell_signals();
     }
 }
 
-/// read(2) on such a file.
-pub fn read(object: &Object, range: UserRange) -> Result<u64> {
-    match object {
-        Object::Timer(timer) => read_timer(timer, range),
-        Object::Signals(signals) => read_signals(signals, range),
-        _ => Err(EINVAL),
+#[cold]
+#[inline(never)]
+fn tell_signals() {
+    let process = process();
+    let files: Vec<_> = {
+        let state = process.state();
+        let signals = |entry: &&crate::descriptors::Entry| entry.file.is(event_kind::SIGNALS);
+        let all = state.files.files().map(|(_, entry)| entry);
+        all.filter(signals)
+            .map(|entry| entry.file.clone())
+            .collect()
+    };
+    let waiting = waiting_signals();
+    for file in &files {
+        let _ = Request::new(&[event::SIGNALS_NOW, waiting]).call(file.slot());
     }
-}
-
-/// Wait for a deadline or a poke; RESTART if a signal has something to do.
-fn pause_until(deadline: Option<u64>) -> Result<()> {
-    if let Some(at) = deadline {
-        gate::deadline(at);
-    }
-    let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
-    if result == Err(cairn_abi::Error::Interrupted) && deliver::pending() {
-        return Err(RESTART);
-    }
-    Ok(())
-}
-
-fn read_timer(timer: &Lock<Timer>, range: UserRange) -> Result<u64> {
-    if range.len() < 8 {
-        return Err(EINVAL);
-    }
-    loop {
-        let (count, next, nonblocking) = {
-            let mut timer = timer.lock();
-            (timer.take(time::now()), timer.next, timer.nonblocking)
-        };
-        if count != 0 {
-            user::write(range.base(), &count)?;
-            return Ok(8);
-        }
-        if nonblocking {
-            return Err(EAGAIN);
-        }
-        // Set by another thread meanwhile? Look again from time to time.
-        let again = time::deadline_after(time::SECOND / 20);
-        pause_until(Some(if next == 0 { again } else { next.min(again) }))?;
+    if files.is_empty() {
+        process.signal_files.store(false, Ordering::Relaxed);
     }
 }
 
@@ -179,16 +110,18 @@ fn signal_record(info: &crate::signal::Info) -> [u8; 128] {
     b
 }
 
-fn read_signals(signals: &Signals, range: UserRange) -> Result<u64> {
+/// read(2) on a signal descriptor.
+pub fn read_signals(file: &OpenFile, range: UserRange) -> Result<u64> {
     if range.len() < 128 {
         return Err(EINVAL);
     }
-    let mask = signals.mask.load(Ordering::Relaxed);
+    let [_, mask, nonblocking, ..] = Request::new(&[event::SIGNALS_MASK, 0]).call(file.slot())?;
     want(mask);
+    tell_signals_from_now_on(file);
     let mut done = 0;
     loop {
         deliver::take_all();
-        crate::machine::area::area().mark();
+        area().mark();
         while done + 128 <= range.len() {
             let Some(info) = deliver::take_queued(mask) else {
                 break;
@@ -199,32 +132,9 @@ fn read_signals(signals: &Signals, range: UserRange) -> Result<u64> {
         if done != 0 {
             return Ok(done);
         }
-        if signals.nonblocking.load(Ordering::Relaxed) != 0 {
+        if nonblocking != 0 {
             return Err(EAGAIN);
         }
-        if deliver::pending() {
-            return Err(RESTART);
-        }
-        pause_until(None)?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timers_count_missed_expiries() {
-        let mut t = Timer {
-            next: 100,
-            interval: 50,
-            ..Timer::default()
-        };
-        assert_eq!(t.take(99), 0);
-        assert_eq!(t.take(100), 1);
-        assert_eq!(t.take(260), 3);
-        assert_eq!(t.next, 300);
-        t.interval = 0;
-        assert_eq!((t.take(400), t.next, t.take(500)), (1, 0, 0));
+        Request::new(&[fs::POLL, poll::IN, 1]).wait(file.slot())?;
     }
 }

@@ -46,6 +46,8 @@ pub struct Process {
     pub missing: AtomicU32,
     /// The memory is its parent's, until it executes a program (vfork).
     pub borrows_memory: AtomicBool,
+    /// It has signal descriptors, perhaps: the event server is told which signals wait.
+    pub signal_files: AtomicBool,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -100,7 +102,7 @@ pub struct State {
 
 /// Entries of a new portal table.
 const FIRST_CAPACITY: u32 = 256;
-/// Portals beside those of descriptors that may be there for a moment: working directory, channels for poll, objects being mapped.
+/// Portals beside those of descriptors that may be there for a moment: working directory, sets for poll, objects being mapped.
 const OTHERS: u32 = 40;
 
 impl State {
@@ -193,6 +195,7 @@ impl Process {
             trace: AtomicU32::new(0),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(false),
+            signal_files: AtomicBool::new(false),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -239,6 +242,7 @@ impl Process {
             trace: copy(&self.trace),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(true),
+            signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
             state: Lock::new(self.state().separate()),
             futexes: Lock::new(Futexes::default()),
         }

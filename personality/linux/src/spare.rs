@@ -29,6 +29,7 @@ impl Spare {
         // Nobody else has it (`close`).
         if let Some(file) = Arc::get_mut(&mut self.file) {
             file.kind = kind;
+            file.renew();
             file.mode = mode;
             file.path_only = path_only;
             file.frames = Frames::new(true);

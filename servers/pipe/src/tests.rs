@@ -2,6 +2,7 @@
 
 use crate::Pipes;
 use cairn_idl::errno::*;
+use cairn_idl::event;
 use cairn_idl::fs::{self, o, poll, POSITION};
 use cairn_resmgr::fake::Bench;
 use cairn_rt::Portal;
@@ -61,10 +62,6 @@ fn portals_that_nobody_asked_for_are_closed() {
         closed.push(Portal(slot as u32));
         assert_eq!(b.fake.closed, closed);
     }
-    // This one is kept for as long as the registration is.
-    let cookie = [fs::POLL_NOTIFY, poll::IN, 7, 0, 0, 0, 0, 57];
-    assert_eq!(b.result(r, &cookie, b""), 0);
-    assert_eq!(b.fake.closed, closed);
 }
 
 #[test]
@@ -138,30 +135,93 @@ fn small_writes_stay_together_and_nonblocking_ones_do_not_wait() {
 }
 
 #[test]
-fn poll_waits_and_notifies() {
+fn poll_waits() {
     let mut b = bench();
     let (r, w) = pipe(&mut b, 0);
     let waiting = b.send(r, &[fs::POLL, poll::IN, 1], b"", 0);
     assert_eq!(b.answer(waiting), None);
-    let words = [fs::POLL_NOTIFY, poll::IN, 5, 0, 0, 0, 0, 77];
-    assert_eq!(b.result(r, &words, b""), 0);
     assert_eq!(write(&mut b, w, b"!"), 1);
     assert_eq!(b.answer(waiting).unwrap().result(), poll::IN as i64);
-    assert_eq!(b.fake.notified, [(Portal(77), 1)]);
-    assert_eq!(b.fake.closed, [Portal(77)]);
-    // Ready at once: the portal is not kept.
-    let words = [fs::POLL_NOTIFY, poll::IN, 5, 0, 0, 0, 0, 78];
-    assert_eq!(b.result(r, &words, b""), poll::IN as i64);
-    assert_eq!(b.fake.closed.len(), 2);
-    // A cancelled registration and one whose handle closes say nothing.
     assert!(read(&mut b, r, 10).is_some());
-    let words = [fs::POLL_NOTIFY, poll::IN, 6, 0, 0, 0, 0, 79];
-    assert_eq!(b.result(r, &words, b""), 0);
-    assert_eq!(b.result(r, &[fs::POLL_CANCEL, 6], b""), 0);
-    assert_eq!(b.result(r, &words, b""), 0);
     b.close(w);
-    assert_eq!(b.fake.notified.len(), 2, "the end of writing is an event");
     assert_eq!(b.result(r, &[fs::POLL, poll::IN, 0], b""), poll::HUP as i64);
+}
+
+/// What the event server was told since the last look: interest, ready bits, how.
+fn told(b: &mut Bench<Pipes>) -> Vec<(u64, u64, u64)> {
+    let told = std::mem::take(&mut b.fake.told);
+    let tell = |words: &[u64; 8]| (words[0] == event::TELL).then(|| (words[1], words[3], words[4]));
+    told.iter().filter_map(tell).collect()
+}
+
+#[test]
+fn the_event_server_is_told_of_changes() {
+    const AGAIN: u64 = event::told::AGAIN;
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    assert_eq!(b.result(r, &[fs::WATCH, 7, poll::IN], b""), 0);
+    assert_eq!(told(&mut b), [(7, 0, AGAIN)]);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b), [(7, poll::IN, AGAIN)]);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b), [], "level: it is ready already");
+    // The same interest again, now for edges.
+    let wanted = poll::IN | event::flags::EDGE;
+    assert_eq!(b.result(r, &[fs::WATCH, 7, wanted], b""), poll::IN as i64);
+    told(&mut b);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b), [(7, poll::IN, AGAIN)]);
+    assert!(read(&mut b, r, 1).is_some());
+    assert_eq!(told(&mut b), [], "there is less to read");
+    assert!(read(&mut b, r, 10).is_some());
+    assert_eq!(told(&mut b), [(7, 0, 0)]);
+    assert_eq!(b.result(r, &[fs::UNWATCH, 7], b""), 0);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b), []);
+    // Interests that are gone are forgotten, and the end of a handle is told.
+    b.result(r, &[fs::WATCH, 8, poll::IN], b"");
+    b.result(r, &[fs::WATCH, 9, poll::IN], b"");
+    told(&mut b);
+    b.fake.event_answer = -ESTALE;
+    assert!(read(&mut b, r, 10).is_some());
+    assert_eq!(told(&mut b).len(), 2);
+    b.fake.event_answer = 0;
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b), []);
+    b.result(r, &[fs::WATCH, 10, poll::IN], b"");
+    told(&mut b);
+    b.close(r);
+    assert_eq!(told(&mut b), [(10, 0, event::told::GONE)]);
+}
+
+#[test]
+fn one_exclusive_watcher_goes_on() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let wanted = poll::IN | event::flags::EXCLUSIVE;
+    for interest in 1..=3 {
+        b.result(r, &[fs::WATCH, interest, wanted], b"");
+    }
+    b.result(r, &[fs::WATCH, 4, poll::IN], b"");
+    told(&mut b);
+    b.fake.event_answer = 1;
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    let mut all: Vec<u64> = told(&mut b).iter().map(|told| told.0).collect();
+    all.retain(|interest| *interest != 4);
+    assert_eq!(all.len(), 1, "one of three, beside the one that shares");
+}
+
+#[test]
+fn interests_that_ended_silently_are_swept() {
+    let mut b = bench();
+    let (r, _) = pipe(&mut b, 0);
+    // Nobody is alive: ALIVE is answered 0, as is TELL.
+    for interest in 1..=5000 {
+        assert_eq!(b.result(r, &[fs::WATCH, interest, poll::IN], b""), 0);
+    }
+    b.fake.told.clear();
+    b.close(r);
+    assert!(told(&mut b).len() < 600);
 }
 
 #[test]

@@ -126,4 +126,4 @@ fn bytes_of((soft, hard): (u64, u64)) -> [u8; 16] {
 }
 
 /// More open files than this have no room in a portal table.
-const NOFILE_MOST: u64 = 8000;
+const NOFILE_MOST: u64 = 16000;

@@ -282,6 +282,8 @@ impl<W: World> Tty<W> {
                 let arrived = cx.transport.monotonic();
                 let happened = terminal.refill(&mut self.world, arrived);
                 self.tell(cx, index, happened);
+                // Who watches it through another handle is to know that there is less.
+                cx.wake(key(index, event::READ));
                 Ok(count)
             }
             Reading::Empty => Ok(0),

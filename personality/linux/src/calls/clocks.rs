@@ -1,12 +1,11 @@
 //! Clocks, sleeping, timers.
 
 use super::io::usable;
+use crate::descriptors::event_kind;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
-use crate::event::{Object, Timer};
-use crate::machine::area::{area, process, Frame};
+use crate::machine::area::{area, Frame};
 use crate::machine::gate;
-use crate::machine::lock::Lock;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::signal::deliver;
@@ -15,6 +14,7 @@ use alloc::sync::Arc;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::current;
 use cairn_abi::Error;
+use cairn_idl::event;
 use cairn_idl::fs::o;
 use cairn_idl::proc;
 
@@ -265,57 +265,49 @@ pub fn timerfd_create(f: &mut Frame) -> Result<u64> {
     if !matches!(clock, 0 | 1 | 7 | 8 | 9) || flags & !(o::CLOEXEC | o::NONBLOCK) != 0 {
         return Err(EINVAL);
     }
-    let timer = Timer {
-        nonblocking: flags & o::NONBLOCK != 0,
-        real_time: matches!(clock, 0 | 8),
-        ..Timer::default()
-    };
-    let file = Arc::new(OpenFile::own(Object::Timer(Lock::new(timer))));
-    let cloexec = flags & o::CLOEXEC != 0;
-    process()
-        .state()
-        .files
-        .insert(file, cloexec, 0)
-        .map(u64::from)
+    let words = [
+        event::TIMER,
+        flags & o::NONBLOCK,
+        matches!(clock, 0 | 8) as u64,
+    ];
+    crate::event::open(&words, event_kind::TIMER, flags)
 }
 
-fn write_timerfd(address: u64, timer: &Timer) -> Result<u64> {
-    if address != 0 {
-        let left = if timer.next == 0 {
-            0
-        } else {
-            timer.next.saturating_sub(time::now()).max(1)
-        };
-        time::write_timespec(address, timer.interval)?;
-        time::write_timespec(address.wrapping_add(16), left)?;
-    }
+fn write_timerfd(address: u64, words: &[u64; 8]) -> Result<u64> {
+    let [_, left, interval, ..] = *words;
+    time::write_timespec(address, interval)?;
+    time::write_timespec(address.wrapping_add(16), left)?;
     Ok(0)
+}
+
+fn timerfd(argument: u64) -> Result<Arc<OpenFile>> {
+    let file = usable(argument)?;
+    match file.is(event_kind::TIMER) {
+        true => Ok(file),
+        false => Err(EINVAL),
+    }
 }
 
 pub fn timerfd_settime(f: &mut Frame) -> Result<u64> {
     const ABSOLUTE: u64 = 1;
+    const CANCEL_ON_SET: u64 = 2;
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
-    let file = usable(f.arg(0))?;
-    let Some(Object::Timer(timer)) = &file.object else {
+    let flags = f.arg(1) & 0xffff_ffff;
+    if flags & !(ABSOLUTE | CANCEL_ON_SET) != 0 {
         return Err(EINVAL);
-    };
-    let old = {
-        let mut timer = timer.lock();
-        let old = *timer;
-        let clock = if timer.real_time { REALTIME } else { 1 };
-        timer.next = expiry(clock, f.arg(1) & ABSOLUTE != 0, value);
-        timer.interval = interval;
-        old
-    };
-    write_timerfd(f.arg(3), &old)
+    }
+    let file = timerfd(f.arg(0))?;
+    let words = [event::TIMER_SET, value, interval, flags & ABSOLUTE];
+    let old = Request::new(&words).call(file.slot())?;
+    match f.arg(3) {
+        0 => Ok(0),
+        address => write_timerfd(address, &old),
+    }
 }
 
 pub fn timerfd_gettime(f: &mut Frame) -> Result<u64> {
-    let file = usable(f.arg(0))?;
-    let Some(Object::Timer(timer)) = &file.object else {
-        return Err(EINVAL);
-    };
-    let now = *timer.lock();
+    let file = timerfd(f.arg(0))?;
+    let now = Request::new(&[event::TIMER_GET]).call(file.slot())?;
     write_timerfd(f.arg(1), &now)
 }

@@ -137,7 +137,7 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
 
 fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
     match &file.object {
-        Some(object) => Ok(o::RDWR | object.flags()),
+        Some(_) => Ok(o::RDWR),
         None => Request::new(&[fs::GETFLAGS])
             .call(file.slot())
             .map(|w| w[0]),
@@ -145,11 +145,8 @@ fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
 }
 
 fn set_flags(file: &crate::descriptors::OpenFile, flags: u64) -> Result<u64> {
-    match &file.object {
-        Some(object) => object.set_flags(flags & o::NONBLOCK),
-        None => {
-            Request::new(&[fs::SETFLAGS, flags]).call(file.slot())?;
-        }
+    if file.object.is_none() {
+        Request::new(&[fs::SETFLAGS, flags]).call(file.slot())?;
     }
     Ok(0)
 }

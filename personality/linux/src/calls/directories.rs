@@ -2,7 +2,7 @@
 
 use super::io::usable;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EINVAL, ENOTDIR};
+use crate::errno::{Result, EINVAL};
 use crate::event::Object;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
@@ -22,7 +22,6 @@ pub fn getdents64(f: &mut Frame) -> Result<u64> {
             *at = next;
             Ok(bytes.len() as u64)
         }
-        Some(_) => Err(ENOTDIR),
         None => Request::new(&[fs::READDIR])
             .input_user(range)
             .call(file.slot())

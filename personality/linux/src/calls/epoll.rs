@@ -1,34 +1,24 @@
-//! epoll, in the process: a set of open files, waited for as poll does. Edge-triggered interests are reported like level-triggered ones until the program has seen them once
-//! and the file was found not ready in between.
+//! epoll: a set is an object of the event server ([`cairn_idl::event`]), its descriptor a portal like any other. The event server is told by the files' servers what they are ready for, so a wait is one message, whatever is watched.
 
 use super::io::{file, usable};
-use super::poll::{deadline_ms, wait, Watched};
-use crate::descriptors::{number, OpenFile};
-use crate::errno::{Result, EEXIST, EINVAL, ELOOP, ENOENT, EPERM};
-use crate::event::Object;
-use crate::machine::area::{process, Frame};
-use crate::machine::lock::Lock;
-use crate::machine::request::without_handler;
+use super::poll::deadline_ms;
+use crate::descriptors::{event_kind, number, OpenFile};
+use crate::errno::{Errno, Result, EINVAL, ENOSYS, EPERM, ETIMEDOUT};
+use crate::event;
+use crate::machine::area::Frame;
+use crate::machine::request::{without_handler, Request};
 use crate::machine::user;
 use crate::signal::calls::{begin_mask, end_mask};
 use crate::time;
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
-use cairn_idl::fs::{o, poll, s};
+use cairn_idl::event as idl;
+use cairn_idl::fs::{self, kind, o, s};
 
-const ONESHOT: u64 = 1 << 30;
-const FLAGS: u64 = 0xf000_0000;
-
-#[derive(Clone)]
-pub struct Interest {
-    pub fd: u32,
-    /// Not kept open by the set: a file that is closed leaves it.
-    pub file: Weak<OpenFile>,
-    /// Wanted poll bits; 0 after a one-shot has fired.
-    pub events: u64,
-    pub flags: u64,
-    pub data: u64,
-}
+/// `struct epoll_event` is packed: events, data.
+const EVENT: u64 = 12;
+/// EPOLL_CTL_.
+pub const ADD: u64 = 1;
+pub const DEL: u64 = 2;
+pub const MOD: u64 = 3;
 
 pub fn create(f: &mut Frame) -> Result<u64> {
     if (f.arg(0) as i32) <= 0 {
@@ -45,137 +35,106 @@ pub fn create1(f: &mut Frame) -> Result<u64> {
 }
 
 fn make(flags: u64) -> Result<u64> {
-    let file = Arc::new(OpenFile::own(Object::Epoll(Lock::new(Vec::new()))));
-    let cloexec = flags & o::CLOEXEC != 0;
-    process()
-        .state()
-        .files
-        .insert(file, cloexec, 0)
-        .map(u64::from)
+    event::open(&[idl::SET], event_kind::SET, flags)
 }
 
-impl Interest {
-    fn is(&self, fd: u32, file: &Arc<OpenFile>) -> bool {
-        self.fd == fd && self.file.as_ptr() == Arc::as_ptr(file)
+/// Can it be waited for?
+fn has_readiness(file: &OpenFile) -> bool {
+    let plain = matches!(file.mode & s::IFMT, s::IFREG | s::IFDIR);
+    !plain && file.object.is_none() && !file.is(kind::ALWAYS_READY)
+}
+
+/// The file's server tells the event server from now on what the file is ready for.
+pub fn watch(file: &OpenFile, interest: u64, events: u64) -> Result<()> {
+    if file.is(event_kind::SIGNALS) {
+        event::tell_signals_from_now_on(file);
     }
+    Request::new(&[fs::WATCH, interest, events])
+        .call(file.slot())
+        .map(|_| ())
 }
 
-/// The open files of a set, with their interests.
-pub fn open_interests(set: &Lock<Vec<Interest>>) -> Vec<(Interest, Arc<OpenFile>)> {
-    let mut set = set.lock();
-    set.retain(|i| i.file.strong_count() > 0);
-    let all = set.iter();
-    all.filter_map(|i| i.file.upgrade().map(|file| (i.clone(), file)))
-        .collect()
+pub fn unwatch(file: &OpenFile, interest: u64) {
+    let _ = Request::new(&[fs::UNWATCH, interest]).call(file.slot());
 }
 
-fn set_of(file: &OpenFile) -> Result<&Lock<Vec<Interest>>> {
-    match &file.object {
-        Some(Object::Epoll(set)) => Ok(set),
-        _ => Err(EINVAL),
+/// A server that has nothing to be waited for says so.
+fn no_readiness(error: Errno) -> Errno {
+    match error {
+        ENOSYS => EPERM,
+        error => error,
     }
 }
 
 pub fn ctl(f: &mut Frame) -> Result<u64> {
-    const ADD: u64 = 1;
-    const DEL: u64 = 2;
-    const MOD: u64 = 3;
-    let epoll = file(f.arg(0))?;
-    let fd = number(f.arg(2))?;
-    let target = usable(f.arg(2))?;
-    if Arc::ptr_eq(&epoll, &target) {
-        return Err(EINVAL);
-    }
-    let set = set_of(&epoll)?;
     let operation = f.arg(1) & 0xffff_ffff;
     let (events, data) = if operation == DEL {
         (0, 0)
     } else {
-        // `struct epoll_event` is packed: events, data.
         let [events, low, high] = user::read::<[u32; 3]>(f.arg(3))?;
         (events as u64, low as u64 | (high as u64) << 32)
     };
-    if matches!(target.mode & s::IFMT, s::IFREG | s::IFDIR) && target.object.is_none() {
+    let set = usable(f.arg(0))?;
+    let fd = number(f.arg(2))?;
+    let target = usable(f.arg(2))?;
+    if !has_readiness(&target) {
         return Err(EPERM);
     }
-    if matches!(&target.object, Some(Object::Epoll(inner)) if contains(inner, &epoll, 0)) {
-        return Err(ELOOP);
+    if !set.is(event_kind::SET) || set.id() == target.id() {
+        return Err(EINVAL);
     }
-    let mut set = set.lock();
-    let at = set.iter().position(|i| i.is(fd, &target));
-    let interest = Interest {
-        fd,
-        file: Arc::downgrade(&target),
-        events: events & !FLAGS,
-        flags: events & FLAGS,
-        data,
-    };
-    match (operation, at) {
-        (ADD, Some(_)) => Err(EEXIST),
-        (ADD, None) => {
-            set.push(interest);
-            Ok(0)
-        }
-        (DEL | MOD, None) => Err(ENOENT),
-        (DEL, Some(at)) => {
-            set.remove(at);
-            Ok(0)
-        }
-        (MOD, Some(at)) => {
-            set[at] = interest;
-            Ok(0)
-        }
-        _ => Err(EINVAL),
+    let what = operation | (fd as u64) << 32;
+    let words = [idl::CTL, what, target.id(), events, data];
+    let interest = Request::new(&words).call(set.slot())?[1];
+    if operation == DEL {
+        unwatch(&target, interest);
+        return Ok(0);
     }
-}
-
-/// Is `epoll` in the set, or in a set in it?
-fn contains(set: &Lock<Vec<Interest>>, epoll: &Arc<OpenFile>, depth: u32) -> bool {
-    depth > 4
-        || open_interests(set).iter().any(|(_, file)| {
-            Arc::ptr_eq(file, epoll)
-                || matches!(&file.object, Some(Object::Epoll(inner)) if contains(inner, epoll, depth + 1))
-        })
+    if let Err(error) = watch(&target, interest, events) {
+        if operation == ADD {
+            let words = [idl::CTL, DEL | (fd as u64) << 32, target.id()];
+            let _ = Request::new(&words).call(set.slot());
+        }
+        return Err(no_readiness(error));
+    }
+    Ok(0)
 }
 
 fn do_wait(f: &Frame, deadline: Option<u64>) -> Result<u64> {
     let (array, most) = (f.arg(1), f.arg(2) as i32);
-    if most <= 0 {
+    if most <= 0 || most as u64 > i32::MAX as u64 / EVENT {
         return Err(EINVAL);
     }
-    let epoll = file(f.arg(0))?;
-    let set = set_of(&epoll)?;
-    user::range(array, 12 * most as u64)?;
-    let interests = open_interests(set);
-    let mut watched: Vec<Watched> = interests
-        .iter()
-        .map(|(i, file)| Watched {
-            file: (i.events != 0).then(|| file.clone()),
-            mask: i.events,
-            ready: 0,
-        })
-        .collect();
-    // An empty set still waits for its deadline.
-    wait(&mut watched, deadline).map_err(without_handler)?;
-    let mut count = 0;
-    for ((interest, file), found) in interests.iter().zip(&watched) {
-        let ready = found.ready & (interest.events | poll::ERR | poll::HUP);
-        if ready == 0 || count == most as u64 {
-            continue;
-        }
-        let event = [
-            ready as u32,
-            interest.data as u32,
-            (interest.data >> 32) as u32,
-        ];
-        user::write(array + 12 * count, &event)?;
-        count += 1;
-        if interest.flags & ONESHOT != 0 {
-            let mut set = set.lock();
-            if let Some(one) = set.iter_mut().find(|i| i.is(interest.fd, file)) {
-                one.events = 0;
-            }
-        }
+    let most = most as u64;
+    let range = user::range(array, EVENT * most)?;
+    let set = file(f.arg(0))?;
+    if !set.is(event_kind::SET) {
+        return Err(EINVAL);
+    }
+    let words = match deadline {
+        Some(0) => Request::new(&[idl::WAIT, most, 0]).call(set.slot()),
+        deadline => Request::new(&[idl::WAIT, most, 1]).wait_until(set.slot(), deadline),
+    };
+    let words = match words {
+        Err(ETIMEDOUT) => return Ok(0),
+        words => words.map_err(without_handler)?,
+    };
+    if words[0] == idl::MORE {
+        // More than what travels in words.
+        let range = range.first(1024 * 1024);
+        let request = Request::new(&[idl::WAIT, most, 0]).input_user(range);
+        return request.call(set.slot()).map(|words| words[0] / EVENT);
+    }
+    let count = words[0] / EVENT;
+    let [_, bits, first, second, third_bits, third, ..] = words;
+    let events = [
+        (bits as u32, first),
+        ((bits >> 32) as u32, second),
+        (third_bits as u32, third),
+    ];
+    for (at, (bits, data)) in events.iter().enumerate().take(count as usize) {
+        let event = [*bits, *data as u32, (*data >> 32) as u32];
+        user::write(array + EVENT * at as u64, &event)?;
     }
     Ok(count)
 }

@@ -52,11 +52,7 @@ pub fn exit(f: &mut Frame) -> Result<u64> {
     if clear != 0 && user::write(clear, &0u32).is_ok() {
         futex::wake(clear, 1, u32::MAX);
     }
-    let (receive, portal) = area.poll_channel.get();
-    if receive != 0 {
-        gate::close(receive);
-        gate::close(portal);
-    }
+    area.poll_set.take().close();
     let _ = Request::new(&[proc::THREAD_EXIT, code]).call(linux_slot::PROC);
     gate::exit_thread(code)
 }

@@ -390,6 +390,7 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.threads.push(area.peer.clone());
     state.dead.clear();
     state.assume_capacity();
+    state.files.belongs_to(pid);
     state.queue = Queue::default();
     if !shared {
         frames::forget(state.files.files().map(|(_, entry)| &entry.file), true);
@@ -400,11 +401,8 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
         spare::give_up();
         // Mutexes of the nucleus are not inherited.
         let _ = process.futexes.lock().clear();
-        let (receive, portal) = area.poll_channel.replace((0, 0));
-        if receive != 0 {
-            gate::close(receive);
-            gate::close(portal);
-        }
+        // The parent's.
+        area.poll_set.take().close();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
 
 use super::lend;
+use crate::descriptors::event_kind;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
 use crate::event;
@@ -42,8 +43,11 @@ fn gone(error: Errno) -> Errno {
 }
 
 pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
-    if let Some(object) = &file.object {
-        return event::read(object, range);
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    if file.is(event_kind::SIGNALS) {
+        return event::read_signals(file, range);
     }
     if file.is(kind::READS_NOTHING | kind::READS_ZEROS) {
         return super::constant::read(file, range);
@@ -206,8 +210,11 @@ fn buffer(f: &Frame) -> Result<UserRange> {
 /// The file of a READ or WRITE that may go the direct way: one that only its server can answer for.
 #[inline(always)]
 fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
-    const OTHER: u64 =
-        kind::READS_NOTHING | kind::READS_ZEROS | kind::WRITES_VANISH | kind::BORROWS;
+    const OTHER: u64 = kind::READS_NOTHING
+        | kind::READS_ZEROS
+        | kind::WRITES_VANISH
+        | kind::BORROWS
+        | event_kind::SIGNALS;
     let process = process();
     if process.tracing() {
         return None;

@@ -23,6 +23,7 @@ pub mod open;
 pub mod pi_futex;
 pub mod pipes;
 pub mod poll;
+pub mod poll_set;
 pub mod prctl;
 pub mod random;
 pub mod scheduling;

@@ -1,27 +1,25 @@
-//! poll, ppoll, select, pselect6, and the waiting that epoll shares with them.
+//! poll, ppoll, select, pselect6.
 //!
-//! One descriptor: the server itself waits (POLL with w2 = 1). Several: each server is asked; if none is ready each gets this thread's own portal (POLL_NOTIFY), and the thread
-//! waits at its own channel. A late pulse of an earlier wait only makes this one look once more.
+//! One descriptor: its server itself waits (POLL with w2 = 1). Several: each server is asked what its file is ready for; if that is nothing, or the same files come again, the thread's [set](super::poll_set) watches them.
 
-use super::epoll::open_interests;
+use super::poll_set::PollSet;
+use crate::descriptors::event_kind;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBADF, EINVAL, ETIMEDOUT, RESTART, RESTART_NO_HANDLER};
-use crate::event::Object;
+use crate::event;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::{without_handler, Request};
 use crate::machine::user;
-use crate::path::make_room;
 use crate::signal::calls::{begin_mask, end_mask};
 use crate::signal::deliver;
 use crate::time;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_abi::service::{current, receive, AUTO};
-use cairn_abi::{rights, Error};
+use cairn_abi::service::current;
+use cairn_abi::Error;
 use cairn_idl::fs::{self, kind, poll};
-use core::sync::atomic::Ordering;
 
 /// Something to look at, and what was found.
 pub struct Watched {
@@ -30,105 +28,74 @@ pub struct Watched {
     pub ready: u64,
 }
 
-const ALWAYS: u64 = poll::ERR | poll::HUP;
-const READY: u64 = poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM;
-
-/// Readiness of what the personality serves itself, and when to look again.
-fn own_ready(object: &Object, mask: u64, depth: u32) -> (u64, Option<u64>) {
-    let readable = mask & (poll::IN | poll::RDNORM);
-    match object {
-        Object::Timer(timer) => {
-            let timer = *timer.lock();
-            let expired = timer.next != 0 && timer.next <= time::now();
-            (
-                if expired { readable } else { 0 },
-                Some(timer.next).filter(|at| *at != 0),
-            )
-        }
-        Object::Signals(signals) => {
-            let waiting =
-                area().signals.borrow().queue.bits() | process().pending.load(Ordering::Relaxed);
-            let some = waiting & signals.mask.load(Ordering::Relaxed) != 0;
-            (if some { readable } else { 0 }, None)
-        }
-        Object::Epoll(set) if depth < 4 => {
-            let mut next = None;
-            for (interest, file) in open_interests(set) {
-                let (ready, at) = look(&file, interest.events, depth + 1);
-                if ready & (interest.events | ALWAYS) != 0 {
-                    return (readable, None);
-                }
-                next = earlier(next, at);
-            }
-            (0, next)
-        }
-        _ => (0, None),
-    }
-}
-
-fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
+pub const ALWAYS: u64 = poll::ERR | poll::HUP;
+pub const READY: u64 = poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM;
 
 /// Ready bits of one file now.
-fn look(file: &OpenFile, mask: u64, depth: u32) -> (u64, Option<u64>) {
-    if let Some(object) = &file.object {
-        return own_ready(object, mask, depth);
+pub fn look(file: &OpenFile, mask: u64) -> u64 {
+    if file.object.is_some() || file.is(kind::ALWAYS_READY) {
+        return mask & READY;
     }
-    if file.is(kind::ALWAYS_READY) {
-        return (mask & READY, None);
+    if file.is(event_kind::SIGNALS) {
+        event::tell_signals_from_now_on(file);
     }
     match Request::new(&[fs::POLL, mask, 0]).call(file.slot()) {
-        Ok(words) => (words[0], None),
-        Err(EBADF) => (poll::NVAL, None),
-        Err(_) => (poll::ERR, None),
+        Ok(words) => words[0],
+        Err(EBADF) => poll::NVAL,
+        Err(_) => poll::ERR,
     }
 }
 
-fn look_at_all(watched: &mut [Watched]) -> (usize, Option<u64>) {
+fn look_at_all(watched: &mut [Watched]) -> usize {
     let mut count = 0;
-    let mut next = None;
     for one in watched.iter_mut() {
         if let Some(file) = &one.file {
-            let (ready, at) = look(file, one.mask, 0);
-            one.ready = ready & (one.mask | ALWAYS | poll::NVAL);
-            next = earlier(next, at);
+            one.ready = look(file, one.mask) & (one.mask | ALWAYS | poll::NVAL);
         }
         count += usize::from(one.ready != 0);
     }
-    (count, next)
+    count
 }
 
 /// Wait until something is ready, the deadline (0 = do not wait), or a signal: how many are ready.
-pub fn wait(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
-    let files = || watched.iter().filter(|w| w.file.is_some());
-    let server_waits = files().count() == 1
-        && watched.iter().all(|w| w.ready == 0)
-        && files().all(|w| {
-            w.file
-                .as_ref()
-                .is_some_and(|f| f.object.is_none() && !f.is(kind::ALWAYS_READY))
-        });
-    if server_waits && deadline != Some(0) {
+fn wait(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+    // Bad descriptors are ready, and nothing is waited for then.
+    if watched.iter().any(|w| w.ready != 0) {
+        return Ok(look_at_all(watched));
+    }
+    let mut files = watched.iter().filter(|w| w.file.is_some());
+    let only = match (files.next(), files.next()) {
+        (Some(one), None) => one.file.clone(),
+        _ => None,
+    };
+    let server_waits = only.filter(|f| f.object.is_none() && !f.is(kind::ALWAYS_READY));
+    if let (Some(file), true) = (server_waits, deadline != Some(0)) {
+        if file.is(event_kind::SIGNALS) {
+            event::tell_signals_from_now_on(&file);
+        }
         return wait_for_one(watched, deadline);
     }
-    // Files of the personality that signals make ready need the signals taken first.
-    if watched.iter().any(|w| {
-        w.file
-            .as_ref()
-            .is_some_and(|f| matches!(f.object, Some(Object::Signals(_))))
-    }) {
-        deliver::take_all();
-        area().mark();
+    let area = area();
+    let mut set = area.poll_set.take();
+    let result = wait_in(&mut set, watched, deadline);
+    area.poll_set.set(set);
+    result
+}
+
+fn wait_in(set: &mut PollSet, watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+    let again = set.matches(watched);
+    if again != Some(true) {
+        let count = look_at_all(watched);
+        if count != 0 || deadline == Some(0) {
+            match again {
+                Some(_) => set.watch(watched)?,
+                None => set.remember(watched),
+            }
+            return Ok(count);
+        }
+        set.watch(watched)?;
     }
-    let (count, next) = look_at_all(watched);
-    if count != 0 || deadline == Some(0) {
-        return Ok(count);
-    }
-    wait_for_several(watched, deadline, next)
+    set.ready(watched, deadline)
 }
 
 fn wait_for_one(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
@@ -144,128 +111,6 @@ fn wait_for_one(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize>
         return Ok(usize::from(one.ready != 0));
     }
     Ok(0)
-}
-
-/// This thread's channel and a portal to it, made at the first need.
-fn channel() -> Result<(u32, u32)> {
-    let area = area();
-    let (receiver, portal) = area.poll_channel.get();
-    if receiver != 0 {
-        return Ok((receiver, portal));
-    }
-    make_room()?;
-    let words =
-        gate::service(linux_slot::CURRENT, current::CHANNEL_CREATE, &[]).map_err(gate::errno_of)?;
-    let receiver = words[0] as u32;
-    let wish = [0, rights::DEFAULT as u64, AUTO];
-    match gate::service(receiver, receive::MAKE_PORTAL, &wish) {
-        Ok(words) => {
-            area.poll_channel.set((receiver, words[0] as u32));
-            Ok((receiver, words[0] as u32))
-        }
-        Err(error) => {
-            gate::close(receiver);
-            Err(gate::errno_of(error))
-        }
-    }
-}
-
-fn wait_for_several(
-    watched: &mut [Watched],
-    deadline: Option<u64>,
-    mut next: Option<u64>,
-) -> Result<usize> {
-    let (receiver, portal) = channel()?;
-    let cookie = area().tid() as u64;
-    loop {
-        let mut registered = 0;
-        let mut ready = 0;
-        for one in watched.iter_mut() {
-            registered += 1;
-            let Some(file) = &one.file else { continue };
-            register(file, one.mask, cookie, portal, &mut one.ready, 0);
-            one.ready &= one.mask | ALWAYS | poll::NVAL;
-            ready += usize::from(one.ready != 0);
-        }
-        let result = if ready != 0 {
-            Ok(())
-        } else {
-            pause(receiver, earlier(deadline, next))
-        };
-        for one in watched[..registered].iter() {
-            if let Some(file) = &one.file {
-                cancel(file, cookie, 0);
-            }
-        }
-        if ready == 0 {
-            result?;
-        }
-        let (count, at) = look_at_all(watched);
-        if count != 0 {
-            return Ok(count);
-        }
-        next = at;
-        if deadline.is_some_and(|at| at <= time::now()) {
-            return Ok(0);
-        }
-    }
-}
-
-fn register(file: &OpenFile, mask: u64, cookie: u64, portal: u32, ready: &mut u64, depth: u32) {
-    match &file.object {
-        Some(Object::Epoll(set)) if depth < 4 => {
-            for (interest, file) in open_interests(set) {
-                let mut inner = 0;
-                register(
-                    &file,
-                    interest.events,
-                    cookie,
-                    portal,
-                    &mut inner,
-                    depth + 1,
-                );
-                if inner & (interest.events | ALWAYS) != 0 {
-                    *ready |= mask & poll::IN;
-                }
-            }
-        }
-        Some(_) => {}
-        None if file.is(kind::ALWAYS_READY) => *ready |= mask & READY,
-        None => {
-            let request = Request::new(&[fs::POLL_NOTIFY, mask, cookie]).pass(portal);
-            *ready = match request.call(file.slot()) {
-                Ok(words) => words[0],
-                Err(EBADF) => poll::NVAL,
-                Err(_) => poll::ERR,
-            };
-        }
-    }
-}
-
-fn cancel(file: &OpenFile, cookie: u64, depth: u32) {
-    match &file.object {
-        Some(Object::Epoll(set)) if depth < 4 => {
-            for (_, file) in open_interests(set) {
-                cancel(&file, cookie, depth + 1);
-            }
-        }
-        Some(_) => {}
-        None if file.is(kind::ALWAYS_READY) => {}
-        None => {
-            let _ = Request::new(&[fs::POLL_CANCEL, cookie]).call(file.slot());
-        }
-    }
-}
-
-/// Wait at the own channel for a pulse, the deadline, or a signal.
-fn pause(receiver: u32, deadline: Option<u64>) -> Result<()> {
-    if let Some(at) = deadline {
-        gate::deadline(at);
-    }
-    match gate::service_interruptible(receiver, receive::RECEIVE, &[]) {
-        Err(Error::Interrupted) if deliver::pending() => Err(RESTART),
-        _ => Ok(()),
-    }
 }
 
 /// Sleep without descriptors.

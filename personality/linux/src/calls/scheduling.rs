@@ -6,7 +6,7 @@ use crate::machine::fpu::system_page;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
-use cairn_abi::layout::linux_slot;
+use cairn_abi::layout::{linux_slot, MAX_SLOTS};
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
@@ -213,7 +213,7 @@ fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
     let own = pid == 0 || pid == process().pid() as u64;
     match (new, resource) {
         (Some([soft, _]), NOFILE) if own => {
-            process().state().files.limit = soft.min(4096) as u32;
+            process().state().files.limit = soft.min(MAX_SLOTS as u64) as u32;
         }
         (Some([soft, _]), FSIZE) if own => {
             process()

@@ -1,19 +1,19 @@
 //! The system as a whole: names, memory, log, power; and things of their own kind.
 
-use crate::descriptors::OpenFile;
+use crate::descriptors::event_kind;
 use crate::errno::{Result, EINVAL, EPERM};
-use crate::event::{Object, Signals};
+use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::{published, user};
+use crate::signal::rules::UNBLOCKABLE;
 use crate::time::{self, SECOND};
-use alloc::sync::Arc;
 use alloc::vec;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT};
+use cairn_idl::event as idl;
 use cairn_idl::fs::o;
 use cairn_idl::{proc, vm};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 const RELEASE: &[u8] = b"6.1.0-cairn";
 
@@ -148,27 +148,22 @@ fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
     if f.arg(2) != 8 {
         return Err(EINVAL);
     }
-    let mask: u64 = user::read(f.arg(1))?;
-    crate::signal::calls::want(mask);
+    let mask: u64 = user::read::<u64>(f.arg(1))? & !UNBLOCKABLE;
     if f.arg(0) as i32 != -1 {
         let file = super::io::usable(f.arg(0))?;
-        let Some(Object::Signals(signals)) = &file.object else {
+        if !file.is(event_kind::SIGNALS) {
             return Err(EINVAL);
-        };
-        signals.mask.store(mask, Ordering::Relaxed);
+        }
+        crate::signal::calls::want(mask);
+        Request::new(&[idl::SIGNALS_MASK, 1, mask]).call(file.slot())?;
+        event::tell_signals_from_now_on(&file);
         return Ok(f.arg(0));
     }
-    let object = Object::Signals(Signals {
-        mask: AtomicU64::new(mask),
-        nonblocking: AtomicU64::new(flags & o::NONBLOCK),
-    });
-    let cloexec = flags & o::CLOEXEC != 0;
-    let file = Arc::new(OpenFile::own(object));
-    process()
-        .state()
-        .files
-        .insert(file, cloexec, 0)
-        .map(u64::from)
+    crate::signal::calls::want(mask);
+    let words = [idl::SIGNALS, mask, flags & o::NONBLOCK];
+    let fd = event::open(&words, event_kind::SIGNALS, flags)?;
+    event::tell_signals_from_now_on(&*super::io::file(fd)?);
+    Ok(fd)
 }
 
 /// memfd_create: an unnamed file of /tmp (or the root) serves.

@@ -12,6 +12,7 @@ use super::arena::Arena;
 use super::fpu;
 use super::gate;
 use super::lock::Lock;
+use crate::calls::poll_set::PollSet;
 use crate::process::{Peer, Process};
 use crate::signal::ThreadSignals;
 use alloc::alloc::{alloc, dealloc, Layout};
@@ -127,8 +128,8 @@ pub struct ThreadArea {
     /// `set_tid_address`, CLONE_CHILD_CLEARTID.
     pub clear_tid: Cell<u64>,
     pub robust_list: Cell<(u64, u64)>,
-    /// Receive slot and portal of this thread's own channel for poll (0 = none yet).
-    pub poll_channel: Cell<(u32, u32)>,
+    /// What this thread polls again and again.
+    pub poll_set: Cell<PollSet>,
     /// What `vm` said of pages with shared futexes.
     pub identities: [Cell<Identity>; 4],
     /// The cores that this thread wishes to run on, a bit each; 0: all. Its children inherit the wish.
@@ -306,7 +307,7 @@ impl ThreadArea {
             signals: RefCell::new(ThreadSignals::default()),
             clear_tid: Cell::new(0),
             robust_list: Cell::new((0, 0)),
-            poll_channel: Cell::new((0, 0)),
+            poll_set: Cell::default(),
             identities: Default::default(),
             affinity: Cell::new(0),
             again: Cell::new((0, 0)),

@@ -5,6 +5,7 @@ use super::{
     bit, frame, sa, Action, AltStack, Info, SIGNALS, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
 };
 use crate::calls::exit::die;
+use crate::event;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::{fpu, user};
@@ -63,6 +64,7 @@ pub fn accept(words: &[u64; 5]) -> bool {
     } else {
         add_shared(area, info);
     }
+    event::signals_changed();
     bits & 2 != 0
 }
 
@@ -108,6 +110,14 @@ fn add_shared(area: &ThreadArea, info: Info) {
 
 /// Take a signal among `wanted` out of the queues: the thread's own first.
 pub fn take_queued(wanted: u64) -> Option<Info> {
+    let info = take_here(wanted);
+    if info.is_some() {
+        event::signals_changed();
+    }
+    info
+}
+
+fn take_here(wanted: u64) -> Option<Info> {
     let own = area().signals.borrow_mut().queue.take(wanted);
     if own.is_some() {
         return own;

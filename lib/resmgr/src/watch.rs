@@ -1,0 +1,348 @@
+//! Watches: who at the event server is interested in what a handle is ready for ([`fs::WATCH`]). The event server is told of each change before the request is answered that made it, so whoever has the answer finds it there.
+//!
+//! A watch is found by the keys that its handle's readiness depends on, by the handle, and by its interest: nothing is walked. What wakes a key *touches* the watches that have it; touched ones are looked at before the next answer ([`Manager::tell`]).
+//!
+//! Interests end at the event server without word to anybody here: a watch whose interest is gone goes when the next change is told, or when watches have become twice as many as the last time that all were asked for.
+
+use crate::chains::Chains;
+use crate::context::{Context, Failure, Later};
+use crate::manager::{Core, Manager};
+use crate::server::{Answer, Readiness, Server};
+use crate::transport::Transport;
+use crate::waiting::NOBODY;
+use alloc::vec::Vec;
+use cairn_abi::Id;
+use cairn_idl::errno::{EBADF, ENOSPC, ENOSYS};
+use cairn_idl::event::{self, flags, told};
+use cairn_idl::fs::{o, poll};
+use cairn_rt::channel::Reply;
+
+/// Most watches at one manager.
+const WATCHES_MAX: usize = 1 << 18;
+/// Fewer are not worth asking for.
+const FEW: usize = 256;
+/// How many ALIVE asks for at a time.
+const ASKED: usize = 6;
+
+/// What the first and the second of a handle's keys tell.
+const INPUT: u64 = poll::IN | poll::RDNORM | poll::PRI | poll::RDHUP;
+const OUTPUT: u64 = poll::OUT | poll::WRNORM;
+const ALWAYS: u64 = poll::ERR | poll::HUP;
+
+struct Watch {
+    badge: u64,
+    interest: u64,
+    watcher: Id,
+    wanted: u64,
+    keys: [u64; 2],
+    /// What the event server knows.
+    told: u64,
+    /// Which keys were woken (bits), or that the handle was used.
+    touched: u8,
+    used: bool,
+}
+
+const USED: u8 = 4;
+
+/// All watches of a manager.
+#[derive(Default)]
+pub(crate) struct Watches {
+    all: Vec<Watch>,
+    free: Vec<u32>,
+    len: usize,
+    /// Links of watch `i`: `2 i` and (if its keys differ) `2 i + 1`.
+    keys: Chains,
+    badges: Chains,
+    interests: Chains,
+    touched: Vec<u32>,
+    /// Ask which are alive when there are so many.
+    many: usize,
+}
+
+impl Watches {
+    #[inline]
+    pub fn touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn next_touched(&mut self) -> Option<u32> {
+        self.touched.pop()
+    }
+
+    /// A key was woken.
+    pub fn touch(&mut self, key: u64) {
+        if self.len == 0 {
+            return;
+        }
+        for link in self.keys.all(key) {
+            let watch = &mut self.all[link as usize / 2];
+            if watch.touched == 0 {
+                self.touched.push(link / 2);
+            }
+            watch.touched |= match watch.keys[0] == watch.keys[1] {
+                true => 3,
+                false => 1 << (link % 2),
+            };
+        }
+    }
+
+    /// The handle was used: it may be ready for less.
+    #[inline(never)]
+    pub fn touch_handle(&mut self, badge: u64) {
+        for index in self.badges.all(badge) {
+            let watch = &mut self.all[index as usize];
+            if watch.touched == 0 {
+                self.touched.push(index);
+            }
+            watch.touched |= USED;
+        }
+    }
+
+    /// Of this interest, on this handle.
+    fn find(&self, interest: u64, badge: u64) -> Option<u32> {
+        let index = self.interests.first(interest)?;
+        (self.all[index as usize].badge == badge).then_some(index)
+    }
+
+    fn add(&mut self, later: &mut Later, watch: Watch) -> Option<u32> {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None => {
+                let count = self.all.len() + 1;
+                let room = self.all.try_reserve(1).is_ok()
+                    && self.free.try_reserve(count).is_ok()
+                    && self.touched.try_reserve(count).is_ok();
+                if count > WATCHES_MAX || !room {
+                    return None;
+                }
+                count as u32 - 1
+            }
+        };
+        let count = self.all.len().max(index as usize + 1);
+        let room = self.keys.reserve(2 * count)
+            && self.badges.reserve(count)
+            && self.interests.reserve(count);
+        if !room {
+            return None;
+        }
+        let Watch {
+            badge,
+            interest,
+            keys,
+            ..
+        } = watch;
+        match self.free.pop() {
+            Some(index) => self.all[index as usize] = watch,
+            None => self.all.push(watch),
+        }
+        self.badges.insert(index, badge);
+        self.interests.insert(index, interest);
+        self.link(later, index, keys);
+        self.len += 1;
+        Some(index)
+    }
+
+    fn link(&mut self, later: &mut Later, index: u32, keys: [u64; 2]) {
+        later.begin(keys);
+        self.keys.insert(2 * index, keys[0]);
+        if keys[0] != keys[1] {
+            self.keys.insert(2 * index + 1, keys[1]);
+        }
+    }
+
+    fn unlink(&mut self, later: &mut Later, index: u32) {
+        later.end(self.all[index as usize].keys);
+        self.keys.remove(2 * index);
+        self.keys.remove(2 * index + 1);
+    }
+
+    fn set_keys(&mut self, later: &mut Later, index: u32, keys: [u64; 2]) {
+        if self.all[index as usize].keys != keys {
+            self.unlink(later, index);
+            self.all[index as usize].keys = keys;
+            self.link(later, index, keys);
+        }
+    }
+
+    fn remove(&mut self, later: &mut Later, index: u32) {
+        self.unlink(later, index);
+        self.badges.remove(index);
+        self.interests.remove(index);
+        let watch = &mut self.all[index as usize];
+        watch.used = false;
+        if core::mem::take(&mut watch.touched) != 0 {
+            self.touched.retain(|other| *other != index);
+        }
+        self.free.push(index);
+        self.len -= 1;
+    }
+}
+
+/// May this be told to the event server in an interest's name?
+fn tell<S: Server>(
+    server: &mut S,
+    cx: &mut Context,
+    (interest, watcher): (u64, Id),
+    ready: u64,
+    how: u64,
+) -> i64 {
+    let words = [event::TELL, interest, watcher as u64, ready, how, 0, 0, 0];
+    server.event(cx, &words)
+}
+
+impl<S: Server> Core<S> {
+    fn readiness(&mut self, server: &mut S, cx: &mut Context, badge: u64) -> Answer<Readiness> {
+        let handle = self.handles.get(badge).ok_or(Failure::Errno(EBADF))?;
+        server.poll(cx, handle)
+    }
+
+    pub fn watch<'a>(
+        &'a mut self,
+        server: &mut S,
+        cx: &mut Context,
+        watches: &mut Watches,
+    ) -> Answer<Reply<'a>> {
+        let [_, interest, wanted, ..] = cx.request.words;
+        let (badge, watcher) = (cx.request.badge, cx.request.sender);
+        let handle = self.handle(cx.request)?;
+        if handle.flags & o::PATH != 0 {
+            return Err(Failure::Errno(EBADF));
+        }
+        let node = handle.node;
+        server.watched(cx, node, interest)?;
+        let readiness = self.readiness(server, cx, badge)?;
+        let ready = readiness.ready & (wanted | ALWAYS);
+        if let Some(old) = watches.find(interest, badge) {
+            watches.remove(cx.later, old);
+        }
+        if watches.len >= watches.many.max(FEW) {
+            sweep(server, cx, watches);
+        }
+        // The first telling also finds out whether the interest is the caller's.
+        let answer = tell(server, cx, (interest, watcher), ready, told::AGAIN);
+        if answer < 0 {
+            return Err(Failure::Errno(-answer));
+        }
+        let watch = Watch {
+            badge,
+            interest,
+            watcher,
+            wanted,
+            keys: readiness.keys,
+            told: ready,
+            touched: 0,
+            used: true,
+        };
+        match watches.add(cx.later, watch) {
+            Some(_) => Ok(Reply::result(ready as i64)),
+            None => {
+                tell(server, cx, (interest, watcher), 0, told::GONE);
+                Err(Failure::Errno(ENOSPC))
+            }
+        }
+    }
+
+    pub fn unwatch<'a>(&'a mut self, cx: &mut Context, watches: &mut Watches) -> Answer<Reply<'a>> {
+        let [_, interest, ..] = cx.request.words;
+        if let Some(index) = watches.find(interest, cx.request.badge) {
+            watches.remove(cx.later, index);
+        }
+        Ok(Reply::result(0))
+    }
+}
+
+/// Drop the watches whose interests are gone.
+#[cold]
+fn sweep<S: Server>(server: &mut S, cx: &mut Context, watches: &mut Watches) {
+    let mut next = 0;
+    while next < watches.all.len() {
+        let mut words = [event::ALIVE, 0, 0, 0, 0, 0, 0, 0];
+        let mut asked = [0; ASKED];
+        let mut count = 0;
+        while count < ASKED && next < watches.all.len() {
+            if watches.all[next].used {
+                asked[count] = next as u32;
+                words[1 + count] = watches.all[next].interest;
+                count += 1;
+            }
+            next += 1;
+        }
+        let alive = server.event(cx, &words);
+        for (bit, &index) in asked[..count].iter().enumerate() {
+            if alive >= 0 && alive >> bit & 1 == 0 {
+                watches.remove(cx.later, index);
+            }
+        }
+    }
+    watches.many = 2 * watches.len;
+}
+
+impl<S: Server> Manager<S> {
+    /// Look at the watches that were touched, and tell the event server what has changed.
+    #[inline(never)]
+    pub(crate) fn tell(&mut self, server: &mut S, transport: &mut dyn Transport) {
+        // Keys for which somebody exclusive goes on already.
+        let mut served = Vec::new();
+        while let Some(index) = self.waiting.next_touched() {
+            let watches = &mut self.waiting.watches;
+            let watch = &mut watches.all[index as usize];
+            let touched = core::mem::take(&mut watch.touched);
+            let (badge, wanted, before) = (watch.badge, watch.wanted, watch.told);
+            let name = (watch.interest, watch.watcher);
+            // Who watches may matter (a signal descriptor).
+            let mut parked = NOBODY;
+            parked.request.sender = name.1;
+            let mut cx = crate::event::context(transport, &mut self.waiting.later, &parked);
+            let readiness = match self.core.readiness(server, &mut cx, badge) {
+                Ok(readiness) => readiness,
+                Err(_) => Readiness {
+                    ready: poll::ERR,
+                    keys: [0; 2],
+                },
+            };
+            watches.set_keys(cx.later, index, readiness.keys);
+            let ready = readiness.ready & (wanted | ALWAYS);
+            let again = wanted & flags::EDGE != 0
+                && (touched & 1 != 0 && ready & INPUT != 0
+                    || touched & 2 != 0 && ready & OUTPUT != 0);
+            let rises = again || ready & !before != 0;
+            let exclusive = wanted & flags::EXCLUSIVE != 0;
+            if ready == before && !rises || exclusive && rises && served.contains(&readiness.keys) {
+                continue;
+            }
+            watches.all[index as usize].told = ready;
+            let how = if rises { told::AGAIN } else { 0 };
+            let answer = tell(server, &mut cx, name, ready, how);
+            if answer < 0 {
+                watches.remove(cx.later, index);
+            } else if answer == 1 && exclusive {
+                served.push(readiness.keys);
+            }
+        }
+    }
+
+    /// A handle is closed: whoever watches it hears so.
+    pub(crate) fn end_watches(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        badge: u64,
+    ) {
+        while let Some(index) = self.waiting.watches.badges.first(badge) {
+            let watches = &mut self.waiting.watches;
+            let watch = &watches.all[index as usize];
+            let name = (watch.interest, watch.watcher);
+            let mut cx = crate::event::context(transport, &mut self.waiting.later, &NOBODY);
+            watches.remove(cx.later, index);
+            tell(server, &mut cx, name, 0, told::GONE);
+        }
+    }
+}
+
+/// A manager without an event server: nothing of it can be watched.
+pub(crate) const NO_EVENTS: i64 = -ENOSYS;

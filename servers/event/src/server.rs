@@ -1,0 +1,408 @@
+//! Sets, timers and signal descriptors for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
+
+use crate::sets::{Sets, Wish};
+use crate::timer::Timer;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use cairn_abi::Id;
+use cairn_idl::errno::*;
+use cairn_idl::event;
+use cairn_idl::fs::{o, poll, s};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Readiness, Server};
+use cairn_rt::channel::Reply;
+
+/// `struct epoll_event`.
+const EVENT: usize = 12;
+/// Most events of one answer.
+const EVENTS_MAX: usize = 1024;
+
+/// What a handle is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A mount portal, by its badge.
+    Root(u64),
+    Set(u32),
+    Timer(u32),
+    Signals(u32),
+}
+
+#[derive(Default)]
+struct Signals {
+    mask: u64,
+    /// What waits in which process, as far as it says.
+    waiting: BTreeMap<Id, u64>,
+}
+
+#[derive(Default)]
+pub struct Events {
+    pub sets: Sets,
+    timers: Vec<Timer>,
+    free_timers: Vec<u32>,
+    /// Timers that have not expired, by their time.
+    coming: BTreeSet<(u64, u32)>,
+    signals: Vec<Signals>,
+    free_signals: Vec<u32>,
+    scratch: Vec<u8>,
+}
+
+fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+fn key(node: Node) -> u64 {
+    match node {
+        Node::Root(_) => 0,
+        Node::Set(index) => (index as u64) << 2 | 1,
+        Node::Timer(index) => (index as u64) << 2 | 2,
+        Node::Signals(index) => (index as u64) << 2 | 3,
+    }
+}
+
+/// A place in a table of default values.
+fn place<T: Default>(table: &mut Vec<T>, free: &mut Vec<u32>) -> Answer<u32> {
+    if let Some(index) = free.pop() {
+        table[index as usize] = T::default();
+        return Ok(index);
+    }
+    let count = table.len() + 1;
+    if table.try_reserve(1).is_err() || free.try_reserve(count).is_err() {
+        return fail(ENOMEM);
+    }
+    table.push(T::default());
+    Ok(count as u32 - 1)
+}
+
+impl Events {
+    fn node(cx: &Context, handles: &mut Handles<Self>) -> Answer<Node> {
+        match handles.get(cx.request.badge) {
+            Some(handle) => Ok(handle.node),
+            None if cx.request.badge >> 32 == 0 => Ok(Node::Root(cx.request.badge)),
+            None => fail(EBADF),
+        }
+    }
+
+    fn make<'a>(node: Node, flags: u64, handles: &mut Handles<Self>) -> Reply<'a> {
+        let badge = handles.insert(node, o::RDWR | flags & o::NONBLOCK, 0, ());
+        Reply::new(&[0]).mint(badge)
+    }
+
+    fn change<'a>(&mut self, cx: &Context, set: u32) -> Answer<Reply<'a>> {
+        let [_, what, file, events, data, ..] = cx.request.words;
+        let wish = Wish {
+            fd: (what >> 32) as u32,
+            file,
+            events,
+            data,
+            maker: cx.request.sender,
+            uid: cx.uid(),
+        };
+        let number = self.sets.change(set, what as u32 as u64, &wish);
+        let number = number.map_err(Failure::Errno)?;
+        Ok(Reply::new(&[0, number]))
+    }
+
+    fn wait<'a>(&mut self, cx: &mut Context, set: u32) -> Answer<Reply<'a>> {
+        let [_, most, wait, ..] = cx.request.words;
+        if !self.sets.has_ready(set) && wait != 0 {
+            if cx.progress == 0 {
+                cx.progress = set as u64 + 1;
+                self.sets.begin_wait(set);
+            }
+            return Err(Failure::Wait(key(Node::Set(set))));
+        }
+        if cx.progress != 0 {
+            self.sets.end_wait(set);
+        }
+        let answer = self.collect(cx, set, most as usize);
+        answer.map(|words| Reply::new(&words))
+    }
+
+    fn collect(&mut self, cx: &mut Context, set: u32, most: usize) -> Answer<[u64; 6]> {
+        let mut words = [0; 6];
+        let mut count = 0;
+        if cx.request.in_len == 0 {
+            let most_here = event::WORDS as usize;
+            if most > most_here && self.sets.look(set).nth(most_here).is_some() {
+                words[0] = event::MORE;
+                return Ok(words);
+            }
+            for event in self.sets.look(set).take(most.min(event::WORDS as usize)) {
+                match count {
+                    0 => (words[1], words[2]) = (event.bits as u64, event.data),
+                    1 => {
+                        words[1] |= (event.bits as u64) << 32;
+                        words[3] = event.data;
+                    }
+                    _ => (words[4], words[5]) = (event.bits as u64, event.data),
+                }
+                count += 1;
+            }
+        } else {
+            let most = most.min(cx.request.in_len / EVENT).min(EVENTS_MAX);
+            self.scratch.clear();
+            for event in self.sets.look(set).take(most) {
+                self.scratch.extend_from_slice(&event.bits.to_le_bytes());
+                self.scratch.extend_from_slice(&event.data.to_le_bytes());
+                count += 1;
+            }
+            // Nothing is reported that does not arrive.
+            cx.store(0, &self.scratch)?;
+        }
+        self.sets.reported(set, count);
+        words[0] = (count * EVENT) as u64;
+        Ok(words)
+    }
+
+    fn told(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
+        let [operation, number, watcher, ready, how, ..] = *words;
+        match operation {
+            event::TELL => match self.sets.tell(number, watcher as Id, ready, how) {
+                Ok((set, true)) => {
+                    cx.wake(key(Node::Set(set)));
+                    self.sets.has_waiters(set) as i64
+                }
+                Ok((set, false)) => {
+                    if !self.sets.has_ready(set) {
+                        // What watches this set is to know.
+                        cx.wake(key(Node::Set(set)));
+                    }
+                    0
+                }
+                Err(number) => -number,
+            },
+            _ => {
+                let asked = words[1..7].iter().enumerate();
+                asked.fold(0, |bits, (at, number)| {
+                    bits | (self.sets.is_alive(*number) as i64) << at
+                })
+            }
+        }
+    }
+
+    fn next_alarm(&self, cx: &mut Context) {
+        cx.wake_at(self.coming.first().map(|&(at, _)| at));
+    }
+
+    fn set_timer<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
+        let [_, value, interval, absolute, ..] = cx.request.words;
+        let now = cx.transport.monotonic();
+        let began = cx.now().saturating_sub(now);
+        let timer = &mut self.timers[index as usize];
+        let old = *timer;
+        let next = match (value, absolute) {
+            (0, _) => 0,
+            (value, 0) => now.saturating_add(value),
+            (value, _) if old.real => value.saturating_sub(began).max(1),
+            (value, _) => value,
+        };
+        (timer.next, timer.interval) = (next, interval);
+        self.coming.remove(&(old.next, index));
+        if next != 0 {
+            self.coming.insert((next, index));
+        }
+        self.next_alarm(cx);
+        cx.wake(key(Node::Timer(index)));
+        Ok(Reply::new(&[0, old.left(now), old.interval]))
+    }
+
+    fn signal_waits(&mut self, cx: &mut Context, index: u32) {
+        let [_, waiting, ..] = cx.request.words;
+        let signals = &mut self.signals[index as usize];
+        let old = match waiting {
+            0 => signals.waiting.remove(&cx.request.sender),
+            _ => signals.waiting.insert(cx.request.sender, waiting),
+        };
+        if old.unwrap_or(0) != waiting {
+            cx.wake(key(Node::Signals(index)));
+        }
+    }
+}
+
+impl Server for Events {
+    type Node = Node;
+    type State = ();
+
+    fn root(&mut self, badge: u64) -> Node {
+        Node::Root(badge)
+    }
+
+    fn meta(&mut self, node: Node) -> Answer<Meta> {
+        Ok(match node {
+            Node::Root(_) => Meta {
+                mode: s::IFDIR | 0o555,
+                ino: 1,
+                ..Meta::default()
+            },
+            node => Meta {
+                mode: 0o600,
+                ino: key(node),
+                ..Meta::default()
+            },
+        })
+    }
+
+    fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
+        let name: &[u8] = match node {
+            Node::Root(_) => return None,
+            Node::Set(_) => b"anon_inode:[eventpoll]",
+            Node::Timer(_) => b"anon_inode:[timerfd]",
+            Node::Signals(_) => b"anon_inode:[signalfd]",
+        };
+        into.get_mut(..name.len())?.copy_from_slice(name);
+        Some(name.len())
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        let Node::Timer(index) = handle.node else {
+            return fail(EINVAL);
+        };
+        if length < 8 {
+            return fail(EINVAL);
+        }
+        let now = cx.transport.monotonic();
+        let timer = &mut self.timers[index as usize];
+        let count = timer.take(now);
+        if count == 0 {
+            return Err(Failure::Wait(key(handle.node)));
+        }
+        if timer.next != 0 {
+            self.coming.insert((timer.next, index));
+        }
+        self.next_alarm(cx);
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&count.to_le_bytes());
+        Ok(self.scratch.as_slice().into())
+    }
+
+    fn write(&mut self, _: &mut Context, _: &mut Handle<Self>, _: u64, _: usize) -> Answer<usize> {
+        fail(EINVAL)
+    }
+
+    /// Timers whose time has come.
+    fn tick(&mut self, cx: &mut Context) {
+        let now = cx.transport.monotonic();
+        while let Some(&(at, index)) = self.coming.first().filter(|(at, _)| *at <= now) {
+            self.coming.remove(&(at, index));
+            cx.wake(key(Node::Timer(index)));
+        }
+        self.next_alarm(cx);
+    }
+
+    fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let ready = match handle.node {
+            Node::Root(_) => false,
+            Node::Set(index) => self.sets.has_ready(index),
+            Node::Timer(index) => {
+                let now = cx.transport.monotonic();
+                self.timers[index as usize].has_expired(now)
+            }
+            Node::Signals(index) => {
+                let signals = &self.signals[index as usize];
+                let waiting = signals.waiting.get(&cx.request.sender);
+                waiting.is_some_and(|waiting| waiting & signals.mask != 0)
+            }
+        };
+        Ok(Readiness {
+            ready: if ready { poll::IN | poll::RDNORM } else { 0 },
+            keys: [key(handle.node); 2],
+        })
+    }
+
+    fn watched(&mut self, _: &mut Context, node: Node, interest: u64) -> Answer<()> {
+        match node {
+            Node::Set(inner) => self.sets.nest(interest, inner).map_err(Failure::Errno),
+            _ => Ok(()),
+        }
+    }
+
+    fn event(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
+        self.told(cx, words)
+    }
+
+    fn cancelled(&mut self, cx: &mut Context) {
+        if let (event::WAIT, 1..) = (cx.request.words[0], cx.progress) {
+            self.sets.end_wait((cx.progress - 1) as u32);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        if handle.flags & o::PATH != 0 {
+            return;
+        }
+        match handle.node {
+            Node::Root(_) => {}
+            Node::Set(index) => self.sets.remove_set(index),
+            Node::Timer(index) => {
+                let timer = core::mem::take(&mut self.timers[index as usize]);
+                self.coming.remove(&(timer.next, index));
+                self.free_timers.push(index);
+                self.next_alarm(cx);
+            }
+            Node::Signals(index) => {
+                self.signals[index as usize] = Signals::default();
+                self.free_signals.push(index);
+            }
+        }
+    }
+
+    fn special<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        let node = Events::node(cx, handles)?;
+        let [operation, first, second, ..] = cx.request.words;
+        match (operation, node) {
+            (event::TELL | event::ALIVE, Node::Root(event::SERVER)) => {
+                let words = cx.request.words;
+                Ok(Reply::result(self.told(cx, &words)))
+            }
+            (event::TELL | event::ALIVE, _) => fail(EPERM),
+            (event::WAIT, Node::Set(set)) => self.wait(cx, set),
+            (event::CTL, Node::Set(set)) => self.change(cx, set),
+            (event::SET, Node::Root(_)) => {
+                let set = self.sets.add_set().ok_or(Failure::Errno(ENOMEM))?;
+                Ok(Events::make(Node::Set(set), 0, handles))
+            }
+            (event::TIMER, Node::Root(_)) => {
+                let index = place(&mut self.timers, &mut self.free_timers)?;
+                self.timers[index as usize].real = second != 0;
+                Ok(Events::make(Node::Timer(index), first, handles))
+            }
+            (event::TIMER_SET, Node::Timer(index)) => self.set_timer(cx, index),
+            (event::TIMER_GET, Node::Timer(index)) => {
+                let now = cx.transport.monotonic();
+                let timer = &self.timers[index as usize];
+                Ok(Reply::new(&[0, timer.left(now), timer.interval]))
+            }
+            (event::SIGNALS, Node::Root(_)) => {
+                let index = place(&mut self.signals, &mut self.free_signals)?;
+                self.signals[index as usize].mask = first;
+                Ok(Events::make(Node::Signals(index), second, handles))
+            }
+            (event::SIGNALS_MASK, Node::Signals(index)) => {
+                let signals = &mut self.signals[index as usize];
+                if first != 0 {
+                    signals.mask = second;
+                    cx.wake(key(node));
+                }
+                let handle = handles.get(cx.request.badge);
+                let nonblocking = handle.is_some_and(|handle| handle.flags & o::NONBLOCK != 0);
+                Ok(Reply::new(&[0, signals.mask, nonblocking as u64]))
+            }
+            (event::SIGNALS_NOW, Node::Signals(index)) => {
+                self.signal_waits(cx, index);
+                Ok(Reply::result(0))
+            }
+            (event::SET..=event::SIGNALS_NOW, _) => fail(EINVAL),
+            _ => fail(ENOSYS),
+        }
+    }
+}

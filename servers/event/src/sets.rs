@@ -1,0 +1,438 @@
+//! Sets of interests, and what is ready in each.
+//!
+//! An interest is *listed* in its set if it is to be reported: a level-triggered one as long as its file is ready for something that is wanted, an edge-triggered one from an event until it is reported or its file is ready for nothing of it any more. A listed interest always has something to report.
+//! Interests are found by number (place and generation, so an old number finds nothing), and by set, descriptor and open file.
+
+use alloc::vec::Vec;
+use cairn_abi::Id;
+use cairn_idl::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOSPC, EPERM, ESTALE};
+use cairn_idl::event::{flags, told};
+use cairn_idl::fs::poll;
+use cairn_resmgr::chains::Chains;
+
+const NONE: u32 = u32::MAX;
+const FLAGS: u64 = flags::EXCLUSIVE | flags::WAKEUP | flags::ONESHOT | flags::EDGE;
+const ALWAYS: u64 = poll::ERR | poll::HUP;
+/// What may be asked for beside EPOLLEXCLUSIVE.
+const WITH_EXCLUSIVE: u64 =
+    poll::IN | poll::OUT | ALWAYS | flags::WAKEUP | flags::EDGE | flags::EXCLUSIVE;
+/// Most interests altogether, and of one user beside user 0.
+const INTERESTS_MAX: usize = 1 << 20;
+const INTERESTS_OF_ONE: u32 = 1 << 17;
+/// How deep sets may lie in sets, and how many are looked at to find out.
+const DEPTH: u32 = 4;
+const LOOKS: u32 = 1000;
+
+/// What [`Sets::change`] does.
+pub const ADD: u64 = 1;
+pub const REMOVE: u64 = 2;
+pub const MODIFY: u64 = 3;
+
+struct Interest {
+    generation: u32,
+    /// NONE: the place is free.
+    set: u32,
+    fd: u32,
+    file: u64,
+    /// Wanted bits; 0 after a one-shot was reported.
+    events: u64,
+    flags: u64,
+    data: u64,
+    /// The domain that made or changed it last.
+    maker: Id,
+    uid: u32,
+    /// What its file is ready for.
+    ready: u64,
+    listed: bool,
+    /// Neighbours in the list of what is to be reported.
+    before: u32,
+    behind: u32,
+    /// Neighbours among all of the set.
+    older: u32,
+    newer: u32,
+    /// Its file is this set.
+    inner: u32,
+}
+
+impl Interest {
+    fn wanted(&self) -> u64 {
+        self.ready & self.events
+    }
+}
+
+#[derive(Clone)]
+struct Set {
+    live: bool,
+    newest: u32,
+    first: u32,
+    last: u32,
+    /// Requests that wait for something in it.
+    waiters: u32,
+    /// Interests whose files are sets.
+    nested: u32,
+}
+
+const EMPTY: Set = Set {
+    live: true,
+    newest: NONE,
+    first: NONE,
+    last: NONE,
+    waiters: 0,
+    nested: 0,
+};
+
+/// An event that is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub bits: u32,
+    pub data: u64,
+}
+
+/// An interest as a client gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub fd: u32,
+    pub file: u64,
+    pub events: u64,
+    pub data: u64,
+    pub maker: Id,
+    pub uid: u32,
+}
+
+#[derive(Default)]
+pub struct Sets {
+    sets: Vec<Set>,
+    free_sets: Vec<u32>,
+    interests: Vec<Interest>,
+    free: Vec<u32>,
+    names: Chains,
+    users: alloc::collections::BTreeMap<u32, u32>,
+}
+
+fn name(set: u32, fd: u32, file: u64) -> u64 {
+    file.rotate_left(24) ^ (set as u64) << 32 ^ fd as u64
+}
+
+impl Sets {
+    pub fn add_set(&mut self) -> Option<u32> {
+        if let Some(index) = self.free_sets.pop() {
+            self.sets[index as usize] = EMPTY;
+            return Some(index);
+        }
+        let room = self.sets.try_reserve(1).is_ok()
+            && self.free_sets.try_reserve(self.sets.len() + 1).is_ok();
+        room.then(|| {
+            self.sets.push(EMPTY);
+            self.sets.len() as u32 - 1
+        })
+    }
+
+    /// The set is closed: its interests go with it.
+    pub fn remove_set(&mut self, set: u32) {
+        while let Some(index) = Some(self.sets[set as usize].newest).filter(|at| *at != NONE) {
+            self.drop_interest(index);
+        }
+        self.sets[set as usize].live = false;
+        self.free_sets.push(set);
+    }
+
+    pub fn interests(&self) -> usize {
+        self.interests.len() - self.free.len()
+    }
+
+    fn number(&self, index: u32) -> u64 {
+        (self.interests[index as usize].generation as u64) << 32 | index as u64
+    }
+
+    fn index(&self, number: u64) -> Option<u32> {
+        let interest = self.interests.get(number as u32 as usize)?;
+        let same = interest.generation as u64 == number >> 32 && interest.set != NONE;
+        same.then_some(number as u32)
+    }
+
+    pub fn is_alive(&self, number: u64) -> bool {
+        self.index(number).is_some()
+    }
+
+    fn find(&self, set: u32, fd: u32, file: u64) -> Option<u32> {
+        self.names.all(name(set, fd, file)).find(|index| {
+            let one = &self.interests[*index as usize];
+            one.set == set && one.fd == fd && one.file == file
+        })
+    }
+
+    /// EPOLL_CTL_: the interest's number.
+    pub fn change(&mut self, set: u32, what: u64, wish: &Wish) -> Result<u64, i64> {
+        let found = self.find(set, wish.fd, wish.file);
+        let exclusive = wish.events & flags::EXCLUSIVE != 0;
+        match (what, found) {
+            (ADD | MODIFY, _)
+                if exclusive && (what != ADD || wish.events & !WITH_EXCLUSIVE != 0) =>
+            {
+                Err(EINVAL)
+            }
+            (ADD, Some(_)) => Err(EEXIST),
+            (ADD, None) => self.add(set, wish),
+            (REMOVE | MODIFY, None) => Err(ENOENT),
+            (REMOVE, Some(index)) => {
+                let number = self.number(index);
+                self.drop_interest(index);
+                Ok(number)
+            }
+            (MODIFY, Some(index)) => {
+                let one = &mut self.interests[index as usize];
+                if one.flags & flags::EXCLUSIVE != 0 {
+                    return Err(EINVAL);
+                }
+                (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
+                (one.data, one.maker) = (wish.data, wish.maker);
+                self.unlist(index);
+                Ok(self.number(index))
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
+    fn add(&mut self, set: u32, wish: &Wish) -> Result<u64, i64> {
+        if wish.uid != 0 {
+            let count = self.users.entry(wish.uid).or_insert(0);
+            if *count >= INTERESTS_OF_ONE {
+                return Err(ENOSPC);
+            }
+            *count += 1;
+        }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let count = self.interests.len() + 1;
+                let room = count <= INTERESTS_MAX
+                    && self.interests.try_reserve(1).is_ok()
+                    && self.free.try_reserve(count).is_ok();
+                if !room {
+                    self.forget_user(wish.uid);
+                    return Err(ENOSPC);
+                }
+                self.interests.push(Interest {
+                    generation: 0,
+                    set: NONE,
+                    fd: 0,
+                    file: 0,
+                    events: 0,
+                    flags: 0,
+                    data: 0,
+                    maker: 0,
+                    uid: 0,
+                    ready: 0,
+                    listed: false,
+                    before: NONE,
+                    behind: NONE,
+                    older: NONE,
+                    newer: NONE,
+                    inner: NONE,
+                });
+                count as u32 - 1
+            }
+        };
+        if !self.names.reserve(self.interests.len()) {
+            self.free.push(index);
+            self.forget_user(wish.uid);
+            return Err(ENOSPC);
+        }
+        let older = core::mem::replace(&mut self.sets[set as usize].newest, index);
+        if let Some(neighbour) = self.interests.get_mut(older as usize) {
+            neighbour.newer = index;
+        }
+        let one = &mut self.interests[index as usize];
+        one.generation = one.generation.wrapping_add(1).max(1);
+        (one.set, one.fd, one.file) = (set, wish.fd, wish.file);
+        (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
+        (one.data, one.maker, one.uid) = (wish.data, wish.maker, wish.uid);
+        (one.ready, one.listed, one.inner) = (0, false, NONE);
+        (one.older, one.newer) = (older, NONE);
+        self.names.insert(index, name(set, wish.fd, wish.file));
+        Ok(self.number(index))
+    }
+
+    fn forget_user(&mut self, uid: u32) {
+        if let Some(count) = self.users.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&uid);
+            }
+        }
+    }
+
+    fn drop_interest(&mut self, index: u32) {
+        self.unlist(index);
+        self.names.remove(index);
+        let one = &mut self.interests[index as usize];
+        let (set, older, newer, uid) = (one.set, one.older, one.newer, one.uid);
+        let nested = one.inner != NONE;
+        one.set = NONE;
+        match self.interests.get_mut(newer as usize) {
+            Some(neighbour) => neighbour.older = older,
+            None => self.sets[set as usize].newest = older,
+        }
+        if let Some(neighbour) = self.interests.get_mut(older as usize) {
+            neighbour.newer = newer;
+        }
+        self.sets[set as usize].nested -= nested as u32;
+        self.free.push(index);
+        if uid != 0 {
+            self.forget_user(uid);
+        }
+    }
+
+    fn list(&mut self, index: u32) {
+        let one = &mut self.interests[index as usize];
+        if core::mem::replace(&mut one.listed, true) {
+            return;
+        }
+        let set = &mut self.sets[one.set as usize];
+        let before = core::mem::replace(&mut set.last, index);
+        (one.before, one.behind) = (before, NONE);
+        match self.interests.get_mut(before as usize) {
+            Some(neighbour) => neighbour.behind = index,
+            None => set.first = index,
+        }
+    }
+
+    fn unlist(&mut self, index: u32) {
+        let one = &mut self.interests[index as usize];
+        if !core::mem::replace(&mut one.listed, false) {
+            return;
+        }
+        let (set, before, behind) = (one.set as usize, one.before, one.behind);
+        match self.interests.get_mut(before as usize) {
+            Some(neighbour) => neighbour.behind = behind,
+            None => self.sets[set].first = behind,
+        }
+        match self.interests.get_mut(behind as usize) {
+            Some(neighbour) => neighbour.before = before,
+            None => self.sets[set].last = before,
+        }
+    }
+
+    /// A file's server says what the file is ready for: the interest's set, and whether something is to be reported because of it.
+    pub fn tell(
+        &mut self,
+        number: u64,
+        watcher: Id,
+        ready: u64,
+        how: u64,
+    ) -> Result<(u32, bool), i64> {
+        let index = self.index(number).ok_or(ESTALE)?;
+        let one = &mut self.interests[index as usize];
+        if one.maker != watcher {
+            return Err(EPERM);
+        }
+        let set = one.set;
+        if how & told::GONE != 0 {
+            self.drop_interest(index);
+            return Ok((set, false));
+        }
+        one.ready = ready;
+        let edge = one.flags & flags::EDGE != 0;
+        if one.wanted() == 0 {
+            self.unlist(index);
+        } else if !edge || how & told::AGAIN != 0 {
+            self.list(index);
+            return Ok((set, true));
+        }
+        Ok((set, false))
+    }
+
+    pub fn has_ready(&self, set: u32) -> bool {
+        self.sets[set as usize].first != NONE
+    }
+
+    /// Does anybody wait for something in the set?
+    pub fn has_waiters(&self, set: u32) -> bool {
+        self.sets[set as usize].waiters != 0
+    }
+
+    pub fn begin_wait(&mut self, set: u32) {
+        self.sets[set as usize].waiters += 1;
+    }
+
+    pub fn end_wait(&mut self, set: u32) {
+        self.sets[set as usize].waiters -= 1;
+    }
+
+    /// What is to be reported first; nothing changes yet.
+    pub fn look(&self, set: u32) -> impl Iterator<Item = Event> + '_ {
+        let first = Some(self.sets[set as usize].first);
+        let listed = core::iter::successors(first, |index| {
+            self.interests.get(*index as usize).map(|one| one.behind)
+        });
+        listed
+            .map_while(|index| self.interests.get(index as usize))
+            .map(|one| Event {
+                bits: one.wanted() as u32,
+                data: one.data,
+            })
+    }
+
+    /// So many of them were reported. What is level-triggered stays, behind the others.
+    pub fn reported(&mut self, set: u32, count: usize) {
+        for _ in 0..count {
+            let index = self.sets[set as usize].first;
+            let Some(one) = self.interests.get_mut(index as usize) else {
+                return;
+            };
+            let (edge, once) = (
+                one.flags & flags::EDGE != 0,
+                one.flags & flags::ONESHOT != 0,
+            );
+            if once {
+                one.events = 0;
+            }
+            self.unlist(index);
+            if !edge && !once {
+                self.list(index);
+            }
+        }
+    }
+
+    /// Is `goal` in `from`, or in a set in it; how deep sets lie in it is limited as well.
+    fn leads_to(&self, from: u32, goal: u32, depth: u32, looks: &mut u32) -> bool {
+        if from == goal || depth > DEPTH || *looks == 0 {
+            return true;
+        }
+        *looks -= 1;
+        if self.sets[from as usize].nested == 0 {
+            return false;
+        }
+        let mut index = self.sets[from as usize].newest;
+        while let Some(one) = self.interests.get(index as usize) {
+            if one.inner != NONE && self.leads_to(one.inner, goal, depth + 1, looks) {
+                return true;
+            }
+            index = one.older;
+        }
+        false
+    }
+
+    /// A set is about to be watched for an interest.
+    pub fn nest(&mut self, number: u64, inner: u32) -> Result<(), i64> {
+        let index = self.index(number).ok_or(ESTALE)?;
+        let (outer, flags) = {
+            let one = &self.interests[index as usize];
+            (one.set, one.flags)
+        };
+        if outer == inner || flags & flags::EXCLUSIVE != 0 {
+            return Err(EINVAL);
+        }
+        if self.interests[index as usize].inner == inner {
+            return Ok(());
+        }
+        if self.leads_to(inner, outer, 1, &mut { LOOKS }) {
+            return Err(ELOOP);
+        }
+        if self.interests[index as usize].inner == NONE {
+            self.sets[outer as usize].nested += 1;
+        }
+        self.interests[index as usize].inner = inner;
+        Ok(())
+    }
+}
