@@ -1,6 +1,6 @@
 //! The frame table: what each frame of physical memory is, and how often programs have it mapped.
 //!
-//! What always holds: a nucleus frame is mapped by nobody; a frame that is mapped cannot become the nucleus's.
+//! What always holds: a nucleus frame is mapped by nobody; a frame that is mapped cannot become the nucleus's. A count that is full stays full: such a frame is never free again.
 
 use crate::arch::Frame;
 
@@ -119,8 +119,8 @@ impl FrameTable {
     #[inline]
     pub fn unmapped(&mut self, frame: Frame) {
         if let Some(word) = self.words.get_mut(frame as usize) {
-            // As above: a user frame whose count is not 0.
-            if word.wrapping_sub(USER + 1) < COUNT_MASK {
+            // As above: a user frame whose count is neither 0 nor full. A full one says nothing any more about how many there are, so it stays for ever.
+            if word.wrapping_sub(USER + 1) < COUNT_MASK - 1 {
                 *word -= 1;
             }
         }
@@ -160,7 +160,20 @@ mod tests {
         assert!(!table.mapped(0) && table.map_user(0));
         assert_eq!(table.mappings(0), COUNT_MASK);
         table.unmapped(0);
-        assert!(table.mapped(0));
+        assert!(!table.mapped(0));
         assert_eq!(table.mappings(0), COUNT_MASK);
+        // One below it is a number like all others.
+        let mut table = FrameTable::new(vec![USER | (COUNT_MASK - 1)].leak());
+        table.unmapped(0);
+        assert_eq!(table.mappings(0), COUNT_MASK - 2);
+    }
+
+    #[test]
+    fn a_full_count_never_says_free() {
+        let mut table = FrameTable::new(vec![USER | COUNT_MASK].leak());
+        // One mapping more than can be counted, and then all go but that one.
+        assert!(!table.mapped(0));
+        (0..COUNT_MASK).for_each(|_| table.unmapped(0));
+        assert!(!table.is_free(0), "somebody still has it mapped");
     }
 }

@@ -162,6 +162,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) unrefreshed: [u32; dispatch::RESTS],
     /// Threads that were ever made.
     pub(crate) births: u64,
+    /// The last [`thread::Thread::server_number`] that was given.
+    pub(crate) servers: u32,
     /// Where the firmware's tables begin (ACPI's root pointer); 0: there are none.
     pub(crate) firmware: u64,
 }
@@ -202,6 +204,7 @@ impl<A: Arch> Kernel<A> {
             mourned: None,
             unrefreshed: [0; dispatch::RESTS],
             births: 0,
+            servers: 0,
             firmware: 0,
             arch,
         }

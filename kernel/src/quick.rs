@@ -11,7 +11,7 @@
 //! done and the calls are settled first.
 //!
 //! What makes a receiver *plain*, so that one comparison shows that it waits and that nothing about it is unusual: it waits at the channel that it serves, alone, with no deadline,
-//! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the thread's id and the channel's, the last bit of which is the other one
+//! not poked, not lifted by who waits for a mutex of its, not stopped. Then the channel's `plain` is the thread's `plain`: the number that the thread got as a server, which no other ever gets, and the channel's id, the last bit of which is the other one
 //! if the channel has a signature ([`crate::signature`]), so that only code which heeds that meets what it wants. Whatever changes one
 //! of these conditions makes it 0 ([`Kernel::not_plain`]). What is so of its domain shows `unusual` there ([`Kernel::domain_changed`]).
 //! If that has registers of its own code made for this asks `unusual_beside` and whether they are in the processor (`dispatch.owner`). A quick call or reply changes nothing about that: the client has none.
@@ -113,13 +113,18 @@ impl<A: Arch> Kernel<A> {
 
     /// `t` serves `c` from now on: what shows that it waits there plainly?
     pub(crate) fn find_plain(&mut self, t: ThreadRef, c: ChannelRef) {
-        let id = self.threads.id(t) as u64;
         let all = self.cores.all();
         let channel = self.plain_id(c);
         let thread = &mut self.threads[t];
-        // One that may not run everywhere is never plain: a quick call takes it to the caller's core.
-        thread.plain = if thread.affinity & all == all {
-            id << 32 | channel as u64
+        if thread.server_number == 0 {
+            if let Some(number) = self.servers.checked_add(1) {
+                self.servers = number;
+                thread.server_number = number;
+            }
+        }
+        // One that may not run everywhere is never plain: a quick call takes it to the caller's core. Nor is one that could not be counted.
+        thread.plain = if thread.affinity & all == all && thread.server_number != 0 {
+            u64::from(thread.server_number) << 32 | u64::from(channel)
         } else {
             0
         };

@@ -5,7 +5,7 @@
 //! [`Way`]: which objects are concerned. From then on the machine layer looks only whether the driver waits and is important enough, and does what [`Kernel::interrupt`] would do.
 //!
 //! What always holds: as long as a way is remembered, its source has one binding, with this channel and badge, and without a handler; whatever changes that calls
-//! [`Kernel::forget_way`]. That channel's `plain` is the way's only while this very driver waits there plainly. With several cores nothing is remembered: that code does without the lock.
+//! [`Kernel::forget_way`]. What may change without that (the page tables of the driver's domain, whether it is unusual) is looked up each time. That channel's `plain` is the way's only while this very driver waits there plainly. With several cores nothing is remembered: that code does without the lock.
 
 use crate::arch::Arch;
 use crate::pool::Handle;
@@ -26,7 +26,6 @@ pub struct Way {
     pub binding_index: u32,
     pub driver_index: u32,
     pub domain_index: u32,
-    pub root_frame: u32,
 }
 
 impl<A: Arch> Kernel<A> {
@@ -65,7 +64,6 @@ impl<A: Arch> Kernel<A> {
             binding_index: index,
             driver_index: driver.number(),
             domain_index: d.number(),
-            root_frame: self.arch.root_frame(domain.root),
         })
     }
 

@@ -107,6 +107,8 @@ pub struct Thread<F> {
     pub quick_client: usize,
     /// What its channel's `plain` becomes when it waits there with nothing unusual about it.
     pub plain: u64,
+    /// Which of all threads that ever served a channel this is, counted from 1. 0: it never did, or it was one too many to be counted.
+    pub server_number: u32,
     /// The slot that it received through.
     pub receive_slot: u32,
     pub domain: DomainRef,
@@ -263,6 +265,7 @@ impl<A: Arch> Kernel<A> {
         reply_code: 0,
         quick_client: 0,
         plain: 0,
+        server_number: 0,
         receive_slot: 0,
         stops: 0,
         holders: 0,

@@ -6,7 +6,7 @@ use super::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
 use crate::hasty::interpret::interpret;
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
-use crate::portal::code::{Constants, Way, CODE_BYTES};
+use crate::portal::code::{Constants, Way, CODE_BYTES, CONSTANTS};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
 use cairn_abi::hasty::{Step, STEPS};
@@ -122,6 +122,8 @@ pub struct Sim {
     /// And to servers with registers of their own.
     pub quick_own: u64,
     pub switched: u64,
+    /// The constants of the code in each block.
+    pub codes: BTreeMap<u32, [u64; CONSTANTS]>,
 }
 
 impl Sim {
@@ -186,6 +188,7 @@ impl Sim {
             quick_signed: 0,
             quick_own: 0,
             switched: 0,
+            codes: BTreeMap::new(),
         }
     }
 
@@ -301,8 +304,9 @@ impl Arch for Sim {
         index: u32,
         _: &mut [u8; CODE_BYTES],
         _: Way,
-        _: &mut Constants,
+        constants: &mut Constants,
     ) -> usize {
+        self.codes.insert(index, constants.0);
         index as usize
     }
     fn table_base(root: Frame) -> u64 {

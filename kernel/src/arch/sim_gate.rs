@@ -4,6 +4,7 @@
 use super::sim::Sim;
 use super::Arch;
 use crate::pool::{BlockRef, ChannelRef, Handle, ThreadRef};
+use crate::portal::code::Known;
 use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
@@ -112,7 +113,7 @@ impl Kernel<Sim> {
         self.dispatch.loaded_domain = Some(d);
         self.dispatch.slice_end = 0;
         self.counters.thread_switches += 1;
-        self.arch.active = Some(way.root_frame);
+        self.arch.active = Some(self.domains[d].root);
         self.arch.turn = 0;
         true
     }
@@ -292,9 +293,15 @@ impl Kernel<Sim> {
         {
             return false;
         }
-        let Some(r) = self.threads.lookup((block.plain >> 32) as u32) else {
+        let Some(r) = self.channels[c].server else {
             return false;
         };
+        // The machine's code has all of this as constants.
+        let known = |which: Known| self.arch.codes[&self.blocks.index(block_ref)][which as usize];
+        assert_eq!(known(Known::Channel), self.channels.address(c) as u64);
+        assert_eq!(known(Known::Server), self.threads.address(r) as u64);
+        let its_domain = self.domains.address(self.threads[r].domain) as u64;
+        assert_eq!(known(Known::ServerDomain), its_domain);
         // Who has registers of its own is called where they are in the processor; with several cores never.
         let server = &self.domains[self.threads[r].domain];
         let there = !self.several() && self.dispatch.owner == Some(r);

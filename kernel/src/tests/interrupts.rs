@@ -462,3 +462,19 @@ fn a_way_is_forgotten_when_it_is_no_longer_true() {
     w.close_own(a.own[0]);
     assert!(!known(&w));
 }
+
+#[test]
+fn a_driver_that_got_another_space_is_interrupted_there() {
+    let (mut w, a, runs) = quick_one(false);
+    w.recall();
+    let elsewhere = w.domain();
+    let space = [elsewhere.space as u64];
+    w.ok(w.init, a.dom.slot, domain::SET_SPACE, &space);
+    w.rest();
+    assert_eq!(w.current(), Some(runs));
+    interrupt(&mut w, LINE);
+    assert_eq!(w.k.arch.quick_interrupts, 1);
+    assert_eq!(w.current(), Some(a.t));
+    let root = w.k.domains[a.dom.d].root;
+    assert_eq!(w.k.arch.active, Some(root));
+}

@@ -75,7 +75,10 @@ fn ways(k: &Kernel<Sim>) {
         if k.channels[c].plain == way.plain {
             let driver = k.channels[c].receivers.first();
             assert_eq!(driver.map(Handle::number), Some(way.driver_index));
-            assert!(driver.is_some_and(|t| k.threads[t].domain.number() == way.domain_index));
+            let d = driver.map(|t| k.threads[t].domain).expect("a domain");
+            assert_eq!(d.number(), way.domain_index);
+            assert_eq!(driver.map(|t| k.threads.address(t)), Some(way.driver));
+            assert_eq!(k.domains.address(d), way.domain);
         }
     }
 }
@@ -612,11 +615,10 @@ fn plain(k: &Kernel<Sim>) {
         if channel.plain == 0 {
             continue;
         }
-        let t = k
-            .threads
-            .lookup((channel.plain >> 32) as u32)
-            .expect("a thread");
+        let t = channel.server.expect("a server");
         let thread = &k.threads[t];
+        assert_eq!((channel.plain >> 32) as u32, thread.server_number);
+        assert_ne!(thread.server_number, 0);
         assert_eq!(channel.plain as u32, k.plain_id(c));
         assert_eq!(walk(k, &channel.receivers), [t]);
         assert_eq!(

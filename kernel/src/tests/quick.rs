@@ -1,10 +1,11 @@
 //! Quick calls and their settlement.
 
 use super::*;
-use crate::portal::table::MORE_USES;
+use crate::portal::code::Known;
+use crate::portal::table::{Target, MORE_USES};
 use crate::quick::LINKS;
-use cairn_abi::received;
 use cairn_abi::service::semaphore;
+use cairn_abi::{received, PortalKind};
 
 pub struct Chain {
     pub w: World,
@@ -584,4 +585,74 @@ fn whoever_has_registers_of_its_own_finds_what_it_left() {
     assert!(w.k.arch.quick_own > 1000, "{}", w.k.arch.quick_own);
     w.k.settle_entry();
     w.check();
+}
+
+/// While a server is down, its thread's and its domain's places are taken by others, until ids repeat. The code that clients have must not take the successor for the old one.
+#[test]
+fn code_of_a_portal_never_meets_a_stranger() {
+    const GENERATIONS: usize = 1 << 12;
+    let mut c = chain(2);
+    let (slot, old, client) = (c.next[0], c.threads[1], c.domains[0]);
+    let old_id = c.w.id(old);
+    let code_of = |w: &World| {
+        let entry = w.k.domains[client.d].table.entry(slot);
+        entry.expect("an entry").code
+    };
+    let code = code_of(&c.w);
+    let constants = c.w.k.arch.codes[&(code as u32)];
+    let domain_at = constants[Known::ServerDomain as usize];
+    c.w.checked = false;
+    c.w.recall();
+    let init = c.w.init;
+    let of_init = c.w.k.threads[init].domain;
+    let is_receive = |target: Target| target.kind() == PortalKind::Receive;
+    let table = &c.w.k.domains[of_init].table;
+    let own = (64..200)
+        .find(|&slot| table.target(slot).is_some_and(is_receive))
+        .expect("init's receive right");
+    c.w.destroy(c.domains[1]);
+    c.w.close_own(c.domains[1].slot);
+    let stranger = c.w.domain();
+    assert_eq!(c.w.k.domains.address(stranger.d) as u64, domain_at);
+    c.w.ok(init, stranger.slot, domain::CONFIGURE, &[0, 255]);
+    for _ in 1..GENERATIONS {
+        let t = c.w.thread(client, 1);
+        assert_eq!(t, old);
+        let words = [c.w.id(t), thread::KILL as u64];
+        c.w.ok(init, client.slot, domain::THREAD_CONTROL, &words);
+    }
+    let heir = c.w.domain();
+    c.w.ok(init, heir.slot, domain::CONFIGURE, &[0, 255]);
+    let words = [own, AUTO, u64::MAX];
+    let there = c.w.ok(init, heir.slot, domain::PORTAL_PUT, &words)[0] as u32;
+    let t = c.w.thread(heir, 100);
+    assert_eq!((t, c.w.id(t)), (old, old_id), "the same id again");
+    c.w.rest();
+    c.w.receive(t, there);
+    assert_eq!(code, code_of(&c.w), "the client has the old code still");
+    let at = constants[Known::Channel as usize] as usize;
+    let channel = c.w.k.channels.at_address(at).expect("the channel");
+    let waits = c.w.k.channels[channel].plain;
+    assert_ne!(waits, 0, "the successor waits plainly");
+    // That is all that the code looks at, before it loads the page tables of the domain at its constant address.
+    assert_ne!(waits, constants[Known::Plain as usize]);
+    assert_ne!(c.w.k.domains.address(heir.d) as u64, domain_at);
+}
+
+/// Who could not be counted any more is served by the general path alone.
+#[test]
+fn a_server_that_has_no_number_is_never_plain() {
+    let mut w = World::new();
+    w.k.servers = u32::MAX - 1;
+    let servers = [100, 90].map(|priority| {
+        let dom = w.domain();
+        (w.channel(dom).0, w.thread(dom, priority))
+    });
+    w.rest();
+    let plain = servers.map(|(slot, t)| {
+        w.receive(t, slot);
+        w.k.threads[t].plain
+    });
+    assert_ne!(plain[0], 0);
+    assert_eq!((plain[1], w.k.servers), (0, u32::MAX));
 }

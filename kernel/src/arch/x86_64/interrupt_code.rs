@@ -50,7 +50,6 @@ struct Line {
     /// Numbers.
     driver_index: u32,
     domain_index: u32,
-    root: u32,
 }
 
 static NOBODY: Single<u64> = Single::new(0);
@@ -67,7 +66,6 @@ impl Line {
         badge: 0,
         driver_index: 0,
         domain_index: 0,
-        root: 0,
     };
 }
 
@@ -94,7 +92,6 @@ pub fn set(vector: u8, way: Option<(&Way, *mut bool)>) {
                 badge: way.badge,
                 driver_index: way.driver_index,
                 domain_index: way.domain_index,
-                root: way.root_frame,
             },
         };
     }
@@ -245,7 +242,7 @@ pub unsafe extern "C" fn interrupted() {
         "mov qword ptr gs:[{turn_base}], 0",
         "mov ecx, [rdi + {domain_index}]",
         "mov [rip + {kernel} + {loaded_domain}], ecx",
-        "mov ecx, [rdi + {root}]",
+        "mov ecx, [r8 + {root}]",
         "cmp ecx, [rip + {kernel} + {active}]",
         "je 13f",
         "mov [rip + {kernel} + {active}], ecx",
@@ -426,7 +423,7 @@ pub unsafe extern "C" fn interrupted() {
         badge = const offset_of!(Line, badge),
         driver_index = const offset_of!(Line, driver_index),
         domain_index = const offset_of!(Line, domain_index),
-        root = const offset_of!(Line, root),
+        root = const offset_of!(Domain<Machine>, root),
         thread_switches = const offset_of!(Nucleus, counters.thread_switches),
         space_switches = const offset_of!(Nucleus, arch.space_switches),
         channel_plain = const offset_of!(Channel, plain),
