@@ -40,7 +40,7 @@ const C_FLAGS: [&str; 19] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 12] = [
+const NATIVE: [(&str, &str); 13] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -48,6 +48,7 @@ const NATIVE: [(&str, &str); 12] = [
     ("cairn-tmpfs", "tmpfs"),
     ("cairn-pipe", "pipe"),
     ("cairn-event", "event"),
+    ("cairn-local", "local"),
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),

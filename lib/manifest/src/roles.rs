@@ -79,8 +79,9 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 7] = [
+        let expected: [(&str, &[&str]); 8] = [
             ("devfs", &["proc:groups"]),
+            ("local", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),
             ("proc", &["vm:control"]),
             (

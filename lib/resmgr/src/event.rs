@@ -49,9 +49,12 @@ fn close_unwanted<S: Server>(
             return;
         }
     }
-    let takes = matches!(operation, fs::LINK | fs::RENAME);
+    let takes = match operation {
+        fs::LINK | fs::RENAME | fs::MKNOD => 1,
+        operation => server.takes(operation),
+    };
     let passed = request.portals.min(request.words.len());
-    request.portals = passed.min(takes as usize);
+    request.portals = passed.min(takes);
     let first = request.words.len() - passed;
     for word in &request.words[first..][..passed - request.portals] {
         transport.close(Portal(*word as u32));
@@ -64,6 +67,17 @@ fn is_repeated(request: &mut Received) -> bool {
     let repeated = request.words[0] & fs::AGAIN != 0;
     request.words[0] &= !fs::AGAIN;
     repeated
+}
+
+/// The portals that a reply hands over. It keeps them if it cannot be delivered.
+#[cold]
+fn close_moved(transport: &mut dyn Transport, (words, portals, flags): ([u64; 8], u64, u64)) {
+    if flags & flag::MOVE != 0 {
+        let first = words.len() - (portals as usize).min(words.len());
+        for word in &words[first..] {
+            transport.close(Portal(*word as u32));
+        }
+    }
 }
 
 /// Badges of the portals that a reply mints.
@@ -326,6 +340,7 @@ impl<S: Server> Manager<S> {
             }
         };
         let minted = minted(&reply);
+        close_moved(transport, (reply.words, reply.portals, reply.flags));
         self.undelivered(server, transport, token, error, minted);
         None
     }
@@ -394,7 +409,10 @@ impl<S: Server> Manager<S> {
         (badges, count): ([u64; 4], usize),
     ) {
         for &badge in &badges[..count] {
-            self.close(server, transport, badge);
+            match badge >> 32 {
+                0 => self.portal_closed(server, transport, badge),
+                _ => self.close(server, transport, badge),
+            }
         }
         let number = match error {
             Error::BadToken | Error::Dead => return,
@@ -408,6 +426,18 @@ impl<S: Server> Manager<S> {
         };
         // If this fails as well the caller is gone.
         let _ = transport.reply(token, &Reply::result(-number));
+    }
+
+    /// A portal of the server's own kind could not be delivered: it hears as of one that was closed.
+    #[cold]
+    fn portal_closed(&mut self, server: &mut S, transport: &mut dyn Transport, badge: u64) {
+        let mut event = Received {
+            kind: received::kind::PULSE,
+            badge,
+            ..Received::default()
+        };
+        event.words[0] = pulse::CLOSED;
+        self.pulse(server, transport, &event);
     }
 
     /// The next waiting request to run again, after the watches that were touched.
@@ -468,6 +498,9 @@ impl<S: Server> Manager<S> {
         let parked = self.lot.take(place);
         self.core.forget_lock_wait(&parked.request);
         self.core.forget_middle(&parked.request);
+        if parked.request.words[0] == fs::MKNOD && parked.request.portals == 1 {
+            transport.close(Portal(parked.request.words[7] as u32));
+        }
         self.with_context(transport, &parked, |cx| server.cancelled(cx));
         if let Some(number) = number {
             let result = if parked.again.progress_is_result && parked.again.progress != 0 {

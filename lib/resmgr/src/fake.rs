@@ -5,7 +5,7 @@
 
 use crate::manager::Manager;
 use crate::server::Server;
-use crate::transport::{Page, Transport};
+use crate::transport::{Leads, Page, Transport};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -22,6 +22,7 @@ struct Caller {
     input: Vec<u8>,
     reply: Option<[u64; 8]>,
     minted: Vec<u64>,
+    passed: Vec<u32>,
 }
 
 /// An answer as the caller sees it.
@@ -32,6 +33,8 @@ pub struct Answer {
     pub data: Vec<u8>,
     /// Badges of minted portals.
     pub minted: Vec<u64>,
+    /// Slots (of the server's) of portals that were passed.
+    pub passed: Vec<u32>,
 }
 
 impl Answer {
@@ -64,6 +67,10 @@ pub struct Fake {
     pub groups: Vec<u32>,
     /// Badges of portals that lead back to the server, by slot.
     pub own: BTreeMap<u32, u64>,
+    /// How many entries lead to a badge of the server's own, if not one.
+    pub holders: BTreeMap<u64, u64>,
+    /// Slots of portals that lead to no channel.
+    pub no_files: Vec<u32>,
     /// Badges of portals that somebody has; None: nobody knows.
     pub held: Option<Vec<u64>>,
     /// Answers calls to other servers.
@@ -74,6 +81,8 @@ pub struct Fake {
     pub bad_address: bool,
     /// Pages that others read, by portal.
     pub pages: BTreeMap<u32, Arc<[AtomicU64]>>,
+    /// So many of the next request's last words are portals. (None: one, if the last is not 0.)
+    pub pass: Option<usize>,
     /// The next read of a caller's memory fails.
     pub unreadable: bool,
 }
@@ -125,6 +134,9 @@ impl Transport for Fake {
         caller.reply = Some(reply.words);
         if reply.flags & flag::MINT != 0 {
             caller.minted = reply.words[8 - reply.portals as usize..].to_vec();
+        } else {
+            let slots = &reply.words[8 - reply.portals as usize..];
+            caller.passed = slots.iter().map(|&slot| slot as u32).collect();
         }
         Ok(())
     }
@@ -165,6 +177,17 @@ impl Transport for Fake {
 
     fn own_badge(&mut self, portal: Portal) -> Option<u64> {
         self.own.get(&portal.0).copied()
+    }
+
+    fn leads_to(&mut self, portal: Portal) -> Leads {
+        match self.own.get(&portal.0) {
+            Some(&badge) => Leads::Own {
+                badge,
+                holders: self.holders.get(&badge).copied().unwrap_or(1),
+            },
+            None if self.no_files.contains(&portal.0) => Leads::Elsewhere,
+            None => Leads::Channel,
+        }
     }
 
     fn notify(&mut self, portal: Portal, value: u64) {
@@ -250,6 +273,7 @@ impl<S: Server> Bench<S> {
                 input: vec![0; in_len],
                 reply: None,
                 minted: Vec::new(),
+                passed: Vec::new(),
             },
         );
         let mut request = Received {
@@ -264,7 +288,10 @@ impl<S: Server> Bench<S> {
             ..Received::default()
         };
         request.words = all;
-        request.portals = words.get(7).is_some_and(|&word| word != 0) as usize;
+        request.portals = match self.fake.pass.take() {
+            Some(portals) => portals,
+            None => words.get(7).is_some_and(|&word| word != 0) as usize,
+        };
         self.step(Ok(()), request);
         token
     }
@@ -277,6 +304,7 @@ impl<S: Server> Bench<S> {
             words: caller.reply?,
             data: caller.input,
             minted: caller.minted,
+            passed: caller.passed,
         })
     }
 

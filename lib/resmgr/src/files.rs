@@ -348,6 +348,20 @@ impl<S: Server> Core<S> {
         Ok(Reply::result((handle.flags & !LOST) as i64))
     }
 
+    /// What the handle is, for whoever got its portal from somebody else.
+    pub fn describe<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request)?;
+        let (node, kind, flags) = (handle.node, handle.kind, handle.flags & !LOST);
+        let meta = server.meta(node)?;
+        Ok(Reply::new(&[
+            0,
+            u64::from(meta.mode),
+            kind,
+            flags,
+            meta.ino,
+        ]))
+    }
+
     pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = self.entry(cx.request)?;
         if entry.handle.flags & o::PATH != 0 {

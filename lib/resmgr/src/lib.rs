@@ -5,6 +5,7 @@
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something; `watch` who is told what a handle is ready for; [`chains`] how both are found; [`lock`] record locks and flock;
 //! * [`ring`] bytes that wait between a writer and a reader;
+//! * `addresses` of local sockets, kept with nodes;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
@@ -15,6 +16,7 @@
 
 extern crate alloc;
 
+mod addresses;
 mod attributes;
 mod cache;
 pub mod chains;
@@ -47,4 +49,4 @@ pub use keep::{Keepsake, Marks};
 pub use manager::Manager;
 pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
-pub use transport::{Native, Transport};
+pub use transport::{Leads, Native, Transport};

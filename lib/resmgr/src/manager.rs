@@ -3,6 +3,7 @@
 //! Every request is answered exactly once: by the reply that [`Core::dispatch`] makes, or later when it has waited and runs again, or with
 //! EINTR when the caller was interrupted. [`crate::event`] sends the replies.
 
+use crate::addresses::Addresses;
 use crate::cache::{Cache, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
 use crate::frames::Shared;
@@ -48,6 +49,8 @@ pub(crate) struct Core<S: Server> {
     pub moved: (Token, u64, u64),
     /// Absolute path that this manager is mounted at; the root of all is the empty path.
     pub prefix: Box<[u8]>,
+    /// Addresses of local sockets that were bound to nodes.
+    pub addresses: Addresses,
     /// Nodes that other managers are mounted on, with their absolute paths.
     pub mounts: Vec<(S::Node, Vec<u8>)>,
     pub cache: Cache<S::Node>,
@@ -71,6 +74,7 @@ impl<S: Server> Manager<S> {
                 shared: Vec::new(),
                 moved: (0, 0, 0),
                 prefix: prefix.into(),
+                addresses: Addresses::default(),
                 mounts: Vec::new(),
                 cache: Cache::new(S::STABLE_NAMES),
                 first: Names::new(),
@@ -258,6 +262,8 @@ impl<S: Server> Core<S> {
             fs::SYMLINK => self.symlink(server, cx),
             fs::READLINK => self.readlink(server, cx),
             fs::GETPATH => self.getpath(server, cx),
+            fs::DESCRIBE => self.describe(server, cx),
+            fs::ADDRESS => self.address(server, cx),
             fs::GETFLAGS => self.getflags(cx),
             fs::SETFLAGS => self.setflags(cx),
             fs::IOCTL => self.ioctl(server, cx),

@@ -9,6 +9,7 @@ use crate::manager::Core;
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
 use crate::server::{Access, Answer, Change, New, Rename, Server};
+use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, STAT_WORDS};
@@ -486,7 +487,27 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(0))
     }
 
+    /// The address of a local socket may come with a node of that type.
     pub fn mknod<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let address = (cx.request.portals == 1).then_some(Portal(cx.request.words[7] as u32));
+        let made = self.make_node(server, cx, address.is_some());
+        match (made, address) {
+            (Ok(ino), Some(address)) => self.addresses.keep(cx, ino, address),
+            (Err(failure @ (Failure::Wait(_) | Failure::WaitEither(_))), _) => return Err(failure),
+            (Err(failure), address) => {
+                if let Some(address) = address {
+                    cx.transport.close(address);
+                }
+                return Err(failure);
+            }
+            // One that had the same number may have left its address.
+            (Ok(ino), None) if ino != 0 => self.addresses.forget(cx, ino),
+            (Ok(_), None) => {}
+        }
+        Ok(Reply::result(0))
+    }
+
+    fn make_node(&mut self, server: &mut S, cx: &mut Context, addressed: bool) -> Answer<u64> {
         let [_, mode, rdev, ..] = cx.request.words;
         let mut mode = mode as u32 & (s::IFMT | 0o7777);
         match mode & s::IFMT {
@@ -503,8 +524,20 @@ impl<S: Server> Core<S> {
         if found.slash {
             return fail(ENOENT);
         }
-        self.make(server, cx, &found, mode, rdev, false)?;
-        Ok(Reply::result(0))
+        if addressed {
+            if mode & s::IFMT != s::IFSOCK {
+                return fail(EINVAL);
+            }
+            self.addresses.check_room(cx)?;
+            if cx.transport.leads_to(Portal(cx.request.words[7] as u32)) == Leads::Elsewhere {
+                return fail(EINVAL);
+            }
+        }
+        let (node, _) = self.make(server, cx, &found, mode, rdev, false)?;
+        match mode & s::IFMT {
+            s::IFSOCK => Ok(server.meta(node)?.ino),
+            _ => Ok(0),
+        }
     }
 
     pub fn symlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -559,7 +592,12 @@ impl<S: Server> Core<S> {
             if is(&access, s::IFDIR) {
                 return fail(EISDIR);
             }
+            let socket = self.last_of_socket(server, cx, node, access.mode);
+            let name = self.first.name(range);
             server.unlink(cx, found.dir, name, node)?;
+            if let Some(ino) = socket {
+                self.addresses.forget(cx, ino);
+            }
             tell(&self.shared, node, true);
         }
         self.names_changed(&access);
@@ -683,6 +721,12 @@ impl<S: Server> Core<S> {
         {
             return fail(EBUSY);
         }
+        let socket = match new.node {
+            Some((other, access)) if !exchange => {
+                self.last_of_socket(server, cx, other, access.mode)
+            }
+            _ => None,
+        };
         let rename = Rename {
             from: old.dir,
             from_name: self.first.name(old_name),
@@ -694,6 +738,9 @@ impl<S: Server> Core<S> {
         };
         self.cache.name_made();
         server.rename(cx, &rename)?;
+        if let Some(ino) = socket {
+            self.addresses.forget(cx, ino);
+        }
         tell(&self.shared, node, true);
         self.names_changed(&access);
         if let Some((_, other)) = new.node {

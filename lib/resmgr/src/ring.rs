@@ -73,6 +73,8 @@ pub struct Ring {
     head: usize,
     length: usize,
     capacity: usize,
+    /// Where the rest of what was drained last lies.
+    given: usize,
 }
 
 impl Ring {
@@ -82,6 +84,7 @@ impl Ring {
             head: 0,
             length: 0,
             capacity,
+            given: 0,
         }
     }
 
@@ -207,10 +210,29 @@ impl Ring {
         Ok(())
     }
 
+    /// The `rest` of what the last drain gave, again. (A server that changes its state between the two would borrow the ring too long otherwise.)
+    pub fn last_given(&self, rest: usize) -> &[u8] {
+        self.memory
+            .get(self.given..self.given + rest)
+            .unwrap_or(&[])
+    }
+
     /// Give the caller the first `length` bytes; `keep` leaves them there, `skip` more are dropped behind them.
     pub fn drain(
         &mut self,
         cx: &mut Context,
+        length: usize,
+        skip: usize,
+        keep: bool,
+    ) -> Answer<Data<'_>> {
+        self.drain_to(cx, 0, length, skip, keep)
+    }
+
+    /// The same, to this place of the caller's in part and behind it.
+    pub fn drain_to(
+        &mut self,
+        cx: &mut Context,
+        place: usize,
         length: usize,
         skip: usize,
         keep: bool,
@@ -220,7 +242,7 @@ impl Ring {
         let first = length.min(size - head);
         let second = length - first;
         if second != 0 {
-            cx.store(0, &self.memory[head..])?;
+            cx.store(place, &self.memory[head..])?;
         }
         if !keep {
             self.length -= length + skip;
@@ -229,14 +251,18 @@ impl Ring {
                 self.head -= size;
             }
         }
+        self.given = match second {
+            0 => head,
+            _ => 0,
+        };
         Ok(if second != 0 {
             Data {
-                done: first,
+                done: place + first,
                 rest: &self.memory[..second],
             }
         } else {
             Data {
-                done: 0,
+                done: place,
                 rest: &self.memory[head..head + first],
             }
         })

@@ -558,6 +558,12 @@ pub trait Server: Sized {
         Err(Failure::Errno(ENOSYS))
     }
 
+    /// How many portals come with an operation that the framework does not know; what comes beyond is closed. They are the server's to close, however the request ends ([`Server::cancelled`]).
+    fn takes(&self, operation: u64) -> usize {
+        let _ = operation;
+        0
+    }
+
     /// A pulse that is none of the framework's (NOTIFY, INTERRUPT, DEATH, CLOSED of a portal that is no handle's).
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         let _ = (cx, pulse);

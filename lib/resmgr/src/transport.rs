@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
-use cairn_abi::{flag, layout, received, Error, Token};
+use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
@@ -12,6 +12,17 @@ use core::sync::atomic::AtomicU64;
 
 /// A page of words that others may map to read them; it goes with this value.
 pub type Page = Box<dyn Deref<Target = [AtomicU64]>>;
+
+/// Where a portal leads, as the nucleus tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// To this server's own channel: its badge, and how many entries of anybody's table have it.
+    Own { badge: u64, holders: u64 },
+    /// To somebody's channel, and it may be called and passed on, as often as one likes.
+    Channel,
+    /// To anything else, or it may not.
+    Elsewhere,
+}
 
 /// What a server needs of the outside world.
 pub trait Transport {
@@ -52,6 +63,8 @@ pub trait Transport {
     fn publish(&mut self) -> Option<(Page, Portal)>;
     /// The badge of a portal that leads to this server's own channel.
     fn own_badge(&mut self, portal: Portal) -> Option<u64>;
+    /// What a portal leads to that came in a message and may be kept.
+    fn leads_to(&mut self, portal: Portal) -> Leads;
     fn notify(&mut self, portal: Portal, value: u64);
     fn close(&mut self, portal: Portal);
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
@@ -244,6 +257,22 @@ impl Transport for Native {
             .service(current::PORTAL_INFO, &[portal.0 as u64])
             .ok()?;
         (words[5] == 1).then_some(words[4])
+    }
+
+    fn leads_to(&mut self, portal: Portal) -> Leads {
+        const OPEN_FILE: u64 = (rights::CALL | rights::PASS) as u64;
+        let info = Portal::CURRENT.service(current::PORTAL_INFO, &[portal.0 as u64]);
+        let Ok([kind, may, holders, _, badge, own, ..]) = info else {
+            return Leads::Elsewhere;
+        };
+        // It is likely to be kept.
+        cairn_rt::paging::kept(portal.0);
+        let usable = may & (OPEN_FILE | rights::ONCE as u64) == OPEN_FILE;
+        match kind == PortalKind::Channel as u64 && usable {
+            true if own == 1 => Leads::Own { badge, holders },
+            true => Leads::Channel,
+            false => Leads::Elsewhere,
+        }
     }
 
     fn notify(&mut self, portal: Portal, value: u64) {

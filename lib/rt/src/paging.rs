@@ -129,8 +129,8 @@ pub fn reader(object: Portal) -> Result<Portal, Error> {
         .map_err(gate)
 }
 
-/// An object's portal, kept for as long as its file is: with many files the table grows.
-fn kept(slot: u32) -> Portal {
+/// A portal that is kept (an object's for as long as its file is, one that came in a message): with many the table grows.
+pub fn kept(slot: u32) -> Portal {
     let room = ROOM.load(Ordering::Relaxed);
     if slot + SPARE >= room && vm::Client(&VM).grow_table(0).is_ok() {
         ROOM.store(room + ENTRIES, Ordering::Relaxed);

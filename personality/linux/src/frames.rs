@@ -73,7 +73,7 @@ pub struct Frames {
     reads: AtomicU32,
     worth: AtomicU32,
     /// [`FORKS`] when it was opened.
-    born: u32,
+    born: AtomicU32,
 }
 
 impl Frames {
@@ -87,14 +87,14 @@ impl Frames {
             seen: AtomicU64::new(0),
             reads: AtomicU32::new(0),
             worth: AtomicU32::new(WORTH),
-            born: FORKS.load(Relaxed).wrapping_sub(!alone as u32),
+            born: AtomicU32::new(FORKS.load(Relaxed).wrapping_sub(!alone as u32)),
         }
     }
 
     /// No other process was made since the file was opened.
     #[inline(always)]
     pub fn is_young(&self) -> bool {
-        self.born == FORKS.load(Relaxed)
+        self.born.load(Relaxed) == FORKS.load(Relaxed)
     }
 
     fn give_up(&self) {
@@ -316,6 +316,13 @@ pub fn seek(file: &OpenFile, offset: u64, whence: u64) -> Option<Result<u64>> {
             return Some(Ok(target));
         }
     }
+}
+
+/// Another process is about to have this handle too.
+pub fn before_passing(file: &OpenFile) {
+    let earlier = FORKS.load(Relaxed).wrapping_sub(1);
+    file.frames.born.store(earlier, Relaxed);
+    settle(file);
 }
 
 /// A new process is about to have all handles too.

@@ -356,9 +356,15 @@ pub const PORTALS: u32 = 4;
 /// Make room in the portal table for what the next call may bring.
 pub fn make_room() -> Result<()> {
     let process = process();
-    if !process.state().wants_growth(PORTALS) {
-        return Ok(());
+    match process.state().wants_growth(PORTALS) {
+        true => grow_room(),
+        false => Ok(()),
     }
+}
+
+/// The same, for many that are no descriptors yet.
+pub fn grow_room() -> Result<()> {
+    let process = process();
     memory::grow_table().map_err(|_| crate::errno::EMFILE)?;
     process.state().capacity += 256;
     Ok(())

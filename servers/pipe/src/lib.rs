@@ -1,6 +1,6 @@
-//! Pipes, FIFOs, socket pairs and event counters: bytes that go from one program to another.
+//! Pipes, FIFOs and event counters: bytes that go from one program to another.
 //!
-//! * [`pipe`], [`pair`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
+//! * [`pipe`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
 //!
 //! A reader or writer that must wait is parked by the framework under one of two keys of the object, [`READABLE`] and [`WRITABLE`].
 #![cfg_attr(not(test), no_std)]
@@ -9,7 +9,6 @@
 extern crate alloc;
 
 pub mod event;
-pub mod pair;
 pub mod pipe;
 pub mod server;
 #[cfg(test)]
@@ -17,7 +16,7 @@ mod tests;
 
 pub use server::Pipes;
 
-/// Low bits of keys: something can be read, something can be written. Ends of a pair have their own keys.
+/// Low bits of keys: something can be read, something can be written.
 pub const READABLE: u64 = 0;
 pub const WRITABLE: u64 = 1;
 

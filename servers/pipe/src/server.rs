@@ -1,7 +1,6 @@
-//! Pipes, pairs and events for the framework: which object a handle is an end of, and what is made and opened.
+//! Pipes and events for the framework: which object a handle is an end of, and what is made and opened.
 
 use crate::event::{Event, SEMAPHORE};
-use crate::pair::{Pair, DATAGRAM, SEQPACKET, STREAM};
 use crate::pipe::{counted, Pipe};
 use crate::{READABLE, WRITABLE};
 use alloc::boxed::Box;
@@ -36,18 +35,15 @@ pub enum Node {
     Fifo(u64),
     /// A pipe or open FIFO.
     Pipe(u32),
-    /// An end (0 or 1) of a pair.
-    End(u32, u8),
     Event(u32),
 }
 
 enum Object {
     Pipe(Box<Pipe>),
-    Pair(Box<Pair>),
     Event(Event),
 }
 
-/// All pipes, pairs and events.
+/// All pipes and events.
 #[derive(Default)]
 pub struct Pipes {
     objects: Vec<Option<Object>>,
@@ -140,13 +136,6 @@ impl Pipes {
         }
     }
 
-    fn pair(&mut self, index: u32) -> Answer<(&mut Pair, &mut Buffers)> {
-        match self.parts(index)? {
-            (Object::Pair(pair), buffers) => Ok((pair, buffers)),
-            _ => fail(EBADF),
-        }
-    }
-
     fn event(&mut self, index: u32) -> Answer<&mut Event> {
         match self.parts(index)? {
             (Object::Event(event), _) => Ok(event),
@@ -161,7 +150,6 @@ impl Pipes {
                 Ok((Object::Pipe(pipe), buffers)) if pipe.ring.is_empty() => {
                     pipe.ring.clear(buffers)
                 }
-                Ok((Object::Pair(pair), buffers)) => pair.trim(buffers),
                 _ => {}
             }
         }
@@ -191,19 +179,6 @@ impl Pipes {
         two(read_end, write_end)
     }
 
-    fn make_pair<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Answer<Reply<'a>> {
-        let [_, kind, flags, ..] = cx.request.words;
-        if !matches!(kind, STREAM | DATAGRAM | SEQPACKET) {
-            return fail(EPROTONOSUPPORT);
-        }
-        let pair = Pair::new(kind, self.next_ino(), cx.uid(), cx.gid());
-        let index = self.insert(Object::Pair(Box::new(pair)));
-        let flags = o::RDWR | flags & o::NONBLOCK;
-        let first = handles.insert(Node::End(index, 0), flags, 0, ());
-        let second = handles.insert(Node::End(index, 1), flags, 0, ());
-        Ok(two(first, second))
-    }
-
     fn make_event<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Reply<'a> {
         let [_, count, flags, ..] = cx.request.words;
         let event = Event {
@@ -215,21 +190,6 @@ impl Pipes {
         let badge = handles.insert(Node::Event(index), o::RDWR | flags & o::NONBLOCK, 0, ());
         Reply::new(&[0]).mint(badge)
     }
-
-    fn shut_down<'a>(
-        &'a mut self,
-        cx: &mut Context,
-        handles: &mut Handles<Self>,
-    ) -> Answer<Reply<'a>> {
-        let node = handles.get(cx.request.badge).map(|handle| handle.node);
-        let Some(Node::End(index, side)) = node else {
-            return fail(ENOTSOCK);
-        };
-        let how = cx.request.words[1];
-        self.pair(index)?.0.shut_down(side as usize, how)?;
-        wake_pair(cx, index);
-        Ok(Reply::result(0))
-    }
 }
 
 /// Two new portals, in w6 and w7.
@@ -238,13 +198,6 @@ fn two<'a>(first: u64, second: u64) -> Reply<'a> {
     reply.portals = 2;
     reply.flags = flag::MINT;
     reply
-}
-
-fn wake_pair(cx: &mut Context, index: u32) {
-    for side in 0..2 {
-        cx.wake(keys(index, side) | READABLE);
-        cx.wake(keys(index, side) | WRITABLE);
-    }
 }
 
 impl Server for Pipes {
@@ -267,18 +220,15 @@ impl Server for Pipes {
             Node::Root => meta(s::IFDIR | 0o555, 1, 0, 0),
             // Whoever gets here was let through by the file system that has the name.
             Node::Fifo(ino) => meta(s::IFIFO | 0o666, ino, 0, 0),
-            Node::Pipe(index) | Node::End(index, _) | Node::Event(index) => {
-                match self.object(index)? {
-                    Object::Pipe(pipe) => meta(
-                        s::IFIFO | 0o600,
-                        pipe.fifo.unwrap_or(pipe.ino),
-                        pipe.uid,
-                        pipe.gid,
-                    ),
-                    Object::Pair(pair) => meta(s::IFSOCK | 0o777, pair.ino, pair.uid, pair.gid),
-                    Object::Event(event) => meta(0o600, event.ino, 0, 0),
-                }
-            }
+            Node::Pipe(index) | Node::Event(index) => match self.object(index)? {
+                Object::Pipe(pipe) => meta(
+                    s::IFIFO | 0o600,
+                    pipe.fifo.unwrap_or(pipe.ino),
+                    pipe.uid,
+                    pipe.gid,
+                ),
+                Object::Event(event) => meta(0o600, event.ino, 0, 0),
+            },
         })
     }
 
@@ -299,13 +249,11 @@ impl Server for Pipes {
     fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
         let (prefix, index): (&[u8], u32) = match node {
             Node::Pipe(index) => (b"pipe:[", index),
-            Node::End(index, _) => (b"socket:[", index),
             Node::Event(_) => (b"anon_inode:[eventfd", 0),
             _ => return None,
         };
         let ino = match self.object(index) {
             Ok(Object::Pipe(pipe)) => Some(pipe.ino),
-            Ok(Object::Pair(pair)) => Some(pair.ino),
             _ => None,
         };
         let mut digits = [0; 20];
@@ -360,7 +308,7 @@ impl Server for Pipes {
             },
             // Opened again through /proc/self/fd.
             Node::Pipe(index) => index,
-            Node::End(..) | Node::Event(_) => return fail(ENXIO),
+            Node::Event(_) => return fail(ENXIO),
         };
         let (pipe, _) = self.pipe(index)?;
         let result = pipe.open(cx, flags, index, keys(index, 0));
@@ -390,15 +338,6 @@ impl Server for Pipes {
         match handle.node {
             Node::Root | Node::Fifo(_) => {}
             Node::Pipe(index) => self.close_pipe(cx, index, handle.flags),
-            Node::End(index, side) => {
-                if let Ok((pair, buffers)) = self.pair(index) {
-                    if pair.close(side as usize, buffers) {
-                        self.remove(index);
-                    } else {
-                        wake_pair(cx, index);
-                    }
-                }
-            }
             Node::Event(index) => self.remove(index),
         }
     }
@@ -418,15 +357,6 @@ impl Server for Pipes {
                 }
                 let (pipe, _) = self.pipe(index)?;
                 return pipe.read(cx, length, keys(index, 0));
-            }
-            Node::End(index, side) => {
-                if self.buffers.total() > KEEP {
-                    self.trim.push(index);
-                }
-                let peek = cx.request.words[2] & fs::PEEK != 0;
-                let (own, other) = (keys(index, side), keys(index, 1 - side));
-                let (pair, _) = self.pair(index)?;
-                return pair.read(cx, side as usize, length, peek, own, other);
             }
             Node::Event(index) => index,
             Node::Root | Node::Fifo(_) => return fail(EBADF),
@@ -450,11 +380,6 @@ impl Server for Pipes {
                 let (pipe, buffers) = self.pipe(index)?;
                 pipe.write(cx, length, keys(index, 0), buffers)
             }
-            Node::End(index, side) => {
-                let (own, other) = (keys(index, side), keys(index, 1 - side));
-                let (pair, buffers) = self.pair(index)?;
-                pair.write(cx, side as usize, length, own, other, buffers)
-            }
             Node::Event(index) => self.event(index)?.write(cx, length, keys(index, 0)),
             Node::Root | Node::Fifo(_) => fail(EBADF),
         }
@@ -477,13 +402,6 @@ impl Server for Pipes {
                     pipe.read_direct(length, words, later, keys(index, 0))
                 }
                 _ => Direct::Ordinary,
-            },
-            Node::End(index, side) => match self.pair(index) {
-                Ok((pair, _)) => {
-                    let keys = (keys(index, side), keys(index, 1 - side));
-                    pair.read_direct(side as usize, length, words, later, keys)
-                }
-                Err(_) => Direct::Ordinary,
             },
             Node::Event(index) => match self.event(index) {
                 Ok(event) => event.read_direct(length, words, later, keys(index, 0)),
@@ -511,13 +429,6 @@ impl Server for Pipes {
                 }
                 _ => Direct::Ordinary,
             },
-            Node::End(index, side) => match self.pair(index) {
-                Ok((pair, _)) => {
-                    let other = keys(index, 1 - side);
-                    pair.write_direct(side as usize, length, words, later, other)
-                }
-                Err(_) => Direct::Ordinary,
-            },
             Node::Event(index) => match self.event(index) {
                 Ok(event) => event.write_direct(length, words, later, keys(index, 0)),
                 Err(_) => Direct::Ordinary,
@@ -529,7 +440,6 @@ impl Server for Pipes {
     fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
         let (ready, keys) = match handle.node {
             Node::Pipe(index) => (self.pipe(index)?.0.ready(handle.flags), keys(index, 0)),
-            Node::End(index, side) => (self.pair(index)?.0.ready(side as usize), keys(index, side)),
             Node::Event(index) => (self.event(index)?.ready(), keys(index, 0)),
             Node::Root | Node::Fifo(_) => (0, 0),
         };
@@ -547,12 +457,8 @@ impl Server for Pipes {
         argument: u64,
     ) -> Answer<Reply<'a>> {
         match (request, handle.node) {
-            (FIONREAD, Node::Pipe(_) | Node::End(..)) => {
-                let count = match handle.node {
-                    Node::Pipe(index) => self.pipe(index)?.0.ring.len(),
-                    Node::End(index, side) => self.pair(index)?.0.unread(side as usize),
-                    _ => 0,
-                };
+            (FIONREAD, Node::Pipe(index)) => {
+                let count = self.pipe(index)?.0.ring.len();
                 self.scratch[..4].copy_from_slice(&(count as u32).to_le_bytes());
                 Ok(Reply::result(0).data(&self.scratch[..4]))
             }
@@ -579,9 +485,7 @@ impl Server for Pipes {
         self.trim();
         match cx.request.words[0] {
             fs::PIPE => Ok(self.make_pipe(cx, handles)),
-            fs::SOCKETPAIR => self.make_pair(cx, handles),
             fs::EVENTFD => Ok(self.make_event(cx, handles)),
-            fs::SHUTDOWN => self.shut_down(cx, handles),
             _ => fail(ENOSYS),
         }
     }

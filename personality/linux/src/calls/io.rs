@@ -98,7 +98,12 @@ fn inline(flags: u64, len: u64) -> u64 {
     flags | fs::INLINE | len << fs::INLINE_SHIFT
 }
 
-fn read_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
+pub(super) fn read_inline(
+    file: &OpenFile,
+    range: UserRange,
+    offset: u64,
+    flags: u64,
+) -> Result<u64> {
     let words =
         Request::new(&[fs::READ, offset, inline(flags, range.len())]).wait_here(file.slot())?;
     let count = words[0].min(range.len());
@@ -122,7 +127,12 @@ fn given(file: &OpenFile, offset: u64, read: u64, result: Result<u64>) -> Result
     result
 }
 
-fn write_inline(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<[u64; 8]> {
+pub(super) fn write_inline(
+    file: &OpenFile,
+    range: UserRange,
+    offset: u64,
+    flags: u64,
+) -> Result<[u64; 8]> {
     let mut data = [0u64; fs::INLINE_MAX / 8];
     let bytes = user::bytes_of_mut(&mut data);
     user::read_bytes(range.base(), &mut bytes[..range.len() as usize])?;

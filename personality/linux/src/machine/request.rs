@@ -83,6 +83,8 @@ pub fn exchange_perhaps(slot: u32, words: [u64; 8]) -> core::result::Result<([u6
     }
 }
 
+/// [`Request::brings_any`]; the nucleus never says that.
+const ANY: u64 = u64::MAX;
 /// Most pieces that are gathered at a time: they lie on the stack, and more than a few are rare.
 const PIECES: usize = 64;
 
@@ -218,10 +220,37 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The same with a buffer before the pieces. (If they are as many as there can be the last one is left out.)
+    pub fn input_behind(self, head: &'a mut [u8], vector: &'a mut Vector) -> Self {
+        vector.count = (vector.count + 1).min(PIECES);
+        vector.parts[..vector.count].rotate_right(1);
+        vector.parts[0] = Part {
+            base: head.as_mut_ptr() as u64,
+            len: head.len() as u64,
+        };
+        self.input_vector(vector)
+    }
+
     /// Pass a portal of this table (in w7).
     pub fn pass(mut self, slot: u32) -> Self {
         self.gate.words[7] = slot as u64;
         self.flags |= flag::portals(1);
+        self
+    }
+
+    /// Pass these portals of this table (at most [`MAX_PORTALS`]), in the last words.
+    pub fn pass_all(mut self, slots: &[u32]) -> Self {
+        let first = 8 - slots.len().min(MAX_PORTALS);
+        for (word, slot) in self.gate.words[first..].iter_mut().zip(slots) {
+            *word = u64::from(*slot);
+        }
+        self.flags |= flag::portals((8 - first) as u64);
+        self
+    }
+
+    /// However many portals come with the answer are wanted. How many these are, by the nucleus's count, is in the top byte of w1 then.
+    pub fn brings_any(mut self) -> Self {
+        self.wanted = ANY;
         self
     }
 
@@ -234,9 +263,10 @@ impl<'a> Request<'a> {
 
     /// Did what was wanted come?
     #[inline(always)]
-    fn came(&self, rax: u64, words: &[u64; 8]) -> Result<()> {
+    fn came(&self, rax: u64, words: &mut [u64; 8]) -> Result<()> {
         match rax == self.wanted {
             true => Ok(()),
+            false if self.wanted == ANY => counted(rax, words),
             false => unwanted(rax, words),
         }
     }
@@ -248,9 +278,9 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         // SAFETY: a call to a channel without parts touches no memory of the caller.
-        let (rax, words) =
+        let (rax, mut words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
-        match self.came(rax, &words) {
+        match self.came(rax, &mut words) {
             Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot),
             came => came?,
         }
@@ -298,7 +328,7 @@ impl<'a> Request<'a> {
                 continue;
             }
             let result = result.map_err(errno_of);
-            let result = result.and_then(|()| self.came(gate.rax, &gate.words));
+            let result = result.and_then(|()| self.came(gate.rax, &mut gate.words));
             let result = result.and_then(|()| check(gate.words[0]).map(|_| ()));
             if result != Err(EFAULT) || !self.touched(&mut tries) {
                 return (result, gate.words);
@@ -381,7 +411,7 @@ impl<'a> Request<'a> {
                 Err(Error::Dead) if self.again(slot, &mut lives) => continue,
                 Err(error) => return Err(errno_of(error)),
                 Ok(()) => {
-                    self.came(gate.rax, &gate.words)?;
+                    self.came(gate.rax, &mut gate.words)?;
                     match gate.words[0] {
                         ..=LAST_VALUE => false,
                         word if word == EFAULT.value() && self.touched(&mut tries) => continue,
@@ -414,12 +444,23 @@ impl<'a> Request<'a> {
             return self.call_with_parts(slot);
         }
         result.map_err(errno_of)?;
-        self.came(gate.rax, &gate.words)?;
+        self.came(gate.rax, &mut gate.words)?;
         match gate.words[0] as i64 {
             word if interrupted(word) => Err(RESTART),
             _ => Ok(gate.words),
         }
     }
+}
+
+/// How many portals came, for a request that takes any number of them.
+#[cold]
+fn counted(rax: u64, words: &mut [u64; 8]) -> Result<()> {
+    const COUNT: u32 = 56;
+    if let Some(error) = Error::from_code(rax as u8) {
+        return Err(errno_of(error));
+    }
+    words[1] = words[1] << (64 - COUNT) >> (64 - COUNT) | (received::portals(rax) as u64) << COUNT;
+    Ok(())
 }
 
 /// An error of the gate's, an error of the server's without portals (which is as it should be), or portals that nobody asked for: these are closed.

@@ -1,0 +1,154 @@
+//! A socket: its state, what it has to read, what it tells its peer, and what it is ready for.
+
+use crate::names::Name;
+use crate::queue::{Credentials, Queue, CAPACITY};
+use crate::timeouts::Limits;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use cairn_idl::fs::poll;
+use cairn_idl::local::{SEQPACKET, STREAM};
+
+/// A socket that may be gone: its place, and the number that no other one ever has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub socket: u32,
+    pub ino: u64,
+}
+
+pub enum State {
+    /// Of a datagram socket this says nothing.
+    Unconnected,
+    Connected,
+    /// How many may wait to be accepted beside one, and those that do.
+    Listening {
+        backlog: usize,
+        waiting: VecDeque<u32>,
+    },
+}
+
+pub struct Socket {
+    pub kind: u64,
+    pub ino: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub state: State,
+    /// The other end; of a datagram socket whom it sends to. It may be gone.
+    pub peer: Option<Peer>,
+    pub queue: Queue,
+    /// Something may still be received; may still be sent.
+    pub reads: bool,
+    pub writes: bool,
+    /// What the next receive (or SO_ERROR) is told, once.
+    pub error: i64,
+    /// Most bytes of its own that may wait at a peer.
+    pub send_limit: usize,
+    pub receive_limit: u64,
+    pub limits: Limits,
+    /// SO_PASSCRED, and other switches that are only remembered.
+    pub wants_credentials: bool,
+    pub switches: u64,
+    pub name: Option<Rc<Name>>,
+    /// Its address, if file servers or senders may have one.
+    pub address: Option<u32>,
+    pub peer_name: Option<Rc<Name>>,
+    /// SO_PEERCRED; of one that listens: what it will tell its peers.
+    pub peer_credentials: Option<Credentials>,
+    /// It waits to be accepted by this one.
+    pub embryo_of: Option<u32>,
+    /// How often it is on its way in queues.
+    pub in_flight: u32,
+    /// The round of [`crate::cycles`] that has found it in use.
+    pub seen: u64,
+    /// Who pays for its queue's memory, and for how much.
+    pub paid: (u32, usize),
+}
+
+impl Socket {
+    pub fn new(kind: u64, ino: u64, uid: u32, gid: u32) -> Socket {
+        Socket {
+            kind,
+            ino,
+            uid,
+            gid,
+            state: State::Unconnected,
+            peer: None,
+            queue: Queue::default(),
+            reads: true,
+            writes: true,
+            error: 0,
+            send_limit: CAPACITY,
+            receive_limit: CAPACITY as u64,
+            limits: Limits::default(),
+            wants_credentials: false,
+            switches: 0,
+            name: None,
+            address: None,
+            peer_name: None,
+            peer_credentials: None,
+            embryo_of: None,
+            in_flight: 0,
+            seen: 0,
+            paid: (uid, 0),
+        }
+    }
+
+    /// It has an other end, not only someone whom it sends to.
+    pub fn has_connections(&self) -> bool {
+        matches!(self.kind, STREAM | SEQPACKET)
+    }
+
+    #[inline(always)]
+    pub fn is_stream(&self) -> bool {
+        self.kind == STREAM
+    }
+
+    #[inline(always)]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected)
+    }
+
+    pub fn is_listening(&self) -> bool {
+        matches!(self.state, State::Listening { .. })
+    }
+
+    pub fn take_error(&mut self) -> Option<i64> {
+        match core::mem::take(&mut self.error) {
+            0 => None,
+            number => Some(number),
+        }
+    }
+
+    /// `at_peer`: bytes and whether there is no room at all where it sends to.
+    pub fn ready(&self, at_peer: Option<(usize, bool)>) -> u64 {
+        let mut ready = 0;
+        if self.error != 0 {
+            ready |= poll::ERR;
+        }
+        if !self.reads {
+            ready |= poll::RDHUP | poll::IN | poll::RDNORM;
+            if !self.writes {
+                ready |= poll::HUP;
+            }
+        }
+        let readable = match &self.state {
+            State::Listening { waiting, .. } => {
+                if !waiting.is_empty() {
+                    ready |= poll::IN | poll::RDNORM;
+                }
+                return ready;
+            }
+            _ => !self.queue.is_empty(),
+        };
+        if readable {
+            ready |= poll::IN | poll::RDNORM;
+        }
+        if self.has_connections() && !self.is_connected() {
+            ready |= poll::HUP;
+        }
+        let (bytes, full) = at_peer.unwrap_or((0, false));
+        if bytes.saturating_mul(4) <= self.send_limit && !full {
+            ready |= poll::OUT | poll::WRNORM;
+        }
+        ready
+    }
+}

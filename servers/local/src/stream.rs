@@ -1,0 +1,240 @@
+//! Streams: bytes in order. Descriptors and credentials stay with the bytes that they were sent with: a receive may begin with bytes that came with nothing and go on into those that brought descriptors, but not beyond, and never takes bytes of two senders together if it tells who they were.
+
+use crate::queue::{Credentials, Queue, Segment};
+use crate::rights::Rights;
+use crate::server::{fail, Extra, Sockets};
+use crate::{key, READABLE, ROOM};
+use cairn_idl::errno::*;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Direct, Failure, Later};
+
+/// What the next receive takes of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub bytes: usize,
+    /// More bytes must not be added to these, whatever comes.
+    pub ends: bool,
+    /// Of the first segment.
+    pub credentials: Option<Credentials>,
+}
+
+/// How much of what waits goes together, of at most `most` bytes.
+pub fn next(queue: &Queue, most: usize, tells_credentials: bool) -> Taken {
+    let mut taken = Taken::default();
+    for (at, segment) in queue.segments.iter().enumerate() {
+        if at == 0 {
+            taken.credentials = segment.credentials;
+        } else if tells_credentials && segment.credentials != taken.credentials {
+            taken.ends = true;
+            break;
+        }
+        let part = segment.length.min(most - taken.bytes);
+        taken.bytes += part;
+        taken.ends |= !segment.rights.is_empty();
+        if taken.ends || taken.bytes == most {
+            break;
+        }
+    }
+    taken
+}
+
+/// So many bytes have left the ring: the descriptors that they came with.
+pub fn took(queue: &mut Queue, mut bytes: usize) -> Rights {
+    let mut rights = Rights::new();
+    while bytes != 0 {
+        let Some(first) = queue.segments.front_mut() else {
+            break;
+        };
+        let part = first.length.min(bytes);
+        if !first.rights.is_empty() {
+            rights = core::mem::take(&mut first.rights);
+        }
+        bytes -= part;
+        queue.used(part);
+    }
+    rights
+}
+
+impl Sockets {
+    /// Where a stream's bytes go, and how many fit.
+    #[inline(always)]
+    fn stream_peer(&self, index: u32) -> Answer<(u32, usize)> {
+        let socket = self.socket(index)?;
+        if !socket.is_connected() {
+            return fail(ENOTCONN);
+        }
+        match socket.peer.and_then(|of| Some((of, self.peer(of)?))) {
+            Some((of, peer)) if socket.writes && peer.reads => {
+                Ok((of.socket, peer.queue.room(socket.send_limit)))
+            }
+            _ => fail(EPIPE),
+        }
+    }
+
+    pub(crate) fn send_stream(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        mut extra: Option<&mut Extra>,
+    ) -> Answer<usize> {
+        let mut done = cx.progress as usize;
+        let (peer, room) = match self.stream_peer(index) {
+            Ok(found) => found,
+            Err(_) if done != 0 => return Ok(done),
+            Err(failure) => return Err(failure),
+        };
+        if done >= length {
+            return Ok(done);
+        }
+        let part = (length - done).min(room);
+        if part != 0 {
+            match self.put(cx, (index, peer), (done, part), done == 0, &mut extra) {
+                Ok(()) => done += part,
+                Err(_) if done != 0 => return Ok(done),
+                Err(failure) => return Err(failure),
+            }
+            cx.wake(key(peer, READABLE));
+        }
+        if done == length {
+            return Ok(done);
+        }
+        cx.progress = done as u64;
+        cx.progress_is_result = true;
+        Err(Failure::Wait(key(peer, ROOM)))
+    }
+
+    /// Put `part` bytes from `from` on of the caller's, and what goes along with them, where there is room for them.
+    pub(crate) fn put(
+        &mut self,
+        cx: &mut Context,
+        (own, target): (u32, u32),
+        (from, part): (usize, usize),
+        first: bool,
+        extra: &mut Option<&mut Extra>,
+    ) -> Answer<()> {
+        let payer = match self.socket(own)?.has_connections() {
+            true => self.socket(own)?.uid,
+            false => self.socket(target)?.uid,
+        };
+        self.may_keep(payer, target, part)?;
+        let mut segment = Segment {
+            length: part,
+            ..Segment::default()
+        };
+        let tells = self.socket(own)?.wants_credentials || self.socket(target)?.wants_credentials;
+        segment.credentials = match extra.as_ref().and_then(|extra| extra.credentials) {
+            None if tells => Some(self.caller(cx)),
+            given => given,
+        };
+        if !self.socket(own)?.has_connections() {
+            segment.from = self.socket(own)?.name.clone();
+        }
+        let room = self.socket_mut(target)?.queue.segments.try_reserve(1);
+        room.map_err(|_| Failure::Errno(ENOBUFS))?;
+        if let (Some(extra), true) = (extra.as_mut(), first) {
+            segment.rights = self.rights_of(cx, extra)?;
+        }
+        let queue = match self.sockets.get_mut(target) {
+            Some(socket) => &mut socket.queue,
+            None => return fail(ECONNREFUSED),
+        };
+        if let Err(failure) = queue.ring.fill(cx, from, part, &mut self.buffers) {
+            let rights = segment.rights;
+            if let Some(extra) = extra.as_mut() {
+                self.give_back(extra, rights);
+            }
+            return Err(failure);
+        }
+        if !segment.rights.is_empty() {
+            if let Some(extra) = extra.as_mut() {
+                extra.kept = true;
+            }
+        }
+        match segment.rights.is_empty() && self.socket(own)?.has_connections() {
+            true if self.is_stream(target) => {
+                if let Ok(socket) = self.socket_mut(target) {
+                    socket.queue.added(segment);
+                }
+            }
+            _ => {
+                self.queued(&segment.rights);
+                if let Ok(socket) = self.socket_mut(target) {
+                    socket.queue.segments.push_back(segment);
+                }
+            }
+        }
+        self.pay(payer, target);
+        Ok(())
+    }
+
+    /// The direct ways ([`cairn_resmgr::Server::read_direct`]): of streams, where nothing comes along.
+    #[inline(always)]
+    pub(crate) fn read_stream_direct(
+        &mut self,
+        index: u32,
+        length: usize,
+        words: &mut [u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return Direct::Ordinary;
+        };
+        let plain = socket.is_stream() && socket.is_connected() && socket.error == 0;
+        let Some(first) = socket.queue.segments.front() else {
+            return match plain && socket.limits.receive == 0 {
+                true if socket.reads => Direct::Wait(key(index, READABLE)),
+                true => Direct::Done(0),
+                false => Direct::Ordinary,
+            };
+        };
+        // Of several segments some may go together.
+        let several = first.length < length && socket.queue.segments.len() > 1;
+        let length = first.length.min(length);
+        if !plain || several || !first.rights.is_empty() {
+            return Direct::Ordinary;
+        }
+        if !socket.queue.ring.take_words(words, length) {
+            return Direct::Ordinary;
+        }
+        socket.queue.used(length);
+        later.wake(key(index, ROOM));
+        Direct::Done(length)
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_stream_direct(
+        &mut self,
+        index: u32,
+        length: usize,
+        words: &[u64; 5],
+        later: &mut Later,
+    ) -> Direct {
+        let Some(socket) = self.sockets.get(index) else {
+            return Direct::Ordinary;
+        };
+        let (Some(of), true) = (socket.peer, socket.is_stream() && socket.writes) else {
+            return Direct::Ordinary;
+        };
+        let (limit, tells) = (socket.send_limit, socket.wants_credentials);
+        let Some(peer) = self.sockets.get_mut(of.socket) else {
+            return Direct::Ordinary;
+        };
+        if peer.ino != of.ino
+            || !peer.reads
+            || tells
+            || peer.wants_credentials
+            || peer.queue.room(limit) < length
+            || peer.queue.segments.try_reserve(1).is_err()
+            || !peer.queue.ring.put_words(words, length)
+        {
+            return Direct::Ordinary;
+        }
+        peer.queue.added(Segment {
+            length,
+            ..Segment::default()
+        });
+        later.wake(key(of.socket, READABLE));
+        Direct::Done(length)
+    }
+}
