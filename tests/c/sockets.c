@@ -391,7 +391,8 @@ static void descriptors(void) {
     for (int i = 0; i < 253; i++)
         fds[i] = q[i % 2];
     say("most", pass(p[0], "many", fds, 253, 0));
-    int found = take("all", p[1], 100, 254, fds, 0);
+    /* (musl has no room for so many: then nothing was sent.) */
+    int found = take("all", p[1], 100, 254, fds, MSG_DONTWAIT);
     for (int i = 0; i < found; i++)
         close(fds[i]);
     for (int i = 0; i < 254; i++)
