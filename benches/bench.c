@@ -14,6 +14,7 @@
 #include <linux/futex.h>
 #include <mqueue.h>
 #include <pthread.h>
+#include <poll.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -22,10 +23,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -333,6 +336,66 @@ static void message_eventfd(void) {
     close(event_to);
     close(event_from);
 }
+
+static int watched_set, watched_file, *idle_files, idle_count;
+static struct pollfd *polled;
+
+/* So many idle descriptors, and one that is ready. */
+static int watch_many(int count) {
+    struct rlimit most = {12000, 12000};
+    struct epoll_event event = {.events = EPOLLIN};
+    setrlimit(RLIMIT_NOFILE, &most);
+    watched_set = epoll_create1(0);
+    idle_files = malloc(count * sizeof *idle_files);
+    polled = malloc(count * sizeof *polled);
+    for (idle_count = 0; idle_count < count; idle_count++) {
+        int fd = eventfd(idle_count == count / 2, 0);
+        idle_files[idle_count] = fd;
+        polled[idle_count] = (struct pollfd){fd, POLLIN, 0};
+        if (fd < 0 || epoll_ctl(watched_set, EPOLL_CTL_ADD, fd, &event) < 0) {
+            return refuse("watching");
+        }
+    }
+    watched_file = eventfd(1, 0);
+    return 0;
+}
+
+static void watch_no_more(void) {
+    for (int i = 0; i < idle_count; i++) {
+        close(idle_files[i]);
+    }
+    close(watched_file);
+    close(watched_set);
+    free(idle_files);
+    free(polled);
+}
+
+static int wait_once(void) {
+    struct epoll_event events[8];
+    return epoll_wait(watched_set, events, 8, -1) == 1 ? 0 : refuse("epoll_wait");
+}
+
+static int add_and_remove(void) {
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_ctl(watched_set, EPOLL_CTL_ADD, watched_file, &event) < 0 || epoll_ctl(watched_set, EPOLL_CTL_DEL, watched_file, NULL) < 0) {
+        return refuse("epoll_ctl");
+    }
+    return 0;
+}
+
+static int poll_once(void) { return poll(polled, idle_count, -1) == 1 ? 0 : refuse("poll"); }
+
+static void ready_measure(int count, int (*operation)(void)) {
+    watch_many(count);
+    measure(1000, operation);
+    watch_no_more();
+}
+
+static void ready_wait_10(void) { ready_measure(10, wait_once); }
+static void ready_wait_100(void) { ready_measure(100, wait_once); }
+static void ready_wait_10000(void) { ready_measure(10000, wait_once); }
+static void ready_change(void) { ready_measure(100, add_and_remove); }
+static void ready_poll_100(void) { ready_measure(100, poll_once); }
 
 static int message_queue;
 struct note {
@@ -1045,6 +1108,11 @@ static const struct operation operations[] = {
     {"pipe-trip", message_pipe},
     {"socketpair-trip", message_socketpair},
     {"eventfd-trip", message_eventfd},
+    {"epoll-wait-1-of-10", ready_wait_10},
+    {"epoll-wait-1-of-100", ready_wait_100},
+    {"epoll-wait-1-of-10000", ready_wait_10000},
+    {"epoll-add-del", ready_change},
+    {"poll-1-of-100", ready_poll_100},
     {"futex-trip", sync_futex},
     {"sysv-message-trip", message_sysv},
     {"posix-mq-trip", message_posix},

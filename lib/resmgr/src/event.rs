@@ -13,6 +13,9 @@ use cairn_idl::fs;
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
+/// Operations from here on are servers' own.
+const OWN: u64 = fs::PIPE;
+
 /// What requests wait for that came too early.
 const HELD: u64 = u64::MAX - 1;
 
@@ -110,7 +113,7 @@ pub(crate) fn context<'a>(
 /// May this operation change what its own handle is ready for?
 #[inline]
 fn uses_data(operation: u64) -> bool {
-    matches!(operation, fs::READ | fs::WRITE | fs::IOCTL) || operation >= fs::PIPE
+    matches!(operation, fs::READ | fs::WRITE | fs::IOCTL) || operation >= OWN
 }
 
 /// The data of an answer that is to follow.
@@ -149,6 +152,11 @@ impl<S: Server> Manager<S> {
                         Some(outcome) => outcome,
                         None => return self.ready(server, transport, received),
                     },
+                    OWN.. if received.in_len | received.out_len | received.portals == 0 => {
+                        let handle = self.core.handles.get(received.badge);
+                        let node = handle.map(|handle| handle.node);
+                        server.special_direct(node, received, &mut self.waiting.later)
+                    }
                     _ => Direct::Ordinary,
                 },
                 outcome => outcome,

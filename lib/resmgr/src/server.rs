@@ -504,6 +504,17 @@ pub trait Server: Sized {
         })
     }
 
+    /// The direct way of an operation of the server's own that has no parts and passes no portals: the answer's words take the place of the request's. `node` is the handle's.
+    fn special_direct(
+        &mut self,
+        node: Option<Self::Node>,
+        request: &mut Received,
+        later: &mut Later,
+    ) -> Direct {
+        let _ = (node, request, later);
+        Direct::Ordinary
+    }
+
     /// Somebody is about to watch a handle of this node for this interest. (The event server's own business: what is watched may be a set.)
     fn watched(&mut self, cx: &mut Context, node: Self::Node, interest: u64) -> Answer<()> {
         let _ = (cx, node, interest);

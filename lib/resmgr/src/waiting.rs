@@ -88,19 +88,27 @@ impl Lot {
 
 struct Ticket {
     keys: [u64; 2],
+    token: Token,
+    badge: u64,
     /// Order of arrival.
     turn: u64,
     /// In the [`Lot`].
     place: u32,
+    indexed: bool,
 }
+
+/// So many requests are looked through; more are found by index.
+const FEW: usize = 8;
 
 /// All that waits. Order of arrival is kept, also when a request runs again in vain.
 #[derive(Default)]
 pub(crate) struct Waiting {
     tickets: Vec<Ticket>,
     free: Vec<u32>,
-    len: usize,
     turn: u64,
+    /// The [`FEW`] that came last, in their order. All others are in the three maps.
+    recent: Vec<u32>,
+    indexed: usize,
     /// Links of ticket `i`: `2 i` and (if its keys differ) `2 i + 1`.
     keys: Chains,
     tokens: Chains,
@@ -118,8 +126,11 @@ impl Waiting {
         self.turn += 1;
         let ticket = Ticket {
             keys,
+            token: request.token,
+            badge: request.badge,
             turn: self.turn,
             place,
+            indexed: false,
         };
         let index = match self.free.pop() {
             Some(index) => {
@@ -131,45 +142,96 @@ impl Waiting {
                 self.tickets.len() as u32 - 1
             }
         };
-        let count = self.tickets.len();
-        self.keys.reserve(2 * count);
-        self.tokens.reserve(count);
-        self.badges.reserve(count);
-        self.keys.insert(2 * index, keys[0]);
-        if keys[1] != keys[0] {
-            self.keys.insert(2 * index + 1, keys[1]);
+        if self.recent.len() >= FEW {
+            self.index_recent();
         }
-        self.tokens.insert(index, request.token);
-        self.badges.insert(index, request.badge);
-        self.len += 1;
+        self.recent.push(index);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn index_recent(&mut self) {
+        let count = self.tickets.len();
+        let room = self.keys.reserve(2 * count)
+            && self.tokens.reserve(count)
+            && self.badges.reserve(count);
+        if !room {
+            return;
+        }
+        for index in self.recent.drain(..) {
+            let ticket = &mut self.tickets[index as usize];
+            ticket.indexed = true;
+            self.keys.insert(2 * index, ticket.keys[0]);
+            if ticket.keys[1] != ticket.keys[0] {
+                self.keys.insert(2 * index + 1, ticket.keys[1]);
+            }
+            self.tokens.insert(index, ticket.token);
+            self.badges.insert(index, ticket.badge);
+            self.indexed += 1;
+            // Later ones need room of their own, perhaps.
+            let _ = self.keys.reserve(2 * count)
+                && self.tokens.reserve(count)
+                && self.badges.reserve(count);
+        }
     }
 
     fn take(&mut self, index: u32) -> u32 {
-        let Ticket { keys, place, .. } = self.tickets[index as usize];
+        let Ticket {
+            keys,
+            place,
+            indexed,
+            ..
+        } = self.tickets[index as usize];
         self.later.end(keys);
-        self.keys.remove(2 * index);
-        self.keys.remove(2 * index + 1);
-        self.tokens.remove(index);
-        self.badges.remove(index);
+        match indexed {
+            true => {
+                self.keys.remove(2 * index);
+                self.keys.remove(2 * index + 1);
+                self.tokens.remove(index);
+                self.badges.remove(index);
+                self.indexed -= 1;
+            }
+            false => self.recent.retain(|recent| *recent != index),
+        }
         self.free.push(index);
-        self.len -= 1;
         place
+    }
+
+    /// Those with this key among the indexed, in their order.
+    #[cold]
+    #[inline(never)]
+    fn collect_indexed(&mut self, key: u64) {
+        let mut woken = core::mem::take(&mut self.woken);
+        woken.extend(self.keys.all(key).map(|link| link / 2));
+        woken.sort_unstable_by_key(|index| self.tickets[*index as usize].turn);
+        for index in woken.drain(..) {
+            let place = self.take(index);
+            self.ready.push_back(place);
+        }
+        self.woken = woken;
     }
 
     /// Move what the woken keys name to the ready queue, and touch the watches; is there anything to do?
     pub fn collect(&mut self) -> bool {
         while let Some(key) = self.later.woken.pop() {
-            self.watches.touch(key);
-            let mut woken = core::mem::take(&mut self.woken);
-            woken.extend(self.keys.all(key).map(|link| link / 2));
-            if woken.len() > 1 {
-                woken.sort_unstable_by_key(|index| self.tickets[*index as usize].turn);
+            if !self.watches.is_empty() {
+                self.watches.touch(key);
             }
-            for index in woken.drain(..) {
-                let place = self.take(index);
-                self.ready.push_back(place);
+            if self.indexed != 0 {
+                self.collect_indexed(key);
             }
-            self.woken = woken;
+            let (tickets, later) = (&self.tickets, &mut self.later);
+            let (free, ready) = (&mut self.free, &mut self.ready);
+            self.recent.retain(|index| {
+                let ticket = &tickets[*index as usize];
+                let woken = ticket.keys.contains(&key);
+                if woken {
+                    later.end(ticket.keys);
+                    free.push(*index);
+                    ready.push_back(ticket.place);
+                }
+                !woken
+            });
         }
         !self.ready.is_empty() || self.watches.touched()
     }
@@ -195,27 +257,36 @@ impl Waiting {
         self.ready.pop_front()
     }
 
+    fn find(&self, indexed: Option<u32>, wanted: impl Fn(&Ticket) -> bool) -> Option<u32> {
+        let mut recent = self.recent.iter().copied();
+        indexed.or_else(|| recent.find(|index| wanted(&self.tickets[*index as usize])))
+    }
+
+    fn with_token(&self, token: Token) -> Option<u32> {
+        self.find(self.tokens.first(token), |ticket| ticket.token == token)
+    }
+
     /// The place of this caller's waiting request.
     pub fn place(&self, token: Token) -> Option<u32> {
-        let index = self.tokens.first(token)?;
+        let index = self.with_token(token)?;
         Some(self.tickets[index as usize].place)
     }
 
     /// The waiting request of this caller, which waits no longer.
     pub fn remove(&mut self, token: Token) -> Option<u32> {
-        let index = self.tokens.first(token)?;
+        let index = self.with_token(token)?;
         Some(self.take(index))
     }
 
     /// A request through this badge, which waits no longer.
     pub fn remove_badge(&mut self, badge: u64) -> Option<u32> {
-        let index = self.badges.first(badge)?;
+        let index = self.find(self.badges.first(badge), |ticket| ticket.badge == badge)?;
         Some(self.take(index))
     }
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        self.len
+        self.indexed + self.recent.len()
     }
 }
 
@@ -249,6 +320,32 @@ mod tests {
         assert_eq!(waiting.remove(4), Some(4));
         assert_eq!(waiting.remove(4), None);
         assert_eq!(waiting.remove_badge(2), Some(2));
+    }
+
+    #[test]
+    fn many_are_found_as_few_are() {
+        let mut waiting = Waiting::default();
+        for token in 1..=1000 {
+            waiting.park([token % 10, 100 + token % 7], &request(token), token as u32);
+        }
+        assert_eq!(waiting.remove(500), Some(500));
+        assert_eq!(waiting.place(1000), Some(1000));
+        waiting.later.wake(3);
+        assert!(waiting.busy());
+        for token in (3..=1000).step_by(10) {
+            assert_eq!(waiting.next_ready(), Some(token));
+        }
+        assert_eq!(waiting.next_ready(), None);
+        waiting.later.wake(106);
+        assert!(waiting.busy());
+        let mut last = 0;
+        while let Some(place) = waiting.next_ready() {
+            assert!(place > last && place % 7 == 6 && place % 10 != 3);
+            last = place;
+        }
+        while waiting.remove_badge(1).is_some() || waiting.remove_badge(2).is_some() {}
+        while waiting.remove_badge(0).is_some() {}
+        assert_eq!(waiting.len(), 0);
     }
 
     #[test]

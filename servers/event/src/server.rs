@@ -8,9 +8,13 @@ use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::event;
 use cairn_idl::fs::{o, poll, s};
+use cairn_idl::label;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Readiness, Server};
+use cairn_resmgr::{
+    Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Readiness, Server,
+};
 use cairn_rt::channel::Reply;
+use cairn_rt::Received;
 
 /// `struct epoll_event`.
 const EVENT: usize = 12;
@@ -87,19 +91,36 @@ impl Events {
         Reply::new(&[0]).mint(badge)
     }
 
-    fn change<'a>(&mut self, cx: &Context, set: u32) -> Answer<Reply<'a>> {
-        let [_, what, file, events, data, ..] = cx.request.words;
+    fn change(&mut self, request: &Received, set: u32) -> Result<u64, i64> {
+        let [_, what, file, events, data, ..] = request.words;
         let wish = Wish {
             fd: (what >> 32) as u32,
             file,
             events,
             data,
-            maker: cx.request.sender,
-            uid: cx.uid(),
+            maker: request.sender,
+            uid: label::uid(request.label),
         };
-        let number = self.sets.change(set, what as u32 as u64, &wish);
-        let number = number.map_err(Failure::Errno)?;
-        Ok(Reply::new(&[0, number]))
+        self.sets.change(set, what as u32 as u64, &wish)
+    }
+
+    /// At most so many events in the words of an answer; if there are more than fit, none.
+    fn collect_words(&mut self, set: u32, most: usize) -> [u64; 6] {
+        let mut words = [0; 6];
+        let mut count = 0;
+        for event in self.sets.look(set).take(most) {
+            let (bits, data) = (event.bits as u64, event.data);
+            match count {
+                0 => (words[1], words[2]) = (bits, data),
+                1 => (words[1], words[3]) = (words[1] | bits << 32, data),
+                2 => (words[4], words[5]) = (bits, data),
+                _ => return [event::MORE, 0, 0, 0, 0, 0],
+            }
+            count += 1;
+        }
+        self.sets.reported(set, count);
+        words[0] = (count * EVENT) as u64;
+        words
     }
 
     fn wait<'a>(&mut self, cx: &mut Context, set: u32) -> Answer<Reply<'a>> {
@@ -119,64 +140,44 @@ impl Events {
     }
 
     fn collect(&mut self, cx: &mut Context, set: u32, most: usize) -> Answer<[u64; 6]> {
-        let mut words = [0; 6];
-        let mut count = 0;
         if cx.request.in_len == 0 {
-            let most_here = event::WORDS as usize;
-            if most > most_here && self.sets.look(set).nth(most_here).is_some() {
-                words[0] = event::MORE;
-                return Ok(words);
-            }
-            for event in self.sets.look(set).take(most.min(event::WORDS as usize)) {
-                match count {
-                    0 => (words[1], words[2]) = (event.bits as u64, event.data),
-                    1 => {
-                        words[1] |= (event.bits as u64) << 32;
-                        words[3] = event.data;
-                    }
-                    _ => (words[4], words[5]) = (event.bits as u64, event.data),
-                }
-                count += 1;
-            }
-        } else {
-            let most = most.min(cx.request.in_len / EVENT).min(EVENTS_MAX);
-            self.scratch.clear();
-            for event in self.sets.look(set).take(most) {
-                self.scratch.extend_from_slice(&event.bits.to_le_bytes());
-                self.scratch.extend_from_slice(&event.data.to_le_bytes());
-                count += 1;
-            }
-            // Nothing is reported that does not arrive.
-            cx.store(0, &self.scratch)?;
+            return Ok(self.collect_words(set, most));
         }
+        let most = most.min(cx.request.in_len / EVENT).min(EVENTS_MAX);
+        let mut count = 0;
+        self.scratch.clear();
+        for event in self.sets.look(set).take(most) {
+            self.scratch.extend_from_slice(&event.bits.to_le_bytes());
+            self.scratch.extend_from_slice(&event.data.to_le_bytes());
+            count += 1;
+        }
+        // Nothing is reported that does not arrive.
+        cx.store(0, &self.scratch)?;
         self.sets.reported(set, count);
-        words[0] = (count * EVENT) as u64;
-        Ok(words)
+        Ok([(count * EVENT) as u64, 0, 0, 0, 0, 0])
     }
 
-    fn told(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
+    fn told(&mut self, words: &[u64; 8], mut wake: impl FnMut(u64)) -> i64 {
         let [operation, number, watcher, ready, how, ..] = *words;
-        match operation {
-            event::TELL => match self.sets.tell(number, watcher as Id, ready, how) {
-                Ok((set, true)) => {
-                    cx.wake(key(Node::Set(set)));
-                    self.sets.has_waiters(set) as i64
-                }
-                Ok((set, false)) => {
-                    if !self.sets.has_ready(set) {
-                        // What watches this set is to know.
-                        cx.wake(key(Node::Set(set)));
-                    }
-                    0
-                }
-                Err(number) => -number,
-            },
-            _ => {
-                let asked = words[1..7].iter().enumerate();
-                asked.fold(0, |bits, (at, number)| {
-                    bits | (self.sets.is_alive(*number) as i64) << at
-                })
+        if operation != event::TELL {
+            let asked = words[1..7].iter().enumerate();
+            return asked.fold(0, |bits, (at, number)| {
+                bits | (self.sets.is_alive(*number) as i64) << at
+            });
+        }
+        match self.sets.tell(number, watcher as Id, ready, how) {
+            Ok((set, true)) => {
+                wake(key(Node::Set(set)));
+                self.sets.has_waiters(set) as i64
             }
+            Ok((set, false)) => {
+                if !self.sets.has_ready(set) {
+                    // What watches this set is to know.
+                    wake(key(Node::Set(set)));
+                }
+                0
+            }
+            Err(number) => -number,
         }
     }
 
@@ -323,7 +324,31 @@ impl Server for Events {
     }
 
     fn event(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
-        self.told(cx, words)
+        self.told(words, |key| cx.wake(key))
+    }
+
+    fn special_direct(
+        &mut self,
+        node: Option<Node>,
+        request: &mut Received,
+        later: &mut Later,
+    ) -> Direct {
+        let [operation, most, wait, ..] = request.words;
+        match (operation, node) {
+            (event::TELL, None) if request.badge == event::SERVER => {
+                request.words[0] = self.told(&request.words, |key| later.wake(key)) as u64;
+            }
+            (event::WAIT, Some(Node::Set(set))) if wait == 0 || self.sets.has_ready(set) => {
+                let words = self.collect_words(set, most as usize);
+                request.words[..6].copy_from_slice(&words);
+            }
+            (event::CTL, Some(Node::Set(set))) => match self.change(request, set) {
+                Ok(number) => (request.words[0], request.words[1]) = (0, number),
+                Err(error) => request.words[0] = -error as u64,
+            },
+            _ => return Direct::Ordinary,
+        }
+        Direct::Done(0)
     }
 
     fn cancelled(&mut self, cx: &mut Context) {
@@ -362,11 +387,14 @@ impl Server for Events {
         match (operation, node) {
             (event::TELL | event::ALIVE, Node::Root(event::SERVER)) => {
                 let words = cx.request.words;
-                Ok(Reply::result(self.told(cx, &words)))
+                Ok(Reply::result(self.told(&words, |key| cx.wake(key))))
             }
             (event::TELL | event::ALIVE, _) => fail(EPERM),
             (event::WAIT, Node::Set(set)) => self.wait(cx, set),
-            (event::CTL, Node::Set(set)) => self.change(cx, set),
+            (event::CTL, Node::Set(set)) => {
+                let number = self.change(cx.request, set).map_err(Failure::Errno)?;
+                Ok(Reply::new(&[0, number]))
+            }
             (event::SET, Node::Root(_)) => {
                 let set = self.sets.add_set().ok_or(Failure::Errno(ENOMEM))?;
                 Ok(Events::make(Node::Set(set), 0, handles))
