@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Failure, Later};
 use crate::direct::{direct, open_direct, stat_direct};
+use crate::files::ATTENDED;
 use crate::handle::Entry;
 use crate::manager::{asks_words, Manager};
 use crate::server::{Direct, Server};
@@ -466,6 +467,16 @@ impl<S: Server> Manager<S> {
     fn pulse(&mut self, server: &mut S, transport: &mut dyn Transport, event: &Received) {
         match event.words[0] {
             // Badges of handles; a portal of the server's own making is its own business.
+            pulse::CLOSED if event.badge >= ATTENDED => {
+                let parked = Parked {
+                    request: *event,
+                    ..Parked::default()
+                };
+                let domain = event.badge as u32;
+                let mut cx = context(transport, &mut self.waiting.later, &parked);
+                self.core.process_ended(&mut cx, domain);
+                server.process_ended(&mut cx, domain);
+            }
             pulse::CLOSED if event.badge >> 32 != 0 => {
                 self.close(server, transport, event.badge);
             }

@@ -85,6 +85,12 @@ pub struct Fake {
     pub pass: Option<usize>,
     /// The next read of a caller's memory fails.
     pub unreadable: bool,
+    /// Labels of domains' real ids.
+    pub real: BTreeMap<u32, u64>,
+    /// Domains that are no processes.
+    pub strangers: Vec<u32>,
+    /// Domains whose end is waited for, with the badge that tells it.
+    pub attended: Vec<(u32, u64)>,
 }
 
 impl Fake {
@@ -222,6 +228,19 @@ impl Transport for Fake {
         let count = self.groups.len().min(into.len());
         into[..count].copy_from_slice(&self.groups[..count]);
         count
+    }
+
+    fn real_label(&mut self, sender: u32) -> Option<u64> {
+        self.real.get(&sender).copied()
+    }
+
+    /// Process numbers are 1000 above domains'.
+    fn attend(&mut self, sender: u32, badge: u64) -> Option<u32> {
+        if self.strangers.contains(&sender) {
+            return None;
+        }
+        self.attended.push((sender, badge));
+        Some(1000 + sender)
     }
 }
 

@@ -445,7 +445,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let [_, command, kind, start, length, pid, ..] = cx.request.words;
+        let [_, command, kind, start, length, echo, ..] = cx.request.words;
         let badge = cx.request.badge;
         let entry = entry(&mut self.handles, cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
@@ -464,7 +464,7 @@ impl<S: Server> Core<S> {
         let ino = server.meta(entry.handle.node)?.ino;
         if command == 0 {
             return Ok(match self.locks.conflict(ino, &wish) {
-                None => Reply::new(&[0, 2, start, length, pid]),
+                None => Reply::new(&[0, 2, start, length, echo]),
                 Some(held) => Reply::new(&[
                     0,
                     held.exclusive as u64,
@@ -475,7 +475,7 @@ impl<S: Server> Core<S> {
                         held.end - held.start
                     },
                     match held.owner {
-                        Owner::Process(pid) => pid as u64,
+                        Owner::Process(domain) => self.pid_of(cx, domain).unwrap_or(0).into(),
                         Owner::File(_) => u32::MAX as u64,
                     },
                 ]),
@@ -496,6 +496,9 @@ impl<S: Server> Core<S> {
             return Err(barred(entry, EBADF));
         }
         entry.locks = true;
+        if let Owner::Process(domain) = wish.owner {
+            self.pid_of(cx, domain).ok_or(Failure::Errno(ENOLCK))?;
+        }
         match self.locks.set(ino, wish, command == 2) {
             Ok(()) => {
                 self.keep_locks(ino);
@@ -506,6 +509,26 @@ impl<S: Server> Core<S> {
             Err(Refused::Held(_)) if command == 2 => Err(Failure::Wait(lock_key(ino))),
             Err(Refused::Held(_)) => fail(EAGAIN),
             Err(Refused::Deadlock) => fail(EDEADLK),
+        }
+    }
+
+    /// The number of a domain's process, of whose end this server hears from now on.
+    fn pid_of(&mut self, cx: &mut Context, domain: u32) -> Option<u32> {
+        if let Some(pid) = self.attended.get(&domain) {
+            return Some(*pid);
+        }
+        let badge = ATTENDED | u64::from(domain);
+        let pid = cx.transport.attend(domain, badge)?;
+        self.attended.insert(domain, pid);
+        Some(pid)
+    }
+
+    /// A process has ended (or was waited for in vain): its record locks go.
+    pub(crate) fn process_ended(&mut self, cx: &mut Context, domain: u32) {
+        self.attended.remove(&domain);
+        for ino in self.locks.end(domain) {
+            self.keep_locks(ino);
+            cx.wake(lock_key(ino));
         }
     }
 
@@ -564,11 +587,14 @@ impl<S: Server> Core<S> {
     }
 }
 
-/// Whose a record lock is: the process's that the request names, or the open file description's.
+/// Badges by which the ends of processes are told, with the domain. (No handle's generation gets there.)
+pub(crate) const ATTENDED: u64 = 1 << 63;
+
+/// Whose a record lock is: the calling process's, which is told by the nucleus, or the open file description's.
 fn lock_owner(request: &Received) -> Owner {
     match request.words[5] {
         0 => Owner::File(request.badge),
-        pid => Owner::Process(pid as u32),
+        _ => Owner::Process(request.sender),
     }
 }
 

@@ -189,7 +189,8 @@ impl<S: Server> Handles<S> {
             }
         };
         let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1).max(1);
+        // (The upper half of badges is for other things.)
+        slot.generation = ((slot.generation + 1) & (u32::MAX >> 1)).max(1);
         let generation = slot.generation;
         if generation >= self.beyond {
             self.beyond = self.keep.use_generation(generation);

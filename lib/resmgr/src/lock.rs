@@ -1,14 +1,15 @@
 //! Record locks (fcntl) and whole-file locks (flock), by inode number.
 //!
-//! A record lock belongs to a process (its pid) or to an open file description (its badge); those of an owner never overlap.
-//! All locks taken through a handle go when its last holder does.
+//! A record lock belongs to a process (its domain, as the nucleus tells it) or to an open file description (its badge); those of an owner never overlap.
+//! All locks taken through a handle go when its last holder does, and a process's with the process.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
+    /// By its domain.
     Process(u32),
     /// An open file description, by its handle's badge.
     File(u64),
@@ -44,6 +45,8 @@ pub enum Refused {
 #[derive(Default)]
 pub struct Locks {
     files: BTreeMap<u64, OfFile>,
+    /// The files in which a process has locks.
+    processes: BTreeMap<u32, BTreeSet<u64>>,
     /// Processes that wait, and for whom.
     waits: Vec<(Owner, Owner)>,
 }
@@ -91,6 +94,9 @@ impl Locks {
             return Err(Refused::Held(held.owner));
         }
         self.clear(ino, wish.owner, wish.start, wish.end);
+        if let Owner::Process(domain) = wish.owner {
+            self.processes.entry(domain).or_default().insert(ino);
+        }
         let records = &mut self.files.entry(ino).or_default().records;
         let mut joined = wish;
         // Neighbours of the same owner and kind become one.
@@ -141,6 +147,9 @@ impl Locks {
             let place = file.records.partition_point(|h| h.start < record.start);
             file.records.insert(place, record);
         }
+        if changed {
+            self.note(ino, owner);
+        }
         self.tidy(ino);
         changed
     }
@@ -176,11 +185,50 @@ impl Locks {
         let Some(file) = self.files.get_mut(&ino) else {
             return changed;
         };
-        let before = file.records.len();
-        file.records.retain(|held| held.badge != badge);
-        let fewer = file.records.len() != before;
+        let mut owners = Vec::new();
+        file.records.retain(|held| {
+            if held.badge == badge {
+                owners.push(held.owner);
+            }
+            held.badge != badge
+        });
+        let fewer = !owners.is_empty();
+        for owner in owners {
+            self.note(ino, owner);
+        }
         self.tidy(ino);
         changed || fewer
+    }
+
+    /// A process has ended, and its locks with it: the files in which it had some.
+    pub fn end(&mut self, domain: u32) -> BTreeSet<u64> {
+        let owner = Owner::Process(domain);
+        self.forget_wait(owner);
+        let files = self.processes.remove(&domain).unwrap_or_default();
+        for ino in &files {
+            if let Some(file) = self.files.get_mut(ino) {
+                file.records.retain(|held| held.owner != owner);
+            }
+            self.tidy(*ino);
+        }
+        files
+    }
+
+    /// An owner may have no locks in a file any more.
+    fn note(&mut self, ino: u64, owner: Owner) {
+        let Owner::Process(domain) = owner else {
+            return;
+        };
+        let file = self.files.get(&ino);
+        if file.is_some_and(|file| file.records.iter().any(|held| held.owner == owner)) {
+            return;
+        }
+        if let Some(files) = self.processes.get_mut(&domain) {
+            files.remove(&ino);
+            if files.is_empty() {
+                self.processes.remove(&domain);
+            }
+        }
     }
 
     /// The owner waits no longer.
@@ -274,5 +322,26 @@ mod tests {
         assert!(locks.lock_whole(1, 100, true));
         assert!(locks.close(1, 100));
         assert!(locks.files.is_empty());
+    }
+
+    #[test]
+    fn a_process_takes_its_locks_along() {
+        let mut locks = Locks::default();
+        let through = |badge, start| Record {
+            badge,
+            ..record(7, start, start + 5, true)
+        };
+        locks.set(1, through(100, 0), false).unwrap();
+        locks.set(2, through(101, 0), false).unwrap();
+        locks.set(2, record(8, 50, 60, true), false).unwrap();
+        locks.set(3, through(102, 0), false).unwrap();
+        // Unlocked, and closed: nothing is remembered of it.
+        assert!(locks.clear(3, Owner::Process(7), 0, 100));
+        assert!(locks.close(1, 100));
+        assert_eq!(locks.end(7), [2].into());
+        assert_eq!(locks.of(2).0, [record(8, 50, 60, true)]);
+        assert!(locks.end(7).is_empty());
+        assert_eq!(locks.end(8), [2].into());
+        assert!(locks.files.is_empty() && locks.processes.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use crate::transport::Transport;
 use crate::waiting::{Again, Lot, Waiting};
 use crate::watch::Watches;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
@@ -43,6 +43,8 @@ pub struct Manager<S: Server> {
 pub(crate) struct Core<S: Server> {
     pub handles: Handles<S>,
     pub locks: Locks,
+    /// Numbers of the processes of whose end this server hears, by domain.
+    pub attended: BTreeMap<u32, u32>,
     /// Files that are read without asking.
     pub shared: Vec<Shared<S::Node>>,
     /// The last READ that moved a position: token, badge, and where it was, for the case that the data cannot be delivered.
@@ -71,6 +73,7 @@ impl<S: Server> Manager<S> {
             core: Core {
                 handles: Handles::default(),
                 locks: Locks::default(),
+                attended: BTreeMap::new(),
                 shared: Vec::new(),
                 moved: (0, 0, 0),
                 prefix: prefix.into(),

@@ -250,7 +250,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn access<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let [_, want, flags, label, ..] = cx.request.words;
+        let [_, want, flags, claimed, ..] = cx.request.words;
         if want > 7 {
             return fail(EINVAL);
         }
@@ -259,6 +259,15 @@ impl<S: Server> Core<S> {
         if want as u32 & WRITE != 0 && kept && server.read_only() {
             return fail(EROFS);
         }
+        // Who asks with the label that it has anyway is not asked about.
+        let own = cx.request.label;
+        let label = match flags & at::EACCESS != 0 || claimed == own {
+            true => own,
+            false => {
+                let real = cx.transport.real_label(cx.request.sender);
+                real.ok_or(Failure::Errno(EACCES))?
+            }
+        };
         permission::check_as(cx, label, &access, want as u32)?;
         Ok(Reply::result(0))
     }

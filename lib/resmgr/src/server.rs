@@ -580,6 +580,11 @@ pub trait Server: Sized {
         let _ = (cx, pulse);
     }
 
+    /// A process of whose end the server was to hear ([`Context::attend`]) has ended.
+    fn process_ended(&mut self, cx: &mut Context, domain: u32) {
+        let _ = (cx, domain);
+    }
+
     /// A request that waited ends without having run again: the caller was interrupted or is gone. `cx.request` and `cx.progress` are its own.
     fn cancelled(&mut self, cx: &mut Context) {
         let _ = cx;

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
+use cairn_idl::proc;
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
@@ -76,6 +77,10 @@ pub trait Transport {
     fn realtime(&mut self) -> u64;
     /// Supplementary groups of a domain into `into`; how many.
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
+    /// The label of a domain's real ids.
+    fn real_label(&mut self, sender: u32) -> Option<u64>;
+    /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
+    fn attend(&mut self, sender: u32, badge: u64) -> Option<u32>;
 }
 
 /// The nucleus itself.
@@ -319,6 +324,23 @@ impl Transport for Native {
             *group = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
         }
         count
+    }
+
+    fn real_label(&mut self, sender: u32) -> Option<u64> {
+        let proc = self.proc?;
+        proc::Client(&proc).real_label(sender).ok()
+    }
+
+    fn attend(&mut self, sender: u32, badge: u64) -> Option<u32> {
+        let proc = self.proc?;
+        let end = match self.receiver.make_portal(badge) {
+            Err(Error::NoMemory) if more_portals() => self.receiver.make_portal(badge).ok()?,
+            made => made.ok()?,
+        };
+        let pid = proc::Client(&proc).attend(sender, end.0);
+        // `proc` has its own slot for it now.
+        end.close();
+        Some(pid.ok()? as u32)
     }
 }
 

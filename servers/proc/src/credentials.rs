@@ -7,10 +7,10 @@ use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
 use cairn_idl::capability::{SETGID, SETUID};
-use cairn_idl::errno::{EFAULT, EINVAL, EPERM};
+use cairn_idl::errno::{EFAULT, EINVAL, ENOMEM, EPERM};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 pub fn decode(bytes: &[u8]) -> Result<Credentials, Errno> {
     let bytes = bytes.try_into().map_err(|_| EFAULT)?;
@@ -117,7 +117,36 @@ impl<S: System> Manager<S> {
         self.answer(message, &bytes)?;
         done(count as i64)
     }
+
+    /// REAL_LABEL
+    pub(crate) fn real_label(&self, domain: u64) -> Result<Outcome, Errno> {
+        let creds = &self.processes[self.by_domain(domain)?].creds;
+        let capabilities = match creds.ruid {
+            0 => creds.permitted,
+            _ => 0,
+        };
+        let label = label::with(creds.ruid, creds.rgid, capabilities);
+        Ok(Outcome::words(&[0, label]))
+    }
+
+    /// ATTEND
+    pub(crate) fn attend(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        if message.portals != 1 {
+            return Err(EINVAL);
+        }
+        let slot = self.by_domain(message.words[1])?;
+        let process = &mut self.processes[slot];
+        if process.attended.len() >= ATTENDED_MOST {
+            return Err(ENOMEM);
+        }
+        process.attended.try_reserve(1).map_err(|_| ENOMEM)?;
+        process.attended.push(Portal(message.words[7] as u32));
+        Ok(Outcome::Kept(u64::from(process.pid)))
+    }
 }
+
+/// Servers that wait for one process's end.
+const ATTENDED_MOST: usize = 256;
 
 #[cfg(test)]
 mod tests {

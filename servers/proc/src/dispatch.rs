@@ -82,7 +82,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SET_CAPABILITIES => {}
-            IDS_OF..=LIMITS_OF => return self.outside(message),
+            IDS_OF..=ATTEND => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -158,7 +158,7 @@ impl<S: System> Manager<S> {
     fn outside(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let words = &message.words;
         let by = match words[0] {
-            GROUPS_OF => role::GROUPS,
+            GROUPS_OF | REAL_LABEL | ATTEND => role::GROUPS,
             START => role::START,
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
@@ -191,6 +191,8 @@ impl<S: System> Manager<S> {
                 }
             }
             GROUPS_OF => self.groups_of(message, words[1]),
+            REAL_LABEL => self.real_label(words[1]),
+            ATTEND => self.attend(message),
             START => self.start(message),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),

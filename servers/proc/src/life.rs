@@ -244,6 +244,9 @@ impl<S: System> Manager<S> {
         self.domains.clear(domain.id, slot);
         self.processes[slot].domain = Domain::NONE;
         self.system.destroy(domain);
+        for portal in core::mem::take(&mut self.processes[slot].attended) {
+            self.system.close(portal);
+        }
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;

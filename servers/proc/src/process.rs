@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
+use cairn_rt::Portal;
 
 /// What a thread that called waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub struct Scheduling {
 #[derive(Debug, Default)]
 pub struct Process {
     pub used: bool,
+    /// Servers' portals that are closed when it ends (ATTEND).
+    pub attended: Vec<Portal>,
     /// Counts the users of this record, so that a late pulse for an earlier one is recognised.
     pub generation: u32,
     pub pid: u32,

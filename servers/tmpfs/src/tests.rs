@@ -212,6 +212,70 @@ fn redirect(answer: &Answer) -> &[u8] {
     &answer.data[..answer.words[1] as usize]
 }
 
+/// LOCK's words: set (1) or set and wait (2), write lock, the first byte, by a process.
+fn write_lock(what: u64, claimed: u64) -> [u64; 6] {
+    [fs::LOCK, what, 1, 0, 1, claimed]
+}
+
+#[test]
+fn a_record_lock_is_the_senders_whatever_pid_it_tells() {
+    let mut b = fs_();
+    let file = b.open(b"f", o::CREAT | o::RDWR, 0o666).unwrap();
+    b.sender = 1;
+    assert_eq!(b.result(file, &write_lock(1, 111), b""), 0);
+    // Somebody else says that it is process 111, and that it unlocks.
+    b.sender = 2;
+    assert_eq!(b.result(file, &write_lock(1, 111), b""), -EAGAIN);
+    assert_eq!(b.result(file, &[fs::LOCK, 1, 2, 0, 0, 111], b""), 0);
+    assert_eq!(b.result(file, &write_lock(1, 111), b""), -EAGAIN);
+    let held = b.call(file, &[fs::LOCK, 0, 1, 0, 1, 222], b"", 0).unwrap();
+    assert_eq!(held.words[1..5], [1, 0, 1, 1001], "the holder's own number");
+    // One that is no process, or is not any more, gets none: nobody would tell of its end.
+    b.sender = 3;
+    b.fake.strangers.push(3);
+    let other = [fs::LOCK, 1, 1, 10, 1, 333];
+    assert_eq!(b.result(file, &other, b""), -ENOLCK);
+}
+
+#[test]
+fn the_locks_of_a_process_that_ended_go_although_its_child_has_the_file() {
+    let mut b = fs_();
+    let file = b.open(b"f", o::CREAT | o::RDWR, 0o666).unwrap();
+    b.sender = 7;
+    assert_eq!(b.result(file, &write_lock(1, 1), b""), 0);
+    assert_eq!(b.result(file, &[fs::LOCK, 1, 1, 20, 1, 1], b""), 0);
+    let [(7, badge)] = b.fake.attended[..] else {
+        panic!("told once of its end: {:?}", b.fake.attended)
+    };
+    b.sender = 8;
+    let waits = b.send(file, &write_lock(2, 1), b"", 0);
+    assert!(b.answer(waits).is_none());
+    // The handle stays open; `proc` lets go of the portal.
+    b.close(badge);
+    assert_eq!(b.answer(waits).map(|answer| answer.words[0]), Some(0));
+    assert_eq!(b.result(file, &[fs::LOCK, 1, 1, 20, 1, 1], b""), 0);
+}
+
+#[test]
+fn access_is_asked_for_the_callers_real_ids_and_for_no_other() {
+    let mut b = fs_();
+    b.label = 0;
+    b.open(b"secret", o::CREAT | o::RDWR, 0o600).unwrap();
+    b.label = label::make(1000, 1000);
+    b.sender = 5;
+    b.fake.real.insert(5, label::make(1000, 1000));
+    let ask = |claimed: u64, flags: u64| [fs::ACCESS, 4, flags, claimed];
+    assert_eq!(b.result(0, &ask(b.label, 0), b"secret"), -EACCES);
+    assert_eq!(b.result(0, &ask(0, 0), b"secret"), -EACCES, "it says root");
+    assert_eq!(b.result(0, &ask(0, at::EACCESS), b"secret"), -EACCES);
+    // A set-user-id program of root's asks for its caller.
+    b.label = 0;
+    assert_eq!(b.result(0, &ask(0, at::EACCESS), b"secret"), 0);
+    assert_eq!(b.result(0, &ask(1, 0), b"secret"), -EACCES);
+    b.fake.real.remove(&5);
+    assert_eq!(b.result(0, &ask(1, 0), b"secret"), -EACCES);
+}
+
 #[test]
 fn files_keep_what_is_written() {
     let mut b = fs_();
@@ -708,6 +772,7 @@ fn permissions() {
     let access = |want: u64, label: u64| [fs::ACCESS, want, 0, label];
     assert_eq!(b.result(0, &access(4, b.label), b"secret"), 0);
     assert_eq!(b.result(0, &access(2, b.label), b"secret"), -EACCES);
+    b.fake.real.insert(b.sender, 0);
     assert_eq!(b.result(0, &access(7, 0), b"tmp"), 0);
     assert_eq!(b.result(0, &access(1, 0), b"secret"), -EACCES);
     // The sticky directory.
@@ -950,15 +1015,18 @@ fn locks() {
     let f = create(&mut b, b"f");
     let g = b.open(b"f", o::RDWR, 0).unwrap();
     let lock = |command: u64, kind: u64, pid: u64| [fs::LOCK, command, kind, 0, 10, pid];
+    b.sender = 100;
     assert_eq!(b.result(f, &lock(1, 1, 100), b""), 0);
+    b.sender = 200;
     assert_eq!(b.result(g, &lock(1, 0, 200), b""), -EAGAIN);
     let got = b.call(g, &lock(0, 1, 200), b"", 0).unwrap();
-    assert_eq!(got.words[..5], [0, 1, 0, 10, 100]);
+    assert_eq!(got.words[..5], [0, 1, 0, 10, 1100]);
     let waiting = b.send(g, &lock(2, 1, 200), b"", 0);
     assert_eq!(b.answer(waiting), None);
     let more = [fs::LOCK, 1, 1, 50, 1, 200];
     assert_eq!(b.result(g, &more, b""), 0);
     // 200 waits for 100; 100 must not wait for 200. (A request of 200 while it waits is another thread's.)
+    b.sender = 100;
     assert_eq!(b.result(f, &lock(1, 2, 100), b""), 0);
     assert_eq!(b.answer(waiting).unwrap().result(), 0);
     b.close(g);

@@ -13,7 +13,7 @@ mod portals;
 use alloc::vec::Vec;
 use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::Error;
-use cairn_rt::{log, startup, Portal, Received, Receiver};
+use cairn_rt::{entropy, log, startup, Portal, Received, Receiver};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Frame, Start, Vm};
 use portals::Portals;
@@ -61,6 +61,12 @@ fn stash_first(free: &mut Vec<(Frame, u32)>, archive: (Frame, u32)) -> u64 {
     taken
 }
 
+/// A word that nobody else knows.
+fn secret() -> u64 {
+    let clock = entropy::cycles().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    entropy::hardware().unwrap_or(clock ^ clock >> 29)
+}
+
 fn start() -> Option<Vm<Portals>> {
     // (The arena lasts until there is a stash.)
     cairn_rt::heap::set_grow(portals::grow);
@@ -84,6 +90,7 @@ fn start() -> Option<Vm<Portals>> {
         used: number("used").unwrap_or(0) + taken,
         init: number("init").unwrap_or(0) as u32,
         init_space: init_space.0,
+        secret: [secret(), secret()],
     };
     log!(
         "{} frames free, {} of the archive",

@@ -10,6 +10,7 @@ use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::pieces::Pieces;
 use crate::region::{Region, Regions, ANONYMOUS};
+use crate::secret::Names;
 use crate::shown::AT_ONCE;
 use crate::slab::{Handle, Slab};
 use crate::wanted::{Idle, Pagers};
@@ -141,10 +142,14 @@ pub struct Start {
     /// `init`'s domain and the slot of its space.
     pub init: Id,
     pub init_space: u32,
+    /// Nobody else's, and another one at each boot.
+    pub secret: [u64; 2],
 }
 
 pub struct Vm<N> {
     pub nucleus: N,
+    /// What pages of shared objects are called to others.
+    pub(crate) names: Names,
     pub frames: Frames,
     pub(crate) spaces: Slab<Space>,
     pub(crate) objects: Slab<Object>,
@@ -310,6 +315,7 @@ impl<N: Nucleus> Vm<N> {
         let total = frames.total();
         let mut vm = Vm {
             nucleus,
+            names: Names { key: start.secret },
             frames,
             spaces: Slab::new(),
             objects: Slab::new(),

@@ -116,8 +116,9 @@ impl<N: Nucleus> Vm<N> {
         }
         // Offsets in an object are below 2^47 bytes by the size of a space, but far below 2^40 by the size of any memory.
         let offset = (region.offset + (page - region.start)) * PAGE + address % PAGE;
-        let key = u64::from(region.object) << 40 | offset & ((1 << 40) - 1);
-        Ok(Answer::new(&[1, key]))
+        let page = u64::from(region.object) << 28 | ((offset / PAGE) & ((1 << 28) - 1));
+        let number = self.names.of(page);
+        Ok(Answer::new(&[1, (number * PAGE) | (offset % PAGE)]))
     }
 
     /// RESIDENT.

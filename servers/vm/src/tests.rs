@@ -47,6 +47,7 @@ impl World {
             used: 0,
             init: INIT,
             init_space: INIT_SPACE,
+            secret: [0x5eed, 0xc0de],
         };
         for frame in 500..500 + ARCHIVE_FRAMES {
             machine.frame(frame).fill(frame as u8);

@@ -235,7 +235,9 @@ fn locks_and_mount_points_go_on() {
     let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
     assert_eq!(m.result(0, &[fs::MKDIR, 0o755], b"mnt"), 0);
     let [a, b] = [0; 2].map(|_| m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap());
-    let lock = |m: &mut Machine, badge, what, kind, start, length, pid| {
+    let lock = |m: &mut Machine, badge, what, kind, start, length, pid: u64| {
+        // Whose it is says the sender.
+        m.bench.sender = pid.max(1) as u32;
         m.result(badge, &[fs::LOCK, what, kind, start, length, pid], b"")
     };
     assert_eq!(lock(&mut m, a, 1, 1, 10, 20, 7), 0);
