@@ -19,6 +19,8 @@ use cairn_rt::Received;
 
 /// Processes and threads in all.
 pub const TASKS_MOST: u32 = 6000;
+/// So many of these are for user 0 alone.
+pub const TASKS_OF_ROOT: u32 = 500;
 /// Longest name of a program in the log.
 const LOGGED_NAME: usize = 40;
 /// What is kept of a command line, for /proc.
@@ -29,8 +31,14 @@ impl<S: System> Manager<S> {
     pub(crate) fn check_room(&self, slot: Slot) -> Result<(), Errno> {
         let process = &self.processes[slot];
         let (uid, most) = (process.creds.ruid, process.limits.soft(limits::NPROC));
-        let refused = uid != 0 && u64::from(self.user_tasks(uid)) >= most;
-        if refused || self.tasks >= TASKS_MOST {
+        let (refused, room) = match uid {
+            0 => (false, TASKS_MOST),
+            _ => (
+                u64::from(self.user_tasks(uid)) >= most,
+                TASKS_MOST - TASKS_OF_ROOT,
+            ),
+        };
+        if refused || self.tasks >= room {
             Err(EAGAIN)
         } else {
             Ok(())

@@ -13,7 +13,7 @@ use crate::system::{Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
 use crate::PrefixPage;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
@@ -48,7 +48,7 @@ pub struct Manager<S: System> {
     /// Processes that must end before the present message is done with, with their wait status.
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     /// Processes and threads of each real user.
-    pub(crate) users: Vec<(u32, u32)>,
+    pub(crate) users: BTreeMap<u32, u32>,
     /// Threads in all.
     pub(crate) tasks: u32,
     /// The first process.
@@ -86,7 +86,7 @@ impl<S: System> Manager<S> {
             futexes: Futexes::default(),
             prefixes: Prefixes::new(page),
             doomed: VecDeque::new(),
-            users: Vec::new(),
+            users: BTreeMap::new(),
             tasks: 0,
             first: NONE,
             exit_with_code: false,
@@ -227,23 +227,15 @@ impl<S: System> Manager<S> {
     // Users.
 
     pub(crate) fn count_user(&mut self, uid: u32, by: i32) {
-        match self.users.iter().position(|(u, _)| *u == uid) {
-            Some(at) => {
-                self.users[at].1 = self.users[at].1.saturating_add_signed(by);
-                if self.users[at].1 == 0 {
-                    self.users.swap_remove(at);
-                }
-            }
-            None if by > 0 => self.users.push((uid, by as u32)),
-            None => {}
+        let count = self.users.entry(uid).or_default();
+        *count = count.saturating_add_signed(by);
+        if *count == 0 {
+            self.users.remove(&uid);
         }
     }
 
     pub(crate) fn user_tasks(&self, uid: u32) -> u32 {
-        self.users
-            .iter()
-            .find(|(u, _)| *u == uid)
-            .map_or(0, |(_, n)| *n)
+        self.users.get(&uid).copied().unwrap_or(0)
     }
 
     /// The parent's choice: SIGCHLD is ignored, or its children are to leave no zombies.

@@ -59,8 +59,8 @@ impl<N: Nucleus> Vm<N> {
         let page = address / 4096;
         match self.resolve(index, page, access) {
             Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
-            // Copying for a process, or in memory of its own: it gets what is kept for the system itself, or hears that there is nothing.
-            Err(Fault::Exhausted) if waits == self.watching || self.lends(waits) => {
+            // A component that copies for a program, or one in memory of its own that others wait for: it gets what is kept for the system itself, or hears that there is nothing.
+            Err(Fault::Exhausted) if self.must_not_wait(index, waits) => {
                 self.tell_watcher();
                 let urgent = self.resolve_urgent(index, page, access);
                 Some(match urgent {
@@ -78,6 +78,11 @@ impl<N: Nucleus> Vm<N> {
             }),
             Err(refusal) => Some(refused(refusal)),
         }
+    }
+
+    fn must_not_wait(&self, index: usize, waits: Id) -> bool {
+        let program = self.spaces.get(index).is_some_and(Space::linux);
+        waits == self.watching || self.lends(waits) || program && self.is_native(waits)
     }
 
     /// The same with what is kept for those who are more important: for users, what user 0 has beyond them; for that one, what components have.

@@ -34,11 +34,15 @@ const PROGRAM_REGIONS: usize = 32;
 impl<N: Nucleus> Vm<N> {
     /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
     pub(crate) fn fill_pool(&mut self, kind: u64, wanted: u64) -> bool {
+        self.fill_pool_above(kind, wanted, self.frames.floor())
+    }
+
+    fn fill_pool_above(&mut self, kind: u64, wanted: u64, floor: usize) -> bool {
         let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
             return false;
         };
         // Pools never shrink, and whoever comes later uses what they have: all pay.
-        let keep = self.frames.pay(SYSTEM, NATIVE_RESERVE);
+        let keep = self.frames.pay(SYSTEM, floor);
         let free = capacity.saturating_sub(used);
         if free >= wanted {
             return true;
@@ -63,11 +67,15 @@ impl<N: Nucleus> Vm<N> {
 
     /// MORE_OBJECTS: a pool ran empty.
     pub(crate) fn more_objects(&mut self, kind: u64) -> Result<u64, Errno> {
+        self.more_objects_above(kind, self.frames.floor())
+    }
+
+    fn more_objects_above(&mut self, kind: u64, floor: usize) -> Result<u64, Errno> {
         let free = POOL_FREE
             .get(kind as usize)
             .filter(|&&free| free != 0)
             .ok_or(EINVAL)?;
-        if self.fill_pool(kind, 2 * free) {
+        if self.fill_pool_above(kind, 2 * free, floor) {
             Ok(0)
         } else {
             Err(ENOMEM)
@@ -81,7 +89,7 @@ impl<N: Nucleus> Vm<N> {
         if !self.spaces.get(index).is_some_and(|s| s.within_limit(1)) {
             return Err(ENOMEM);
         }
-        let result = self.more_objects(kind);
+        let result = self.more_objects_above(kind, NATIVE_RESERVE);
         if let Some(space) = self.spaces.get_mut(index) {
             space.objects += self.pool_frames - before;
         }
@@ -482,7 +490,9 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle_or_keep(space);
         }
         self.forget_domain(domain);
-        if !self.waiting.is_empty() && !self.may_wake_some() {
+        if self.waiting.is_empty() {
+            self.notified = false;
+        } else if !self.may_wake_some() {
             // That was not enough: somebody else must go as well.
             self.notified = false;
             self.tell_watcher();

@@ -185,7 +185,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Whether a domain is one of the system's own components.
-    fn is_native(&self, id: Id) -> bool {
+    pub(crate) fn is_native(&self, id: Id) -> bool {
         self.domain(id)
             .and_then(|d| self.spaces.get(d.space))
             .is_some_and(|s| !s.linux())

@@ -71,7 +71,7 @@ pub fn check(w: &World) {
     }
     assert_eq!(m.system.domains.len(), alive);
     assert_eq!(m.tasks, tasks);
-    assert_eq!(m.users.iter().map(|(_, n)| n).sum::<u32>(), tasks);
+    assert_eq!(m.users.values().sum::<u32>(), tasks);
     check_groups(w, &used);
     for (deadline, slot, which) in &m.timers {
         if which & (1 << 31) == 0 {

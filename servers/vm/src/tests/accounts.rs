@@ -279,3 +279,38 @@ fn records_of_one_user_leave_room_for_those_of_others() {
     w.destroy(user);
     w.audit();
 }
+
+#[test]
+fn a_component_that_copies_for_a_program_does_not_wait() {
+    let mut w = World::new(4000);
+    watch(&mut w);
+    let _first = w.create();
+    let server = component(&mut w);
+    let user = program(&mut w, USER);
+    w.map(user, P, 4000);
+    let reached = fill(&mut w, user, P, 4000);
+    let badge =
+        w.vm.spaces
+            .get(w.vm.domain(user).unwrap().space)
+            .unwrap()
+            .handle;
+    let copy = |w: &mut World, page: u64| {
+        let access = fault::WRITE | fault::COPY;
+        let words = [page * PAGE, access, 0, 0, server.into(), 0, 0, 0];
+        let request = Request {
+            kind: cairn_abi::received::kind::FAULT,
+            words,
+            badge,
+            token: page,
+            ..Request::default()
+        };
+        w.request(request).1.map(|answer| answer.words[0])
+    };
+    // It gets what user 0 has beyond users, and then it hears that there is nothing: at no time it stands.
+    let answers: Vec<_> = (1..400).map(|i| copy(&mut w, P + reached + i)).collect();
+    assert_eq!(answers[0], Some(fault::RESOLVED));
+    assert_eq!(answers.last(), Some(&Some(fault::REFUSED)));
+    assert!(answers.iter().all(Option::is_some));
+    assert!(w.vm.frames.free() >= w.vm.reserve);
+    w.audit();
+}
