@@ -365,6 +365,9 @@ pub struct Stress {
     /// Kill the file servers of a Debian root and of a disk every few seconds instead, while programs work on both
     #[arg(long)]
     pub restart: bool,
+    /// Let an ordinary user take as much of everything as the system gives instead, by one program and by eight at once, in machines of one core and four
+    #[arg(long, conflicts_with_all = ["restart", "host", "smp", "workers"])]
+    pub abuse: bool,
     /// Play the random games of the nucleus's tests on this computer instead, and explore the models further than `./cairn test` does
     #[arg(long, conflicts_with_all = ["restart", "minutes", "smp", "workers"])]
     pub host: bool,

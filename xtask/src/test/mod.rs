@@ -1,9 +1,10 @@
 //! `./cairn test`: every test there is, or those whose name contains the filter.
 //!
 //! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `image` (the built programs, looked at), `tables` (the page tables of a running machine), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
-//! (components of the test folder), `terminal` (a person's session at the console). A whole-system test passes only on what it was expected to print, the expected status and
+//! (components of the test folder), `terminal` (a person's session at the console), `abuse` (what an ordinary user can do to the machine). A whole-system test passes only on what it was expected to print, the expected status and
 //! within its time. A machine that fails fails the test that ran in it; the others go on in a new one.
 
+mod abuse;
 mod batch;
 mod entrance;
 mod exchange;
@@ -135,6 +136,7 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
 fn machines(report: &Report, arguments: &cli::Test, all: bool) -> Result<()> {
     let (system, smp) = (arguments.system, arguments.smp);
     let mut work = programs::work(report, arguments)?;
+    work.extend(abuse::work(report, arguments)?);
     work.push(Box::new(move || exchange::run(report, system)));
     work.push(Box::new(move || restart::run(report, system)));
     work.push(Box::new(move || terminal::run(report, system, smp)));

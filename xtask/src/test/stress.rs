@@ -121,9 +121,10 @@ echo END
 "#;
 
 pub fn stress(arguments: &cli::Stress) -> Result<u8> {
-    match (arguments.host, arguments.restart) {
-        (true, _) => super::host::campaign(arguments.cases),
-        (_, true) => super::restart::campaign(arguments),
+    match (arguments.host, arguments.restart, arguments.abuse) {
+        (true, ..) => super::host::campaign(arguments.cases),
+        (_, true, _) => super::restart::campaign(arguments),
+        (_, _, true) => super::abuse::campaign(arguments),
         _ => programs(arguments),
     }
 }
