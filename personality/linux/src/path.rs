@@ -355,11 +355,11 @@ pub const PORTALS: u32 = 4;
 
 /// Make room in the portal table for what the next call may bring.
 pub fn make_room() -> Result<()> {
-    let process = process();
-    match process.state().wants_growth(PORTALS) {
-        true => grow_room(),
-        false => Ok(()),
+    // The lock is given back before the table grows: growing takes it again.
+    if process().state().wants_growth(PORTALS) {
+        grow_room()?;
     }
+    Ok(())
 }
 
 /// The same, for many that are no descriptors yet.

@@ -60,6 +60,7 @@ impl<T> Lock<T> {
     }
 }
 
+#[clippy::has_significant_drop]
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
 }
