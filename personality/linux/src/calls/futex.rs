@@ -182,6 +182,10 @@ fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result
         }
         let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
         if !process.futexes.lock().waits(ticket) {
+            if result == Err(Error::Interrupted) {
+                // The poke was spent on this wait, which somebody else has ended too: its signal is still to be asked for.
+                area().mark_poked();
+            }
             return Ok(0);
         }
         let error = match result {
