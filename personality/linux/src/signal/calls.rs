@@ -139,7 +139,8 @@ pub fn begin_mask(address: u64, size: u64) -> Result<bool> {
 
 /// The other half: keep the mask only if a handler is to run with it.
 pub fn end_mask(begun: bool, result: Result<u64>) -> Result<u64> {
-    if begun && !matches!(result, Err(RESTART_NO_HANDLER)) {
+    let interrupted = result.is_err_and(|error| rules::is_restart(error.value()).is_some());
+    if begun && !interrupted {
         end_temporary_mask();
     }
     result

@@ -8,7 +8,7 @@ use crate::calls::exit::die;
 use crate::event;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
-use crate::machine::{fpu, user};
+use crate::machine::{fpu, user, vdso};
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
@@ -310,11 +310,11 @@ fn handle(area: &ThreadArea, regs: &mut Frame, info: &Info, action: &Action) {
     if regs.rip >= PERSONALITY {
         regs.rip = 0;
     }
-    let mut blocked = mask | action.mask;
+    // The handler runs under a temporary mask (sigsuspend) too; what it returns to is the old one.
+    let mut blocked = area.mask() | action.mask;
     if action.flags & sa::NODEFER == 0 {
         blocked |= bit(info.signal);
     }
-    // A temporary mask (sigsuspend) ends with the handler's start.
     area.set_mask(blocked);
     if action.flags & sa::RESETHAND != 0 {
         let mut state = process().state();
@@ -367,8 +367,9 @@ pub fn sigreturn(regs: &mut Frame) {
     }
     let restored = frame::restore(&bytes, regs);
     regs.full = 1;
-    if restored.fpstate != 0 && !fpu::restore_from_user(restored.fpstate) || regs.rip >= PERSONALITY
-    {
+    // A handler may have interrupted the vDSO, which lies above the program.
+    let in_program = regs.rip < PERSONALITY || vdso::contains(regs.rip);
+    if restored.fpstate != 0 && !fpu::restore_from_user(restored.fpstate) || !in_program {
         return force_segv(regs);
     }
     area.signals.borrow_mut().alternate = restored.alternate;
