@@ -1,8 +1,11 @@
-//! A domain's portal table: entries in frames of 256, each with its own code address, and a free list.
+//! A domain's portal table: entries in frames of 256, each with its own code address, and a free list in each frame.
 //!
-//! Slots below `RESERVED_SLOTS` are never handed out automatically, so they are not on the free list. Free entries are linked in both
+//! Slots below `RESERVED_SLOTS` are never handed out automatically, so they are not on a free list. Free entries are linked in both
 //! directions through their target words, so taking any slot costs the same. Slots that were never used are not linked yet: automatic
-//! choice takes them in order when the list is empty, and a new table costs no walk over its entries.
+//! choice takes them in order when the frame's list is empty, and a new frame costs no walk over its entries.
+//!
+//! Automatic choice takes a slot of the first frame that has one. So what a domain uses lies together whatever it had once: entries of the first frame can have
+//! code of their own, and walks over the table end behind the last frame that has anything in it.
 
 use crate::arch::{Arch, Frame};
 use crate::pool::{FrameArray, Object};
@@ -136,6 +139,29 @@ impl Entry {
     }
 }
 
+/// What is known of the entries in one frame. Slots are named by their numbers in the table.
+#[derive(Clone, Copy)]
+struct Chunk {
+    /// Entries in use.
+    used: u16,
+    /// First free slot on the list (0: none). Slots from `fresh` on are free without being on the list.
+    free: u16,
+    fresh: u16,
+    /// No slot from here on was in use since the frame was last empty.
+    high: u16,
+}
+
+impl Chunk {
+    const EMPTY: Chunk = Chunk {
+        used: 0,
+        free: 0,
+        fresh: 0,
+        high: 0,
+    };
+}
+
+const _: () = assert!(CHUNKS == 64 && MAX_SLOTS < 1 << 16);
+
 // The chunks last, as in [`crate::channel::Channel`].
 #[repr(C)]
 pub struct Table<A: Arch> {
@@ -144,13 +170,12 @@ pub struct Table<A: Arch> {
     len: u32,
     /// Entries in use.
     used: u32,
-    /// No slot from here on was ever in use: walks over the table end here.
-    high: u32,
-    /// First free slot on the list (0: none). Slots from `fresh` on are free without being on the list.
-    free: u16,
-    fresh: u32,
-    /// Free slots of both kinds.
+    /// Free slots that automatic choice may take.
     free_count: u32,
+    /// The frames that have such a slot, and those that have an entry in use: a bit for each.
+    room: u64,
+    occupied: u64,
+    state: [Chunk; CHUNKS],
     pub(crate) chunks: [Option<FrameArray<Entry>>; CHUNKS],
 }
 
@@ -161,10 +186,10 @@ impl<A: Arch> Table<A> {
             arch: PhantomData,
             len: 0,
             used: 0,
-            high: 0,
-            free: 0,
-            fresh: RESERVED_SLOTS,
             free_count: 0,
+            room: 0,
+            occupied: 0,
+            state: [Chunk::EMPTY; CHUNKS],
         }
     }
 
@@ -176,9 +201,12 @@ impl<A: Arch> Table<A> {
         self.used
     }
 
-    /// One more than the highest slot that was ever in use.
+    /// No slot from here on is in use: walks over the table end here.
     pub fn high(&self) -> u32 {
-        self.high
+        match self.occupied.checked_ilog2() {
+            Some(last) => self.state[last as usize % CHUNKS].high as u32,
+            None => 0,
+        }
     }
 
     /// Free entries that automatic choice may take.
@@ -218,11 +246,15 @@ impl<A: Arch> Table<A> {
             return;
         };
         *chunk = Some(FrameArray::new(arch, frame, empty));
+        let fresh = first.max(RESERVED_SLOTS);
+        let index = (first / CHUNK) as usize;
+        self.state[index % CHUNKS] = Chunk {
+            fresh: fresh as u16,
+            ..Chunk::EMPTY
+        };
+        self.room |= 1 << index;
         self.len += CHUNK;
-        self.free_count += self.len - first.max(RESERVED_SLOTS);
-        // What is left of the frame before goes onto the list: no operation ever passes over more than one frame's slots.
-        let rest = core::mem::replace(&mut self.fresh, first.max(RESERVED_SLOTS));
-        self.list_fresh(rest, first);
+        self.free_count += self.len - fresh;
     }
 
     /// Put slots that were never used, all of one frame, onto the list, the lowest first; they are counted already.
@@ -230,7 +262,8 @@ impl<A: Arch> Table<A> {
         if first >= end {
             return;
         }
-        let before = core::mem::replace(&mut self.free, first as u16);
+        let state = &mut self.state[(first / CHUNK) as usize % CHUNKS];
+        let before = core::mem::replace(&mut state.free, first as u16);
         self.relink(before as u32, PREVIOUS, end - 1);
         let Some(Some(chunk)) = self.chunks.get_mut((first / CHUNK) as usize) else {
             return;
@@ -257,10 +290,9 @@ impl<A: Arch> Table<A> {
 
     /// A frame of an empty table, or None when all are taken out.
     pub fn shrink(&mut self) -> Option<Frame> {
-        self.free = 0;
-        self.fresh = RESERVED_SLOTS;
         self.free_count = 0;
-        self.high = 0;
+        self.room = 0;
+        self.occupied = 0;
         let index = (self.len / CHUNK).checked_sub(1)?;
         self.len -= CHUNK;
         let chunk = self.chunks.get_mut(index as usize)?.take();
@@ -268,40 +300,49 @@ impl<A: Arch> Table<A> {
     }
 
     fn link_free(&mut self, slot: u32) {
-        let next = self.free;
+        let index = (slot / CHUNK) as usize % CHUNKS;
+        let next = core::mem::replace(&mut self.state[index].free, slot as u16);
         self.relink(next as u32, PREVIOUS, slot);
         if let Some(entry) = self.target_mut(slot) {
             entry.link(0, next);
         }
-        self.free = slot as u16;
+        self.room |= 1 << index;
         self.free_count += 1;
     }
 
     fn unlink_free(&mut self, slot: u32) {
-        if slot >= self.fresh {
-            // What is passed over goes onto the list.
-            let first = core::mem::replace(&mut self.fresh, slot + 1);
-            self.free_count -= 1;
-            return self.list_fresh(first, slot);
-        }
-        let Some(entry) = self.target_mut(slot) else {
-            return;
-        };
-        let (previous, next) = (entry.target.object() >> 16, entry.target.object() & 0xffff);
-        if previous == 0 {
-            self.free = next as u16;
-        }
-        self.relink(previous, NEXT, next);
-        self.relink(next, PREVIOUS, previous);
+        let index = (slot / CHUNK) as usize % CHUNKS;
+        let fresh = self.state[index].fresh as u32;
         self.free_count -= 1;
+        if slot >= fresh {
+            // What is passed over goes onto the list.
+            self.state[index].fresh = slot as u16 + 1;
+            self.list_fresh(fresh, slot);
+        } else {
+            let Some(entry) = self.target_mut(slot) else {
+                return;
+            };
+            let (previous, next) = (entry.target.object() >> 16, entry.target.object() & 0xffff);
+            if previous == 0 {
+                self.state[index].free = next as u16;
+            }
+            self.relink(previous, NEXT, next);
+            self.relink(next, PREVIOUS, previous);
+        }
+        let Chunk { free, fresh, .. } = self.state[index];
+        if free == 0 && fresh as u32 == (index as u32 + 1) * CHUNK {
+            self.room &= !(1 << index);
+        }
     }
 
     /// The slot that automatic choice would take.
     pub fn next_free(&self) -> Option<u32> {
-        if self.free != 0 {
-            return Some(self.free as u32);
-        }
-        (self.fresh < self.len).then_some(self.fresh)
+        let first = self.room.trailing_zeros() as usize;
+        let Chunk { free, fresh, .. } = self.state.get(first)?;
+        Some(match free {
+            0 => *fresh as u32,
+            _ => *free as u32,
+        })
     }
 
     /// The first slot in `from..end` whose target has a bit in common with this one, and what that is.
@@ -388,7 +429,11 @@ impl<A: Arch> Table<A> {
         if let Some(entry) = self.target_mut(slot) {
             *entry = Entry::new::<A>(target);
             self.used += 1;
-            self.high = self.high.max(slot + 1);
+            let index = (slot / CHUNK) as usize % CHUNKS;
+            let state = &mut self.state[index];
+            state.used += 1;
+            state.high = state.high.max(slot as u16 + 1);
+            self.occupied |= 1 << index;
         }
     }
 
@@ -427,6 +472,13 @@ impl<A: Arch> Table<A> {
         };
         let code = core::mem::replace(entry, Entry::new::<A>(Target::EMPTY)).code;
         self.used -= 1;
+        let index = (slot / CHUNK) as usize % CHUNKS;
+        let state = &mut self.state[index];
+        state.used -= 1;
+        if state.used == 0 {
+            state.high = 0;
+            self.occupied &= !(1 << index);
+        }
         if slot >= RESERVED_SLOTS {
             self.link_free(slot);
         }

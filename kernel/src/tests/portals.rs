@@ -224,6 +224,52 @@ fn a_receiver_without_room_costs_the_caller_an_error_only() {
     assert_eq!(w.current(), Some(s));
 }
 
+/// Who had much and gave it back is as before: new portals lie in the first frame, and nothing walks over the others.
+#[test]
+fn a_table_that_was_full_once_is_used_from_its_beginning() {
+    let Scene {
+        mut w,
+        client,
+        tx,
+        c,
+        ..
+    } = scene();
+    w.recall();
+    let frames: Vec<u64> = (0..3).map(|_| w.frame() as u64).collect();
+    for frame in frames {
+        w.memory(memory::GIVE_TABLES, &[client.space as u64, frame, 1]);
+        w.memory(memory::GROW_TABLE, &[client.slot as u64]);
+    }
+    w.rest();
+    let copy = [tx as u64, AUTO, 0xffff];
+    let before = w.k.domains[client.d].table.high();
+    let mut made = Vec::new();
+    loop {
+        w.go(c, 0, current::PORTAL_COPY, 0, &copy);
+        match w.result(c) {
+            Ok(words) => made.push(words[0]),
+            Err(error) => break assert_eq!(error, Error::NoSlot),
+        }
+    }
+    assert!(made.iter().any(|slot| *slot == 1023));
+    assert_eq!(w.k.domains[client.d].table.high(), 1024);
+    // The first are closed first, so the last free ones are the highest.
+    for slot in &made {
+        w.ok(c, 0, current::PORTAL_CLOSE, &[*slot]);
+    }
+    let table = &w.k.domains[client.d].table;
+    assert!(table.high() <= 256.max(before), "{}", table.high());
+    for _ in 0..100 {
+        let slot = w.ok(c, 0, current::PORTAL_COPY, &copy)[0];
+        assert!(slot < 256, "{slot}");
+    }
+    // One of the last frame alone: walks reach it, and end again before it when it is gone.
+    w.ok(c, 0, current::PORTAL_COPY, &[tx as u64, 900, 0xffff]);
+    assert_eq!(w.k.domains[client.d].table.high(), 901);
+    w.ok(c, 0, current::PORTAL_CLOSE, &[900]);
+    assert!(w.k.domains[client.d].table.high() <= 256);
+}
+
 /// [`crate::pool::Pool::of`] makes handles of targets without a look at the pool, so nothing else may make such targets.
 #[test]
 fn targets_that_lead_to_objects_are_made_of_handles_only() {

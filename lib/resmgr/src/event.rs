@@ -162,9 +162,7 @@ impl<S: Server> Manager<S> {
                 },
                 outcome => outcome,
             };
-            if !self.waiting.watches.is_empty() {
-                self.waiting.watches.touch_handle(received.badge);
-            }
+            self.waiting.watches.touch_handle(received.badge);
             match outcome {
                 Direct::Done(_) if self.waiting.busy() => {
                     self.tell(server, transport);
@@ -256,9 +254,7 @@ impl<S: Server> Manager<S> {
                 Direct::Done(_) => {
                     received.words = parked.request.words;
                     let token = parked.request.token;
-                    if !self.waiting.watches.is_empty() {
-                        self.waiting.watches.touch_handle(parked.request.badge);
-                    }
+                    self.waiting.watches.touch_handle(parked.request.badge);
                     self.lot.remove(place);
                     if !self.waiting.busy() {
                         let deadline = self.waiting.later.deadline;

@@ -214,9 +214,7 @@ impl Waiting {
     /// Move what the woken keys name to the ready queue, and touch the watches; is there anything to do?
     pub fn collect(&mut self) -> bool {
         while let Some(key) = self.later.woken.pop() {
-            if !self.watches.is_empty() {
-                self.watches.touch(key);
-            }
+            self.watches.touch(key);
             if self.indexed != 0 {
                 self.collect_indexed(key);
             }

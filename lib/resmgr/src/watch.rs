@@ -44,6 +44,24 @@ struct Watch {
 
 const USED: u8 = 4;
 
+/// How many watches there are for the numbers that share a remainder: most requests find none and end here.
+#[derive(Default)]
+struct Marks([u32; MARKS]);
+
+const MARKS: usize = 32;
+
+impl Marks {
+    #[inline]
+    fn of(&mut self, number: u64) -> &mut u32 {
+        &mut self.0[number as usize % MARKS]
+    }
+
+    #[inline]
+    fn has(&self, number: u64) -> bool {
+        self.0[number as usize % MARKS] != 0
+    }
+}
+
 /// All watches of a manager.
 #[derive(Default)]
 pub(crate) struct Watches {
@@ -54,6 +72,8 @@ pub(crate) struct Watches {
     keys: Chains,
     badges: Chains,
     interests: Chains,
+    woken: Marks,
+    handles: Marks,
     touched: Vec<u32>,
     /// Ask which are alive when there are so many.
     many: usize,
@@ -75,10 +95,15 @@ impl Watches {
     }
 
     /// A key was woken.
+    #[inline]
     pub fn touch(&mut self, key: u64) {
-        if self.len == 0 {
-            return;
+        if self.woken.has(key) {
+            self.touch_watches(key);
         }
+    }
+
+    #[inline(never)]
+    fn touch_watches(&mut self, key: u64) {
         for link in self.keys.all(key) {
             let watch = &mut self.all[link as usize / 2];
             if watch.touched == 0 {
@@ -92,8 +117,15 @@ impl Watches {
     }
 
     /// The handle was used: it may be ready for less.
-    #[inline(never)]
+    #[inline]
     pub fn touch_handle(&mut self, badge: u64) {
+        if self.handles.has(badge) {
+            self.touch_watches_of(badge);
+        }
+    }
+
+    #[inline(never)]
+    fn touch_watches_of(&mut self, badge: u64) {
         for index in self.badges.all(badge) {
             let watch = &mut self.all[index as usize];
             if watch.touched == 0 {
@@ -141,6 +173,7 @@ impl Watches {
             None => self.all.push(watch),
         }
         self.badges.insert(index, badge);
+        *self.handles.of(badge) += 1;
         self.interests.insert(index, interest);
         self.link(later, index, keys);
         self.len += 1;
@@ -149,6 +182,9 @@ impl Watches {
 
     fn link(&mut self, later: &mut Later, index: u32, keys: [u64; 2]) {
         later.begin(keys);
+        for key in keys {
+            *self.woken.of(key) += 1;
+        }
         self.keys.insert(2 * index, keys[0]);
         if keys[0] != keys[1] {
             self.keys.insert(2 * index + 1, keys[1]);
@@ -156,7 +192,11 @@ impl Watches {
     }
 
     fn unlink(&mut self, later: &mut Later, index: u32) {
-        later.end(self.all[index as usize].keys);
+        let keys = self.all[index as usize].keys;
+        later.end(keys);
+        for key in keys {
+            *self.woken.of(key) -= 1;
+        }
         self.keys.remove(2 * index);
         self.keys.remove(2 * index + 1);
     }
@@ -172,6 +212,7 @@ impl Watches {
     fn remove(&mut self, later: &mut Later, index: u32) {
         self.unlink(later, index);
         self.badges.remove(index);
+        *self.handles.of(self.all[index as usize].badge) -= 1;
         self.interests.remove(index);
         let watch = &mut self.all[index as usize];
         watch.used = false;
