@@ -129,7 +129,7 @@ pub mod domain {
     pub const THREAD_CREATE: u8 = 1;
     /// w0 own slot, w1 target slot or AUTO in that domain, w2 mask of rights → w0 slot there. Needs CONTROL. An occupied target is closed first.
     pub const PORTAL_PUT: u8 = 2;
-    /// w0 slot of the source domain's portal, w1 first slot → copies up to 256 entries that have INHERIT into the same slots; w0 next slot to go on with, 0 when done. Needs CONTROL on both. `NoSlot` if this table has too few entries.
+    /// w0 slot of the source domain's portal, w1 first slot, w2 to w5 slots that are passed over (bit n of all: the n-th of the 256 slots, counted from a multiple of 256, that the first is one of) → copies the entries from the first up to the next multiple of 256 that have INHERIT into the same slots; w0 next slot to go on with, 0 when done. Needs CONTROL on both. `NoSlot` if this table has too few entries.
     pub const TABLE_COPY: u8 = 3;
     /// w0 turn base (0: native, every syscall is a traversal), w1 syscall entry, w2 upcall entry (both below USER_TOP, otherwise `BadArgument`). Needs CONTROL.
     /// At the syscall entry: `rax` = (return address << 16) | low 16 bits of the number (saturated), all other registers as the program left them.

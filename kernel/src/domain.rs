@@ -15,6 +15,7 @@ use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::{domain, thread, AUTO};
 use cairn_abi::state::Registers;
 use cairn_abi::{death, policy, rights, Error, PortalKind};
+use core::ops::Range;
 
 // The table after what is used often, as in [`crate::channel::Channel`].
 #[repr(C)]
@@ -78,6 +79,12 @@ const SHARED_WORK: u32 = 8;
 /// Does a copy of the table have it?
 fn inherited(target: &Target) -> bool {
     target.rights() & (rights::INHERIT | rights::ONCE) == rights::INHERIT
+}
+
+/// Is this slot passed over? The words are about the slots of one share.
+fn is_omitted(words: &[u64; 6], slot: u32) -> bool {
+    let word = words.get((slot % SLOT_SHARE / 64) as usize);
+    word.is_some_and(|word| word >> (slot % 64) & 1 != 0)
 }
 
 impl<A: Arch> Kernel<A> {
@@ -344,7 +351,7 @@ impl<A: Arch> Kernel<A> {
                 let kept = w[2] as u16 | rights::ONCE;
                 self.place_copy(t, w, put, d, put.with(put.rights() & kept))
             }
-            domain::TABLE_COPY => self.table_copy(t, d, w[0], w[1]),
+            domain::TABLE_COPY => self.table_copy(t, d, w),
             domain::SET_TURN => {
                 // A return to an address that is not canonical would fault in the nucleus.
                 if w[1] >= USER_TOP || w[2] >= USER_TOP {
@@ -512,7 +519,8 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    fn table_copy(&mut self, t: ThreadRef, d: DomainRef, source: u64, first: u64) -> Answer {
+    fn table_copy(&mut self, t: ThreadRef, d: DomainRef, w: [u64; 8]) -> Answer {
+        let [source, first, omitted @ ..] = w;
         let source = self.own_object(t, source, PortalKind::Domain, rights::CONTROL)?;
         if self.domains[source].dead {
             return Err(Error::Dead.into());
@@ -526,7 +534,8 @@ impl<A: Arch> Kernel<A> {
             .filter(|&first| first < len)
             .ok_or(Error::BadArgument)?;
         let used = self.domains[source].table.high();
-        let end = (first + SLOT_SHARE).min(used);
+        // The words that say what is passed over are about one share.
+        let end = (first - first % SLOT_SHARE + SLOT_SHARE).min(used);
         let (mut work, mut next) = (0, first.max(1));
         self.open(t);
         while next < end {
@@ -538,7 +547,7 @@ impl<A: Arch> Kernel<A> {
                 work = 0;
             }
             let stop = end.min(next + GLANCE);
-            let (reached, copied) = self.copy_row(source, d, next, stop);
+            let (reached, copied) = self.copy_row(source, d, next..stop, &omitted);
             next = reached;
             work += copied.max(GLANCE_WORK);
             if next == stop || copied == COPY_WORK {
@@ -546,7 +555,8 @@ impl<A: Arch> Kernel<A> {
             }
             // Where it stopped is something less plain, or the end of a frame.
             let stopped = self.domains[source].table.target(next as u64);
-            if let Some(target) = stopped.filter(inherited) {
+            let wanted = |target: &Target| inherited(target) && !is_omitted(&omitted, next);
+            if let Some(target) = stopped.filter(wanted) {
                 self.copy_entry(t, d, next, target)?;
             }
             next += 1;
@@ -556,14 +566,20 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// Copy the next entries in `from..end` that are inherited portals to slots where nothing is, as most are; → where that ended, and how many were copied.
+    /// Copy the next entries of these slots that are inherited portals to slots where nothing is, as most are; → where that ended, and how many were copied.
     #[inline(never)]
-    fn copy_row(&mut self, source: DomainRef, d: DomainRef, from: u32, end: u32) -> (u32, u32) {
+    fn copy_row(
+        &mut self,
+        source: DomainRef,
+        d: DomainRef,
+        slots: Range<u32>,
+        omitted: &[u64; 6],
+    ) -> (u32, u32) {
         let (source, d) = self.domains.pair(source, d);
-        let (mut next, mut copied) = (from, 0);
-        for entry in source.table.row(from, end) {
+        let (mut next, mut copied) = (slots.start, 0);
+        for entry in source.table.row(slots.start, slots.end) {
             let target = entry.target;
-            if inherited(&target) {
+            if inherited(&target) && !is_omitted(omitted, next) {
                 let plain = target.kind() == PortalKind::Channel && d.table.is_empty(next);
                 if copied == COPY_WORK || !plain {
                     break;

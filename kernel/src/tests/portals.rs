@@ -390,6 +390,21 @@ fn tables_are_inherited() {
     };
     assert_eq!(full, Error::NoSlot);
     assert_eq!(w.k.threads[init].registers.rdi, 300);
+    // Not what is passed over: slot 5 of the first share, slot 300 of the second; from the middle of a share on the words are about the same slots.
+    let part = w.domain();
+    for first in [0, 4] {
+        let words = [client.slot as u64, first, 1 << 5, 0, 0, 0];
+        assert_eq!(w.ok(init, part.slot, domain::TABLE_COPY, &words)[0], 256);
+        let table = &w.k.domains[part.d].table;
+        assert!(table.target(3).is_some());
+        assert_eq!(table.target(5), None);
+        assert_eq!(
+            table.target(tx as u64),
+            w.k.domains[client.d].table.target(tx as u64)
+        );
+    }
+    let words = [client.slot as u64, 256, 1 << (300 - 256), 0, 0, 0];
+    assert_eq!(w.ok(init, part.slot, domain::TABLE_COPY, &words)[0], 0);
     // exec closes what is marked.
     let mut next = 0;
     loop {

@@ -424,7 +424,12 @@ impl Play {
             }
             9 => {
                 let other = self.doms[value as usize % DOMAINS];
-                let words = [other.slot as u64, 0];
+                let omitted = if value & 64 != 0 {
+                    !0 << (value & 63)
+                } else {
+                    0
+                };
+                let words = [other.slot as u64, 0, omitted];
                 self.w.go(init, dom.slot, domain::TABLE_COPY, 0, &words);
             }
             10 => {

@@ -289,6 +289,24 @@ impl Table {
         entries.filter_map(|(i, e)| e.as_ref().map(|e| (i as u32, e)))
     }
 
+    /// After a fork beside other threads, which are not here: an open file that one of them was using counts it for ever, and the last close would not close it.
+    /// An open file with more users than one descriptor is replaced by one that only descriptors use.
+    pub fn forget_users(&mut self) {
+        let mut pairs: Vec<(*const OpenFile, Arc<OpenFile>)> = Vec::new();
+        for entry in self.entries.iter_mut().flatten() {
+            if Arc::strong_count(&entry.file) == 1 {
+                continue;
+            }
+            let key = Arc::as_ptr(&entry.file);
+            let known = pairs.iter().find(|(k, _)| *k == key);
+            let new = known.map_or_else(|| separate(&entry.file), |(_, file)| file.clone());
+            if known.is_none() {
+                pairs.push((key, new.clone()));
+            }
+            replace(&mut entry.file, new);
+        }
+    }
+
     /// A table with the same portals in open files of its own: for a vfork child, whose portal table is a copy.
     pub fn separate(&self) -> Table {
         let mut pairs: Vec<(*const OpenFile, Arc<OpenFile>)> = Vec::new();
@@ -318,6 +336,18 @@ impl Table {
             next_id: self.next_id,
         }
     }
+}
+
+/// [`Table::forget_users`] for one open file that no descriptor has.
+pub fn forget_users(file: &mut Arc<OpenFile>) {
+    if Arc::strong_count(file) != 1 {
+        replace(file, separate(file));
+    }
+}
+
+/// The old one stays for ever: who counts it is gone, and its portal is the new one's.
+fn replace(file: &mut Arc<OpenFile>, new: Arc<OpenFile>) {
+    core::mem::forget(core::mem::replace(file, new));
 }
 
 /// A copy of one open file for another process's table.
@@ -378,6 +408,22 @@ mod tests {
         assert_eq!(t.take_close_on_exec().len(), 2);
         assert_eq!(t.numbers().collect::<Vec<_>>(), [0]);
         assert_eq!(t.insert(file(), false, 0), Ok(1));
+    }
+
+    #[test]
+    fn users_that_are_gone_are_forgotten() {
+        let mut t = Table::new();
+        let shared = file();
+        t.insert(shared.clone(), false, 0).unwrap();
+        t.insert(shared, false, 0).unwrap();
+        t.insert(file(), false, 0).unwrap();
+        t.insert(file(), false, 0).unwrap();
+        let user = t.get(3).unwrap();
+        t.forget_users();
+        let counts = [0, 1, 2, 3].map(|fd| Arc::strong_count(&t.entry(fd).unwrap().file));
+        assert_eq!(counts, [2, 2, 1, 1]);
+        assert!(Arc::ptr_eq(&t.get(0).unwrap(), &t.get(1).unwrap()));
+        assert!(!Arc::ptr_eq(&t.get(3).unwrap(), &user));
     }
 
     #[test]

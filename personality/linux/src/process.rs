@@ -10,6 +10,7 @@ use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
 use crate::machine::heap::HEAP;
 use crate::machine::lock::{Guard, Lock};
+use crate::machine::user::bytes_of;
 use crate::machine::{area, arena};
 use crate::prefix::Prefixes;
 use crate::signal::actions::Actions;
@@ -17,7 +18,7 @@ use crate::signal::Queue;
 use crate::spare::Spares;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cairn_abi::layout::RESERVED_SLOTS;
+use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
@@ -85,6 +86,8 @@ pub struct State {
     pub threads: Vec<Arc<Peer>>,
     /// A child that shares this memory runs beside us (CLONE_VM without CLONE_VFORK).
     pub lends_memory: bool,
+    /// Of the last time that the lock of this was passed on: [`Process::pass_on`].
+    passed: u32,
     /// Areas of ended threads with their nucleus ids, to be freed once the thread is really gone.
     pub dead: Vec<(u64, u32)>,
     pub prefixes: Prefixes,
@@ -120,6 +123,7 @@ impl State {
             told: (0, 0, 0),
             threads: Vec::new(),
             lends_memory: false,
+            passed: 1,
             dead: Vec::new(),
             prefixes: Prefixes::default(),
             mounts: 0,
@@ -146,6 +150,7 @@ impl State {
             told: self.told,
             threads: Vec::new(),
             lends_memory: false,
+            passed: 1,
             dead: Vec::new(),
             prefixes: self.prefixes.clone(),
             mounts: self.mounts,
@@ -164,9 +169,52 @@ impl State {
         self.capacity = self.capacity.min(least.next_multiple_of(FIRST_CAPACITY));
     }
 
+    /// Does only this thread work with this?
+    fn is_alone(&self) -> bool {
+        // A thread that ends may still be on its last steps.
+        self.threads.len() <= 1 && self.dead.is_empty() && !self.lends_memory
+    }
+
+    /// This is a copy, without the threads that worked with the original: what these were using of it nobody will let go.
+    pub fn forget_users(&mut self) {
+        self.files.forget_users();
+        if let Some(file) = &mut self.cwd {
+            descriptors::forget_users(file);
+        }
+    }
+
     /// Should the portal table grow before `more` portals arrive?
     pub fn wants_growth(&self, more: u32) -> bool {
         self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
+    }
+}
+
+/// Slots of the portal table: bit n of all is slot n.
+pub struct Slots([u64; (MAX_SLOTS / 64) as usize]);
+
+impl Slots {
+    /// All of which the state knows. Other threads have more for a moment: portals that they were given and have not entered yet, or are about to close.
+    fn of(state: &State) -> Slots {
+        let mut slots = Slots([0; _]);
+        (0..RESERVED_SLOTS).for_each(|slot| slots.add(slot));
+        let files = state.files.files().map(|(_, entry)| &entry.file);
+        files
+            .chain(&state.cwd)
+            .for_each(|file| slots.add(file.slot()));
+        slots
+    }
+
+    fn add(&mut self, slot: u32) {
+        if let Some(word) = self.0.get_mut((slot / 64) as usize) {
+            *word |= 1 << (slot % 64);
+        }
+    }
+
+    /// As FORK takes them.
+    pub fn bytes(&self) -> &[u8] {
+        let used = self.0.iter().rposition(|word| *word != 0);
+        let used = used.map_or(0, |last| last + 1) * size_of::<u64>();
+        bytes_of(&self.0).get(..used).unwrap_or(&[])
     }
 }
 
@@ -222,7 +270,7 @@ impl Process {
     }
 
     /// A copy for a child that shares this memory.
-    pub fn separate(&self) -> Process {
+    fn separate(&self, state: &State) -> Process {
         let copy = |from: &AtomicU32| AtomicU32::new(from.load(Ordering::Relaxed));
         let copy_long = |from: &AtomicU64| AtomicU64::new(from.load(Ordering::Relaxed));
         Process {
@@ -243,7 +291,7 @@ impl Process {
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(true),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
-            state: Lock::new(self.state().separate()),
+            state: Lock::new(state.separate()),
             futexes: Lock::new(Futexes::default()),
         }
     }
@@ -260,22 +308,46 @@ impl Process {
         self.trace.load(Ordering::Relaxed) != 0
     }
 
-    /// As [`Process::hold_everything`], if anybody but this thread could hold a lock. Whether they are held now.
-    pub fn hold_for_copy(&self) -> bool {
-        let alone = {
-            let state = self.state();
-            // A thread that ends may still be on its last steps.
-            state.threads.len() <= 1 && state.dead.is_empty() && !state.lends_memory
-        };
-        if !alone {
-            self.hold_everything();
+    /// As [`Process::hold_everything`], if anybody but this thread could hold a lock. If they are held now: the portals that a copy shall have.
+    pub fn hold_for_copy(&self) -> Option<Slots> {
+        let state = self.state();
+        if state.is_alone() {
+            return None;
         }
-        !alone
+        let slots = Slots::of(&state);
+        state.keep();
+        self.hold_rest();
+        Some(slots)
+    }
+
+    /// A copy for a child that shares this memory. If other threads could change the state before the child has its portals it is held from now on,
+    /// passed on under the name that comes with it, until [`Process::release_passed`], and `slots` are the portals that the child shall have.
+    pub fn separate_held(&self, slots: &mut Option<Slots>) -> (Process, Option<u32>) {
+        let mut state = self.state();
+        let copy = self.separate(&state);
+        if state.is_alone() {
+            return (copy, None);
+        }
+        *slots = Some(Slots::of(&state));
+        state.passed = state.passed.wrapping_add(1).max(2);
+        let name = state.passed;
+        state.keep();
+        self.state.pass_on(name);
+        (copy, Some(name))
+    }
+
+    /// By the child, as soon as it runs, and by its maker, as the child may never run.
+    pub fn release_passed(&self, name: u32) {
+        self.state.release_passed(name);
     }
 
     /// Take every lock of the process, in order, so that a copy of the memory is consistent.
     pub fn hold_everything(&self) {
         self.state.acquire();
+        self.hold_rest();
+    }
+
+    fn hold_rest(&self) {
         self.futexes.acquire();
         area::hold_spare();
         arena::hold();

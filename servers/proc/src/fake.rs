@@ -1,6 +1,6 @@
 //! A system of records only, and a world of processes that call the manager as their threads would.
 
-use crate::system::{Domain, Entries, Errno, Space, Start, System};
+use crate::system::{Domain, Entries, Errno, Slots, Space, Start, System};
 use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
@@ -189,9 +189,17 @@ impl System for Fake {
     fn set_label(&mut self, domain: Domain, label: u64) {
         self.of(domain).label = label;
     }
-    fn copy_table(&mut self, from: Domain, to: Domain) -> Result<(), Errno> {
+    fn copy_table(
+        &mut self,
+        from: Domain,
+        to: Domain,
+        wanted: Option<&Slots>,
+    ) -> Result<(), Errno> {
         self.may_fail()?;
-        let slots = self.of(from).slots.clone();
+        let mut slots = self.of(from).slots.clone();
+        if let Some(wanted) = wanted {
+            slots.retain(|&slot| wanted[slot as usize / 64] >> (slot % 64) & 1 != 0);
+        }
         self.of(to).slots = slots;
         Ok(())
     }

@@ -6,13 +6,13 @@ use crate::limits;
 use crate::manager::{done, Manager};
 use crate::process::{Held, Process, Report, Text, Thread};
 use crate::signal::{code, Queue, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
-use crate::system::{Domain, Errno, Start, System};
+use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
 use alloc::format;
 use alloc::rc::Rc;
 use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
-use cairn_idl::errno::{EAGAIN, EINVAL, ENAMETOOLONG};
+use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG};
 use cairn_idl::fs::PATH_MAX;
 use cairn_idl::proc::{fork, Credentials};
 use cairn_rt::Received;
@@ -59,6 +59,10 @@ impl<S: System> Manager<S> {
             self.processes[slot].parent
         };
         self.check_room(slot)?;
+        let mut slots = None;
+        if message.out_len != 0 {
+            self.read_slots(message, slots.insert([0; _]))?;
+        }
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
         let child = self.processes.take();
         let Some(pid) = self.numbers.allocate(child, false) else {
@@ -86,7 +90,7 @@ impl<S: System> Manager<S> {
         let made = self.system.fork(from.id, share).and_then(|domain| {
             let made = self
                 .system
-                .copy_table(from, domain)
+                .copy_table(from, domain, slots.as_ref())
                 .and_then(|()| self.furnish(child, domain, &start));
             if made.is_err() {
                 self.system.destroy(domain);
@@ -124,6 +128,20 @@ impl<S: System> Manager<S> {
             return Ok(Outcome::Later);
         }
         done(pid as i64)
+    }
+
+    /// The slots that a child shall have.
+    fn read_slots(&mut self, message: &Received, slots: &mut Slots) -> Result<(), Errno> {
+        let mut bytes = [0; size_of::<Slots>()];
+        let bytes = bytes.get_mut(..message.out_len).ok_or(EINVAL)?;
+        match self.system.read(message.token, 0, bytes) {
+            Ok(n) if n == bytes.len() => {}
+            _ => return Err(EFAULT),
+        }
+        for (word, bytes) in slots.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Ok(())
     }
 
     /// Turn, label, watch and first thread for a new domain.

@@ -1,7 +1,7 @@
 //! [`System`] by messages to `vm` and by nucleus services.
 
 use crate::priority::CEILING;
-use crate::system::{Domain, Entries, Errno, Space, Start, System};
+use crate::system::{Domain, Entries, Errno, Slots, Space, Start, System};
 use alloc::format;
 use alloc::vec::Vec;
 use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
@@ -13,6 +13,9 @@ use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use cairn_rt::{Message, Portal, Receiver};
+
+/// Slots that one TABLE_COPY is about.
+const SLOT_SHARE: usize = 256;
 
 /// Entries that a portal table has at first, and gets with each growth.
 const TABLE_SHARE: u32 = 256;
@@ -288,11 +291,17 @@ impl System for Native {
         let _ = target.portal.service(domain::SET_LABEL, &[label]);
     }
 
-    fn copy_table(&mut self, from: Domain, to: Domain) -> Result<(), Errno> {
+    fn copy_table(&mut self, from: Domain, to: Domain, slots: Option<&Slots>) -> Result<(), Errno> {
         let source = from.portal.0 as u64;
         let mut next = 0;
         loop {
-            match to.portal.service(domain::TABLE_COPY, &[source, next]) {
+            let mut words = [source, next, 0, 0, 0, 0];
+            if let Some(slots) = slots {
+                let share = slots.as_chunks().0.get(next as usize / SLOT_SHARE);
+                let [a, b, c, d] = share.copied().unwrap_or_default();
+                words = [source, next, !a, !b, !c, !d];
+            }
+            match to.portal.service(domain::TABLE_COPY, &words) {
                 Ok(words) if words[0] == 0 => return Ok(()),
                 Ok(words) => next = words[0],
                 Err(Error::NoSlot) => {

@@ -1,5 +1,6 @@
 //! What the process manager asks of `vm` and of the nucleus. [`crate::native::Native`] asks the real ones, the tests a fake.
 
+use cairn_abi::layout::MAX_SLOTS;
 use cairn_abi::{Error, Id, Token};
 use cairn_rt::Portal;
 
@@ -53,6 +54,9 @@ pub struct Space {
     pub mapped: u64,
     pub shared: u64,
 }
+
+/// Slots of a portal table: bit n of all is slot n.
+pub type Slots = [u64; (MAX_SLOTS / 64) as usize];
 
 pub trait System {
     /// Monotonic ns.
@@ -119,7 +123,8 @@ pub trait System {
         watch: u64,
     ) -> Result<(), Errno>;
     fn set_label(&mut self, domain: Domain, label: u64);
-    fn copy_table(&mut self, from: Domain, to: Domain) -> Result<(), Errno>;
+    /// The portals of one domain become another's as well, in the same slots: all that can be inherited, or of these those whose bit is set.
+    fn copy_table(&mut self, from: Domain, to: Domain, slots: Option<&Slots>) -> Result<(), Errno>;
     /// A copy of one of the manager's portals into a slot of the domain.
     fn put(&mut self, domain: Domain, portal: Portal, slot: u32) -> Result<(), Errno>;
     /// A new thread that does not run yet.

@@ -12,7 +12,7 @@ use crate::machine::entry::label;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
-use crate::process::{Peer, Process};
+use crate::process::{Peer, Process, Slots};
 use crate::signal::Queue;
 use crate::spare;
 use alloc::boxed::Box;
@@ -132,6 +132,7 @@ fn birth(wish: &Wish, thread: bool) -> Birth {
         child_tid: wish.child_tid,
         thread,
         held: false,
+        passed: None,
         parent: process().pid(),
         affinity: area().affinity.get(),
     }
@@ -167,7 +168,8 @@ fn child_frame(f: &Frame, wish: &Wish) -> Frame {
     }
 }
 
-fn request(wish: &Wish, target: &ThreadArea, flags: u64) -> Result<u64> {
+/// The child has these portals, or all.
+fn request(wish: &Wish, target: &ThreadArea, flags: u64, slots: Option<&Slots>) -> Result<u64> {
     let parent = if wish.flags & flag::PARENT != 0 {
         proc::fork::PARENT
     } else {
@@ -182,7 +184,11 @@ fn request(wish: &Wish, target: &ThreadArea, flags: u64) -> Result<u64> {
         flags | parent,
         wish.signal,
     ];
-    Request::new(&words).call(linux_slot::PROC).map(|w| w[0])
+    let request = match slots {
+        Some(slots) => Request::new(&words).out(slots.bytes()),
+        None => Request::new(&words),
+    };
+    request.call(linux_slot::PROC).map(|w| w[0])
 }
 
 fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
@@ -195,13 +201,13 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     reap_threads(process);
     frames::before_fork();
     spare::give_up();
-    let held = process.hold_for_copy();
+    let slots = process.hold_for_copy();
     area.birth.set(Birth {
-        held,
+        held: slots.is_some(),
         ..birth(wish, false)
     });
-    let result = request(wish, area, 0);
-    if held {
+    let result = request(wish, area, 0, slots.as_ref());
+    if slots.is_some() {
         process.release_everything();
     }
     f.publish(&mine);
@@ -210,15 +216,25 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
 
 fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     let parent = area();
+    reap_threads(process());
     frames::before_fork();
     spare::give_up();
     let arena = Arena::new().ok_or(ENOMEM)?;
+    let waits = wish.flags & flag::VFORK != 0;
+    if !waits {
+        process().state().lends_memory = true;
+    }
     // All that is made here is the child's.
     let before = parent.arena.replace(Some(arena));
-    let process = Box::leak(Box::new(process().separate()));
-    let child = area::area_in(arena, process);
+    let mut slots = None;
+    let (copy, name) = process().separate_held(&mut slots);
+    let child = area::area_in(arena, Box::leak(Box::new(copy)));
     parent.arena.set(before);
-    child.birth.set(birth(wish, false));
+    let passed = name.map(|name| (process(), name));
+    child.birth.set(Birth {
+        passed,
+        ..birth(wish, false)
+    });
     child.set_frame(&child_frame(f, wish));
     child.save_fpu();
     child.peer.mask.store(parent.mask(), Ordering::Relaxed);
@@ -231,16 +247,15 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
         }
         signals.saved_mask = mine.saved_mask;
     }
-    let waits = wish.flags & flag::VFORK != 0;
     let flags = if waits {
         proc::fork::VFORK
     } else {
         proc::fork::SHARE
     };
-    if !waits {
-        area::process().state().lends_memory = true;
+    let result = request(wish, child, flags, slots.as_ref());
+    if let Some((process, name)) = passed {
+        process.release_passed(name);
     }
-    let result = request(wish, child, flags);
     if waits || result.is_err() {
         // The child has ended or has memory of its own by now.
         // It may have been killed anywhere: with no other thread here nobody else can hold a lock.
@@ -333,6 +348,9 @@ pub fn child_main(pid: u32) {
     let process = process();
     let birth = area.birth.get();
     area.restore_fpu();
+    if let Some((process, name)) = birth.passed {
+        process.release_passed(name);
+    }
     if birth.thread {
         let words = Request::new(&[proc::IDS, 0]).call(linux_slot::PROC);
         area.set_tid(words.map_or(0, |w| w[5] as u32));
@@ -390,6 +408,9 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.threads.push(area.peer.clone());
     state.dead.clear();
     state.assume_capacity();
+    if area.birth.get().held {
+        state.forget_users();
+    }
     state.files.belongs_to(pid);
     state.queue = Queue::default();
     if !shared {

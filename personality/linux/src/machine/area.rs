@@ -165,7 +165,7 @@ pub mod poked {
 }
 
 /// See [`ThreadArea::birth`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Birth {
     /// clone's flags.
     pub flags: u64,
@@ -175,6 +175,8 @@ pub struct Birth {
     pub thread: bool,
     /// The copy of memory was made with all locks held.
     pub held: bool,
+    /// Of a child that shares memory: the process whose state was held when it got its portals, and the name under which that was passed on.
+    pub passed: Option<(&'static Process, u32)>,
     /// The maker's pid, the child's parent.
     pub parent: u32,
     /// The maker's wish for cores; see [`ThreadArea::affinity`].

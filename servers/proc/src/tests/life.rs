@@ -375,3 +375,22 @@ fn exhausted_memory_costs_the_biggest() {
     assert_eq!((w.state(a), w.state(b)), (Some('S'), Some('Z')));
     assert_eq!(w.poll(1, EXITED), (b as i64, 9));
 }
+
+#[test]
+fn a_child_has_the_slots_that_its_parent_says() {
+    let mut w = World::new();
+    let words = [FORK, 0x40_0000, 0x50_0000, 1, 2, 0, 17];
+    let slots = [1u64 << linux_slot::VM | 1 << 40, 0];
+    let bytes: Vec<u8> = slots.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let pid = w.call_with(1, &bytes, &words).result() as u64;
+    let domain = w.domain(pid);
+    assert_eq!(w.m.system.of(domain).slots, [linux_slot::VM]);
+    // Without a list: all.
+    let pid = w.fork(1);
+    let domain = w.domain(pid);
+    assert_eq!(w.m.system.of(domain).slots.len(), 3);
+    // A list longer than any table.
+    let bytes = [0xff; 2049];
+    assert_eq!(w.call_with(1, &bytes, &words).result(), -EINVAL);
+    check(&w);
+}
