@@ -151,36 +151,44 @@ fn deadline_ns(ns: u64) -> Option<u64> {
     Some(if ns == 0 { 0 } else { time::deadline_after(ns) })
 }
 
+/// Descriptors that are read, and found in the table, at a time.
+const TOGETHER: usize = 32;
+
 fn do_poll(array: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
     if count > process().state().files.limit as u64 {
         return Err(EINVAL);
     }
     user::range(array, count * 8)?;
     let mut watched = Vec::with_capacity(count as usize);
-    for i in 0..count {
-        let [fd, events] = user::read::<[u32; 2]>(array + 8 * i)?;
-        let file = match u32::try_from(fd as i32) {
-            Ok(fd) => process().state().files.get(fd),
-            Err(_) => {
-                watched.push(Watched {
-                    file: None,
-                    mask: 0,
-                    ready: 0,
-                });
-                continue;
+    while (watched.len() as u64) < count {
+        let first = watched.len() as u64;
+        let mut some = [[0u32; 2]; TOGETHER];
+        let some = &mut some[..(count - first).min(TOGETHER as u64) as usize];
+        user::read_bytes(array + 8 * first, user::bytes_of_many_mut(some))?;
+        let state = process().state();
+        watched.extend(some.iter().map(|&[fd, events]| {
+            let file = match fd as i32 {
+                0.. => state.files.get(fd).map(Some),
+                _ => Ok(None),
+            };
+            Watched {
+                mask: if fd as i32 >= 0 {
+                    events as u64 & 0xffff
+                } else {
+                    0
+                },
+                ready: if file.is_err() { poll::NVAL } else { 0 },
+                file: file.unwrap_or(None),
             }
-        };
-        watched.push(Watched {
-            mask: events as u64 & 0xffff,
-            ready: if file.is_err() { poll::NVAL } else { 0 },
-            file: file.ok(),
-        });
+        }));
     }
-    let bad = watched.iter().any(|w| w.ready != 0);
-    let result = wait_or_sleep(&mut watched, if bad { Some(0) } else { deadline });
-    let count = result?;
+    let count = wait_or_sleep(&mut watched, deadline)?;
     for (i, one) in watched.iter().enumerate() {
-        user::write(array + 8 * i as u64 + 6, &(one.ready as u16))?;
+        let at = array + 8 * i as u64 + 6;
+        match user::few(at, 2) {
+            Some(place) => user::store(place, one.ready)?,
+            None => user::write(at, &(one.ready as u16))?,
+        }
     }
     Ok(count as u64)
 }

@@ -163,13 +163,30 @@ global_asm!(
     // rdi source, rsi length (1 to 8) → rax the bytes as a word; rdx 1 after a fault.
     ".globl personality_user_load",
     "personality_user_load:",
-    "movzx eax, byte ptr [rdi + rsi - 1]",
-    "2: dec rsi",
-    "jz personality_user_load_end",
-    "movzx edx, byte ptr [rdi + rsi - 1]",
-    "shl rax, 8",
+    "movzx eax, byte ptr [rdi]",
+    "cmp esi, 1",
+    "je personality_user_load_end",
+    "mov ecx, 8",
+    "sub ecx, esi",
+    "jz 8f",
+    "shl ecx, 3",
+    "test sil, 4",
+    "jnz 4f",
+    // The first half, and what of the last bytes is not in it.
+    "movzx eax, word ptr [rdi]",
+    "movzx edx, word ptr [rdi + rsi - 2]",
+    "sub ecx, 32",
+    "shr edx, cl",
+    "shl edx, 16",
+    "or eax, edx",
+    "jmp personality_user_load_end",
+    "4: mov eax, [rdi]",
+    "mov edx, [rdi + rsi - 4]",
+    "shr rdx, cl",
+    "shl rdx, 32",
     "or rax, rdx",
-    "jmp 2b",
+    "jmp personality_user_load_end",
+    "8: mov rax, [rdi]",
     "personality_user_load_end:",
     "xor edx, edx",
     "ret",
@@ -184,11 +201,28 @@ global_asm!(
     ".globl personality_user_store",
     "personality_user_store:",
     "mov [rdi], sil",
-    "dec rdx",
-    "jz personality_user_store_end",
-    "inc rdi",
-    "shr rsi, 8",
-    "jmp personality_user_store",
+    "cmp edx, 2",
+    "jb personality_user_store_end",
+    "je 2f",
+    "test dl, 8",
+    "jnz 8f",
+    "lea ecx, [rdx * 8]",
+    "test dl, 4",
+    "jnz 4f",
+    // The first half, and the last bytes over it.
+    "mov [rdi], si",
+    "sub ecx, 16",
+    "shr esi, cl",
+    "mov [rdi + rdx - 2], si",
+    "jmp personality_user_store_end",
+    "4: mov [rdi], esi",
+    "sub ecx, 32",
+    "shr rsi, cl",
+    "mov [rdi + rdx - 4], esi",
+    "jmp personality_user_store_end",
+    "2: mov [rdi], si",
+    "jmp personality_user_store_end",
+    "8: mov [rdi], rsi",
     "personality_user_store_end:",
     "xor eax, eax",
     "ret",
@@ -379,6 +413,14 @@ pub fn bytes_of_mut<T: Plain>(value: &mut T) -> &mut [u8] {
     unsafe { core::slice::from_raw_parts_mut((value as *mut T).cast(), core::mem::size_of::<T>()) }
 }
 
+/// The bytes of plain values, for filling.
+pub fn bytes_of_many_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above, for each of them.
+    unsafe {
+        core::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), core::mem::size_of_val(values))
+    }
+}
+
 pub fn read<T: Plain>(address: u64) -> Result<T> {
     let range = range(address, core::mem::size_of::<T>() as u64)?;
     let mut value = MaybeUninit::<T>::uninit();
@@ -536,6 +578,27 @@ mod tests {
         assert!(few(layout::PERSONALITY - 8, 8).is_some());
         assert!(few(layout::PERSONALITY - 7, 1).is_none());
         assert!(few(u64::MAX, 1).is_none() && few(0, 0).is_none() && few(0, 9).is_none());
+    }
+
+    #[test]
+    fn few_bytes_and_no_others() {
+        let text = [0x81u8, 2, 0x83, 4, 0x85, 6, 0x87, 8];
+        if text.as_ptr() as u64 >= layout::PERSONALITY - 64 {
+            return;
+        }
+        for len in 1..=8 {
+            let from = few(text.as_ptr() as u64, len).unwrap();
+            let word = load(from).unwrap();
+            let mut want = [0; 8];
+            want[..len as usize].copy_from_slice(&text[..len as usize]);
+            assert_eq!(word, u64::from_le_bytes(want), "{len}");
+            let mut target = [0xaau8; 10];
+            let place = few(target.as_mut_ptr() as u64 + 1, len).unwrap();
+            store(place, u64::from_le_bytes(text)).unwrap();
+            let mut want = [0xaa; 10];
+            want[1..][..len as usize].copy_from_slice(&text[..len as usize]);
+            assert_eq!(target, want, "{len}");
+        }
     }
 
     #[test]
