@@ -7,7 +7,7 @@ use crate::handle::{Entry, Handle, Handles, LOST};
 use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
 use crate::permission;
-use crate::server::{Answer, Change, Server};
+use crate::server::{Access, Answer, Change, Server};
 use cairn_abi::Token;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
@@ -228,7 +228,7 @@ impl<S: Server> Core<S> {
                 // What was taken before the request had to wait is behind the end that it began at.
                 offset = meta.size.saturating_sub(cx.progress);
             }
-            if drop_set_id(server, cx, handle.node, meta.mode)? {
+            if drop_set_id(server, cx, handle.node, &meta.access())? {
                 self.cache.file_changed();
             }
         }
@@ -438,6 +438,10 @@ impl<S: Server> Core<S> {
             _ => return fail(ENODEV),
         }
         let node = handle.node;
+        let access = server.access(node)?;
+        if drop_set_id(server, cx, node, &access)? {
+            self.cache.file_changed();
+        }
         changes(&self.shared, node);
         let allocated = server.allocate(cx, handle, mode, offset, length);
         changed(&self.shared, server, node);
@@ -599,14 +603,18 @@ fn lock_owner(request: &Received) -> Owner {
 }
 
 /// Writing without the privilege takes the set-id bits away; `true` if it did.
+#[inline]
 pub(crate) fn drop_set_id<S: Server>(
     server: &mut S,
     cx: &mut Context,
     node: S::Node,
-    mode: u32,
+    access: &Access,
 ) -> Answer<bool> {
-    let kept = without_set_id(mode);
-    if cx.has(label::OWNER) || kept == mode & 0o7777 || mode & s::IFMT != s::IFREG {
+    if access.mode & SET_ID == 0 || access.mode & s::IFMT != s::IFREG || cx.has(label::OWNER) {
+        return Ok(false);
+    }
+    let kept = without_set_id(cx, access);
+    if kept == access.mode & 0o7777 {
         return Ok(false);
     }
     let change = Change {
@@ -617,13 +625,15 @@ pub(crate) fn drop_set_id<S: Server>(
     Ok(true)
 }
 
-/// Permission bits without set-user-id, and without set-group-id if it means that (and not mandatory locking).
-pub(crate) fn without_set_id(mode: u32) -> u32 {
-    let mut kept = mode & 0o7777 & !s::ISUID;
-    if mode & 0o010 != 0 {
-        kept &= !s::ISGID;
+const SET_ID: u32 = s::ISUID | s::ISGID;
+
+/// Permission bits without set-user-id and set-group-id. Without the group's execute bit the latter means mandatory locking: a member of the group keeps it.
+pub(crate) fn without_set_id(cx: &mut Context, access: &Access) -> u32 {
+    let kept = access.mode & 0o7777 & !s::ISUID;
+    if kept & s::ISGID != 0 && kept & 0o010 == 0 && permission::gives_group_id(cx, access.gid) {
+        return kept;
     }
-    kept
+    kept & !s::ISGID
 }
 
 /// For `permission` of truncation by path.

@@ -114,7 +114,7 @@ impl<S: Server> Core<S> {
         } else {
             let opened = server.open(cx, node, flags, &mut state)?;
             if flags & o::TRUNC != 0 && !created && is(&access, s::IFREG) {
-                if drop_set_id(server, cx, node, access.mode)? {
+                if drop_set_id(server, cx, node, &access)? {
                     self.cache.file_changed();
                 }
                 changes(&self.shared, opened.node);
@@ -280,11 +280,7 @@ impl<S: Server> Core<S> {
         }
         permission::owner(cx, &access)?;
         let mut mode = mode as u32 & 0o7777;
-        if mode & s::ISGID != 0
-            && !cx.has(label::OWNER)
-            && cx.gid() != access.gid
-            && !permission::in_groups(cx, access.gid)
-        {
+        if mode & s::ISGID != 0 && !permission::gives_group_id(cx, access.gid) {
             mode &= !s::ISGID;
         }
         let change = Change {
@@ -312,7 +308,7 @@ impl<S: Server> Core<S> {
                 }
             }
         }
-        let kept = without_set_id(access.mode);
+        let kept = without_set_id(cx, &access);
         let change = Change {
             mode: (!is(&access, s::IFDIR) && kept != access.mode & 0o7777).then_some(kept),
             uid,
@@ -378,7 +374,7 @@ impl<S: Server> Core<S> {
         if !is(&access, s::IFREG) {
             return fail(EINVAL);
         }
-        if drop_set_id(server, cx, node, access.mode)? {
+        if drop_set_id(server, cx, node, &access)? {
             self.cache.file_changed();
         }
         changes(&self.shared, node);
@@ -779,8 +775,8 @@ impl<S: Server> Core<S> {
     }
 }
 
-/// Owner, group and mode of something new in a directory: a directory with the set-group-id bit gives its group on.
-fn new_node<'t>(cx: &Context, dir: &Access, mode: u32, rdev: u64, target: &'t [u8]) -> New<'t> {
+/// Owner, group and mode of something new in a directory: a directory with the set-group-id bit gives its group on. Who is no member of that group makes no program that runs with it.
+fn new_node<'t>(cx: &mut Context, dir: &Access, mode: u32, rdev: u64, target: &'t [u8]) -> New<'t> {
     let mut new = New {
         mode,
         uid: cx.uid(),
@@ -789,9 +785,12 @@ fn new_node<'t>(cx: &Context, dir: &Access, mode: u32, rdev: u64, target: &'t [u
         target,
     };
     if dir.mode & s::ISGID != 0 {
+        const RUNS: u32 = s::ISGID | 0o010;
         new.gid = dir.gid;
         if mode & s::IFMT == s::IFDIR {
             new.mode |= s::ISGID;
+        } else if mode & RUNS == RUNS && !permission::gives_group_id(cx, dir.gid) {
+            new.mode &= !s::ISGID;
         }
     }
     new

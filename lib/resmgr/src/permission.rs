@@ -52,6 +52,11 @@ pub fn in_groups(cx: &mut Context, group: u32) -> bool {
     groups.iter().take(count).any(|&g| g == group)
 }
 
+/// Whether the caller may give a file of this group the set-group-id bit: a member, or who has the privilege.
+pub fn gives_group_id(cx: &mut Context, group: u32) -> bool {
+    cx.has(label::OWNER) || cx.gid() == group || in_groups(cx, group)
+}
+
 /// Only the owner and who has the privilege, or EPERM.
 pub fn owner(cx: &Context, node: &Access) -> Answer<()> {
     if cx.has(label::OWNER) || cx.uid() == node.uid {

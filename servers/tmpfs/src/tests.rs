@@ -801,6 +801,63 @@ fn permissions() {
 }
 
 #[test]
+fn set_group_id_is_the_groups_own() {
+    let mut b = fs_();
+    let mode = |b: &mut Fs, path: &[u8]| stat(b, path).unwrap().mode() & 0o7777;
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), 0);
+    assert_eq!(b.result(0, &[fs::CHOWN, 0, 99], b"d"), 0);
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o2777], b"d"), 0);
+    // At creation: no member makes a program that runs with the group.
+    let ways = [(vec![], 0o755, 0o2644), (vec![99], 0o2755, 0o2644)];
+    for (groups, runs, locks) in ways {
+        b.label = label::make(11, 21);
+        b.fake.groups = groups;
+        for (path, given, kept) in [(&b"d/x"[..], 0o2755, runs), (b"d/l", 0o2644, locks)] {
+            let f = b.open(path, o::CREAT | o::WRONLY, given).unwrap();
+            assert_eq!(
+                (mode(&mut b, path), stat(&mut b, path).unwrap().gid()),
+                (kept, 99)
+            );
+            b.close(f);
+            assert_eq!(unlink(&mut b, path), 0);
+            assert_eq!(
+                b.result(0, &[fs::MKNOD, u64::from(s::IFREG) | given, 0], path),
+                0
+            );
+            assert_eq!(mode(&mut b, path), kept);
+            assert_eq!(unlink(&mut b, path), 0);
+        }
+    }
+    // A member keeps what means locking over a write, a chown and room that is reserved; nobody else does, and what runs is lost to both.
+    let member = (vec![99], 0o2644);
+    for (groups, locks) in [(vec![], 0o644), member] {
+        for (given, kept) in [(0o2644, locks), (0o6755, 0o755), (0o4711, 0o711)] {
+            for what in 0..3 {
+                (b.label, b.fake.groups) = (0, vec![]);
+                put(&mut b, b"d/f", b"f");
+                assert_eq!(b.result(0, &[fs::CHOWN, 11, 99], b"d/f"), 0);
+                assert_eq!(b.result(0, &[fs::CHMOD, given], b"d/f"), 0);
+                (b.label, b.fake.groups) = (label::make(11, 21), groups.clone());
+                let f = b.open(b"d/f", o::WRONLY, 0).unwrap();
+                let done = match what {
+                    0 => write_at(&mut b, f, 0, b"x"),
+                    1 => b.result(0, &[fs::CHOWN, 11, u64::from(u32::MAX)], b"d/f"),
+                    _ => b.result(f, &[fs::ALLOCATE, 0, 0, 9], b""),
+                };
+                assert!(done >= 0, "{done}");
+                assert_eq!(
+                    mode(&mut b, b"d/f"),
+                    kept,
+                    "{given:o} by {groups:?} with {what}"
+                );
+                b.close(f);
+                assert_eq!(unlink(&mut b, b"d/f"), 0);
+            }
+        }
+    }
+}
+
+#[test]
 fn times() {
     let mut b = fs_();
     put(&mut b, b"f", b"x");
