@@ -26,6 +26,7 @@ pub mod capability {
     pub const SETUID: u32 = 7;
     pub const SETPCAP: u32 = 8;
     pub const SYS_CHROOT: u32 = 18;
+    pub const SYS_PTRACE: u32 = 19;
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_BOOT: u32 = 22;
     pub const SYS_NICE: u32 = 23;

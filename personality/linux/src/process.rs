@@ -99,7 +99,6 @@ pub struct State {
     pub exe: Vec<u8>,
     pub name: [u8; 16],
     pub no_new_privileges: bool,
-    pub dumpable: u32,
     pub personality: u32,
 }
 
@@ -131,7 +130,6 @@ impl State {
             exe: Vec::new(),
             name: [0; 16],
             no_new_privileges: false,
-            dumpable: 1,
             personality: 0,
         }
     }
@@ -158,7 +156,6 @@ impl State {
             exe: self.exe.clone(),
             name: self.name,
             no_new_privileges: self.no_new_privileges,
-            dumpable: self.dumpable,
             personality: self.personality,
         }
     }

@@ -6,8 +6,8 @@ use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
-use cairn_idl::capability::{SETGID, SETUID};
-use cairn_idl::errno::{EFAULT, EINVAL, ENOMEM, EPERM};
+use cairn_idl::capability::{SETGID, SETUID, SYS_PTRACE};
+use cairn_idl::errno::{EACCES, EFAULT, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
 use cairn_rt::{Portal, Received};
@@ -41,6 +41,15 @@ pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
     } else {
         Err(EPERM)
     }
+}
+
+/// Linux's ptrace access check for reading, between two processes: what one shows in /proc of its memory, files and places to the other.
+pub fn may_look_into(by: &Credentials, of: &Credentials, dumpable: bool) -> bool {
+    let users = [of.ruid, of.euid, of.suid];
+    let groups = [of.rgid, of.egid, of.sgid];
+    let same = users.iter().all(|id| *id == by.euid) && groups.iter().all(|id| *id == by.egid);
+    let no_more = of.permitted & !by.effective == 0;
+    same && dumpable && no_more || by.has(SYS_PTRACE)
 }
 
 /// The ids of `wish`, and what follows from them.
@@ -129,6 +138,18 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[0, label]))
     }
 
+    /// PTRACE_ACCESS
+    pub(crate) fn ptrace_access(&self, domain: u64, pid: u64) -> Result<Outcome, Errno> {
+        let by = self.by_domain(domain)?;
+        let of = self.numbers.process(pid).ok_or(ESRCH)?;
+        let dumpable = self.processes[of].dumpable == 1;
+        let [by_creds, of_creds] = [by, of].map(|slot| &self.processes[slot].creds);
+        match by == of || may_look_into(by_creds, of_creds, dumpable) {
+            true => done(0),
+            false => Err(EACCES),
+        }
+    }
+
     /// ATTEND
     pub(crate) fn attend(&mut self, message: &Received) -> Result<Outcome, Errno> {
         if message.portals != 1 {
@@ -174,6 +195,47 @@ mod tests {
         let mut gid = ids(5, 6, 7);
         gid.egid = 9;
         assert_eq!(check(&ids(5, 6, 7), &gid), Err(EPERM));
+    }
+
+    #[test]
+    fn looking_into_a_process_takes_all_of_its_ids_or_the_capability() {
+        let user = |uid| Credentials {
+            rgid: 9,
+            egid: 9,
+            sgid: 9,
+            ..ids(uid, uid, uid)
+        };
+        let (own, root) = (user(5), first());
+        assert!(may_look_into(&own, &user(5), true));
+        assert!(!may_look_into(&own, &user(5), false));
+        assert!(!may_look_into(&own, &user(6), true));
+        assert!(!may_look_into(&own, &root, true));
+        assert!(may_look_into(&root, &own, false));
+        for other in [(5, 0, 0), (0, 5, 5), (5, 5, 0), (5, 6, 5)] {
+            let changed = Credentials {
+                ruid: other.0,
+                euid: other.1,
+                suid: other.2,
+                ..own
+            };
+            assert!(!may_look_into(&own, &changed, true), "{other:?}");
+        }
+        let other_group = Credentials { sgid: 8, ..own };
+        assert!(!may_look_into(&own, &other_group, true));
+        let more = Credentials {
+            permitted: 1 << SETUID,
+            ..own
+        };
+        assert!(!may_look_into(&own, &more, true));
+        // User 0 without the capability is a user like others.
+        let bare = Credentials {
+            effective: 0,
+            permitted: 0,
+            ..root
+        };
+        assert!(!may_look_into(&bare, &own, true));
+        assert!(!may_look_into(&bare, &root, true));
+        assert!(may_look_into(&root, &bare, true));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SET_CAPABILITIES => {}
-            IDS_OF..=ATTEND => return self.outside(message),
+            IDS_OF..=PTRACE_ACCESS => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -193,6 +193,7 @@ impl<S: System> Manager<S> {
             GROUPS_OF => self.groups_of(message, words[1]),
             REAL_LABEL => self.real_label(words[1]),
             ATTEND => self.attend(message),
+            PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),

@@ -213,7 +213,6 @@ impl<S: System> Manager<S> {
         }
         process.text = Rc::new(Text { path, command_line });
         process.executed = true;
-        process.dumpable = 1;
         process.exit_signal = if process.exit_signal == 0 { 0 } else { SIGCHLD };
         process.dispositions.ignored |= IGNORED_BY_DEFAULT;
         process.dispositions.caught = 0;
@@ -236,6 +235,9 @@ impl<S: System> Manager<S> {
             }
         }
         crate::capabilities::follow_exec(&mut wished);
+        // (A program that gets other rights than its caller had is not, either.)
+        let plain = wished.euid == wished.ruid && wished.egid == wished.rgid;
+        self.processes[slot].dumpable = plain as u32;
         self.assume(slot, wished);
         self.release_vfork_parent(slot);
         Ok(Outcome::words(&[0, wished.effective, wished.permitted]))

@@ -231,6 +231,8 @@ impl<S: System> Manager<S> {
                 false => 0,
             },
             exit_signal: process.exit_signal,
+            dumpable: process.dumpable,
+            reserved: 0,
         };
         let bytes = status.to_bytes();
         self.answer(message, &bytes)?;

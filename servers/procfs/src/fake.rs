@@ -1,4 +1,4 @@
-//! A small system of the imagination: `init` (1), a shell (10) of user 1000, and a job of its (20) that is a zombie.
+//! A small system of the imagination: `init` (1), a shell (10) of user 1000, a job of its (20) that is a zombie, and one (30, not listed) that is not dumpable.
 
 use crate::system::{Load, Memory, Mount, Processor, System};
 use cairn_abi::machine::Counters;
@@ -13,6 +13,8 @@ pub struct Fake {
 }
 
 pub const SHELL_DOMAIN: u32 = 77;
+/// Of somebody who may look into everybody.
+pub const ROOT_DOMAIN: u32 = 70;
 
 fn named(name: &str) -> [u8; 16] {
     let mut comm = [0; 16];
@@ -70,6 +72,8 @@ impl System for Fake {
             pending: 0x4,
             domain: 500,
             exit_signal: 17,
+            dumpable: 1,
+            reserved: 0,
         };
         match pid {
             1 => Some(Status {
@@ -77,6 +81,7 @@ impl System for Fake {
                 ppid: 0,
                 terminal: 0,
                 creds: user(0),
+                dumpable: 0,
                 comm: named("init"),
                 ..shell
             }),
@@ -85,6 +90,11 @@ impl System for Fake {
                 pid: 20,
                 ppid: 10,
                 state: b'Z' as u32,
+                ..shell
+            }),
+            30 => Some(Status {
+                pid: 30,
+                dumpable: 0,
                 ..shell
             }),
             _ => None,
@@ -100,6 +110,10 @@ impl System for Fake {
 
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
         (domain == SHELL_DOMAIN).then_some(10)
+    }
+
+    fn may_look_into(&mut self, domain: u32, pid: u32) -> bool {
+        domain == ROOT_DOMAIN || domain == SHELL_DOMAIN && matches!(pid, 10 | 20)
     }
 
     fn command_line(&mut self, _: u32) -> Vec<u8> {

@@ -96,6 +96,10 @@ impl System for Outside {
         self.proc().ids_of(domain).ok().map(|ids| ids.pid as u32)
     }
 
+    fn may_look_into(&mut self, domain: u32, pid: u32) -> bool {
+        self.proc().ptrace_access(domain, pid as u64).is_ok()
+    }
+
     fn command_line(&mut self, pid: u32) -> Vec<u8> {
         self.text(pid, 0)
     }

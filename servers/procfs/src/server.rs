@@ -93,6 +93,17 @@ impl<S: System> Procfs<S> {
         Node::Dir(Dir::Task, Who { tid: number, ..who })
     }
 
+    /// What is guarded is for who may look into the process, whatever mode and owner say. The caller is whom the nucleus names.
+    fn check_guard(&mut self, node: Node, sender: u32) -> Answer<()> {
+        let Node::Row(index, who) = node else {
+            return Ok(());
+        };
+        match self.rows[index].guarded && !self.system.may_look_into(sender, who.pid) {
+            true => Err(Failure::Errno(EACCES)),
+            false => Ok(()),
+        }
+    }
+
     fn contents(&mut self, node: Node, sender: u32) -> Answer<Vec<u8>> {
         let Node::Row(index, mut who) = node else {
             return Ok(Vec::new());
@@ -143,8 +154,11 @@ impl<S: System> Server for Procfs<S> {
         };
         if who.pid != 0 {
             let status = self.system.status(who.pid).ok_or(MISSING)?;
-            meta.uid = status.creds.euid;
-            meta.gid = status.creds.egid;
+            // Of one that is not dumpable only the folders that anybody may list are its user's.
+            if status.dumpable == 1 || mode == s::IFDIR | 0o555 {
+                meta.uid = status.creds.euid;
+                meta.gid = status.creds.egid;
+            }
         }
         Ok(meta)
     }
@@ -208,6 +222,7 @@ impl<S: System> Server for Procfs<S> {
                 asks: true,
             };
         }
+        self.check_guard(link, cx.request.sender)?;
         let target = writer(&mut self.system, who).ok_or(MISSING)?;
         into.get_mut(..target.len())
             .ok_or(Failure::Errno(ENAMETOOLONG))?
@@ -318,6 +333,7 @@ impl<S: System> Server for Procfs<S> {
         _: u64,
         state: &mut Vec<u8>,
     ) -> Answer<Opened<Node>> {
+        self.check_guard(node, cx.request.sender)?;
         *state = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;
         Ok(Opened {

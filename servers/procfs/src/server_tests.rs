@@ -1,7 +1,7 @@
 //! /proc behind the resource-manager framework, over a small system of the imagination.
 
 use super::*;
-use crate::fake::{Fake, SHELL_DOMAIN};
+use crate::fake::{Fake, ROOT_DOMAIN, SHELL_DOMAIN};
 use cairn_idl::fs::{self, o};
 use cairn_resmgr::fake::Bench;
 
@@ -194,6 +194,52 @@ fn processes_belong_to_their_users_and_may_be_gone() {
 }
 
 #[test]
+fn what_is_guarded_is_not_for_strangers() {
+    let mut bench = bench();
+    let folder = bench.open(b"1", o::DIRECTORY, 0).unwrap();
+    for (path, kind) in [
+        ("maps", 0),
+        ("environ", 0),
+        ("task/1/maps", 0),
+        ("exe", 0),
+        ("root", o::DIRECTORY),
+    ] {
+        // (The bench's caller is user 0 by its label: modes and owners do not stop it.)
+        for process in ["1", "30"] {
+            let path = format!("{process}/{path}").replace("30/task/1/", "30/task/30/");
+            assert_eq!(bench.open(path.as_bytes(), kind, 0), Err(-EACCES), "{path}");
+        }
+        let words = [fs::OPEN, kind, 0];
+        assert_eq!(bench.result(folder, &words, path.as_bytes()), -EACCES);
+        if kind == 0 && path != "exe" {
+            bench
+                .open(format!("10/{path}").replace("/1/", "/10/").as_bytes(), 0, 0)
+                .unwrap();
+        }
+    }
+    assert_eq!(bench.result(0, &[fs::READLINK], b"1/exe"), -EACCES);
+    assert_eq!(bench.result(0, &[fs::READLINK], b"30/root"), -EACCES);
+    assert_eq!(bench.result(0, &[fs::STAT, 0], b"1/exe"), -EACCES);
+    for path in [
+        "stat", "status", "statm", "cmdline", "comm", "limits", "mounts",
+    ] {
+        read(&mut bench, &format!("1/{path}"));
+        read(&mut bench, &format!("30/{path}"));
+    }
+    let mut owner = |path: &[u8]| {
+        let answer = bench.call(0, &[fs::STAT, 0], path, fs::PATH_MAX).unwrap();
+        u32::from_le_bytes(answer.data[28..32].try_into().unwrap())
+    };
+    // Of what is not dumpable, user 0 is the owner.
+    assert_eq!(owner(b"10/maps"), 1000);
+    assert_eq!(owner(b"30/maps"), 0);
+    assert_eq!(owner(b"30"), 1000);
+    assert_eq!(owner(b"30/fd"), 0);
+    bench.sender = 5;
+    assert_eq!(bench.open(b"10/maps", 0, 0), Err(-EACCES));
+}
+
+#[test]
 fn the_machine_tells_of_itself() {
     let mut bench = bench();
     for (path, expected) in [
@@ -258,6 +304,7 @@ fn the_host_name_can_be_written_and_nothing_else() {
 #[test]
 fn every_file_can_be_read_and_every_directory_listed() {
     let mut bench = bench();
+    bench.sender = ROOT_DOMAIN;
     let mut queue = vec![String::new()];
     let mut files = 0;
     while let Some(path) = queue.pop() {

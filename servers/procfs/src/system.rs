@@ -60,6 +60,8 @@ pub trait System {
     fn tids(&mut self, pid: u32) -> Vec<u32>;
     /// The process that lives in this domain.
     fn pid_of(&mut self, domain: u32) -> Option<u32>;
+    /// The process of this domain may look into the other one (`proc::PTRACE_ACCESS`).
+    fn may_look_into(&mut self, domain: u32, pid: u32) -> bool;
     fn command_line(&mut self, pid: u32) -> Vec<u8>;
     fn executable(&mut self, pid: u32) -> Vec<u8>;
     /// Soft and hard limit of a resource.

@@ -54,6 +54,8 @@ pub struct Row<S> {
     pub name: &'static str,
     pub mode: u32,
     pub what: What<S>,
+    /// Only for who may look into the process (`proc::PTRACE_ACCESS`).
+    pub guarded: bool,
 }
 
 const fn dir<S>(dir: Dir, name: &'static str, is: Dir) -> Row<S> {
@@ -62,6 +64,7 @@ const fn dir<S>(dir: Dir, name: &'static str, is: Dir) -> Row<S> {
         name,
         mode: s::IFDIR | 0o555,
         what: What::Dir(is),
+        guarded: false,
     }
 }
 
@@ -71,6 +74,7 @@ const fn text<S>(dir: Dir, name: &'static str, writer: Writer<S>) -> Row<S> {
         name,
         mode: s::IFREG | 0o444,
         what: What::Text(writer),
+        guarded: false,
     }
 }
 
@@ -80,6 +84,7 @@ const fn fixed<S>(dir: Dir, name: &'static str, text: &'static str) -> Row<S> {
         name,
         mode: s::IFREG | 0o444,
         what: What::Fixed(text),
+        guarded: false,
     }
 }
 
@@ -93,6 +98,7 @@ const fn link<S>(
         name,
         mode: s::IFLNK | 0o777,
         what: What::Link(target),
+        guarded: false,
     }
 }
 
@@ -106,6 +112,15 @@ const fn bytes<S>(
         name,
         mode: s::IFREG | 0o444,
         what: What::Bytes(writer),
+        guarded: false,
+    }
+}
+
+/// Not for strangers.
+const fn guarded<S>(row: Row<S>) -> Row<S> {
+    Row {
+        guarded: true,
+        ..row
     }
 }
 
@@ -127,6 +142,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             name: "diskstats",
             mode: s::IFREG | 0o444,
             what: What::Elsewhere("sys:diskstats"),
+            guarded: false,
         },
         text(Root, "filesystems", machine::filesystems),
         text(Root, "interrupts", machine::interrupts),
@@ -139,6 +155,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             name: "partitions",
             mode: s::IFREG | 0o444,
             what: What::Elsewhere("sys:partitions"),
+            guarded: false,
         },
         text(Root, "stat", machine::stat),
         fixed(Root, "swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
@@ -196,18 +213,21 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         // Where a program keeps its environment nobody but the program knows.
         Row {
             mode: s::IFREG | 0o400,
-            ..fixed(Process, "environ", "")
+            ..guarded(fixed(Process, "environ", ""))
         },
-        link(Process, "exe", process::executable),
+        guarded(link(Process, "exe", process::executable)),
         text(Process, "limits", process::limits),
         fixed(Process, "loginuid", "4294967295"),
-        text(Process, "maps", process::maps),
+        guarded(text(Process, "maps", process::maps)),
         text(Process, "mountinfo", machine::mountinfo),
         text(Process, "mounts", machine::mounts),
         fixed(Process, "oom_score", "0\n"),
         fixed(Process, "oom_score_adj", "0\n"),
-        fixed(Process, "personality", "00000000\n"),
-        link(Process, "root", |_, _| Some(b"/".to_vec())),
+        Row {
+            mode: s::IFREG | 0o400,
+            ..fixed(Process, "personality", "00000000\n")
+        },
+        guarded(link(Process, "root", |_, _| Some(b"/".to_vec()))),
         text(Process, "schedstat", process::schedstat),
         fixed(Process, "sessionid", "4294967295"),
         text(Process, "stat", process::stat),

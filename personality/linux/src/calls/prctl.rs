@@ -43,11 +43,9 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             let value = ask(option, 0)?[1] as u32;
             user::write(argument, &value).map(|()| 0)
         }
-        GET_DUMPABLE => Ok(process().state().dumpable as u64),
-        SET_DUMPABLE if argument <= 1 => {
-            process().state().dumpable = argument as u32;
-            ask(option, argument).map(|r| r[0])
-        }
+        // A change of ids changes it.
+        GET_DUMPABLE => ask(option, 0).map(|r| r[0]),
+        SET_DUMPABLE if argument <= 1 => ask(option, argument).map(|r| r[0]),
         GET_SECCOMP => Ok(0),
         CAP_AMBIENT if f.arg(3) != 0 || f.arg(4) != 0 => Err(EINVAL),
         GET_KEEPCAPS | SET_KEEPCAPS | CAPBSET_READ | CAPBSET_DROP | GET_SECUREBITS

@@ -28,6 +28,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![LOAD], role::INSPECT),
         (b"", vec![PREFIXES], role::INSPECT),
         (b"", vec![LIMITS_OF, 7, pid], role::INSPECT),
+        (b"", vec![PTRACE_ACCESS, domain, pid], role::INSPECT),
         // Nobody's but a process's.
         (b"", vec![POWER, 0, 0], 0),
         (b"", vec![KILL, pid, 9], 0),
