@@ -1,5 +1,6 @@
 //! What a callback may use while it works on a request: the caller's parts, who the caller is, the time, waking others.
 
+use crate::account::Accounts;
 use crate::layout;
 use crate::server::Meta;
 use crate::transport::Transport;
@@ -47,6 +48,7 @@ pub struct Later {
     pub(crate) which: u64,
     /// When the server wants its tick.
     pub(crate) deadline: Option<u64>,
+    pub(crate) accounts: Accounts,
 }
 
 const INTERESTS: usize = 64;
@@ -66,6 +68,7 @@ impl Default for Later {
             redirect: Vec::new(),
             which: 0,
             deadline: None,
+            accounts: Accounts::default(),
         }
     }
 }
@@ -170,6 +173,26 @@ impl Context<'_> {
     /// Effective group of the caller.
     pub fn gid(&self) -> u32 {
         label::gid(self.request.label)
+    }
+
+    /// The server keeps so many bytes more for a user ([`crate::account`]): the caller, or who pays for what the caller uses. ENOMEM: it must not. Whoever keeps them keeps the user with them, for
+    /// [`Context::refund`].
+    #[inline]
+    pub fn charge(&mut self, uid: u32, bytes: usize) -> Result<(), Failure> {
+        let accounts = &mut self.later.accounts;
+        match uid == 0 || accounts.charge(self.transport, uid, bytes as u64) {
+            true => Ok(()),
+            false => Err(Failure::Errno(errno::ENOMEM)),
+        }
+    }
+
+    /// And so many fewer, of those that were charged to this user.
+    #[inline]
+    pub fn refund(&mut self, uid: u32, bytes: usize) {
+        if uid != 0 && bytes != 0 {
+            let accounts = &mut self.later.accounts;
+            accounts.refund(self.transport, uid, bytes as u64);
+        }
     }
 
     /// Copy from the caller's out part, all of `into` or EFAULT.

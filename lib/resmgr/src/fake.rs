@@ -87,6 +87,9 @@ pub struct Fake {
     pub unreadable: bool,
     /// Labels of domains' real ids.
     pub real: BTreeMap<u32, u64>,
+    /// Pages that are charged to users, and the most that each may have.
+    pub charged: BTreeMap<u32, i64>,
+    pub charge_limit: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
     /// Domains whose end is waited for, with the badge that tells it.
@@ -214,6 +217,19 @@ impl Transport for Fake {
     fn event(&mut self, words: &[u64; 8]) -> i64 {
         self.told.push(*words);
         self.event_answer
+    }
+
+    fn charge(&mut self, uid: u32, pages: i64) -> bool {
+        let had = self.charged.get(&uid).copied().unwrap_or(0);
+        let has = had + pages;
+        assert!(has >= 0, "more back than was charged to user {uid}");
+        let may = pages <= 0 || self.charge_limit.is_none_or(|most| has <= most);
+        match has {
+            _ if !may => {}
+            0 => drop(self.charged.remove(&uid)),
+            _ => drop(self.charged.insert(uid, has)),
+        }
+        may
     }
 
     fn monotonic(&mut self) -> u64 {

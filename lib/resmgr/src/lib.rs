@@ -4,9 +4,11 @@
 //! * [`server`] what a server supplies; [`manager`] decodes requests, checks them and calls the server; [`event`] is the loop;
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something; `watch` who is told what a handle is ready for; [`chains`] how both are found; [`lock`] record locks and flock;
+//! * [`account`] what is kept for users, and charged to them;
 //! * [`ring`] bytes that wait between a writer and a reader;
 //! * `addresses` of local sockets, kept with nodes;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
+//! * [`table`] things by number;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -16,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod account;
 mod addresses;
 mod attributes;
 mod cache;
@@ -38,6 +41,7 @@ pub mod path;
 pub mod permission;
 pub mod ring;
 pub mod server;
+pub mod table;
 pub mod transport;
 pub mod waiting;
 mod watch;

@@ -147,6 +147,11 @@ impl<S: Server> Manager<S> {
         self.core.handles.len()
     }
 
+    /// Bytes that are charged to a user here, and the pages that `vm` counts for them.
+    pub fn usage(&self, uid: u32) -> (u64, u64) {
+        self.waiting.later.accounts.usage(uid)
+    }
+
     /// How many requests wait.
     pub fn waiting_requests(&self) -> usize {
         self.waiting.len()

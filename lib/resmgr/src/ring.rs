@@ -1,9 +1,9 @@
 //! A ring of bytes whose memory grows with what is in it and goes when nobody needs it.
 
-use crate::context::Context;
+use crate::context::{Context, Failure};
 use crate::server::{Answer, Data};
-use alloc::vec;
 use alloc::vec::Vec;
+use cairn_idl::errno::ENOMEM;
 
 /// The least memory of a ring that holds anything.
 const SMALLEST: usize = 4096;
@@ -25,21 +25,29 @@ impl Buffers {
         self.total
     }
 
-    fn get(&mut self, size: usize) -> Vec<u8> {
-        self.total += size;
-        match self.spare.pop() {
-            Some(buffer) if size == SMALLEST => buffer,
-            Some(other) => {
-                self.spare.push(other);
-                vec![0; size]
+    /// None: there is no memory.
+    fn get(&mut self, size: usize) -> Option<Vec<u8>> {
+        let spare = match size {
+            SMALLEST => self.spare.pop(),
+            _ => None,
+        };
+        let buffer = match spare {
+            Some(buffer) => buffer,
+            None => {
+                let mut buffer = Vec::new();
+                buffer.try_reserve_exact(size).ok()?;
+                buffer.resize(size, 0);
+                buffer
             }
-            None => vec![0; size],
-        }
+        };
+        self.total += size;
+        Some(buffer)
     }
 
     fn put(&mut self, buffer: Vec<u8>) {
         self.total -= buffer.len();
-        if buffer.len() == SMALLEST && self.spare.len() < SPARE {
+        if buffer.len() == SMALLEST && self.spare.len() < SPARE && self.spare.try_reserve(1).is_ok()
+        {
             self.spare.push(buffer);
         }
     }
@@ -109,7 +117,7 @@ impl Ring {
         self.memory.len()
     }
 
-    /// At least what is in it.
+    /// At least what is in it. If there is no memory for a smaller ring it stays as large as it is for a while.
     pub fn set_capacity(&mut self, capacity: usize, buffers: &mut Buffers) {
         self.capacity = capacity;
         if self.memory.len() > capacity {
@@ -117,13 +125,17 @@ impl Ring {
         }
     }
 
-    fn resize(&mut self, size: usize, buffers: &mut Buffers) {
-        let mut memory = buffers.get(size);
+    /// False, and nothing has happened, if there is no memory.
+    fn resize(&mut self, size: usize, buffers: &mut Buffers) -> bool {
+        let Some(mut memory) = buffers.get(size) else {
+            return false;
+        };
         let first = self.length.min(self.memory.len() - self.head);
         memory[..first].copy_from_slice(&self.memory[self.head..self.head + first]);
         memory[first..self.length].copy_from_slice(&self.memory[..self.length - first]);
         buffers.put(core::mem::replace(&mut self.memory, memory));
         self.head = 0;
+        true
     }
 
     /// Give all memory back; what is in it is lost.
@@ -174,13 +186,15 @@ impl Ring {
         true
     }
 
-    /// Take `length` bytes (there is room for them) from offset `from` of the caller's out part. On failure nothing was added.
+    /// Take `length` bytes (there is room for them) from offset `from` of the caller's out part. More memory is charged to `payer`, who gets it back by whoever makes it smaller ([`Ring::memory`]).
+    /// On failure nothing was added.
     pub fn fill(
         &mut self,
         cx: &mut Context,
         from: usize,
         length: usize,
         buffers: &mut Buffers,
+        payer: u32,
     ) -> Answer<()> {
         if length == 0 {
             return Ok(());
@@ -194,7 +208,13 @@ impl Ring {
                 0..=SMALLEST => SMALLEST,
                 _ => needed.next_multiple_of(4 * SMALLEST),
             };
-            self.resize(size.min(self.capacity).max(needed), buffers);
+            let size = size.min(self.capacity).max(needed);
+            let more = size - self.memory.len();
+            cx.charge(payer, more)?;
+            if !self.resize(size, buffers) {
+                cx.refund(payer, more);
+                return Err(Failure::Errno(ENOMEM));
+            }
         }
         let size = self.memory.len();
         let mut tail = self.head + self.length;

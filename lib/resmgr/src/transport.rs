@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
-use cairn_idl::proc;
+use cairn_idl::{proc, vm};
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
@@ -71,6 +71,8 @@ pub trait Transport {
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
     /// Ask the event server, in words: its answer's first one.
     fn event(&mut self, words: &[u64; 8]) -> i64;
+    /// So many pages more (or fewer: negative) are kept here for a user. False: they must not be taken.
+    fn charge(&mut self, uid: u32, pages: i64) -> bool;
     /// Monotonic nanoseconds.
     fn monotonic(&mut self) -> u64;
     /// Nanoseconds since 1970.
@@ -304,6 +306,11 @@ impl Transport for Native {
         }
     }
 
+    fn charge(&mut self, uid: u32, pages: i64) -> bool {
+        let vm = Portal(layout::native_slot::VM);
+        vm::Client(&vm).charge(uid, pages as u64).is_ok()
+    }
+
     fn monotonic(&mut self) -> u64 {
         time::monotonic()
     }
@@ -355,6 +362,6 @@ fn receive_until(receiver: Receiver, deadline: u64, into: &mut Received) -> Resu
 
 /// Ask `vm` to give the nucleus memory for portals.
 fn more_portals() -> bool {
-    let message = Message::new(&[cairn_idl::vm::MORE_OBJECTS, pool::PORTAL]);
+    let message = Message::new(&[vm::MORE_OBJECTS, pool::PORTAL]);
     matches!(Portal(layout::native_slot::VM).call(message), Ok(words) if words[0] == 0)
 }

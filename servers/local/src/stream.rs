@@ -139,7 +139,7 @@ impl Sockets {
             Some(socket) => &mut socket.queue,
             None => return fail(ECONNREFUSED),
         };
-        if let Err(failure) = queue.ring.fill(cx, from, part, &mut self.buffers) {
+        if let Err(failure) = queue.ring.fill(cx, from, part, &mut self.buffers, 0) {
             let rights = segment.rights;
             if let Some(extra) = extra.as_mut() {
                 self.give_back(extra, rights);

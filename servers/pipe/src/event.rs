@@ -15,6 +15,8 @@ pub struct Event {
     pub count: u64,
     pub semaphore: bool,
     pub ino: u64,
+    /// Who made it, and pays for it.
+    pub uid: u32,
 }
 
 impl Event {

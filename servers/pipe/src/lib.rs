@@ -1,6 +1,8 @@
 //! Pipes, FIFOs and event counters: bytes that go from one program to another.
 //!
-//! * [`pipe`] and [`event`] what each kind does with its state; [`server`] all of them for the framework.
+//! * [`pipe`] and [`event`] what each kind does with its state; [`server`] all of them for the framework; [`users`] how large each user's pipes are together.
+//!
+//! Whoever makes a pipe or counter pays for it and for the memory of its ring, which grows with what is in it ([`cairn_resmgr::account`]).
 //!
 //! A reader or writer that must wait is parked by the framework under one of two keys of the object, [`READABLE`] and [`WRITABLE`].
 #![cfg_attr(not(test), no_std)]
@@ -13,6 +15,7 @@ pub mod pipe;
 pub mod server;
 #[cfg(test)]
 mod tests;
+pub mod users;
 
 pub use server::Pipes;
 

@@ -1,5 +1,6 @@
 //! A pipe or FIFO: one ring, how many read and write it, and the rules of opening a FIFO.
 
+use crate::users::Capacities;
 use crate::{ATOMIC, READABLE, WRITABLE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, poll};
@@ -22,8 +23,11 @@ pub struct Pipe {
     /// The FIFO's inode number in its file system.
     pub fifo: Option<u64>,
     pub ino: u64,
+    /// Who made it, and pays for it.
     pub uid: u32,
     pub gid: u32,
+    /// It is to be looked at whether the ring's memory can go.
+    pub emptied: bool,
 }
 
 /// The direction of flags.
@@ -48,9 +52,9 @@ pub fn counted(progress: u64) -> Option<(u32, bool)> {
 }
 
 impl Pipe {
-    pub fn new(ino: u64, uid: u32, gid: u32, fifo: Option<u64>) -> Pipe {
+    pub fn new(ino: u64, uid: u32, gid: u32, fifo: Option<u64>, capacity: usize) -> Pipe {
         Pipe {
-            ring: Ring::new(CAPACITY),
+            ring: Ring::new(capacity),
             readers: 0,
             writers: 0,
             reader_opens: 0,
@@ -59,6 +63,7 @@ impl Pipe {
             ino,
             uid,
             gid,
+            emptied: false,
         }
     }
 
@@ -160,7 +165,7 @@ impl Pipe {
             _ => left.min(room),
         };
         if part != 0 {
-            if let Err(failure) = self.ring.fill(cx, done, part, buffers) {
+            if let Err(failure) = self.ring.fill(cx, done, part, buffers, self.uid) {
                 return if done != 0 { Ok(done) } else { Err(failure) };
             }
             done += part;
@@ -235,19 +240,39 @@ impl Pipe {
         ready
     }
 
-    /// F_SETPIPE_SZ: a power of two of pages.
-    pub fn set_capacity(&mut self, wish: u64, root: bool, buffers: &mut Buffers) -> Answer<usize> {
+    /// The ring's memory goes, and what is in it.
+    pub fn clear(&mut self, cx: &mut Context, buffers: &mut Buffers) {
+        cx.refund(self.uid, self.ring.memory());
+        self.ring.clear(buffers);
+    }
+
+    /// F_SETPIPE_SZ: a power of two of pages. `privileged`: no limit holds for the caller.
+    pub fn set_capacity(
+        &mut self,
+        cx: &mut Context,
+        wish: u64,
+        privileged: bool,
+        capacities: &mut Capacities,
+        buffers: &mut Buffers,
+    ) -> Answer<usize> {
         if wish > i32::MAX as u64 {
             return Err(Failure::Errno(EINVAL));
         }
         let capacity = (wish as usize).max(ATOMIC).next_power_of_two();
-        if capacity > CAPACITY_MAX && capacity > self.ring.capacity() && !root {
-            return Err(Failure::Errno(EPERM));
+        let before = self.ring.capacity();
+        if capacity > before && !privileged {
+            let fits = capacities.fits(self.uid, capacity - before);
+            if capacity > CAPACITY_MAX || !fits {
+                return Err(Failure::Errno(EPERM));
+            }
         }
         if capacity < self.ring.len() {
             return Err(Failure::Errno(EBUSY));
         }
+        let memory = self.ring.memory();
         self.ring.set_capacity(capacity, buffers);
+        cx.refund(self.uid, memory - self.ring.memory());
+        capacities.change(self.uid, before, capacity);
         Ok(capacity)
     }
 }

@@ -1,7 +1,8 @@
 //! Pipes and events for the framework: which object a handle is an end of, and what is made and opened.
 
 use crate::event::{Event, SEMAPHORE};
-use crate::pipe::{counted, Pipe};
+use crate::pipe::{counted, Pipe, CAPACITY};
+use crate::users::{Capacities, CAPACITY_BEYOND};
 use crate::{READABLE, WRITABLE};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -13,6 +14,7 @@ use cairn_idl::label;
 use cairn_resmgr::context::decimal;
 use cairn_resmgr::ring::{Buffers, KEEP};
 use cairn_resmgr::server::Answer;
+use cairn_resmgr::table::Table;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Opened, Readiness, Server,
 };
@@ -43,14 +45,25 @@ enum Object {
     Event(Event),
 }
 
+impl Object {
+    /// Who pays for it, and the bytes that it takes beside a ring's.
+    fn cost(&self) -> (u32, usize) {
+        let place = size_of::<Option<Object>>();
+        match self {
+            Object::Pipe(pipe) => (pipe.uid, place + size_of::<Pipe>()),
+            Object::Event(event) => (event.uid, place),
+        }
+    }
+}
+
 /// All pipes and events.
 #[derive(Default)]
 pub struct Pipes {
-    objects: Vec<Option<Object>>,
-    free: Vec<u32>,
+    objects: Table<Object>,
     /// Open FIFOs by inode number.
     fifos: BTreeMap<u64, u32>,
     buffers: Buffers,
+    capacities: Capacities,
     /// Objects with empty rings whose memory should go. (Not at once: the answer may still lie in it.)
     trim: Vec<u32>,
     last_ino: u64,
@@ -75,7 +88,7 @@ impl Pipes {
 
     /// Objects that exist.
     pub fn objects(&self) -> usize {
-        self.objects.len() - self.free.len()
+        self.objects.len()
     }
 
     /// Bytes of memory in rings.
@@ -83,30 +96,63 @@ impl Pipes {
         self.buffers.total()
     }
 
-    fn insert(&mut self, object: Object) -> u32 {
-        match self.free.pop() {
-            Some(index) => {
-                self.objects[index as usize] = Some(object);
-                index
-            }
-            None => {
-                self.objects.push(Some(object));
-                self.objects.len() as u32 - 1
-            }
-        }
+    /// Bytes that the pipes of a user can hold together, in pages.
+    pub fn capacity_of(&self, uid: u32) -> usize {
+        self.capacities.of(uid)
     }
 
-    fn remove(&mut self, index: u32) {
-        let Some(object) = self.objects.get_mut(index as usize).and_then(Option::take) else {
+    /// What is charged to a user, counted anew.
+    #[cfg(test)]
+    pub(crate) fn charged_to(&self, uid: u32) -> u64 {
+        let all = self.objects.iter().map(|object| match object {
+            Object::Pipe(pipe) => (object.cost(), pipe.ring.memory()),
+            Object::Event(_) => (object.cost(), 0),
+        });
+        let its = all.filter(|((payer, _), _)| *payer == uid);
+        its.map(|((_, bytes), memory)| (bytes + memory) as u64)
+            .sum()
+    }
+
+    /// Pipes that are to be looked at.
+    #[cfg(test)]
+    pub(crate) fn to_trim(&self) -> usize {
+        self.trim.len()
+    }
+
+    fn insert(&mut self, cx: &mut Context, object: Object) -> Answer<u32> {
+        let (payer, bytes) = object.cost();
+        cx.charge(payer, bytes)?;
+        let Some(index) = self.objects.insert(object) else {
+            cx.refund(payer, bytes);
+            return fail(ENOMEM);
+        };
+        if let Some(Object::Pipe(pipe)) = self.objects.get(index) {
+            self.capacities.change(payer, 0, pipe.ring.capacity());
+        }
+        Ok(index)
+    }
+
+    fn remove(&mut self, cx: &mut Context, index: u32) {
+        let Some(object) = self.objects.remove(index) else {
             return;
         };
-        self.free.push(index);
+        let (payer, bytes) = object.cost();
+        cx.refund(payer, bytes);
         if let Object::Pipe(mut pipe) = object {
-            pipe.ring.clear(&mut self.buffers);
+            pipe.clear(cx, &mut self.buffers);
+            self.capacities.change(payer, pipe.ring.capacity(), 0);
             if let Some(ino) = pipe.fifo {
                 self.fifos.remove(&ino);
             }
         }
+    }
+
+    /// A pipe of the caller's. Who has many has small ones.
+    fn new_pipe(&mut self, cx: &Context, fifo: Option<u64>) -> Box<Pipe> {
+        let (uid, gid) = (cx.uid(), cx.gid());
+        let small = !cx.has(label::SYSTEM) && !self.capacities.fits(uid, CAPACITY);
+        let capacity = if small { CAPACITY_BEYOND } else { CAPACITY };
+        Box::new(Pipe::new(self.next_ino(), uid, gid, fifo, capacity))
     }
 
     fn next_ino(&mut self) -> u64 {
@@ -115,42 +161,32 @@ impl Pipes {
     }
 
     fn object(&self, index: u32) -> Answer<&Object> {
-        match self.objects.get(index as usize) {
-            Some(Some(object)) => Ok(object),
-            _ => fail(EBADF),
-        }
+        self.objects.get(index).ok_or(Failure::Errno(EBADF))
     }
 
-    /// An object, and the memory for its ring.
-    fn parts(&mut self, index: u32) -> Answer<(&mut Object, &mut Buffers)> {
-        match self.objects.get_mut(index as usize) {
-            Some(Some(object)) => Ok((object, &mut self.buffers)),
-            _ => fail(EBADF),
-        }
-    }
-
+    /// A pipe, and the memory for its ring.
     fn pipe(&mut self, index: u32) -> Answer<(&mut Pipe, &mut Buffers)> {
-        match self.parts(index)? {
-            (Object::Pipe(pipe), buffers) => Ok((pipe, buffers)),
+        match self.objects.get_mut(index) {
+            Some(Object::Pipe(pipe)) => Ok((pipe, &mut self.buffers)),
             _ => fail(EBADF),
         }
     }
 
     fn event(&mut self, index: u32) -> Answer<&mut Event> {
-        match self.parts(index)? {
-            (Object::Event(event), _) => Ok(event),
+        match self.objects.get_mut(index) {
+            Some(Object::Event(event)) => Ok(event),
             _ => fail(EBADF),
         }
     }
 
     /// Give back the memory of rings that were emptied.
-    fn trim(&mut self) {
+    fn trim(&mut self, cx: &mut Context) {
         while let Some(index) = self.trim.pop() {
-            match self.parts(index) {
-                Ok((Object::Pipe(pipe), buffers)) if pipe.ring.is_empty() => {
-                    pipe.ring.clear(buffers)
+            if let Ok((pipe, buffers)) = self.pipe(index) {
+                pipe.emptied = false;
+                if pipe.ring.is_empty() {
+                    pipe.clear(cx, buffers);
                 }
-                _ => {}
             }
         }
     }
@@ -161,34 +197,43 @@ impl Pipes {
         };
         pipe.remove(flags);
         if pipe.is_closed() {
-            self.remove(index);
+            self.remove(cx, index);
         } else {
             cx.wake(keys(index, 0) | READABLE);
             cx.wake(keys(index, 0) | WRITABLE);
         }
     }
 
-    fn make_pipe<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Reply<'a> {
+    fn make_pipe<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1] & CREATION;
-        let mut pipe = Pipe::new(self.next_ino(), cx.uid(), cx.gid(), None);
+        let mut pipe = self.new_pipe(cx, None);
         pipe.add(o::RDONLY);
         pipe.add(o::WRONLY);
-        let node = Node::Pipe(self.insert(Object::Pipe(Box::new(pipe))));
+        let node = Node::Pipe(self.insert(cx, Object::Pipe(pipe))?);
         let read_end = handles.insert(node, o::RDONLY | flags, 0, ());
         let write_end = handles.insert(node, o::WRONLY | flags, 0, ());
-        two(read_end, write_end)
+        Ok(two(read_end, write_end))
     }
 
-    fn make_event<'a>(&'a mut self, cx: &Context, handles: &mut Handles<Self>) -> Reply<'a> {
+    fn make_event<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
         let [_, count, flags, ..] = cx.request.words;
         let event = Event {
             count: count as u32 as u64,
             semaphore: flags & SEMAPHORE != 0,
             ino: self.next_ino(),
+            uid: cx.uid(),
         };
-        let index = self.insert(Object::Event(event));
+        let index = self.insert(cx, Object::Event(event))?;
         let badge = handles.insert(Node::Event(index), o::RDWR | flags & o::NONBLOCK, 0, ());
-        Reply::new(&[0]).mint(badge)
+        Ok(Reply::new(&[0]).mint(badge))
     }
 }
 
@@ -299,9 +344,8 @@ impl Server for Pipes {
             Node::Fifo(ino) => match self.fifos.get(&ino) {
                 Some(&index) => index,
                 None => {
-                    let number = self.next_ino();
-                    let pipe = Pipe::new(number, cx.uid(), cx.gid(), Some(ino));
-                    let index = self.insert(Object::Pipe(Box::new(pipe)));
+                    let pipe = self.new_pipe(cx, Some(ino));
+                    let index = self.insert(cx, Object::Pipe(pipe))?;
                     self.fifos.insert(ino, index);
                     index
                 }
@@ -313,7 +357,7 @@ impl Server for Pipes {
         let (pipe, _) = self.pipe(index)?;
         let result = pipe.open(cx, flags, index, keys(index, 0));
         if matches!(result, Err(Failure::Errno(_))) && pipe.is_closed() {
-            self.remove(index);
+            self.remove(cx, index);
         }
         result.map(|()| Opened {
             node: Node::Pipe(index),
@@ -331,14 +375,14 @@ impl Server for Pipes {
     }
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        self.trim();
+        self.trim(cx);
         if handle.flags & o::PATH != 0 {
             return;
         }
         match handle.node {
             Node::Root | Node::Fifo(_) => {}
             Node::Pipe(index) => self.close_pipe(cx, index, handle.flags),
-            Node::Event(index) => self.remove(index),
+            Node::Event(index) => self.remove(cx, index),
         }
     }
 
@@ -352,10 +396,13 @@ impl Server for Pipes {
         let index = match handle.node {
             Node::Pipe(index) => {
                 let crowded = self.buffers.total() > KEEP;
-                if crowded {
+                let Some(Object::Pipe(pipe)) = self.objects.get_mut(index) else {
+                    return fail(EBADF);
+                };
+                if crowded && !pipe.emptied && self.trim.try_reserve(1).is_ok() {
+                    pipe.emptied = true;
                     self.trim.push(index);
                 }
-                let (pipe, _) = self.pipe(index)?;
                 return pipe.read(cx, length, keys(index, 0));
             }
             Node::Event(index) => index,
@@ -373,7 +420,7 @@ impl Server for Pipes {
         length: usize,
     ) -> Answer<usize> {
         if !self.trim.is_empty() {
-            self.trim();
+            self.trim(cx);
         }
         match handle.node {
             Node::Pipe(index) => {
@@ -397,10 +444,8 @@ impl Server for Pipes {
             return Direct::Ordinary;
         }
         match handle.node {
-            Node::Pipe(index) => match self.objects.get_mut(index as usize) {
-                Some(Some(Object::Pipe(pipe))) => {
-                    pipe.read_direct(length, words, later, keys(index, 0))
-                }
+            Node::Pipe(index) => match self.objects.get_mut(index) {
+                Some(Object::Pipe(pipe)) => pipe.read_direct(length, words, later, keys(index, 0)),
                 _ => Direct::Ordinary,
             },
             Node::Event(index) => match self.event(index) {
@@ -423,10 +468,8 @@ impl Server for Pipes {
             return Direct::Ordinary;
         }
         match handle.node {
-            Node::Pipe(index) => match self.objects.get_mut(index as usize) {
-                Some(Some(Object::Pipe(pipe))) => {
-                    pipe.write_direct(length, words, later, keys(index, 0))
-                }
+            Node::Pipe(index) => match self.objects.get_mut(index) {
+                Some(Object::Pipe(pipe)) => pipe.write_direct(length, words, later, keys(index, 0)),
                 _ => Direct::Ordinary,
             },
             Node::Event(index) => match self.event(index) {
@@ -467,8 +510,11 @@ impl Server for Pipes {
             }
             (fs::SET_PIPE_SIZE, Node::Pipe(index)) => {
                 let privileged = cx.has(label::SYSTEM);
-                let (pipe, buffers) = self.pipe(index)?;
-                let capacity = pipe.set_capacity(argument, privileged, buffers)?;
+                let Some(Object::Pipe(pipe)) = self.objects.get_mut(index) else {
+                    return fail(EBADF);
+                };
+                let (capacities, buffers) = (&mut self.capacities, &mut self.buffers);
+                let capacity = pipe.set_capacity(cx, argument, privileged, capacities, buffers)?;
                 cx.wake(keys(index, 0) | WRITABLE);
                 Ok(Reply::result(capacity as i64))
             }
@@ -482,10 +528,10 @@ impl Server for Pipes {
         cx: &mut Context,
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
-        self.trim();
+        self.trim(cx);
         match cx.request.words[0] {
-            fs::PIPE => Ok(self.make_pipe(cx, handles)),
-            fs::EVENTFD => Ok(self.make_event(cx, handles)),
+            fs::PIPE => self.make_pipe(cx, handles),
+            fs::EVENTFD => self.make_event(cx, handles),
             _ => fail(ENOSYS),
         }
     }

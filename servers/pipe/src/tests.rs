@@ -483,3 +483,204 @@ fn both_ways_do_the_same() {
     b.close(w);
     assert_eq!(words(&mut b, waiting[2]).map(|w| w.0), Some(0));
 }
+
+const USER: u32 = 1000;
+const OTHER: u32 = 1001;
+
+fn become_user(b: &mut Bench<Pipes>, uid: u32) {
+    b.label = cairn_idl::label::make(uid, uid);
+}
+
+fn size(b: &mut Bench<Pipes>, badge: u64) -> i64 {
+    b.result(badge, &[fs::IOCTL, fs::GET_PIPE_SIZE, 0], b"")
+}
+
+fn set_size(b: &mut Bench<Pipes>, badge: u64, size: u64) -> i64 {
+    b.result(badge, &[fs::IOCTL, fs::SET_PIPE_SIZE, size], b"")
+}
+
+#[test]
+fn who_has_many_pipes_has_small_ones() {
+    let mut b = bench();
+    become_user(&mut b, USER);
+    let mut ends: Vec<(u64, u64)> = (0..1024).map(|_| pipe(&mut b, 0)).collect();
+    assert_eq!(size(&mut b, ends[1023].1), 65536);
+    ends.push(pipe(&mut b, 0));
+    let (first, last) = (ends[0].1, ends[1024].1);
+    assert_eq!(size(&mut b, last), 8192);
+    assert_eq!(b.server.capacity_of(USER), 16386);
+    // None of them gets larger, each may get smaller.
+    assert_eq!(set_size(&mut b, first, 1 << 17), -EPERM);
+    assert_eq!(set_size(&mut b, last, 8193), -EPERM);
+    assert_eq!(set_size(&mut b, last, 4096), 4096);
+    assert_eq!(set_size(&mut b, first, 4096), 4096);
+    assert_eq!(set_size(&mut b, first, 65536), -EPERM);
+    assert_eq!(set_size(&mut b, first, 32768), 32768);
+    // Another user's pipes are as ever, and user 0's have no limit.
+    become_user(&mut b, OTHER);
+    let (r, w) = pipe(&mut b, 0);
+    assert_eq!(size(&mut b, w), 65536);
+    b.close(r);
+    b.close(w);
+    become_user(&mut b, 0);
+    ends.extend((0..1100).map(|_| pipe(&mut b, 0)));
+    assert_eq!(size(&mut b, ends[2100].0), 65536);
+    assert_eq!(set_size(&mut b, ends[2100].0, 1 << 20), 1 << 20);
+    for (r, w) in ends {
+        b.close(r);
+        b.close(w);
+    }
+    assert_eq!((b.server.objects(), b.server.capacity_of(USER)), (0, 0));
+}
+
+#[test]
+fn what_a_pipe_holds_is_its_makers() {
+    let mut b = bench();
+    b.fake.charge_limit = Some(64);
+    become_user(&mut b, USER);
+    let (r, w) = pipe(&mut b, o::NONBLOCK);
+    assert_eq!(set_size(&mut b, w, 1 << 20), 1 << 20);
+    // The user has no more than 64 pages: some of what was to be written is taken, and then nothing.
+    let mut taken = 0;
+    let refused = loop {
+        match write(&mut b, w, &[7; 65536]) {
+            count if count > 0 => taken += count,
+            refused => break refused,
+        }
+    };
+    assert_eq!(refused, -ENOMEM);
+    assert!((100_000..=64 * 4096).contains(&taken), "{taken}");
+    // Whoever writes to it: the pipe is the user's.
+    become_user(&mut b, 0);
+    assert_eq!(write(&mut b, w, &[7; 65536]), -ENOMEM);
+    let (r0, w0) = pipe(&mut b, o::NONBLOCK);
+    become_user(&mut b, USER);
+    assert_eq!(write(&mut b, w0, &[7; 65536]), 65536);
+    // And when it is read there is room again.
+    assert_eq!(read(&mut b, r, 65536).unwrap().unwrap().len(), 65536);
+    assert_eq!(write(&mut b, w, &[7; 30000]), 30000);
+    for badge in [r, w, r0, w0] {
+        b.close(badge);
+    }
+    assert_eq!(b.manager.usage(USER).0, 0);
+}
+
+#[test]
+fn reads_in_vain_leave_nothing_behind() {
+    let mut b = bench();
+    let crowd: Vec<(u64, u64)> = (0..80).map(|_| pipe(&mut b, 0)).collect();
+    for &(_, w) in &crowd {
+        assert_eq!(write(&mut b, w, &[1; 65536]), 65536);
+    }
+    let (r, _w) = pipe(&mut b, o::NONBLOCK);
+    let (s, _x) = pipe(&mut b, o::NONBLOCK);
+    for _ in 0..1000 {
+        assert_eq!(read(&mut b, r, 100), Some(Err(-EAGAIN)));
+        assert_eq!(read(&mut b, s, 100), Some(Err(-EAGAIN)));
+    }
+    assert!(b.server.to_trim() <= 2);
+}
+
+/// Whatever is done, in any order and with refusals in between: each user is charged for what there is of his, and for nothing when it is gone.
+#[test]
+fn charges_and_refunds_are_even() {
+    let mut random = 4242u64;
+    let mut next = |most: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 11) % most
+    };
+    let mut b = bench();
+    let mut ends: Vec<u64> = Vec::new();
+    for step in 0..60_000u64 {
+        let uid = [0, USER, OTHER][next(3) as usize];
+        become_user(&mut b, uid);
+        b.fake.charge_limit = [None, Some(40), Some(400), Some(0)][(step / 500 % 4) as usize];
+        let end = match ends.len() as u64 {
+            0 => 0,
+            count => ends[next(count) as usize],
+        };
+        let many = step / 7000 % 2 == 0;
+        match next(14) {
+            0 | 1 if many || ends.len() < 20 => {
+                let answer = b.call(0, &[fs::PIPE, o::NONBLOCK], b"", 0).unwrap();
+                assert!(answer.result() == 0 || uid != 0);
+                ends.extend(answer.minted);
+            }
+            2 => {
+                b.fake.no_slot = true;
+                let answer = b.call(0, &[fs::PIPE, 0], b"", 0).unwrap();
+                assert!(answer.result() < 0);
+                b.fake.no_slot = false;
+            }
+            3 => ends.extend(b.call(0, &[fs::EVENTFD, 1, 0], b"", 0).unwrap().minted),
+            4 => {
+                let name = [b'1', b'0' + next(10) as u8];
+                let flags = o::NONBLOCK | [o::RDONLY, o::WRONLY, o::RDWR][next(3) as usize];
+                ends.extend(b.open(&name, flags, 0));
+            }
+            5 => {
+                // A FIFO's opener waits and is interrupted or dies.
+                let token = b.send(0, &[fs::OPEN, o::RDONLY], &[b'2', b'0' + next(3) as u8], 0);
+                match (b.answer(token), step % 2) {
+                    (Some(answer), _) => ends.extend(answer.minted),
+                    (None, 0) => b.interrupt(token),
+                    (None, _) => b.die(token),
+                }
+            }
+            6 => drop(set_size(&mut b, end, 1 << (10 + next(11)))),
+            7..=9 => {
+                // What waits is given up.
+                let token = b.send(
+                    end,
+                    &[fs::WRITE, POSITION],
+                    &vec![1; next(90_000) as usize],
+                    0,
+                );
+                if b.answer(token).is_none() {
+                    b.interrupt(token);
+                }
+            }
+            10 => {
+                b.fake.unreadable = true;
+                write(&mut b, end, &[1; 30_000]);
+                b.fake.unreadable = false;
+            }
+            11 => {
+                let token = b.send(end, &[fs::READ, POSITION], b"", next(90_000) as usize);
+                if b.answer(token).is_none() {
+                    b.die(token);
+                }
+            }
+            _ if !ends.is_empty() => {
+                for _ in 0..if many { 1 } else { 4 } {
+                    let at = next(ends.len().max(1) as u64) as usize;
+                    if at < ends.len() {
+                        b.close(ends.swap_remove(at));
+                    }
+                }
+            }
+            _ => {}
+        }
+        if step % 64 == 0 {
+            for uid in [USER, OTHER] {
+                assert_eq!(
+                    b.manager.usage(uid).0,
+                    b.server.charged_to(uid),
+                    "step {step}"
+                );
+                assert_eq!(
+                    b.manager.usage(uid).1,
+                    b.fake.charged.get(&uid).map_or(0, |&pages| pages as u64)
+                );
+            }
+        }
+    }
+    ends.into_iter().for_each(|end| b.close(end));
+    for uid in [USER, OTHER] {
+        assert_eq!((b.manager.usage(uid).0, b.server.capacity_of(uid)), (0, 0));
+        assert!(b.manager.usage(uid).1 <= 32, "pages that nobody uses");
+    }
+    assert_eq!((b.server.objects(), b.server.memory()), (0, 0));
+}

@@ -182,6 +182,8 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Fs, "file-nr", machine::file_nr),
         fixed(Fs, "nr_open", "1048576\n"),
         fixed(Fs, "pipe-max-size", "1048576\n"),
+        fixed(Fs, "pipe-user-pages-hard", "0\n"),
+        fixed(Fs, "pipe-user-pages-soft", "16384\n"),
         fixed(Vm, "max_map_count", "65530\n"),
         fixed(Vm, "mmap_min_addr", "65536\n"),
         fixed(Vm, "overcommit_memory", "0\n"),

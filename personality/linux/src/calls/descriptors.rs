@@ -3,7 +3,7 @@
 use super::io::{file, usable};
 use super::locks;
 use crate::descriptors::number;
-use crate::errno::{Result, EBADF, EINVAL};
+use crate::errno::{Result, EBADF, EINVAL, ENOTTY};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::spare;
@@ -129,7 +129,11 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
             Request::new(&[fs::IOCTL, command, size])
                 .call(file.slot())
                 .map(|w| w[0])
-                .map_err(|_| EINVAL)
+                // What is no pipe does not know it.
+                .map_err(|error| match error {
+                    ENOTTY => EBADF,
+                    other => other,
+                })
         }
         _ => Err(EINVAL),
     }
