@@ -6,7 +6,7 @@ use crate::machine::area::{area, process};
 use crate::machine::lock::Lock;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
-use crate::signal::{calls::want, deliver};
+use crate::signal::{calls::want, deliver, si};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_idl::event;
@@ -102,8 +102,13 @@ fn signal_record(info: &crate::signal::Info) -> [u8; 128] {
     let mut put = |at: usize, value: u32| b[at..at + 4].copy_from_slice(&value.to_le_bytes());
     put(0, info.signal);
     put(8, info.code as u32);
-    put(12, info.pid);
-    put(16, info.uid);
+    if info.code == si::TIMER {
+        put(24, info.pid);
+        put(32, info.uid);
+    } else {
+        put(12, info.pid);
+        put(16, info.uid);
+    }
     put(40, info.value as u32);
     put(44, info.value as u32);
     b[48..56].copy_from_slice(&info.value.to_le_bytes());

@@ -93,6 +93,9 @@ impl<S: System> Manager<S> {
                 .count() as i32;
             self.count_user(before, -(further + 1));
             self.count_user(creds.ruid, further + 1);
+            let timers = self.processes[slot].posix_timers as i32;
+            self.count_timers(before, -timers);
+            self.count_timers(creds.ruid, timers);
         }
     }
 

@@ -3,14 +3,16 @@
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::Dispositions;
-use crate::signal::{self, bit, code, Full, Info, SIGCONT, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE};
+use crate::signal::{
+    self, bit, code, Full, Info, Queue, SIGCONT, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE,
+};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use cairn_abi::service::thread;
 use cairn_abi::Id;
 use cairn_idl::capability::KILL;
 use cairn_idl::errno::{EAGAIN, EINVAL, EPERM, ESRCH};
-use cairn_idl::proc::Credentials;
+use cairn_idl::proc::{taken, Credentials};
 use cairn_rt::Received;
 
 /// A signal argument: 0 to 64.
@@ -44,12 +46,36 @@ impl<S: System> Manager<S> {
         Ok(())
     }
 
-    /// The same without the poke: which thread is to be poked, if any.
+    /// A timer's signal; false: it is not to be had, because it is ignored or done at once.
+    pub(crate) fn send_of_timer(
+        &mut self,
+        slot: Slot,
+        thread: Option<usize>,
+        info: Info,
+    ) -> Result<bool, Full> {
+        let posted = self.post_with(slot, thread, info, Queue::push_of_timer)?;
+        if let Some(at) = posted {
+            self.poke(slot, at);
+        }
+        Ok(posted.is_some())
+    }
+
+    /// The same as [`send`](Self::send) without the poke: which thread is to be poked, if any.
     fn post(
         &mut self,
         slot: Slot,
         thread: Option<usize>,
         info: Info,
+    ) -> Result<Option<usize>, Full> {
+        self.post_with(slot, thread, info, Queue::push)
+    }
+
+    fn post_with(
+        &mut self,
+        slot: Slot,
+        thread: Option<usize>,
+        info: Info,
+        push: fn(&mut Queue, Info) -> Result<(), Full>,
     ) -> Result<Option<usize>, Full> {
         let number = info.signal;
         if number == 0 || !self.processes[slot].alive() || self.first_is_immune(slot, number) {
@@ -77,8 +103,8 @@ impl<S: System> Manager<S> {
             return Ok(None);
         }
         match thread {
-            Some(at) => process.threads[at].queue.push(info)?,
-            None => process.queue.push(info)?,
+            Some(at) => push(&mut process.threads[at].queue, info)?,
+            None => push(&mut process.queue, info)?,
         }
         Ok(Some(thread.unwrap_or(0)))
     }
@@ -128,6 +154,7 @@ impl<S: System> Manager<S> {
         for thread in &mut process.threads {
             thread.queue.discard(set);
         }
+        self.timers_forgotten(slot, set);
     }
 
     /// End the process by this signal once the present message is finished.
@@ -241,7 +268,10 @@ impl<S: System> Manager<S> {
             .iter()
             .position(|t| t.tid == tid as u32)
             .ok_or(ESRCH)?;
-        let info = self.from(slot, signal, si_code, words[5]);
+        let mut info = self.from(slot, signal, si_code, words[5]);
+        if si_code == code::TIMER && target == slot {
+            info.sender = words[7];
+        }
         let target = (target, Some(at));
         self.send_from(message, slot, target, info, words[6] & 1 != 0)
     }
@@ -265,25 +295,36 @@ impl<S: System> Manager<S> {
         }
         let rest =
             process.thread(thread).map_or(0, |t| t.queue.pending()) | process.queue.pending();
+        let bits = [
+            (thread_only, taken::THREAD),
+            (rest != 0, taken::MORE),
+            (self.tells_of(slot, &info), taken::TELL),
+        ];
+        let bits = bits
+            .iter()
+            .filter(|(is, _)| *is)
+            .fold(0, |all, (_, bit)| all | bit);
         [
             info.signal as u64,
             info.code as i64 as u64,
             info.sender,
             info.value,
-            thread_only as u64 | ((rest != 0) as u64) << 1,
+            bits,
         ]
     }
 
     /// SIGNAL_STATE. What is ignored from now on is no longer pending.
     pub(crate) fn signal_state(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
         let ignored = words[1] & !UNSTOPPABLE;
-        self.processes[slot].dispositions = Dispositions {
+        let new = Dispositions {
             ignored,
             caught: words[2] & !UNSTOPPABLE,
             no_zombies: words[3] & 1 != 0,
             no_stop_signal: words[3] & 2 != 0,
         };
+        let old = core::mem::replace(&mut self.processes[slot].dispositions, new);
         self.discard(slot, ignored);
+        self.timers_heard(slot, old.ignored & !ignored | new.caught & !old.caught);
         done(0)
     }
 

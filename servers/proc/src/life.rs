@@ -201,7 +201,7 @@ impl<S: System> Manager<S> {
         self.keep_thread(slot, caller);
         self.system.reset(domain.id, (heap, heap_end))?;
         self.system.close_on_exec(domain);
-        self.cancel_posix_timers(slot);
+        self.exec_timers(slot);
         let process = &mut self.processes[slot];
         process.set_comm(if name.is_empty() { &path } else { &name });
         if self.log_names {

@@ -1,4 +1,4 @@
-//! Resource limits (prlimit). Kept here and inherited; NPROC is enforced here, the others where the resource is.
+//! Resource limits (prlimit). Kept here and inherited; NPROC and SIGPENDING (of timers) are enforced here, the others where the resource is.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
@@ -17,7 +17,7 @@ const NOFILE: usize = 7;
 const MEMLOCK: usize = 8;
 /// Kept by `vm`.
 const AS: usize = 9;
-const SIGPENDING: usize = 11;
+pub const SIGPENDING: usize = 11;
 const MSGQUEUE: usize = 12;
 const NICE: usize = 13;
 const RTPRIO: usize = 14;

@@ -84,13 +84,12 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
     }
 }
 
-/// When something is due next. What is due already is done: also when messages come without a pause.
+/// When something is due next. Of what is due already a share is done, also when messages come without a pause; the rest waits for the next turn, as messages do.
 fn next_deadline(manager: &mut Manager<Native>) -> Option<u64> {
-    loop {
-        let deadline = manager.deadline();
-        if deadline.is_none_or(|due| due > cairn_rt::time::monotonic()) {
-            return deadline;
-        }
-        manager.expire();
+    let deadline = manager.deadline();
+    if deadline.is_none_or(|due| due > cairn_rt::time::monotonic()) {
+        return deadline;
     }
+    manager.expire();
+    manager.deadline()
 }

@@ -49,6 +49,8 @@ pub struct Manager<S: System> {
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     /// Processes and threads of each real user.
     pub(crate) users: BTreeMap<u32, u32>,
+    /// POSIX timers of each real user.
+    pub(crate) timers_of: BTreeMap<u32, u32>,
     /// Threads in all.
     pub(crate) tasks: u32,
     /// The first process.
@@ -87,6 +89,7 @@ impl<S: System> Manager<S> {
             prefixes: Prefixes::new(page),
             doomed: VecDeque::new(),
             users: BTreeMap::new(),
+            timers_of: BTreeMap::new(),
             tasks: 0,
             first: NONE,
             exit_with_code: false,
@@ -236,6 +239,21 @@ impl<S: System> Manager<S> {
 
     pub(crate) fn user_tasks(&self, uid: u32) -> u32 {
         self.users.get(&uid).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn count_timers(&mut self, uid: u32, by: i32) {
+        if by == 0 {
+            return;
+        }
+        let count = self.timers_of.entry(uid).or_default();
+        *count = count.saturating_add_signed(by);
+        if *count == 0 {
+            self.timers_of.remove(&uid);
+        }
+    }
+
+    pub(crate) fn user_timers(&self, uid: u32) -> u32 {
+        self.timers_of.get(&uid).copied().unwrap_or(0)
     }
 
     /// The parent's choice: SIGCHLD is ignored, or its children are to leave no zombies.

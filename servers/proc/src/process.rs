@@ -141,6 +141,9 @@ pub struct Process {
     pub comm: [u8; 16],
     /// Index 0 is the interval timer.
     pub timers: Vec<Timer>,
+    /// The first of the places of POSIX timers that are free, 0: none.
+    pub free_timer: u32,
+    pub posix_timers: u32,
     /// CPU time when it ended; of waited-for children.
     pub cpu: u64,
     pub child_cpu: u64,
@@ -199,6 +202,8 @@ impl Process {
         self.domain = Domain::NONE;
         self.threads.clear();
         self.timers.clear();
+        self.free_timer = 0;
+        self.posix_timers = 0;
         self.parent = NONE;
         self.first_child = NONE;
         self.last_child = NONE;

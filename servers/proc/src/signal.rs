@@ -56,13 +56,13 @@ pub const QUEUE_MOST: usize = 128;
 pub struct Info {
     pub signal: u32,
     pub code: i32,
-    /// si_pid | si_uid << 32 (timers: id | overrun << 32).
+    /// si_pid | si_uid << 32 (timers: id; overruns are counted when the signal is taken).
     pub sender: u64,
     /// si_status or si_value.
     pub value: u64,
 }
 
-/// The queue has no room for one more real-time signal.
+/// The queue has no room for one more signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -78,17 +78,31 @@ impl Queue {
         self.pending
     }
 
-    /// A standard signal that is pending already keeps its first information.
+    /// A standard signal that is pending already keeps its first information. (Those of POSIX timers are kept each.)
     pub fn push(&mut self, info: Info) -> Result<(), Full> {
-        let bit = bit(info.signal);
-        if info.signal < FIRST_REALTIME {
-            if self.pending & bit != 0 {
-                return Ok(());
-            }
-        } else if self.entries.len() >= QUEUE_MOST {
+        let each = info.signal >= FIRST_REALTIME || info.code == code::TIMER;
+        let same = |e: &Info| e.signal == info.signal && e.code != code::TIMER;
+        if !each && self.pending & bit(info.signal) != 0 && self.entries.iter().any(same) {
+            return Ok(());
+        }
+        if each && self.entries.len() >= QUEUE_MOST {
             return Err(Full);
         }
-        self.pending |= bit;
+        self.add(info)
+    }
+
+    /// A POSIX timer's own signal: there is one of each timer at most.
+    pub fn push_of_timer(&mut self, info: Info) -> Result<(), Full> {
+        if info.code == code::TIMER {
+            self.add(info)
+        } else {
+            self.push(info)
+        }
+    }
+
+    fn add(&mut self, info: Info) -> Result<(), Full> {
+        self.entries.try_reserve(1).map_err(|_| Full)?;
+        self.pending |= bit(info.signal);
         self.entries.push_back(info);
         Ok(())
     }
@@ -105,7 +119,7 @@ impl Queue {
         let signal = first.trailing_zeros() + 1;
         let at = self.entries.iter().position(|e| e.signal == signal)?;
         let info = self.entries.remove(at)?;
-        if signal < FIRST_REALTIME || !self.entries.iter().any(|e| e.signal == signal) {
+        if !self.entries.iter().any(|e| e.signal == signal) {
             self.pending &= !bit(signal);
         }
         Some(info)
@@ -154,6 +168,25 @@ mod tests {
             assert_eq!(queue.take(), Some(info(40, n)));
         }
         assert_eq!(queue.pending(), 0);
+    }
+
+    #[test]
+    fn timers_have_a_signal_each() {
+        let mut queue = Queue::default();
+        let timer = Info {
+            code: code::TIMER,
+            ..info(10, 1)
+        };
+        for info in [timer, info(10, 2), timer, info(10, 3)] {
+            queue.push(info).unwrap();
+        }
+        let order: Vec<u64> = core::iter::from_fn(|| queue.take().map(|i| i.value)).collect();
+        assert_eq!(order, [1, 2, 1]);
+        // A program that says so of signals of its own has as many as of others.
+        while queue.push(timer).is_ok() {}
+        assert_eq!(queue.entries.len(), QUEUE_MOST);
+        queue.push_of_timer(timer).unwrap();
+        assert_eq!(queue.pending(), bit(10));
     }
 
     #[test]

@@ -1,39 +1,94 @@
 //! The interval timer ITIMER_REAL, POSIX timers, and the deadlines of futex waits, in one ordered set whose first element is the receive deadline.
+//!
+//! A timer whose signal waits to be taken is in no set: what expires meanwhile is counted from the clock when its owner takes the signal (TIMER 5), and only then the next expiry is looked forward to. The same goes for a timer whose signal is ignored, until it is not.
+//! So a timer costs one entry here for each signal that its owner takes, however short its interval is.
 
 use crate::dispatch::Outcome;
+use crate::limits::SIGPENDING;
 use crate::manager::{done, Manager};
-use crate::signal::{bit, code, Info, LAST, SIGALRM};
+use crate::signal::{bit, code, Full, Info, LAST, SIGALRM};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use cairn_abi::Token;
 use cairn_idl::errno::{EAGAIN, EINVAL, ETIMEDOUT};
+use cairn_idl::proc::{TimerOp, TIMER_CLOCKS, TIMER_OWN_ID, TIMER_REAL};
 
 /// Deadline, process, and which timer of it: 0 the interval timer, further ones POSIX timers, or [`of_thread`].
 pub type Due = (u64, Slot, u32);
 
-/// POSIX timers of one process.
-const MOST: usize = 64;
 const THREAD: u32 = 1 << 31;
-/// Intervals below this are taken for this: a timer must not keep the system from everything else.
-const SHORTEST: u64 = 50_000;
+const CLOCKS: u32 = TIMER_CLOCKS as u32;
 /// Longest time ahead (about 290 years), so that sums do not overflow.
 const LONGEST: u64 = i64::MAX as u64;
+/// So many expire in one go; then it is the turn of messages.
+const SHARE: usize = 16;
+/// There was no memory for a signal: once more so much later.
+const RETRY: u64 = 10_000_000;
+/// Number of the interval timer among a process's timers.
+const INTERVAL: u32 = 0;
 
 /// The [`Due`] mark of a futex wait of this caller.
 pub fn of_thread(token: Token) -> u32 {
     THREAD | (token as u32 & 0xf_ffff)
 }
 
+/// Where an armed timer stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Not in the ordered set: not running, or nobody is told.
+    #[default]
+    Idle,
+    /// In the ordered set.
+    Waits,
+    /// It expired while its signal was ignored.
+    Ignored,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timer {
     pub used: bool,
     pub signal: u32,
-    pub value: u64,
-    /// 0: not armed.
+    /// The thread that is to have the signal, 0: any.
+    thread: u32,
+    clock: u32,
+    value: u64,
+    /// Its next expiry, or the last one that was acted on; 0: not running.
     pub deadline: u64,
-    pub interval: u64,
-    /// Expirations since the last signal was queued that made none of their own.
-    pub overrun: u64,
+    interval: u64,
+    pub stage: Stage,
+    /// Its signal waits to be taken.
+    pub queued: bool,
+    /// Expiries since that of the signal that waits. Of one that is free: the next free one.
+    overrun: u64,
+    /// What they were when the last signal was taken.
+    overruns: u64,
+}
+
+impl Timer {
+    /// Go on to the first expiry after `now`: how many were passed by beside the one that was acted on.
+    fn forward(&mut self, now: u64) -> u64 {
+        let Some(missed) = now.saturating_sub(self.deadline).checked_div(self.interval) else {
+            return 0;
+        };
+        self.deadline = self
+            .deadline
+            .saturating_add((missed + 1).saturating_mul(self.interval))
+            .min(LONGEST);
+        missed
+    }
+
+    fn left(&self, now: u64) -> u64 {
+        match (self.deadline, self.stage) {
+            (0, _) => 0,
+            // It has time left, be it ever so little.
+            (deadline, Stage::Waits) => deadline.saturating_sub(now).max(1),
+            (deadline, _) if deadline > now => deadline - now,
+            (deadline, _) => match (now - deadline).checked_rem(self.interval) {
+                Some(since) => self.interval - since,
+                None => 0,
+            },
+        }
+    }
 }
 
 impl<S: System> Manager<S> {
@@ -42,55 +97,146 @@ impl<S: System> Manager<S> {
         self.timers.first().map(|due| due.0)
     }
 
-    /// Everything that is due by now.
+    /// What is due by now, or the first of it.
     pub fn expire(&mut self) {
         let now = self.system.now();
-        while let Some(due) = self.timers.first().copied() {
-            if due.0 > now {
+        for _ in 0..SHARE {
+            let Some(due) = self.timers.first().copied().filter(|due| due.0 <= now) else {
                 break;
-            }
+            };
             self.timers.remove(&due);
-            let (deadline, slot, which) = due;
+            let (_, slot, which) = due;
             if which & THREAD != 0 {
                 self.futex_expired(slot, which);
-                continue;
+            } else {
+                self.timer_expired(slot, which, now);
             }
-            self.timer_expired(slot, which, deadline, now);
         }
         self.settle();
     }
 
-    fn timer_expired(&mut self, slot: Slot, which: u32, deadline: u64, now: u64) {
+    fn timer_expired(&mut self, slot: Slot, which: u32, now: u64) {
         let timer = &mut self.processes[slot].timers[which as usize];
-        timer.deadline = 0;
-        let mut missed = 0;
-        if let Some(periods) = (now - deadline).checked_div(timer.interval) {
-            missed = periods;
-            timer.deadline = deadline + (missed + 1) * timer.interval;
-            self.timers.insert((timer.deadline, slot, which));
-        }
-        let signal = timer.signal;
-        if signal == 0 {
+        timer.stage = Stage::Idle;
+        if timer.queued {
+            // It was set anew before its signal was taken.
+            timer.overrun = timer.overrun.saturating_add(1);
+            if timer.interval == 0 {
+                timer.deadline = 0;
+            }
             return;
         }
+        let timer = *timer;
+        let sent = self.send_expiry(slot, which, &timer);
+        let timer = &mut self.processes[slot].timers[which as usize];
+        match sent {
+            Ok(queued) => {
+                timer.queued = queued;
+                if timer.interval == 0 {
+                    timer.deadline = 0;
+                } else if !queued {
+                    timer.stage = Stage::Ignored;
+                }
+            }
+            Err(Full) => {
+                timer.deadline = now.saturating_add(RETRY).min(LONGEST);
+                self.look_forward(slot, which);
+            }
+        }
+    }
+
+    /// False: the signal is ignored.
+    fn send_expiry(&mut self, slot: Slot, which: u32, timer: &Timer) -> Result<bool, Full> {
         let mut info = Info {
-            signal,
+            signal: timer.signal,
             code: code::KERNEL,
             ..Info::default()
         };
-        if which != 0 {
-            if self.processes[slot].queue.pending() & bit(signal) != 0 {
-                let timer = &mut self.processes[slot].timers[which as usize];
-                timer.overrun = timer.overrun.saturating_add(missed + 1);
-                return;
-            }
-            let timer = &mut self.processes[slot].timers[which as usize];
-            timer.overrun = missed;
-            info.code = code::TIMER;
-            info.sender = (which as u64 - 1) | missed.min(i32::MAX as u64) << 32;
-            info.value = timer.value;
+        if which == INTERVAL {
+            return self.send_of_timer(slot, None, info);
         }
-        let _ = self.send(slot, None, info);
+        info.code = code::TIMER;
+        info.sender = name(which, timer.clock);
+        info.value = timer.value;
+        let mut thread = None;
+        if timer.thread != 0 {
+            let threads = &self.processes[slot].threads;
+            thread = threads.iter().position(|t| t.tid == timer.thread);
+            if thread.is_none() {
+                // Nobody is to have it any more.
+                return Ok(false);
+            }
+        }
+        self.send_of_timer(slot, thread, info)
+    }
+
+    /// Put a timer that runs into the ordered set.
+    fn look_forward(&mut self, slot: Slot, which: u32) {
+        let timer = &mut self.processes[slot].timers[which as usize];
+        timer.stage = Stage::Waits;
+        self.timers.insert((timer.deadline, slot, which));
+    }
+
+    /// Its signal no longer waits, and is ignored or not.
+    fn go_on(&mut self, slot: Slot, which: u32) {
+        let now = self.system.now();
+        let timer = &mut self.processes[slot].timers[which as usize];
+        if timer.deadline != 0 && timer.stage != Stage::Waits {
+            let missed = timer.forward(now);
+            timer.overrun = timer.overrun.saturating_add(missed);
+            self.look_forward(slot, which);
+        }
+    }
+
+    /// TIMER 5: the owner took the signal.
+    fn taken(&mut self, slot: Slot, which: u32) -> u64 {
+        let timer = &mut self.processes[slot].timers[which as usize];
+        if core::mem::take(&mut timer.queued) {
+            self.go_on(slot, which);
+            let timer = &mut self.processes[slot].timers[which as usize];
+            timer.overruns = core::mem::take(&mut timer.overrun);
+        }
+        let timer = &self.processes[slot].timers[which as usize];
+        timer.overruns.min(i32::MAX as u64)
+    }
+
+    /// Signals of this set were forgotten.
+    pub(crate) fn timers_forgotten(&mut self, slot: Slot, set: u64) {
+        for which in 0..self.processes[slot].timers.len() {
+            let timer = &mut self.processes[slot].timers[which];
+            if timer.queued && bit(timer.signal) & set != 0 {
+                timer.queued = false;
+                if timer.deadline != 0 && timer.stage == Stage::Idle {
+                    timer.stage = Stage::Ignored;
+                }
+            }
+        }
+    }
+
+    /// Signals of this set do something from now on.
+    pub(crate) fn timers_heard(&mut self, slot: Slot, set: u64) {
+        for which in 0..self.processes[slot].timers.len() {
+            let timer = &self.processes[slot].timers[which];
+            if timer.stage == Stage::Ignored && bit(timer.signal) & set != 0 {
+                self.go_on(slot, which as u32);
+            }
+        }
+    }
+
+    /// Must the owner say when it has taken this signal?
+    pub(crate) fn tells_of(&mut self, slot: Slot, info: &Info) -> bool {
+        match (info.code, info.signal) {
+            (code::TIMER, _) => true,
+            (_, SIGALRM) => {
+                let Some(timer) = self.processes[slot].timers.first_mut() else {
+                    return false;
+                };
+                // One that does not go on is done with.
+                timer.queued &= timer.deadline != 0;
+                timer.queued
+            }
+            _ => false,
+        }
     }
 
     fn futex_expired(&mut self, slot: Slot, which: u32) {
@@ -109,34 +255,40 @@ impl<S: System> Manager<S> {
     }
 
     /// Time left and interval of a timer.
-    fn left(&mut self, slot: Slot, which: usize) -> (u64, u64) {
-        match self.processes[slot].timers.get(which).copied() {
-            Some(timer) if timer.deadline != 0 => {
-                // An armed timer has time left, be it ever so little.
-                let left = timer.deadline.saturating_sub(self.system.now()).max(1);
-                (left, timer.interval)
-            }
-            Some(timer) => (0, timer.interval),
-            None => (0, 0),
+    fn left(&mut self, slot: Slot, which: u32) -> (u64, u64) {
+        let now = self.system.now();
+        let timer = self.processes[slot].timers.get(which as usize);
+        timer.map_or((0, 0), |timer| (timer.left(now), timer.interval))
+    }
+
+    fn arm(&mut self, slot: Slot, which: u32, deadline: u64, interval: u64) {
+        let timer = &mut self.processes[slot].timers[which as usize];
+        let before = (timer.deadline, slot, which);
+        let waited = core::mem::take(&mut timer.stage) == Stage::Waits;
+        timer.deadline = deadline.min(LONGEST);
+        timer.interval = interval.min(LONGEST);
+        (timer.overrun, timer.overruns) = (0, 0);
+        let runs = timer.deadline != 0 && timer.signal != 0;
+        if waited {
+            self.timers.remove(&before);
+        }
+        if runs {
+            self.look_forward(slot, which);
         }
     }
 
-    fn arm(&mut self, slot: Slot, which: usize, deadline: u64, interval: u64) {
-        let interval = match interval {
-            0 => 0,
-            some => some.clamp(SHORTEST, LONGEST),
-        };
-        let timer = &mut self.processes[slot].timers[which];
-        let old = core::mem::replace(&mut timer.deadline, deadline.min(LONGEST));
-        timer.interval = interval;
-        timer.overrun = 0;
-        let new = timer.deadline;
-        if old != 0 {
-            self.timers.remove(&(old, slot, which as u32));
+    /// Place 0 of a process's timers is the interval timer's.
+    fn make_interval_timer(&mut self, slot: Slot) -> Result<(), Errno> {
+        let timers = &mut self.processes[slot].timers;
+        if timers.is_empty() {
+            timers.try_reserve(1).map_err(|_| EAGAIN)?;
+            timers.push(Timer {
+                used: true,
+                signal: SIGALRM,
+                ..Timer::default()
+            });
         }
-        if new != 0 {
-            self.timers.insert((new, slot, which as u32));
-        }
+        Ok(())
     }
 
     /// SETITIMER, and GETITIMER with `set` false.
@@ -150,14 +302,10 @@ impl<S: System> Manager<S> {
         if which != 0 {
             return Err(EINVAL);
         }
-        let (left, old_interval) = self.left(slot, 0);
+        let (left, old_interval) = self.left(slot, INTERVAL);
         if set {
-            if self.processes[slot].timers.is_empty() && value != 0 {
-                self.processes[slot].timers.push(Timer {
-                    used: true,
-                    signal: SIGALRM,
-                    ..Timer::default()
-                });
+            if value != 0 {
+                self.make_interval_timer(slot)?;
             }
             if !self.processes[slot].timers.is_empty() {
                 let deadline = match value {
@@ -165,7 +313,7 @@ impl<S: System> Manager<S> {
                     ahead => self.system.now().saturating_add(ahead).min(LONGEST),
                 };
                 let interval = if value == 0 { 0 } else { interval };
-                self.arm(slot, 0, deadline, interval);
+                self.arm(slot, INTERVAL, deadline, interval);
             }
         }
         Ok(Outcome::words(&[0, left, old_interval]))
@@ -174,79 +322,130 @@ impl<S: System> Manager<S> {
     /// TIMER
     pub(crate) fn timer(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
         let [_, operation, id, third, fourth, ..] = *words;
-        if operation == 0 {
-            return self.timer_create(slot, id, third);
+        let operation = TimerOp::from_word(operation).ok_or(EINVAL)?;
+        if operation == TimerOp::Create {
+            return self.timer_create(slot, id, third, fourth);
         }
-        let which = usize::try_from(id)
-            .ok()
-            .and_then(|id| id.checked_add(1))
-            .filter(|w| {
-                self.processes[slot]
-                    .timers
-                    .get(*w)
-                    .is_some_and(|timer| timer.used)
-            })
-            .ok_or(EINVAL)?;
+        if (operation, id) == (TimerOp::Taken, TIMER_REAL) {
+            if !self.processes[slot].timers.is_empty() {
+                self.taken(slot, INTERVAL);
+            }
+            return done(0);
+        }
+        let which = self.timer_named(slot, id).ok_or(EINVAL)?;
         let (left, interval) = self.left(slot, which);
         match operation {
-            1 => self.arm(slot, which, third, fourth),
-            2 => {}
-            3 => {
-                self.arm(slot, which, 0, 0);
-                self.processes[slot].timers[which].used = false;
+            TimerOp::Set => self.arm(slot, which, third, fourth),
+            TimerOp::Create | TimerOp::Get => {}
+            TimerOp::Delete => self.timer_delete(slot, which),
+            TimerOp::Overrun => {
+                let overruns = self.processes[slot].timers[which as usize].overruns;
+                return done(overruns.min(i32::MAX as u64) as i64);
             }
-            4 => {
-                let overrun = self.processes[slot].timers[which].overrun;
-                return done(overrun.min(i32::MAX as u64) as i64);
+            TimerOp::Taken => {
+                let overrun = self.taken(slot, which);
+                return done(overrun as i64);
             }
-            _ => return Err(EINVAL),
         }
         Ok(Outcome::words(&[0, left, interval]))
     }
 
-    fn timer_create(&mut self, slot: Slot, signal: u64, value: u64) -> Result<Outcome, Errno> {
-        if signal > LAST as u64 {
-            return Err(EINVAL);
-        }
-        let timers = &mut self.processes[slot].timers;
-        if timers.is_empty() {
-            timers.push(Timer {
-                used: true,
-                signal: SIGALRM,
-                ..Timer::default()
-            });
-        }
-        let free = timers.iter().position(|timer| !timer.used);
-        let which = match free {
-            Some(which) => which,
-            None if timers.len() > MOST => return Err(EAGAIN),
-            None => {
-                timers.push(Timer::default());
-                timers.len() - 1
-            }
-        };
-        timers[which] = Timer {
-            used: true,
-            signal: signal as u32,
-            value,
-            ..Timer::default()
-        };
-        done(which as i64 - 1)
+    fn timer_named(&self, slot: Slot, id: u64) -> Option<u32> {
+        let which = u32::try_from(id).ok()? / CLOCKS + 1;
+        let timer = self.processes[slot].timers.get(which as usize)?;
+        (timer.used && timer.clock == id as u32 % CLOCKS).then_some(which)
     }
 
-    /// exec: POSIX timers go, the interval timer stays.
-    pub(crate) fn cancel_posix_timers(&mut self, slot: Slot) {
-        for which in 1..self.processes[slot].timers.len() {
+    fn timer_create(
+        &mut self,
+        slot: Slot,
+        signal: u64,
+        value: u64,
+        how: u64,
+    ) -> Result<Outcome, Errno> {
+        let (thread, clock) = (how as u32, (how >> 32) as u32 & 0xff);
+        if signal > LAST as u64 || clock >= CLOCKS {
+            return Err(EINVAL);
+        }
+        let process = &self.processes[slot];
+        if thread != 0 && process.threads.iter().all(|t| t.tid != thread) {
+            return Err(EINVAL);
+        }
+        let (uid, most) = (process.creds.ruid, process.limits.soft(SIGPENDING));
+        if u64::from(self.user_timers(uid)) >= most {
+            return Err(EAGAIN);
+        }
+        self.make_interval_timer(slot)?;
+        let process = &mut self.processes[slot];
+        let which = match process.free_timer {
+            0 => {
+                process.timers.try_reserve(1).map_err(|_| EAGAIN)?;
+                process.timers.push(Timer::default());
+                process.timers.len() as u32 - 1
+            }
+            free => {
+                process.free_timer = process.timers[free as usize].overrun as u32;
+                free
+            }
+        };
+        let id = name(which, clock);
+        process.timers[which as usize] = Timer {
+            used: true,
+            signal: signal as u32,
+            thread,
+            clock,
+            value: if how & TIMER_OWN_ID != 0 { id } else { value },
+            ..Timer::default()
+        };
+        process.posix_timers += 1;
+        self.count_timers(uid, 1);
+        done(id as i64)
+    }
+
+    fn timer_delete(&mut self, slot: Slot, which: u32) {
+        self.arm(slot, which, 0, 0);
+        let process = &mut self.processes[slot];
+        process.timers[which as usize] = Timer {
+            overrun: process.free_timer as u64,
+            ..Timer::default()
+        };
+        process.free_timer = which;
+        process.posix_timers -= 1;
+        let uid = process.creds.ruid;
+        self.count_timers(uid, -1);
+    }
+
+    /// exec: POSIX timers go, the interval timer stays. (If its signal waited, the program does not know of it any more.)
+    pub(crate) fn exec_timers(&mut self, slot: Slot) {
+        self.cancel_posix_timers(slot);
+        if !self.processes[slot].timers.is_empty() {
+            self.taken(slot, INTERVAL);
+        }
+    }
+
+    fn cancel_posix_timers(&mut self, slot: Slot) {
+        for which in 1..self.processes[slot].timers.len() as u32 {
             self.arm(slot, which, 0, 0);
         }
-        self.processes[slot].timers.truncate(1);
+        let process = &mut self.processes[slot];
+        process.timers.truncate(1);
+        process.timers.shrink_to_fit();
+        process.free_timer = 0;
+        let count = core::mem::take(&mut process.posix_timers);
+        let uid = process.creds.ruid;
+        self.count_timers(uid, -(count as i32));
     }
 
     pub(crate) fn cancel_timers(&mut self, slot: Slot) {
-        self.cancel_posix_timers(slot);
         if !self.processes[slot].timers.is_empty() {
-            self.arm(slot, 0, 0, 0);
+            self.cancel_posix_timers(slot);
+            self.arm(slot, INTERVAL, 0, 0);
             self.processes[slot].timers.clear();
         }
     }
+}
+
+/// What a program calls a POSIX timer.
+fn name(which: u32, clock: u32) -> u64 {
+    u64::from((which - 1) * CLOCKS + clock)
 }

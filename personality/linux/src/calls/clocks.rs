@@ -8,7 +8,7 @@ use crate::machine::area::{area, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
-use crate::signal::deliver;
+use crate::signal::{deliver, SIGNALS};
 use crate::time::{self, SECOND};
 use alloc::sync::Arc;
 use cairn_abi::layout::linux_slot;
@@ -16,7 +16,7 @@ use cairn_abi::service::current;
 use cairn_abi::Error;
 use cairn_idl::event;
 use cairn_idl::fs::o;
-use cairn_idl::proc;
+use cairn_idl::proc::{self, TimerOp};
 
 const REALTIME: u32 = 0;
 const PROCESS: u32 = 2;
@@ -189,42 +189,62 @@ fn expiry(clock: u32, absolute: bool, value: u64) -> u64 {
     }
 }
 
+/// Clocks of timers, as their ids tell them.
+mod timer_clock {
+    pub const MONOTONIC: u32 = 0;
+    pub const REALTIME: u32 = 1;
+}
+
 fn timer_request(words: &[u64]) -> Result<[u64; 8]> {
     Request::new(words).call(linux_slot::PROC)
 }
 
 pub fn timer_create(f: &mut Frame) -> Result<u64> {
-    const SIGEV_NONE: u32 = 1;
-    let clock = f.arg(0) as u32;
-    if !matches!(clock, 0 | 1 | 7 | 8 | 9 | 11) {
-        return Err(EINVAL);
-    }
+    const SIGNAL: u32 = 0;
+    const NONE: u32 = 1;
+    const THREAD: u32 = 2;
+    const THREAD_ID: u32 = 4;
+    let clock = match f.arg(0) as u32 {
+        REALTIME | 8 | 11 => timer_clock::REALTIME,
+        1 | 7 | 9 => timer_clock::MONOTONIC,
+        _ => return Err(EINVAL),
+    };
     user::range(f.arg(2), 4)?;
-    // `struct sigevent`: value, signal, how to notify.
-    let (signal, value) = match f.arg(1) {
-        0 => (14, None),
+    // `struct sigevent`: value, signal, how to notify, whom.
+    let (signal, value, how) = match f.arg(1) {
+        0 => (14, 0, proc::TIMER_OWN_ID),
         address => {
-            let [value, rest] = user::read::<[u64; 2]>(address)?;
+            let [value, rest, thread] = user::read::<[u64; 3]>(address)?;
             let (signal, notify) = (rest as u32, (rest >> 32) as u32);
-            if notify == SIGEV_NONE {
-                (0, Some(value))
-            } else if !(1..=64).contains(&signal) {
-                return Err(EINVAL);
-            } else {
-                (signal as u64, Some(value))
+            let is_signal = (1..=SIGNALS as u32).contains(&signal);
+            match notify {
+                NONE => (0, value, 0),
+                SIGNAL | THREAD if is_signal => (signal, value, 0),
+                // (The C library's way to SIGEV_THREAD.)
+                THREAD_ID if is_signal && thread as u32 != 0 => {
+                    (signal, value, thread as u32 as u64)
+                }
+                _ => return Err(EINVAL),
             }
         }
     };
-    let words = [proc::TIMER, 0, signal, value.unwrap_or(0)];
-    let id = timer_request(&words)?[0];
-    // The clock's kind goes into the id: settime needs it for absolute times.
-    let id = (id as u32) << 1 | u32::from(clock == REALTIME);
+    let how = how | (clock as u64) << 32;
+    let words = [
+        proc::TIMER,
+        TimerOp::Create.word(),
+        signal as u64,
+        value,
+        how,
+    ];
+    let id = timer_request(&words)?[0] as u32;
     user::write(f.arg(2), &id)?;
     Ok(0)
 }
 
+/// The clock of a timer is in its id.
 fn clock_of(id: u64) -> (u64, u32) {
-    (id >> 1, if id & 1 != 0 { REALTIME } else { 1 })
+    let real = id as u32 % proc::TIMER_CLOCKS as u32 == timer_clock::REALTIME;
+    (id, if real { REALTIME } else { 1 })
 }
 
 fn write_timer(address: u64, words: &[u64; 8]) -> Result<u64> {
@@ -240,24 +260,24 @@ pub fn timer_settime(f: &mut Frame) -> Result<u64> {
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
     let at = expiry(clock, f.arg(1) & 1 != 0, value);
-    let words = timer_request(&[proc::TIMER, 1, id, at, interval])?;
+    let words = timer_request(&[proc::TIMER, TimerOp::Set.word(), id, at, interval])?;
     write_timer(f.arg(3), &words)
 }
 
 pub fn timer_gettime(f: &mut Frame) -> Result<u64> {
     let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
-    let words = timer_request(&[proc::TIMER, 2, id])?;
+    let words = timer_request(&[proc::TIMER, TimerOp::Get.word(), id])?;
     write_timer(f.arg(1), &words)
 }
 
 pub fn timer_delete(f: &mut Frame) -> Result<u64> {
     let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
-    timer_request(&[proc::TIMER, 3, id]).map(|_| 0)
+    timer_request(&[proc::TIMER, TimerOp::Delete.word(), id]).map(|_| 0)
 }
 
 pub fn timer_getoverrun(f: &mut Frame) -> Result<u64> {
     let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
-    timer_request(&[proc::TIMER, 4, id]).map(|w| w[0])
+    timer_request(&[proc::TIMER, TimerOp::Overrun.word(), id]).map(|w| w[0])
 }
 
 pub fn timerfd_create(f: &mut Frame) -> Result<u64> {

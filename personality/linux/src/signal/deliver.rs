@@ -2,7 +2,8 @@
 
 use super::rules::{self, Disposition};
 use super::{
-    bit, frame, sa, Action, AltStack, Info, SIGNALS, SIGSEGV, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
+    bit, frame, sa, si, Action, AltStack, Info, SIGNALS, SIGSEGV, SIG_DFL, SS_AUTODISARM,
+    SS_DISABLE,
 };
 use crate::calls::exit::die;
 use crate::event;
@@ -10,7 +11,7 @@ use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::{fpu, user, vdso};
 use cairn_abi::layout::{linux_slot, PERSONALITY};
-use cairn_idl::proc;
+use cairn_idl::proc::{self, taken};
 use core::sync::atomic::Ordering;
 
 impl ThreadArea {
@@ -57,15 +58,16 @@ pub fn accept(words: &[u64; 5]) -> bool {
         pid: sender as u32,
         uid: (sender >> 32) as u32,
         value,
+        tell: bits & taken::TELL != 0,
         ..Info::default()
     };
-    if bits & 1 != 0 {
+    if bits & taken::THREAD != 0 {
         area.signals.borrow_mut().queue.add(info);
     } else {
         add_shared(area, info);
     }
     event::signals_changed();
-    bits & 2 != 0
+    bits & taken::MORE != 0
 }
 
 /// Take what `proc` has if it said so since the last time. Signals for the process come to whichever thread asks.
@@ -99,9 +101,13 @@ fn add_shared(area: &ThreadArea, info: Info) {
                 info.signal as u64,
                 code,
                 info.value,
+                0,
+                info.pid as u64,
             ];
-            let _ = Request::new(&words).call(linux_slot::PROC);
-            return;
+            if Request::new(&words).call(linux_slot::PROC).is_ok() {
+                return;
+            }
+            state = process.state();
         }
     }
     state.queue.add(info);
@@ -110,11 +116,28 @@ fn add_shared(area: &ThreadArea, info: Info) {
 
 /// Take a signal among `wanted` out of the queues: the thread's own first.
 pub fn take_queued(wanted: u64) -> Option<Info> {
-    let info = take_here(wanted);
-    if info.is_some() {
-        event::signals_changed();
+    let mut info = take_here(wanted)?;
+    if info.tell {
+        tell_taken(&mut info);
     }
-    info
+    event::signals_changed();
+    Some(info)
+}
+
+/// A timer's signal was taken: the timer goes on, and says how often it expired meanwhile.
+#[cold]
+fn tell_taken(info: &mut Info) {
+    let posix = info.code == si::TIMER;
+    let timer = if posix {
+        info.pid as u64
+    } else {
+        proc::TIMER_REAL
+    };
+    let words = [proc::TIMER, proc::TimerOp::Taken.word(), timer];
+    let told = Request::new(&words).call(linux_slot::PROC);
+    if posix {
+        info.uid = told.map_or(0, |words| words[0] as u32);
+    }
 }
 
 fn take_here(wanted: u64) -> Option<Info> {
@@ -267,7 +290,7 @@ pub fn bad_frame(regs: &mut Frame) {
 pub fn force_segv(regs: &mut Frame) {
     let info = Info {
         signal: SIGSEGV,
-        code: super::si::KERNEL,
+        code: si::KERNEL,
         fault: true,
         ..Info::default()
     };

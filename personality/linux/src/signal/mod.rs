@@ -77,6 +77,8 @@ pub struct Info {
     pub error: u64,
     /// An exception's: `address` counts instead of the sender.
     pub fault: bool,
+    /// A timer's, which goes on when `proc` hears that this was taken.
+    pub tell: bool,
 }
 
 /// Signals that wait. Standard signals are kept once, real-time signals each.
@@ -95,9 +97,19 @@ impl Queue {
         if !(1..=SIGNALS as u32).contains(&info.signal) {
             return;
         }
-        let known = self.bits & bit(info.signal) != 0;
-        if info.signal < 32 && known || self.waiting.len() >= 1024 {
-            return;
+        // Each POSIX timer has one signal at most, of whatever kind.
+        if info.code != si::TIMER {
+            if info.signal < 32 && self.bits & bit(info.signal) != 0 {
+                let mut same = self.waiting.iter_mut();
+                let known = same.find(|i| i.signal == info.signal && i.code != si::TIMER);
+                if let Some(known) = known {
+                    known.tell |= info.tell;
+                    return;
+                }
+            }
+            if self.waiting.len() >= 1024 {
+                return;
+            }
         }
         self.bits |= bit(info.signal);
         self.waiting.push_back(info);
@@ -120,8 +132,10 @@ impl Queue {
 
     /// Forget a signal (its disposition became "ignore").
     pub fn forget(&mut self, mask: u64) {
-        self.waiting.retain(|i| bit(i.signal) & mask == 0);
-        self.bits &= !mask;
+        if self.bits & mask != 0 {
+            self.waiting.retain(|i| bit(i.signal) & mask == 0);
+            self.bits &= !mask;
+        }
     }
 }
 
@@ -198,6 +212,27 @@ mod tests {
         q.add(info(17, 0));
         q.forget(bit(17));
         assert_eq!((q.take(!0), q.bits()), (None, 0));
+    }
+
+    #[test]
+    fn timers_have_a_signal_each() {
+        let mut q = Queue::default();
+        let timer = |value| Info {
+            code: si::TIMER,
+            tell: true,
+            ..info(14, value)
+        };
+        q.add(timer(1));
+        q.add(timer(2));
+        q.add(info(14, 3));
+        q.add(Info {
+            tell: true,
+            ..info(14, 4)
+        });
+        q.add(timer(5));
+        let told: Vec<_> = core::iter::from_fn(|| q.take(!0).map(|i| (i.value, i.tell))).collect();
+        assert_eq!(told, [(1, true), (2, true), (3, true), (5, true)]);
+        assert_eq!(q.bits(), 0);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::fake::World;
 use crate::futex::Waiter;
 use crate::process::{Held, Report};
 use crate::table::NONE;
+use crate::timers::Stage;
 use std::collections::HashSet;
 
 pub fn check(w: &World) {
@@ -73,11 +74,18 @@ pub fn check(w: &World) {
     assert_eq!(m.tasks, tasks);
     assert_eq!(m.users.values().sum::<u32>(), tasks);
     check_groups(w, &used);
+    let timers = used.iter().flat_map(|slot| &m.processes[*slot].timers);
+    let waiting = timers.filter(|timer| timer.stage == Stage::Waits).count();
+    let known = m.timers.iter().filter(|due| due.2 & (1 << 31) == 0).count();
+    assert_eq!(waiting, known);
+    let made: u32 = used.iter().map(|s| m.processes[*s].posix_timers).sum();
+    assert_eq!(m.timers_of.values().sum::<u32>(), made);
     for (deadline, slot, which) in &m.timers {
         if which & (1 << 31) == 0 {
             let p = &m.processes[*slot];
             assert!(p.used && p.ended.is_none());
             assert_eq!(p.timers[*which as usize].deadline, *deadline);
+            assert_eq!(p.timers[*which as usize].stage, Stage::Waits);
         }
     }
     for w in m.futexes.all() {

@@ -12,6 +12,11 @@ fn advance(w: &mut World, to: u64) {
     w.m.expire();
 }
 
+/// The owner says that it has the signal.
+fn tell(w: &mut World, pid: u64, timer: u64) -> i64 {
+    w.call(pid, &[TIMER, 5, timer]).result()
+}
+
 #[test]
 fn the_interval_timer_repeats_and_can_be_read() {
     let mut w = World::new();
@@ -25,15 +30,42 @@ fn the_interval_timer_repeats_and_can_be_read() {
     assert_eq!(w.take(a), 0);
     assert_eq!(w.call(a, &[GETITIMER, 0]).words()[..3], [0, 1, 300_000]);
     advance(&mut w, 1_000_000);
-    assert_eq!(w.take(a), 14);
+    assert_eq!(w.m.deadline(), None, "nothing more until it was taken");
+    assert_eq!(w.call(a, &[SIGNAL_TAKE]).words()[4], taken::TELL);
+    assert_eq!(w.m.deadline(), None);
+    tell(&mut w, a, TIMER_REAL);
     assert_eq!(w.m.deadline(), Some(1_300_000));
+    advance(&mut w, 1_950_000);
+    assert_eq!(
+        w.call(a, &[GETITIMER, 0]).words()[..3],
+        [0, 250_000, 300_000]
+    );
     advance(&mut w, 2_000_000);
     assert_eq!(
         [w.take(a), w.take(a)],
         [14, 0],
         "missed ones are one signal"
     );
+    tell(&mut w, a, TIMER_REAL);
+    tell(&mut w, a, TIMER_REAL);
     assert_eq!(w.m.deadline(), Some(2_200_000));
+    // A signal that somebody sent before is the timer's as well.
+    w.kill(a, a as i64, 14);
+    advance(&mut w, 2_200_000);
+    assert_eq!(w.call(a, &[SIGNAL_TAKE]).words()[4], taken::TELL);
+    w.call(a, &[SETITIMER, 0, 100, 0]);
+    tell(&mut w, a, TIMER_REAL);
+    for now in [2_200_100, 2_200_200] {
+        advance(&mut w, now);
+        assert_eq!(w.call(a, &[SIGNAL_TAKE]).words()[..5], [14, 0x80, 0, 0, 0]);
+        w.call(a, &[SETITIMER, 0, 100, 0]);
+    }
+    w.call(a, &[SETITIMER, 0, 100, 300_000]);
+    advance(&mut w, 2_200_300);
+    // The program that is executed next does not know of it.
+    assert_eq!(w.call_with(a, b"x", &[EXEC, 1]).result(), 0);
+    assert_eq!(w.m.deadline(), Some(2_500_300));
+    w.call(a, &[SETITIMER, 0, 200_000, 300_000]);
     assert_eq!(
         w.call(a, &[SETITIMER, 0, 0, 0]).words()[..3],
         [0, 200_000, 300_000]
@@ -54,31 +86,177 @@ fn the_interval_timer_repeats_and_can_be_read() {
 fn posix_timers_count_what_they_miss() {
     let mut w = World::new();
     let a = w.fork(1);
-    let id = w.call(a, &[TIMER, 0, 34, 0xabc]).result() as u64;
-    assert_eq!(id, 0);
+    let id = w.call(a, &[TIMER, 0, 34, 0xabc, 1 << 32]).result() as u64;
+    assert_eq!(id, 1);
     assert_eq!(w.call(a, &[TIMER, 1, id, 1_000_000, 100_000]).result(), 0);
-    advance(&mut w, 1_350_000);
+    advance(&mut w, 1_050_000);
     let words = w.call(a, &[SIGNAL_TAKE]).words();
-    assert_eq!(words[..4], [34, -2i64 as u64, 3 << 32, 0xabc]);
+    assert_eq!(words[..5], [34, -2i64 as u64, id, 0xabc, taken::TELL]);
+    assert_eq!(
+        w.call(a, &[TIMER, 2, id]).words()[..3],
+        [0, 50_000, 100_000]
+    );
+    advance(&mut w, 1_350_000);
+    assert_eq!(w.take(a), 0);
+    assert_eq!(w.call(a, &[TIMER, 4, id]).result(), 0);
+    assert_eq!(w.call(a, &[TIMER, 5, id]).result(), 3);
     assert_eq!(w.call(a, &[TIMER, 4, id]).result(), 3);
+    assert_eq!(w.call(a, &[TIMER, 5, id]).result(), 3, "said twice");
+    // The next signal waits: what is told is of the one before.
+    advance(&mut w, 1_400_000);
+    assert_eq!(w.call(a, &[TIMER, 4, id]).result(), 3);
+    w.take(a);
+    advance(&mut w, 1_650_000);
+    assert_eq!(w.call(a, &[TIMER, 5, id]).result(), 2);
     assert_eq!(
         w.call(a, &[TIMER, 2, id]).words()[..3],
         [0, 50_000, 100_000]
     );
     assert_eq!(w.call(a, &[TIMER, 3, id]).result(), 0);
     assert_eq!(w.call(a, &[TIMER, 2, id]).result(), -EINVAL);
-    assert_eq!(w.call(a, &[TIMER, 2, u64::MAX]).result(), -EINVAL);
+    for wrong in [0, 2, 5, u64::MAX] {
+        assert_eq!(w.call(a, &[TIMER, 2, wrong]).result(), -EINVAL);
+    }
     assert_eq!(w.call(a, &[TIMER, 9, 0]).result(), -EINVAL);
     assert_eq!(w.m.deadline(), None);
-    let mut made = 0;
-    while w.call(a, &[TIMER, 0, 34, 0]).result() >= 0 {
-        made += 1;
-    }
-    assert_eq!(made, 64);
-    w.call(a, &[TIMER, 1, 5, 9_000_000, 0]);
+    w.call(a, &[TIMER, 0, 34, 0]);
+    w.call(a, &[TIMER, 1, 0, 9_000_000, 0]);
     w.call(a, &[SETITIMER, 0, 1_000_000, 0]);
     assert_eq!(w.call_with(a, b"x", &[EXEC, 1]).result(), 0);
     assert_eq!(w.m.timers.len(), 1, "exec keeps the interval timer only");
+    check(&w);
+}
+
+/// Take all signals and say so: how many there were, and the overruns of the last.
+fn take_timers(w: &mut World, pid: u64) -> (u32, i64) {
+    let (mut count, mut overruns) = (0, 0);
+    loop {
+        let words = w.call(pid, &[SIGNAL_TAKE]).words();
+        if words[0] == 0 {
+            return (count, overruns);
+        }
+        assert_eq!(words[4] & taken::TELL, taken::TELL);
+        count += 1;
+        overruns = tell(w, pid, words[2]);
+    }
+}
+
+#[test]
+fn however_short_an_interval_is_it_costs_what_its_owner_takes() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    for _ in 0..64 {
+        let id = w.call(a, &[TIMER, 0, 10, 0]).result() as u64;
+        w.call(a, &[TIMER, 1, id, 1, 1]);
+    }
+    w.call(a, &[SETITIMER, 0, 1000, 1000]);
+    w.m.system.now = 1_000_000;
+    let mut entries = 0;
+    while w.m.deadline().is_some() {
+        w.m.expire();
+        check(&w);
+        entries += 1;
+    }
+    assert_eq!(entries, 5, "in shares of 16");
+    // Each has its own signal, though it is one that does not queue.
+    w.m.system.now = 2_000_000;
+    let words = w.call(a, &[SIGNAL_TAKE]).words();
+    let (signal, overruns) = (words[0], tell(&mut w, a, words[2]));
+    assert_eq!((signal, overruns), (10, 1_999_999));
+    assert_eq!(take_timers(&mut w, a).0, 63 + 1);
+    assert_eq!(
+        w.m.timers.len(),
+        65 - 1,
+        "the interval timer's was not said"
+    );
+    tell(&mut w, a, TIMER_REAL);
+    assert_eq!(w.m.timers.len(), 65);
+    check(&w);
+    w.exit(a, 0);
+    assert_eq!(w.m.deadline(), None);
+    assert!(w.m.timers_of.is_empty());
+}
+
+#[test]
+fn timers_whose_signal_is_ignored_wait_until_it_is_not() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let id = w.call(a, &[TIMER, 0, 10, 0]).result() as u64;
+    w.call(a, &[TIMER, 1, id, 1000, 1000]);
+    let ignored = w.m.processes[w.slot(a)].dispositions.ignored;
+    w.call(a, &[SIGNAL_STATE, ignored | 1 << 9, 0, 0]);
+    advance(&mut w, 1000);
+    assert_eq!((w.take(a), w.m.deadline()), (0, None));
+    assert_eq!(w.call(a, &[TIMER, 2, id]).words()[..3], [0, 1000, 1000]);
+    advance(&mut w, 5300);
+    assert_eq!(w.call(a, &[TIMER, 2, id]).words()[..3], [0, 700, 1000]);
+    w.call(a, &[SIGNAL_STATE, ignored, 1 << 9, 0]);
+    assert_eq!(w.m.deadline(), Some(6000));
+    advance(&mut w, 6000);
+    // What is forgotten is as if it had been ignored.
+    w.call(a, &[SIGNAL_STATE, ignored | 1 << 9, 0, 0]);
+    assert_eq!((w.take(a), w.m.deadline()), (0, None));
+    w.call(a, &[SIGNAL_STATE, ignored, 0, 0]);
+    assert_eq!(w.m.deadline(), Some(7000));
+    // A timer that tells nobody is only looked at.
+    let silent = w.call(a, &[TIMER, 0, 0, 0]).result() as u64;
+    w.call(a, &[TIMER, 1, silent, 6500, 100]);
+    assert_eq!(w.m.timers.len(), 1);
+    advance(&mut w, 6730);
+    assert_eq!(w.call(a, &[TIMER, 2, silent]).words()[..3], [0, 70, 100]);
+    check(&w);
+}
+
+#[test]
+fn a_thread_can_have_a_timer_of_its_own() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let [tid, thread, ..] = w.call(a, &[THREAD_CREATE, 1]).words();
+    assert_eq!(w.call(a, &[TIMER, 0, 32, 0, 4711]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[TIMER, 0, 32, 0, 1]).result(), -EINVAL);
+    let own_id = tid | 1 << 32 | TIMER_OWN_ID;
+    let id = w.call(a, &[TIMER, 0, 32, 99, own_id]).result() as u64;
+    w.call(a, &[TIMER, 1, id, 1000, 1000]);
+    advance(&mut w, 1000);
+    assert_eq!(w.take(a), 0);
+    let words = w.call_by(a, thread as u32, b"", &[SIGNAL_TAKE]).words();
+    assert_eq!(words[2..5], [id, id, taken::THREAD | taken::TELL]);
+    // To another thread, by the first that was asked.
+    let forwarded = [TGKILL, a, a, 32, -2i64 as u64, id, 0, id];
+    assert_eq!(w.call_by(a, thread as u32, b"", &forwarded).result(), 0);
+    let words = w.call(a, &[SIGNAL_TAKE]).words();
+    assert_eq!(words[2..5], [id, id, taken::THREAD | taken::TELL]);
+    assert_eq!(tell(&mut w, a, id), 0);
+    w.call_by(a, thread as u32, b"", &[THREAD_EXIT]).token();
+    advance(&mut w, 3000);
+    assert_eq!((w.take(a), w.m.deadline()), (0, None));
+    check(&w);
+}
+
+#[test]
+fn a_user_has_so_many_timers() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    let limit: Vec<u8> = [5u64, 9].iter().flat_map(|n| n.to_le_bytes()).collect();
+    for pid in [a, b] {
+        w.call_with(pid, &limit, &[PRLIMIT, 11, 0, 1]);
+        w.set_ids(pid, [7, 7, 7]);
+    }
+    let ids: Vec<i64> = (0..6)
+        .map(|n| w.call([a, b][n % 2], &[TIMER]).result())
+        .collect();
+    assert_eq!(ids, [0, 0, 4, 4, 8, -EAGAIN]);
+    assert_eq!(w.call(a, &[TIMER, 3, 0]).result(), 0);
+    assert_eq!(w.call(a, &[TIMER, 3, 0]).result(), -EINVAL);
+    assert_eq!(w.call(b, &[TIMER]).result(), 8);
+    assert_eq!(w.call(a, &[TIMER]).result(), -EAGAIN);
+    w.exit(b, 0);
+    assert_eq!(
+        [0, 0, 0].map(|n| w.call(a, &[TIMER, n]).result()),
+        [0, 12, 16]
+    );
+    w.call_with(a, b"x", &[EXEC, 1]);
+    assert!(w.m.timers_of.is_empty());
     check(&w);
 }
 
