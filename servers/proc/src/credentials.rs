@@ -6,6 +6,7 @@ use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
+use cairn_abi::layout::MAX_SLOTS;
 use cairn_idl::capability::{SETGID, SETUID, SYS_PTRACE};
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::label;
@@ -160,17 +161,28 @@ impl<S: System> Manager<S> {
         }
         let slot = self.by_domain(message.words[1])?;
         let process = &mut self.processes[slot];
-        if process.attended.len() >= ATTENDED_MOST {
+        let most = match process.creds.euid {
+            0 => ATTENDED_IN_ALL,
+            _ => ATTENDED_OF_USERS,
+        };
+        if process.attended.len() >= ATTENDED_MOST || self.attended >= most {
             return Err(ENOMEM);
         }
         process.attended.try_reserve(1).map_err(|_| ENOMEM)?;
+        self.system.keep()?;
+        self.attended += 1;
+        let process = &mut self.processes[slot];
         process.attended.push(Portal(message.words[7] as u32));
         Ok(Outcome::Kept(u64::from(process.pid)))
     }
 }
 
-/// Servers that wait for one process's end.
+/// Servers that wait for one process's end; waits in all, which leave room in the portal table for all processes, and those of users other than 0.
 const ATTENDED_MOST: usize = 256;
+const ATTENDED_IN_ALL: u32 = 8192;
+const ATTENDED_OF_USERS: u32 = 6144;
+const _: () =
+    assert!(ATTENDED_IN_ALL + 2 * crate::life::TASKS_OF_ROOT + crate::life::TASKS_MOST < MAX_SLOTS);
 
 #[cfg(test)]
 mod tests {

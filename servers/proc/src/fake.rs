@@ -39,6 +39,8 @@ pub struct Fake {
     pub replies: HashMap<Token, [u64; 8]>,
     pub notices: Vec<Notice>,
     pub closed: Vec<Portal>,
+    /// Portals that came with messages and are kept.
+    pub kept: u32,
     pub notified: Vec<(Portal, u64)>,
     pub powered: Option<(u64, u64)>,
     pub log: Vec<String>,
@@ -106,6 +108,15 @@ impl System for Fake {
         assert!(self.replies.insert(token, words).is_none(), "replied twice");
     }
     fn close(&mut self, portal: Portal) {
+        self.closed.push(portal);
+    }
+    fn keep(&mut self) -> Result<(), Errno> {
+        self.may_fail()?;
+        self.kept += 1;
+        Ok(())
+    }
+    fn drop_kept(&mut self, portal: Portal) {
+        self.kept -= 1;
         self.closed.push(portal);
     }
     fn notify(&mut self, portal: Portal, value: u64) {
@@ -474,6 +485,12 @@ impl World {
 
     pub fn exit(&mut self, pid: u64, code: u64) {
         self.call(pid, &[EXIT, code << 8]).token();
+    }
+
+    /// A server asks to hear of a process's end.
+    pub fn attend(&mut self, domain: u64) -> i64 {
+        let words = [ATTEND, domain, 0, 0, 0, 0, 0, 99];
+        self.message(7, 7, role::GROUPS, 0, b"", &words, 1).result()
     }
 
     /// wait4 without waiting: result and status.

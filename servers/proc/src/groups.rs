@@ -104,7 +104,7 @@ impl<S: System> Manager<S> {
             let sid = self.sessions[session].sid;
             self.numbers.set_session(sid, NONE);
             if let Some(watcher) = self.sessions[session].watcher.take() {
-                self.system.close(watcher);
+                self.system.drop_kept(watcher);
             }
             self.sessions.give(session);
         }
@@ -172,7 +172,7 @@ impl<S: System> Manager<S> {
         record.terminal = 0;
         if let Some(watcher) = record.watcher.take() {
             self.system.notify(watcher, 1);
-            self.system.close(watcher);
+            self.system.drop_kept(watcher);
         }
     }
 
@@ -337,11 +337,14 @@ impl<S: System> Manager<S> {
         if device != 0 && record.terminal != 0 && record.terminal != device {
             return Err(EPERM);
         }
-        record.terminal = device;
         let watcher = if device == 0 { None } else { watcher };
         let kept = watcher.is_some();
+        if kept {
+            self.system.keep()?;
+        }
+        record.terminal = device;
         if let Some(old) = core::mem::replace(&mut record.watcher, watcher) {
-            self.system.close(old);
+            self.system.drop_kept(old);
         }
         Ok(kept)
     }

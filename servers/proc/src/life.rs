@@ -273,7 +273,8 @@ impl<S: System> Manager<S> {
         self.processes[slot].domain = Domain::NONE;
         self.system.destroy(domain);
         for portal in core::mem::take(&mut self.processes[slot].attended) {
-            self.system.close(portal);
+            self.attended -= 1;
+            self.system.drop_kept(portal);
         }
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {

@@ -53,6 +53,8 @@ pub struct Manager<S: System> {
     pub(crate) timers_of: BTreeMap<u32, u32>,
     /// Threads in all.
     pub(crate) tasks: u32,
+    /// Ends of processes that servers wait for.
+    pub(crate) attended: u32,
     /// The first process.
     pub(crate) first: Slot,
     /// Its exit code is the machine's.
@@ -91,6 +93,7 @@ impl<S: System> Manager<S> {
             users: BTreeMap::new(),
             timers_of: BTreeMap::new(),
             tasks: 0,
+            attended: 0,
             first: NONE,
             exit_with_code: false,
             log_names: false,

@@ -62,7 +62,7 @@ impl Native {
             })
     }
 
-    /// Before a portal arrives: is there room for it?
+    /// Before a portal arrives, or one that did is kept: is there room for the next ones?
     fn make_room(&mut self) -> Result<(), Errno> {
         if self.held + SPARE > self.room {
             self.ask(Message::new(&[vm::GROW_TABLE, 0]))?;
@@ -152,6 +152,15 @@ impl System for Native {
 
     fn close(&mut self, portal: Portal) {
         portal.close();
+    }
+
+    fn keep(&mut self) -> Result<(), Errno> {
+        self.make_room()
+    }
+
+    fn drop_kept(&mut self, portal: Portal) {
+        portal.close();
+        self.held = self.held.saturating_sub(1);
     }
 
     fn notify(&mut self, portal: Portal, value: u64) {

@@ -74,6 +74,10 @@ pub trait System {
     /// Let a caller go on that was left waiting. It may be gone.
     fn reply(&mut self, token: Token, words: [u64; 8]);
     fn close(&mut self, portal: Portal);
+    /// A portal that came with a message will be kept: see that there is room for the next one that arrives.
+    fn keep(&mut self) -> Result<(), Errno>;
+    /// A portal that was kept so is closed.
+    fn drop_kept(&mut self, portal: Portal);
     fn notify(&mut self, portal: Portal, value: u64);
     /// 0 power off, 1 restart, 2 end the emulator with a code. Returns only if there is no power portal.
     fn power(&mut self, how: u64, code: u64);

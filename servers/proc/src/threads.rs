@@ -75,11 +75,9 @@ impl<S: System> Manager<S> {
 
     /// exec: the calling thread is the process's only and first one from now on.
     pub(crate) fn keep_thread(&mut self, slot: Slot, keep: Id) {
-        let mut at = 0;
-        while at < self.processes[slot].threads.len() {
-            if self.processes[slot].threads[at].id == keep {
-                at += 1;
-            } else {
+        // From the last one on: no other has to be moved up.
+        for at in (0..self.processes[slot].threads.len()).rev() {
+            if self.processes[slot].threads[at].id != keep {
                 self.forget_thread(slot, at);
             }
         }

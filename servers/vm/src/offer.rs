@@ -10,7 +10,7 @@ use crate::nucleus::{Answer, Frame, Nucleus};
 use crate::pages::{mask, Kinds, Pages, CHUNK};
 use crate::region::ANONYMOUS;
 use crate::request::Request;
-use crate::slab::{Handle, Slab};
+use crate::slab::Handle;
 use crate::space::{hardware, with_tables, Errno, Vm, BATCH};
 use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
@@ -267,9 +267,11 @@ impl<N: Nucleus> Vm<N> {
 
     /// The giver's space is gone: what nobody has taken goes as well.
     pub(crate) fn drop_offers_of(&mut self, giver: Handle) {
-        let of = |offers: &Slab<Offer>| offers.iter().find(|(_, o)| o.giver == giver).map(|o| o.0);
-        while let Some(number) = of(&self.offers) {
-            self.drop_offer(number);
+        // Once from the first to the last: one program may have thousands.
+        for number in 0..self.offers.end() {
+            if self.offers.get(number).is_some_and(|o| o.giver == giver) {
+                self.drop_offer(number);
+            }
         }
     }
 

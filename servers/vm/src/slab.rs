@@ -85,6 +85,11 @@ impl<T> Slab<T> {
         (entry.generation == handle >> INDEX_BITS && entry.value.is_some()).then(|| index(handle))
     }
 
+    /// All indices are below this.
+    pub fn end(&self) -> usize {
+        self.entries.len()
+    }
+
     #[inline]
     pub fn get(&self, i: usize) -> Option<&T> {
         self.entries.get(i)?.value.as_ref()

@@ -367,6 +367,44 @@ fn room_is_limited_per_user_and_in_all() {
 }
 
 #[test]
+fn kept_portals_have_room_and_leave_some_to_user_0() {
+    let mut w = World::new();
+    let (root, user) = (w.fork(1), w.fork(1));
+    assert_eq!(w.set_ids(user, [9, 9, 9]), 0);
+    let [root_domain, user_domain] = [root, user].map(|pid| u64::from(w.domain(pid).id));
+    let before = w.m.system.kept;
+    assert_eq!(w.attend(user_domain), user as i64);
+    assert_eq!(w.m.system.kept, before + 1);
+    // Without room for the next portal this one does not stay.
+    w.m.system.successes = Some(0);
+    assert_eq!(w.attend(user_domain), -ENOMEM);
+    w.m.system.successes = None;
+    assert_eq!(w.m.system.kept, before + 1);
+    // Users together have so many; user 0's are there all the same.
+    let mut more = Vec::new();
+    'full: loop {
+        let pid = w.fork(user);
+        more.push(pid);
+        let domain = u64::from(w.domain(pid).id);
+        for _ in 0..256 {
+            if w.attend(domain) < 0 {
+                break 'full;
+            }
+        }
+    }
+    assert_eq!(w.m.system.kept, before + 6144);
+    assert_eq!(w.attend(user_domain), -ENOMEM);
+    assert_eq!(w.attend(root_domain), root as i64);
+    // They go with the processes.
+    for pid in more {
+        w.exit(pid, 0);
+    }
+    w.exit(user, 0);
+    assert_eq!(w.m.system.kept, before + 1);
+    check(&w);
+}
+
+#[test]
 fn exhausted_memory_costs_the_biggest() {
     let mut w = World::new();
     let a = w.fork(1);
