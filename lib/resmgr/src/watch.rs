@@ -16,6 +16,7 @@ use cairn_idl::errno::{EBADF, ENOSPC, ENOSYS};
 use cairn_idl::event::{self, flags, told};
 use cairn_idl::fs::{o, poll};
 use cairn_rt::channel::Reply;
+use cairn_rt::Received;
 
 /// Most watches at one manager.
 const WATCHES_MAX: usize = 1 << 18;
@@ -135,10 +136,13 @@ impl Watches {
         }
     }
 
-    /// Of this interest, on this handle.
-    fn find(&self, interest: u64, badge: u64) -> Option<u32> {
-        let index = self.interests.first(interest)?;
-        (self.all[index as usize].badge == badge).then_some(index)
+    /// Of this interest, by this domain on this handle: numbers of interests can be guessed.
+    fn find(&self, interest: u64, watcher: Id, badge: u64) -> Option<u32> {
+        let its = |index: &u32| {
+            let watch = &self.all[*index as usize];
+            (watch.watcher, watch.badge) == (watcher, badge)
+        };
+        self.interests.first(interest).filter(its)
     }
 
     fn add(&mut self, later: &mut Later, watch: Watch) -> Option<u32> {
@@ -258,9 +262,6 @@ impl<S: Server> Core<S> {
         server.watched(cx, node, interest)?;
         let readiness = self.readiness(server, cx, badge)?;
         let ready = readiness.ready & (wanted | ALWAYS);
-        if let Some(old) = watches.find(interest, badge) {
-            watches.remove(cx.later, old);
-        }
         if watches.len >= watches.many.max(FEW) {
             sweep(server, cx, watches);
         }
@@ -268,6 +269,10 @@ impl<S: Server> Core<S> {
         let answer = tell(server, cx, (interest, watcher), ready, told::AGAIN);
         if answer < 0 {
             return Err(Failure::Errno(-answer));
+        }
+        // It is the caller's. An interest is in one file: two sets that it was in could lie in each other, and wake each other for ever.
+        while let Some(old) = watches.interests.first(interest) {
+            watches.remove(cx.later, old);
         }
         let watch = Watch {
             badge,
@@ -290,7 +295,8 @@ impl<S: Server> Core<S> {
 
     pub fn unwatch<'a>(&'a mut self, cx: &mut Context, watches: &mut Watches) -> Answer<Reply<'a>> {
         let [_, interest, ..] = cx.request.words;
-        if let Some(index) = watches.find(interest, cx.request.badge) {
+        let Received { sender, badge, .. } = *cx.request;
+        if let Some(index) = watches.find(interest, sender, badge) {
             watches.remove(cx.later, index);
         }
         Ok(Reply::result(0))

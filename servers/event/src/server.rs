@@ -21,6 +21,9 @@ const EVENT: usize = 12;
 /// Most events of one answer.
 const EVENTS_MAX: usize = 1024;
 
+/// Most processes of which a signal descriptor remembers what waits in them.
+const TELLERS_MAX: usize = 1024;
+
 /// What a handle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -89,6 +92,14 @@ impl Events {
     fn make<'a>(node: Node, flags: u64, handles: &mut Handles<Self>) -> Reply<'a> {
         let badge = handles.insert(node, o::RDWR | flags & o::NONBLOCK, 0, ());
         Reply::new(&[0]).mint(badge)
+    }
+
+    /// Processes of which signal descriptors remember something.
+    pub fn tellers(&self) -> usize {
+        self.signals
+            .iter()
+            .map(|signals| signals.waiting.len())
+            .sum()
     }
 
     fn change(&mut self, request: &Received, set: u32) -> Result<u64, i64> {
@@ -210,6 +221,11 @@ impl Events {
     fn signal_waits(&mut self, cx: &mut Context, index: u32) {
         let [_, waiting, ..] = cx.request.words;
         let signals = &mut self.signals[index as usize];
+        if signals.waiting.len() >= TELLERS_MAX {
+            // Nobody says when a process has ended: one is forgotten until it says something again.
+            let other = signals.waiting.keys().find(|id| **id != cx.request.sender);
+            other.copied().map(|id| signals.waiting.remove(&id));
+        }
         let old = match waiting {
             0 => signals.waiting.remove(&cx.request.sender),
             _ => signals.waiting.insert(cx.request.sender, waiting),
@@ -316,9 +332,12 @@ impl Server for Events {
         })
     }
 
-    fn watched(&mut self, _: &mut Context, node: Node, interest: u64) -> Answer<()> {
+    fn watched(&mut self, cx: &mut Context, node: Node, interest: u64) -> Answer<()> {
         match node {
-            Node::Set(inner) => self.sets.nest(interest, inner).map_err(Failure::Errno),
+            Node::Set(inner) => {
+                let nested = self.sets.nest(interest, cx.request.sender, inner);
+                nested.map_err(Failure::Errno)
+            }
             _ => Ok(()),
         }
     }

@@ -413,9 +413,12 @@ impl Sets {
         false
     }
 
-    /// A set is about to be watched for an interest.
-    pub fn nest(&mut self, number: u64, inner: u32) -> Result<(), i64> {
+    /// A set is about to be watched for an interest, by this domain. (Anybody can say a number.)
+    pub fn nest(&mut self, number: u64, watcher: Id, inner: u32) -> Result<(), i64> {
         let index = self.index(number).ok_or(ESTALE)?;
+        if self.interests[index as usize].maker != watcher {
+            return Err(EPERM);
+        }
         let (outer, flags) = {
             let one = &self.interests[index as usize];
             (one.set, one.flags)

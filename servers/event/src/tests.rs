@@ -153,6 +153,62 @@ fn sets_in_sets() {
 }
 
 #[test]
+fn an_interest_is_its_makers_and_in_one_file() {
+    let mut b = bench();
+    let [first, second, third] = [(); 3].map(|()| make(&mut b, &[event::SET]));
+    let wanted = poll::IN | flags::EDGE;
+    let one = ctl(&mut b, first, 1, 3, wanted).unwrap();
+    // Whoever guesses the number does nothing to it.
+    b.sender = 2;
+    let foreign = make(&mut b, &[event::SET]);
+    assert_eq!(b.result(foreign, &[fs::WATCH, one, wanted], b""), -EPERM);
+    let inner = ctl(&mut b, foreign, 1, 3, poll::IN).unwrap();
+    assert_eq!(
+        b.result(first, &[fs::WATCH, inner, poll::IN], b""),
+        0,
+        "no set lies in it"
+    );
+    b.sender = ME;
+    assert_eq!(b.result(second, &[fs::WATCH, one, wanted], b""), 0);
+    b.sender = 2;
+    b.result(second, &[fs::UNWATCH, one], b"");
+    b.sender = ME;
+    let inside = ctl(&mut b, second, 1, 5, poll::IN).unwrap();
+    tell(&mut b, inside, poll::IN, told::AGAIN);
+    assert_eq!(
+        ready(&mut b, first),
+        [(3, poll::IN as u32)],
+        "still watched"
+    );
+    tell(&mut b, inside, 0, 0);
+    // Watched through another set it is in that one only: otherwise sets could lie in each other unseen.
+    assert_eq!(b.result(third, &[fs::WATCH, one, wanted], b""), 0);
+    let back = ctl(&mut b, second, 1, 4, wanted).unwrap();
+    assert_eq!(b.result(first, &[fs::WATCH, back, wanted], b""), 0);
+    tell(&mut b, inside, poll::IN, told::AGAIN);
+    assert_eq!(ready(&mut b, first), []);
+    let again = ctl(&mut b, third, 1, 6, wanted).unwrap();
+    assert_eq!(b.result(second, &[fs::WATCH, again, wanted], b""), -ELOOP);
+}
+
+#[test]
+fn processes_that_ended_are_forgotten_at_last() {
+    let mut b = bench();
+    let file = make(&mut b, &[event::SIGNALS, 0b110, 0]);
+    for sender in 1..5000 {
+        b.sender = sender;
+        assert_eq!(b.result(file, &[event::SIGNALS_NOW, 0b10], b""), 0);
+    }
+    assert!(b.server.tellers() <= 1024);
+    let poll = [fs::POLL, poll::IN, 0];
+    assert_eq!(
+        b.result(file, &poll, b""),
+        poll::IN as i64,
+        "the last one is known"
+    );
+}
+
+#[test]
 fn timers_wake_and_count() {
     let mut b = bench();
     b.fake.time = 1000;
