@@ -166,6 +166,30 @@ mod tests {
     use super::proc::{Credentials, Status};
     use core::mem::offset_of;
 
+    /// docs/identity.md tells of each operation who may ask it.
+    #[test]
+    fn every_operation_is_in_the_table_of_who_may_ask_it() {
+        let page = include_str!("../../docs/identity.md");
+        let said: std::collections::BTreeSet<&str> = page
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .collect();
+        for (interface, text) in [
+            ("proc", include_str!("../proc.idl")),
+            ("vm", include_str!("../vm.idl")),
+            ("fs", include_str!("../fs.idl")),
+            ("event", include_str!("../event.idl")),
+            ("local", include_str!("../local.idl")),
+            ("mounts", include_str!("../mounts.idl")),
+            ("block", include_str!("../block.idl")),
+            ("pci", include_str!("../pci.idl")),
+        ] {
+            let operations = text.lines().filter_map(|line| line.strip_prefix("op "));
+            for name in operations.filter_map(|rest| rest.split(' ').next()) {
+                assert!(said.contains(name), "{interface} {name}");
+            }
+        }
+    }
+
     #[test]
     fn disks_have_numbers_by_their_names() {
         use super::device::disk;
