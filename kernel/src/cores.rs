@@ -411,12 +411,20 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// SET_AFFINITY.
-    pub(crate) fn set_affinity(&mut self, t: ThreadRef, mask: u64) -> Result<(), Error> {
-        let mask = mask & self.cores.all();
+    /// SET_AFFINITY by `setter`. What another domain says, which has a right to, also bounds what the thread's own may choose later.
+    pub(crate) fn set_affinity(
+        &mut self,
+        setter: ThreadRef,
+        t: ThreadRef,
+        mask: u64,
+    ) -> Result<(), Error> {
+        let owner = self.threads[setter].domain != self.threads[t].domain;
+        let allowed = if owner { mask } else { self.threads[t].allowed };
+        let mask = mask & allowed & self.cores.all();
         if mask == 0 {
             return Err(Error::BadArgument);
         }
+        self.threads[t].allowed = allowed;
         self.threads[t].affinity = mask;
         self.not_plain(t);
         match self.threads[t].serving {

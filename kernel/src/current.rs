@@ -129,7 +129,7 @@ impl<A: Arch> Kernel<A> {
                     self.thread_in(d, w[0])?
                 };
                 if w[1] != 0 {
-                    self.set_affinity(target, w[1])?;
+                    self.set_affinity(t, target, w[1])?;
                 }
                 let (thread, all) = (&self.threads[target], self.cores.all());
                 let answer = [thread.core as u64, thread.affinity & all, all];

@@ -325,8 +325,8 @@ impl<A: Arch> Kernel<A> {
         let control = target.may(rights::CONTROL);
         let poke = operation == domain::THREAD_CONTROL && w[1] == thread::POKE as u64;
         let allowed = match operation {
-            domain::THREAD_CREATE | domain::INFO => true,
-            domain::KILL_OTHERS | domain::CLOSE_ON_EXEC => control || own,
+            domain::INFO => true,
+            domain::THREAD_CREATE | domain::KILL_OTHERS | domain::CLOSE_ON_EXEC => control || own,
             domain::THREAD_CONTROL => control || own && poke,
             _ => control,
         };
@@ -508,6 +508,7 @@ impl<A: Arch> Kernel<A> {
         self.threads[thread].set_policy(policy);
         if d == own {
             self.threads[thread].affinity = self.threads[t].affinity;
+            self.threads[thread].allowed = self.threads[t].allowed;
         }
         if let Some(slot) = slot {
             let all = rights::CALL | rights::PASS | rights::CONTROL;

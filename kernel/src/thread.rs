@@ -159,6 +159,8 @@ pub struct Thread<F> {
     pub assigned: u8,
     pub adaptive: bool,
     pub affinity: u64,
+    /// The cores that its owner lets it and its domain choose from.
+    pub allowed: u64,
     /// Which of all threads that ever were.
     pub birth: u64,
     pub saved: Registers,
@@ -281,6 +283,7 @@ impl<A: Arch> Kernel<A> {
         assigned: 0,
         adaptive: false,
         affinity: u64::MAX,
+        allowed: u64::MAX,
         saved: Registers::ZERO,
         float: A::NEW_FLOAT,
     };
@@ -641,7 +644,7 @@ impl<A: Arch> Kernel<A> {
                 thread.stops = thread.stops.checked_sub(1).ok_or(Error::BadArgument)?;
                 self.unstop(target);
             }
-            thread::SET_AFFINITY => self.set_affinity(target, w[0])?,
+            thread::SET_AFFINITY => self.set_affinity(t, target, w[0])?,
             _ => return Err(Error::BadOperation.into()),
         }
         Ok(())

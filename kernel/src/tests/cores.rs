@@ -200,6 +200,60 @@ fn affinity_is_told_checked_and_inherited() {
 }
 
 #[test]
+fn a_thread_chooses_among_the_cores_that_its_owner_allows() {
+    let mut w = World::with_cores(3);
+    let dom = w.domain();
+    let (init, t) = (w.init, w.thread(dom, 30));
+    w.answer_calls();
+    w.on(0);
+    let own = [dom.slot as u64, AUTO, rights::DEFAULT as u64];
+    let inside = w.ok(init, dom.slot, domain::PORTAL_PUT, &own)[0] as u32;
+    let id = w.id(t);
+    let allow = |w: &mut World, mask: u64| {
+        let words = [id, thread_op::SET_AFFINITY as u64, mask];
+        w.ok(init, dom.slot, domain::THREAD_CONTROL, &words);
+    };
+    allow(&mut w, 0b011);
+    w.rest();
+    w.answer_calls();
+    let core = w.k.threads[t].core as usize;
+    assert_eq!(current(&mut w, core), Some(t));
+    let affinity = |w: &mut World, mask| {
+        w.go(t, 0, current::AFFINITY, 0, &[0, mask]);
+        w.answer_calls();
+        let core = w.k.threads[t].core as usize;
+        assert_eq!(current(w, core), Some(t));
+        w.result(t).map(|words| words[1])
+    };
+    assert_eq!(affinity(&mut w, 0b100), Err(Error::BadArgument));
+    assert_eq!(affinity(&mut w, 0b111), Ok(0b011), "all that are allowed");
+    assert_eq!(affinity(&mut w, 0b001), Ok(0b001));
+    assert_eq!(affinity(&mut w, 0b110), Ok(0b010), "and others of these");
+    // Nor does it get out by its own thread's portal, or by one that it makes.
+    let begin = [RUNNING, 0x9000, 0, 0, 0, 30, AUTO];
+    w.k.domains[dom.d].ceiling = 30;
+    let made = w.ok(t, inside, domain::THREAD_CREATE, &begin);
+    let wide = [0b100];
+    let slot = made[0] as u32;
+    assert_eq!(
+        w.err(t, slot, thread_op::SET_AFFINITY, &wide),
+        Error::BadArgument
+    );
+    assert_eq!(
+        w.err(t, 0, current::AFFINITY, &[made[1], 0b100]),
+        Error::BadArgument
+    );
+    // Its owner may change its mind.
+    w.recall();
+    allow(&mut w, 0b111);
+    w.rest();
+    w.answer_calls();
+    let core = w.k.threads[t].core as usize;
+    assert_eq!(current(&mut w, core), Some(t));
+    assert_eq!(affinity(&mut w, 0b100), Ok(0b100));
+}
+
+#[test]
 fn a_deadline_comes_on_one_core_only() {
     let mut w = World::with_cores(2);
     let dom = w.domain();

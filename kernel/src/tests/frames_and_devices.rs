@@ -492,6 +492,30 @@ fn services_ask_for_their_right() {
 }
 
 #[test]
+fn who_may_only_look_at_a_domain_starts_no_threads_in_it() {
+    let mut w = World::new();
+    let (target, looker) = (w.domain(), w.domain());
+    let (init, about) = (w.init, rights::DEFAULT as u64);
+    let put = [target.slot as u64, AUTO, about];
+    let slot = w.ok(init, looker.slot, domain::PORTAL_PUT, &put)[0] as u32;
+    let (t, own) = (w.thread(looker, 50), w.thread(target, 40));
+    let inside = w.ok(init, target.slot, domain::PORTAL_PUT, &put)[0] as u32;
+    w.rest();
+    let begin = [RUNNING, 0x9000, 0, 0, 0, 30, 0];
+    w.ok(t, slot, domain::INFO, &[]);
+    assert_eq!(
+        w.err(t, slot, domain::THREAD_CREATE, &begin),
+        Error::NoRight
+    );
+    assert_eq!(w.k.domains[target.d].live, 1);
+    // A domain's threads make more of them with no other portal.
+    w.go(t, 0, current::PARK, 0, &[]);
+    w.k.domains[target.d].ceiling = 40;
+    w.ok(own, inside, domain::THREAD_CREATE, &begin);
+    assert_eq!(w.k.domains[target.d].live, 2);
+}
+
+#[test]
 fn counters_and_power() {
     let mut w = World::new();
     let init = w.init;
