@@ -3,7 +3,7 @@
 //!
 //! Whoever waits has interrupts off; what others may want of him meanwhile he does in the function that he waits with. He may sleep there as well: who lets go
 //! is told whose turn it is, and wakes him. Who only passes by ([`TicketLock::pass`]: the code of a portal, for some forty instructions) takes no ticket: it gets in where nobody is, or not at
-//! all, and who has his turn waits until it has gone by. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
+//! all, and who has his turn waits until it has gone by. Once he waits, nobody else begins to pass: so he waits for those only that had looked before he said so, once for each other core. So that no wake-up is lost both sides do their two steps in one order for all: who sleeps says so and then looks whether it is
 //! his turn ([`TicketLock::is_turn`]); who lets go says whose turn it is and then looks who sleeps.
 
 use crate::atomic::{pause, write_exchanged, AtomicU32, Ordering};
@@ -14,6 +14,8 @@ pub struct TicketLock {
     pub(crate) serving: AtomicU32,
     /// 1: whose turn it is is in, or somebody passes.
     pub(crate) busy: AtomicU32,
+    /// 1: whose turn it is waits until somebody has gone by.
+    pub(crate) urgent: AtomicU32,
 }
 
 impl TicketLock {
@@ -22,6 +24,7 @@ impl TicketLock {
             next: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             busy: AtomicU32::new(0),
+            urgent: AtomicU32::new(0),
         }
     }
 
@@ -32,18 +35,33 @@ impl TicketLock {
         while self.serving.load(Ordering::Acquire) != ticket {
             waiting(ticket);
         }
-        while !self.pass() {
+        if !self.get_in() {
+            self.outwait_passers();
+        }
+    }
+
+    #[inline]
+    fn get_in(&self) -> bool {
+        self.busy.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// It is this one's turn, and somebody passes.
+    #[cold]
+    fn outwait_passers(&self) {
+        self.urgent.store(1, Ordering::SeqCst);
+        while !self.get_in() {
             // Who only reads leaves the word to the one who passes.
             while self.busy.load(Ordering::Relaxed) != 0 {
                 pause();
             }
         }
+        self.urgent.store(0, Ordering::Relaxed);
     }
 
-    /// Have the lock if nobody has it, out of turn. The code of portals does this by itself, with the address of [`TicketLock::busy`].
+    /// Have the lock if nobody has it, out of turn, and nobody whose turn it is waits for it. The code of portals does this by itself, with the address of [`TicketLock::busy`].
     #[inline]
     pub fn pass(&self) -> bool {
-        self.busy.swap(1, Ordering::Acquire) == 0
+        self.urgent.load(Ordering::Relaxed) == 0 && self.get_in()
     }
 
     /// Let go what [`TicketLock::pass`] has taken.
@@ -54,6 +72,8 @@ impl TicketLock {
 
     /// Where the code of portals finds it: 0 if nobody is in.
     pub const BUSY: usize = core::mem::offset_of!(TicketLock, busy);
+    /// And so many bytes behind that: 0 if nobody waits whose turn it is.
+    pub const URGENT: usize = core::mem::offset_of!(TicketLock, urgent) - TicketLock::BUSY;
 
     /// Has the lock come to this ticket? For one who has said that he sleeps.
     pub fn is_turn(&self, ticket: u32) -> bool {
@@ -80,6 +100,36 @@ impl Default for TicketLock {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    #[test]
+    fn whoever_waits_in_his_turn_is_passed_by_nobody_new() {
+        let lock = Arc::new(TicketLock::new());
+        assert!(lock.pass());
+        let (waiter, in_it) = (lock.clone(), Arc::new(AtomicBool::new(false)));
+        let has_been = in_it.clone();
+        let thread = std::thread::spawn(move || {
+            waiter.acquire(|_| std::thread::yield_now());
+            has_been.store(true, Ordering::SeqCst);
+            waiter.release();
+        });
+        // It has found the lock taken, and says so.
+        let begin = std::time::Instant::now();
+        while lock.urgent.load(Ordering::SeqCst) == 0 {
+            assert!(begin.elapsed().as_secs() < 60, "nobody says that he waits");
+            std::thread::yield_now();
+        }
+        lock.passed();
+        while !in_it.load(Ordering::SeqCst) {
+            if lock.pass() {
+                assert!(in_it.load(Ordering::SeqCst), "passed again");
+                lock.passed();
+            }
+            std::thread::yield_now();
+        }
+        thread.join().expect("no panic");
+        assert_eq!(lock.urgent.load(Ordering::SeqCst), 0);
+        assert!(lock.pass(), "free again");
+    }
     use std::sync::Arc;
     use std::vec::Vec;
 

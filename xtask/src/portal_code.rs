@@ -145,7 +145,7 @@ const ALLOWED: [Mnemonic; 30] = [
     Mnemonic::Lea,
     Mnemonic::Movzx,
     Mnemonic::Movsxd,
-    Mnemonic::Xchg,
+    Mnemonic::Bts,
     Mnemonic::Cmova,
     Mnemonic::Cmp,
     Mnemonic::Test,
@@ -397,12 +397,9 @@ impl Code {
         out
     }
 
-    /// Does it take the nucleus lock, as code for several cores does? Nothing else in portal code exchanges a word of memory.
+    /// Does it take the nucleus lock, as code for several cores does? Nothing else in portal code sets a bit of memory.
     pub fn takes_lock(&self) -> bool {
-        self.instructions().iter().any(|instruction| {
-            instruction.mnemonic() == Mnemonic::Xchg
-                && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory)
-        })
+        self.instructions().iter().any(sets_bit_of_memory)
     }
 
     /// Do the rules hold? Then the length of the shortest way from the start to `sysret`, or to where code goes on that is looked at elsewhere.
@@ -413,7 +410,7 @@ impl Code {
         let mut shortest: Option<usize> = None;
         let end = self.address + self.bytes.len() as u64;
         let inside = INSIDE.contains(&self.name.as_str());
-        for instruction in &list {
+        for (index, instruction) in list.iter().enumerate() {
             let here = instruction.ip();
             let wrong = |why: &str| Err(format!("{}+{:#x}: {why}", self.name, here - self.address));
             let Some(&steps) = reached.get(&here) else {
@@ -431,6 +428,9 @@ impl Code {
                 return wrong(&format!(
                     "{mnemonic:?} is not among the instructions of portal code"
                 ));
+            }
+            if sets_bit_of_memory(instruction) && !looks_before(&list[..index], instruction) {
+                return wrong("the lock is taken without a look at who waits in turn");
             }
             if (0..instruction.op_count()).any(|i| privileged(instruction, i)) {
                 return wrong("a control, debug or segment register other than CR3");
@@ -493,6 +493,27 @@ impl Code {
         }
         shortest.ok_or_else(|| format!("{} has no way back to a program", self.name))
     }
+}
+
+fn sets_bit_of_memory(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Bts && instruction.op0_kind() == OpKind::Memory
+}
+
+/// Before the lock's bit is set, by one operation for all cores, the word behind it is compared, which says that somebody waits whose turn it is. (In a template neither has its address yet.)
+fn looks_before(before: &[Instruction], take: &Instruction) -> bool {
+    const PLACEHOLDER: u64 = 0x7fff_ffff;
+    let [.., compare, leave] = before else {
+        return false;
+    };
+    let (word, lock) = (
+        compare.memory_displacement64(),
+        take.memory_displacement64(),
+    );
+    take.has_lock_prefix()
+        && compare.mnemonic() == Mnemonic::Cmp
+        && compare.op0_kind() == OpKind::Memory
+        && (word == lock.wrapping_add(4) || word == PLACEHOLDER && lock == PLACEHOLDER)
+        && leave.mnemonic() == Mnemonic::Jne
 }
 
 /// Does this operand name a register that only the nucleus may touch, and that portal code has no business with?
@@ -628,10 +649,25 @@ mod tests {
             exits: BTreeMap::new(),
             calls: BTreeMap::new(),
         };
-        // xchg [0x1000], ecx; xchg rcx, r11; mov [0x1000], ecx
-        assert!(code(&[0x87, 0x0c, 0x25, 0, 0x10, 0, 0]).takes_lock());
-        assert!(!code(&[0x49, 0x87, 0xcb]).takes_lock());
+        // lock bts dword ptr [0x1000], 0; bts ecx, 0; mov [0x1000], ecx
+        assert!(code(&[0xf0, 0x0f, 0xba, 0x2c, 0x25, 0, 0x10, 0, 0, 0]).takes_lock());
+        assert!(!code(&[0x0f, 0xba, 0xe9, 0]).takes_lock());
         assert!(!code(&[0x89, 0x0c, 0x25, 0, 0x10, 0, 0]).takes_lock());
+    }
+
+    #[test]
+    fn the_lock_is_taken_with_a_look_at_who_waits_only() {
+        // cmp dword ptr [0x1004], 0; jne 0x2000; lock bts dword ptr [0x1000], 0
+        let compare = [0x83, 0x3c, 0x25, 0x04, 0x10, 0, 0, 0];
+        let leave = [0x0f, 0x85, 0xf2, 0x0f, 0, 0];
+        let take = [0xf0, 0x0f, 0xba, 0x2c, 0x25, 0, 0x10, 0, 0, 0];
+        let all = |parts: &[&[u8]]| check(&with_sysret(&parts.concat()));
+        assert!(all(&[&compare, &leave, &take]).is_ok());
+        assert!(all(&[&take]).is_err());
+        assert!(all(&[&compare, &leave, &take[1..]]).is_err(), "not alone");
+        let mut other = compare;
+        other[3] = 0x08;
+        assert!(all(&[&other, &leave, &take]).is_err());
     }
 
     #[test]

@@ -95,7 +95,13 @@ impl Board {
     /// What is there before all cores start, as a static is, must have come into being before them.
     fn touch(&self) {
         let (lock, requests) = (&self.lock, &self.requests);
-        for number in [&lock.next, &lock.serving, &lock.busy, &requests.sleepers] {
+        for number in [
+            &lock.next,
+            &lock.serving,
+            &lock.busy,
+            &lock.urgent,
+            &requests.sleepers,
+        ] {
             number.load(Relaxed);
         }
         for mailbox in &requests.mailboxes {

@@ -108,10 +108,10 @@ global_asm!(
     // With several cores: it takes the lock first, and asks whether another core has settled the call meanwhile.
     ".global portal_parts_several",
     "portal_parts_several:",
-    "mov ecx, 1",
-    "xchg ecx, [rip + {lock} + {busy}]",
-    "test ecx, ecx",
-    "jnz general_called",
+    "cmp dword ptr [rip + {lock} + {urgent}], 0",
+    "jne general_called",
+    "lock bts dword ptr [rip + {lock} + {busy}], 0",
+    "jc general_called",
     "cmp qword ptr [r11 + {reply_code}], offset {general}",
     "je {general_passed}",
     // With one core the lock is free all the time; to let it go changes nothing.
@@ -276,6 +276,7 @@ global_asm!(
     general_passed = sym general_passed,
     lock = sym glue::LOCK,
     busy = const TicketLock::BUSY,
+    urgent = const TicketLock::BUSY + TicketLock::URGENT,
     quick_client = const offset_of!(MachineThread, quick_client),
     token = const offset_of!(MachineThread, token),
     reply_code = const offset_of!(MachineThread, reply_code),

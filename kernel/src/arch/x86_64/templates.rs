@@ -20,6 +20,7 @@ use super::Machine;
 use crate::channel::Channel;
 use crate::domain::Domain;
 use crate::ipc::NEXT_CALL;
+use crate::lock::TicketLock;
 use crate::portal::code::{
     Constants, Known, Way, CODE_BYTES, CONSTANTS, OWN_BYTES, SIGNATURE_BYTES, TEMPLATE_BYTES,
 };
@@ -326,6 +327,11 @@ global_asm!(
         .long \\to - . - 4
         exit \\template, \\what
     .endm
+    .macro leave_if_carry template, to, what
+        .byte 0x0f, 0x82
+        .long \\to - . - 4
+        exit \\template, \\what
+    .endm
     .macro leave_if_above template, to, what
         .byte 0x0f, 0x87
         .long \\to - . - 4
@@ -375,17 +381,19 @@ global_asm!(
         notes constants, \\template, behind
         notes exits, \\template, behind
     .endm
-    // Have the lock, if nobody is in. rcx is lost.
+    // Have the lock, if nobody is in, or waits whose turn it is.
     .macro pass template, to, what
-        mov ecx, 1
-        xchg ecx, dword ptr [0x7fffffff]
-        constant \\template, {busy}, 4
-        test ecx, ecx
+        cmp dword ptr [0x7fffffff], 0
+        constant \\template, {busy}, 4, 1, {urgent}
         leave_if_not_equal \\template, \\to, \\what
+        lock bts dword ptr [0x7fffffff], 0
+        constant \\template, {busy}, 4, 1
+        leave_if_carry \\template, \\to, \\what
     .endm
+    // (The word is 0 or 1.)
     .macro passed template
-        mov dword ptr [0x7fffffff], 0
-        constant \\template, {busy}, 4, 4
+        mov byte ptr [0x7fffffff], 0
+        constant \\template, {busy}, 4, 1
     .endm
     .pushsection .rodata.portal_templates, \"a\", @progbits
     .balign 8
@@ -803,6 +811,7 @@ global_asm!(
     current_above = const Constant::CurrentAbove as usize,
     block = const Constant::Block as usize,
     busy = const Constant::Busy as usize,
+    urgent = const TicketLock::URGENT,
     general_entries = const Constant::GeneralEntries as usize,
     call_passed = const Constant::CallPassed as usize,
     passed = const Constant::Passed as usize,
