@@ -282,8 +282,12 @@ impl<A: Arch> Kernel<A> {
     /// Make machine code of a list.
     fn hasty_compile(&mut self, list: &[Step], page: u32) -> Result<(BlockRef, usize), Error> {
         let b = self.new_block().ok_or(Error::NoMemory)?;
+        // A portal's code may have been in it a moment ago.
+        self.await_passers();
         let (number, code) = (self.blocks.index(b), &mut self.blocks[b].code);
-        match self.arch.write_handler(number, code, list, page) {
+        let made = self.arch.write_handler(number, code, list, page);
+        self.await_passers();
+        match made {
             Some(at) => Ok((b, at)),
             None => {
                 self.blocks.remove(b);

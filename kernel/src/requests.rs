@@ -20,7 +20,7 @@ pub const FLUSH: u32 = 1;
 pub const FETCH: u32 = 2;
 pub const USE_ROOT: u32 = 4;
 pub const ENTER_AT: u32 = 8;
-/// Nothing: who has answered has left the code of entries in which it was.
+/// Forget instructions that were fetched; who has answered has also left the code of entries in which it was.
 pub const PASS: u32 = 16;
 
 /// No ticket.

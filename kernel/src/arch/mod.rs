@@ -162,7 +162,8 @@ pub trait Arch: Sized {
     }
     /// Index of the block of code that this address lies in, if it lies in one.
     fn block_of(code: usize) -> Option<u32>;
-    /// With several cores: wait until every other one has left the code of entries in which it may be.
+    /// With several cores: wait until every other one has left the code of entries in which it may be, and has forgotten instructions that it fetched before. To be called
+    /// before a block that was given back is written, and after that, before anybody may come to it.
     fn wait_for_passers(&mut self) {}
     /// Write the code of a connection into a block's memory; the block has this index. Returns where it is executed.
     fn write_code(

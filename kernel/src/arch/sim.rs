@@ -124,6 +124,9 @@ pub struct Sim {
     pub switched: u64,
     /// The constants of the code in each block.
     pub codes: BTreeMap<u32, [u64; CONSTANTS]>,
+    /// Blocks in which other cores may stand since they were given back, and those whose new code other cores may not see yet.
+    pub stood_in: BTreeSet<u32>,
+    pub unseen: BTreeSet<u32>,
 }
 
 impl Sim {
@@ -189,7 +192,18 @@ impl Sim {
             quick_own: 0,
             switched: 0,
             codes: BTreeMap::new(),
+            stood_in: BTreeSet::new(),
+            unseen: BTreeSet::new(),
         }
+    }
+
+    /// A block gets other code.
+    fn rewrite(&mut self, index: u32) {
+        assert!(
+            !self.stood_in.contains(&index),
+            "another core may stand in the block"
+        );
+        self.unseen.insert(index);
     }
 
     /// The bytes of a frame.
@@ -306,8 +320,13 @@ impl Arch for Sim {
         _: Way,
         constants: &mut Constants,
     ) -> usize {
+        self.rewrite(index);
         self.codes.insert(index, constants.0);
         index as usize
+    }
+    fn wait_for_passers(&mut self) {
+        self.stood_in.clear();
+        self.unseen.clear();
     }
     fn table_base(root: Frame) -> u64 {
         root as u64
@@ -615,6 +634,7 @@ impl Arch for Sim {
     ) -> Option<usize> {
         // So that a list can be too long.
         let fits = steps.len() < STEPS;
+        self.rewrite(index);
         self.lists.insert(index as usize, (steps.to_vec(), page));
         fits.then_some(index as usize)
     }

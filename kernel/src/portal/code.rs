@@ -135,7 +135,7 @@ impl<A: Arch> Kernel<A> {
             // Another core may be in the block that the entry has, or in one that was given back just now.
             self.uncompile(d, slot);
             entry_code = A::portal_code(entry.target);
-            self.arch.wait_for_passers();
+            self.await_passers();
         }
         // What a block of its own was made for does not come any more: it is made anew.
         let b = match self.block_of(entry_code) {
@@ -161,7 +161,16 @@ impl<A: Arch> Kernel<A> {
         let code = self
             .arch
             .write_code(index, &mut block.code, way, &mut constants);
+        self.await_passers();
         self.domains[d].table.set_code(slot, code, MORE_USES);
+    }
+
+    /// No other core is in code that entries had before this, and each fetches anew what was written.
+    #[inline]
+    pub(crate) fn await_passers(&mut self) {
+        if self.several() {
+            self.arch.wait_for_passers();
+        }
     }
 
     /// What an entry's code does, if it can have any, and its constants.

@@ -37,6 +37,8 @@ fn a_quick_call_is_settled_when_another_core_comes_in() {
     use crate::arch::Arch;
     let mut w = World::with_cores(2);
     w.quick = true;
+    // Each block that there is was given back just now.
+    w.k.arch.stood_in = (0..64).collect();
     let (server, client, receive, portal) = w.pair();
     w.ok(w.init, server.slot, domain::CONFIGURE, &[0, 255]);
     let s = w.thread(server, 40);
@@ -52,6 +54,8 @@ fn a_quick_call_is_settled_when_another_core_comes_in() {
         assert_eq!(w.current(), Some(s));
         // The first one makes the code.
         assert_eq!(w.k.arch.unsettled_on(1).is_some(), round > 1);
+        let seen = (w.k.arch.codes.len(), w.k.arch.unseen.len());
+        assert_eq!((seen.0 > 0, seen.1), (true, 0), "{seen:?} in round {round}");
         if round == 3 {
             w.on(0);
             assert_eq!(w.k.arch.unsettled_on(1), None);

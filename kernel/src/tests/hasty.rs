@@ -77,6 +77,18 @@ const fn test(to: u8, mask: u32, value: u32) -> Step {
     }
 }
 
+#[test]
+fn a_block_is_written_when_no_other_core_is_in_it_and_used_when_all_see_it() {
+    let mut d = driver();
+    // Everything is done as with several cores. Each block that there is was given back just now.
+    d.w.k.expect_several();
+    d.w.k.arch.stood_in = (0..64).collect();
+    let list = [LOOK];
+    d.try_install(&list, [1, 1, 0]).expect("installed");
+    assert_eq!(d.w.k.arch.unseen.len(), 0, "other cores have fetched");
+    assert!(d.w.k.handlers[0].has_code());
+}
+
 fn bytes(steps: &[Step]) -> Vec<u8> {
     let encode = |s: &Step| {
         let mut all = vec![s.operation, s.width, s.count, s.to];

@@ -92,6 +92,9 @@ impl Wires for Apics {
             // SAFETY: the one that asks has the template's root there, which maps the nucleus like all others.
             unsafe { cpu::load_root(parcel.root.load(Relaxed) as u64 * PAGE) };
         }
+        if wanted & PASS != 0 {
+            cpu::serialize();
+        }
         if wanted & ENTER_AT != 0 {
             // SAFETY: the one that asks has one of the two entries there.
             unsafe { cpu::write_msr(cpu::LSTAR, parcel.entry.load(Relaxed)) };
@@ -224,7 +227,7 @@ impl Others {
         }
     }
 
-    /// All but this core have been interrupted, or were waiting for the lock.
+    /// All but this core have been interrupted, or were waiting for the lock, and fetch their instructions anew.
     pub fn pass(&self) {
         // SAFETY: GS leads to this processor's data.
         let here = unsafe { (*descriptors::own()).core };
