@@ -450,9 +450,9 @@ impl<A: Arch> Kernel<A> {
         let _ = arch.write_user(root, at + shared::HEAD, &head);
     }
 
-    /// Wake the drivers whose bytes have waited long enough.
+    /// Wake the drivers whose bytes have waited long enough; and the log goes on.
     pub(crate) fn hasty_pauses(&mut self, now: u64) {
-        let mut next = u64::MAX;
+        let mut next = self.log_again();
         for index in 0..self.handlers.len() {
             let handler = &mut self.handlers[index];
             if handler.pause_at == 0 {

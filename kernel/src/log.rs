@@ -8,6 +8,8 @@ use cairn_abi::Error;
 
 /// Longest line a program may write at once.
 const LINE: usize = 1024;
+/// How long a serial port is given until it is looked at again: somewhat longer than it takes for 16 bytes at 115,200 bits a second.
+const LOG_PAUSE: u64 = 1_500_000;
 /// Most bytes that one read gives.
 const SHARE: usize = 1024;
 
@@ -153,6 +155,25 @@ impl<A: Arch> Kernel<A> {
         self.log.append(bytes);
         self.log.append(b"\n");
         self.arch.log(bytes);
+        self.send_log();
+    }
+
+    /// What goes out slowly goes on with the timer.
+    #[inline(never)]
+    fn send_log(&mut self) {
+        let next = self.log_again();
+        if next < self.pause_next {
+            self.pause_next = next;
+            self.program_timer();
+        }
+    }
+
+    /// Send what goes out without waiting; when there will be room for more, if there is more.
+    pub(crate) fn log_again(&mut self) -> u64 {
+        match self.arch.log_goes_on() {
+            true => self.arch.now().saturating_add(LOG_PAUSE),
+            false => u64::MAX,
+        }
     }
 
     #[inline(never)]

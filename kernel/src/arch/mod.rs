@@ -375,6 +375,10 @@ pub trait Arch: Sized {
     fn device_page(&mut self, frame: Frame) -> Option<u32>;
     /// One line of log output.
     fn log(&mut self, bytes: &[u8]);
+    /// Where lines go out slowly: send what goes out without waiting. True: there is more.
+    fn log_goes_on(&mut self) -> bool {
+        false
+    }
     /// Power off (0), reset (1), exit QEMU with a code (2).
     fn power(&mut self, action: u64, code: u64);
     /// Make registers that are safe to return to user mode with (canonical rip, only user-settable flags, interrupts on).

@@ -88,6 +88,10 @@ pub struct Sim {
     /// The live float registers.
     pub float: u64,
     pub lines: Vec<Vec<u8>>,
+    /// Bytes of the log that its port has not sent, those that it takes at a time (None: there is no slow one), and how often it was looked at.
+    pub log_waits: usize,
+    pub log_room: Option<usize>,
+    pub log_looks: u32,
     pub unmasked: BTreeSet<u32>,
     /// Sources that the machine layer may serve by itself, and how often it did.
     pub ways: BTreeMap<u32, InterruptWay>,
@@ -169,6 +173,9 @@ impl Sim {
             bases: (0, 0),
             float: 0,
             lines: Vec::new(),
+            log_waits: 0,
+            log_room: None,
+            log_looks: 0,
             unmasked: BTreeSet::new(),
             ways: BTreeMap::new(),
             quick_interrupts: 0,
@@ -655,6 +662,15 @@ impl Arch for Sim {
     }
     fn log(&mut self, bytes: &[u8]) {
         self.lines.push(bytes.to_vec());
+        self.log_waits += bytes.len();
+    }
+    fn log_goes_on(&mut self) -> bool {
+        let Some(room) = self.log_room else {
+            return false;
+        };
+        self.log_looks += 1;
+        self.log_waits = self.log_waits.saturating_sub(room);
+        self.log_waits != 0
     }
     fn power(&mut self, action: u64, code: u64) {
         self.power = Some((action, code));

@@ -534,3 +534,23 @@ fn counters_and_power() {
     w.k.boot_firmware(0xf_5a20);
     assert_eq!(w.ok(init, MACHINE, machine::FIRMWARE, &[])[0], 0xf_5a20);
 }
+
+#[test]
+fn a_slow_port_is_given_the_log_without_waiting() {
+    let mut w = World::new();
+    w.k.arch.log_room = Some(16);
+    let mut line = crate::log::Line::new();
+    line.text("forty bytes that a serial port sends so.");
+    w.k.log(&line);
+    assert_eq!((w.k.arch.log_looks, w.k.arch.log_waits), (1, 24));
+    // A second line does not hurry it.
+    w.k.log(&line);
+    assert_eq!((w.k.arch.log_looks, w.k.arch.log_waits), (2, 48));
+    w.pass_time(2_000_000);
+    assert_eq!((w.k.arch.log_looks, w.k.arch.log_waits), (3, 32));
+    for _ in 0..10 {
+        w.pass_time(2_000_000);
+    }
+    // And when all is sent nobody looks any more.
+    assert_eq!((w.k.arch.log_looks, w.k.arch.log_waits), (5, 0));
+}

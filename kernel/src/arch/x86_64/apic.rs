@@ -188,6 +188,9 @@ impl LocalApic {
             0
         };
         self.write(LVT_TIMER, mode | TIMER_VECTOR as u32);
+        // The mode has come before the first deadline does: neither mapped registers nor these are written in order with TSC_DEADLINE (Intel SDM volume 3, 11.5.4.1).
+        // SAFETY: fences.
+        unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) };
     }
 
     fn read(&self, register: u32) -> u32 {

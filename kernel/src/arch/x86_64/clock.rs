@@ -136,13 +136,35 @@ fn told_hz() -> Option<u64> {
     None
 }
 
-/// A machine that counts nanoseconds instead of cycles measures as very nearly 1 GHz: take it as exact.
-fn settle(hz: u64) -> u64 {
-    if nearly_nanoseconds(hz) {
+/// An emulator that counts nanoseconds instead of cycles measures as very nearly 1 GHz: take it as exact. (A processor may well have such a rate, which is not exactly that.)
+fn settle(hz: u64, emulated: bool) -> u64 {
+    if emulated && nearly_nanoseconds(hz) {
         SECOND
     } else {
         hz
     }
+}
+
+/// Is this QEMU's emulator? It says so where hypervisors do. (A processor without any answers with what it says elsewhere.)
+fn is_emulated() -> bool {
+    let leaf = __cpuid(0x4000_0000);
+    let words = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes);
+    words.as_flattened() == b"TCGTCGTCGTCG"
+}
+
+/// Does the counter keep its rate, whatever the processor's own is? That is what all time is made of.
+pub fn is_steady() -> bool {
+    let last = __cpuid(EXTENDED).eax;
+    is_emulated() || last >= POWER && says_steady(__cpuid(POWER).edx)
+}
+
+/// Leaves of CPUID: how many extended ones there are, and what is said about power.
+const EXTENDED: u32 = 0x8000_0000;
+const POWER: u32 = 0x8000_0007;
+
+/// "Invariant TSC" (Intel SDM volume 3, 18.17.1).
+fn says_steady(edx: u32) -> bool {
+    edx >> 8 & 1 != 0
 }
 
 fn nearly_nanoseconds(hz: u64) -> bool {
@@ -151,8 +173,9 @@ fn nearly_nanoseconds(hz: u64) -> bool {
 
 /// Find the rate. Returns the clock, started at about now.
 pub fn calibrate(pm_timer: Option<u16>) -> Clock {
+    let emulated = is_emulated();
     if let Some(hz) = told_hz() {
-        return Clock::new(read_tsc(), settle(hz));
+        return Clock::new(read_tsc(), settle(hz, emulated));
     }
     let reference = pm_timer.map_or(Reference::Pit, Reference::PmTimer);
     reference.start();
@@ -165,8 +188,8 @@ pub fn calibrate(pm_timer: Option<u16>) -> Clock {
         let elapsed = reference.elapsed(first, counter);
         let ticks = tick.wrapping_sub(first_tick) as u128;
         let hz = (ticks * reference.hz() as u128 / elapsed.max(1) as u128) as u64;
-        if elapsed >= wanted || elapsed >= glance && nearly_nanoseconds(hz) {
-            return Clock::new(first_tick, settle(hz.max(1_000_000)));
+        if elapsed >= wanted || elapsed >= glance && emulated && nearly_nanoseconds(hz) {
+            return Clock::new(first_tick, settle(hz.max(1_000_000), emulated));
         }
         patience -= 1;
         if patience == 0 {
@@ -292,8 +315,15 @@ mod tests {
     }
 
     #[test]
-    fn settles_only_near_one_gigahertz() {
-        assert_eq!(settle(1_000_400_000), SECOND);
-        assert_eq!(settle(1_003_000_000), 1_003_000_000);
+    fn settles_only_near_one_gigahertz_and_only_in_the_emulator() {
+        assert_eq!(settle(1_000_400_000, true), SECOND);
+        assert_eq!(settle(1_003_000_000, true), 1_003_000_000);
+        assert_eq!(settle(1_000_400_000, false), 1_000_400_000);
+    }
+
+    #[test]
+    fn knows_whether_the_rate_stays() {
+        assert!(says_steady(1 << 8));
+        assert!(!says_steady(!(1 << 8)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A line: `nucleus: code ADDRESS OFFSET BYTES`, in hexadecimal. The code is entered at the address, and at the offset from there if it is not 0; filler at the end is left out.
 
-use super::ports::console_write;
+use super::console;
 use super::templates::FILLER;
 use crate::log::Line;
 use crate::portal::code::CODE_BYTES;
@@ -29,13 +29,13 @@ fn tell(at: u64, second: usize, code: &[u8; CODE_BYTES]) {
     let mut line = Line::new();
     line.text("nucleus: code ").digits(at, 16);
     line.text(" ").digits(second as u64, 4).text(" ");
-    console_write(line.as_bytes());
+    console::write(line.as_bytes());
     for some in code[..=last].chunks(256) {
         line = Line::new();
         for &byte in some {
             line.digits(byte.into(), 2);
         }
-        console_write(line.as_bytes());
+        console::write(line.as_bytes());
     }
-    console_write(b"\n");
+    console::write(b"\n");
 }

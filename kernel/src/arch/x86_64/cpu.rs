@@ -227,6 +227,28 @@ pub unsafe fn write_protection(on: bool) {
     }
 }
 
+/// After one non-maskable interrupt the processor keeps others back until the next `iretq`; whoever goes on now may do so by `sysretq`. So one comes here.
+pub fn take_non_maskable_again() {
+    // SAFETY: goes on behind itself, with the same flags, stack and segments.
+    unsafe {
+        asm!(
+            "mov {stack}, rsp",
+            "mov {word:e}, ss",
+            "push {word}",
+            "push {stack}",
+            "pushfq",
+            "mov {word:e}, cs",
+            "push {word}",
+            "lea {word}, [rip + 2f]",
+            "push {word}",
+            "iretq",
+            "2:",
+            stack = out(reg) _,
+            word = out(reg) _,
+        );
+    }
+}
+
 /// Forget instructions that were fetched already.
 pub fn serialize() {
     __cpuid(0);

@@ -334,7 +334,10 @@ fn trapped(kernel: &mut Kernel<Machine>, vector: u64, error: u64) -> Resume {
             }
             kernel.page_fault(address, bits)
         }
-        NON_MASKABLE => kernel.called(),
+        NON_MASKABLE => {
+            cpu::take_non_maskable_again();
+            kernel.called()
+        }
         MACHINE_CHECK => panic!("machine check"),
         DEBUG => {
             cpu::clear_debug_status();

@@ -3,6 +3,7 @@
 use super::apic::LocalApic;
 use super::clock::Clock;
 use super::code_log;
+use super::console;
 use super::cpu::{self, Features};
 use super::descriptors::{self, PER_CPU};
 use super::float::{self, FloatState};
@@ -717,11 +718,16 @@ impl Arch for Machine {
     }
 
     fn log(&mut self, bytes: &[u8]) {
-        ports::console_write(bytes);
-        ports::console_write(b"\n");
+        console::write(bytes);
+        console::write(b"\n");
+    }
+
+    fn log_goes_on(&mut self) -> bool {
+        console::goes_on()
     }
 
     fn power(&mut self, action: u64, code: u64) {
+        console::flush();
         match action {
             0 => self.power.off(),
             1 => self.power.reset(),

@@ -38,6 +38,8 @@ mod boot_end;
 #[cfg(target_os = "none")]
 mod code_log;
 #[cfg(target_os = "none")]
+mod console;
+#[cfg(target_os = "none")]
 mod descriptors;
 #[cfg(target_os = "none")]
 mod entry;

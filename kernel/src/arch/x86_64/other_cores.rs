@@ -9,11 +9,11 @@ use super::apic;
 use super::boot32;
 use super::boot_end;
 use super::clock::Clock;
+use super::console;
 use super::cpu::{self, read_tsc};
 use super::descriptors::{self, PER_CPU};
 use super::entry::syscall_entry;
 use super::memory::{DIRECT_MAP, PAGE};
-use super::ports::console_write;
 use super::pvh::{BootInfo, Kind, Range};
 use super::Machine;
 use crate::arch::Frame;
@@ -137,7 +137,7 @@ pub unsafe fn start(
             let mut line = Line::new();
             line.number("nucleus: the processor with local APIC ", id.into());
             line.text(" did not start\n");
-            console_write(line.as_bytes());
+            console::write(line.as_bytes());
         }
     }
     started

@@ -1,10 +1,10 @@
 //! When the nucleus itself is wrong: say where on the debug console, end the machine with a code of its own.
 //! The host has the source, and for the `!backtrace` line the symbols and the size of each function's frame (the nucleus has no frame pointers).
 
+use super::console;
 use super::cpu;
 use super::descriptors::on_stack;
 use super::entry::TrapFrame;
-use super::ports::console_write;
 use super::{power, tables};
 use crate::log::Line;
 use core::arch::asm;
@@ -89,10 +89,11 @@ fn backtrace(rip: u64, rsp: u64) {
 }
 
 fn say(line: &mut Line) {
-    console_write(line.text("\n").as_bytes());
+    console::write(line.text("\n").as_bytes());
 }
 
 fn end() -> ! {
+    console::flush();
     power::exit(EXIT_CODE);
     cpu::halt()
 }

@@ -1,15 +1,6 @@
-//! Port input and output, and the two consoles that need nothing else: QEMU's debug console and (when the command line asks for it) COM1.
+//! Port input and output.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// QEMU's debug console.
-const DEBUG_CONSOLE: u16 = 0xe9;
-/// First 16550 of a PC.
-const COM1: u16 = 0x3f8;
-
-static DEBUG_CONSOLE_THERE: AtomicBool = AtomicBool::new(false);
-static LOG_TO_COM1: AtomicBool = AtomicBool::new(false);
 
 pub fn in8(port: u16) -> u8 {
     let value;
@@ -57,36 +48,4 @@ pub fn out32(port: u16, value: u32) {
     unsafe {
         asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags))
     };
-}
-
-/// Find out where log lines can go.
-pub fn console_init() {
-    // QEMU's device answers with its own port number; without it the bus floats.
-    DEBUG_CONSOLE_THERE.store(in8(DEBUG_CONSOLE) == 0xe9, Relaxed);
-}
-
-/// Send log lines to COM1 as well.
-pub fn console_to_com1() {
-    LOG_TO_COM1.store(true, Relaxed);
-}
-
-#[inline(never)]
-pub fn console_write(bytes: &[u8]) {
-    if DEBUG_CONSOLE_THERE.load(Relaxed) {
-        // SAFETY: reads exactly the slice; the direction flag is clear in the nucleus.
-        unsafe {
-            asm!("rep outsb", in("dx") DEBUG_CONSOLE, inout("rsi") bytes.as_ptr() => _, inout("rcx") bytes.len() => _,
-                options(readonly, nostack, preserves_flags));
-        }
-    }
-    if LOG_TO_COM1.load(Relaxed) {
-        for &byte in bytes {
-            // Bounded: a port that is not there must not hang the nucleus.
-            let mut patience = 100_000;
-            while in8(COM1 + 5) & 0x20 == 0 && patience > 0 {
-                patience -= 1;
-            }
-            out8(COM1, byte);
-        }
-    }
 }

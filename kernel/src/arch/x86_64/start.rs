@@ -5,6 +5,7 @@ use super::apic::{self, LocalApic};
 use super::boot_end;
 use super::clock;
 use super::code_log;
+use super::console;
 use super::cpu::{self, Features};
 use super::descriptors::{self, guard_pages, Single};
 use super::entry::{syscall_entry, vector_stubs};
@@ -16,7 +17,6 @@ use super::other_cores;
 use super::paging;
 use super::panic::EXIT_CODE;
 use super::portal_code;
-use super::ports::{self, console_write};
 use super::power::{self, Power};
 use super::pvh::{BootInfo, Kind, Memory, COMMAND_LINE_MAX};
 use super::requests::{request_entry, spurious_entry, REQUEST_VECTOR};
@@ -58,8 +58,9 @@ impl Memory for EarlyMemory {
 
 /// There is no going on: say why and leave.
 fn fail(reason: &mut Line) -> ! {
-    console_write(b"nucleus: cannot start: ");
-    console_write(reason.text("\n").as_bytes());
+    console::write(b"nucleus: cannot start: ");
+    console::write(reason.text("\n").as_bytes());
+    console::flush();
     power::exit(EXIT_CODE);
     cpu::halt()
 }
@@ -97,7 +98,7 @@ fn usable(info: &BootInfo) -> FreeMemory {
 
 /// Called by the first instructions, on the nucleus stack, with interrupts off.
 pub extern "C" fn start(start_info: u64) -> ! {
-    ports::console_init();
+    console::init();
     let lacks = |missing: &str| fail(Line::new().text("this processor lacks ").text(missing));
     let features = cpu::init().unwrap_or_else(lacks);
     if !features.local_apic {
@@ -107,7 +108,7 @@ pub extern "C" fn start(start_info: u64) -> ! {
         fail(Line::new().hex("no usable start information at ", start_info));
     };
     if info.words().any(|word| word == b"nucleus.log=com1") {
-        ports::console_to_com1();
+        console::to_com1();
     }
     info.command_line = keep(info.command_line);
     let acpi = acpi::read(&EarlyMemory, info.rsdp);
@@ -261,6 +262,12 @@ fn run(
         let mut line = Line::new();
         line.text("nucleus: not understood: ").push(word);
         kernel.log(&line);
+    }
+    if !clock::is_steady() {
+        kernel.log(
+            Line::new()
+                .text("nucleus: the time stamp counter may change its rate: times may be wrong"),
+        );
     }
     let mut cores = 1;
     let hurry = info.words().any(|word| word == b"nucleus.hurry");
