@@ -1,5 +1,6 @@
 //! Suite `abuse`: an ordinary user takes as much of one thing as the system gives, by one program or eight at once ([`tests/abuse/abuse.c`](../../../tests/abuse/abuse.c) has the bombs and what must hold). Nothing but the bombs ends, no operation of user 0 fails,
-//! and afterwards memory is free as before. `./cairn stress --abuse` is the same for longer, in machines of all sizes.
+//! and afterwards memory is free as before. And programs of his send messages of every kind to every server, below the Linux personality ([`tests/abuse/messages.c`](../../../tests/abuse/messages.c)):
+//! nothing of another user's changes or is read. `./cairn stress --abuse` is the same for longer, in machines of all sizes.
 
 use super::batch::{self, Job};
 use super::lanes::Work;
@@ -8,7 +9,7 @@ use super::Report;
 use crate::cli::{self, Pair, System};
 use crate::places;
 use anyhow::{bail, Context, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -73,6 +74,11 @@ const SECONDS: u64 = 2;
 /// For what comes before and after; far more than it takes.
 const GRACE: Duration = Duration::from_secs(120);
 const PROGRAM: &str = "/tests/abuse";
+const MESSAGES: &str = "/tests/messages";
+/// Messages that are sent in each kind of machine, by how many programs at once, and in the campaign in all.
+const SENT: u64 = 60_000;
+const SENDERS: u32 = 4;
+const CAMPAIGN: u64 = 10_000_000;
 
 impl Kind {
     /// What tells its tests from those of the other kinds.
@@ -85,11 +91,15 @@ impl Kind {
     }
 }
 
-/// The program, and the bombs that it knows, as it says itself.
-fn program() -> Result<(PathBuf, Vec<String>)> {
-    let source = places::root().join("tests/abuse/abuse.c");
-    let binary = places::build().join("tests").join("abuse");
-    compile("gcc", &source, &binary)?;
+/// The two programs with their places in the machine, and the bombs that the first knows, as it says itself.
+fn programs() -> Result<([(PathBuf, &'static str); 2], Vec<String>)> {
+    let made = ["abuse", "messages"].map(|name| {
+        let source = places::root().join(format!("tests/abuse/{name}.c"));
+        let binary = places::build().join("tests").join(name);
+        compile("gcc", &source, &binary).map(|()| binary)
+    });
+    let [abuse, messages] = made;
+    let (binary, messages) = (abuse?, messages?);
     let said = Command::new(&binary)
         .output()
         .context("cannot run the program of the suite abuse")?;
@@ -97,7 +107,8 @@ fn program() -> Result<(PathBuf, Vec<String>)> {
     let Some((_, names)) = said.split_once("bombs:") else {
         bail!("{} names no bombs", binary.display());
     };
-    Ok((binary, names.split_whitespace().map(String::from).collect()))
+    let names = names.split_whitespace().map(String::from).collect();
+    Ok(([(binary, PROGRAM), (messages, MESSAGES)], names))
 }
 
 fn jobs(kind: &Kind, bombs: &[String], seconds: u64) -> Vec<Job> {
@@ -117,18 +128,31 @@ fn jobs(kind: &Kind, bombs: &[String], seconds: u64) -> Vec<Job> {
     jobs
 }
 
+/// The program that sends messages, with a seed for each kind of machine.
+fn sender(kind: &Kind, count: u64) -> Job {
+    let seed = u64::from(kind.smp) << 32 | kind.memory.len() as u64;
+    let numbers = [seed, count, SENDERS.into()].map(|number| number.to_string());
+    Job {
+        name: kind.name("messages", 1),
+        argv: [MESSAGES.to_string()].into_iter().chain(numbers).collect(),
+        // Some 5,000 in a second.
+        limit: Duration::from_secs(count / 1000) + GRACE,
+        place: batch::PLACE,
+    }
+}
+
 fn play(
     kind: &Kind,
     system: System,
-    program: &Path,
+    programs: &[(PathBuf, &str)],
     jobs: &[Job],
     heard: &mut dyn FnMut(&str, Duration, super::Verdict),
 ) -> Result<()> {
-    let add = Pair {
-        first: program.display().to_string(),
-        second: PROGRAM.to_string(),
-    };
-    let mut machine = batch::machine(system, kind.memory, vec![add]);
+    let add = programs.iter().map(|(binary, path)| Pair {
+        first: binary.display().to_string(),
+        second: path.to_string(),
+    });
+    let mut machine = batch::machine(system, kind.memory, add.collect());
     machine.smp = kind.smp;
     batch::run(&machine, jobs, None, &mut |job, took, result| {
         let verdict = result.and_then(|done| {
@@ -142,21 +166,22 @@ fn play(
 
 /// One piece of work for each kind of machine.
 pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work<'a>>> {
-    let (program, mut bombs) = program()?;
+    let (programs, mut bombs) = programs()?;
     bombs.retain(|bomb| !OPEN.contains(&bomb.as_str()));
     let mut work: Vec<Work> = Vec::new();
     for kind in &SHORT {
         let mut jobs = jobs(kind, &bombs, SECONDS);
+        jobs.push(sender(kind, SENT));
         jobs.retain(|job| report.wants(&job.name));
         if jobs.is_empty() {
             continue;
         }
-        let program = program.clone();
+        let programs = programs.clone();
         work.push(Box::new(move || {
             play(
                 kind,
                 arguments.system,
-                &program,
+                &programs,
                 &jobs,
                 &mut |name, took, verdict| report.result(name, took, verdict),
             )
@@ -167,7 +192,7 @@ pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work
 
 /// `./cairn stress --abuse`: all bombs in all kinds of machines, one after the other.
 pub fn campaign(arguments: &cli::Stress) -> Result<u8> {
-    let (program, bombs) = program()?;
+    let (programs, bombs) = programs()?;
     let tests: usize = LONG.iter().map(|k| k.copies.len() * bombs.len()).sum();
     let seconds = (arguments.minutes * 60 / tests as u64).max(1);
     let report = Report {
@@ -176,11 +201,12 @@ pub fn campaign(arguments: &cli::Stress) -> Result<u8> {
         results: Mutex::default(),
     };
     for kind in &LONG {
-        let jobs = jobs(kind, &bombs, seconds);
+        let mut jobs = jobs(kind, &bombs, seconds);
+        jobs.push(sender(kind, CAMPAIGN / LONG.len() as u64));
         play(
             kind,
             System::Cairn,
-            &program,
+            &programs,
             &jobs,
             &mut |name, took, verdict| report.result(name, took, verdict),
         )?;

@@ -6,10 +6,12 @@ use crate::cli::{Machine, Pair, System};
 use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Stream};
 use crate::machine::Boot;
+use crate::trace;
 use anyhow::Result;
 use cairn_hostlink::Spec;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// KiB that a command may leave behind outside its folder (which is removed).
@@ -64,6 +66,7 @@ pub fn run(
     let mut boots_failed = 0;
     let mut in_files = None;
     let mut log = PathBuf::new();
+    let mut deaths = 0;
     for job in jobs {
         let begun = Instant::now();
         if guest.is_none() {
@@ -71,6 +74,7 @@ pub fn run(
             let boot = Boot::prepare("test", machine)?;
             let logs = boot.run.clone();
             log = boot.nucleus_log();
+            deaths = 0;
             match Guest::start(boot, machine, stretches.is_some())? {
                 Ok(started) => guest = Some(started),
                 Err(failure) => {
@@ -126,6 +130,11 @@ pub fn run(
                 Err(why) => result = Err(why),
             }
         }
+        let begun_again = begun_again(&log);
+        if begun_again.len() > deaths && result.is_ok() {
+            result = Err(format!("components died: {}", begun_again.join(" ")));
+        }
+        deaths = begun_again.len();
         match result {
             Ok(done) => finished(job, begun.elapsed(), Ok(done)),
             Err(why) => {
@@ -145,6 +154,23 @@ pub fn run(
         println!("      (the machine did not switch itself off: its disk is as it was then)");
     }
     Ok(())
+}
+
+/// Components that `init` has started more than once, by the log of the nucleus, each time.
+fn begun_again(log: &Path) -> Vec<String> {
+    // (Debian's kernel has no such log.)
+    let text = std::fs::read(log).unwrap_or_default();
+    components_begun_again(&String::from_utf8_lossy(&text))
+}
+
+fn components_begun_again(text: &str) -> Vec<String> {
+    let mut begun = HashSet::new();
+    text.lines()
+        .filter(|line| line.contains("] init: "))
+        .filter_map(trace::named)
+        .filter(|(_, name)| !begun.insert(*name))
+        .map(|(_, name)| name.to_string())
+        .collect()
 }
 
 fn one(guest: &mut Guest, job: &Job, limit: Duration) -> Result<Done, String> {
@@ -253,6 +279,15 @@ mod tests {
         let table = "Filesystem           1024-blocks    Used Available Capacity Mounted on\ntmpfs                   130496      3892    126604   3% /\n";
         assert_eq!(used_column(table), Some(3892));
         assert_eq!(used_column("df: /: no such file\n"), None);
+    }
+
+    #[test]
+    fn who_died_is_begun_again() {
+        let log =
+            "[1] init: `vm` is domain 2\n[1] init: `pipe` is domain 3\n[9] x: `vm` is domain 4\n";
+        assert!(components_begun_again(log).is_empty());
+        let log = format!("{log}[1] init: `pipe` is domain 70\n");
+        assert_eq!(components_begun_again(&log), ["pipe"]);
     }
 
     #[test]

@@ -1,0 +1,653 @@
+/* Messages of every kind, sent below the Linux personality by programs of user 1000: the system-call library is plain memory of the process, so a hostile program goes through the
+ * gate itself, with whatever registers it likes. Beside them a victim of user 0 has files, a lock, a FIFO, a pipe, shared memory in which somebody waits, a terminal, signals and
+ * settings, and looks at them every 10 ms. What must hold:
+ *  - nothing of the victim changes, and no operation of its fails;
+ *  - nothing of what it keeps for itself is read;
+ *  - no component ends (the log of the nucleus says it, and the victim would notice).
+ * Usage: messages SEED COUNT COPIES [ONLY]: so many messages by so many programs at once; the same seed makes the same programs. ONLY: one program, the number of which a report told.
+ * Says "good" alone, or what is wrong. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FOE = 1000, MOST = 16, EACH = 3000, ROUND_MS = 10, PATIENCE_MS = 20000 };
+static const char *const home = "/run/victim";
+
+/* What the victim keeps: two words that are made anew each time. Attackers have them under a mask, so that nothing of their own looks like them. */
+static uint64_t secret[2];
+static const uint64_t mask = 0x5a5a5a5a5a5a5a5a;
+
+/* What attackers and their keeper share: how far each is, and what one of them has read. */
+static struct shared {
+    volatile uint64_t sent[MOST];
+    volatile uint64_t leaks, leaked_by, leaked_message[4];
+} *shared;
+
+static int wrong;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    wrong = 1;
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void rest(long ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&t, &t) != 0 && errno == EINTR) {
+    }
+}
+
+/* The gate: the registers of one traversal, and the library's function that goes through with them (lib/gate). */
+
+struct gate {
+    uint64_t rax, words[8], rbx, rbp, r14, r15;
+};
+
+typedef void traverse(struct gate *);
+
+enum { SLOT_CURRENT = 0, SLOT_VM = 1, SLOT_PROC = 2, SLOT_LOG = 3, SLOT_MOUNTS = 16, SLOT_FIRST = 64 };
+enum { CURRENT_DEADLINE = 4 };
+#define PARTS (1ULL << 40)
+#define OUT_VECTOR (1ULL << 41)
+#define IN_VECTOR (1ULL << 42)
+#define INTERRUPTIBLE (1ULL << 48)
+
+static sigjmp_buf out_of_text;
+
+static void left_text(int signal) {
+    (void)signal;
+    siglongjmp(out_of_text, 1);
+}
+
+/* What stands right behind the `syscall` of lib/gate's function tells it from all others. */
+static traverse *find_gate(void) {
+    static const unsigned char behind[] = {0x0f, 0x05, 0x59, 0x48, 0x89, 0x01, 0x48, 0x89, 0x79, 0x08}, front[] = {0x53, 0x55, 0x41, 0x54};
+    const unsigned char *volatile at = (const unsigned char *)0x7fff80000000;
+    struct sigaction take = {.sa_handler = left_text}, old;
+    sigaction(SIGSEGV, &take, &old);
+    traverse *found = NULL;
+    if (sigsetjmp(out_of_text, 1) == 0) {
+        for (; at < (const unsigned char *)0x7fff8007e000 && found == NULL; at++) {
+            if (memcmp((const void *)at, behind, sizeof behind) == 0) {
+                const unsigned char *start = at;
+                while (memcmp(start, front, sizeof front) != 0) {
+                    start--;
+                }
+                found = (traverse *)(uintptr_t)start;
+            }
+        }
+    }
+    sigaction(SIGSEGV, &old, NULL);
+    return found;
+}
+
+/* What the victim has, and how it was at first. */
+static struct {
+    int file, fifo, pipe[2], master, slave, waits, waited;
+    volatile uint32_t *words;
+    pid_t waiter, holder;
+    volatile sig_atomic_t signals;
+    struct termios terminal;
+    struct stat status, folder;
+    struct utsname system;
+    char mounts[4096];
+} own;
+
+/* The attackers */
+
+static uint64_t state;
+
+static uint64_t any(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state * 0x2545f4914f6cdd1dULL;
+}
+
+static uint64_t below(uint64_t n) { return any() % n; }
+
+/* Memory that messages name: one page that can be read and written with another behind it, one to be read, one that is not there, and the edge of what is there. */
+enum { ROOM = 8192 };
+static unsigned char *room, *constant, *absent;
+static uint64_t pids[4];
+static int top_slot;
+
+static const char *const texts[] = {
+    "/run/victim/secret", "run/victim/secret", "victim/secret", "secret", "/run/victim/fifo", "..", "../..", "../run/victim/secret", ".", "", "/", "/proc/1/mem", "1/maps",
+    "1/environ", "self/fd/3", "self/root/run/victim/secret", "/dev/console", "dev:1:1", "dev:4:64", "dev:5:0", "dev:8:0", "dev:254:0", "fifo:1", "fifo:2", "fifo:7", "fifo:100",
+    "pts:0", "tty:ttyS0", "socket:1", "local:1", "tmp/m", "/tmp/m", "new", "a/b", "nucleus", "sys/kernel/hostname", "proc", "user.x", "security.capability", "system.posix_acl_access",
+    "/bin/sh", "/etc/passwd", "\xff\xfe", "x/../../run/victim", "tmpfs", "/run",
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static uint64_t address(void) {
+    switch (below(16)) {
+    case 0: return (uint64_t)constant;
+    case 1: return (uint64_t)absent;
+    case 2: return (uint64_t)room + ROOM - 8;
+    case 3: return 0;
+    case 4: return below(4) << 62 | 0xffff800000000000;
+    case 5: return 0x7fff80000000 + below(0x80) * 4096;
+    case 6: return any();
+    case 7: return (uint64_t)room + 4096 - below(64);
+    default: return (uint64_t)room + below(64) * 8;
+    }
+}
+
+static uint64_t length(void) {
+    static const uint64_t some[] = {0, 1, 7, 8, 40, 41, 144, 255, 256, 4095, 4096, 4097, 8192, 65536, 1 << 20, 1ULL << 32, 1ULL << 63, ~0ULL};
+    return some[below(sizeof some / sizeof *some)];
+}
+
+static uint64_t slot(void) {
+    switch (below(8)) {
+    case 0: return SLOT_VM;
+    case 1: return SLOT_PROC;
+    case 2: return SLOT_MOUNTS + below(16);
+    case 3: return below(4);
+    case 4: return below(8) == 0 ? any() : below(256);
+    default: return SLOT_FIRST + below(top_slot - SLOT_FIRST + 2);
+    }
+}
+
+static uint64_t word(void) {
+    switch (below(18)) {
+    case 0: return 0;
+    case 1: return 1;
+    case 2: return below(16);
+    case 16: return 1 << 20 | below(64);
+    case 17: return any() << 32 | below(64);
+    case 3: return ~0ULL - below(3);
+    case 4: return 1ULL << below(64);
+    case 5: return pids[below(4)];
+    case 6: return address();
+    case 7: return length();
+    case 8: return slot();
+    case 9: return any();
+    case 10: return below(2) * 1000;
+    case 11: return below(4096) | below(16) << 32;
+    case 12: return (uint64_t)(uint32_t)any();
+    case 13: return 1ULL << below(64) | 1ULL << below(64);
+    case 14: return below(64) << 40 | 1ULL << 33 | below(16);
+    default: return below(256);
+    }
+}
+
+static void fill_room(void) {
+    const char *text = texts[below(TEXTS)], *second = texts[below(TEXTS)];
+    size_t at = below(3) * 8, n = strlen(text);
+    memcpy(room + at, text, n + 1);
+    strcpy((char *)room + at + n + 1, second);
+    if (below(4) == 0) {
+        for (int i = 0; i < 32; i++) {
+            ((uint64_t *)room)[32 + i] = word();
+        }
+    }
+}
+
+static void make(struct gate *g) {
+    uint64_t flags = 0;
+    for (int i = 0; i < 8; i++) {
+        g->words[i] = below(3) == 0 ? word() : below(4);
+    }
+    /* Most channels have fewer than 64 operations. */
+    g->words[0] = below(32) == 0 ? word() : below(64);
+    g->r14 = g->r15 = g->rbx = g->rbp = 0;
+    if (below(4) != 0) {
+        flags |= PARTS;
+        fill_room();
+        g->r14 = below(4) == 0 ? address() : (uint64_t)room;
+        g->r15 = below(4) == 0 ? length() : strlen((char *)room) + below(2);
+        g->rbx = below(4) == 0 ? address() : (uint64_t)room + 4096;
+        g->rbp = below(4) == 0 ? length() : below(4097);
+        flags |= below(16) == 0 ? OUT_VECTOR : 0;
+        flags |= below(16) == 0 ? IN_VECTOR : 0;
+    } else if (below(2) == 0) {
+        /* A path in words (idl/fs.idl, "Short paths"). */
+        const char *text = texts[below(TEXTS)];
+        size_t n = strlen(text) < 40 ? strlen(text) : 40;
+        memset(&g->words[3], 0, 40);
+        memcpy(&g->words[3], text, n);
+        g->words[2] = below(4096) | 1ULL << 33 | n << 40;
+    }
+    if (below(8) == 0) {
+        uint64_t n = below(5);
+        flags |= n << 44;
+        for (uint64_t i = 0; i < n; i++) {
+            g->words[7 - i] = slot();
+        }
+        flags |= below(4) == 0 ? 1ULL << 47 : 0;
+        flags |= below(4) == 0 ? 1ULL << 59 : 0;
+        flags |= below(4) == 0 ? 1ULL << 60 : 0;
+    }
+    flags |= below(16) == 0 ? 1ULL << (40 + below(24)) : 0;
+    flags |= below(2) == 0 ? INTERRUPTIBLE : 0;
+    uint64_t operation = below(8) == 0 ? below(64) : 0;
+    g->rax = (uint32_t)slot() | operation << 32 | flags;
+}
+
+/* One of each kind of open file. */
+static void open_all(void) {
+    int p[2], flags = O_CREAT | O_RDWR | O_NONBLOCK;
+    char name[64];
+    snprintf(name, sizeof name, "/tmp/foe/m-%d", getpid() % 64);
+    int file = open(name, flags, 0600);
+    ftruncate(file, 65536);
+    open("/tmp/foe", O_RDONLY);
+    open("/", O_RDONLY);
+    open("/run", O_PATH);
+    open("/dev/shm/foe", flags, 0600);
+    pipe2(p, O_NONBLOCK);
+    int event = eventfd(1, EFD_NONBLOCK), set = epoll_create1(0);
+    struct epoll_event e = {.events = EPOLLIN};
+    epoll_ctl(set, EPOLL_CTL_ADD, p[0], &e);
+    epoll_ctl(set, EPOLL_CTL_ADD, event, &e);
+    timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    sigset_t some;
+    sigemptyset(&some), sigaddset(&some, SIGUSR1);
+    signalfd(-1, &some, SFD_NONBLOCK);
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p);
+    socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, p);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path + 1, 32, "foe-%d", getpid());
+    bind(listener, (struct sockaddr *)&at, sizeof at);
+    listen(listener, 4);
+    connect(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), (struct sockaddr *)&at, sizeof at);
+    memfd_create("foe", 0);
+    mkfifo("/tmp/foe/fifo", 0600);
+    open("/tmp/foe/fifo", O_RDWR | O_NONBLOCK);
+    open("/dev/null", O_RDWR), open("/dev/zero", O_RDWR), open("/dev/urandom", O_RDONLY);
+    open("/proc/self/status", O_RDONLY), open("/proc", O_RDONLY), open("/sys", O_RDONLY), open("/dev", O_RDONLY);
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    grantpt(master), unlockpt(master);
+    char *slave = ptsname(master);
+    if (slave != NULL) {
+        open(slave, O_RDWR | O_NOCTTY | O_NONBLOCK);
+    }
+    mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    top_slot = SLOT_FIRST + 60;
+}
+
+static int reads_secret(const void *from, size_t bytes) {
+    const unsigned char *at = from;
+    for (size_t i = 0; i + 8 <= bytes; i++) {
+        uint64_t word;
+        memcpy(&word, at + i, 8);
+        if ((word ^ mask) == secret[0] || (word ^ mask) == secret[1]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages) {
+    static const int dangerous[] = {SIGALRM, SIGUSR1, SIGUSR2, SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGCHLD, SIGTTOU, SIGTTIN};
+    traverse *go = find_gate();
+    if (go == NULL) {
+        _exit(98);
+    }
+    for (unsigned i = 0; i < sizeof dangerous / sizeof *dangerous; i++) {
+        signal(dangerous[i], SIG_IGN);
+    }
+    /* Nothing of the victim's is inherited. */
+    int nothing = open("/dev/null", O_RDWR);
+    dup2(nothing, 0), dup2(nothing, 1), dup2(nothing, 2);
+    syscall(SYS_close_range, 3, ~0U, 0);
+    munmap((void *)own.words, 4096);
+    secret[0] ^= mask, secret[1] ^= mask;
+    setgid(FOE), setuid(FOE);
+    chdir("/tmp/foe");
+    if (getuid() != FOE) {
+        _exit(99);
+    }
+    state = seed;
+    pids[0] = getpid(), pids[1] = victim, pids[2] = 1, pids[3] = getppid();
+    room = mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(room + ROOM, 4096);
+    constant = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    absent = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    open_all();
+    struct gate g;
+    for (uint64_t i = 0; i < messages; i++) {
+        struct gate until = {.rax = SLOT_CURRENT | (uint64_t)CURRENT_DEADLINE << 32, .words = {now_ns() + 2000000}};
+        make(&g);
+        struct gate sent = g;
+        go(&until);
+        go(&g);
+        shared->sent[place]++;
+        if (reads_secret(&g, sizeof g) || (i % 8 == 0 && reads_secret(room, ROOM))) {
+            shared->leaks++;
+            shared->leaked_by = seed;
+            memcpy((void *)shared->leaked_message, &sent, sizeof shared->leaked_message);
+        }
+    }
+    _exit(0);
+}
+
+/* The victim */
+
+
+static void count_signal(int signal) { own.signals = signal; }
+
+static int must(const char *what, int result) {
+    if (result < 0 && !wrong) {
+        say("victim: %s: %s\n", what, strerror(errno));
+    }
+    return result;
+}
+
+static void read_mounts(char *to) {
+    int fd = must("open mounts", open("/proc/self/mounts", O_RDONLY));
+    memset(to, 0, sizeof own.mounts);
+    must("read mounts", read(fd, to, sizeof own.mounts - 1));
+    close(fd);
+}
+
+static void prepare(void) {
+    static char content[4096];
+    char path[64];
+    getentropy(secret, sizeof secret);
+    mkdir(home, 0700);
+    mkdir("/tmp/foe", 0777), chmod("/tmp/foe", 0777);
+    snprintf(path, sizeof path, "%s/secret", home);
+    for (int i = 0; i < 4096; i += 16) {
+        memcpy(content + i, secret, 16);
+    }
+    own.file = must("open", open(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
+    must("write", write(own.file, content, sizeof content));
+    memset(content, 0, sizeof content);
+    snprintf(path, sizeof path, "%s/fifo", home);
+    unlink(path);
+    must("mkfifo", mkfifo(path, 0600));
+    own.fifo = must("open FIFO", open(path, O_RDWR | O_NONBLOCK));
+    must("pipe", pipe2(own.pipe, O_NONBLOCK));
+    must("write to pipe", write(own.pipe[1], secret, 16));
+    own.master = must("terminal", posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK));
+    grantpt(own.master), unlockpt(own.master);
+    chmod(ptsname(own.master), 0600);
+    own.slave = must("its other side", open(ptsname(own.master), O_RDWR | O_NOCTTY | O_NONBLOCK));
+    tcgetattr(own.slave, &own.terminal);
+    for (int s = 1; s < 32; s++) {
+        if (s != SIGKILL && s != SIGSTOP && s != SIGCHLD) {
+            signal(s, count_signal);
+        }
+    }
+    own.words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    own.waiter = must("fork", fork());
+    if (own.waiter == 0) {
+        for (;;) {
+            if (syscall(SYS_futex, own.words, FUTEX_WAIT, 0, NULL, NULL, 0) == 0) {
+                own.words[1]++;
+            }
+        }
+    }
+    own.holder = must("fork", fork());
+    if (own.holder == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 10};
+        fcntl(own.file, F_SETLK, &lock);
+        for (;;) {
+            pause();
+        }
+    }
+    rest(100);
+    fstat(own.file, &own.status), stat(home, &own.folder);
+    uname(&own.system);
+    read_mounts(own.mounts);
+}
+
+static void look(unsigned round) {
+    char content[4096], mounts[sizeof own.mounts];
+    struct stat status, folder;
+    must("fstat", fstat(own.file, &status)), must("stat", stat(home, &folder));
+    if (status.st_mode != own.status.st_mode || status.st_uid != own.status.st_uid || status.st_gid != own.status.st_gid || status.st_size != own.status.st_size ||
+        status.st_nlink != own.status.st_nlink || status.st_mtim.tv_nsec != own.status.st_mtim.tv_nsec || status.st_ctim.tv_nsec != own.status.st_ctim.tv_nsec) {
+        say("victim: its file's status is another\n");
+    }
+    if (folder.st_mode != own.folder.st_mode || folder.st_nlink != own.folder.st_nlink || folder.st_mtim.tv_nsec != own.folder.st_mtim.tv_nsec) {
+        say("victim: its folder is another\n");
+    }
+    if (must("pread", pread(own.file, content, sizeof content, 0)) != sizeof content) {
+        say("victim: its file is shorter\n");
+    }
+    for (int i = 0; i < 4096; i += 16) {
+        if (memcmp(content + i, secret, 16) != 0) {
+            say("victim: its file has other bytes at %d\n", i);
+            break;
+        }
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 10};
+    must("F_GETLK", fcntl(own.file, F_GETLK, &lock));
+    if (lock.l_type != F_WRLCK || lock.l_pid != own.holder || lock.l_start != 0 || lock.l_len != 10) {
+        say("victim: its lock is another: type %d, process %d, %ld bytes from %ld\n", lock.l_type, lock.l_pid, (long)lock.l_len, (long)lock.l_start);
+    }
+    int pending = read(own.fifo, content, 16);
+    if (pending != -1 || errno != EAGAIN) {
+        say("victim: somebody wrote into its FIFO\n");
+    }
+    must("write to FIFO", write(own.fifo, secret, 16));
+    if (must("read from FIFO", read(own.fifo, content, 32)) != 16 || memcmp(content, secret, 16) != 0) {
+        say("victim: its FIFO has other bytes\n");
+    }
+    if (must("read from pipe", read(own.pipe[0], content, 32)) != 16 || memcmp(content, secret, 16) != 0) {
+        say("victim: its pipe has other bytes\n");
+    }
+    must("write to pipe", write(own.pipe[1], secret, 16));
+    if (own.words[0] != 0 || own.words[1] != 0) {
+        say("victim: somebody woke who waits in its memory\n");
+    }
+    struct termios terminal;
+    must("tcgetattr", tcgetattr(own.slave, &terminal));
+    if (memcmp(&terminal, &own.terminal, sizeof terminal) != 0) {
+        say("victim: its terminal has other settings\n");
+    }
+    if (read(own.slave, content, 16) != -1 || errno != EAGAIN || read(own.master, content, 16) != -1 || errno != EAGAIN) {
+        say("victim: somebody typed at its terminal\n");
+    }
+    if (own.signals != 0) {
+        say("victim: signal %d came\n", own.signals);
+    }
+    if (kill(own.waiter, 0) != 0 || kill(own.holder, 0) != 0) {
+        say("victim: a process of its is gone\n");
+    }
+    if (round % 16 == 0) {
+        struct utsname system;
+        uname(&system);
+        read_mounts(mounts);
+        if (memcmp(&system, &own.system, sizeof system) != 0 || strcmp(mounts, own.mounts) != 0) {
+            say("victim: the system has another name or other mounts\n");
+        }
+        struct rlimit files;
+        getrlimit(RLIMIT_NOFILE, &files);
+        if (getpriority(PRIO_PROCESS, own.holder) != 0 || sched_getscheduler(own.holder) != SCHED_OTHER || files.rlim_cur < 64) {
+            say("victim: its settings are others\n");
+        }
+        pid_t child = must("fork", fork());
+        if (child == 0) {
+            _exit(7);
+        }
+        int ended = 0;
+        if (must("waitpid", waitpid(child, &ended, 0)) == child && (!WIFEXITED(ended) || WEXITSTATUS(ended) != 7)) {
+            say("victim: its child ended with %x\n", ended);
+        }
+    }
+}
+
+static pid_t begin(int place, uint64_t seed, uint64_t victim) {
+    pid_t child = fork();
+    if (child == 0) {
+        attack(place, seed, victim, EACH);
+    }
+    return child;
+}
+
+static uint64_t seed_of(uint64_t seed, uint64_t number) { return (seed * 0x9e3779b97f4a7c15ULL ^ (number + 1) * 0xbf58476d1ce4e5b9ULL) | 1; }
+
+/* Begins attackers again and again, and ends who stands. */
+static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t only, uint64_t victim) {
+    struct {
+        pid_t pid;
+        uint64_t seen;
+        int64_t since;
+    } attackers[MOST] = {{0}};
+    uint64_t number = 0, sent = 0, stood = 0;
+    while (sent < count) {
+        /* Attackers, and what they forked and left. */
+        int status;
+        for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
+            for (int i = 0; i < copies; i++) {
+                if (attackers[i].pid == ended) {
+                    attackers[i].pid = 0;
+                    if (WIFEXITED(status) && (WEXITSTATUS(status) == 98 || WEXITSTATUS(status) == 99)) {
+                        say("an attacker cannot begin\n");
+                        return 1;
+                    }
+                }
+            }
+        }
+        sent = 0;
+        for (int i = 0; i < copies; i++) {
+            uint64_t now = shared->sent[i];
+            sent += now;
+            pid_t pid = attackers[i].pid;
+            int64_t time = now_ns();
+            if (pid > 0 && now == attackers[i].seen && time - attackers[i].since > 100000000) {
+                stood++;
+                kill(pid, SIGKILL);
+                attackers[i].since = time;
+            }
+            if (now != attackers[i].seen) {
+                attackers[i].seen = now, attackers[i].since = time;
+            }
+            if (pid <= 0) {
+                if (only >= 0 && number > 0) {
+                    return 0;
+                }
+                attackers[i].pid = begin(i, seed_of(seed, only >= 0 ? (uint64_t)only : number), victim);
+                attackers[i].since = time;
+                number++;
+            }
+        }
+        rest(5);
+    }
+    fprintf(stderr, "%lu messages by %lu programs, %lu of which stood\n", (unsigned long)sent, (unsigned long)number, (unsigned long)stood);
+    return 0;
+}
+
+static void kill_foes(void) {
+    for (int i = 0; i < 3; i++) {
+        pid_t killer = fork();
+        if (killer == 0) {
+            setgid(FOE), setuid(FOE);
+            kill(-1, SIGKILL);
+            _exit(0);
+        }
+        waitpid(killer, NULL, 0);
+        rest(20);
+    }
+}
+
+/* What they left in folders that everybody may write into. */
+static int remove_foes(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    if ((status->st_uid == FOE && place->level > 0) || kind == FTW_NS || strcmp(path, "/tmp/foe") == 0) {
+        remove(path);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4 || atoi(argv[3]) < 1 || atoi(argv[3]) > MOST) {
+        fprintf(stderr, "usage: messages SEED COUNT COPIES [ONLY]\n");
+        return 2;
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t victim = getpid();
+    prepare();
+    pid_t keeper = fork();
+    if (keeper == 0) {
+        for (int s = 1; s < 32; s++) {
+            signal(s, SIG_DFL);
+        }
+        int64_t only = argc > 4 ? atoll(argv[4]) : -1;
+        _exit(keep_attacking(strtoull(argv[1], NULL, 0), strtoull(argv[2], NULL, 0), atoi(argv[3]), only, victim));
+    }
+    struct sched_param important = {.sched_priority = 10};
+    sched_setscheduler(0, SCHED_FIFO, &important);
+    unsigned rounds = 0;
+    int64_t latest = 0;
+    int ended = 0, status = 0;
+    while (!ended && !wrong) {
+        int64_t begun = now_ns();
+        look(rounds++);
+        rest(ROUND_MS);
+        int64_t late = (now_ns() - begun) / 1000000 - ROUND_MS;
+        latest = late > latest ? late : latest;
+        ended = waitpid(keeper, &status, WNOHANG) == keeper;
+    }
+    if (!ended) {
+        kill(keeper, SIGKILL);
+        waitpid(keeper, NULL, 0);
+    } else if (status != 0) {
+        say("the attackers' keeper ended with %x\n", status);
+    }
+    kill_foes();
+    look(0);
+    if (latest > PATIENCE_MS) {
+        say("victim: a round was %ld ms late\n", (long)latest);
+    }
+    if (shared->leaks != 0) {
+        say("%lu messages read what the victim keeps, the last by seed %lx: %lx %lx %lx %lx\n", (unsigned long)shared->leaks, (unsigned long)shared->leaked_by,
+            (unsigned long)shared->leaked_message[0], (unsigned long)shared->leaked_message[1], (unsigned long)shared->leaked_message[2], (unsigned long)shared->leaked_message[3]);
+    }
+    fprintf(stderr, "%u rounds, the latest by %ld ms\n", rounds, (long)latest);
+    kill(own.waiter, SIGKILL), kill(own.holder, SIGKILL);
+    waitpid(own.waiter, NULL, 0), waitpid(own.holder, NULL, 0);
+    static const char *const folders[] = {"/tmp/foe", "/tmp", "/dev/shm", "/run"};
+    for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++) {
+        nftw(folders[i], remove_foes, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    }
+    char path[64];
+    snprintf(path, sizeof path, "%s/secret", home), unlink(path);
+    snprintf(path, sizeof path, "%s/fifo", home), unlink(path);
+    rmdir(home);
+    if (!wrong) {
+        printf("good\n");
+    }
+    return wrong;
+}
