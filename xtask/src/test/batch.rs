@@ -163,14 +163,30 @@ fn begun_again(log: &Path) -> Vec<String> {
     components_begun_again(&String::from_utf8_lossy(&text))
 }
 
+/// What a component's exit says after it panicked (`cairn_rt`).
+const PANICKED: &str = "101";
+
+/// Components that were begun a second time although they had not ended by themselves, as a file system does that is unmounted or cannot be mounted.
 fn components_begun_again(text: &str) -> Vec<String> {
     let mut begun = HashSet::new();
-    text.lines()
-        .filter(|line| line.contains("] init: "))
-        .filter_map(trace::named)
-        .filter(|(_, name)| !begun.insert(*name))
-        .map(|(_, name)| name.to_string())
-        .collect()
+    let mut again = Vec::new();
+    for line in text.lines() {
+        let Some((_, said)) = line.split_once("] init: ") else {
+            continue;
+        };
+        match said.split_once(" died: exit ") {
+            Some((_, PANICKED)) | None => {}
+            Some((ended, _)) => {
+                begun.remove(ended);
+            }
+        }
+        if let Some((_, name)) = trace::named(line) {
+            if !begun.insert(name) {
+                again.push(name.to_string());
+            }
+        }
+    }
+    again
 }
 
 fn one(guest: &mut Guest, job: &Job, limit: Duration) -> Result<Done, String> {
@@ -288,6 +304,11 @@ mod tests {
         assert!(components_begun_again(log).is_empty());
         let log = format!("{log}[1] init: `pipe` is domain 70\n");
         assert_eq!(components_begun_again(&log), ["pipe"]);
+        let mounted = "[2] init: `tmpfs-7` is domain 71\n";
+        let log = format!("{log}{mounted}[3] init: tmpfs-7 died: exit 22\n{mounted}");
+        assert_eq!(components_begun_again(&log), ["pipe"]);
+        let log = format!("{log}[4] init: tmpfs-7 died: exit 101\n{mounted}");
+        assert_eq!(components_begun_again(&log), ["pipe", "tmpfs-7"]);
     }
 
     #[test]
