@@ -1,13 +1,14 @@
 //! The descriptor table: descriptor → open file, with the close-on-exec bit per descriptor. An open file is shared by the descriptors that were
 //! made by dup from one another; its portal is closed with the last of them. fork copies table and portals alike; a vfork child gets a copy of its own ([`Table::separate`]).
 
+use crate::calls::epoll;
 use crate::errno::{Errno, Result, EBADF, EINVAL, EMFILE};
 use crate::event::Object;
 use crate::frames::Frames;
 use crate::machine::gate;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// No portal: an object of the personality itself.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -39,6 +40,8 @@ pub struct OpenFile {
     pub frames: Frames,
     /// Where it was mapped privately last, and [`crate::memory::generation`] then.
     pub mapped: (AtomicU64, AtomicU64),
+    /// An epoll set watches it, or did.
+    watched: AtomicBool,
 }
 
 impl OpenFile {
@@ -53,6 +56,7 @@ impl OpenFile {
             object: None,
             frames: Frames::new(true),
             mapped: Default::default(),
+            watched: Default::default(),
         }
     }
 
@@ -67,6 +71,7 @@ impl OpenFile {
             object: Some(object),
             frames: Frames::new(true),
             mapped: Default::default(),
+            watched: Default::default(),
         }
     }
 
@@ -81,6 +86,15 @@ impl OpenFile {
     /// It is another file now.
     pub fn renew(&mut self) {
         *self.id.get_mut() = 0;
+        *self.watched.get_mut() = false;
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    pub fn is_watched_from_now_on(&self) {
+        self.watched.store(true, Ordering::Relaxed);
     }
 
     /// The portal is somebody else's to close.
@@ -103,6 +117,7 @@ impl OpenFile {
             object: self.object.as_ref().map(Object::separate),
             frames: Frames::new(false),
             mapped: Default::default(),
+            watched: AtomicBool::new(self.is_watched()),
         }
     }
 }
@@ -112,6 +127,9 @@ impl Drop for OpenFile {
         let slot = self.slot();
         if slot != NO_SLOT {
             gate::close(slot);
+            if self.is_watched() {
+                epoll::closed(self);
+            }
         }
     }
 }

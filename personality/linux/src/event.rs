@@ -13,6 +13,9 @@ use cairn_idl::event;
 use cairn_idl::fs::{self, o, poll};
 use core::sync::atomic::Ordering;
 
+/// The event server's name.
+pub const MANAGER: &[u8] = b"event:";
+
 pub enum Object {
     /// Position in the list of descriptors.
     Descriptors(Lock<u64>),
@@ -46,7 +49,7 @@ impl Object {
 pub fn open(words: &[u64], kind: u64, flags: u64) -> Result<u64> {
     process().state().files.check_room()?;
     crate::path::make_room()?;
-    let manager = crate::path::scheme(b"event:")?;
+    let manager = crate::path::scheme(MANAGER)?;
     let words = Request::new(words).brings(1).call(manager)?;
     let file = Arc::new(OpenFile::portal(words[7] as u32, kind, 0o600));
     let cloexec = flags & o::CLOEXEC != 0;

@@ -2,12 +2,14 @@
 
 use super::io::{file, usable};
 use super::poll::deadline_ms;
+use super::{pipes, sockets};
 use crate::descriptors::{event_kind, number, OpenFile};
 use crate::errno::{Errno, Result, EINVAL, ENOSYS, EPERM, ETIMEDOUT};
 use crate::event;
 use crate::machine::area::Frame;
-use crate::machine::request::{without_handler, Request};
+use crate::machine::request::{exchange, without_handler, Request};
 use crate::machine::user;
+use crate::path::scheme;
 use crate::signal::calls::{begin_mask, end_mask};
 use crate::time;
 use cairn_idl::event as idl;
@@ -58,6 +60,23 @@ pub fn unwatch(file: &OpenFile, interest: u64) {
     let _ = Request::new(&[fs::UNWATCH, interest]).call(file.slot());
 }
 
+/// The portal of a watched file was closed. With several cores its server may hear of that later, as of any pulse, and the set would tell of a file that is not there any more;
+/// so the server is asked something, which it answers after what it heard before.
+#[cold]
+pub fn closed(file: &OpenFile) {
+    let server = match file.mode & s::IFMT {
+        _ if file.is(event_kind::SET | event_kind::TIMER | event_kind::SIGNALS) => {
+            scheme(event::MANAGER)
+        }
+        s::IFSOCK => sockets::manager(),
+        s::IFIFO | 0 => scheme(pipes::MANAGER),
+        _ => return,
+    };
+    if let Ok(server) = server {
+        let _ = exchange(server, [fs::DESCRIBE, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}
+
 /// A server that has nothing to be waited for says so.
 fn no_readiness(error: Errno) -> Errno {
     match error {
@@ -90,6 +109,7 @@ pub fn ctl(f: &mut Frame) -> Result<u64> {
         unwatch(&target, interest);
         return Ok(0);
     }
+    target.is_watched_from_now_on();
     if let Err(error) = watch(&target, interest, events) {
         if operation == ADD {
             let words = [idl::CTL, DEL | (fd as u64) << 32, target.id()];

@@ -9,7 +9,7 @@ use crate::path::{make_room, scheme};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o, s};
 
-const MANAGER: &[u8] = b"pipe:";
+pub const MANAGER: &[u8] = b"pipe:";
 
 pub fn pipe(f: &mut Frame) -> Result<u64> {
     make_pipe(f.arg(0), 0)

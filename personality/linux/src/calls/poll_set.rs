@@ -6,6 +6,7 @@ use super::epoll::{unwatch, watch, ADD, DEL};
 use super::poll::{Watched, ALWAYS, READY};
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBADF, EIO, ENOSYS, EPERM, ETIMEDOUT};
+use crate::event::MANAGER;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::path::{make_room, scheme};
@@ -142,7 +143,7 @@ impl PollSet {
             make_room()?;
             let words = Request::new(&[event::SET])
                 .brings(1)
-                .call(scheme(b"event:")?)?;
+                .call(scheme(MANAGER)?)?;
             self.slot = words[7] as u32;
         }
         if !self.watched {
