@@ -116,6 +116,9 @@ impl Transport for Fake {
     }
 
     fn write(&mut self, token: Token, offset: u64, from: &[u8]) -> Result<usize, Error> {
+        if !from.is_empty() && core::mem::take(&mut self.bad_address) {
+            return Err(Error::BadAddress);
+        }
         let caller = self.callers.get_mut(&token).ok_or(Error::BadToken)?;
         let room = caller.input.get_mut(offset as usize..).unwrap_or(&mut []);
         let count = room.len().min(from.len());

@@ -100,6 +100,15 @@ impl Discipline {
         }
     }
 
+    /// Where reading is: what is read from here on can be [put back](Discipline::put_back) until anything else is done.
+    pub fn place(&self) -> usize {
+        self.queue.place()
+    }
+
+    pub fn put_back(&mut self, place: usize) {
+        self.queue.put_back(place);
+    }
+
     /// FIONREAD.
     pub fn waiting(&self) -> usize {
         if self.canonical() {
@@ -551,6 +560,19 @@ impl Discipline {
     /// The line took `count` bytes of [`Discipline::output`].
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
+    }
+
+    /// The first bytes for the line, as many as there is room for; they stay.
+    pub fn copy_output(&self, into: &mut [u8]) -> usize {
+        if self.stopped {
+            return 0;
+        }
+        let (first, second) = self.output.as_slices();
+        let (a, b) = into.split_at_mut(first.len().min(into.len()));
+        a.copy_from_slice(&first[..a.len()]);
+        let more = second.len().min(b.len());
+        b[..more].copy_from_slice(&second[..more]);
+        a.len() + more
     }
 
     /// Bytes not yet on the line (TIOCOUTQ).

@@ -110,6 +110,15 @@ impl Queue {
         self.is_end(index) && self.bytes[index % SIZE] == END_OF_FILE
     }
 
+    pub fn place(&self) -> usize {
+        self.read
+    }
+
+    /// What was taken since then is for readers again. Nothing was pushed meanwhile.
+    pub fn put_back(&mut self, place: usize) {
+        self.read = place;
+    }
+
     /// Take bytes without regard to lines.
     pub fn take_raw(&mut self, into: &mut [u8]) -> usize {
         let count = into.len().min(self.available());

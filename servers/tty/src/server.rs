@@ -278,7 +278,13 @@ impl<W: World> Tty<W> {
                 let Some(Some(terminal)) = self.terminals.get_mut(index) else {
                     return Err(Failure::Errno(EIO));
                 };
+                let place = terminal.discipline.place();
                 let count = terminal.discipline.read(&mut self.buffer[..count]);
+                // What cannot be stored is not lost: the caller may touch its memory and come again.
+                if let Err(failure) = cx.store(0, &self.buffer[..count]) {
+                    terminal.discipline.put_back(place);
+                    return Err(failure);
+                }
                 let arrived = cx.transport.monotonic();
                 let happened = terminal.refill(&mut self.world, arrived);
                 self.tell(cx, index, happened);
@@ -313,8 +319,10 @@ impl<W: World> Tty<W> {
             return Err(Failure::Errno(EIO));
         };
         let length = length.min(self.buffer.len());
-        let (count, happened) = terminal.master_read(&mut self.buffer[..length]);
+        let count = terminal.master_reads(&mut self.buffer[..length]);
         if count > 0 {
+            cx.store(0, &self.buffer[..count])?;
+            let happened = terminal.master_has(count);
             self.tell(cx, index, happened);
             return Ok(count);
         }
@@ -668,7 +676,10 @@ impl<W: World> Server for Tty<W> {
             }
             _ => return Err(Failure::Errno(EISDIR)),
         };
-        Ok(Data::from(&self.buffer[..count]))
+        Ok(Data {
+            done: count,
+            rest: &[],
+        })
     }
 
     fn write(

@@ -315,7 +315,21 @@ fn pseudo_terminals_live_from_open_to_close() {
     let slave = bench
         .open(b"pts/0", fs::o::RDWR | fs::o::NOCTTY, 0)
         .unwrap();
-    // Both directions.
+    // Both directions, and nothing is lost that the reader's memory does not take.
+    let words = [fs::WRITE, fs::POSITION];
+    assert_eq!(bench.result(master, &words, b"one\rtwo\r"), 8);
+    for (handle, lines) in [
+        (slave, &["one\n", "two\n"][..]),
+        (master, &["one\r\ntwo\r\n"]),
+    ] {
+        for line in lines {
+            bench.fake.bad_address = true;
+            let token = read(&mut bench, handle);
+            assert_eq!(bench.answer(token).map(|a| a.result()), Some(-EFAULT));
+            let token = read(&mut bench, handle);
+            assert_eq!(text(&mut bench, token).as_deref(), Some(*line));
+        }
+    }
     let token = read(&mut bench, slave);
     assert_eq!(
         bench.result(master, &[fs::WRITE, fs::POSITION], b"cmd\r"),

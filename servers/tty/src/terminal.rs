@@ -189,20 +189,14 @@ impl Terminal {
         (taken, happened)
     }
 
-    /// The master reads what the discipline has put out.
-    pub fn master_read(&mut self, into: &mut [u8]) -> (usize, u8) {
-        let mut count = 0;
-        loop {
-            let bytes = self.discipline.output();
-            let part = bytes.len().min(into.len() - count);
-            if part == 0 {
-                break;
-            }
-            into[count..count + part].copy_from_slice(&bytes[..part]);
-            self.discipline.sent(part);
-            count += part;
-        }
-        (count, self.room_events())
+    /// What the discipline has put out, for the master; it has it when that says so ([`Terminal::master_has`]).
+    pub fn master_reads(&self, into: &mut [u8]) -> usize {
+        self.discipline.copy_output(into)
+    }
+
+    pub fn master_has(&mut self, count: usize) -> u8 {
+        self.discipline.sent(count);
+        self.room_events()
     }
 
     fn act(&mut self, events: &Events, world: &mut dyn World) {

@@ -3,8 +3,9 @@
 //! A *pager* is a component that makes such objects. It is notified when it is wanted, asks OBJECT_WANTED until nothing is, and answers by putting pages into the object (OBJECT_CHANGE),
 //! by OBJECT_REFUSE, or by OBJECT_SYNCED. `vm` calls nobody.
 //!
-//! Who waits: the threads of programs, for as long as it takes (they can be killed meanwhile); components that copy from or to such a page for somebody, no longer than [`PATIENCE`], because the pager
-//! may need them; the pager itself never. Who is refused hears that the address is bad, and a program whose call fails for that reason touches the page itself and calls again.
+//! Who waits: the threads of programs, for as long as it takes (they can be killed meanwhile); components whose own page it is, or another component's, no longer than [`PATIENCE`], because the pager
+//! may need them. Who copies from or to a program's page for the program does not wait, as others want something of it, too: it hears that the address is bad, and the program, whose call fails for that reason,
+//! touches the page itself and calls again. A pager never waits.
 
 use crate::fault::{refused, Fault};
 use crate::nucleus::{Answer, Nucleus};
@@ -201,16 +202,17 @@ impl<N: Nucleus> Vm<N> {
             return Some(refused(Fault::NoMapping));
         };
         let (object, maker) = (object.handle, object.maker);
-        let Some(space) = self.spaces.get(index).map(|space| space.handle) else {
+        let Some(space) = self.spaces.get(index) else {
             return Some(refused(Fault::NoMapping));
         };
+        let (space, of_program) = (space.handle, space.linux());
         let own = self.domain(waits).map(|domain| domain.space);
         let waiter = own.and_then(|index| self.spaces.get(index));
         // A pager that copies can wait for nobody: it could be itself, or somebody who waits for it.
         let barred = waits == self.watching
             || waiter.is_none_or(|w| w.handle == maker || self.pagers.has(w.handle));
         let program = waiter.is_some_and(|w| w.linux());
-        if barred {
+        if barred || of_program && !program {
             return Some(refused(Fault::Missing));
         }
         if self.pagers.missing.len() >= MAX_MISSING || self.pagers.missing.try_reserve(1).is_err() {

@@ -142,6 +142,8 @@ fn do_wait(f: &Frame, deadline: Option<u64>) -> Result<u64> {
     if words[0] == idl::MORE {
         // More than what travels in words.
         let range = range.first(1024 * 1024);
+        // What is told once must arrive: a page that is not there yet is refused to the event server.
+        user::touch(range, true);
         let request = Request::new(&[idl::WAIT, most, 0]).input_user(range);
         return request.call(set.slot()).map(|words| words[0] / EVENT);
     }

@@ -31,6 +31,8 @@ fn rusage(address: u64) -> Result<UserRange> {
 fn wait(kind: u64, id: u64, options: u64, usage: UserRange) -> Result<[u64; 8]> {
     let mut request = Request::new(&[proc::WAIT, kind, id, options]);
     if !usage.is_empty() {
+        // A child is waited for once, so what is told of it must arrive: a page that is not there yet is refused to `proc`.
+        user::touch(usage, true);
         request = request.input_user(usage);
     }
     request.wait(linux_slot::PROC)

@@ -338,9 +338,26 @@ fn a_closed_object_lets_nobody_wait() {
 }
 
 #[test]
+fn who_copies_for_a_program_does_not_wait_for_its_pages() {
+    let mut s = Server::new(10);
+    let (a, b) = (s.user(SHARED), s.user(SHARED));
+    let pipe = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    let answer = s.copy_fault(a, pipe, 4);
+    assert_eq!(answer.map(|a| (a.words[0], a.words[1])), Some(REFUSED));
+    assert_eq!((s.told(), s.vm_deadline()), (0, None));
+    // A program that copies (its own, or one that it debugs) waits as for its own.
+    assert_eq!(s.copy_fault(a, b, 4), None);
+    assert_eq!(s.vm_deadline(), None);
+    s.bring(4);
+    assert_eq!(s.answers(), [RESOLVED]);
+}
+
+#[test]
 fn components_wait_for_a_while_and_pagers_never() {
     let mut s = Server::new(10);
-    let a = s.user(SHARED);
+    let program = s.user(SHARED);
+    let a = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    assert_eq!(s.map(a, SHARED, s.object), (AT * PAGE) as i64);
     let pipe = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
     let other = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
     assert_eq!(watch(&mut s.world, other, 71), 0);
@@ -357,7 +374,7 @@ fn components_wait_for_a_while_and_pagers_never() {
     assert_eq!(s.vm_deadline(), None);
     // A page that does not come: the component goes on, the program waits.
     assert_eq!(s.copy_fault(a, pipe, 5), None);
-    assert_eq!(s.read(a, 5), WAITS);
+    assert_eq!(s.read(program, 5), WAITS);
     s.world.vm.nucleus.time = now + PATIENCE;
     s.world.vm.late();
     assert_eq!(s.answers(), [REFUSED]);
