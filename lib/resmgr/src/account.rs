@@ -3,7 +3,7 @@
 //! Bytes are counted here, for each user. The pages that they come to are bought from `vm` (CHARGE), [`STEP`] at a time, so that most operations need no message; `vm` refuses what is beyond an
 //! account's limit or would leave too little for the system. What always holds:
 //! - every charge is given back once, to the user that it was charged to: whoever keeps something keeps its payer with it;
-//! - no user has more bytes here than pages were bought for, but for one handle ([`Accounts::take`]);
+//! - no user has more bytes here than pages were bought for, but for the handles of one request ([`Accounts::take`]);
 //! - user 0 and components are not counted and never refused.
 
 use crate::transport::Transport;
@@ -18,7 +18,6 @@ const FEW: usize = 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct User {
     uid: u32,
-    handles: u32,
     bytes: u64,
     /// Pages that `vm` counts.
     bought: u64,
@@ -132,7 +131,7 @@ impl Accounts {
         if back == 0 || transport.charge(user.uid, -(back as i64)) {
             user.bought -= back;
         }
-        if many && user.bytes == 0 && user.handles == 0 && user.bought == 0 {
+        if many && user.bytes == 0 && user.bought == 0 {
             self.users.remove(place);
         }
     }

@@ -186,6 +186,22 @@ impl Context<'_> {
         }
     }
 
+    /// Could the server keep so many bytes more for the caller?
+    #[inline]
+    pub(crate) fn may_take(&mut self, bytes: u64) -> bool {
+        let uid = self.uid();
+        uid == 0 || self.later.accounts.reserve(self.transport, uid, bytes)
+    }
+
+    /// It does: after [`Context::may_take`].
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: u64) {
+        let uid = self.uid();
+        if uid != 0 {
+            self.later.accounts.take(self.transport, uid, bytes);
+        }
+    }
+
     /// And so many fewer, of those that were charged to this user.
     #[inline]
     pub fn refund(&mut self, uid: u32, bytes: usize) {

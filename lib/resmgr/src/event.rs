@@ -534,8 +534,15 @@ impl<S: Server> Manager<S> {
             return;
         }
         self.end_requests(server, transport, badge);
-        if let Some(entry) = self.core.handles.remove(badge) {
+        let Some(removed) = self.core.handles.remove(badge) else {
+            return;
+        };
+        if let Some(entry) = removed.entry {
             self.closed(server, transport, badge, entry);
+        }
+        if removed.payer != 0 {
+            let accounts = &mut self.waiting.later.accounts;
+            accounts.refund(transport, removed.payer, removed.bytes);
         }
     }
 

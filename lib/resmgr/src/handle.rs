@@ -3,16 +3,18 @@
 //! A badge is a slot's index and its generation (never 0), so that a message which was queued through a portal that has been closed since
 //! finds nothing. Badges below 2^32 are no handles: 0 is the mount portal, the others are the server's own.
 //!
+//! **Who pays.** A slot is charged to the user who had it made ([`Handles::room`] before anything changes), until it is free: also while its portal is kept for another file.
+//!
 //! **Handles that are used again.** Who opened a file alone may close it by CLOSE and keep the portal: its badge then stands for nothing until the same domain opens another file through it. As soon as another domain uses the handle that is over,
 //! so nobody can change a file under somebody else's hands; what is done before that could as well have been done before the portal was handed on.
 
-use crate::context::Failure;
+use crate::context::{Context, Failure};
 use crate::keep::{Keepsake, Kept, Open};
 use crate::server::Server;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
+use crate::table::Table;
+use alloc::collections::BTreeMap;
 use cairn_abi::Id;
-use cairn_idl::errno::{EBADF, EIO};
+use cairn_idl::errno::{EBADF, EIO, ENOMEM};
 use cairn_idl::fs::kind::SEEKABLE;
 use cairn_idl::fs::{o, KEPT_LIFE_SHIFT, KEPT_SLOT_SHIFT};
 use cairn_rt::Received;
@@ -105,32 +107,45 @@ impl<S: Server> Entry<S> {
     }
 }
 
+/// A slot that is not free.
 struct Slot<S: Server> {
     generation: u32,
+    /// The user that it is charged to.
+    payer: u32,
     entry: Option<Entry<S>>,
-    /// Empty, but not free: the domain that keeps the portal for another file.
+    /// Of an empty one: the domain that keeps the portal for another file.
     kept_by: Id,
 }
 
 impl<S: Server> Slot<S> {
-    fn empty(generation: u32) -> Slot<S> {
+    /// Bytes that are charged for a slot: its own, and what the table and a keepsake need for it.
+    const COST: u64 = size_of::<Slot<S>>() as u64 + 32;
+
+    fn new(generation: u32, payer: u32) -> Slot<S> {
         Slot {
             generation,
+            payer,
             entry: None,
             kept_by: NOBODY,
         }
     }
 }
 
+/// A slot that has become free: what was open, and what is to be given back to whom.
+pub(crate) struct Removed<S: Server> {
+    pub entry: Option<Entry<S>>,
+    pub payer: u32,
+    pub bytes: u64,
+}
+
 /// The table of open files.
 pub struct Handles<S: Server> {
-    slots: Vec<Slot<S>>,
-    free: Vec<u32>,
-    /// Slots that are empty and not free.
+    slots: Table<Slot<S>>,
+    /// Slots that are empty and kept for a domain.
     spare: usize,
     keep: Keepsake,
-    /// New slots begin with this generation.
-    first: u32,
+    /// The last new slot's generation.
+    generation: u32,
     /// Generations from here on must be set aside before they are used.
     beyond: u32,
     /// Handles of a predecessor whose nodes were not found again; their slots are nobody else's until their portals are closed.
@@ -152,11 +167,10 @@ pub struct Recovered {
 impl<S: Server> Default for Handles<S> {
     fn default() -> Self {
         Handles {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Table::default(),
             spare: 0,
             keep: Keepsake::default(),
-            first: 0,
+            generation: 0,
             beyond: u32::MAX,
             gone: BTreeMap::new(),
             follows: false,
@@ -166,36 +180,49 @@ impl<S: Server> Default for Handles<S> {
 
 /// The kept badge that an OPEN names: slot, and the lower half of the generation (0: none).
 #[inline(always)]
-fn named(request: &Received) -> (usize, u16) {
+fn named(request: &Received) -> (u32, u16) {
     let [_, flags, mode, ..] = request.words;
     let (at, life) = (flags >> KEPT_SLOT_SHIFT, mode >> KEPT_LIFE_SHIFT);
-    (at as usize, life as u16)
+    (at as u32, life as u16)
 }
 
 impl<S: Server> Handles<S> {
-    /// Make a handle; its badge is for minting the portal.
-    pub fn insert(&mut self, node: S::Node, flags: u64, kind: u64, state: S::State) -> u64 {
-        let badge = self.new_badge();
-        self.fill(badge, NOBODY, (node, flags, kind), state);
-        badge
+    /// So many handles more can be made for the caller, who pays for them; or ENOMEM. To be asked before anything changes.
+    #[inline]
+    pub fn room(&mut self, cx: &mut Context, count: usize) -> Result<(), Failure> {
+        let bytes = Slot::<S>::COST * count as u64;
+        match self.slots.reserve(count) && cx.may_take(bytes) {
+            true => Ok(()),
+            false => Err(Failure::Errno(ENOMEM)),
+        }
     }
 
-    fn new_badge(&mut self) -> u64 {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                self.slots.push(Slot::empty(self.first));
-                self.slots.len() as u32 - 1
-            }
-        };
-        let slot = &mut self.slots[index as usize];
+    /// Make a handle, for which there is [`Handles::room`]; its badge is for minting the portal.
+    pub fn insert(
+        &mut self,
+        cx: &mut Context,
+        node: S::Node,
+        flags: u64,
+        kind: u64,
+        state: S::State,
+    ) -> Result<u64, Failure> {
+        let badge = self.new_badge(cx)?;
+        self.fill(badge, NOBODY, (node, flags, kind), state);
+        Ok(badge)
+    }
+
+    /// A slot that the caller pays for.
+    fn new_badge(&mut self, cx: &mut Context) -> Result<u64, Failure> {
         // (The upper half of badges is for other things.)
-        slot.generation = ((slot.generation + 1) & (u32::MAX >> 1)).max(1);
-        let generation = slot.generation;
+        let generation = ((self.generation + 1) & (u32::MAX >> 1)).max(1);
+        let slot = Slot::new(generation, cx.uid());
+        let index = self.slots.insert(slot).ok_or(Failure::Errno(ENOMEM))?;
+        cx.take(Slot::<S>::COST);
+        self.generation = generation;
         if generation >= self.beyond {
             self.beyond = self.keep.use_generation(generation);
         }
-        (generation as u64) << 32 | index as u64
+        Ok((generation as u64) << 32 | index as u64)
     }
 
     #[inline(always)]
@@ -206,7 +233,10 @@ impl<S: Server> Handles<S> {
         (node, flags, kind): (S::Node, u64, u64),
         state: S::State,
     ) {
-        self.slots[badge as u32 as usize].entry = Some(Entry {
+        let Some(slot) = self.slots.get_mut(badge as u32) else {
+            return;
+        };
+        slot.entry = Some(Entry {
             handle: Handle {
                 badge,
                 node,
@@ -225,7 +255,7 @@ impl<S: Server> Handles<S> {
 
     /// The handle goes on if the server dies: its node is the one with this identity.
     pub(crate) fn keep(&mut self, badge: u64, identity: u64) {
-        let Some(slot) = self.slots.get_mut(badge as u32 as usize) else {
+        let Some(slot) = self.slots.get_mut(badge as u32) else {
             return;
         };
         if let Some(entry) = &mut slot.entry {
@@ -252,20 +282,17 @@ impl<S: Server> Handles<S> {
     ) -> Recovered {
         let mut told = Recovered::default();
         self.keep = keep;
-        self.first = self.keep.generation();
-        self.beyond = self.first;
-        self.follows = self.first != 0;
+        self.generation = self.keep.generation();
+        self.beyond = self.generation;
+        self.follows = self.generation != 0;
         for (open, kept) in self.keep.opens() {
-            let index = open.badge as u32;
-            while self.slots.len() <= index as usize {
-                self.slots.push(Slot::empty(self.first));
-            }
-            let slot = &mut self.slots[index as usize];
-            slot.generation = (open.badge >> 32) as u32;
+            // What was charged to a user ended with the predecessor.
+            let mut slot = Slot::new((open.badge >> 32) as u32, 0);
             let Some((node, lost)) = node(open.identity) else {
                 // The portal is still somebody's: nobody else gets the slot.
                 told.gone += 1;
                 self.gone.insert(open.badge, kept);
+                self.slots.insert_at(open.badge as u32, slot);
                 continue;
             };
             told.open += 1;
@@ -289,15 +316,14 @@ impl<S: Server> Handles<S> {
                 entry.set_flags(open.flags | LOST);
             }
             slot.entry = Some(entry);
+            self.slots.insert_at(open.badge as u32, slot);
         }
-        let gone: BTreeSet<u32> = self.gone.keys().map(|badge| *badge as u32).collect();
-        let is_free = |at: &u32| self.slots[*at as usize].entry.is_none() && !gone.contains(at);
-        self.free = (0..self.slots.len() as u32).rev().filter(is_free).collect();
         told
     }
 
+    #[inline(always)]
     pub(crate) fn entry(&mut self, badge: u64) -> Option<&mut Entry<S>> {
-        let slot = self.slots.get_mut(badge as u32 as usize)?;
+        let slot = self.slots.get_mut(badge as u32)?;
         if slot.generation as u64 != badge >> 32 {
             return None;
         }
@@ -329,7 +355,7 @@ impl<S: Server> Handles<S> {
 
     /// Where such a handle was there is nothing from now on, but the badge is kept for the domain.
     pub(crate) fn set_aside(&mut self, badge: u64) -> Option<Entry<S>> {
-        let slot = self.slots.get_mut(badge as u32 as usize)?;
+        let slot = self.slots.get_mut(badge as u32)?;
         let entry = slot.entry.take()?;
         if let Some(kept) = entry.kept {
             self.keep.remove(kept);
@@ -339,14 +365,15 @@ impl<S: Server> Handles<S> {
         Some(entry)
     }
 
-    /// Make a handle for who opens something: its badge, and whether that is one that the domain kept, which it names by slot and (lower half of the) generation.
+    /// Make a handle for who opens something: its badge, and whether that is one that the domain kept, which it names by slot and (lower half of the) generation. (If it is not, there is room.)
     #[inline(always)]
     pub(crate) fn open(
         &mut self,
-        request: &Received,
+        cx: &mut Context,
         what: (S::Node, u64, u64),
         state: S::State,
-    ) -> (u64, bool) {
+    ) -> Result<(u64, bool), Failure> {
+        let request = cx.request;
         let (at, life) = named(request);
         let kept = match life {
             0 => None,
@@ -354,10 +381,10 @@ impl<S: Server> Handles<S> {
         };
         let badge = match kept {
             Some(badge) => badge,
-            None => self.new_badge(),
+            None => self.new_badge(cx)?,
         };
         self.fill(badge, request.sender, what, state);
-        (badge, kept.is_some())
+        Ok((badge, kept.is_some()))
     }
 
     /// Whether an OPEN names a badge that its sender kept.
@@ -368,16 +395,16 @@ impl<S: Server> Handles<S> {
     }
 
     #[inline(always)]
-    fn kept(&self, at: usize, life: u16, sender: Id) -> Option<u64> {
+    fn kept(&self, at: u32, life: u16, sender: Id) -> Option<u64> {
         let slot = self.slots.get(at)?;
         let its = slot.kept_by == sender && sender != NOBODY && slot.generation as u16 == life;
         its.then_some((slot.generation as u64) << 32 | at as u64)
     }
 
     #[inline(always)]
-    fn take_up(&mut self, at: usize, life: u16, sender: Id) -> Option<u64> {
+    fn take_up(&mut self, at: u32, life: u16, sender: Id) -> Option<u64> {
         let badge = self.kept(at, life, sender)?;
-        self.slots[at].kept_by = NOBODY;
+        self.slots.get_mut(at)?.kept_by = NOBODY;
         self.spare -= 1;
         Some(badge)
     }
@@ -387,16 +414,15 @@ impl<S: Server> Handles<S> {
         self.entry(badge).map(|entry| &mut entry.handle)
     }
 
-    pub(crate) fn remove(&mut self, badge: u64) -> Option<Entry<S>> {
-        let slot = self.slots.get_mut(badge as u32 as usize)?;
+    /// The last portal with this badge is closed: the slot is free.
+    pub(crate) fn remove(&mut self, badge: u64) -> Option<Removed<S>> {
+        let slot = self.slots.get(badge as u32)?;
         if slot.generation as u64 != badge >> 32 {
             return None;
         }
-        let entry = slot.entry.take();
-        let kept = match &entry {
+        let kept = match &slot.entry {
             Some(entry) => entry.kept,
             None if slot.kept_by != NOBODY => {
-                slot.kept_by = NOBODY;
                 self.spare -= 1;
                 None
             }
@@ -405,9 +431,12 @@ impl<S: Server> Handles<S> {
         if let Some(kept) = kept {
             self.keep.remove(kept);
         }
-        slot.generation = slot.generation.max(self.first);
-        self.free.push(badge as u32);
-        entry
+        let slot = self.slots.remove(badge as u32)?;
+        Some(Removed {
+            entry: slot.entry,
+            payer: slot.payer,
+            bytes: Slot::<S>::COST,
+        })
     }
 
     /// Why there is no such handle: it never was or was closed; or it is one of a predecessor's that could not go on.
@@ -431,9 +460,15 @@ impl<S: Server> Handles<S> {
             .chain(self.gone.keys().copied())
     }
 
+    /// Bytes that are charged to a user for handles, counted anew.
+    pub(crate) fn cost_of(&self, uid: u32) -> u64 {
+        let its = self.slots.iter().filter(|slot| slot.payer == uid);
+        its.count() as u64 * Slot::<S>::COST
+    }
+
     /// How many are open.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len() - self.spare
+        self.slots.len() - self.spare - self.gone.len()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -152,6 +152,11 @@ impl<S: Server> Manager<S> {
         self.waiting.later.accounts.usage(uid)
     }
 
+    /// Bytes of these that are for handles, counted anew.
+    pub fn usage_of_handles(&self, uid: u32) -> u64 {
+        self.core.handles.cost_of(uid)
+    }
+
     /// How many requests wait.
     pub fn waiting_requests(&self) -> usize {
         self.waiting.len()

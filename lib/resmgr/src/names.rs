@@ -72,6 +72,9 @@ impl<S: Server> Core<S> {
             Last::Follow
         };
         let path_only = flags & o::PATH != 0;
+        if !self.handles.keeps(cx.request) {
+            self.handles.room(cx, 1)?;
+        }
         let known = match flags & TMPFILE_BIT {
             0 if !cx.repeated => self.find_short(server, cx.request, last),
             _ => None,
@@ -126,7 +129,7 @@ impl<S: Server> Core<S> {
         };
         let meta = server.meta(node)?;
         let what = (node, flags & !OPEN_ONLY, kind);
-        let (badge, kept) = self.handles.open(cx.request, what, state);
+        let (badge, kept) = self.handles.open(cx, what, state)?;
         server.retain(node);
         if let Some(identity) = server.identity(node) {
             self.handles.keep(badge, identity);

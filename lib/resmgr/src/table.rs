@@ -33,6 +33,8 @@ pub struct Table<T> {
     room: u32,
     bare: u32,
     count: usize,
+    /// Places in chunks with memory.
+    places_there: usize,
 }
 
 impl<T> Default for Table<T> {
@@ -43,6 +45,7 @@ impl<T> Default for Table<T> {
             room: NONE,
             bare: NONE,
             count: 0,
+            places_there: 0,
         }
     }
 }
@@ -64,10 +67,15 @@ impl<T> Table<T> {
         self.places.get_mut(chunk)?.as_mut()?[place].as_mut()
     }
 
-    /// See that there is room for one more. False: there is no memory.
+    /// See that there is room for so many more. False: there is no memory.
     #[inline]
-    pub fn reserve(&mut self) -> bool {
-        self.room != NONE || self.grow()
+    pub fn reserve(&mut self, count: usize) -> bool {
+        while self.places_there - self.count < count {
+            if !self.grow() {
+                return false;
+            }
+        }
+        true
     }
 
     #[cold]
@@ -93,6 +101,7 @@ impl<T> Table<T> {
         let number = self.bare;
         self.places[number as usize] = places.into_boxed_slice().try_into().ok();
         self.bare = self.chunks[number as usize].next;
+        self.places_there += CHUNK;
         self.list(number);
         true
     }
@@ -122,7 +131,7 @@ impl<T> Table<T> {
     /// The number of something new. None: there is no memory.
     #[inline]
     pub fn insert(&mut self, thing: T) -> Option<u32> {
-        if !self.reserve() {
+        if !self.reserve(1) {
             return None;
         }
         let number = self.room;
@@ -190,6 +199,7 @@ impl<T> Table<T> {
         self.unlist(number);
         let bare = self.bare;
         self.places[number as usize] = None;
+        self.places_there -= CHUNK;
         self.chunks[number as usize].next = bare;
         self.bare = number;
     }

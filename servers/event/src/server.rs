@@ -89,9 +89,15 @@ impl Events {
         }
     }
 
-    fn make<'a>(node: Node, flags: u64, handles: &mut Handles<Self>) -> Reply<'a> {
-        let badge = handles.insert(node, o::RDWR | flags & o::NONBLOCK, 0, ());
-        Reply::new(&[0]).mint(badge)
+    /// A handle, for which there is room.
+    fn make<'a>(
+        cx: &mut Context,
+        node: Node,
+        flags: u64,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        let badge = handles.insert(cx, node, o::RDWR | flags & o::NONBLOCK, 0, ())?;
+        Ok(Reply::new(&[0]).mint(badge))
     }
 
     /// Processes of which signal descriptors remember something.
@@ -415,13 +421,15 @@ impl Server for Events {
                 Ok(Reply::new(&[0, number]))
             }
             (event::SET, Node::Root(_)) => {
+                handles.room(cx, 1)?;
                 let set = self.sets.add_set().ok_or(Failure::Errno(ENOMEM))?;
-                Ok(Events::make(Node::Set(set), 0, handles))
+                Events::make(cx, Node::Set(set), 0, handles)
             }
             (event::TIMER, Node::Root(_)) => {
+                handles.room(cx, 1)?;
                 let index = place(&mut self.timers, &mut self.free_timers)?;
                 self.timers[index as usize].real = second != 0;
-                Ok(Events::make(Node::Timer(index), first, handles))
+                Events::make(cx, Node::Timer(index), first, handles)
             }
             (event::TIMER_SET, Node::Timer(index)) => self.set_timer(cx, index),
             (event::TIMER_GET, Node::Timer(index)) => {
@@ -430,9 +438,10 @@ impl Server for Events {
                 Ok(Reply::new(&[0, timer.left(now), timer.interval]))
             }
             (event::SIGNALS, Node::Root(_)) => {
+                handles.room(cx, 1)?;
                 let index = place(&mut self.signals, &mut self.free_signals)?;
                 self.signals[index as usize].mask = first;
-                Ok(Events::make(Node::Signals(index), second, handles))
+                Events::make(cx, Node::Signals(index), second, handles)
             }
             (event::SIGNALS_MASK, Node::Signals(index)) => {
                 let signals = &mut self.signals[index as usize];

@@ -66,6 +66,7 @@ impl Sockets {
         handles: &mut Handles<Self>,
         index: u32,
     ) -> Answer<Reply<'a>> {
+        handles.room(cx, 1)?;
         let socket = self.socket_mut(index)?;
         if !socket.has_connections() {
             return fail(EOPNOTSUPP);
@@ -85,7 +86,7 @@ impl Sockets {
         socket.embryo_of = None;
         socket.wants_credentials = wants_credentials;
         let flags = o::RDWR | cx.request.words[1] & o::NONBLOCK;
-        let badge = handles.insert(Node::Socket(embryo), flags, 0, ());
+        let badge = handles.insert(cx, Node::Socket(embryo), flags, 0, ())?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -193,6 +194,7 @@ impl Sockets {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         let [_, kind, flags, ..] = cx.request.words;
+        handles.room(cx, 2)?;
         let (first, second) = (self.make(cx, kind)?, self.make(cx, kind));
         let second = match second {
             Ok(second) => second,
@@ -210,8 +212,8 @@ impl Sockets {
             socket.peer_credentials = Some(caller);
         }
         let flags = o::RDWR | flags & o::NONBLOCK;
-        let first = handles.insert(Node::Socket(first), flags, 0, ());
-        let second = handles.insert(Node::Socket(second), flags, 0, ());
+        let first = handles.insert(cx, Node::Socket(first), flags, 0, ())?;
+        let second = handles.insert(cx, Node::Socket(second), flags, 0, ())?;
         let mut reply = Reply::new(&[0, 0, 0, 0, 0, 0, first, second]);
         reply.portals = 2;
         reply.flags = cairn_abi::flag::MINT;

@@ -251,9 +251,10 @@ impl Sockets {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         let [_, kind, flags, ..] = cx.request.words;
+        handles.room(cx, 1)?;
         let index = self.make(cx, kind)?;
         let flags = o::RDWR | flags & o::NONBLOCK;
-        let badge = handles.insert(Node::Socket(index), flags, 0, ());
+        let badge = handles.insert(cx, Node::Socket(index), flags, 0, ())?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -507,9 +508,15 @@ impl Sockets {
         }
     }
 
-    fn make_parcel(&mut self, handles: &mut Handles<Self>, rights: Rights) -> Answer<u64> {
+    fn make_parcel(
+        &mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+        rights: Rights,
+    ) -> Answer<u64> {
+        handles.room(cx, 1)?;
         let parcel = self.parcels.insert(rights).ok_or(Failure::Errno(ENFILE))?;
-        Ok(handles.insert(Node::Parcel(parcel), o::RDWR, 0, ()))
+        handles.insert(cx, Node::Parcel(parcel), o::RDWR, 0, ())
     }
 
     fn put_in_parcel<'a>(
@@ -742,10 +749,12 @@ impl Sockets {
         handles: &mut Handles<Self>,
         rights: Rights,
     ) -> Option<Portal> {
-        let badge = match self.parcels.insert(rights) {
-            Some(parcel) => handles.insert(Node::Parcel(parcel), o::RDWR, 0, ()),
-            None => return None,
-        };
+        if handles.room(cx, 1).is_err() {
+            self.drop_rights(cx.transport, &rights);
+            return None;
+        }
+        let node = Node::Parcel(self.parcels.insert(rights)?);
+        let badge = handles.insert(cx, node, o::RDWR, 0, ()).ok()?;
         cx.transport.make_portal(badge).ok()
     }
 
@@ -1066,7 +1075,7 @@ impl Server for Sockets {
                 local::PAIR => self.make_pair(cx, handles),
                 local::RESOLVE => self.resolve(cx),
                 local::PARCEL => self
-                    .make_parcel(handles, Rights::new())
+                    .make_parcel(cx, handles, Rights::new())
                     .map(|badge| Reply::new(&[0]).mint(badge)),
                 _ => {
                     close_brought(cx, false);

@@ -210,12 +210,13 @@ impl Pipes {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1] & CREATION;
+        handles.room(cx, 2)?;
         let mut pipe = self.new_pipe(cx, None);
         pipe.add(o::RDONLY);
         pipe.add(o::WRONLY);
         let node = Node::Pipe(self.insert(cx, Object::Pipe(pipe))?);
-        let read_end = handles.insert(node, o::RDONLY | flags, 0, ());
-        let write_end = handles.insert(node, o::WRONLY | flags, 0, ());
+        let read_end = handles.insert(cx, node, o::RDONLY | flags, 0, ())?;
+        let write_end = handles.insert(cx, node, o::WRONLY | flags, 0, ())?;
         Ok(two(read_end, write_end))
     }
 
@@ -231,8 +232,9 @@ impl Pipes {
             ino: self.next_ino(),
             uid: cx.uid(),
         };
-        let index = self.insert(cx, Object::Event(event))?;
-        let badge = handles.insert(Node::Event(index), o::RDWR | flags & o::NONBLOCK, 0, ());
+        handles.room(cx, 1)?;
+        let node = Node::Event(self.insert(cx, Object::Event(event))?);
+        let badge = handles.insert(cx, node, o::RDWR | flags & o::NONBLOCK, 0, ())?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 }

@@ -667,7 +667,7 @@ fn charges_and_refunds_are_even() {
             for uid in [USER, OTHER] {
                 assert_eq!(
                     b.manager.usage(uid).0,
-                    b.server.charged_to(uid),
+                    b.server.charged_to(uid) + b.manager.usage_of_handles(uid),
                     "step {step}"
                 );
                 assert_eq!(

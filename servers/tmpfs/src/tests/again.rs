@@ -116,6 +116,49 @@ fn only_who_kept_it_opens_it_again() {
     assert!(minted && new != a && new as u32 == a as u32);
 }
 
+/// A handle is its opener's until nobody has the portal. Whoever may have no more is refused before anything is made.
+#[test]
+fn a_handle_is_its_openers_to_pay_for() {
+    const USER: u32 = 1000;
+    let mut b = two_files();
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o777], b""), 0);
+    b.fake.charge_limit = Some(40);
+    b.label = label::make(USER, USER);
+    let mut open: Vec<u64> = (0..)
+        .map_while(|_| b.open(b"a", o::RDONLY, 0).ok())
+        .collect();
+    let each = b.manager.usage(USER).0 / open.len() as u64;
+    assert!((100..1000).contains(&each) && open.len() as u64 <= 40 * 4096 / each);
+    assert_eq!(b.open(b"a", o::RDONLY, 0), Err(-ENOMEM));
+    assert_eq!(b.open(b"new", o::RDWR | o::CREAT, 0o600), Err(-ENOMEM));
+    assert_eq!(b.result(0, &[fs::STAT, 0], b"new"), -ENOENT);
+    // That is nothing to others, and what he has goes on: also a portal that is kept for another file, which costs what it did.
+    let kept = open.pop().unwrap();
+    assert_eq!(close(&mut b, kept), Ok(()));
+    assert_eq!(b.open(b"a", o::RDONLY, 0), Err(-ENOMEM));
+    assert_eq!(open_again(&mut b, b"b", o::RDONLY, kept), (kept, false));
+    assert_eq!(close(&mut b, kept), Ok(()));
+    b.label = label::make(0, 0) | label::ACCESS;
+    let other = b.open(b"new", o::RDWR | o::CREAT, 0o600).unwrap();
+    b.close(other);
+    // Whoever closes them.
+    let left = open.split_off(open.len() / 2);
+    open.into_iter().for_each(|badge| b.close(badge));
+    assert_eq!(b.manager.usage(USER).0, (left.len() as u64 + 1) * each);
+    b.label = label::make(USER, USER);
+    let again = b.open(b"a", o::RDONLY, 0).unwrap();
+    // One that could not be delivered costs nothing.
+    let before = b.manager.usage(USER).0;
+    b.fake.no_slot = true;
+    assert_eq!(b.open(b"a", o::RDONLY, 0), Err(-EMFILE));
+    assert_eq!(b.manager.usage(USER).0, before);
+    left.into_iter()
+        .chain([kept, again])
+        .for_each(|badge| b.close(badge));
+    assert_eq!(b.manager.usage(USER).0, 0);
+    assert_eq!(b.manager.usage_of_handles(USER), 0);
+}
+
 #[test]
 fn closing_releases_at_once() {
     let mut b = two_files();
