@@ -587,8 +587,8 @@ impl<S: Server> Manager<S> {
     ) {
         if entry.locks {
             if let Ok(meta) = server.meta(entry.handle.node) {
-                if self.core.locks.close(meta.ino, badge) {
-                    self.core.keep_locks(meta.ino);
+                let keep = self.core.handles.keepsake();
+                if self.core.locks.close(keep, meta.ino, badge) {
                     self.waiting.later.wake(crate::files::lock_key(meta.ino));
                 }
             }

@@ -461,6 +461,7 @@ impl<S: Server> Core<S> {
         let wish = Record {
             owner: lock_owner(cx.request),
             badge,
+            user: cx.uid(),
             start,
             end: end_of(start, length),
             exclusive: kind == 1,
@@ -486,11 +487,16 @@ impl<S: Server> Core<S> {
             });
         }
         if kind == 2 {
-            if self.locks.clear(ino, wish.owner, wish.start, wish.end) {
-                self.keep_locks(ino);
-                cx.wake(lock_key(ino));
-            }
-            return Ok(Reply::result(0));
+            let keep = self.handles.keepsake();
+            return match self.locks.clear(keep, ino, &wish) {
+                Ok(changed) => {
+                    if changed {
+                        cx.wake(lock_key(ino));
+                    }
+                    Ok(Reply::result(0))
+                }
+                Err(_) => fail(ENOLCK),
+            };
         }
         let may = match wish.exclusive {
             true => entry.handle.writable(),
@@ -503,9 +509,9 @@ impl<S: Server> Core<S> {
         if let Owner::Process(domain) = wish.owner {
             self.pid_of(cx, domain).ok_or(Failure::Errno(ENOLCK))?;
         }
-        match self.locks.set(ino, wish, command == 2) {
+        let keep = self.handles.keepsake();
+        match self.locks.set(keep, ino, wish, command == 2) {
             Ok(()) => {
-                self.keep_locks(ino);
                 // A part that was exclusive may be shared now.
                 cx.wake(lock_key(ino));
                 Ok(Reply::result(0))
@@ -513,6 +519,7 @@ impl<S: Server> Core<S> {
             Err(Refused::Held(_)) if command == 2 => Err(Failure::Wait(lock_key(ino))),
             Err(Refused::Held(_)) => fail(EAGAIN),
             Err(Refused::Deadlock) => fail(EDEADLK),
+            Err(Refused::TooMany) => fail(ENOLCK),
         }
     }
 
@@ -530,8 +537,7 @@ impl<S: Server> Core<S> {
     /// A process has ended (or was waited for in vain): its record locks go.
     pub(crate) fn process_ended(&mut self, cx: &mut Context, domain: u32) {
         self.attended.remove(&domain);
-        for ino in self.locks.end(domain) {
-            self.keep_locks(ino);
+        for ino in self.locks.end(self.handles.keepsake(), domain) {
             cx.wake(lock_key(ino));
         }
     }
@@ -552,12 +558,6 @@ impl<S: Server> Core<S> {
         }
     }
 
-    /// The locks of a file have changed: a successor shall know.
-    pub fn keep_locks(&mut self, ino: u64) {
-        let (ranges, whole) = self.locks.of(ino);
-        self.handles.keepsake().set_locks(ino, ranges, whole);
-    }
-
     pub fn flock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let operation = cx.request.words[1];
         let badge = cx.request.badge;
@@ -568,16 +568,16 @@ impl<S: Server> Core<S> {
         let ino = server.meta(entry.handle.node)?.ino;
         match operation & !4 {
             8 => {
-                if self.locks.unlock_whole(ino, badge) {
-                    self.keep_locks(ino);
+                let keep = self.handles.keepsake();
+                if self.locks.unlock_whole(keep, ino, badge) {
                     cx.wake(lock_key(ino));
                 }
                 Ok(Reply::result(0))
             }
             kind @ (1 | 2) => {
                 entry.locks = true;
-                if self.locks.lock_whole(ino, badge, kind == 2) {
-                    self.keep_locks(ino);
+                let keep = self.handles.keepsake();
+                if self.locks.lock_whole(keep, ino, badge, kind == 2) {
                     cx.wake(lock_key(ino));
                     Ok(Reply::result(0))
                 } else if operation & 4 != 0 {

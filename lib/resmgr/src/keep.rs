@@ -5,7 +5,7 @@
 //! its handle answers EIO after a death.
 
 use crate::lock::{Owner, Record as Lock};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
@@ -30,8 +30,8 @@ const WHOLE: u64 = 3;
 const MOUNT: u64 = 4;
 /// The owner of a record lock is an open file, and not a process.
 const OF_FILE: u64 = 1 << 63;
-/// A lock of a whole file: inode, badge, exclusive.
-type Whole = (u64, u64, bool);
+/// A lock of a whole file, and its place: inode, badge, exclusive.
+type Whole = (u64, u64, bool, u32);
 /// Longest path of a mount point.
 const PATH: usize = (WORDS - 3) * 8;
 
@@ -91,9 +91,9 @@ pub struct Keepsake {
     /// Records from here on were never used; others are free.
     fresh: u32,
     free: Vec<u32>,
-    /// Records of handles that were found, of locks by inode, and of mount points.
+    /// Records of handles and of locks that were found, and of mount points.
     found: Vec<u32>,
-    locks: BTreeMap<u64, Vec<u32>>,
+    locks: Vec<u32>,
     mounts: Vec<u32>,
 }
 
@@ -124,7 +124,7 @@ impl Keepsake {
     fn find(&mut self, records: usize) {
         let (mut used, mut badges) = (BTreeSet::new(), BTreeSet::new());
         for (index, record) in (0..).zip(&self.records[..records]).skip(1) {
-            let [kind, badge, what, owner, start, end, ..] = record;
+            let [kind, badge, _, owner, start, end, ..] = record;
             let word = |word: &AtomicU64| word.load(Relaxed);
             let handle = word(badge) >> 32 != 0 && word(badge) as u32 as u64 <= HANDLES;
             let sane = match word(kind) {
@@ -150,20 +150,19 @@ impl Keepsake {
                     self.found.push(index);
                 }
                 MOUNT => self.mounts.push(index),
-                _ => self.locks.entry(word(what)).or_default().push(index),
+                _ => self.locks.push(index),
             }
         }
         // Locks go with their handles.
-        for list in self.locks.values_mut() {
-            list.retain(|&index| {
-                let record = &self.records[index as usize];
-                let held = badges.contains(&record[1].load(Relaxed));
-                if !held {
-                    set(record, FREE);
-                }
-                held
-            });
-        }
+        let records = self.records;
+        self.locks.retain(|&index| {
+            let record = &records[index as usize];
+            let held = badges.contains(&record[1].load(Relaxed));
+            if !held {
+                set(record, FREE);
+            }
+            held
+        });
         let is_free = |index: &u32| self.records[*index as usize][0].load(Relaxed) == FREE;
         self.free = (1..self.fresh).rev().filter(is_free).collect();
     }
@@ -193,7 +192,7 @@ impl Keepsake {
         Some(index)
     }
 
-    fn give(&mut self, index: u32) {
+    pub(crate) fn give(&mut self, index: u32) {
         set(&self.records[index as usize], FREE);
         self.free.push(index);
     }
@@ -238,53 +237,43 @@ impl Keepsake {
 
     // ---- locks
 
-    /// The locks of a file are these now.
-    pub(crate) fn set_locks(&mut self, ino: u64, ranges: &[Lock], whole: &[(u64, bool)]) {
-        if self.records.is_empty() {
-            return;
-        }
-        let old = self.locks.remove(&ino).unwrap_or_default();
-        let mut new = Vec::with_capacity(ranges.len() + whole.len());
-        let ranges = ranges.iter().map(|lock| {
-            let owner = match lock.owner {
-                Owner::Process(pid) => u64::from(pid),
-                Owner::File(_) => OF_FILE,
-            };
-            let exclusive = u64::from(lock.exclusive);
-            let words = [lock.badge, ino, owner, lock.start, lock.end, exclusive];
-            (RANGE, words)
-        });
-        let whole = whole.iter().map(|&(badge, exclusive)| {
-            let words = [badge, ino, 0, 0, 0, u64::from(exclusive)];
-            (WHOLE, words)
-        });
-        // The new ones first: a death in between leaves too many, and who asked asks again.
-        for (kind, words) in ranges.chain(whole) {
-            let Some(index) = self.take() else { break };
-            let record = &self.records[index as usize];
-            for (place, word) in record[1..].iter().zip(words) {
-                place.store(word, Relaxed);
-            }
-            set(record, kind);
-            new.push(index);
-        }
-        for index in old {
-            self.give(index);
-        }
-        if !new.is_empty() {
-            self.locks.insert(ino, new);
-        }
+    /// A record lock: its place, for [`Keepsake::give`].
+    pub(crate) fn add_record(&mut self, ino: u64, lock: &Lock) -> Option<u32> {
+        let owner = match lock.owner {
+            Owner::Process(pid) => u64::from(pid),
+            Owner::File(_) => OF_FILE,
+        };
+        let (exclusive, user) = (u64::from(lock.exclusive), u64::from(lock.user));
+        let words = [
+            lock.badge, ino, owner, lock.start, lock.end, exclusive, user,
+        ];
+        self.add_lock(RANGE, words)
     }
 
-    /// Record locks (inode, lock), and locks of whole files (inode, badge, exclusive).
-    pub(crate) fn locks(&self) -> (Vec<(u64, Lock)>, Vec<Whole>) {
+    /// A lock of a whole file.
+    pub(crate) fn add_whole(&mut self, ino: u64, badge: u64, exclusive: bool) -> Option<u32> {
+        self.add_lock(WHOLE, [badge, ino, 0, 0, 0, u64::from(exclusive), 0])
+    }
+
+    fn add_lock(&mut self, kind: u64, words: [u64; 7]) -> Option<u32> {
+        let index = self.take()?;
+        let record = &self.records[index as usize];
+        for (place, word) in record[1..].iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+        set(record, kind);
+        Some(index)
+    }
+
+    /// The locks that were found, with their places: record locks (inode, lock), and locks of whole files.
+    pub(crate) fn locks(&mut self) -> (Vec<(u64, Lock, u32)>, Vec<Whole>) {
         let (mut ranges, mut whole) = (Vec::new(), Vec::new());
-        for &index in self.locks.values().flatten() {
+        for index in core::mem::take(&mut self.locks) {
             let record = &self.records[index as usize];
             let word = |at: usize| record[at].load(Relaxed);
             let (badge, ino, exclusive) = (word(1), word(2), word(6) != 0);
             if word(0) == WHOLE {
-                whole.push((ino, badge, exclusive));
+                whole.push((ino, badge, exclusive, index));
                 continue;
             }
             let owner = match word(3) {
@@ -294,11 +283,12 @@ impl Keepsake {
             let lock = Lock {
                 owner,
                 badge,
+                user: word(7) as u32,
                 start: word(4),
                 end: word(5),
                 exclusive,
             };
-            ranges.push((ino, lock));
+            ranges.push((ino, lock, index));
         }
         (ranges, whole)
     }
@@ -467,6 +457,7 @@ mod tests {
         let lock = Lock {
             owner: Owner::File(open(1).badge),
             badge: open(1).badge,
+            user: 1000,
             start: 5,
             end: u64::MAX,
             exclusive: true,
@@ -476,17 +467,21 @@ mod tests {
             badge: open(2).badge,
             ..lock
         };
-        keep.set_locks(8, &[lock, other], &[(open(1).badge, false)]);
-        keep.set_locks(8, &[lock], &[(open(1).badge, true)]);
-        keep.set_locks(9, &[other], &[]);
-        let (next, ..) = Keepsake::new(memory);
-        let (ranges, whole) = next.locks();
-        assert_eq!(ranges, [(8, lock)], "of open files only");
-        assert_eq!(whole, [(8, open(1).badge, true)]);
-        for round in 0..100 {
-            keep.set_locks(round % 3, &[lock; 3][..round as usize % 3], &[]);
+        let gone = keep.add_record(8, &other).unwrap();
+        let its = keep.add_record(8, &lock).unwrap();
+        let shared = keep.add_whole(8, open(1).badge, false).unwrap();
+        let whole = keep.add_whole(8, open(1).badge, true).unwrap();
+        keep.give(shared);
+        keep.give(gone);
+        keep.add_record(9, &other);
+        let (mut next, ..) = Keepsake::new(memory);
+        let (ranges, wholes) = next.locks();
+        assert_eq!(ranges, [(8, lock, its)], "of open files only");
+        assert_eq!(wholes, [(8, open(1).badge, true, whole)]);
+        for _ in 0..100 {
+            let place = keep.add_record(3, &lock).unwrap();
+            keep.give(place);
         }
-        keep.set_locks(8, &[], &[]);
         assert!(keep.take().is_some(), "records are given back");
     }
 

@@ -41,6 +41,7 @@ pub mod path;
 pub mod permission;
 pub mod ring;
 pub mod server;
+mod spans;
 pub mod table;
 pub mod transport;
 pub mod waiting;

@@ -103,12 +103,11 @@ impl<S: Server> Manager<S> {
         let keep = core.handles.keepsake();
         let (ranges, whole) = keep.locks();
         let mounts = keep.mounts();
-        for (ino, lock) in ranges {
-            // In doubt the first one holds.
-            let _ = core.locks.set(ino, lock, false);
+        for (ino, lock, kept) in ranges {
+            core.locks.restore(keep, ino, lock, kept);
         }
-        for (ino, badge, exclusive) in whole {
-            core.locks.lock_whole(ino, badge, exclusive);
+        for (ino, badge, exclusive, kept) in whole {
+            core.locks.restore_whole(keep, ino, badge, exclusive, kept);
         }
         for (identity, path) in mounts {
             match server.recover(identity) {
