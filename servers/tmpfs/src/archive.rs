@@ -136,7 +136,7 @@ impl<M: Memory> Tmpfs<M> {
 
     fn new_child(&mut self, dir: u32, name: &[u8], new: &New, now: Time) -> Answer<u32> {
         let node = self.new_inode(new, now);
-        self.enter(dir, name, node, now)?;
+        self.enter(dir, name, node, now, 0)?;
         Ok(node)
     }
 
@@ -172,7 +172,7 @@ impl<M: Memory> Tmpfs<M> {
         }
         if kind != s::IFDIR && item.links > 1 {
             if let Some(&node) = links.get(&item.inode) {
-                self.enter(dir, name, node, now)?;
+                self.enter(dir, name, node, now, 0)?;
                 // In cpio the data comes with the last link.
                 return self.give_data(node, item, keep, used, tails);
             }

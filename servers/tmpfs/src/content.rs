@@ -113,6 +113,16 @@ impl Content {
         if count == 0 {
             self.leaves.clear();
         }
+        // Leaves without pages go, whoever made holes of them.
+        let behind = behind.min(self.leaves.len());
+        let mut left = first;
+        for at in first..behind {
+            if self.leaves[at].1.iter().any(|&page| page != 0) {
+                self.leaves.swap(left, at);
+                left += 1;
+            }
+        }
+        self.leaves.drain(left.min(behind)..behind);
     }
 
     /// The first index at or behind `from` that has a page.
@@ -190,6 +200,9 @@ mod tests {
                     _ => assert_eq!(Some(&content.get(index)), model.get(&index)),
                 }
                 assert_eq!(content.count(), model.len() as u64);
+                let mut leaves: Vec<u64> = model.keys().map(|index| index / LEAF).collect();
+                leaves.dedup();
+                assert!(content.leaves.len() <= leaves.len(), "step {step}");
             }
         }
     }

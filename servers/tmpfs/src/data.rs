@@ -4,7 +4,7 @@
 
 use crate::inode::{File, Inode, Kind, Time};
 use crate::pool::{Full, Memory, Page, Pool, PAGE};
-use crate::server::{fail, now, Tmpfs};
+use crate::server::{charge, fail, now, Tmpfs};
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
@@ -119,11 +119,31 @@ fn zero_tail<M: Memory>(file: &File, pool: &mut Pool<M>, offset: u64) {
     }
 }
 
+/// A page that the caller pays for, and whether it is zero.
+#[inline]
+fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answer<(Page, bool)> {
+    let uid = cx.uid();
+    charge(cx, PAGE)?;
+    pool.allocate(uid).map_err(|Full| {
+        cx.refund(uid, PAGE);
+        Failure::Errno(ENOSPC)
+    })
+}
+
 /// Pages for all holes in a range; on failure those that were made stay (they are zero). Memory objects do not know of them yet.
-fn fill_holes<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64) -> Answer<()> {
+fn fill_holes<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    from: u64,
+    to: u64,
+) -> Answer<()> {
     let mut index = file.content.next_hole(from);
     while index < to {
-        let page = pool.allocate_zeroed()?;
+        let (page, zero) = new_page(pool, cx)?;
+        if !zero {
+            pool.bytes_mut(page, 0, PAGE).fill(0);
+        }
         file.content.set(index, page);
         index = file.content.next_hole(index);
     }
@@ -134,6 +154,7 @@ fn fill_holes<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64
 fn no_holes_before<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
+    cx: &mut Context,
     old: u64,
     size: u64,
 ) -> Answer<()> {
@@ -141,7 +162,7 @@ fn no_holes_before<M: Memory>(
         return Ok(());
     }
     let to = size.div_ceil(PAGE64).min(file.written_to);
-    fill_holes(file, pool, old / PAGE64, to)
+    fill_holes(file, pool, cx, old / PAGE64, to)
 }
 
 impl<M: Memory> Tmpfs<M> {
@@ -222,7 +243,7 @@ impl<M: Memory> Tmpfs<M> {
         };
         let pool = &mut self.pool;
         if offset > inode.size {
-            no_holes_before(file, pool, inode.size, offset)?;
+            no_holes_before(file, pool, cx, inode.size, offset)?;
         }
         if offset > inode.size && file.shared {
             // Programs that have the last page mapped may have written behind the end.
@@ -249,10 +270,10 @@ impl<M: Memory> Tmpfs<M> {
                     pages += 1;
                     continue;
                 }
-                let (page, zero) = match pool.allocate() {
+                let (page, zero) = match new_page(pool, cx) {
                     Ok(found) => found,
-                    Err(Full) => {
-                        problem = Some(Failure::Errno(ENOSPC));
+                    Err(failure) => {
+                        problem = Some(failure);
                         break;
                     }
                 };
@@ -321,11 +342,12 @@ impl<M: Memory> Tmpfs<M> {
     /// A new length; what is behind it goes.
     pub(crate) fn resize(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
         let (file, pool, old) = self.file(node)?;
-        no_holes_before(file, pool, *old, size)?;
+        no_holes_before(file, pool, cx, *old, size)?;
         let pages = size.div_ceil(PAGE64);
         let mut changed = (pages, pages);
         if size < *old {
             drop_pages(file, pool, pages, u64::MAX);
+            pool.settle(cx);
             zero_tail(file, pool, size);
         } else if size > *old {
             if file.shared {
@@ -352,21 +374,19 @@ impl<M: Memory> Tmpfs<M> {
         let end = offset + length;
         match mode {
             0 | FALLOC_KEEP_SIZE => {
-                let (used, limit) = self.pool.usage();
-                if length.div_ceil(PAGE64)
-                    > (limit - used.min(limit)) as u64
-                        + length_present(self.file(node)?.0, offset, end)
+                let room = self.pool.room(cx.uid()) as u64;
+                if length.div_ceil(PAGE64) > room + length_present(self.file(node)?.0, offset, end)
                 {
                     return fail(ENOSPC);
                 }
                 let (file, pool, size) = self.file(node)?;
                 let old = *size;
                 let before = match mode {
-                    0 => no_holes_before(file, pool, old, end),
+                    0 => no_holes_before(file, pool, cx, old, end),
                     _ => Ok(()),
                 };
                 let (first, last) = (offset / PAGE64, end.div_ceil(PAGE64));
-                let filled = before.and_then(|()| fill_holes(file, pool, first, last));
+                let filled = before.and_then(|()| fill_holes(file, pool, cx, first, last));
                 if filled.is_ok() && mode == 0 && end > old {
                     *size = end;
                 }
@@ -398,6 +418,7 @@ impl<M: Memory> Tmpfs<M> {
                     // Behind its last page an object has none either.
                     let last = last.min(file.content.end()).max(first);
                     drop_pages(file, pool, first, last);
+                    pool.settle(cx);
                     if file.has_objects() && first < pages {
                         change_objects(file, pool, cx, (first, last), pages);
                     }
@@ -425,7 +446,7 @@ impl<M: Memory> Tmpfs<M> {
         if shared_writable {
             let end = offset.saturating_add(length).div_ceil(PAGE64);
             file.written_to = file.written_to.max(end);
-            fill_holes(file, pool, offset / PAGE64, end.min(pages))?;
+            fill_holes(file, pool, cx, offset / PAGE64, end.min(pages))?;
         }
         let place = usize::from(shared_writable);
         if shared_writable && file.has_objects() {
@@ -454,8 +475,10 @@ impl<M: Memory> Tmpfs<M> {
     pub(crate) fn set_content(&mut self, node: u32, bytes: &[u8], mtime: Time) -> Answer<()> {
         let (file, pool, size) = self.file(node)?;
         for (index, part) in bytes.chunks(PAGE).enumerate() {
-            let page = pool.allocate_zeroed()?;
-            pool.bytes_mut(page, 0, part.len()).copy_from_slice(part);
+            let (page, _) = pool.allocate(0)?;
+            let bytes = pool.bytes_mut(page, 0, PAGE);
+            bytes[..part.len()].copy_from_slice(part);
+            bytes[part.len()..].fill(0);
             file.content.set(index as u64, page);
         }
         *size = bytes.len() as u64;

@@ -1,7 +1,9 @@
 //! The names in a directory: found by hash, listed from the newest to the oldest, with positions that stay valid whatever is removed.
 //!
 //! Entries lie in order of their sequence numbers, removed ones leave a mark that goes when the table is rebuilt. Small directories have no
-//! hash index and are searched through.
+//! hash index and are searched through. Hashes depend on a [`Seed`] of this boot that no program knows: names are chosen by programs, also in folders of others.
+//!
+//! An entry knows the user who pays for it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,6 +24,8 @@ struct Entry {
     /// The node; meaningless if `length` is 0: the entry was removed.
     node: u32,
     length: u8,
+    /// The user that it is charged to.
+    payer: u32,
     text: Text,
 }
 
@@ -34,9 +38,71 @@ impl Entry {
     }
 }
 
+/// What hashes of names begin with and are multiplied by.
+#[derive(Clone, Copy, Debug)]
+pub struct Seed {
+    start: u64,
+    factor: u64,
+}
+
+impl Seed {
+    /// Of two words that nobody guesses.
+    pub fn new(words: [u64; 2]) -> Seed {
+        Seed {
+            start: words[0],
+            // (Odd, and large.)
+            factor: words[1] | 1 << 63 | 1,
+        }
+    }
+
+    /// Both halves of a product: the low bits of the upper half depend on the high bits of the factor, so that names which differ only at their ends part.
+    #[inline(always)]
+    fn mix(self, value: u64) -> u64 {
+        let product = value as u128 * self.factor as u128;
+        product as u64 ^ (product >> 64) as u64
+    }
+
+    /// Eight bytes at a time, multiplied and folded.
+    #[inline]
+    fn hash(self, name: &[u8]) -> u32 {
+        let mut hash = self.start ^ name.len() as u64;
+        if name.len() < 8 {
+            hash = self.mix(hash ^ short(name).rotate_left(11));
+        } else {
+            let last = name.len() - 8;
+            let mut at = 0;
+            while at < last {
+                hash = self.mix(hash ^ word(name, at));
+                at += 8;
+            }
+            hash = self.mix(hash ^ word(name, last));
+        }
+        hash as u32
+    }
+}
+
+impl Default for Seed {
+    fn default() -> Seed {
+        Seed {
+            start: 0,
+            factor: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+}
+
+/// Bytes that are charged for a name of this length: its entry, what the index has for it, and its text if that does not fit into the entry.
+pub fn cost(length: usize) -> usize {
+    const ENTRY: usize = size_of::<Entry>() + 16;
+    match length {
+        ..=INLINE => ENTRY,
+        long => ENTRY + long,
+    }
+}
+
 /// Names and their nodes.
 #[derive(Default)]
 pub struct Directory {
+    seed: Seed,
     entries: Vec<Entry>,
     /// Open addressing: index in `entries` + 1, 0 = free. Empty while the directory is small.
     index: Vec<u32>,
@@ -62,32 +128,6 @@ fn short(name: &[u8]) -> u64 {
         [first, .., last] => *first as u64 | (*last as u64) << 8 | (name[1] as u64) << 16,
         [only] => *only as u64,
     }
-}
-
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Both halves of a product: the low bits of the upper half depend on the high bits of the factor, so that names which differ only at their ends part.
-#[inline(always)]
-fn mix(value: u64) -> u64 {
-    let product = value as u128 * MIX as u128;
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Eight bytes at a time, multiplied and folded. Names are chosen by programs, but only their own directories suffer from bad ones.
-fn hash(name: &[u8]) -> u32 {
-    let mut hash = name.len() as u64;
-    if name.len() < 8 {
-        hash = mix(hash ^ short(name).rotate_left(11));
-    } else {
-        let last = name.len() - 8;
-        let mut at = 0;
-        while at < last {
-            hash = mix(hash ^ word(name, at));
-            at += 8;
-        }
-        hash = mix(hash ^ word(name, last));
-    }
-    hash as u32
 }
 
 /// A name of at most INLINE bytes with zeros behind it.
@@ -123,6 +163,13 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Directory {
+    pub fn new(seed: Seed) -> Directory {
+        Directory {
+            seed,
+            ..Directory::default()
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.live
     }
@@ -132,7 +179,7 @@ impl Directory {
     }
 
     fn position(&self, name: &[u8]) -> Option<usize> {
-        let hash = hash(name);
+        let hash = self.seed.hash(name);
         let same = |entry: &Entry| {
             entry.hash == hash && entry.length as usize == name.len() && equal(entry.name(), name)
         };
@@ -160,8 +207,8 @@ impl Directory {
         self.position(name).map(|at| self.entries[at].node)
     }
 
-    /// Add a name that is not there; its sequence number.
-    pub fn insert(&mut self, name: &[u8], node: u32) -> u64 {
+    /// Add a name that is not there, for which this user pays; its sequence number.
+    pub fn insert(&mut self, name: &[u8], node: u32, payer: u32) -> u64 {
         self.sequence += 1;
         let text = if name.len() <= INLINE {
             Text::Short(padded(name))
@@ -170,9 +217,10 @@ impl Directory {
         };
         self.entries.push(Entry {
             sequence: self.sequence,
-            hash: hash(name),
+            hash: self.seed.hash(name),
             node,
             length: name.len() as u8,
+            payer,
             text,
         });
         self.live += 1;
@@ -216,11 +264,11 @@ impl Directory {
         }
     }
 
-    /// Remove a name; its node.
-    pub fn remove(&mut self, name: &[u8]) -> Option<u32> {
+    /// Remove a name; its node, and who paid for it.
+    pub fn remove(&mut self, name: &[u8]) -> Option<(u32, u32)> {
         let at = self.position(name)?;
         let entry = &mut self.entries[at];
-        let node = entry.node;
+        let (node, payer) = (entry.node, entry.payer);
         entry.length = 0;
         entry.text = Text::Short([0; INLINE]);
         self.live -= 1;
@@ -229,7 +277,7 @@ impl Directory {
         } else if self.live * 4 < self.entries.len() {
             self.rebuild();
         }
-        Some(node)
+        Some((node, payer))
     }
 
     /// The newest entry older than sequence number `before`: its number, node and name.
@@ -242,6 +290,14 @@ impl Directory {
             .rev()
             .filter(|entry| entry.length != 0)
             .map(|entry| (entry.sequence, entry.node, entry.name()))
+    }
+
+    /// Bytes that are charged to a user for names, counted anew.
+    #[cfg(test)]
+    pub(crate) fn cost_of(&self, payer: u32) -> usize {
+        let live = self.entries.iter().filter(|entry| entry.length != 0);
+        let its = live.filter(|entry| entry.payer == payer);
+        its.map(|entry| cost(entry.length as usize)).sum()
     }
 
     /// The name with this sequence number, if it is that node's.
@@ -271,7 +327,7 @@ mod tests {
     fn newest_come_first_and_positions_survive_removal() {
         let mut directory = Directory::default();
         for number in 0..100u32 {
-            directory.insert(format!("entry-{number}").as_bytes(), number);
+            directory.insert(format!("entry-{number}").as_bytes(), number, 0);
         }
         let all = names(&directory);
         assert_eq!(all[0], b"entry-99");
@@ -280,7 +336,7 @@ mod tests {
         for number in 10..95u32 {
             assert_eq!(
                 directory.remove(format!("entry-{number}").as_bytes()),
-                Some(number)
+                Some((number, 0))
             );
         }
         let rest: Vec<u32> = directory.older(sequence).map(|(_, node, _)| node).collect();
@@ -299,7 +355,7 @@ mod tests {
         ] {
             let mut directory = Directory::default();
             for number in 0..1000 {
-                directory.insert(form(number).as_bytes(), number);
+                directory.insert(form(number).as_bytes(), number, 0);
             }
             let mask = directory.index.len() - 1;
             let steps: usize = (0..1000usize)
@@ -330,9 +386,10 @@ mod tests {
             }
             .into_bytes();
             if random >> 20 & 1 == 0 {
-                assert_eq!(directory.remove(&name), model.remove(&name));
+                let there = model.remove(&name).map(|node| (node, key as u32));
+                assert_eq!(directory.remove(&name), there);
             } else if directory.find(&name).is_none() {
-                directory.insert(&name, step);
+                directory.insert(&name, step, key as u32);
                 model.insert(name, step);
             } else {
                 assert_eq!(directory.find(&name), model.get(&name).copied());
@@ -341,6 +398,28 @@ mod tests {
         }
         for (name, &node) in &model {
             assert_eq!(directory.find(name), Some(node));
+        }
+    }
+
+    /// Names that share a place under one seed do not under another.
+    #[test]
+    fn names_that_collide_under_one_seed_part_under_another() {
+        const MASK: u32 = 0xfff;
+        let (known, other) = (
+            Seed::default(),
+            Seed::new([0x2545_f491_4f6c_dd1d, 0xd6e8_feb8_6659_fd92]),
+        );
+        for form in [
+            |n: u32| format!("{n}"),
+            |n: u32| format!("a-common-beginning-{n:08}"),
+        ] {
+            let names = (0..1 << 20).map(form);
+            let alike = names.filter(|name| known.hash(name.as_bytes()) & MASK == 5);
+            let alike: Vec<String> = alike.take(200).collect();
+            assert_eq!(alike.len(), 200);
+            let places = alike.iter().map(|name| other.hash(name.as_bytes()) & MASK);
+            let places: std::collections::BTreeSet<u32> = places.collect();
+            assert!(places.len() > 180, "{} places", places.len());
         }
     }
 }

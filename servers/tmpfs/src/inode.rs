@@ -67,6 +67,8 @@ pub struct Inode {
     pub names: u32,
     /// Handles that refer to it.
     pub opens: u32,
+    /// The user that it is charged to.
+    pub payer: u32,
     pub rdev: u64,
     /// Of a regular file.
     pub size: u64,
@@ -86,6 +88,7 @@ impl Inode {
         gid: 0,
         names: 0,
         opens: 0,
+        payer: 0,
         rdev: 0,
         size: 0,
         atime: Time::ZERO,
@@ -116,10 +119,25 @@ impl Inode {
         }
     }
 
+    /// Bytes that are charged for it, its names and pages apart.
+    pub fn cost(&self) -> usize {
+        cost(self.mode, self.length())
+    }
+
     pub fn touch_modified(&mut self, now: Time) {
         self.mtime = now;
         self.ctime = now;
     }
+}
+
+/// Bytes that are charged for a node; a link's target has this length.
+pub fn cost(mode: u32, target: u64) -> usize {
+    size_of::<Inode>()
+        + match mode & s::IFMT {
+            s::IFDIR => size_of::<Dir>(),
+            s::IFLNK => target as usize,
+            _ => 0,
+        }
 }
 
 const CHUNK: usize = 64;
@@ -157,6 +175,7 @@ impl Inodes {
         inode.gid = 0;
         inode.names = 0;
         inode.opens = 0;
+        inode.payer = 0;
         inode.rdev = 0;
         inode.size = 0;
         inode.atime = now;

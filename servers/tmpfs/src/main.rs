@@ -7,13 +7,17 @@ extern crate alloc;
 use cairn_idl::errno::{EINVAL, ENOMEM};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{memory, startup, time, Portal};
+use cairn_rt::{entropy, memory, startup, time, Portal};
+use cairn_tmpfs::directory::Seed;
 use cairn_tmpfs::inode::Time;
 use cairn_tmpfs::options::Options;
 use cairn_tmpfs::pool::PAGE;
 use cairn_tmpfs::{Memory, Pool, Tmpfs};
 
 cairn_rt::entry!(main);
+
+/// The root's file system leaves one in so many of its pages to user 0.
+const RESERVED: usize = 16;
 
 /// `vm`.
 struct Vm;
@@ -45,6 +49,13 @@ fn end() {
     cairn_rt::start::end(0)
 }
 
+/// A word that nobody guesses, as far as the machine has one.
+fn unknown() -> u64 {
+    let clock = entropy::cycles() ^ time::realtime();
+    let clock = clock.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    entropy::hardware().unwrap_or(0) ^ clock ^ clock >> 29
+}
+
 fn main() -> ! {
     let machine = time::system_page().total_frames as usize;
     let mut options = Options::of(machine);
@@ -63,6 +74,7 @@ fn main() -> ! {
     };
     let now = Time::from_ns(time::realtime());
     let mut tmpfs = Tmpfs::new(Pool::new(Vm, archive, arena, options.pages), now);
+    tmpfs.seed(Seed::new([unknown(), unknown()]));
     if let Some(device) = startup::argument("st_dev").and_then(|text| text.parse().ok()) {
         tmpfs.st_dev = device;
     }
@@ -74,6 +86,7 @@ fn main() -> ! {
         let prefix = startup::argument("prefix").map_or(&b""[..], str::as_bytes);
         serve(&mut Manager::new(prefix), &mut tmpfs, &mut Native::new())
     }
+    tmpfs.pool.leave_to_root(options.pages / RESERVED);
     let filled = tmpfs.fill(now);
     cairn_rt::log!(
         "{} nodes, {} pages of the archive in place, {} entries refused{}",

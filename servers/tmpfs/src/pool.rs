@@ -3,9 +3,13 @@
 //! Pages have numbers ([`Page`], 0 = none); neighbours in number are neighbours in memory, so a run of them is one slice. A free page is *warm*
 //! (has a frame, old content), *fresh* (never used; zero) or *cold* (its frame was given back; zero when populated again).
 //! The pages' memory is never touched before it is populated: running out of memory is an error here, not a fault.
+//!
+//! Each page that a file has knows the user who pays for it: whoever wrote it first. Some are left to user 0 ([`Pool::leave_to_root`]).
 
+use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::Error;
+use cairn_resmgr::Context;
 use cairn_rt::Portal;
 
 pub const PAGE: usize = 4096;
@@ -52,6 +56,12 @@ pub struct Pool<M> {
     spare: Vec<Page>,
     used: usize,
     limit: usize,
+    /// Of these, pages that only user 0 gets.
+    reserve: usize,
+    /// Who pays for a page, by its number. (Those with frames have a place.)
+    payers: Vec<u32>,
+    /// Pages that were freed and are to be given back to who paid for them ([`Pool::settle`]): user and count.
+    owed: Vec<(u32, usize)>,
 }
 
 impl<M: Memory> Pool<M> {
@@ -78,7 +88,24 @@ impl<M: Memory> Pool<M> {
             spare: Vec::new(),
             used: 0,
             limit,
+            reserve: 0,
+            payers: vec![0; first as usize],
+            owed: Vec::new(),
         }
+    }
+
+    /// So many pages are for user 0 alone.
+    pub fn leave_to_root(&mut self, pages: usize) {
+        self.reserve = pages.min(self.limit);
+    }
+
+    /// How many pages more a user may take.
+    pub fn room(&self, uid: u32) -> usize {
+        let reserve = match uid {
+            0 => 0,
+            _ => self.reserve,
+        };
+        self.limit.saturating_sub(self.used + reserve)
     }
 
     /// Pages that files have, and the most that they may.
@@ -103,9 +130,9 @@ impl<M: Memory> Pool<M> {
         page < self.first
     }
 
-    /// A page, and whether it is zero (otherwise its content is old and must be overwritten by the caller).
-    pub fn allocate(&mut self) -> Result<(Page, bool), Full> {
-        if self.used >= self.limit {
+    /// A page for a user, who pays for it, and whether it is zero (otherwise its content is old and must be overwritten by the caller).
+    pub fn allocate(&mut self, payer: u32) -> Result<(Page, bool), Full> {
+        if self.room(payer) == 0 {
             return Err(Full);
         }
         let found = if let Some(page) = self.warm.pop().or_else(|| self.spare.pop()) {
@@ -122,21 +149,40 @@ impl<M: Memory> Pool<M> {
             }
         };
         self.used += 1;
+        if let Some(place) = self.payers.get_mut(found.0 as usize) {
+            *place = payer;
+        }
         Ok(found)
     }
 
-    /// A page that is zero.
-    pub fn allocate_zeroed(&mut self) -> Result<Page, Full> {
-        let (page, zero) = self.allocate()?;
-        if !zero {
-            self.bytes_mut(page, 0, PAGE).fill(0);
+    /// What was paid for a page is owed to who did.
+    fn owe(&mut self, page: Page) {
+        self.used -= 1;
+        let payer = self.payers.get(page as usize).copied().unwrap_or(0);
+        match self.owed.last_mut() {
+            _ if payer == 0 => {}
+            Some((uid, count)) if *uid == payer => *count += 1,
+            _ => self.owed.push((payer, 1)),
         }
-        Ok(page)
+    }
+
+    /// Give back what is owed.
+    #[inline]
+    pub fn settle(&mut self, cx: &mut Context) {
+        while let Some((uid, count)) = self.owed.pop() {
+            cx.refund(uid, count * PAGE);
+        }
     }
 
     /// Get frames for more pages: the next fresh ones, or else cold ones (which become warm).
     fn more(&mut self) -> Result<(), Full> {
         let wish = STEP.min(self.end - self.populated);
+        let known = (self.populated + wish) as usize;
+        let missing = known.saturating_sub(self.payers.len());
+        if self.payers.try_reserve(missing).is_err() {
+            return Err(Full);
+        }
+        self.payers.resize(known.max(self.payers.len()), 0);
         for count in [wish, wish.min(1)] {
             if count == 0 {
                 continue;
@@ -170,7 +216,7 @@ impl<M: Memory> Pool<M> {
 
     /// A page is no longer used. Free the pages of a file from the last to the first: they come back in order.
     pub fn free(&mut self, page: Page) {
-        self.used -= 1;
+        self.owe(page);
         if self.is_archive(page) {
             self.spare.push(page);
             return;
@@ -183,7 +229,7 @@ impl<M: Memory> Pool<M> {
 
     /// A page is no longer used here, but may still be mapped somewhere: its frame must not be used again.
     pub fn retire(&mut self, page: Page) {
-        self.used -= 1;
+        self.owe(page);
         if self.is_archive(page) {
             // Its frame cannot be exchanged; the page is lost until the next boot.
             return;
@@ -267,6 +313,12 @@ impl<M: Memory> Pool<M> {
             "twice"
         );
         assert_eq!(all.len() - archive, fresh as usize, "lost");
+    }
+
+    /// Who pays for a page.
+    #[cfg(test)]
+    pub(crate) fn payer(&self, page: Page) -> u32 {
+        self.payers[page as usize]
     }
 
     /// Pages without a file that have frames.

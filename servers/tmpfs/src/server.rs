@@ -1,7 +1,8 @@
 //! The tree: names, attributes, creation, removal and renaming, as the framework asks for them.
 
 use crate::data;
-use crate::inode::{Dir, File, Inode, Inodes, Kind, Time};
+use crate::directory::{self, Directory, Seed};
+use crate::inode::{self, Dir, File, Inode, Inodes, Kind, Time};
 use crate::options::Options;
 use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
@@ -23,9 +24,10 @@ const AFTER: u64 = 1 << 62;
 /// The file system.
 pub struct Tmpfs<M: Memory> {
     pub(crate) inodes: Inodes,
-    pub(crate) pool: Pool<M>,
+    pub pool: Pool<M>,
     /// Most nodes, if there is a limit beside memory.
     nodes: Option<usize>,
+    seed: Seed,
     pub st_dev: u64,
     /// Of one of mount(2): called when it was unmounted and the answer is on its way.
     pub end: Option<fn()>,
@@ -51,10 +53,46 @@ impl<M: Memory> Tmpfs<M> {
             inodes,
             pool,
             nodes: None,
+            seed: Seed::default(),
             st_dev: ST_DEV,
             end: None,
             ended: false,
         }
+    }
+
+    /// Hashes of names begin with this. (Before there are any.)
+    pub fn seed(&mut self, seed: Seed) {
+        self.seed = seed;
+        if let Ok(root) = self.dir_mut(0) {
+            root.names = Directory::new(seed);
+        }
+    }
+
+    /// Bytes that are charged to a user, counted anew.
+    #[cfg(test)]
+    pub(crate) fn charged_to(&self, uid: u32) -> usize {
+        let of = |inode: &Inode| {
+            let own = match inode.payer == uid {
+                true => inode.cost(),
+                false => 0,
+            };
+            let below = match &inode.kind {
+                Kind::File(file) => {
+                    let mut at = 0;
+                    let pages = core::iter::from_fn(|| {
+                        let index = file.content.next_page(at)?;
+                        at = index + 1;
+                        Some(file.content.get(index))
+                    });
+                    let its = pages.filter(|&page| self.pool.payer(page) == uid);
+                    its.count() * PAGE
+                }
+                Kind::Directory(dir) => dir.names.cost_of(uid),
+                _ => 0,
+            };
+            own + below
+        };
+        self.inodes.all().map(of).sum()
     }
 
     /// What mount(2) says of nodes and of the root. (The pool knows the size.)
@@ -106,7 +144,10 @@ impl<M: Memory> Tmpfs<M> {
     #[inline(never)]
     fn new_other(&mut self, new: &New, now: Time) -> (u32, &mut Inode) {
         let kind = match new.mode & s::IFMT {
-            s::IFDIR => Kind::Directory(Box::default()),
+            s::IFDIR => Kind::Directory(Box::new(Dir {
+                names: Directory::new(self.seed),
+                ..Dir::default()
+            })),
             s::IFLNK => Kind::Link(new.target.into()),
             _ => Kind::Special,
         };
@@ -117,16 +158,23 @@ impl<M: Memory> Tmpfs<M> {
         (node, inode)
     }
 
-    /// Give a node a name. The name is not there, the directory still is in the tree.
+    /// Give a node a name, which is charged to a user already. The name is not there, the directory still is in the tree.
     #[inline]
-    pub(crate) fn enter(&mut self, dir: u32, name: &[u8], node: u32, now: Time) -> Answer<()> {
+    pub(crate) fn enter(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        node: u32,
+        now: Time,
+        payer: u32,
+    ) -> Answer<()> {
         let above = self.inode_mut(dir)?;
         let ino = above.ino;
         above.touch_modified(now);
         let Kind::Directory(above) = &mut above.kind else {
             return fail(ENOTDIR);
         };
-        let sequence = above.names.insert(name, node);
+        let sequence = above.names.insert(name, node, payer);
         let inode = self.inode_mut(node)?;
         inode.names += 1;
         inode.home = (dir, sequence);
@@ -139,12 +187,13 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     /// Take a name away from its node, which stays (see [`Tmpfs::drop_unused`]).
-    fn leave(&mut self, dir: u32, name: &[u8], now: Time) -> Answer<u32> {
-        let node = self
+    fn leave(&mut self, cx: &mut Context, dir: u32, name: &[u8], now: Time) -> Answer<u32> {
+        let (node, payer) = self
             .dir_mut(dir)?
             .names
             .remove(name)
             .ok_or(Failure::Errno(ENOENT))?;
+        cx.refund(payer, directory::cost(name.len()));
         let inode = self.inode_mut(node)?;
         inode.names = inode.names.saturating_sub(1);
         inode.ctime = now;
@@ -166,9 +215,13 @@ impl<M: Memory> Tmpfs<M> {
         if !unused {
             return;
         }
+        if let Ok(inode) = self.inode(node) {
+            cx.refund(inode.payer, inode.cost());
+        }
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
             data::forget_objects(&mut file, cx);
             data::drop_pages(&mut file, &mut self.pool, 0, u64::MAX);
+            self.pool.settle(cx);
         }
     }
 
@@ -189,6 +242,16 @@ impl<M: Memory> Tmpfs<M> {
         }
     }
 
+    /// Make a node that the caller pays for, and so many bytes more.
+    #[inline]
+    fn new_charged(&mut self, cx: &mut Context, new: &New, more: usize, now: Time) -> Answer<u32> {
+        let uid = cx.uid();
+        charge(cx, inode::cost(new.mode, new.target.len() as u64) + more)?;
+        let node = self.new_inode(new, now);
+        self.inode_mut(node)?.payer = uid;
+        Ok(node)
+    }
+
     fn empty(&self, dir: u32) -> Answer<()> {
         if self.dir(dir)?.names.is_empty() {
             Ok(())
@@ -205,6 +268,13 @@ impl<M: Memory> Tmpfs<M> {
             _ => None,
         }
     }
+}
+
+/// The caller pays for so many bytes more; without room for them the file system counts as full.
+#[inline]
+pub(crate) fn charge(cx: &mut Context, bytes: usize) -> Answer<()> {
+    let uid = cx.uid();
+    cx.charge(uid, bytes).map_err(|_| Failure::Errno(ENOSPC))
 }
 
 /// The time of a change.
@@ -330,7 +400,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             bsize: PAGE as i64,
             blocks: limit as u64,
             bfree: (limit - used.min(limit)) as u64,
-            bavail: (limit - used.min(limit)) as u64,
+            bavail: self.pool.room(1) as u64,
             files,
             ffree: files.saturating_sub(nodes),
             namelen: fs::NAME_MAX as i64,
@@ -373,8 +443,8 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.accepts(dir)?;
         self.has_room()?;
         let now = now(cx);
-        let node = self.new_inode(new, now);
-        self.enter(dir, name, node, now)?;
+        let node = self.new_charged(cx, new, directory::cost(name.len()), now)?;
+        self.enter(dir, name, node, now, cx.uid())?;
         Ok(node)
     }
 
@@ -382,7 +452,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.accepts(dir)?;
         self.has_room()?;
         let now = now(cx);
-        Ok(self.new_inode(new, now))
+        self.new_charged(cx, new, 0, now)
     }
 
     fn link(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) -> Answer<()> {
@@ -392,13 +462,14 @@ impl<M: Memory> Server for Tmpfs<M> {
         if inode.names == u32::MAX {
             return fail(EMLINK);
         }
+        charge(cx, directory::cost(name.len()))?;
         inode.ctime = now;
-        self.enter(dir, name, node, now)
+        self.enter(dir, name, node, now, cx.uid())
     }
 
     fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], _: u32) -> Answer<()> {
         let now = now(cx);
-        let node = self.leave(dir, name, now)?;
+        let node = self.leave(cx, dir, name, now)?;
         self.drop_unused(cx, node);
         Ok(())
     }
@@ -406,7 +477,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn rmdir(&mut self, cx: &mut Context, dir: u32, name: &[u8], node: u32) -> Answer<()> {
         self.empty(node)?;
         let now = now(cx);
-        self.leave(dir, name, now)?;
+        self.leave(cx, dir, name, now)?;
         self.drop_unused(cx, node);
         Ok(())
     }
@@ -428,14 +499,21 @@ impl<M: Memory> Server for Tmpfs<M> {
             }
         }
         let now = now(cx);
-        self.leave(from, from_name, now)?;
+        // The new names are the caller's to pay for.
+        let back = match exchange {
+            true => directory::cost(from_name.len()),
+            false => 0,
+        };
+        charge(cx, directory::cost(to_name.len()) + back)?;
+        let uid = cx.uid();
+        self.leave(cx, from, from_name, now)?;
         if replaced.is_some() {
-            self.leave(to, to_name, now)?;
+            self.leave(cx, to, to_name, now)?;
         }
         if let (Some(other), true) = (replaced, exchange) {
-            self.enter(from, from_name, other, now)?;
+            self.enter(from, from_name, other, now, uid)?;
         }
-        self.enter(to, to_name, node, now)?;
+        self.enter(to, to_name, node, now, uid)?;
         if let (Some(other), false) = (replaced, exchange) {
             self.drop_unused(cx, other);
         }

@@ -1,5 +1,6 @@
 //! The file system as its clients see it, through the framework's bench.
 
+mod accounts;
 mod addresses;
 mod again;
 mod in_words;
