@@ -3,6 +3,7 @@
 //! What always holds: a loan has a reference to each of its frames, and when it was made they were its giver's alone. What the giver does with its address space afterwards changes nothing of where the device writes. Only fork would: the giver's next write would get it a copy, and the child would see the device's data.
 //! So the child gets copies of what is lent ([`Vm::keep_lent`]), and the giver keeps its frames.
 
+use crate::accounts::{Account, ROOT, SYSTEM};
 use crate::dma::{Dma, Share};
 use crate::frames::Frames;
 use crate::mapping::range;
@@ -19,8 +20,10 @@ use cairn_idl::vm::{
     BADGE_LOAN_FIRST, BADGE_OFFER_FIRST, BORROWED_FIRST, LOAN_MOST, WINDOWS, WINDOW_PAGES,
 };
 
-/// Most loans.
+/// Most loans, those of users other than 0 together, and those of one of these.
 const MAX_LOANS: usize = 64;
+const USERS_LOANS: usize = 48;
+const EACH_USERS_LOANS: usize = 16;
 /// Frames of one copy.
 const AT_ONCE: usize = 16;
 
@@ -60,11 +63,12 @@ impl<N: Nucleus> Vm<N> {
             return Err(EINVAL);
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let account = space.account;
         let bytes = (count as usize + 1) * size_of::<Frame>();
         if space.eager || !space.within_limit(count) || !self.heap_has(bytes) {
             return Err(ENOMEM);
         }
-        if self.dma.lent >= MAX_LOANS {
+        if !self.may_lend(account) {
             return Err(ENFILE);
         }
         let handle = self.dma.loans.next_handle().ok_or(ENFILE)?;
@@ -86,6 +90,19 @@ impl<N: Nucleus> Vm<N> {
         };
         self.deliver(r.token, &answer)
             .inspect_err(|_| self.close_loan(badge))
+    }
+
+    /// One loan more, for a space of this account: users leave some to user 0 and to each other.
+    fn may_lend(&self, account: Account) -> bool {
+        let all = self.dma.loans.iter().map(|(_, loan)| loan.giver);
+        let payer = |giver| {
+            let index = self.spaces.resolve(giver)?;
+            Some(self.spaces.get(index)?.account)
+        };
+        let its = all.filter(|&giver| payer(giver) == Some(account)).count();
+        self.dma.lent < MAX_LOANS
+            && (matches!(account, SYSTEM | ROOT)
+                || self.dma.lent < USERS_LOANS && its < EACH_USERS_LOANS)
     }
 
     /// The frames of a range, which are its owner's alone from now on.

@@ -301,3 +301,33 @@ fn a_driver_without_a_device_copies_to_what_is_lent() {
     }
     l.m.world.audit();
 }
+
+#[test]
+fn users_leave_loans_to_each_other_and_to_user_0() {
+    let mut l = lent();
+    let as_user = |l: &mut Lent, uid: u32| {
+        let program = l.m.world.create();
+        let words = [vm::SET_ACCOUNT, program.into(), uid.into()];
+        assert_eq!(l.m.world.control(&words), 0);
+        l.m.world.map(program, HERE, 4);
+        l.program = program;
+    };
+    let lends = |l: &mut Lent| -> Vec<u64> { (0..).map_while(|_| l.lend(HERE, 1).ok()).collect() };
+    as_user(&mut l, 1000);
+    let mut first = lends(&mut l);
+    assert_eq!((first.len(), l.lend(HERE, 1)), (16, Err(ENFILE)));
+    // All programs of a user have them together.
+    as_user(&mut l, 1000);
+    assert_eq!(l.lend(HERE, 1), Err(ENFILE));
+    for uid in [1001, 1002] {
+        as_user(&mut l, uid);
+        assert_eq!(lends(&mut l).len(), 16);
+    }
+    as_user(&mut l, 1003);
+    assert_eq!(l.lend(HERE, 1), Err(ENFILE));
+    as_user(&mut l, 0);
+    assert_eq!(lends(&mut l).len(), 16);
+    l.end(first.pop().unwrap());
+    as_user(&mut l, 1000);
+    assert_eq!(l.lend(HERE, 1), Err(ENFILE), "the users' room is user 0's");
+}
