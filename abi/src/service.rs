@@ -188,8 +188,10 @@ pub mod thread {
 pub mod memory {
     /// w0 index → w0 first frame, w1 count, w2 frame kind of the index-th range of memory that was free at boot (`BadArgument` past the end). The archive's frames are not among them; `init` gets them in its registers.
     pub const RANGE: u8 = 1;
-    /// w0 slot or AUTO → w0 slot of a new space; w1 receive slot of the pager's channel (AUTO = none), w2 badge for its faults. Needs table frames before the first map (GIVE_TABLES). `NoMemory`.
+    /// w0 slot or AUTO → w0 slot of a new space; w1 receive slot of the pager's channel (AUTO = none), w2 badge for its faults, w3 0 or [`WRITABLE_CODE`]. Needs table frames before the first map (GIVE_TABLES). `NoMemory`.
     pub const SPACE_CREATE: u8 = 2;
+    /// SPACE_CREATE: pages of the space may be writable and executable at once. In all others that is refused, whoever asks.
+    pub const WRITABLE_CODE: u64 = 1;
     /// w0 space slot, w1 slot or AUTO → w0 slot of a new domain that uses the space, w1 domain id. Needs one frame in the space's table reserve for the portal table. `NoMemory`, `NoTable`.
     pub const DOMAIN_CREATE: u8 = 3;
     /// w0 [`pool`], w1 first frame, w2 count: the frames become the nucleus's, for objects of that kind.
@@ -205,7 +207,7 @@ pub mod memory {
     /// w0 space slot, w1 address, w2 pages (at most 512), w3 prot, w4 0 (where it counts): for those that are mapped → w0 how many.
     pub const PROTECT: u8 = 9;
     /// w0 source space slot, w1 target space slot, w2 array of [`Row`] in own memory, w3 how many (at most [`ROWS`], 512 pages together), w4 0 (where a long one goes on). Copies the mappings to the same addresses
-    /// → w0 rows done (also with `NoTable`).
+    /// → w0 rows done (also with `NoTable`). `BadArgument`: the source may have writable code ([`WRITABLE_CODE`]) and the target may not.
     pub const SHARE: u8 = 10;
     /// w0 target frame, w1 source frame: copy a whole frame.
     pub const COPY_FRAME: u8 = 11;
@@ -277,7 +279,7 @@ pub mod memory {
         ];
         pub const COUNT: usize = 9;
     }
-    /// Protection. WRITE with EXECUTE is refused.
+    /// Protection. WRITE with EXECUTE is refused but in spaces with [`WRITABLE_CODE`](super::WRITABLE_CODE).
     pub mod prot {
         pub const READ: u64 = 1;
         pub const WRITE: u64 = 2;

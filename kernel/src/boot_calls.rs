@@ -49,7 +49,7 @@ impl<A: Arch> Kernel<A> {
 
     /// The first space, empty. Its frames come by [`Kernel::boot_tables`]: the first becomes the root.
     pub fn boot_space(&mut self) -> bool {
-        self.first_space = self.space_create(0, 0).ok();
+        self.first_space = self.space_create(0, 0, false).ok();
         self.first_space.is_some()
     }
 

@@ -9,7 +9,7 @@ use crate::portal::table::Target;
 use crate::windows::is_range;
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::PAGE;
-use cairn_abi::service::memory::{self, map, pool, prot};
+use cairn_abi::service::memory::{self, map, pool, prot, WRITABLE_CODE};
 use cairn_abi::service::AUTO;
 use cairn_abi::{rights, Error, PortalKind};
 
@@ -27,6 +27,8 @@ const ZERO_PAGES: u64 = 8;
 /// Frames that REAP returns at most.
 const REAP_FRAMES: usize = 20;
 pub(crate) const PROT: u64 = prot::READ | prot::WRITE | prot::EXECUTE | prot::DEVICE;
+/// What only spaces that say so may have together.
+pub(crate) const WRITABLE_EXECUTABLE: u64 = prot::WRITE | prot::EXECUTE;
 
 /// A frame number from a word.
 #[inline(never)]
@@ -164,12 +166,15 @@ impl<A: Arch> Kernel<A> {
     /// The space keeps the number of its pager's channel, if it can be made.
     fn memory_space_make(&mut self, t: ThreadRef, w: [u64; 8], pager: u32) -> Answer {
         self.check_slot(t, w[0])?;
+        if w[3] & !WRITABLE_CODE != 0 {
+            return Err(Error::BadArgument.into());
+        }
         if !self.spaces.room(1) {
             return Err(Error::NoMemory.into());
         }
         let own = self.threads[t].domain;
         let slot = self.make_place(own, w[0])?;
-        let s = self.space_create(pager, w[2])?;
+        let s = self.space_create(pager, w[2], w[3] == WRITABLE_CODE)?;
         let target = Target::to(PortalKind::Space, s, rights::ALL & !rights::INHERIT);
         self.place_made(t, slot, target);
         Ok(())
@@ -263,11 +268,10 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    pub(crate) fn check_prot(flags: u64) -> Result<(), Error> {
+    pub(crate) fn check_prot(&self, s: SpaceRef, flags: u64) -> Result<(), Error> {
         let known = PROT | map::ZERO | map::COPY | map::FAULT | map::IO;
-        if flags & !known != 0
-            || flags & (prot::WRITE | prot::EXECUTE) == prot::WRITE | prot::EXECUTE
-        {
+        let both = flags & WRITABLE_EXECUTABLE == WRITABLE_EXECUTABLE;
+        if flags & !known != 0 || both && !self.spaces[s].writable_code {
             return Err(Error::BadArgument);
         }
         Ok(())
@@ -325,7 +329,7 @@ impl<A: Arch> Kernel<A> {
         let (address, pages, flags) = (w[1], w[3], w[4]);
         let first = if listed { 0 } else { frame(w[2])? };
         range(address, pages)?;
-        Self::check_prot(flags)?;
+        self.check_prot(s, flags)?;
         let fill = flags & (map::ZERO | map::COPY);
         let source = if fill != 0 { frame(w[5])? } else { 0 };
         if fill != 0 {
@@ -398,7 +402,7 @@ impl<A: Arch> Kernel<A> {
         // The word with how many pages were changed is the last one.
         let (prot, counted) = if protect { (Some(w[3]), 4) } else { (None, 3) };
         if let Some(prot) = prot {
-            Self::check_prot(prot)?;
+            self.check_prot(s, prot)?;
             if prot & !PROT != 0 {
                 return Err(Error::BadArgument.into());
             }

@@ -2,6 +2,7 @@
 //! done that may not be done again, and the general way must do it. The tests compare the two.
 
 use crate::arch::{Arch, Frame};
+use crate::memory::WRITABLE_EXECUTABLE;
 use crate::pool::SpaceRef;
 use crate::Kernel;
 use cairn_abi::layout::{PAGE, USER_TOP};
@@ -44,7 +45,7 @@ impl<A: Arch> Kernel<A> {
         let (s, root) = self.plain_space(slot, address)?;
         let frame = Frame::try_from(frame).ok()?;
         if flags & !(ACCESS | map::COPY | map::ZERO) != 0
-            || flags & (prot::WRITE | prot::EXECUTE) == prot::WRITE | prot::EXECUTE
+            || flags & WRITABLE_EXECUTABLE == WRITABLE_EXECUTABLE
             || !self.frames.is_user(frame)
         {
             return None;

@@ -1,7 +1,7 @@
 //! The memory portal's operations on several rows of pages at once: what a fork copies is many small pieces, and an entry for each would cost more than the work.
 
 use crate::arch::{Arch, Frame};
-use crate::memory::{range, PAGES};
+use crate::memory::{range, PAGES, WRITABLE_EXECUTABLE};
 use crate::pool::{SpaceRef, ThreadRef};
 use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::PAGE;
@@ -30,7 +30,7 @@ fn entry(bytes: &[u8; ENTRY]) -> (u64, u32, u32) {
 }
 
 // What FILL compares a protection with.
-const _: () = assert!(prot::READ == 1 && prot::WRITE == 2 && prot::EXECUTE == 4);
+const _: () = assert!(prot::READ == 1 && WRITABLE_EXECUTABLE == 6 && prot::DEVICE == 8);
 
 impl<A: Arch> Kernel<A> {
     /// Read the caller's array of `count` entries, if there is room for them.
@@ -59,7 +59,9 @@ impl<A: Arch> Kernel<A> {
         let Some(to) = self.spaces[target].root else {
             return Err(Error::NoTable.into());
         };
-        if source == target {
+        // (Who may have writable code shares it with its like only.)
+        let more = self.spaces[source].writable_code && !self.spaces[target].writable_code;
+        if source == target || more {
             return Err(Error::BadArgument.into());
         }
         let mut room = [[0; ENTRY]; ROWS];
@@ -208,8 +210,7 @@ impl<A: Arch> Kernel<A> {
         for (done, fill) in fills.iter().enumerate() {
             let (address, frame, source) = entry(fill);
             let bits = address % PAGE;
-            if source != AS_IT_IS || bits >= prot::WRITE | prot::EXECUTE || !frames.map_user(frame)
-            {
+            if source != AS_IT_IS || bits >= WRITABLE_EXECUTABLE || !frames.map_user(frame) {
                 return done;
             }
             match arch.map(root, address - bits, frame, bits, tables) {
@@ -236,9 +237,12 @@ impl<A: Arch> Kernel<A> {
     ) -> Answer {
         let (address, frame, source) = entry(fill);
         let bits = address % PAGE;
-        // Beyond reading, and writing or executing, nothing may be asked for.
-        if bits >= prot::WRITE | prot::EXECUTE {
-            return Err(Error::BadArgument.into());
+        // Beyond reading, and writing or executing, or both where that may be, nothing may be asked for.
+        if bits >= WRITABLE_EXECUTABLE {
+            if bits >= prot::DEVICE {
+                return Err(Error::BadArgument.into());
+            }
+            self.check_prot(s, bits)?;
         }
         if windows {
             self.tear(s, address - bits, 1)?;

@@ -18,6 +18,8 @@ pub struct Space<R> {
     /// Id of the pager's channel, 0 if there is none, and the badge that it wants to see.
     pub pager: u32,
     pub badge: u64,
+    /// Its pages may be writable and executable at once.
+    pub writable_code: bool,
     /// Windows that lie in it, windows that show its pages and how many these are, and how many open ones touch it on either side.
     pub windows: Option<WindowRef>,
     pub shown: Option<WindowRef>,
@@ -26,7 +28,12 @@ pub struct Space<R> {
 }
 
 impl<A: Arch> Kernel<A> {
-    pub(crate) fn space_create(&mut self, pager: u32, badge: u64) -> Result<SpaceRef, Error> {
+    pub(crate) fn space_create(
+        &mut self,
+        pager: u32,
+        badge: u64,
+        writable_code: bool,
+    ) -> Result<SpaceRef, Error> {
         self.spaces
             .insert(Space {
                 root: None,
@@ -35,6 +42,7 @@ impl<A: Arch> Kernel<A> {
                 holders: 0,
                 pager,
                 badge,
+                writable_code,
                 windows: None,
                 shown: None,
                 shown_count: 0,

@@ -3,7 +3,7 @@
 use super::*;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::pulse;
-use cairn_abi::service::memory::{map, AS_IT_IS};
+use cairn_abi::service::memory::{map, AS_IT_IS, WRITABLE_CODE};
 use cairn_abi::service::{interrupt, machine, ports};
 
 const AT: u64 = 0x80_0000;
@@ -290,6 +290,72 @@ fn pages_are_filled_and_mapped_together() {
         w.err(init, MEMORY, memory::FILL, &words),
         Error::BadArgument
     );
+}
+
+#[test]
+fn writable_code_is_only_where_it_may_be() {
+    let mut w = World::new();
+    let (plain, other) = (w.domain(), w.domain_of(&[AUTO, AUTO, 0, WRITABLE_CODE]));
+    let init = w.init;
+    let (never, may) = (plain.space as u64, other.space as u64);
+    let bits = prot::READ | prot::WRITE | prot::EXECUTE;
+    let code = prot::READ | prot::EXECUTE;
+    let create = [AUTO, AUTO, 0, 2];
+    let got = w.err(init, MEMORY, memory::SPACE_CREATE, &create);
+    assert_eq!(got, Error::BadArgument);
+    let frames: [u32; 4] = std::array::from_fn(|_| w.frame());
+    let (first, held) = (frames[0] as u64, AT + 8 * 4096);
+    for space in [never, may] {
+        w.memory(memory::MAP, &[space, held, first, 1, code]);
+        let fill = |page: u64, frame, source| (AT + page * 4096 + bits, frame, source);
+        let asked: [(u8, &[u64], Vec<_>); 5] = [
+            (memory::MAP, &[space, AT, first, 1, bits], vec![]),
+            (
+                memory::MAP_LIST,
+                &[space, AT + 4096, BUFFER, 1, bits],
+                vec![(frames[1] as u64, 0, 0)],
+            ),
+            (
+                memory::FILL,
+                &[space, BUFFER, 1],
+                vec![fill(2, frames[2], AS_IT_IS)],
+            ),
+            (
+                memory::FILL,
+                &[space, BUFFER, 1],
+                vec![fill(3, frames[3], 0)],
+            ),
+            (memory::PROTECT, &[space, held, 1, bits], vec![]),
+        ];
+        for (operation, words, list) in asked {
+            entries(&mut w, &list);
+            if space == never {
+                let got = w.err(init, MEMORY, operation, words);
+                assert_eq!(got, Error::BadArgument, "{operation}");
+            } else {
+                assert_eq!(w.memory(operation, words)[0], 1, "{operation}");
+            }
+        }
+    }
+    let rights = |w: &mut World, space, page: u64| {
+        w.memory(memory::QUERY, &[space, AT + page * 4096])[1] & 7
+    };
+    for page in [0, 1, 2, 3, 8] {
+        assert_eq!(rights(&mut w, may, page), bits);
+    }
+    // Nor does it come from a space that has it.
+    entries(&mut w, &[(AT, 4, 0)]);
+    let got = w.err(init, MEMORY, memory::SHARE, &[may, never, BUFFER, 1]);
+    assert_eq!(got, Error::BadArgument);
+    // A copy is made when one of both is written, and can be executed until then.
+    let to = w.domain_of(&[AUTO, AUTO, 0, WRITABLE_CODE]).space as u64;
+    entries(&mut w, &[(AT, 2, 1), (AT + 2 * 4096, 2, 0)]);
+    w.memory(memory::SHARE, &[may, to, BUFFER, 2]);
+    for space in [may, to] {
+        let found = [0, 1, 2, 3].map(|page| rights(&mut w, space, page));
+        assert_eq!(found, [code, code, bits, bits]);
+    }
+    w.check();
 }
 
 #[test]

@@ -297,7 +297,12 @@ impl World {
     }
 
     pub fn domain_with_pager(&mut self, pager: u64, badge: u64) -> Dom {
-        let space = self.memory(memory::SPACE_CREATE, &[AUTO, pager, badge])[0];
+        self.domain_of(&[AUTO, pager, badge])
+    }
+
+    /// A domain in the space that SPACE_CREATE makes with these words.
+    pub fn domain_of(&mut self, words: &[u64]) -> Dom {
+        let space = self.memory(memory::SPACE_CREATE, words)[0];
         let first = self.next_frame;
         self.next_frame += 5;
         self.memory(memory::GIVE_TABLES, &[space, first as u64, 5]);

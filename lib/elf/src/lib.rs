@@ -50,8 +50,8 @@ pub struct Image {
     pub header_count: u64,
     /// File range of the interpreter's path with its NUL.
     pub interpreter: Option<(u64, u64)>,
-    /// False if PT_GNU_STACK asks for an executable stack or is missing: such programs get a stack without execution all the same.
-    pub stack_flags_seen: bool,
+    /// PT_GNU_STACK asks for a stack whose memory can be executed.
+    pub executable_stack: bool,
 }
 
 impl Image {
@@ -115,7 +115,7 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
         headers: None,
         header_count: u64::from(ehdr.e_phnum),
         interpreter: None,
-        stack_flags_seen: false,
+        executable_stack: false,
     };
     for header in headers.iter() {
         match header.p_type {
@@ -130,7 +130,7 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
                 }
                 image.interpreter = Some((header.p_offset, header.p_filesz));
             }
-            abi::PT_GNU_STACK => image.stack_flags_seen = true,
+            abi::PT_GNU_STACK => image.executable_stack = header.p_flags & abi::PF_X != 0,
             _ => {}
         }
     }

@@ -86,6 +86,13 @@ pub struct First {
     pub arguments: Vec<String>,
     #[serde(default)]
     pub environment: Vec<String>,
+    /// Whether it, and all that come from it, may write code while they run (compilers at run time).
+    #[serde(default = "yes", rename = "writable-code")]
+    pub writable_code: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One line of the composition.
@@ -576,6 +583,14 @@ mod tests {
         assert_eq!(uart.registers, Registers::Own);
         assert_eq!(m.components[0].registers, Registers::Callers);
         assert_eq!(size("1M"), Some(1 << 20));
+    }
+
+    #[test]
+    fn writable_code_is_refused_by_a_line() {
+        assert!(parse(SMALL).unwrap().first.writable_code);
+        let line = "path = \"/sbin/init\"\nwritable-code = false";
+        let refused = SMALL.replace("path = \"/sbin/init\"", line);
+        assert!(!parse(&refused).unwrap().first.writable_code);
     }
 
     #[test]

@@ -111,6 +111,10 @@ impl Program {
         self.image.headers.map_or(0, |address| address + bias)
     }
 
+    pub fn executable_stack(&self) -> bool {
+        self.image.executable_stack
+    }
+
     pub fn header_count(&self) -> u64 {
         self.image.header_count
     }

@@ -589,7 +589,12 @@ impl Components {
             .map(|r| format!("{}:{}", r.first, r.count))
             .collect();
         let firmware = fault("firmware", MACHINE.service(machine::FIRMWARE, &[]))?[0];
+        let code = match manifest.first.writable_code {
+            true => "allowed",
+            false => "refused",
+        };
         let arguments = [
+            format!("writable-code={code}"),
             format!("free={}", free.join(",")),
             format!("used={}", boot.used()),
             format!("archive={}:{}", boot.archive_frame, archive_pages),

@@ -18,6 +18,7 @@ const PER_FRAME: u64 = 4;
 
 pub struct FakeSpace {
     pub badge: u64,
+    pub writable_code: bool,
     /// Page → frame and protection.
     pub maps: BTreeMap<u64, (Frame, u64)>,
     /// It shows the common table.
@@ -103,6 +104,7 @@ impl Machine {
             slot,
             FakeSpace {
                 badge: 0,
+                writable_code: false,
                 maps: BTreeMap::new(),
                 common: false,
                 tables: BTreeSet::new(),
@@ -140,7 +142,8 @@ impl Machine {
     /// One mapping; needs tables for its address.
     fn enter(&mut self, slot: u32, page: u64, frame: Frame, bits: u64) -> Result<(), Error> {
         assert!(page < 1 << 35, "beyond user memory");
-        assert!(bits & prot::WRITE == 0 || bits & prot::EXECUTE == 0, "W^X");
+        let both = prot::WRITE | prot::EXECUTE;
+        assert!(bits & both != both || self.space(slot).writable_code);
         assert!(!self.owned.contains(&frame), "mapped the nucleus's frame");
         assert_ne!(bits & 7, 0, "mapped without any right");
         let common = self.common.keys().any(|at| at / 512 == page / 512);
@@ -185,11 +188,12 @@ impl Machine {
 }
 
 impl Nucleus for Machine {
-    fn space_create(&mut self, badge: u64) -> Result<u32, Error> {
+    fn space_create(&mut self, badge: u64, writable_code: bool) -> Result<u32, Error> {
         self.pool(1)?;
         let slot = self.slot();
         self.add_space(slot);
         self.space(slot).badge = badge;
+        self.space(slot).writable_code = writable_code;
         Ok(slot)
     }
 

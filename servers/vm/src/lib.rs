@@ -1,6 +1,6 @@
 //! The memory manager: it owns all frames and decides what every address space shows.
 //!
-//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`parts`], [`object`], [`change`], [`common`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`accounts`], [`exhausted`], [`transfer`] and [`stat`] answer it.
+//! [`Vm`] is the whole state. [`request`] decodes what comes in; [`fault`], [`shown`], [`mapping`], [`parts`], [`object`], [`change`], [`code`], [`common`], [`wanted`], [`written`], [`successor`], [`offer`], [`cache`], [`dma`], [`iommu`], [`lifecycle`], [`accounts`], [`exhausted`], [`transfer`] and [`stat`] answer it.
 //! Below them lie [`frames`] (reference counts), [`free`], [`pages`], [`filled`] and [`forked`] (which frame is behind which page) and [`region`] (what is allowed where).
 //!
 //! What always holds:
@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod accounts;
 pub mod cache;
 pub mod change;
+pub mod code;
 pub mod common;
 pub mod device;
 pub mod dma;

@@ -1,6 +1,7 @@
 //! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
 
 use crate::accounts::{Account, Charges, ROOT, SYSTEM};
+use crate::code::Code;
 use crate::fault::{refused, Fault};
 use crate::filled::fill;
 use crate::forked::{Manner, EAGER};
@@ -123,7 +124,13 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A space with table frames and the system page, not used by any domain.
-    fn new_space(&mut self, kind: Layout, limit: u64, account: Account) -> Result<usize, Errno> {
+    fn new_space(
+        &mut self,
+        kind: Layout,
+        code: Code,
+        limit: u64,
+        account: Account,
+    ) -> Result<usize, Errno> {
         let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
         let floor = match kind {
             Layout::Linux => self.program_floor(account),
@@ -133,11 +140,14 @@ impl<N: Nucleus> Vm<N> {
         if self.frames.free() <= reserve.saturating_add(BLOCK as usize) {
             return Err(ENOMEM);
         }
-        let slot = self.with_pool(pool::SPACE, |n| n.space_create(handle))?;
+        let slot = self.with_pool(pool::SPACE, |n| {
+            n.space_create(handle, kind == Layout::Linux)
+        })?;
         let mut space = Space {
             slot,
             handle,
             layout: kind,
+            code,
             eager: false,
             account,
             floor,
@@ -235,13 +245,12 @@ impl<N: Nucleus> Vm<N> {
     /// CREATE.
     pub(crate) fn create(&mut self, token: Token, limit: u64, linux: bool) -> Result<(), Errno> {
         self.look_at_pools();
-        let kind = if linux {
-            Layout::Linux
-        } else {
-            Layout::Native(layout::NATIVE_HEAP / layout::PAGE)
+        let native = Layout::Native(layout::NATIVE_HEAP / layout::PAGE);
+        let (kind, code, account) = match linux {
+            true => (Layout::Linux, self.code, ROOT),
+            false => (native, Code::Built, SYSTEM),
         };
-        let account = if linux { ROOT } else { SYSTEM };
-        let index = self.new_space(kind, limit, account)?;
+        let index = self.new_space(kind, code, limit, account)?;
         self.finish(token, index, account)
     }
 
@@ -256,12 +265,12 @@ impl<N: Nucleus> Vm<N> {
         if share {
             return self.finish(token, from, account);
         }
-        let (kind, limit) = self
+        let (kind, code, limit) = self
             .spaces
             .get(from)
-            .map(|s| (s.layout, s.limit))
+            .map(|s| (s.layout, s.code.inherited(), s.limit))
             .ok_or(ESRCH)?;
-        let index = self.new_space(kind, limit, account)?;
+        let index = self.new_space(kind, code, limit, account)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
         let copied = self.copy_ranges(from, index, &all, true);
         if let Err(errno) = copied.and_then(|()| self.keep_lent(from, index)) {
@@ -442,6 +451,7 @@ impl<N: Nucleus> Vm<N> {
             if let Some(space) = self.spaces.get_mut(domain.space) {
                 space.parent = NOBODY;
                 space.forks = 0;
+                space.code = space.code.inherited();
             }
             let mut from = 0;
             for &(start, end) in kept {
@@ -451,8 +461,8 @@ impl<N: Nucleus> Vm<N> {
             self.unmap_pages(domain.space, from, u64::MAX);
             return Ok(0);
         }
-        let (kind, limit) = (space.layout, space.limit);
-        let index = self.new_space(kind, limit, domain.account)?;
+        let (kind, code, limit) = (space.layout, space.code.inherited(), space.limit);
+        let index = self.new_space(kind, code, limit, domain.account)?;
         let moved = self
             .copy_ranges(domain.space, index, kept, false)
             .and_then(|()| {

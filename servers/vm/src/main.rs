@@ -91,6 +91,7 @@ fn start() -> Option<Vm<Portals>> {
         init: number("init").unwrap_or(0) as u32,
         init_space: init_space.0,
         secret: [secret(), secret()],
+        writable_code: startup::argument("writable-code") != Some("refused"),
     };
     log!(
         "{} frames free, {} of the archive",

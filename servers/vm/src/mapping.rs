@@ -56,17 +56,6 @@ pub(crate) fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-pub(crate) fn check_prot(bits: u64) -> Result<(), Errno> {
-    if bits & !(prot::READ | prot::WRITE | prot::EXECUTE) != 0 {
-        return Err(EINVAL);
-    }
-    // No page is ever writable and executable.
-    if bits & prot::WRITE != 0 && bits & prot::EXECUTE != 0 {
-        return Err(EACCES);
-    }
-    Ok(())
-}
-
 /// Change what the hardware allows for the resident pages of `start..end` from protection `old` to `new`.
 #[inline]
 fn protect_pages<N: Nucleus>(
@@ -124,7 +113,8 @@ impl<N: Nucleus> Vm<N> {
         if len == 0 {
             return Err(EINVAL);
         }
-        check_prot(bits)?;
+        let code = self.spaces.get(index).ok_or(ESRCH)?.code;
+        code.check(bits)?;
         let count = pages(len).ok_or(ENOMEM)?;
         let shared = flag & flags::SHARED != 0;
         let mut most = (prot::READ | prot::WRITE | prot::EXECUTE) as u8;
@@ -352,21 +342,26 @@ impl<N: Nucleus> Vm<N> {
         bits: u64,
     ) -> Result<u64, Errno> {
         let (start, end) = range(address, len, ENOMEM)?;
-        check_prot(bits)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let code = space.code;
+        code.check(bits)?;
         if start == end {
             return Ok(0);
         }
-        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let allowed = |region: &Region| {
+            code.check_change(u64::from(region.prot), bits)?;
+            match bits as u8 & !region.most {
+                0 => Ok(()),
+                _ => Err(EACCES),
+            }
+        };
         let single = space.regions.single(start, end);
-        match single {
-            Some((_, region)) if bits as u8 & !region.most != 0 => return Err(EACCES),
-            Some(_) => {}
+        match &single {
+            Some((_, region)) => allowed(region)?,
             None => {
                 let mut covered = 0;
                 for region in space.regions.pieces(start, end) {
-                    if bits as u8 & !region.most != 0 {
-                        return Err(EACCES);
-                    }
+                    allowed(&region)?;
                     covered += region.pages();
                 }
                 if covered != end - start {

@@ -46,8 +46,8 @@ impl Answer {
 
 /// Nucleus operations (see `cairn_abi::service`). Spaces and domains are named by slots of `vm`'s own table. All take at most 512 pages.
 pub trait Nucleus: Hardware + dmar::Physical {
-    /// A new space whose faults come to `vm` with this badge.
-    fn space_create(&mut self, badge: u64) -> Result<u32, Error>;
+    /// A new space whose faults come to `vm` with this badge; its pages may be writable and executable at once or not.
+    fn space_create(&mut self, badge: u64, writable_code: bool) -> Result<u32, Error>;
     fn domain_create(&mut self, space: u32) -> Result<(u32, Id), Error>;
     fn set_space(&mut self, domain: u32, space: u32) -> Result<(), Error>;
     /// Destroy a domain for good.

@@ -1,6 +1,6 @@
 //! OBJECT_MAP_PARTS: the parts of a program or library, mapped by one request, so that their pages are shown by one operation of the nucleus.
 
-use crate::mapping::{check_prot, Backing};
+use crate::mapping::Backing;
 use crate::nucleus::Nucleus;
 use crate::space::{Errno, Vm};
 use cairn_abi::layout::PAGE;
@@ -42,6 +42,7 @@ impl<N: Nucleus> Vm<N> {
         pages: u64,
         words: &[u64],
     ) -> Result<u64, Errno> {
+        let code = self.spaces.get(index).ok_or(ESRCH)?.code;
         let mut parts = [Part::default(); MOST];
         let (mut count, mut end) = (0, 0);
         for (part, &word) in parts
@@ -53,7 +54,8 @@ impl<N: Nucleus> Vm<N> {
             if part.pages == 0 || part.page < end {
                 return Err(EINVAL);
             }
-            check_prot(part.prot)?;
+            code.check(part.prot)?;
+            code.check_own(part.prot)?;
             end = part.page + part.pages;
             count += 1;
         }

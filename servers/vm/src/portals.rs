@@ -3,7 +3,7 @@
 use cairn_abi::layout::{
     native_slot, DEVICES, DEVICE_RANGE, IOMMU_TABLES, NATIVE_HEAP, PAGE, SYSTEM_PAGE,
 };
-use cairn_abi::service::memory::{map, prot, Fill, Row};
+use cairn_abi::service::memory::{map, prot, Fill, Row, WRITABLE_CODE};
 use cairn_abi::service::{current, domain, interrupt, memory, receive, AUTO};
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_iommu::{dmar, Hardware, Message};
@@ -188,8 +188,9 @@ impl Portals {
 }
 
 impl Nucleus for Portals {
-    fn space_create(&mut self, badge: u64) -> Result<u32, Error> {
-        let words = [AUTO, u64::from(native_slot::RECEIVE), badge];
+    fn space_create(&mut self, badge: u64, writable_code: bool) -> Result<u32, Error> {
+        let how = if writable_code { WRITABLE_CODE } else { 0 };
+        let words = [AUTO, u64::from(native_slot::RECEIVE), badge, how];
         let slot = self.memory(memory::SPACE_CREATE, &words)?[0] as u32;
         self.keep_room(slot);
         Ok(slot)

@@ -115,6 +115,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::OBJECT_INHERIT
             | vm::OBJECT_ADOPT
             | vm::OBJECT_MAPPED
+            | vm::EXEC_GAIN
             | vm::MAP_ALIKE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
@@ -220,13 +221,21 @@ impl<N: Nucleus> Vm<N> {
             _ => self.of(u64::from(r.sender))?,
         };
         let value = match operation {
-            vm::MAP => self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)?,
+            vm::MAP => {
+                self.may_execute(index, w[3])?;
+                self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)?
+            }
             vm::MAP_ALIKE => {
+                self.may_execute(index, w[3])?;
                 let backing = self.backing_at(index, w[6], w[5], w[4])?;
                 self.map(index, w[1], w[2], w[3], w[4], backing)?
             }
             vm::UNMAP => self.unmap(index, w[1], w[2])?,
-            vm::PROTECT => self.protect(index, w[1], w[2], w[3])?,
+            vm::PROTECT => {
+                self.may_execute(index, w[3])?;
+                self.protect(index, w[1], w[2], w[3])?
+            }
+            vm::EXEC_GAIN => self.exec_gain(index, w[1])?,
             vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
             vm::ADVISE => match self.advise(index, w[1], w[2], w[3]) {
                 // Others have memory that they can do without.
@@ -308,6 +317,7 @@ impl<N: Nucleus> Vm<N> {
             return self.map_parts(index, object, w[1], w[2], &w[3..]);
         }
         let backing = backing(object, w[5], r.badge)?;
+        self.may_execute(index, w[3])?;
         self.map(index, w[1], w[2], w[3], w[4], backing)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::accounts::{Account, Charges, ONE_RECORD, ROOT, SYSTEM};
 use crate::cache::Lenders;
+use crate::code::Code;
 use crate::dma::Dma;
 use crate::forked::Plan;
 use crate::frames::Frames;
@@ -48,6 +49,7 @@ pub struct Space {
     /// The badge of its faults.
     pub handle: Handle,
     pub layout: Layout,
+    pub code: Code,
     /// It cannot fault (`init`): everything is resident at once.
     pub eager: bool,
     pub regions: Regions,
@@ -144,12 +146,16 @@ pub struct Start {
     pub init_space: u32,
     /// Nobody else's, and another one at each boot.
     pub secret: [u64; 2],
+    /// What the manifest says of programs.
+    pub writable_code: bool,
 }
 
 pub struct Vm<N> {
     pub nucleus: N,
     /// What pages of shared objects are called to others.
     pub(crate) names: Names,
+    /// What programs start with.
+    pub(crate) code: Code,
     pub frames: Frames,
     pub(crate) spaces: Slab<Space>,
     pub(crate) objects: Slab<Object>,
@@ -316,6 +322,7 @@ impl<N: Nucleus> Vm<N> {
         let mut vm = Vm {
             nucleus,
             names: Names { key: start.secret },
+            code: Code::of_programs(start.writable_code),
             frames,
             spaces: Slab::new(),
             objects: Slab::new(),
@@ -358,6 +365,7 @@ impl<N: Nucleus> Vm<N> {
             handle: 0,
             // Above everything that `init` mapped for itself.
             layout: Layout::Native(0x2000_0000_0000 / PAGE),
+            code: Code::Built,
             eager: true,
             account: SYSTEM,
             floor: NATIVE_RESERVE,

@@ -3,6 +3,7 @@
 mod accounts;
 mod cases;
 mod changes;
+mod code;
 mod common;
 mod dma;
 mod iommu;
@@ -48,6 +49,7 @@ impl World {
             init: INIT,
             init_space: INIT_SPACE,
             secret: [0x5eed, 0xc0de],
+            writable_code: true,
         };
         for frame in 500..500 + ARCHIVE_FRAMES {
             machine.frame(frame).fill(frame as u8);

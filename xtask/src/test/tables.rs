@@ -1,4 +1,4 @@
-//! Suite `tables`: the page tables of a running machine as QEMU reads them (`info tlb` of its monitor), while programs start and when the shell waits. Nothing is writable and executable; what the nucleus executes is its text
+//! Suite `tables`: the page tables of a running machine as QEMU reads them (`info tlb` of its monitor), while programs start and when the shell waits. Nothing is writable and executable (no program that is started here asks for it); what the nucleus executes is its text
 //! and portal code, and can be written nowhere, but portal code where its pool is; the nucleus's half is not the programs'.
 
 use super::batch;

@@ -5,8 +5,8 @@
 //!
 //! A page mapped without any access keeps its frame in an entry that is not present ([`HELD`]).
 //!
-//! What always holds: entries of the user half that are present have the user bit; no table frame is reachable from user mode; nothing is
-//! both writable and executable (the portable part refuses to ask for it, [`leaf`] does not produce it).
+//! What always holds: entries of the user half that are present have the user bit; no table frame is reachable from user mode. A
+//! page is both writable and executable only in a space that may have such (the portable part refuses to ask for it elsewhere).
 
 use super::memory::{frame_pointer, table_pointer, PAGE};
 use crate::arch::{Frame, FrameList, MapError, Mapping, Taken};
@@ -139,8 +139,11 @@ const fn leaf_bits(protection: u64) -> u64 {
     if protection & ACCESS == 0 {
         return device | HELD;
     }
-    let executable = protection & (prot::EXECUTE | prot::WRITE) == prot::EXECUTE;
-    let no_execute = if executable { 0 } else { NO_EXECUTE };
+    let no_execute = if protection & prot::EXECUTE != 0 {
+        0
+    } else {
+        NO_EXECUTE
+    };
     device | PRESENT | USER | protection & prot::WRITE | no_execute
 }
 
@@ -968,12 +971,6 @@ mod tests {
     }
 
     #[test]
-    fn never_writable_and_executable() {
-        let entry = leaf(5, READ | WRITE | EXECUTE);
-        assert!(entry & WRITABLE == 0 || entry & NO_EXECUTE != 0);
-    }
-
-    #[test]
     fn no_access_keeps_the_frame() {
         let (root, mut list) = space(4);
         map(root, 0x1000, 9, READ, &mut list).unwrap();
@@ -1320,9 +1317,6 @@ mod tests {
         for protection in 0..16 {
             let seen = mapping(leaf(77, protection) | DIRTY);
             let mut expected = protection;
-            if protection & WRITE != 0 {
-                expected &= !EXECUTE;
-            }
             if protection & ACCESS != 0 {
                 expected |= READ;
             }

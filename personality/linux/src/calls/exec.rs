@@ -35,6 +35,8 @@ const SCRIPTS_MAX: usize = 4;
 /// What is read of a file at first: a linker puts all headers there, and the interpreter's name.
 const HEAD: usize = 1024;
 const STACK_SIZE: u64 = 8 * 1024 * 1024;
+/// Where the first thread's stack begins.
+pub const STACK: u64 = LINUX_STACK_TOP - STACK_SIZE;
 /// The command line that `proc` keeps for /proc.
 const COMMAND_LINE_MAX: usize = 4096;
 
@@ -307,12 +309,13 @@ fn enter(
     let process = process();
     // The stack first: what `vm` places by itself goes below it.
     let stack_flags = flags::FIXED | flags::STACK;
-    memory::map(
-        LINUX_STACK_TOP - STACK_SIZE,
-        STACK_SIZE,
-        prot::READ | prot::WRITE,
-        stack_flags,
-    )?;
+    let stack = |rights| memory::map(STACK, STACK_SIZE, rights, stack_flags);
+    let plain = prot::READ | prot::WRITE;
+    match program.executable_stack() {
+        // (Where code may not be written it is a stack as all others.)
+        true => stack(plain | prot::EXECUTE).or_else(|_| stack(plain))?,
+        false => stack(plain)?,
+    };
     let bias = program.place()?;
     program.map(Some(bias))?;
     let (entry, base) = match interpreter {

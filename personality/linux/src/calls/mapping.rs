@@ -1,5 +1,6 @@
 //! mmap and its family, brk. `vm` does the work; files give memory objects.
 
+use super::exec::STACK;
 use super::io::usable;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
@@ -9,7 +10,7 @@ use crate::machine::user;
 use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
 use crate::process::Process;
-use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_TOP, PAGE, PERSONALITY};
+use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_STACK_TOP, LINUX_TOP, PAGE, PERSONALITY};
 use cairn_idl::vm;
 use core::sync::atomic::Ordering;
 
@@ -156,14 +157,25 @@ pub fn munmap(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn mprotect(f: &mut Frame) -> Result<u64> {
-    if f.arg(2) & !0x0300_000f != 0 {
+    const GROWSDOWN: u64 = 0x0100_0000;
+    const GROWSUP: u64 = 0x0200_0000;
+    let (address, rights) = (f.arg(0), f.arg(2));
+    if rights & !(GROWSDOWN | GROWSUP | 0xf) != 0
+        || rights & GROWSDOWN != 0 && rights & GROWSUP != 0
+    {
         return Err(EINVAL);
     }
-    let length = own_range(f.arg(0), f.arg(1))?;
+    let length = own_range(address, f.arg(1))?;
     if length == 0 {
         return Ok(0);
     }
-    memory::protect(f.arg(0), length, f.arg(2) & 7).map(|()| 0)
+    let (start, end) = match rights & (GROWSDOWN | GROWSUP) {
+        0 => (address, address + length),
+        // From the stack's lowest page on: so the C library makes it executable for a library that asks for it. (Nothing grows upwards.)
+        GROWSDOWN if (STACK..LINUX_STACK_TOP).contains(&address) => (STACK, address + length),
+        _ => return Err(EINVAL),
+    };
+    memory::protect(start, end - start, rights & 7).map(|()| 0)
 }
 
 pub fn mremap(f: &mut Frame) -> Result<u64> {

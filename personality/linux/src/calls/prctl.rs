@@ -1,12 +1,12 @@
 //! prctl(2).
 
-use crate::errno::{Result, EINVAL};
+use crate::errno::{Result, EINVAL, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::option::*;
-use cairn_idl::proc;
+use cairn_idl::{proc, vm};
 
 const SET_PDEATHSIG: u64 = 1;
 const GET_PDEATHSIG: u64 = 2;
@@ -21,6 +21,8 @@ const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
+const SET_MDWE: u64 = 65;
+const GET_MDWE: u64 = 66;
 
 /// → result, what prctl would store through a pointer.
 fn ask(option: u64, argument: u64) -> Result<[u64; 2]> {
@@ -59,7 +61,24 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             ask(option, 1).map(|r| r[0])
         }
         GET_NO_NEW_PRIVS => Ok(process().state().no_new_privileges as u64),
+        SET_MDWE if (2..5).all(|i| f.arg(i) == 0) => refuse_exec_gain(argument),
+        GET_MDWE if (1..5).all(|i| f.arg(i) == 0) => exec_gain(0),
         _ => Err(EINVAL),
+    }
+}
+
+/// What holds for this address space, after it was asked to be so (0: as it is).
+fn exec_gain(wanted: u64) -> Result<u64> {
+    Request::new(&[vm::EXEC_GAIN, wanted])
+        .call(linux_slot::VM)
+        .map(|w| w[0])
+}
+
+fn refuse_exec_gain(wanted: u64) -> Result<u64> {
+    match wanted {
+        0 if exec_gain(0)? != 0 => Err(EPERM),
+        0 => Ok(0),
+        _ => exec_gain(wanted).map(|_| 0),
     }
 }
 

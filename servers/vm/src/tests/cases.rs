@@ -241,7 +241,6 @@ fn arguments_are_judged_like_linux_does() {
         (&[vm::MAP, 0, 1 << 62, RW, flags::NO_RESERVE], -ENOMEM),
         (&[vm::MAP, 0, 600 * PAGE, RW, 0], -ENOMEM),
         (&[vm::MAP, 0, PAGE, 8, 0], -EINVAL),
-        (&[vm::MAP, 0, PAGE, 6, 0], -EACCES),
         (&[vm::MAP, page + 1, PAGE, RW, fixed], -EINVAL),
         (&[vm::MAP, 0, PAGE, RW, fixed], -EPERM),
         (&[vm::MAP, USER_TOP, PAGE, RW, fixed], -ENOMEM),

@@ -81,6 +81,8 @@ fn the_next_program_is_shown_all_its_parts_at_once() {
 fn nothing_is_mapped_if_a_part_is_wrong() {
     let (mut w, _, badge) = file();
     let client = w.create();
+    let refused = vm::exec_gain::REFUSED;
+    assert_eq!(w.call(client, &[vm::EXEC_GAIN, refused]), refused as i64);
     let good = part(0, 2, 0, READ);
     let wrong = [
         (AT, 10, vec![], EINVAL),
