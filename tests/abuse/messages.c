@@ -345,6 +345,14 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
     absent = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     open_all();
     struct gate g;
+    /* Who is no user of privilege has no portal to the log, neither to write nor to read it. */
+    for (uint64_t operation = 1; operation <= 2; operation++) {
+        struct gate log = {.rax = SLOT_LOG | operation << 32, .words = {(uint64_t)(uintptr_t)room, 1, 0}};
+        go(&log);
+        if (log.rax == 0) {
+            _exit(97);
+        }
+    }
     for (uint64_t i = 0; i < messages; i++) {
         struct gate until = {.rax = SLOT_CURRENT | (uint64_t)CURRENT_DEADLINE << 32, .words = {now_ns() + 2000000}};
         make(&g);
@@ -536,6 +544,10 @@ static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t onl
                     attackers[i].pid = 0;
                     if (WIFEXITED(status) && (WEXITSTATUS(status) == 98 || WEXITSTATUS(status) == 99)) {
                         say("an attacker cannot begin\n");
+                        return 1;
+                    }
+                    if (WIFEXITED(status) && WEXITSTATUS(status) == 97) {
+                        say("an attacker has a portal to the log\n");
                         return 1;
                     }
                 }

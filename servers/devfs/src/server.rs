@@ -12,6 +12,7 @@ use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat};
+use cairn_idl::label;
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -445,6 +446,10 @@ impl<M: Machine> Server for Devfs<M> {
             Some(Kind::Terminal(name)) => return Err(cx.redirect(format!("tty:{name}").as_bytes())),
             Some(Kind::Serial(line)) => {
                 return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
+            }
+            // Reading it as on Debian (`dmesg_restrict`).
+            Some(Kind::Log) if flags & o::ACCMODE != o::WRONLY && !cx.has(label::SYSTEM) => {
+                return Err(Failure::Errno(EPERM))
             }
             Some(Kind::Log) => 0,
             Some(device) => kind::ALWAYS_READY | kind::SEEKABLE | constant(device, flags),

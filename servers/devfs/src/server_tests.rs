@@ -184,4 +184,6 @@ fn the_log_is_read_line_by_line() {
     assert_eq!(write(&mut bench, handle, b"<5>mine\n"), 8);
     bench.time_out();
     assert_eq!(bench.answer(token).unwrap().bytes(), b"6,2,5000,-;mine\n");
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(bench.open(b"kmsg", o::RDONLY, 0), Err(-EPERM));
 }

@@ -6,7 +6,7 @@ use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
-use cairn_abi::layout::MAX_SLOTS;
+use cairn_abi::layout::{linux_slot, MAX_SLOTS};
 use cairn_idl::capability::{SETGID, SETUID, SYS_PTRACE};
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::label;
@@ -82,6 +82,7 @@ impl<S: System> Manager<S> {
         if label != old {
             let domain = self.processes[slot].domain;
             self.system.set_label(domain, label);
+            self.follow_privilege(slot, old);
             self.processes[slot].dumpable = 0;
             self.processes[slot].death_signal = 0;
         }
@@ -97,6 +98,19 @@ impl<S: System> Manager<S> {
             let timers = self.processes[slot].posix_timers as i32;
             self.count_timers(before, -timers);
             self.count_timers(creds.ruid, timers);
+        }
+    }
+
+    /// The log is for who has the privilege SYSTEM: the portal goes with it, and comes back. (Without memory for it the process has none: it is for what goes wrong only.)
+    fn follow_privilege(&mut self, slot: Slot, old: u64) {
+        let process = &self.processes[slot];
+        let (domain, label) = (process.domain, process.label());
+        let [had, has] = [old, label].map(|label| label::has(label, label::SYSTEM));
+        if had && !has {
+            self.system.remove(domain, linux_slot::LOG);
+        } else if has && !had {
+            let log = self.gifts.log;
+            let _ = self.system.put(domain, log, linux_slot::LOG);
         }
     }
 

@@ -219,6 +219,9 @@ impl System for Fake {
         self.of(domain).slots.push(slot);
         Ok(())
     }
+    fn remove(&mut self, domain: Domain, slot: u32) {
+        self.of(domain).slots.retain(|&there| there != slot);
+    }
     fn thread(&mut self, domain: Domain, start: &Start) -> Result<Id, Errno> {
         self.may_fail()?;
         self.next += 1;

@@ -327,6 +327,10 @@ impl System for Native {
             .map(|_| ())
     }
 
+    fn remove(&mut self, target: Domain, slot: u32) {
+        let _ = target.portal.service(domain::PORTAL_REMOVE, &[slot.into()]);
+    }
+
     fn thread(&mut self, target: Domain, start: &Start) -> Result<Id, Errno> {
         let words = [
             start.rip,

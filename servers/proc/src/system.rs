@@ -131,6 +131,8 @@ pub trait System {
     fn copy_table(&mut self, from: Domain, to: Domain, slots: Option<&Slots>) -> Result<(), Errno>;
     /// A copy of one of the manager's portals into a slot of the domain.
     fn put(&mut self, domain: Domain, portal: Portal, slot: u32) -> Result<(), Errno>;
+    /// A slot of the domain is empty from now on.
+    fn remove(&mut self, domain: Domain, slot: u32);
     /// A new thread that does not run yet.
     fn thread(&mut self, domain: Domain, start: &Start) -> Result<Id, Errno>;
     /// An operation of [`cairn_abi::service::thread`].

@@ -415,6 +415,25 @@ fn exhausted_memory_costs_the_biggest() {
 }
 
 #[test]
+fn the_log_is_for_the_privileged() {
+    let mut w = World::new();
+    let pid = w.fork(1);
+    let has = |w: &mut World, pid: u64| {
+        let domain = w.domain(pid);
+        w.m.system.of(domain).slots.contains(&linux_slot::LOG)
+    };
+    assert!(has(&mut w, pid));
+    // For a while, and for good; and what it makes has none either.
+    assert_eq!(w.set_ids(pid, [0, 1000, 0]), 0);
+    assert!(!has(&mut w, pid));
+    assert_eq!(w.set_ids(pid, [0, 0, 0]), 0);
+    assert!(has(&mut w, pid));
+    assert_eq!(w.set_ids(pid, [1000, 1000, 1000]), 0);
+    let child = w.fork(pid);
+    assert!(!has(&mut w, pid) && !has(&mut w, child) && has(&mut w, 1));
+}
+
+#[test]
 fn a_child_has_the_slots_that_its_parent_says() {
     let mut w = World::new();
     let words = [FORK, 0x40_0000, 0x50_0000, 1, 2, 0, 17];
