@@ -132,17 +132,20 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     Ok(u8::from(failed > 0 || passed == 0))
 }
 
-/// All suites that want machines, the batches of many programs first.
+/// All suites that want machines: what takes longest first, so that no lane is alone with it at the end; then the batches of many programs.
 fn machines(report: &Report, arguments: &cli::Test, all: bool) -> Result<()> {
     let (system, smp) = (arguments.system, arguments.smp);
-    let mut work = programs::work(report, arguments)?;
+    let [games, others] = match all {
+        true => native::work(report, smp)?,
+        false => Default::default(),
+    };
+    let mut work = games;
+    work.extend(programs::work(report, arguments)?);
     work.extend(abuse::work(report, arguments)?);
     work.push(Box::new(move || exchange::run(report, system)));
     work.push(Box::new(move || restart::run(report, system)));
     work.push(Box::new(move || terminal::run(report, system, smp)));
-    if all {
-        work.extend(native::work(report, smp)?);
-    }
+    work.extend(others);
     // Names are listed in order.
     let lanes = if report.list {
         1

@@ -81,8 +81,12 @@ fn runs(report: &Report, smp: u32) -> Result<Vec<Run>> {
     Ok(wanted)
 }
 
-pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
-    let work = runs(report, smp)?.into_iter().map(|run| -> Work<'_> {
+/// The games of [`ways`], each of which takes minutes, and the others.
+pub fn work(report: &Report, smp: u32) -> Result<[Vec<Work<'_>>; 2]> {
+    let (games, others): (Vec<_>, Vec<_>) = runs(report, smp)?
+        .into_iter()
+        .partition(|run| !run.seeds.is_empty());
+    let work = |run: Run| -> Work<'_> {
         Box::new(move || {
             let begun = Instant::now();
             let verdict = match run.seeds.is_empty() {
@@ -92,8 +96,8 @@ pub fn work(report: &Report, smp: u32) -> Result<Vec<Work<'_>>> {
             report.result(&run.full, begun.elapsed(), verdict);
             Ok(())
         })
-    });
-    Ok(work.collect())
+    };
+    Ok([games, others].map(|runs| runs.into_iter().map(work).collect()))
 }
 
 /// Those with one core in deterministic mode, one after the other; how many there were. (What looks for the same in two machines has no use for that.)
