@@ -1,5 +1,6 @@
-//! The heap. Components have a [`PageHeap`] over one range of addresses from `vm`, which gives back what is free. The others have the crate `talc`, at first over an arena in the program's own
-//! image, and keep what they got: `init` and `vm`, which cannot ask `vm` and say [`set_grow`], and components to which the manifest gives so little memory that there is no room for the range.
+//! The heap. Components have a [`PageHeap`] over one range of addresses from `vm`, which gives back what is free; `vm` has one over a range and frames of its own ([`set_frames`]). The others have the
+//! crate `talc`, at first over an arena in the program's own image, and keep what they got: `init`, which cannot ask `vm` and says [`set_grow`], and components to which the manifest gives so little
+//! memory that there is no room for the range.
 //!
 //! An allocation that fails returns null, so whoever uses `try_reserve` is told. Objects of up to a page are made from `vm`'s reserve where nothing else is left; a server that has to
 //! grow for a client asks [`prepare`] first, and refuses.
@@ -26,7 +27,28 @@ pub type Grow = fn(usize) -> Option<(usize, usize)>;
 /// 0 = there is a page heap, or there is no heap yet.
 static GROW: AtomicUsize = AtomicUsize::new(0);
 
-/// Use another source of memory (for `vm`, which cannot ask itself). Call before anything is allocated.
+/// Gives these pages (address and bytes) frames, or takes their frames away. False: nothing has changed.
+pub type Change = fn(usize, usize) -> bool;
+
+/// What [`set_frames`] was told; 0: `vm` has the frames.
+static POPULATE: AtomicUsize = AtomicUsize::new(0);
+static RELEASE: AtomicUsize = AtomicUsize::new(0);
+
+/// Have the page heap at this address, in a range for so many pages that is used for nothing else, with frames from elsewhere (for `vm`, which cannot ask itself). Call before anything is allocated.
+pub fn set_frames(range: usize, pages: usize, populate: Change, release: Change) {
+    POPULATE.store(populate as usize, Ordering::Relaxed);
+    RELEASE.store(release as usize, Ordering::Relaxed);
+    // SAFETY: the caller says that the range is the heap's; `populate` says where there are frames.
+    unsafe { HEAP.pages.lock().set_range(range, pages) };
+}
+
+fn own(change: &AtomicUsize) -> Option<Change> {
+    let own = change.load(Ordering::Relaxed);
+    // SAFETY: only `set_frames` stores here, and it stores a `Change`.
+    (own != 0).then(|| unsafe { core::mem::transmute::<usize, Change>(own) })
+}
+
+/// Use another source of memory (for `init`, which is before `vm`). Call before anything is allocated.
 pub fn set_grow(grow: Grow) {
     GROW.store(grow as usize, Ordering::Relaxed);
 }
@@ -56,7 +78,7 @@ impl OomHandler for More {
 
 static mut ARENA_BYTES: [u8; ARENA] = [0; ARENA];
 
-/// `vm`.
+/// `vm`, or what it has set aside for itself.
 struct FromVm;
 
 fn advise(address: usize, bytes: usize, advice: u64) -> bool {
@@ -67,6 +89,9 @@ fn advise(address: usize, bytes: usize, advice: u64) -> bool {
 
 impl Frames for FromVm {
     fn populate(&mut self, address: usize, bytes: usize, must: bool) -> bool {
+        if let Some(populate) = own(&POPULATE) {
+            return populate(address, bytes);
+        }
         if advise(address, bytes, vm::advice::POPULATE_WRITE) {
             return true;
         }
@@ -80,9 +105,13 @@ impl Frames for FromVm {
         false
     }
 
-    fn release(&mut self, address: usize, bytes: usize) {
+    fn release(&mut self, address: usize, bytes: usize) -> bool {
+        if let Some(release) = own(&RELEASE) {
+            return release(address, bytes);
+        }
         // If `vm` keeps them nothing is lost but memory.
         advise(address, bytes, vm::advice::DONT_NEED);
+        true
     }
 }
 

@@ -13,8 +13,7 @@ pub mod gate;
 pub mod heap;
 pub mod log;
 pub mod memory;
-#[cfg(any(test, target_os = "none"))]
-mod page_heap;
+pub mod page_heap;
 pub mod pages;
 pub mod paging;
 pub mod parts;

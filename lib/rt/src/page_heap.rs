@@ -48,8 +48,8 @@ const PER_PAGE: u32 = (PAGE / size_of::<Descriptor>()) as u32;
 pub trait Frames {
     /// Give these pages frames. False: none of them has got one by this. `must`: it is for a single page that the component cannot do without.
     fn populate(&mut self, address: usize, bytes: usize, must: bool) -> bool;
-    /// Take the frames of these pages back; they read as zeroes when they are populated again.
-    fn release(&mut self, address: usize, bytes: usize);
+    /// Take the frames of these pages back; they read as zeroes when they are populated again. False: the pages keep them.
+    fn release(&mut self, address: usize, bytes: usize) -> bool;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,6 +123,17 @@ pub struct PageHeap<F> {
     used_pages: usize,
     /// Pages of each class that have room.
     room: [u32; CLASSES.len()],
+}
+
+/// Bytes of pages that an object of this size takes of a heap, when there are many.
+pub const fn footprint(size: usize) -> usize {
+    match size {
+        0..=SMALL => {
+            let size = CLASSES[CLASS_OF[size.div_ceil(16)] as usize] as usize;
+            PAGE.div_ceil(PAGE / size)
+        }
+        _ => size.next_multiple_of(PAGE),
+    }
 }
 
 /// Bytes of range for a heap of so many pages.
@@ -397,10 +408,12 @@ impl<F: Frames> PageHeap<F> {
             let first = self.warm.heads[bin];
             let (all, _) = self.unlist(first);
             let excess = (self.warm_pages - most).min(all as usize) as u32;
-            self.warm_pages -= all as usize;
             let keep = all - excess;
             let (address, bytes) = (self.address(first + keep), excess as usize * PAGE);
-            self.frames.release(address, bytes);
+            if !self.frames.release(address, bytes) {
+                return self.list(first, all, Kind::Warm);
+            }
+            self.warm_pages -= all as usize;
             self.mark(first + keep, excess, Kind::Used);
             if keep != 0 {
                 self.warm_pages += keep as usize;

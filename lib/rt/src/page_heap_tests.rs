@@ -12,6 +12,8 @@ struct Fake {
     there: Vec<bool>,
     most: usize,
     calls: usize,
+    /// Frames are not taken back.
+    keep: bool,
 }
 
 impl Frames for Fake {
@@ -29,14 +31,18 @@ impl Frames for Fake {
         true
     }
 
-    fn release(&mut self, address: usize, bytes: usize) {
+    fn release(&mut self, address: usize, bytes: usize) -> bool {
         self.calls += 1;
+        if self.keep {
+            return false;
+        }
         for page in (address - self.start) / PAGE..(address + bytes - self.start) / PAGE {
             assert!(self.there[page], "released without a frame");
             self.there[page] = false;
         }
         // SAFETY: pages of the test's own range, which nothing is in.
         unsafe { (address as *mut u8).write_bytes(0xee, bytes) };
+        true
     }
 }
 
@@ -57,6 +63,7 @@ impl Game {
             there: std::vec![false; layout.size() / PAGE],
             most,
             calls: 0,
+            keep: false,
         });
         // SAFETY: the memory is that large and nobody else's.
         unsafe { heap.set_range(memory as usize, PAGES) };
@@ -220,6 +227,42 @@ fn one_page_to_and_fro_asks_nobody() {
             game.free(0);
         }
         assert_eq!(game.heap.frames.calls, calls);
+    }
+}
+
+#[test]
+fn frames_that_nobody_takes_back_are_used_again() {
+    let mut game = Game::new(usize::MAX);
+    game.heap.frames.keep = true;
+    let page = Layout::from_size_align(PAGE, 1).unwrap();
+    for round in 0..3 {
+        for _ in 0..2 * WARM {
+            assert!(game.allocate(page));
+        }
+        while !game.live.is_empty() {
+            game.free(0);
+        }
+        assert_eq!(game.heap.resident(), (0, 2 * WARM), "round {round}");
+    }
+    game.heap.frames.keep = false;
+    assert!(game.allocate(page));
+    game.free(0);
+    game.audit();
+}
+
+#[test]
+fn objects_take_what_is_said_of_them() {
+    for size in [1, 16, 17, 328, 360, 1345, 2048, 2049, 5000] {
+        let mut game = Game::new(usize::MAX);
+        for _ in 0..100 {
+            assert!(game.allocate(Layout::from_size_align(size, 8).unwrap()));
+        }
+        let pages = game.heap.resident().0;
+        let said = (100 * footprint(size)).div_ceil(PAGE);
+        assert!(
+            pages <= said + 1 && said <= pages + 1,
+            "{size}: {pages}, {said}"
+        );
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Machine {
     pub count: BTreeMap<&'static str, u32>,
     /// Most room in the heap that was asked for.
     pub heap_asked: usize,
+    /// Frames that the heap has too many.
+    pub heap_rest: Vec<Frame>,
     /// A remapping unit.
     pub unit: Fake,
     /// Frames that are its tables.
@@ -515,6 +517,10 @@ impl Nucleus for Machine {
 
     fn say(&mut self, line: std::fmt::Arguments) {
         self.said.push(line.to_string());
+    }
+
+    fn heap_rest(&mut self) -> Option<Frame> {
+        self.heap_rest.pop()
     }
 
     fn heap_room(&mut self, _: &mut Frames, bytes: usize) -> bool {

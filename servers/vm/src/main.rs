@@ -22,43 +22,50 @@ cairn_rt::entry!(main);
 
 /// The heap's frames are topped up to this before each request.
 pub const STASH_LOW: usize = 96;
+/// And if there are more of them afterwards, they are given back.
+pub const STASH_HIGH: usize = 2 * STASH_LOW;
 
 fn range(text: &str) -> Option<(Frame, u32)> {
     let (first, count) = text.split_once(':')?;
     Some((first.parse().ok()?, count.parse().ok()?))
 }
 
-/// Take the frames that the table of all frames and the first requests need, before there is an allocator.
-fn stash_first(free: &mut Vec<(Frame, u32)>, archive: (Frame, u32)) -> u64 {
-    let end = free
-        .iter()
-        .chain([&archive])
-        .map(|r| u64::from(r.0) + u64::from(r.1))
-        .max()
-        .unwrap_or(0);
-    let base = free
-        .iter()
-        .chain([&archive])
-        .filter(|r| r.1 > 0)
-        .map(|r| u64::from(r.0))
-        .min()
-        .unwrap_or(0);
+/// Free ranges as the argument has them.
+fn ranges(text: &str) -> impl DoubleEndedIterator<Item = (Frame, u32)> + Clone + '_ {
+    text.split(',').filter_map(range)
+}
+
+/// Take the frames that the table of all frames and the first requests need from the end of what is free, before there is an allocator, and make one of them → how many.
+fn start_heap(free: &str, archive: (Frame, u32)) -> u32 {
+    let all = || {
+        let all = ranges(free).chain([archive]);
+        all.filter(|range| range.1 > 0)
+    };
+    let end = all().map(|r| u64::from(r.0) + u64::from(r.1)).max();
+    let base = all().map(|r| u64::from(r.0)).min();
+    let span = end.unwrap_or(0) - base.unwrap_or(0);
     // Six bytes and little more than a bit for each.
-    let table = (end - base) * 25 / 4 / PAGE;
-    let mut wanted = table + STASH_LOW as u64 + 32;
-    let mut taken = 0;
-    while wanted > 0 {
-        let Some(range) = free.last_mut() else { break };
-        if range.1 == 0 {
-            free.pop();
-            continue;
-        }
-        range.1 -= 1;
-        portals::stash(range.0 + range.1);
-        wanted -= 1;
-        taken += 1;
-    }
+    let table = span * 25 / 4 / PAGE;
+    let wanted = table as usize + STASH_LOW + 32;
+    let frames = ranges(free)
+        .rev()
+        .flat_map(|range| (range.0..range.0 + range.1).rev());
+    let taken = frames.take(wanted).filter(|frame| portals::stash(*frame));
+    let taken = taken.count() as u32;
+    portals::start_heap(span as usize);
     taken
+}
+
+/// What is free without so many frames at its end.
+fn shorten(free: &mut Vec<(Frame, u32)>, mut frames: u32) {
+    while let Some(last) = free.last_mut() {
+        let here = frames.min(last.1);
+        (last.1, frames) = (last.1 - here, frames - here);
+        if last.1 > 0 {
+            return;
+        }
+        free.pop();
+    }
 }
 
 /// A word that nobody else knows.
@@ -68,26 +75,23 @@ fn secret() -> u64 {
 }
 
 fn start() -> Option<Vm<Portals>> {
-    // (The arena lasts until there is a stash.)
-    cairn_rt::heap::set_grow(portals::grow);
     let memory = startup::portal("memory")?;
     let space = startup::portal("space")?;
     let init_space = startup::portal("init-space")?;
-    let mut free: Vec<(Frame, u32)> = startup::argument("free")?
-        .split(',')
-        .filter_map(range)
-        .collect();
+    let free = startup::argument("free")?;
     let archive = startup::argument("archive")
         .and_then(range)
         .unwrap_or((0, 0));
     let number = |name| startup::argument(name).and_then(|text| text.parse().ok());
     let nucleus = Portals::new(memory, space, Receiver(Portal(native_slot::RECEIVE)));
-    let taken = stash_first(&mut free, archive);
+    let taken = start_heap(free, archive);
+    let mut free: Vec<(Frame, u32)> = ranges(free).collect();
+    shorten(&mut free, taken);
     let frames = Frames::new(&free, &[archive]);
     let start = Start {
         free,
         archive,
-        used: number("used").unwrap_or(0) + taken,
+        used: number("used").unwrap_or(0) + u64::from(taken),
         init: number("init").unwrap_or(0) as u32,
         init_space: init_space.0,
         secret: [secret(), secret()],
@@ -127,6 +131,8 @@ fn main() -> ! {
         };
         if portals::stashed() < STASH_LOW {
             vm.feed_heap();
+        } else if portals::stashed() > STASH_HIGH {
+            vm.rest_heap();
         }
         result = match answer {
             Some(answer) => {

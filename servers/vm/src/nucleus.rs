@@ -133,4 +133,6 @@ pub trait Nucleus: Hardware + dmar::Physical {
     fn say(&mut self, line: fmt::Arguments);
     /// Set frames aside so that `vm`'s own heap can grow by this many bytes during the request at hand.
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool;
+    /// One of the frames that `vm`'s own heap had and does not need any more.
+    fn heap_rest(&mut self) -> Option<Frame>;
 }

@@ -11,13 +11,14 @@ use crate::frames::Frames;
 use crate::nucleus::Frame;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use cairn_rt::page_heap::footprint;
 use core::cell::Cell;
 use core::mem::size_of;
 
 /// Pages of a chunk.
 pub const CHUNK: u64 = 64;
-/// Heap that a chunk takes, with its counts and what the allocator adds.
-const CHUNK_BYTES: usize = size_of::<Chunk>() + 48;
+/// Heap that a chunk takes, with its counts.
+const CHUNK_BYTES: usize = footprint(size_of::<Chunk>() + 2 * size_of::<usize>());
 /// Heap that an entry of the two lists takes while the lists move to a place twice as long.
 const ENTRY_BYTES: usize = 2 * 2 * 8;
 

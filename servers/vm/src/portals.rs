@@ -12,14 +12,18 @@ use cairn_rt::{dma, log, startup, Portal, Receiver, Reply};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Answer, Frame, Nucleus, Pass};
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Where frames are mapped for copying (16 pages and one more for data that begins inside a page).
 const WINDOW: u64 = NATIVE_HEAP - 0x100_0000;
 /// Most frames set aside for the heap at a time: 64 MiB.
 const STASH: usize = 16 * 1024;
-/// Least growth of the heap, in pages.
-const STEP: usize = 16;
+/// Pages of addresses of the heap for each frame of the machine: runs without frames keep theirs.
+const TIMES: usize = 4;
+/// Frames of the stash that stay for page tables when the heap grows.
+const FOR_TABLES: usize = 8;
+/// Frames that are mapped or taken away at a time.
+const LIST: usize = 64;
 
 /// Entries that a frame adds to a portal table, and how many are kept free.
 const ENTRIES_PER_FRAME: u32 = 256;
@@ -34,8 +38,6 @@ const FAULTS: u64 = 0;
 /// Frames set aside for the heap. Only this thread uses them; atomics because a static must be shareable.
 static STASH_FRAMES: [AtomicU32; STASH] = [const { AtomicU32::new(0) }; STASH];
 static STASHED: AtomicUsize = AtomicUsize::new(0);
-/// End of the heap so far.
-static HEAP_END: AtomicU64 = AtomicU64::new(NATIVE_HEAP);
 static MEMORY: AtomicU32 = AtomicU32::new(0);
 static SPACE: AtomicU32 = AtomicU32::new(0);
 
@@ -55,35 +57,77 @@ pub fn stash(frame: Frame) -> bool {
     true
 }
 
-fn unstash() -> Option<Frame> {
+/// Take a frame out of the stash.
+pub fn unstash() -> Option<Frame> {
     let count = stashed().checked_sub(1)?;
     STASHED.store(count, Ordering::Relaxed);
     Some(STASH_FRAMES[count].load(Ordering::Relaxed))
 }
 
-/// The heap's source of memory: frames set aside, mapped behind what it has.
-pub fn grow(bytes: usize) -> Option<(usize, usize)> {
-    let wanted = bytes.div_ceil(PAGE as usize).max(STEP);
-    // Page tables may take a few on the way.
-    if wanted + 8 > stashed() {
-        return None;
+/// `vm` has its heap with frames of the stash from now on, on a machine with so many frames.
+pub fn start_heap(frames: usize) {
+    cairn_rt::heap::set_frames(NATIVE_HEAP as usize, frames * TIMES, populate, release);
+}
+
+/// Pages of the heap get frames of the stash. False: there are too few, or they cannot be mapped.
+fn populate(address: usize, bytes: usize) -> bool {
+    let wanted = bytes / PAGE as usize;
+    if wanted + wanted / 512 + FOR_TABLES > stashed() {
+        return false;
     }
-    let memory = Portal(MEMORY.load(Ordering::Relaxed));
-    let space = SPACE.load(Ordering::Relaxed);
-    let start = HEAP_END.load(Ordering::Relaxed);
+    let (memory, space) = own_space();
     let mut done = 0;
     while done < wanted {
-        let mut list: [Frame; 64] = [0; 64];
-        let count = (wanted - done).min(list.len());
+        let mut list: [Frame; LIST] = [0; LIST];
+        let count = (wanted - done).min(LIST);
         for slot in &mut list[..count] {
-            *slot = unstash()?;
+            *slot = unstash().unwrap_or(0);
         }
-        let address = start + done as u64 * PAGE;
-        map_own(memory, space, address, &list[..count]).ok()?;
+        let at = address as u64 + done as u64 * PAGE;
+        if map_own(memory, space, at, &list[..count]).is_err() {
+            for frame in &list[..count] {
+                stash(*frame);
+            }
+            release(address, done * PAGE as usize);
+            return false;
+        }
         done += count;
     }
-    HEAP_END.store(start + wanted as u64 * PAGE, Ordering::Relaxed);
-    Some((start as usize, wanted * PAGE as usize))
+    true
+}
+
+/// The frames of pages of the heap go to the stash.
+fn release(address: usize, bytes: usize) -> bool {
+    let wanted = bytes / PAGE as usize;
+    if stashed() + wanted > STASH {
+        return false;
+    }
+    let (memory, space) = own_space();
+    let mut done = 0;
+    while done < wanted {
+        let mut list: [Frame; LIST] = [0; LIST];
+        let count = (wanted - done).min(LIST);
+        let at = address as u64 + done as u64 * PAGE;
+        for (i, slot) in list[..count].iter_mut().enumerate() {
+            let words = [u64::from(space), at + i as u64 * PAGE];
+            let told = memory.service(memory::QUERY, &words);
+            *slot = told.map_or(0, |words| words[0] as Frame);
+        }
+        let words = [u64::from(space), at, count as u64];
+        // (It fails for no range of a space that there is.)
+        let gone = memory.service(memory::UNMAP, &words).is_ok();
+        for frame in list[..count].iter().filter(|_| gone) {
+            stash(*frame);
+        }
+        done += count;
+    }
+    true
+}
+
+/// The portal to memory, and `vm`'s own space.
+fn own_space() -> (Portal, u32) {
+    let memory = Portal(MEMORY.load(Ordering::Relaxed));
+    (memory, SPACE.load(Ordering::Relaxed))
 }
 
 /// Map frames into `vm`'s own space, with frames of the stash for page tables.
@@ -427,6 +471,10 @@ impl Nucleus for Portals {
 
     fn say(&mut self, line: fmt::Arguments) {
         log!("{line}");
+    }
+
+    fn heap_rest(&mut self) -> Option<Frame> {
+        (stashed() > crate::STASH_LOW).then(unstash)?
     }
 
     fn heap_room(&mut self, frames: &mut Frames, bytes: usize) -> bool {

@@ -171,6 +171,19 @@ impl<N: Nucleus> Vm<N> {
         self.starved = !self.heap_room(0);
     }
 
+    /// What `vm`'s own heap has given back is free for all.
+    pub fn rest_heap(&mut self) {
+        while let Some(frame) = self.nucleus.heap_rest() {
+            if self.frames.release(frame) {
+                self.heap_frames -= 1;
+            } else if self.frames.adopt(frame) {
+                // It was the heap's before there was a list of frames.
+                self.frames.release(frame);
+                self.used -= 1;
+            }
+        }
+    }
+
     /// As [`Vm::heap_room`] for what is small mostly.
     #[inline]
     pub(crate) fn heap_has(&mut self, bytes: usize) -> bool {

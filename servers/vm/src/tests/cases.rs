@@ -214,6 +214,19 @@ fn vfork_shares_until_reset() {
 }
 
 #[test]
+fn what_the_heap_gives_back_is_free() {
+    let mut w = World::new(200);
+    let free = w.vm.frames.free();
+    for _ in 0..5 {
+        let frame = w.vm.frames.alloc(0).unwrap();
+        w.vm.nucleus.heap_rest.push(frame);
+        w.vm.heap_frames += 1;
+    }
+    w.vm.rest_heap();
+    assert_eq!((w.vm.frames.free(), w.vm.heap_frames), (free, 0));
+}
+
+#[test]
 fn a_shared_space_goes_with_its_last_domain() {
     let mut w = World::new(512);
     let parent = w.create();
