@@ -13,7 +13,7 @@ use core::ptr::{null_mut, NonNull};
 
 pub const PAGE: usize = 4096;
 /// Most free pages that keep their frames.
-pub const WARM: usize = 128;
+pub const WARM: usize = 64;
 /// Pages that get their frames together where the heap grows by less.
 const STEP: u32 = 16;
 /// The largest object that shares a page.

@@ -217,7 +217,7 @@ fn what_a_flood_took_goes_back() {
 fn one_page_to_and_fro_asks_nobody() {
     let mut game = Game::new(usize::MAX);
     let page = Layout::from_size_align(PAGE, 1).unwrap();
-    let large = Layout::from_size_align(60 * PAGE, 1).unwrap();
+    let large = Layout::from_size_align(40 * PAGE, 1).unwrap();
     for layout in [page, large] {
         game.allocate(layout);
         game.free(0);

@@ -20,7 +20,6 @@ pub mod options;
 pub mod queue;
 pub mod rights;
 pub mod server;
-pub mod slab;
 pub mod socket;
 pub mod stream;
 #[cfg(test)]

@@ -4,7 +4,6 @@ use crate::cycles::Cycles;
 use crate::names::{Address, Name};
 use crate::queue::Credentials;
 use crate::rights::{InFlight, Passed, Rights};
-use crate::slab::Slab;
 use crate::socket::{Peer, Socket, State};
 use crate::stream;
 use crate::timeouts::Timeouts;
@@ -24,6 +23,7 @@ use cairn_resmgr::{
 };
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
+use cairn_slab::Slab;
 
 const FIONREAD: u64 = 0x541b;
 const TIOCOUTQ: u64 = 0x5411;

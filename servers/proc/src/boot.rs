@@ -10,7 +10,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE, PERSONALITY_HEAP, PREFIX_TABLE};
 use cairn_abi::service::thread;
-use cairn_idl::errno::{E2BIG, EBUSY, EINVAL, ENOEXEC};
+use cairn_idl::errno::{E2BIG, EBUSY, EINVAL, ENOEXEC, ENOMEM};
 use cairn_idl::vm::{flags, prot};
 use cairn_rt::Received;
 
@@ -56,7 +56,10 @@ impl<S: System> Manager<S> {
         let line_len = ends_of(arguments, argc);
         let command_line = arguments[..line_len].to_vec();
 
-        let slot = self.processes.take();
+        if !self.groups.reserve() || !self.sessions.reserve() {
+            return Err(ENOMEM);
+        }
+        let slot = self.processes.take().ok_or(ENOMEM)?;
         let Some(pid) = self.numbers.allocate(slot, false) else {
             self.processes.give(slot);
             return Err(EBUSY);
@@ -73,7 +76,7 @@ impl<S: System> Manager<S> {
         }
         block.extend(&strings);
 
-        self.processes[slot].reset(Inheritance {
+        let inheritance = Inheritance {
             creds: crate::capabilities::first(),
             dispositions: Default::default(),
             scheduling: Default::default(),
@@ -85,7 +88,8 @@ impl<S: System> Manager<S> {
             comm: [0; 16],
             dumpable: 1,
             no_new_privileges: false,
-        });
+        };
+        self.begin(slot, inheritance);
         self.processes[slot].pid = pid;
         self.processes[slot].set_comm(&path);
         let made = self.system.create().and_then(|domain| {

@@ -8,7 +8,7 @@ use crate::signal::{SIGTTIN, SIGTTOU};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
-use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
+use cairn_idl::errno::{EACCES, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_rt::{Portal, Received};
 
 #[derive(Debug, Default)]
@@ -37,10 +37,10 @@ pub struct Session {
 }
 
 impl<S: System> Manager<S> {
-    /// A new session with the process as its leader and only member.
+    /// A new session with the process as its leader and only member. (There is room: the records were reserved.)
     pub(crate) fn new_session(&mut self, slot: Slot) {
         let pid = self.processes[slot].pid;
-        let session = self.sessions.take();
+        let session = self.sessions.take().unwrap_or(NONE);
         self.sessions[session] = Session {
             sid: pid,
             leader: slot,
@@ -53,7 +53,7 @@ impl<S: System> Manager<S> {
     /// A new group of that session with the process as its first member.
     fn new_group(&mut self, slot: Slot, session: Slot) {
         let pid = self.processes[slot].pid;
-        let group = self.groups.take();
+        let group = self.groups.take().unwrap_or(NONE);
         let record = &mut self.groups[group];
         record.pgid = pid;
         record.session = session;
@@ -244,6 +244,7 @@ impl<S: System> Manager<S> {
         let left = process.group;
         match self.numbers.get(pgid).group {
             group if group == left => return done(0),
+            NONE if own && !self.groups.reserve() => return Err(ENOMEM),
             NONE if own => self.new_group(target, session),
             NONE => return Err(EPERM),
             group if self.groups[group].session == session => self.join(target, group),
@@ -257,6 +258,9 @@ impl<S: System> Manager<S> {
         let pid = self.processes[slot].pid;
         if self.numbers.get(pid as u64).group != NONE {
             return Err(EPERM);
+        }
+        if !self.groups.reserve() || !self.sessions.reserve() {
+            return Err(ENOMEM);
         }
         self.new_session(slot);
         done(pid as i64)

@@ -4,7 +4,7 @@ use crate::dispatch::Outcome;
 use crate::kill::of_exception;
 use crate::limits;
 use crate::manager::{done, Manager};
-use crate::process::{Held, Process, Report, Text, Thread};
+use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, Queue, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
-use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG};
+use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM};
 use cairn_idl::fs::PATH_MAX;
 use cairn_idl::proc::{fork, Credentials};
 use cairn_rt::Received;
@@ -45,6 +45,12 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// The record has a new user.
+    pub(crate) fn begin(&mut self, slot: Slot, inheritance: Inheritance) {
+        self.lives = self.lives.wrapping_add(1);
+        self.processes[slot].reset(inheritance, self.lives);
+    }
+
     /// FORK
     pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
@@ -64,7 +70,7 @@ impl<S: System> Manager<S> {
             self.read_slots(message, slots.insert([0; _]))?;
         }
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
-        let child = self.processes.take();
+        let child = self.processes.take().ok_or(ENOMEM)?;
         let Some(pid) = self.numbers.allocate(child, false) else {
             self.processes.give(child);
             return Err(EAGAIN);
@@ -75,7 +81,7 @@ impl<S: System> Manager<S> {
         } else {
             self.processes[slot].exit_signal
         };
-        self.processes[child].reset(inheritance);
+        self.begin(child, inheritance);
         self.processes[child].pid = pid;
         let start = Start {
             rip,
@@ -375,9 +381,10 @@ impl<S: System> Manager<S> {
         }
         let (parent, pid) = (self.processes[slot].parent, self.processes[slot].pid);
         // With PARENT the one who waits is a sibling or any other: look through the threads' owner only if the parent does not wait.
-        let waiting = self
-            .vfork_waiter(parent, pid)
-            .or_else(|| (1..self.processes.end()).find_map(|other| self.vfork_waiter(other, pid)));
+        let waiting = self.vfork_waiter(parent, pid).or_else(|| {
+            let mut all = self.processes.slots();
+            all.find_map(|other| self.vfork_waiter(other, pid))
+        });
         if let Some((owner, at)) = waiting {
             self.release(owner, at, [pid as u64, 0, 0, 0, 0, 0, 0, 0]);
         }
@@ -398,10 +405,9 @@ impl<S: System> Manager<S> {
     /// The nucleus says that a watched domain died by itself.
     pub(crate) fn died(&mut self, badge: u64, domain: u64, reason: u64, detail: u64) {
         let slot = badge as u32;
-        if slot == NONE || slot >= self.processes.end() {
+        let Some(process) = self.processes.get(slot) else {
             return;
-        }
-        let process = &self.processes[slot];
+        };
         if !process.alive()
             || process.generation != (badge >> 32) as u32
             || process.domain.id as u64 != domain

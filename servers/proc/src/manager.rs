@@ -64,6 +64,8 @@ pub struct Manager<S: System> {
     /// How many processes asked to be the parent of orphans.
     pub(crate) subreapers: u32,
     pub(crate) forks: u64,
+    /// Counts users of records of processes.
+    pub(crate) lives: u32,
     pub(crate) load: Load,
 }
 
@@ -99,6 +101,7 @@ impl<S: System> Manager<S> {
             log_names: false,
             subreapers: 0,
             forks: 0,
+            lives: 0,
             load: Load::default(),
         };
         match Image::find(archive) {

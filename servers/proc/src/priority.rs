@@ -113,8 +113,8 @@ impl<S: System> Manager<S> {
                     0 => self.processes[slot].creds.ruid,
                     who => who as u32,
                 };
-                (1..self.processes.end())
-                    .filter(|s| self.processes[*s].used && self.processes[*s].creds.ruid == uid)
+                let all = self.processes.slots();
+                all.filter(|s| self.processes[*s].used && self.processes[*s].creds.ruid == uid)
                     .collect()
             }
             _ => return Err(EINVAL),

@@ -92,7 +92,7 @@ pub struct Process {
     pub used: bool,
     /// Servers' portals that are closed when it ends (ATTEND).
     pub attended: Vec<Portal>,
-    /// Counts the users of this record, so that a late pulse for an earlier one is recognised.
+    /// Another for each user of a record, so that a late pulse for an earlier one is recognised.
     pub generation: u32,
     pub pid: u32,
     /// Wait status of a zombie.
@@ -193,10 +193,10 @@ impl Process {
         }
     }
 
-    /// Begin a life with this inheritance; the lists keep their memory, so that a fork allocates nothing.
-    pub fn reset(&mut self, from: Inheritance) {
+    /// Begin a life with this inheritance, the `generation`th of all; the lists keep their memory, so that a fork allocates nothing.
+    pub fn reset(&mut self, from: Inheritance, generation: u32) {
         self.used = true;
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = generation;
         self.ended = None;
         self.doomed = false;
         self.domain = Domain::NONE;

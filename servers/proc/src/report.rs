@@ -258,8 +258,8 @@ impl<S: System> Manager<S> {
     /// LOAD
     pub(crate) fn load(&mut self) -> Result<Outcome, Errno> {
         let mut running = 0;
-        for slot in 1..self.processes.end() {
-            if self.processes[slot].used {
+        for slot in 0..self.processes.end() {
+            if self.processes.get(slot).is_some_and(|process| process.used) {
                 running += self.running(slot);
             }
         }

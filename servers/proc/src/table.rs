@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::Id;
+use cairn_slab::Records;
 use core::ops::{Index, IndexMut};
 
 /// Number of a record.
@@ -10,84 +11,68 @@ pub type Slot = u32;
 /// No record: number 0 of every slab is never used.
 pub const NONE: Slot = 0;
 
-/// A list that grows in pieces: it never moves, so one more costs a piece at most, whatever is there already.
-#[derive(Debug)]
-struct Pieces<T>(Vec<Vec<T>>);
-
-/// Items of a piece.
-const EACH: usize = 32;
-
-impl<T> Pieces<T> {
-    fn len(&self) -> usize {
-        let last = self.0.last();
-        last.map_or(0, |last| (self.0.len() - 1) * EACH + last.len())
-    }
-
-    fn push(&mut self, item: T) {
-        match self.0.last_mut() {
-            Some(last) if last.len() < EACH => last.push(item),
-            _ => {
-                let mut piece = Vec::with_capacity(EACH);
-                piece.push(item);
-                self.0.push(piece);
-            }
-        }
-    }
-}
-
-/// Records that are made and freed often. A freed record keeps its memory for the next user, who must reset it.
-#[derive(Debug)]
-pub struct Slab<T> {
-    items: Pieces<T>,
-    free: Vec<Slot>,
-}
+/// Records that are made and freed often. A freed record keeps its memory for the next user, who must reset it, unless all near it are free as well.
+#[derive(Debug, Default)]
+pub struct Slab<T: Default>(Records<T>);
 
 impl<T: Default> Slab<T> {
     pub const fn new() -> Slab<T> {
-        Slab {
-            items: Pieces(Vec::new()),
-            free: Vec::new(),
-        }
+        Slab(Records::new())
     }
 
-    /// A record to use: fresh, or as its last user left it.
-    pub fn take(&mut self) -> Slot {
-        self.free.pop().unwrap_or_else(|| {
-            if self.items.len() == 0 {
-                self.items.push(T::default());
-            }
-            self.items.push(T::default());
-            self.items.len() as Slot - 1
-        })
+    /// See that the next [`Slab::take`] does not fail. False: there is no memory.
+    pub fn reserve(&mut self) -> bool {
+        if self.0.is_empty() && self.0.take() != Some(NONE) {
+            return false;
+        }
+        self.0.reserve()
+    }
+
+    /// A record to use: fresh, or as its last user left it. None: there is no memory.
+    pub fn take(&mut self) -> Option<Slot> {
+        if !self.reserve() {
+            return None;
+        }
+        self.0.take()
     }
 
     pub fn give(&mut self, slot: Slot) {
-        self.free.push(slot);
+        self.0.give(slot);
     }
 
     /// Records in use.
     pub fn len(&self) -> usize {
-        self.items.len().saturating_sub(1) - self.free.len()
+        self.0.len().saturating_sub(1)
     }
 
-    /// One more than the highest number ever used.
+    /// Numbers are below this.
     pub fn end(&self) -> Slot {
-        self.items.len() as Slot
+        self.0.end()
+    }
+
+    /// The record with this number, if there is one, whether or not it is in use.
+    pub fn get(&self, slot: Slot) -> Option<&T> {
+        self.0.get(slot).filter(|_| slot != NONE)
+    }
+
+    /// Numbers of those in use.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.0.numbers().filter(|slot| *slot != NONE)
     }
 }
 
-impl<T> Index<Slot> for Slab<T> {
+impl<T: Default> Index<Slot> for Slab<T> {
     type Output = T;
+    #[inline]
     fn index(&self, slot: Slot) -> &T {
-        let slot = slot as usize;
-        &self.items.0[slot / EACH][slot % EACH]
+        &self.0[slot]
     }
 }
 
-impl<T> IndexMut<Slot> for Slab<T> {
+impl<T: Default> IndexMut<Slot> for Slab<T> {
+    #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut T {
-        let slot = slot as usize;
-        &mut self.items.0[slot / EACH][slot % EACH]
+        &mut self.0[slot]
     }
 }
 

@@ -10,7 +10,9 @@ use std::collections::HashSet;
 pub fn check(w: &World) {
     let m = &w.m;
     assert!(m.doomed.is_empty());
-    let used: Vec<u32> = (1..m.processes.end())
+    let used: Vec<u32> = m
+        .processes
+        .slots()
         .filter(|s| m.processes[*s].used)
         .collect();
     assert_eq!(used.len(), m.processes.len());

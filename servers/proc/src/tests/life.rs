@@ -95,6 +95,36 @@ fn a_failed_start_or_fork_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_many_processes_took_goes_back_and_names_of_them_are_good_for_nobody_else() {
+    let mut w = World::new();
+    let (mut old, mut highest) = (Vec::new(), 0);
+    for round in 0..2 {
+        let children: Vec<u64> = (0..300).map(|_| w.fork(1)).collect();
+        for child in &children {
+            let slot = w.slot(*child);
+            highest = highest.max(slot);
+            let process = &w.m.processes[slot];
+            assert!(!old.contains(&process.watch_badge(slot)));
+            if round == 0 {
+                old.push(process.watch_badge(slot));
+            }
+        }
+        for child in children {
+            w.exit(child, 0);
+            assert_eq!(w.poll(1, EXITED).0, child as i64);
+        }
+        check(&w);
+        // One piece may stay beside that of the first.
+        assert!(w.m.processes.get(highest / 2).is_none());
+        assert!(w.m.processes.get(w.slot(1)).is_some());
+    }
+    for badge in old {
+        w.pulse(badge, [pulse::DEATH, 5, death::FAULT, 0]);
+    }
+    check(&w);
+}
+
+#[test]
 fn wait_gets_the_zombie_before_and_after() {
     let mut w = World::new();
     let child = w.fork(1);

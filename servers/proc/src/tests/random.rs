@@ -23,7 +23,7 @@ impl Random {
 /// A live process and one of its threads that does not wait in a call; stopped ones cannot call.
 fn someone(w: &World, r: &mut Random) -> Option<(u64, u32)> {
     let mut all = Vec::new();
-    for slot in 1..w.m.processes.end() {
+    for slot in w.m.processes.slots() {
         let p = &w.m.processes[slot];
         if p.alive() && p.stopped.is_none() {
             for t in &p.threads {
@@ -159,7 +159,7 @@ fn random_histories_keep_the_invariants() {
         }
         // Everybody but the first is killed and waited for.
         let first = w.m.first;
-        for slot in 1..w.m.processes.end() {
+        for slot in w.m.processes.slots().collect::<Vec<_>>() {
             if slot != first && w.m.processes[slot].alive() {
                 w.m.doom(slot, 9);
             }
