@@ -82,7 +82,7 @@ impl<S: Server> Core<S> {
                 0 => Last::Follow,
                 _ => Last::Slash,
             };
-            let found = self.walk(server, cx, start, last, false)?;
+            let found = self.walk(server, cx, (cx.request.badge, start), last, false)?;
             found.node.ok_or(Failure::Errno(ENOENT))?
         };
         let mut answer = Vec::new();

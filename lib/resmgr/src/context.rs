@@ -46,6 +46,8 @@ pub struct Later {
     /// Where the name goes on after [`Failure::Redirect`], and which of two paths it was.
     pub(crate) redirect: Vec<u8>,
     pub(crate) which: u64,
+    /// That name is something's place, and no link's target.
+    pub(crate) place: bool,
     /// When the server wants its tick.
     pub(crate) deadline: Option<u64>,
     pub(crate) accounts: Accounts,
@@ -67,6 +69,7 @@ impl Default for Later {
             inline: [0; INLINE_MAX],
             redirect: Vec::new(),
             which: 0,
+            place: false,
             deadline: None,
             accounts: Accounts::default(),
         }
@@ -310,6 +313,7 @@ impl Context<'_> {
     /// Say where a name goes on, for [`Failure::Redirect`]: an absolute path or a scheme (`dev:1:3`). The rest of the path is added by the framework.
     pub fn redirect(&mut self, name: &[u8]) -> Failure {
         self.later.redirect.clear();
+        self.later.place = false;
         self.later.redirect.extend_from_slice(name);
         Failure::Redirect
     }

@@ -3,14 +3,14 @@
 use crate::context::{Context, Failure, Later};
 use crate::direct::{direct, open_direct, stat_direct};
 use crate::files::ATTENDED;
-use crate::handle::Entry;
+use crate::handle::{Entry, Handle};
 use crate::manager::{asks_words, Manager};
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
 use crate::waiting::{Again, Parked, NOBODY};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
-use cairn_idl::fs;
+use cairn_idl::fs::{self, o};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -54,7 +54,7 @@ fn close_unwanted<S: Server>(
         }
     }
     let takes = match operation {
-        fs::LINK | fs::RENAME | fs::MKNOD => 1,
+        fs::LINK | fs::RENAME | fs::MKNOD | fs::MOUNT_POINT => 1,
         operation => server.takes(operation),
     };
     let passed = request.portals.min(request.words.len());
@@ -513,7 +513,8 @@ impl<S: Server> Manager<S> {
         let parked = self.lot.take(place);
         self.core.forget_lock_wait(&parked.request);
         self.core.forget_middle(&parked.request);
-        if parked.request.words[0] == fs::MKNOD && parked.request.portals == 1 {
+        let keeps = matches!(parked.request.words[0], fs::MKNOD | fs::MOUNT_POINT);
+        if keeps && parked.request.portals == 1 {
             transport.close(Portal(parked.request.words[7] as u32));
         }
         self.with_context(transport, &parked, |cx| server.cancelled(cx));
@@ -592,6 +593,17 @@ impl<S: Server> Manager<S> {
                     self.waiting.later.wake(crate::files::lock_key(meta.ino));
                 }
             }
+        }
+        if let Some(root) = entry.root {
+            // As if it had been opened itself.
+            let root = Handle {
+                badge,
+                node: root,
+                flags: o::PATH,
+                kind: fs::kind::DIRECTORY,
+                state: S::State::default(),
+            };
+            self.with_context(transport, &NOBODY, |cx| server.close(cx, root));
         }
         let shared = entry.frames.then_some(entry.handle.node);
         if let Some(node) = shared {

@@ -324,7 +324,11 @@ impl<S: Server> Core<S> {
     }
 
     pub fn sync<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        if cx.request.badge >> 32 == 0 {
+        let badge = cx.request.badge;
+        // Who has a root and no mount portal has the root's handle for it.
+        let all = badge >> 32 == 0
+            || (self.handles.entry(badge)).is_some_and(|e| e.root == Some(e.handle.node));
+        if all {
             server.sync_all(cx)?;
             return Ok(Reply::result(0));
         }

@@ -7,6 +7,9 @@
 //!
 //! **Handles that are used again.** Who opened a file alone may close it by CLOSE and keep the portal: its badge then stands for nothing until the same domain opens another file through it. As soon as another domain uses the handle that is over,
 //! so nobody can change a file under somebody else's hands; what is done before that could as well have been done before the portal was handed on.
+//!
+//! **Rooted handles.** A directory's handle may have a root: the node above which no name that begins at the handle leads. It is given once ([`cairn_idl::fs::ROOTED`]), and every directory that is opened through such a handle has the same one.
+//! So who has nothing but handles below a folder reaches nothing else, whatever it asks.
 
 use crate::context::{Context, Failure};
 use crate::keep::{Keepsake, Kept, Open};
@@ -63,6 +66,8 @@ pub(crate) struct Entry<S: Server> {
     pub frames: bool,
     /// What a successor will find of it.
     pub kept: Option<Kept>,
+    /// The directory above which no name leads from here.
+    pub root: Option<S::Node>,
     /// A write through it has taken some bytes and waits: whose it is. What else is done through the handle does not change where that began.
     pub middle: u64,
 }
@@ -249,12 +254,20 @@ impl<S: Server> Handles<S> {
             locks: false,
             frames: false,
             kept: None,
+            root: None,
             middle: 0,
         });
     }
 
-    /// The handle goes on if the server dies: its node is the one with this identity.
-    pub(crate) fn keep(&mut self, badge: u64, identity: u64) {
+    /// No name from this handle leads above this directory.
+    pub(crate) fn set_root(&mut self, badge: u64, root: S::Node) {
+        if let Some(entry) = self.entry(badge) {
+            entry.root = Some(root);
+        }
+    }
+
+    /// The handle goes on if the server dies: its node is the one with this identity, and its root, if it has one, that with the other.
+    pub(crate) fn keep(&mut self, badge: u64, identity: u64, root: Option<u64>) {
         let Some(slot) = self.slots.get_mut(badge as u32) else {
             return;
         };
@@ -265,6 +278,7 @@ impl<S: Server> Handles<S> {
                 flags: entry.handle.flags,
                 kind: entry.handle.kind,
                 position: entry.position,
+                root,
             });
         }
     }
@@ -288,7 +302,12 @@ impl<S: Server> Handles<S> {
         for (open, kept) in self.keep.opens() {
             // What was charged to a user ended with the predecessor.
             let mut slot = Slot::new((open.badge >> 32) as u32, 0);
-            let Some((node, lost)) = node(open.identity) else {
+            let root = open.root.map(&mut node);
+            let found = match root {
+                Some(None) => None,
+                _ => node(open.identity),
+            };
+            let Some((node, lost)) = found else {
                 // The portal is still somebody's: nobody else gets the slot.
                 told.gone += 1;
                 self.gone.insert(open.badge, kept);
@@ -309,6 +328,7 @@ impl<S: Server> Handles<S> {
                 locks: true,
                 frames: false,
                 kept: Some(kept),
+                root: root.flatten().map(|(root, _)| root),
                 middle: 0,
             };
             if lost && open.flags & o::PATH == 0 {

@@ -35,7 +35,7 @@ type Whole = (u64, u64, bool, u32);
 /// Longest path of a mount point.
 const PATH: usize = (WORDS - 3) * 8;
 
-/// A record of an open file. Its words: kind, badge, identity, flags, kind of handle, position, who began the last request that moves it (token), and where.
+/// A record of an open file. Its words: kind, badge, identity, flags, kind of handle, position, who began the last request that moves it (token), and where; whether it has a root, and that one's identity.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Words, u32);
 
@@ -47,17 +47,20 @@ pub(crate) struct Open {
     pub flags: u64,
     pub kind: u64,
     pub position: u64,
+    /// Identity of the directory above which it leads to nothing.
+    pub root: Option<u64>,
 }
 
 impl Kept {
     fn open(self) -> Open {
-        let [_, badge, identity, flags, kind, position, ..] = self.0;
+        let [_, badge, identity, flags, kind, position, _, _, rooted, root, ..] = self.0;
         Open {
             badge: badge.load(Relaxed),
             identity: identity.load(Relaxed),
             flags: flags.load(Relaxed),
             kind: kind.load(Relaxed),
             position: position.load(Relaxed),
+            root: (rooted.load(Relaxed) != 0).then(|| root.load(Relaxed)),
         }
     }
 
@@ -201,8 +204,12 @@ impl Keepsake {
 
     /// What was found open and mounted on, by the server's own names, each as often as it is.
     pub fn identities(&self) -> Vec<u64> {
-        let all = self.found.iter().chain(&self.mounts);
-        all.map(|&index| self.records[index as usize][2].load(Relaxed))
+        let record = |&index: &u32| &self.records[index as usize];
+        let all = self.found.iter().chain(&self.mounts).map(record);
+        let roots = self.found.iter().map(record);
+        let roots = roots.filter(|record| record[8].load(Relaxed) != 0);
+        all.map(|record| record[2].load(Relaxed))
+            .chain(roots.map(|record| record[9].load(Relaxed)))
             .collect()
     }
 
@@ -223,6 +230,9 @@ impl Keepsake {
             open.kind,
             open.position,
             0,
+            0,
+            u64::from(open.root.is_some()),
+            open.root.unwrap_or(0),
         ];
         for (place, word) in record[1..].iter().zip(words) {
             place.store(word, Relaxed);
@@ -413,6 +423,7 @@ mod tests {
             flags: 2,
             kind: 1,
             position: badge * 10,
+            root: (badge == 2).then_some(200),
         }
     }
 
@@ -428,7 +439,8 @@ mod tests {
         kept[6].set_flags(1);
         keep.add_mount(42, b"/dev");
         let (mut next, ..) = Keepsake::new(memory);
-        assert_eq!(next.identities().len(), 9);
+        // One of them has a root.
+        assert_eq!(next.identities().len(), 9 + 1);
         assert_eq!(next.mounts(), [(42, b"/dev".to_vec())]);
         let opens = next.opens();
         assert_eq!(opens.len(), 8);
@@ -446,7 +458,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(Keepsake::new(memory).0.identities().len(), 24 - 1);
+        assert_eq!(Keepsake::new(memory).0.identities().len(), 24 - 1 + 1);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
 use cairn_idl::{fs, label};
 use cairn_rt::channel::Reply;
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// Most bytes of directory records in one answer.
 const RECORDS: usize = 32 * 1024;
@@ -53,8 +53,8 @@ pub(crate) struct Core<S: Server> {
     pub prefix: Box<[u8]>,
     /// Addresses of local sockets that were bound to nodes.
     pub addresses: Addresses,
-    /// Nodes that other managers are mounted on, with their absolute paths.
-    pub mounts: Vec<(S::Node, Vec<u8>)>,
+    /// Nodes that other managers are mounted on.
+    pub mounts: Vec<Mount<S::Node>>,
     pub cache: Cache<S::Node>,
     pub first: Names,
     pub second: Names,
@@ -64,6 +64,15 @@ pub(crate) struct Core<S: Server> {
     /// Value or names of extended attributes.
     pub value: Vec<u8>,
     pub structure: [u8; STAT_SIZE],
+}
+
+/// Another manager is mounted on a node.
+pub(crate) struct Mount<N> {
+    pub node: N,
+    /// Its absolute path.
+    pub path: Vec<u8>,
+    /// The mount portal, for who got as far as there. A successor does not have it.
+    pub portal: Option<Portal>,
 }
 
 impl<S: Server> Manager<S> {
@@ -111,7 +120,11 @@ impl<S: Server> Manager<S> {
         }
         for (identity, path) in mounts {
             match server.recover(identity) {
-                Some((node, _)) => core.mounts.push((node, path)),
+                Some((node, _)) => core.mounts.push(Mount {
+                    node,
+                    path,
+                    portal: None,
+                }),
                 None => core.handles.keepsake().remove_mount(identity),
             }
         }
@@ -222,6 +235,7 @@ impl<S: Server> Core<S> {
                 reply.words[0] = -number as u64;
                 None
             }
+            // A name of something's place is no link's target: it does not depend on the caller's root.
             Failure::Redirect if request.in_len == 0 && inline_path(request).is_some() => {
                 reply.words[0] = -REDIRECT as u64;
                 None
@@ -234,6 +248,7 @@ impl<S: Server> Core<S> {
                     reply.words[0] = -REDIRECT as u64;
                     reply.words[1] = redirect.len() as u64;
                     reply.words[2] = waiting.later.which;
+                    reply.words[3] = u64::from(waiting.later.place);
                     reply.data = redirect;
                 }
                 None
@@ -288,6 +303,7 @@ impl<S: Server> Core<S> {
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
+            fs::MOUNTED => self.mounted(server, cx),
             fs::UNMOUNT => self.unmount(server, cx),
             fs::REMOUNT => self.remount(server, cx),
             fs::XATTR => self.attribute(server, cx),
@@ -318,6 +334,16 @@ impl<S: Server> Core<S> {
         }
     }
 
+    /// The node above which no name from this portal leads: of a handle, its root; of a portal of the server's own kind, what it stands for.
+    #[inline(always)]
+    pub fn root(&mut self, server: &mut S, badge: u64) -> Option<S::Node> {
+        match badge >> 32 {
+            0 if badge == 0 => None,
+            0 => Some(server.root(badge)),
+            _ => self.handles.entry(badge)?.root,
+        }
+    }
+
     /// Take the path of the request and walk it from the portal's node. A slash behind something that is no directory is ENOTDIR.
     #[inline(never)]
     pub fn find(&mut self, server: &mut S, cx: &mut Context, last: Last) -> Answer<Found<S::Node>> {
@@ -334,7 +360,7 @@ impl<S: Server> Core<S> {
     ) -> Answer<Found<S::Node>> {
         self.first.fetch(cx)?;
         let start = self.start(server, cx.request.badge, cx.request.sender)?;
-        self.walk(server, cx, start, last, false)
+        self.walk(server, cx, (cx.request.badge, start), last, false)
     }
 
     /// What a short path leads to, if that is remembered.
@@ -351,6 +377,9 @@ impl<S: Server> Core<S> {
         }
         let length = inline_path(request)?;
         let start = self.start(server, request.badge, request.sender).ok()?;
+        if self.root(server, request.badge).is_some() {
+            return None;
+        }
         let follows = last == Last::Follow;
         self.cache
             .find_short(path_words(request), length, start, follows)
@@ -363,15 +392,17 @@ impl<S: Server> Core<S> {
             && matches!(self.find_short(server, request, Last::Follow), Some(None))
     }
 
+    /// Walk from the node of this portal.
     #[inline(always)]
     pub fn walk(
         &mut self,
         server: &mut S,
         cx: &mut Context,
-        start: S::Node,
+        (badge, start): (u64, S::Node),
         last: Last,
         second: bool,
     ) -> Answer<Found<S::Node>> {
+        let root = self.root(server, badge);
         cx.later.which = second as u64;
         let names = if second {
             &mut self.second
@@ -380,6 +411,7 @@ impl<S: Server> Core<S> {
         };
         Walk {
             prefix: &self.prefix,
+            root,
             mounts: &self.mounts,
             cache: &mut self.cache,
             link: &mut self.text,

@@ -5,14 +5,14 @@ use crate::files::{barred, check_write, drop_set_id, without_set_id};
 use crate::frames::{changed, changes, tell};
 use crate::handle::Handle;
 use crate::layout;
-use crate::manager::Core;
+use crate::manager::{Core, Mount};
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
 use crate::server::{Access, Answer, Change, New, Rename, Server};
 use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, STAT_WORDS};
+use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, ROOTED, STAT_WORDS};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_idl::stat_words;
@@ -131,12 +131,36 @@ impl<S: Server> Core<S> {
         let what = (node, flags & !OPEN_ONLY, kind);
         let (badge, kept) = self.handles.open(cx, what, state)?;
         server.retain(node);
+        let mut root = None;
+        if is(&access, s::IFDIR) {
+            root = self.root_of_new(server, cx, node, mode);
+            if let Some(root) = root {
+                server.retain(root);
+                self.handles.set_root(badge, root);
+            }
+        }
         if let Some(identity) = server.identity(node) {
-            self.handles.keep(badge, identity);
+            let root = root.and_then(|root| server.identity(root));
+            self.handles.keep(badge, identity, root);
         }
         let minted = if kept { 0 } else { badge };
         let words = [0, meta.mode as u64, kind, meta.size, meta.ino, 0, 0, minted];
         Ok((words, !kept))
+    }
+
+    /// The root of a directory's handle: itself, if its opener says so, or that of the portal by which it was opened.
+    #[inline(never)]
+    fn root_of_new(
+        &mut self,
+        server: &mut S,
+        cx: &Context,
+        node: S::Node,
+        mode: u64,
+    ) -> Option<S::Node> {
+        match mode & ROOTED {
+            0 => self.root(server, cx.request.badge),
+            _ => Some(node),
+        }
     }
 
     /// What OPEN opens, and whether it was made.
@@ -421,34 +445,77 @@ impl<S: Server> Core<S> {
         Ok((head + 1 + length).min(PATH_MAX))
     }
 
+    /// MOUNT_POINT
     pub fn mount_point<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let portal = Portal(cx.request.words[7] as u32);
+        let mut given = (cx.request.portals == 1).then_some(portal);
+        let covered = self.cover(server, cx, &mut given);
+        if let Some(portal) = given {
+            let waits = matches!(covered, Err(Failure::Wait(_) | Failure::WaitEither(_)));
+            if !waits {
+                cx.transport.close(portal);
+            }
+        }
+        covered
+    }
+
+    /// Of the portal that came for the mount, `given` keeps what is not used.
+    fn cover<'a>(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        given: &mut Option<Portal>,
+    ) -> Answer<Reply<'a>> {
         if cx.request.label != 0 {
             return fail(EPERM);
         }
-        let mounts = core::mem::take(&mut self.mounts);
-        // What is mounted there already must not hide the node itself.
-        let found = self.existing(server, cx, Last::Name);
-        self.mounts = mounts;
-        let (node, access) = found?;
-        self.mounts.retain(|(mount, _)| *mount != node);
+        if given.is_some_and(|portal| cx.transport.leads_to(portal) == Leads::Elsewhere) {
+            return fail(EINVAL);
+        }
+        let (node, access) = self.covered(server, cx)?;
+        let mounted = cx.request.words[1] != 0;
+        if mounted && !is(&access, s::IFDIR) {
+            return fail(ENOTDIR);
+        }
+        if let Some(at) = self.mounts.iter().position(|mount| mount.node == node) {
+            let mount = self.mounts.swap_remove(at);
+            if let Some(portal) = mount.portal {
+                cx.transport.close(portal);
+            }
+        }
         let identity = server.identity(node);
         if let Some(identity) = identity {
             self.handles.keepsake().remove_mount(identity);
         }
         self.cache.directory_changed();
-        if cx.request.words[1] != 0 {
-            if !is(&access, s::IFDIR) {
-                return fail(ENOTDIR);
-            }
+        if mounted {
             let length = self.absolute(server, cx, node)?;
             server.retain(node);
             let path = &self.text[..length];
-            self.mounts.push((node, path.into()));
+            self.mounts.push(Mount {
+                node,
+                path: path.into(),
+                portal: given.take(),
+            });
             if let Some(identity) = identity {
                 self.handles.keepsake().add_mount(identity, path);
             }
         }
         Ok(Reply::result(0))
+    }
+
+    /// What a path leads to, itself and not what is mounted there.
+    fn covered(&mut self, server: &mut S, cx: &mut Context) -> Answer<(S::Node, Access)> {
+        self.existing(server, cx, Last::Name)
+    }
+
+    /// MOUNTED: who may search all folders above a mount gets its portal.
+    pub fn mounted<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let (node, _) = self.covered(server, cx)?;
+        let mount = self.mounts.iter().find(|mount| mount.node == node);
+        let mount = mount.ok_or(Failure::Errno(EINVAL))?;
+        let portal = mount.portal.ok_or(Failure::Errno(EIO))?;
+        Ok(Reply::new(&[0]).portal(portal, false))
     }
 
     pub fn unmount<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -554,7 +621,8 @@ impl<S: Server> Core<S> {
             return fail(ENOENT);
         }
         let start = self.start(server, cx.request.badge, cx.request.sender)?;
-        let found = self.walk(server, cx, start, Last::Name, true)?;
+        let badge = cx.request.badge;
+        let found = self.walk(server, cx, (badge, start), Last::Name, true)?;
         let (Some(range), None) = (found.name, found.node) else {
             return fail(EEXIST);
         };
@@ -592,7 +660,7 @@ impl<S: Server> Core<S> {
             if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
             }
-            if self.mounts.iter().any(|(mount, _)| *mount == node) {
+            if self.mounts.iter().any(|mount| mount.node == node) {
                 return fail(EBUSY);
             }
             server.rmdir(cx, found.dir, name, node)?;
@@ -647,10 +715,11 @@ impl<S: Server> Core<S> {
         } else {
             Last::Slash
         };
-        let old = self.walk(server, cx, start, last, false)?;
+        let old = self.walk(server, cx, (cx.request.badge, start), last, false)?;
         let (node, access) = old.node.ok_or(Failure::Errno(ENOENT))?;
-        let second = self.start(server, second?, cx.request.sender)?;
-        let new = self.walk(server, cx, second, Last::Name, true)?;
+        let badge = second?;
+        let second = self.start(server, badge, cx.request.sender)?;
+        let new = self.walk(server, cx, (badge, second), Last::Name, true)?;
         let (Some(range), None) = (new.name, new.node) else {
             return fail(EEXIST);
         };
@@ -678,9 +747,10 @@ impl<S: Server> Core<S> {
         }
         self.first.fetch_two(&mut self.second, cx)?;
         let start = self.start(server, cx.request.badge, cx.request.sender)?;
-        let old = self.walk(server, cx, start, Last::Name, false)?;
-        let second = self.start(server, second?, cx.request.sender)?;
-        let new = self.walk(server, cx, second, Last::Name, true)?;
+        let old = self.walk(server, cx, (cx.request.badge, start), Last::Name, false)?;
+        let badge = second?;
+        let second = self.start(server, badge, cx.request.sender)?;
+        let new = self.walk(server, cx, (badge, second), Last::Name, true)?;
         let (Some(old_name), Some(new_name)) = (old.name, new.name) else {
             return fail(EBUSY);
         };
@@ -725,7 +795,7 @@ impl<S: Server> Core<S> {
         if self
             .mounts
             .iter()
-            .any(|(mount, _)| *mount == node || Some(*mount) == replaced)
+            .any(|mount| mount.node == node || Some(mount.node) == replaced)
         {
             return fail(EBUSY);
         }

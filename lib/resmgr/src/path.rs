@@ -2,11 +2,11 @@
 
 use crate::cache::{self, Cache, Key, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
+use crate::manager::Mount;
 use crate::permission::{self, EXECUTE};
 use crate::server::{Access, Answer, Server};
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, INLINE_MAX, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 use cairn_idl::label;
@@ -271,7 +271,9 @@ pub(crate) enum Dots {
 /// What walking needs of the manager.
 pub(crate) struct Walk<'a, N> {
     pub prefix: &'a [u8],
-    pub mounts: &'a [(N, Vec<u8>)],
+    /// No name leads above this one.
+    pub root: Option<N>,
+    pub mounts: &'a [Mount<N>],
     pub cache: &'a mut Cache<N>,
     pub link: &'a mut [u8],
 }
@@ -296,7 +298,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
         names.skip_slashes();
         // What was walked lately: the whole path, or all but the last component.
         let (at, end) = (names.at, names.end);
-        let remembers = S::STABLE_NAMES && cx.has(label::ACCESS);
+        // Where `..` leads depends on the root, which the cache does not know.
+        let remembers = S::STABLE_NAMES && cx.has(label::ACCESS) && self.root.is_none();
         let whole = |names: &Names| Key::new(&names.text, at, end - at, start);
         let follows = last == Last::Follow;
         let mut behind = at;
@@ -387,7 +390,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             Ok(node) => {
                 let access = server.access(node).ok()?;
                 let leads_on =
-                    access.is_link() || self.mounts.iter().any(|(mount, _)| *mount == node);
+                    access.is_link() || self.mounts.iter().any(|mount| mount.node == node);
                 if leads_on && last != Last::Name {
                     return None;
                 }
@@ -472,7 +475,9 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 }
                 if names.text[begin + 1] == b'.' {
                     dots = Dots::DotDot;
-                    if dir != server.root(0) {
+                    if Some(dir) == self.root {
+                        // There is nothing above.
+                    } else if dir != server.root(0) {
                         dir = server.parent(cx, dir)?;
                     } else if !self.prefix.is_empty() {
                         return Err(self.above(cx, names.left()));
@@ -516,8 +521,9 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             };
             let named = at_end && last == Last::Name;
             if !self.mounts.is_empty() && !named {
-                if let Some((_, name)) = self.mounts.iter().find(|(mount, _)| *mount == node) {
-                    let failure = cx.redirect(name);
+                if let Some(mount) = self.mounts.iter().find(|mount| mount.node == node) {
+                    let failure = cx.redirect(&mount.path);
+                    cx.later.place = true;
                     cx.later
                         .redirect
                         .extend_from_slice(&names.text[rest..names.end]);
@@ -574,6 +580,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             .rposition(|&byte| byte == b'/')
             .unwrap_or(0);
         let failure = cx.redirect(&self.prefix[..up]);
+        cx.later.place = true;
         cx.later.redirect.extend_from_slice(left);
         if cx.later.redirect.is_empty() {
             cx.later.redirect.push(b'/');

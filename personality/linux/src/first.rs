@@ -4,7 +4,7 @@ use crate::calls::open::{open_directory, open_file};
 use crate::calls::{exec, exit, ids};
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
-use crate::path::AT_FDCWD;
+use crate::path::{self, AT_FDCWD};
 use crate::stack::Strings;
 use crate::text::Line;
 use cairn_idl::fs::o;
@@ -43,6 +43,7 @@ pub fn run(frame: &mut Frame, wish: Wish) {
     if let Ok(creds) = ids::credentials() {
         ids::remember(&creds);
     }
+    path::take_mounts();
     open_console();
     if let Ok(root) = open_directory(AT_FDCWD, b"/") {
         process().state().cwd = Some(root);

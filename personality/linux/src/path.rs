@@ -9,16 +9,18 @@ use crate::machine::published;
 use crate::machine::request::Request;
 use crate::memory;
 use crate::prefix::{self, Own};
-use crate::process::State;
+use crate::process::{Root, State};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::fs::{PATH_MAX, SYMLINKS_MAX};
-use cairn_idl::{errno, proc};
+use cairn_idl::{errno, fs, proc};
 
 pub const AT_FDCWD: i32 = -100;
 pub const REDIRECT: Errno = Errno(errno::REDIRECT as i32);
+/// A redirect to a place by its name from the root of all, wherever the process's own root is.
+pub const PLACE: Errno = Errno(errno::REDIRECT as i32 + 1);
 
 /// Where a path operation starts: a handle and the rest of the name. `file` keeps the handle open meanwhile.
 pub struct Start<'a> {
@@ -39,23 +41,29 @@ impl Start<'_> {
 /// The answer of a path operation: room for its structure or a redirect.
 pub type Answer = Buffer<{ PATH_MAX + 512 }>;
 
+/// The result of a path operation; a redirect's name is in the answer then.
+pub fn redirect(result: Result<()>, words: &[u64; 8], answer: &mut Answer) -> Result<()> {
+    if result != Err(REDIRECT) {
+        return result;
+    }
+    answer.filled(words[1]);
+    Err(match words[3] {
+        0 => REDIRECT,
+        _ => PLACE,
+    })
+}
+
 /// Send a path operation. A redirect leaves the new name in the answer.
 pub fn send(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]> {
     let (result, words) = answer.receive(request).call_words(slot);
-    if result == Err(REDIRECT) {
-        answer.filled(words[1]);
-    }
-    result.map(|()| words)
+    redirect(result, &words, answer).map(|()| words)
 }
 
 /// The same, interruptible (opening a FIFO waits).
 pub fn send_wait(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]> {
     let words = answer.receive(request).wait_words(slot, None)?;
-    let result = crate::errno::check(words[0]);
-    if result == Err(REDIRECT) {
-        answer.filled(words[1]);
-    }
-    result.map(|_| words)
+    let result = crate::errno::check(words[0]).map(|_| ());
+    redirect(result, &words, answer).map(|()| words)
 }
 
 /// Run `operation` at the place that `name` means, following redirects.
@@ -71,37 +79,28 @@ pub fn walk<R>(
     let mut tries = 0;
     let result = operation(&start(dirfd, name)?, &mut answer);
     let mut result = match result {
-        Err(REDIRECT) => Err(REDIRECT),
+        Err(which @ (REDIRECT | PLACE)) => Err(which),
         other => return other,
     };
-    while let Err(REDIRECT) = result {
+    while let Err(which @ (REDIRECT | PLACE)) = result {
         tries += 1;
         if tries > SYMLINKS_MAX {
             return Err(ELOOP);
         }
-        let later = redirected(answer.as_bytes());
+        let later = redirected(answer.as_bytes(), which);
         result = operation(&onward(&later)?, &mut answer);
     }
     result
 }
 
-/// A redirect's name becomes the next name; inside a chroot it stays inside.
-fn redirected(name: &[u8]) -> Vec<u8> {
+/// A redirect's name becomes the next name; a place's is told from the process's root, which no place that it is sent to lies above.
+fn redirected(name: &[u8], which: Errno) -> Vec<u8> {
     let state = process().state();
-    let root = &state.root;
-    let inside = name.strip_prefix(root.as_slice());
-    let name = match inside {
-        // `start` puts the root in front again.
-        Some(rest) if !root.is_empty() && (rest.is_empty() || rest[0] == b'/') => {
-            if rest.is_empty() {
-                b"/"
-            } else {
-                rest
-            }
-        }
+    let inside = match &state.root {
+        Some(root) if which == PLACE => root.below(name).unwrap_or(b"/"),
         _ => name,
     };
-    name.to_vec()
+    inside.to_vec()
 }
 
 /// Two names at once (rename, link): both are walked, the operation runs at the first one's manager.
@@ -128,8 +127,8 @@ pub fn walk_two(
         let (a, b) = (begin(0)?, begin(1)?);
         match operation(&a, &b, &mut answer) {
             Ok(words) => return Ok(words[0]),
-            Err((REDIRECT, which)) => {
-                names[usize::from(which == 1)] = Some(redirected(answer.as_bytes()));
+            Err((kind @ (REDIRECT | PLACE), which)) => {
+                names[usize::from(which == 1)] = Some(redirected(answer.as_bytes(), kind));
             }
             Err((error, _)) => return Err(error),
         }
@@ -157,7 +156,7 @@ fn mounted(name: &[u8]) -> Option<Start<'_>> {
 
 #[inline(always)]
 fn mounted_in<'a>(state: &State, name: &'a [u8]) -> Option<Start<'a>> {
-    if state.prefixes.version() != published::version() || !state.root.is_empty() {
+    if state.prefixes.version() != published::version() || state.root.is_some() {
         return None;
     }
     let (index, length) = state.prefixes.find(name)?;
@@ -216,6 +215,19 @@ fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
     }
 }
 
+/// What a name of something of the process's own means. Below a root there are such names only where something is mounted (`/proc`, `/dev`).
+pub fn own(name: &[u8]) -> Option<Own<'_>> {
+    let process = process();
+    let own = prefix::own(name, process.pid())?;
+    let mut state = process.state();
+    refresh(&mut state);
+    let Some(root) = &state.root else {
+        return Some(own);
+    };
+    let (_, length) = state.prefixes.find(&[&root.name, name].concat())?;
+    (length > root.name.len()).then_some(own)
+}
+
 /// Where a redirect leads: an absolute name, or one with a scheme.
 fn onward(name: &[u8]) -> Result<Start<'_>> {
     match name.first() {
@@ -241,42 +253,46 @@ fn by_prefix<'a>(name: &'a [u8], place: &[u8]) -> Result<Start<'a>> {
     })
 }
 
-/// The mount portals of all managers of files with names.
+/// The mount portals of all managers of files with names that the process reaches; its root in the place of the one that this is in.
 pub fn managers() -> Vec<u32> {
     let process = process();
     let mut state = process.state();
     refresh(&mut state);
     let indices: Vec<u32> = state.prefixes.managers().collect();
+    let root = state.root.as_ref().map(|root| root.directory.slot());
     drop(state);
-    indices
-        .into_iter()
-        .filter_map(|index| mount(index).ok())
-        .collect()
+    let mounts = indices.into_iter().filter_map(|index| mount(index).ok());
+    mounts.chain(root).collect()
 }
 
 fn absolute(name: &[u8]) -> Result<Start<'_>> {
     let process = process();
-    if let Some(own) = prefix::own(name, process.pid()) {
+    if let Some(own) = own(name) {
         if let Some(start) = own_start(own)? {
             return Ok(start);
         }
     }
     let mut state = process.state();
     refresh(&mut state);
-    if !state.root.is_empty() {
-        let full = prefix::below(&state.root, name);
-        let (index, length) = state.prefixes.find(&full).ok_or(ENOENT)?;
+    let Some(root) = &state.root else {
         drop(state);
-        let slot = mount(index)?;
-        return Ok(Start {
-            slot,
-            rest: Cow::Owned(full[length..].to_vec()),
-            home: slot,
-            file: None,
-        });
+        return by_prefix(name, name);
+    };
+    let full = [&root.name, name].concat();
+    let (index, length) = state.prefixes.find(&full).ok_or(ENOENT)?;
+    if length <= root.name.len() {
+        let directory = root.directory.clone();
+        drop(state);
+        return Ok(at_file(directory, name));
     }
     drop(state);
-    by_prefix(name, name)
+    let slot = mount(index)?;
+    Ok(Start {
+        slot,
+        rest: Cow::Owned(full[length..].to_vec()),
+        home: slot,
+        file: None,
+    })
 }
 
 fn own_start(own: Own<'_>) -> Result<Option<Start<'_>>> {
@@ -293,18 +309,23 @@ fn own_start(own: Own<'_>) -> Result<Option<Start<'_>>> {
     }
 }
 
-/// Read the published table again if it changed.
+/// Read the published table again if it changed. The portals of what is mounted as before are kept.
 fn refresh(state: &mut State) {
     if state.prefixes.version() != published::version() {
-        state.prefixes = published::read();
-        state.mounts = 0;
+        let prefixes = published::read();
+        state.mounts &= prefixes.also_in(&state.prefixes);
+        state.prefixes = prefixes;
     }
 }
 
 /// An absolute name as the table of mounts has it, without slashes that say nothing. None: where it leads cannot be told by the name, because of `..`.
 pub fn as_written(name: &[u8]) -> Option<Vec<u8>> {
     let plain = name.first() == Some(&b'/') && name.split(|b| *b == b'/').all(|c| c != b"..");
-    plain.then(|| prefix::below(&process().state().root, name))
+    plain.then(|| {
+        let state = process().state();
+        let root = state.root.as_ref().map_or(&b""[..], |root| &root.name);
+        prefix::below(root, name)
+    })
 }
 
 /// The mount portal of exactly this place, if something is mounted there; and whether something is below.
@@ -333,21 +354,110 @@ pub fn scheme(name: &[u8]) -> Result<u32> {
     mount(found.ok_or(EIO)?.0)
 }
 
-/// The slot of a mount portal, fetched from `proc` the first time.
+/// The slot of a mount portal. The first time it is fetched: from `proc` if its name is a scheme, from the file server of the folder above if it has a place, which takes who may search what is above that.
 fn mount(index: u32) -> Result<u32> {
     let target = linux_slot::MOUNTS + index;
     let process = process();
     if process.state().mounts & 1 << index != 0 {
         return Ok(target);
     }
-    let request = Request::new(&[proc::MOUNT_PORTAL, index as u64]);
-    let words = request.brings(1).call(linux_slot::PROC)?;
-    let slot = words[7] as u32;
+    let slot = fetch(index)?;
     let placed = gate::copy_portal(slot, Some(target));
     gate::close(slot);
     placed.map_err(gate::errno_of)?;
     process.state().mounts |= 1 << index;
     Ok(target)
+}
+
+/// A new portal of a mount.
+fn fetch(index: u32) -> Result<u32> {
+    let process = process();
+    let state = process.state();
+    let name = state.prefixes.name(index).ok_or(ENOENT)?.to_vec();
+    let above = state.prefixes.above(&name);
+    let root = state.root.as_ref();
+    let below_root = root.filter(|root| root.below(&name).is_some());
+    let inside = root.is_none() || below_root.is_some();
+    let root = below_root.map(|root| (root.name.len(), root.directory.clone()));
+    drop(state);
+    if name.is_empty() {
+        // Who has not inherited the root's does not get it.
+        return Err(ENOENT);
+    }
+    if name.first() != Some(&b'/') {
+        let request = Request::new(&[proc::MOUNT_PORTAL, index as u64]);
+        let words = request.brings(1).call(linux_slot::PROC)?;
+        return Ok(words[7] as u32);
+    }
+    let (above, length) = above.filter(|_| inside).ok_or(ENOENT)?;
+    make_room()?;
+    let ask = |slot: u32, rest: &[u8]| {
+        let request = Request::new(&[fs::MOUNTED]).out(rest).brings(1);
+        request.call(slot).map(|words| words[7] as u32)
+    };
+    let got = match root {
+        Some((start, directory)) if length <= start => ask(directory.slot(), &name[start..]),
+        // One that is higher up, and so on; there are few.
+        _ => ask(mount(above)?, &name[length..]),
+    };
+    got.map_err(|error| match error {
+        // Something else is mounted or linked there by now.
+        REDIRECT => ENOENT,
+        error => error,
+    })
+}
+
+/// The process is somebody else now: of the mounts that are not in the root's own folder, which everybody searches, it keeps those that it would reach.
+pub fn look_at_mounts() {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let held = state.mounts & state.prefixes.deep();
+    drop(state);
+    for index in (0..linux_slot::MOUNTS_MAX).filter(|index| held >> index & 1 != 0) {
+        match fetch(index) {
+            Ok(slot) => gate::close(slot),
+            Err(_) => {
+                process.state().mounts &= !(1 << index);
+                gate::close(linux_slot::MOUNTS + index);
+            }
+        }
+    }
+}
+
+/// This is the process's root from now on. It keeps no portal that leads past it.
+pub fn set_root(root: Root) {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let placed: u32 = state.prefixes.managers().map(|index| 1 << index).sum();
+    state.mounts &= !placed;
+    let schemes = state.mounts;
+    let old = state.root.replace(root);
+    drop(state);
+    drop(old);
+    // Also those of mounts that are no more.
+    for index in (0..linux_slot::MOUNTS_MAX).filter(|index| schemes >> index & 1 == 0) {
+        gate::close(linux_slot::MOUNTS + index);
+    }
+}
+
+/// The first process was given the portals of all mounts; others inherit what it has.
+pub fn take_mounts() {
+    let process = process();
+    let mut state = process.state();
+    state.prefixes = published::read();
+    state.mounts = state.prefixes.also_in(&state.prefixes);
+}
+
+/// A place's name from the root of all, as the process calls it.
+pub fn as_seen(place: &[u8]) -> Result<Vec<u8>> {
+    let state = process().state();
+    let seen = match &state.root {
+        Some(root) => root.below(place).ok_or(ENOENT)?,
+        None => place,
+    };
+    Ok(seen.to_vec())
 }
 
 /// Most portals that one call brings.

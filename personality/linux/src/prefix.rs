@@ -17,6 +17,8 @@ struct Entry {
     head: u64,
     mask: u64,
     index: u32,
+    /// Which of all mounts that ever were.
+    serial: u32,
     name: Vec<u8>,
 }
 
@@ -54,7 +56,7 @@ impl Prefixes {
         self.version
     }
 
-    pub fn add(&mut self, index: u32, name: &[u8]) {
+    pub fn add(&mut self, index: u32, serial: u32, name: &[u8]) {
         let list = match name.first() {
             None | Some(b'/') => &mut self.absolute,
             Some(_) => &mut self.schemes,
@@ -64,6 +66,7 @@ impl Prefixes {
             head: head(name),
             mask: mask(name.len()),
             index,
+            serial,
             name: name.to_vec(),
         };
         list.insert(at, entry);
@@ -72,6 +75,38 @@ impl Prefixes {
     /// The indices of all managers of files with names.
     pub fn managers(&self) -> impl Iterator<Item = u32> + '_ {
         self.absolute.iter().map(|entry| entry.index)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.absolute.iter().chain(&self.schemes)
+    }
+
+    pub fn name(&self, index: u32) -> Option<&[u8]> {
+        let entry = self.all().find(|entry| entry.index == index)?;
+        Some(&entry.name)
+    }
+
+    /// Index and length of the mount in whose tree this mount's place lies.
+    pub fn above(&self, name: &[u8]) -> Option<(u32, usize)> {
+        let holds = |e: &&Entry| e.name.len() < name.len() && matches(&e.name, name);
+        let entry = self.absolute.iter().find(holds)?;
+        Some((entry.index, entry.name.len()))
+    }
+
+    /// The mounts of this table, as bits, that are in another one as well.
+    pub fn also_in(&self, other: &Prefixes) -> u32 {
+        let same = |a: &&Entry| {
+            let mut all = other.all();
+            all.any(|b| (a.index, a.serial) == (b.index, b.serial))
+        };
+        self.all().filter(same).fold(0, |all, e| all | 1 << e.index)
+    }
+
+    /// The mounts, as bits, whose places are in other folders than the root.
+    pub fn deep(&self) -> u32 {
+        let is_deep = |e: &&Entry| e.name.iter().filter(|byte| **byte == b'/').count() > 1;
+        let deep = self.absolute.iter().filter(is_deep);
+        deep.fold(0, |all, e| all | 1 << e.index)
     }
 
     /// Whether something is mounted below this place.
@@ -220,7 +255,7 @@ mod tests {
             .iter()
             .enumerate()
         {
-            p.add(i as u32, name);
+            p.add(i as u32, 10 + i as u32, name);
         }
         p
     }
@@ -251,6 +286,23 @@ mod tests {
         let p = table();
         assert!(p.is_above(b"") && p.is_above(b"/dev"));
         assert!(!p.is_above(b"/dev/pts") && !p.is_above(b"/de") && !p.is_above(b"/proc"));
+    }
+
+    #[test]
+    fn mounts_lie_in_others_and_have_numbers() {
+        let p = table();
+        assert_eq!(p.name(3), Some(&b"/dev/pts"[..]));
+        assert_eq!(p.name(0), Some(&b""[..]));
+        assert_eq!(p.name(9), None);
+        assert_eq!(p.above(b"/dev/pts"), Some((1, 4)));
+        assert_eq!(p.above(b"/proc"), Some((0, 0)));
+        assert_eq!(p.above(b""), None);
+        assert_eq!(p.deep(), 1 << 3);
+        let mut other = Prefixes::new(4);
+        other.add(0, 10, b"");
+        other.add(2, 99, b"/proc");
+        other.add(4, 14, b"dev:");
+        assert_eq!(other.also_in(&p), 1 | 1 << 4);
     }
 
     #[test]

@@ -73,8 +73,8 @@ pub struct State {
     pub lent: Vec<Lent>,
     /// The working directory; none only before the first one could be opened.
     pub cwd: Option<Arc<OpenFile>>,
-    /// chroot: prepended to absolute names.
-    pub root: Vec<u8>,
+    /// chroot: where absolute names begin.
+    pub root: Option<Root>,
     pub umask: u32,
     pub actions: Actions,
     /// Signals for the process that no thread has taken on yet.
@@ -102,6 +102,31 @@ pub struct State {
     pub personality: u32,
 }
 
+/// Where absolute names begin after a chroot. The handle is rooted ([`cairn_idl::fs::ROOTED`]), and the process has no portals of mounts but of those below it: its name is only for finding these.
+pub struct Root {
+    /// From the root of all.
+    pub name: Vec<u8>,
+    pub directory: Arc<OpenFile>,
+}
+
+impl Root {
+    fn separate(&self) -> Root {
+        Root {
+            name: self.name.clone(),
+            directory: descriptors::separate(&self.directory),
+        }
+    }
+
+    /// A place's name from the root of all, as it is from here; None, it is elsewhere.
+    pub fn below<'a>(&self, place: &'a [u8]) -> Option<&'a [u8]> {
+        match place.strip_prefix(self.name.as_slice())? {
+            b"" => Some(b"/"),
+            rest if rest[0] == b'/' => Some(rest),
+            _ => None,
+        }
+    }
+}
+
 /// Entries of a new portal table.
 const FIRST_CAPACITY: u32 = 256;
 /// Portals beside those of descriptors that may be there for a moment: working directory, sets for poll, objects being mapped.
@@ -114,7 +139,7 @@ impl State {
             spares: Spares::default(),
             lent: Vec::new(),
             cwd: None,
-            root: Vec::new(),
+            root: None,
             umask: 0o022,
             actions: Actions::new(),
             queue: Queue::default(),
@@ -140,7 +165,7 @@ impl State {
             spares: Spares::default(),
             lent: Vec::new(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
-            root: self.root.clone(),
+            root: self.root.as_ref().map(Root::separate),
             umask: self.umask,
             actions: self.actions.clone(),
             queue: Queue::default(),
@@ -175,7 +200,8 @@ impl State {
     /// This is a copy, without the threads that worked with the original: what these were using of it nobody will let go.
     pub fn forget_users(&mut self) {
         self.files.forget_users();
-        if let Some(file) = &mut self.cwd {
+        let root = self.root.as_mut().map(|root| &mut root.directory);
+        for file in self.cwd.iter_mut().chain(root) {
             descriptors::forget_users(file);
         }
     }
@@ -197,6 +223,7 @@ impl Slots {
         let files = state.files.files().map(|(_, entry)| &entry.file);
         files
             .chain(&state.cwd)
+            .chain(state.root.as_ref().map(|root| &root.directory))
             .for_each(|file| slots.add(file.slot()));
         slots
     }

@@ -125,22 +125,24 @@ fn mount_all(watch: &mut Watch) -> Result<(), String> {
         return Err("no component serves /".into());
     };
     let root = components.portal(manifest, &root.0.name, root.1.badge)?;
-    let places: Vec<String> = manifest
-        .components
-        .iter()
-        .flat_map(|c| &c.mounts)
-        .filter(|m| m.prefix.len() > 1 && m.prefix.starts_with('/'))
-        .map(|m| m.prefix.clone())
-        .collect();
-    for place in places {
+    let mut places = Vec::new();
+    for component in &manifest.components {
+        let mounts = component.mounts.iter();
+        for mount in mounts.filter(|m| m.prefix.len() > 1 && m.prefix.starts_with('/')) {
+            let portal = components.portal(manifest, &component.name, mount.badge)?;
+            places.push((mount.prefix.clone(), portal));
+        }
+    }
+    for (place, portal) in places {
         let path = place.as_bytes();
         let mut redirect = [0; fs::PATH_MAX];
         // It is there already as a rule; if it cannot be made MOUNT_POINT says why. Both may be asked twice.
         let client = fs::Client(&root);
         let _ = watch.patiently(|| client.mkdir(0o755, path, &mut redirect));
         watch
-            .patiently(|| client.mount_point(1, path, &mut redirect))
+            .patiently(|| client.mount_point(1, Some(portal.0), path, &mut redirect))
             .map_err(|why| alloc::format!("mount point {place}: {why}"))?;
+        portal.close();
     }
     root.close();
     proc.close();

@@ -181,13 +181,19 @@ impl Mounts {
             return;
         };
         let (index, flags, token) = self.starting.swap_remove(at);
-        let result = announce(manifest, components, index, flags);
-        if result < 0 {
-            // Its end is heard of as any other's, and takes no name away.
-            manifest.components[index].mounts.clear();
-            components.forget(index);
+        match announce(manifest, components, index, flags) {
+            Ok(own) => {
+                // If that is refused nobody waits any more.
+                let _ = CHANNEL.reply(token, Reply::new(&[0]).portal(own, false));
+                own.close();
+            }
+            Err(errno) => {
+                // Its end is heard of as any other's, and takes no name away.
+                manifest.components[index].mounts.clear();
+                components.forget(index);
+                answer(token, -errno);
+            }
         }
-        answer(token, result);
     }
 
     /// Who asked is gone.
@@ -278,33 +284,35 @@ fn remounted(
     let arguments = &mut component.arguments;
     arguments.retain(|argument| OPTIONS.iter().all(|(_, word)| argument != word));
     add_options(component, flags);
-    match announce(manifest, components, index, flags) {
-        0.. => Ok(true),
-        errno => Err(-errno),
-    }
+    announce(manifest, components, index, flags)?.close();
+    Ok(true)
 }
 
-/// Put the file server's name into the table.
-fn announce(manifest: &Manifest, components: &Components, index: usize, flags: u64) -> i64 {
+/// Put the file server's name into the table; its mount portal.
+fn announce(
+    manifest: &Manifest,
+    components: &Components,
+    index: usize,
+    flags: u64,
+) -> Result<Portal, i64> {
     let component = &manifest.components[index];
     let Some(mount) = component.mounts.first() else {
-        return -EINVAL;
+        return Err(EINVAL);
     };
     let portals = components
         .portal(manifest, &component.name, mount.badge)
         .and_then(|own| Ok((own, components.portal(manifest, "proc", proc::role::MOUNT)?)));
     let Ok((own, portal)) = portals else {
-        return -ENOMEM;
+        return Err(ENOMEM);
     };
     let texts = [mount.prefix.as_bytes(), mount.fstype.as_bytes()].concat();
     let lengths = (mount.prefix.len() as u64, mount.fstype.len() as u64);
     let done = proc::Client(&portal).mount(lengths.0, lengths.1, flags, own.0, &texts);
-    own.close();
     portal.close();
-    match done {
-        Ok(_) => 0,
-        Err(failure) => -failure.errno(),
-    }
+    done.map(|_| own).map_err(|failure| {
+        own.close();
+        failure.errno()
+    })
 }
 
 fn remove(manifest: &mut Manifest, components: &mut Components, index: usize) {

@@ -7,7 +7,8 @@ use crate::system::{Errno, System};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
-use cairn_idl::errno::{EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
+use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
+use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, READ_ONLY};
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ const FSTYPE: usize = 16;
 /// Bytes of `PrefixTable` and of `Prefix`.
 const HEAD: usize = 80;
 const ENTRY: usize = 88;
+const SERIALS: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
 // The last word is not the table's.
 const _: () = assert!(HEAD + ENTRY * MOUNTS_MAX as usize <= 8 * (WORDS - 1));
 
@@ -56,6 +58,8 @@ struct Mount {
     fstype: Vec<u8>,
     /// `mounts::mount` bits.
     flags: u8,
+    /// Which of all mounts that ever were.
+    serial: u32,
     portal: Portal,
 }
 
@@ -66,6 +70,8 @@ pub struct Prefixes {
     mounts: [Option<Mount>; MOUNTS_MAX as usize],
     /// Indices are given out in turn: a process may still hold the portal of an earlier mount in the slot of a free index.
     next: usize,
+    /// Mounts so far.
+    made: u32,
     hostname: Vec<u8>,
 }
 
@@ -76,6 +82,7 @@ impl Prefixes {
             version: 0,
             mounts: [const { None }; MOUNTS_MAX as usize],
             next: 0,
+            made: 0,
             hostname: b"cairn".to_vec(),
         };
         prefixes.publish();
@@ -94,9 +101,15 @@ impl Prefixes {
             .filter_map(|(index, m)| m.as_ref().map(|m| (index as u32, m.portal)))
     }
 
-    fn portal(&self, index: u64) -> Option<Portal> {
-        let index = usize::try_from(index).ok()?;
-        self.mounts.get(index)?.as_ref().map(|m| m.portal)
+    /// The portal of a mount with a scheme. None of one with a place in the tree: that is for who gets there by the folders above it, and their file servers give it.
+    fn portal(&self, index: u64) -> Result<Portal, Errno> {
+        let index = usize::try_from(index).map_err(|_| ENOENT)?;
+        let mount = self.mounts.get(index).and_then(Option::as_ref);
+        let mount = mount.ok_or(ENOENT)?;
+        match mount.name.first() {
+            None | Some(b'/') => Err(EACCES),
+            Some(_) => Ok(mount.portal),
+        }
     }
 
     pub fn set_hostname(&mut self, name: &[u8]) {
@@ -119,7 +132,7 @@ impl Prefixes {
         replace: bool,
     ) -> Result<(usize, Option<Portal>), Errno> {
         let (index, old) = match self.position(&name) {
-            Some(index) if replace => (index, self.mounts[index].take().map(|m| m.portal)),
+            Some(index) if replace => (index, self.mounts[index].take()),
             Some(_) => return Err(EBUSY),
             None => {
                 let count = self.mounts.len();
@@ -131,14 +144,23 @@ impl Prefixes {
                 (free, None)
             }
         };
+        // What is replaced is the same file system, which may be told differently.
+        let serial = old.as_ref().map_or_else(
+            || {
+                self.made = self.made.wrapping_add(1) & SERIALS;
+                self.made
+            },
+            |old| old.serial,
+        );
         self.mounts[index] = Some(Mount {
             name,
             fstype,
             flags,
+            serial,
             portal,
         });
         self.publish();
-        Ok((index, old))
+        Ok((index, old.map(|old| old.portal)))
     }
 
     fn unmount(&mut self, name: &[u8]) -> Result<Portal, Errno> {
@@ -176,7 +198,8 @@ impl Prefixes {
             let entry = &mut bytes[HEAD + index * ENTRY..][..ENTRY];
             entry[..mount.name.len()].copy_from_slice(&mount.name);
             entry[NAME..NAME + 4].copy_from_slice(&(mount.name.len() as u32).to_le_bytes());
-            entry[NAME + 4] = 1 | mount.flags;
+            let used = 1 | u32::from(mount.flags) | mount.serial << PREFIX_SERIAL_SHIFT;
+            entry[NAME + 4..NAME + 8].copy_from_slice(&used.to_le_bytes());
             entry[NAME + 8..NAME + 8 + mount.fstype.len()].copy_from_slice(&mount.fstype);
         }
         bytes
@@ -253,8 +276,7 @@ impl<S: System> Manager<S> {
 
     /// MOUNT_PORTAL
     pub(crate) fn mount_portal(&mut self, index: u64) -> Result<Outcome, Errno> {
-        let portal = self.prefixes.portal(index).ok_or(ENOENT)?;
-        Ok(Outcome::Portal(portal))
+        self.prefixes.portal(index).map(Outcome::Portal)
     }
 }
 
@@ -305,6 +327,12 @@ mod tests {
         assert_eq!(prefixes.table(), bytes[..HEAD + 2 * ENTRY]);
         assert_eq!(&bytes[16..21], b"cairn");
         assert_eq!(bytes[HEAD + NAME + 4], 1);
+        // Each mount that ever was has another number.
+        let serial = |bytes: &[u8], index: usize| bytes[HEAD + index * ENTRY + NAME + 5];
+        assert_eq!((serial(&bytes, 0), serial(&bytes, 1)), (1, 2));
+        assert_eq!(prefixes.portal(0), Err(EACCES));
+        assert_eq!(prefixes.portal(1), Err(EACCES));
+        assert_eq!(prefixes.portal(7), Err(ENOENT));
         assert_eq!(&bytes[HEAD + ENTRY..][..5], b"/proc");
         assert_eq!(bytes[HEAD + ENTRY + NAME + 4], 3);
         assert_eq!(&bytes[HEAD + ENTRY + NAME + 8..][..5], b"proc\0");
@@ -317,5 +345,9 @@ mod tests {
         assert_eq!(twice, Err(EBUSY));
         let replaced = prefixes.mount(b"/proc".to_vec(), (Vec::new(), 0), Portal(74), true);
         assert_eq!(replaced, Ok((2, Some(Portal(72)))));
+        assert_eq!(serial(&page.bytes(), 2), 3);
+        let scheme = prefixes.mount(b"dev:".to_vec(), (Vec::new(), 0), Portal(75), false);
+        assert_eq!(scheme, Ok((3, None)));
+        assert_eq!(prefixes.portal(3), Ok(Portal(75)));
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
-use cairn_idl::fs::{Prefix, PrefixTable};
+use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::Status;
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
@@ -38,7 +38,7 @@ pub fn decode_prefixes(bytes: &[u8]) -> (Vec<Mount>, Vec<u8>) {
         .map(|entry| Mount {
             prefix: text(&entry.name),
             fstype: text(&entry.fstype),
-            flags: entry.used & !1,
+            flags: entry.used & !1 & ((1 << PREFIX_SERIAL_SHIFT) - 1),
         })
         .collect();
     (mounts, name)

@@ -74,5 +74,6 @@ pub fn capset(f: &mut Frame) -> Result<u64> {
     Request::new(&[proc::SET_CAPABILITIES, effective, permitted, inheritable])
         .call(linux_slot::PROC)?;
     process().set_capabilities(effective, permitted);
+    crate::path::look_at_mounts();
     Ok(0)
 }

@@ -403,6 +403,7 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     process.trace.store(traced as u32, Ordering::Relaxed);
     let mutexes = process.futexes.lock().clear();
     mutexes.into_iter().for_each(gate::close);
+    let exe = path::as_seen(&exe).unwrap_or(exe);
     let mut state = process.state();
     state.actions.reset_for_exec();
     state.wanted = 0;

@@ -4,6 +4,7 @@ use crate::errno::{Result, EINVAL, EPERM, ESRCH};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
+use crate::path;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::{SETGID, SETUID};
 use cairn_idl::proc::{self, Credentials};
@@ -115,6 +116,7 @@ fn set_credentials(creds: &Credentials) -> Result<u64> {
         permitted,
         ..*creds
     });
+    path::look_at_mounts();
     Ok(0)
 }
 

@@ -1,8 +1,9 @@
 //! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk, or a tmpfs, `init` starts a file server, which unmounting ends.
 
-use super::open::{open_directory, open_file};
+use super::open::{open_directory, open_file, open_rooted};
 use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
+use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::path::{self, scheme, AT_FDCWD};
@@ -56,7 +57,7 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
     if flags & BIND != 0 {
         let mut source = UserString::empty();
         source.fill(f.arg(0))?;
-        let handle = open_directory(AT_FDCWD, source.as_bytes())?;
+        let handle = open_rooted(&*open_directory(AT_FDCWD, source.as_bytes())?)?;
         return announce(&place, b"none", handle.slot());
     }
     let mut kind = UserString::empty();
@@ -117,11 +118,14 @@ fn in_memory(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64
 fn start_server(mounter: u32, names: [&[u8]; 3], bits: u64, options: &[u8]) -> Result<u64> {
     let [kind, source, place] = names.map(|name| name.len() as u64);
     let texts = [&names.concat()[..], options].concat();
-    Request::new(&[mounts::MOUNT, kind, source, place, bits])
-        .out(&texts)
-        .call(mounter)?;
+    path::make_room()?;
+    let request = Request::new(&[mounts::MOUNT, kind, source, place, bits]);
+    let words = request.out(&texts).brings(1).call(mounter)?;
+    let mount = words[7] as u32;
     // Names that are found from a folder above lead there as well.
-    mount_point(names[2], 1)
+    let result = mount_point(names[2], Some(mount));
+    gate::close(mount);
+    result
 }
 
 /// Options of the file system itself, as its server has them: what ext4 is told of, and such as say what it does anyway.
@@ -196,7 +200,7 @@ fn is_mounted(place: &[u8]) -> Result<bool> {
 
 /// Tell the manager of the directory that it is covered, then `proc`.
 fn announce(place: &[u8], kind: &[u8], handle: u32) -> Result<u64> {
-    mount_point(place, 1)?;
+    mount_point(place, Some(handle))?;
     let mut text = place.to_vec();
     text.extend_from_slice(kind);
     let words = [proc::MOUNT, place.len() as u64, kind.len() as u64];
@@ -205,17 +209,21 @@ fn announce(place: &[u8], kind: &[u8], handle: u32) -> Result<u64> {
         .pass(handle)
         .call(linux_slot::PROC);
     if result.is_err() {
-        let _ = mount_point(place, 0);
+        let _ = mount_point(place, None);
     }
     result.map(|_| 0)
 }
 
-/// Asked by way of the folder above: the whole name may lead to what is mounted there.
-fn mount_point(place: &[u8], on: u64) -> Result<u64> {
+/// The file server of the folder is told what is mounted there, or that nothing is. Asked by way of the folder above: the whole name may lead to what is mounted there.
+fn mount_point(place: &[u8], mount: Option<u32>) -> Result<u64> {
     let slash = place.iter().rposition(|byte| *byte == b'/').ok_or(EINVAL)?;
     let (above, name) = place.split_at(slash + 1);
-    let folder = open_directory(AT_FDCWD, above)?;
-    let request = Request::new(&[fs::MOUNT_POINT, on]).out(name);
+    let folder = open_directory(AT_FDCWD, &path::as_seen(above)?)?;
+    let on = u64::from(mount.is_some());
+    let mut request = Request::new(&[fs::MOUNT_POINT, on]).out(name);
+    if let Some(mount) = mount {
+        request = request.pass(mount);
+    }
     request.call(folder.slot()).map(|words| words[0])
 }
 
@@ -248,6 +256,6 @@ pub fn umount2(f: &mut Frame) -> Result<u64> {
         }
         Err(errno) => return Err(errno),
     }
-    let _ = mount_point(&place, 0);
+    let _ = mount_point(&place, None);
     Ok(0)
 }

@@ -5,7 +5,7 @@ use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD, REDIRECT};
+use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD};
 use crate::prefix::Own;
 use alloc::vec::Vec;
 use cairn_idl::fs::{self, at, PATH_MAX};
@@ -97,10 +97,7 @@ fn two(words: &[u64; 2], old: (i32, &[u8]), new: (i32, &[u8])) -> Result<u64> {
             request = request.pass(b.slot);
         }
         let (result, words) = answer.receive(request).call_words(a.slot);
-        if result == Err(REDIRECT) {
-            answer.filled(words[1]);
-        }
-        result
+        path::redirect(result, &words, answer)
             .map(|()| words)
             .map_err(|error: Errno| (error, words[2]))
     })
@@ -240,7 +237,7 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         answer.filled(words[0]);
         return give(answer.as_bytes());
     }
-    match crate::prefix::own(name.as_bytes(), process().pid()) {
+    match path::own(name.as_bytes()) {
         Some(Own::Exe) => return give(&process().state().exe.clone()),
         Some(Own::Cwd(b"")) => {
             let cwd = process().state().cwd.clone().ok_or(ENOENT)?;

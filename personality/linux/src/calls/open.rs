@@ -7,7 +7,8 @@ use crate::machine::buffer::Buffer;
 use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
-use crate::prefix::{self, Own};
+use crate::prefix::Own;
+use crate::process::Root;
 use crate::spare::{self, Spare};
 use alloc::sync::Arc;
 use cairn_idl::capability::SYS_CHROOT;
@@ -52,7 +53,7 @@ fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64
     process.state().files.check_room()?;
     let file = match open_again(dirfd, name, flags, mode) {
         Ok(opened) => opened?,
-        Err(_) if prefix::own(name, process.pid()) == Some(Own::Descriptors) => {
+        Err(_) if path::own(name) == Some(Own::Descriptors) => {
             return super::directories::open_list(flags);
         }
         Err(mark) => open_otherwise(dirfd, name, flags, mode, mark)?,
@@ -86,7 +87,7 @@ fn open_otherwise(
     mode: u64,
     mark: u64,
 ) -> Result<Arc<OpenFile>> {
-    if prefix::own(name, process().pid()) == Some(Own::Exe) {
+    if path::own(name) == Some(Own::Exe) {
         let exe = process().state().exe.clone();
         return open_named(dirfd, &exe, flags, mode, mark);
     }
@@ -178,6 +179,15 @@ pub fn open_directory(dirfd: i32, name: &[u8]) -> Result<Arc<OpenFile>> {
     Ok(file)
 }
 
+/// The same directory by a handle from which no name leads above it.
+pub fn open_rooted(directory: &OpenFile) -> Result<Arc<OpenFile>> {
+    make_room()?;
+    let flags = o::PATH | o::DIRECTORY;
+    let request = Request::new(&[fs::OPEN, flags, fs::ROOTED]).brings(1);
+    let words = request.call(directory.slot())?;
+    Ok(new_file(words[7] as u32, directory.home, &words, flags))
+}
+
 pub fn umask(f: &mut Frame) -> Result<u64> {
     let new = f.arg(0) as u32 & 0o777;
     let old = core::mem::replace(&mut process().state().umask, new);
@@ -220,13 +230,10 @@ pub fn getcwd(f: &mut Frame) -> Result<u64> {
         None => name.set(b"/"),
     }
     let root_length = {
-        let root = &process().state().root;
-        let inside = !root.is_empty() && name.as_bytes().starts_with(root);
-        if inside {
-            root.len()
-        } else {
-            0
-        }
+        let state = process().state();
+        let root = state.root.as_ref();
+        let inside = root.filter(|root| root.below(name.as_bytes()).is_some());
+        inside.map_or(0, |root| root.name.len())
     };
     if root_length != 0 && root_length == name.as_bytes().len() {
         name.append(b"/");
@@ -240,7 +247,7 @@ pub fn getcwd(f: &mut Frame) -> Result<u64> {
     Ok(name.len() as u64)
 }
 
-/// chroot for those who may: names are confined by text from now on (the working directory stays where it is).
+/// chroot for those who may: names begin at a rooted handle from now on, and the portals of mounts go (the working directory, and what else is open, stays as it is).
 pub fn chroot(f: &mut Frame) -> Result<u64> {
     let mut name = UserString::empty();
     name.fill(f.arg(0))?;
@@ -249,10 +256,14 @@ pub fn chroot(f: &mut Frame) -> Result<u64> {
     if !process.is_capable(SYS_CHROOT) {
         return Err(crate::errno::EPERM);
     }
-    let mut root = path::path_of(&file)?;
-    if root == b"/" {
-        root.clear();
+    let mut name = path::path_of(&file)?;
+    if name == b"/" {
+        if process.state().root.is_none() {
+            return Ok(0);
+        }
+        name.clear();
     }
-    process.state().root = root;
+    let directory = open_rooted(&file)?;
+    path::set_root(Root { name, directory });
     Ok(0)
 }

@@ -99,7 +99,7 @@ fn stat_own(
     follow: bool,
     give: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Option<Result<u64>> {
-    let own = prefix::own(name, process().pid())?;
+    let own = path::own(name)?;
     let mut stat = Stat {
         nlink: 1,
         blksize: 1024,

@@ -2,7 +2,7 @@
 
 use crate::prefix::Prefixes;
 use cairn_abi::layout::{linux_slot, PREFIX_TABLE};
-use cairn_idl::fs::{Prefix, PrefixTable};
+use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use core::mem::size_of;
 use core::ptr::read_volatile;
 use core::sync::atomic::{fence, Ordering};
@@ -28,7 +28,8 @@ pub fn read() -> Prefixes {
             let entry = unsafe { read_volatile(first.add(i as usize)) };
             if entry.used != 0 {
                 let len = (entry.len as usize).min(entry.name.len());
-                prefixes.add(i, &entry.name[..len]);
+                let serial = entry.used >> PREFIX_SERIAL_SHIFT;
+                prefixes.add(i, serial, &entry.name[..len]);
             }
         }
         fence(Ordering::Acquire);
