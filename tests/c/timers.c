@@ -1,8 +1,9 @@
-/* Timers: overruns, intervals far too short, the same signal for several, a thread's own, SIGEV_THREAD beside fork, ignored signals, interval timers. cairn-test: cores=4 */
+/* Clocks, and timers: overruns, intervals far too short, the same signal for several, a thread's own, SIGEV_THREAD beside fork, ignored signals, interval timers. cairn-test: cores=4 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -280,8 +281,42 @@ static void by_threads(void) {
     puts("by threads: over");
 }
 
+/* Each clock by the C library, which asks the vDSO, and by the call itself; those of processor time go on while one works. */
+static void read_clocks(const char *who) {
+    struct timespec first, then, resolution;
+    clockid_t own, theirs;
+    printf("%s:", who);
+    for (int i = -1; i < 13; i++) {
+        int got = clock_gettime(i, &first), called = syscall(SYS_clock_gettime, i, &then);
+        printf(" %d%d%d", !got, !called, !clock_getres(i, &resolution));
+    }
+    pthread_getcpuclockid(pthread_self(), &own);
+    clock_getcpuclockid(0, &theirs);
+    clockid_t clocks[] = {CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, own, theirs};
+    for (int i = 0; i < 4; i++) {
+        clock_gettime(clocks[i], &first);
+        do {
+            clock_gettime(clocks[i], &then);
+        } while (then.tv_sec == first.tv_sec && then.tv_nsec - first.tv_nsec < 2 * MS);
+        printf(" %s", clock_getres(clocks[i], &resolution) ? strerror(errno) : "goes on");
+    }
+    unsigned cpu = 99;
+    printf(", core %s\n", sched_getcpu() >= 0 && syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 && cpu < 64 ? "known" : "unknown");
+}
+static void *reads_clocks(void *argument) {
+    read_clocks("thread");
+    return argument;
+}
+static void clocks(void) {
+    pthread_t thread;
+    read_clocks("main");
+    pthread_create(&thread, NULL, reads_clocks, NULL);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
+    clocks();
     overruns();
     together();
     shortest();

@@ -4,7 +4,7 @@ use super::io::usable;
 use crate::descriptors::event_kind;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
-use crate::machine::area::{area, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -32,7 +32,20 @@ fn read_clock(clock: u32) -> Result<u64> {
         1 | 4 | 6 | 7 | 9 => Ok(time::now()),
         PROCESS => usage(0).map(|w| w[1] + w[2]),
         THREAD => usage(1).map(|w| w[1] + w[2]),
-        _ => Err(EINVAL),
+        _ => read_clock(own_clock(clock)?),
+    }
+}
+
+/// The CPU-time clock that pthread_getcpuclockid and clock_getcpuclockid name: `!id << 3`, 4 for a thread's, and 0 to 2 for what is counted. The caller's own ones only.
+fn own_clock(clock: u32) -> Result<u32> {
+    let (id, of_thread) = (!(clock as i32 >> 3) as u32, clock & 4 != 0);
+    let own = match of_thread {
+        true => area().tid(),
+        false => process().pid(),
+    };
+    match (clock as i32) < 0 && clock & 3 != 3 && (id == 0 || id == own) {
+        true => Ok(if of_thread { THREAD } else { PROCESS }),
+        false => Err(EINVAL),
     }
 }
 
@@ -42,8 +55,9 @@ pub fn clock_gettime(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn clock_getres(f: &mut Frame) -> Result<u64> {
-    if f.arg(0) as u32 > 11 || f.arg(0) == 10 {
-        return Err(EINVAL);
+    let clock = f.arg(0) as u32;
+    if clock > 11 || clock == 10 {
+        own_clock(clock)?;
     }
     if f.arg(1) != 0 {
         time::write_timespec(f.arg(1), 1)?;

@@ -1,5 +1,6 @@
 //! The vDSO: a small ELF shared object in the personality's text, found by programs through AT_SYSINFO_EHDR. It reads the system page and the time stamp counter, and
-//! answers −ENOSYS for everything else, whereupon C libraries make the system call (a `syscall` from here would not be turned round).
+//! for everything else goes to where a program's `syscall` is turned round to, with the same registers (a `syscall` from here would not be). C libraries do not make the call themselves: what comes
+//! from here is the answer.
 //!
 //! Laid out by the assembler: header, program headers, dynamic section, symbols, strings, hash table and version definitions as the System V ABI and the
 //! GNU symbol-versioning format have them, then the functions.
@@ -97,8 +98,13 @@ global_asm!(
     "mov [rsi + 8], rdx",
     "xor eax, eax",
     "ret",
-    "570: mov rax, -38",
-    "ret",
+    // clock_gettime and clock_getres of other clocks, getcpu: the system call, as if from 569.
+    "570: mov ecx, 228",
+    "568: lea rax, [rip + 569f]",
+    "shl rax, 16",
+    "or rax, rcx",
+    "jmp personality_syscall_entry",
+    "569: ret",
     // rdi struct timeval, rsi struct timezone.
     "561: test rdi, rdi",
     "jz 574f",
@@ -131,20 +137,22 @@ global_asm!(
     "mov [rdi], rax",
     "576: ret",
     // Which processor is not known here.
-    "563: mov rax, -38",
-    "ret",
+    "563: mov ecx, 309",
+    "jmp 568b",
     // edi clock, rsi struct timespec or null.
     "564: cmp edi, 7",
-    "ja 570b",
+    "ja 578f",
     "mov eax, 0xf3",
     "bt eax, edi",
-    "jnc 570b",
+    "jnc 578f",
     "test rsi, rsi",
     "jz 577f",
     "mov qword ptr [rsi], 0",
     "mov qword ptr [rsi + 8], 1",
     "577: xor eax, eax",
     "ret",
+    "578: mov ecx, 229",
+    "jmp 568b",
     "565:",
     // → rax monotonic ns; rcx, rdx, r8 lost.
     "580: rdtsc",
