@@ -1,4 +1,4 @@
-/* User 1000 asks for files outside of his root, and below a folder that he may not search, by names and below the personality: through every portal that he has, and those that `proc` gives.
+/* User 1000 asks for files outside of his root, below a folder that he may not search, and for another's FIFO, by names and below the personality: through every portal that he has, and those that `proc` gives.
  * cairn-test: linux=no */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +21,7 @@ struct gate {
 
 typedef void traverse(struct gate *);
 
-enum { SLOT_PROC = 2, SLOT_MOUNTS = 16, MOUNTS = 32, SLOTS = 256, OPEN = 1, READ = 3, MOUNT_PORTAL = 24, MOUNTED = 46 };
+enum { SLOT_PROC = 2, SLOT_MOUNTS = 16, MOUNTS = 32, SLOTS = 256, OPEN = 1, READ = 3, MOUNT_PORTAL = 24, MOUNTED = 46, FIFO = 49 };
 #define INLINE (1ULL << 33)
 
 static traverse *go;
@@ -162,6 +162,55 @@ static void closed(void) {
     attack("beside a closed folder");
 }
 
+/* Root's FIFO has a secret in it. Nobody who is not let through to its node reads it or writes to it, by whatever number or number of a node of his own. */
+static int fifo;
+static struct stat fifo_stat;
+
+static void say_fifo(uint64_t slot, uint64_t inode) {
+    struct gate g;
+    char name[40];
+    snprintf(name, sizeof name, "%llu", (unsigned long long)inode);
+    look("a FIFO's number", slot, name);
+    memset(&g, 0, sizeof g);
+    g.rax = slot;
+    g.words[0] = FIFO, g.words[1] = inode, g.words[2] = fifo_stat.st_dev, g.words[3] = 010666, g.words[4] = 1000 | 1000ULL << 32;
+    go(&g);
+    if ((g.rax & 255) == 0 && (g.rax >> 16 & 15) == 1) {
+        uint64_t own = g.words[7];
+        memset(&g, 0, sizeof g);
+        g.rax = own;
+        g.words[0] = OPEN, g.words[1] = O_RDWR | O_NONBLOCK;
+        go(&g);
+        if ((g.rax & 255) == 0 && g.words[0] == 0)
+            look("a FIFO that was asked for", own, "");
+    }
+}
+
+static void other_fifo(void) {
+    struct gate g;
+    if (setgid(1000) || setuid(1000))
+        exit(9);
+    int fds[2], tries = 0;
+    close(fifo);
+    if (open("/tmp/closed-fifo", O_RDONLY | O_NONBLOCK) >= 0 || pipe(fds))
+        leaks++;
+    for (uint64_t slot = SLOT_MOUNTS; slot < SLOT_MOUNTS + MOUNTS; slot++) {
+        say_fifo(slot, fifo_stat.st_ino);
+        tries++;
+    }
+    for (uint64_t index = 0; index < MOUNTS; index++) {
+        memset(&g, 0, sizeof g);
+        g.rax = SLOT_PROC;
+        g.words[0] = MOUNT_PORTAL, g.words[1] = index;
+        go(&g);
+        if ((g.rax & 255) == 0 && (g.rax >> 16 & 15) == 1) {
+            say_fifo(g.words[7], fifo_stat.st_ino);
+            tries++;
+        }
+    }
+    _exit(leaks != 0 || tries <= MOUNTS);
+}
+
 /* Who may search the folder reaches what is mounted there by the same names. */
 static void opened(void) {
     if (setgid(1000) || setuid(1000))
@@ -186,6 +235,13 @@ int main(void) {
     run(closed);
     chmod("/tmp/closed", 0711);
     run(opened);
+    char kept[7] = "";
+    if (mkfifo("/tmp/closed-fifo", 0600) || (fifo = open("/tmp/closed-fifo", O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0 || fstat(fifo, &fifo_stat) || write(fifo, "secret", 6) != 6)
+        return 5;
+    run(other_fifo);
+    if (read(fifo, kept, 6) != 6 || strcmp(kept, "secret") != 0)
+        wrong = 1, printf("the FIFO has %s\n", kept);
+    unlink("/tmp/closed-fifo");
     if (umount("/tmp/closed/m"))
         wrong = 1, perror("umount");
     unlink("/tmp/jail/up"), unlink("/tmp/jail/away"), unlink("/tmp/secret");

@@ -89,7 +89,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         ("iso9660", "iso", ""),
     ] {
         text.push_str(&format!(
-            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = \"groups\" }} }}\ndisks = [{}]\n",
+            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }} }}\ndisks = [{}]\n",
             names.join(", ")
         ));
     }
@@ -115,7 +115,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\n{keepsake}\
-             portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
+             portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }

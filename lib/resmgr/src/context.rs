@@ -6,9 +6,9 @@ use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Error;
-use cairn_idl::fs::{s, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE};
+use cairn_idl::fs::{s, Stat, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE};
 use cairn_idl::{errno, label};
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// Why a callback gives no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Later {
     pub(crate) which: u64,
     /// That name is something's place, and no link's target.
     pub(crate) place: bool,
+    /// What is to be opened in its place: it goes with the answer.
+    pub(crate) right: Option<Portal>,
     /// When the server wants its tick.
     pub(crate) deadline: Option<u64>,
     pub(crate) accounts: Accounts,
@@ -70,6 +72,7 @@ impl Default for Later {
             redirect: Vec::new(),
             which: 0,
             place: false,
+            right: None,
             deadline: None,
             accounts: Accounts::default(),
         }
@@ -299,6 +302,7 @@ impl Context<'_> {
         };
         let mut digits = [0u8; 20];
         if meta.mode & s::IFMT == s::IFIFO {
+            // Nobody opens it by that name.
             put(b"fifo:");
             put(decimal(meta.ino, &mut digits));
         } else {
@@ -308,6 +312,40 @@ impl Context<'_> {
             put(decimal(layout::minor(meta.rdev) as u64, &mut digits));
         }
         self.redirect(&text[..at])
+    }
+
+    /// Have the pipe manager give the FIFO that this node is, for the answer of a redirect that brings it.
+    pub(crate) fn give_fifo(&mut self, stat: &Stat) -> Result<(), Failure> {
+        self.drop_right();
+        // The request will be made again with room for the name.
+        if self.request.in_len == 0 {
+            return Ok(());
+        }
+        let right = self.transport.fifo(stat, self.request.label);
+        self.later.right = Some(right.map_err(Failure::Errno)?);
+        Ok(())
+    }
+
+    pub(crate) fn drop_right(&mut self) {
+        if let Some(right) = self.later.right.take() {
+            self.transport.close(right);
+        }
+    }
+
+    /// Work for another: what is made and charged meanwhile is that one's. For components that ask for their callers.
+    pub fn on_behalf<R>(&mut self, label: u64, run: impl FnOnce(&mut Context) -> R) -> R {
+        let request = Received {
+            label,
+            ..*self.request
+        };
+        run(&mut Context {
+            request: &request,
+            progress: self.progress,
+            progress_is_result: self.progress_is_result,
+            repeated: self.repeated,
+            transport: self.transport,
+            later: self.later,
+        })
     }
 
     /// Say where a name goes on, for [`Failure::Redirect`]: an absolute path or a scheme (`dev:1:3`). The rest of the path is added by the framework.

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
-use cairn_idl::fs::{INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
+use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
 use core::sync::atomic::AtomicU64;
@@ -92,6 +92,8 @@ pub struct Fake {
     pub charge_limit: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
+    /// FIFOs that the pipe manager was asked for: inode, mode, label of who opens it.
+    pub fifos: Vec<(u64, u32, u64)>,
     /// Domains whose end is waited for, with the badge that tells it.
     pub attended: Vec<(u32, u64)>,
 }
@@ -251,6 +253,11 @@ impl Transport for Fake {
 
     fn real_label(&mut self, sender: u32) -> Option<u64> {
         self.real.get(&sender).copied()
+    }
+
+    fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64> {
+        self.fifos.push((stat.ino, stat.mode, label));
+        Ok(Portal(8000 + self.fifos.len() as u32))
     }
 
     /// Process numbers are 1000 above domains'.

@@ -20,7 +20,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_abi::{Id, Token};
+use cairn_abi::{flag, Id, Token};
 use cairn_idl::errno::*;
 use cairn_idl::{fs, label};
 use cairn_rt::channel::Reply;
@@ -235,20 +235,28 @@ impl<S: Server> Core<S> {
                 reply.words[0] = -number as u64;
                 None
             }
-            // A name of something's place is no link's target: it does not depend on the caller's root.
             Failure::Redirect if request.in_len == 0 && inline_path(request).is_some() => {
                 reply.words[0] = -REDIRECT as u64;
                 None
             }
             Failure::Redirect => {
                 core::mem::swap(redirect, &mut waiting.later.redirect);
+                let right = waiting.later.right.take();
                 if redirect.len() > fs::PATH_MAX || redirect.len() > request.in_len {
                     reply.words[0] = -ENAMETOOLONG as u64;
+                    if let Some(right) = right {
+                        transport.close(right);
+                    }
                 } else {
                     reply.words[0] = -REDIRECT as u64;
                     reply.words[1] = redirect.len() as u64;
                     reply.words[2] = waiting.later.which;
                     reply.words[3] = u64::from(waiting.later.place);
+                    if let Some(right) = right {
+                        reply.words[7] = u64::from(right.0);
+                        reply.portals = 1;
+                        reply.flags = flag::MOVE;
+                    }
                     reply.data = redirect;
                 }
                 None

@@ -115,7 +115,14 @@ impl<S: Server> Core<S> {
         let (node, kind) = if path_only {
             (node, layout::default_kind(access.mode))
         } else {
-            let opened = server.open(cx, node, flags, &mut state)?;
+            let opened = match server.open(cx, node, flags, &mut state) {
+                Err(Failure::Redirect) if is(&access, s::IFIFO) => {
+                    let stat = server.stat(cx, node)?;
+                    cx.give_fifo(&stat)?;
+                    return Err(Failure::Redirect);
+                }
+                opened => opened?,
+            };
             if flags & o::TRUNC != 0 && !created && is(&access, s::IFREG) {
                 if drop_set_id(server, cx, node, &access)? {
                     self.cache.file_changed();

@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
+use cairn_idl::errno::ENXIO;
+use cairn_idl::fs::{self, Stat};
 use cairn_idl::{proc, vm};
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
@@ -81,6 +83,8 @@ pub trait Transport {
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
     /// The label of a domain's real ids.
     fn real_label(&mut self, sender: u32) -> Option<u64>;
+    /// The FIFO that this node of the server's is, for who asks with this label.
+    fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64>;
     /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32>;
 }
@@ -93,6 +97,8 @@ pub struct Native {
     pub proc: Option<Portal>,
     /// The event server's portal for file servers, if what is open here can be watched.
     pub event: Option<Portal>,
+    /// The pipe manager's portal, if there are FIFOs here.
+    pub pipe: Option<Portal>,
     clock: Clock,
 }
 
@@ -146,6 +152,7 @@ impl Native {
             receiver: Receiver(Portal(layout::native_slot::RECEIVE)),
             proc: cairn_rt::startup::portal("proc"),
             event: cairn_rt::startup::portal("event"),
+            pipe: cairn_rt::startup::portal("pipe"),
             clock: Clock::default(),
         }
     }
@@ -336,6 +343,15 @@ impl Transport for Native {
     fn real_label(&mut self, sender: u32) -> Option<u64> {
         let proc = self.proc?;
         proc::Client(&proc).real_label(sender).ok()
+    }
+
+    fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64> {
+        let pipe = self.pipe.ok_or(ENXIO)?;
+        let owner = u64::from(stat.uid) | u64::from(stat.gid) << 32;
+        let client = fs::Client(&pipe);
+        let made = client.fifo(stat.ino, stat.dev, u64::from(stat.mode), owner, label);
+        let made = made.map_err(|failure| failure.errno())?;
+        Ok(Portal(made.slot()))
     }
 
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32> {

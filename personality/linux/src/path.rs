@@ -59,11 +59,15 @@ pub fn send(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]
     redirect(result, &words, answer).map(|()| words)
 }
 
-/// The same, interruptible (opening a FIFO waits).
-pub fn send_wait(request: Request, slot: u32, answer: &mut Answer) -> Result<[u64; 8]> {
+/// The same, interruptible. Of an answer with an error the words are still wanted.
+pub fn send_wait(
+    request: Request,
+    slot: u32,
+    answer: &mut Answer,
+) -> Result<(Result<()>, [u64; 8])> {
     let words = answer.receive(request).wait_words(slot, None)?;
     let result = crate::errno::check(words[0]).map(|_| ());
-    redirect(result, &words, answer).map(|()| words)
+    Ok((redirect(result, &words, answer), words))
 }
 
 /// Run `operation` at the place that `name` means, following redirects.

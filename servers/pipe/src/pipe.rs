@@ -2,6 +2,7 @@
 
 use crate::users::Capacities;
 use crate::{ATOMIC, READABLE, WRITABLE};
+use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, poll};
 use cairn_resmgr::ring::{Buffers, Ring};
@@ -12,6 +13,19 @@ use cairn_resmgr::{Context, Data, Direct, Failure, Later};
 pub const CAPACITY: usize = 64 * 1024;
 pub const CAPACITY_MAX: usize = 1024 * 1024;
 
+/// What a FIFO's node is in its file system, as that one's server said last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fifo {
+    /// The file server's domain.
+    pub maker: Id,
+    pub ino: u64,
+    pub dev: u64,
+    /// Permission bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
 /// State of a pipe.
 pub struct Pipe {
     pub ring: Ring,
@@ -20,8 +34,9 @@ pub struct Pipe {
     /// How often an end was opened: an opener waits for the other's to move, even if that end is closed again by then.
     reader_opens: u32,
     writer_opens: u32,
-    /// The FIFO's inode number in its file system.
-    pub fifo: Option<u64>,
+    pub fifo: Option<Fifo>,
+    /// Handles, also such as are neither end.
+    pub holds: u32,
     pub ino: u64,
     /// Who made it, and pays for it.
     pub uid: u32,
@@ -52,7 +67,7 @@ pub fn counted(progress: u64) -> Option<(u32, bool)> {
 }
 
 impl Pipe {
-    pub fn new(ino: u64, uid: u32, gid: u32, fifo: Option<u64>, capacity: usize) -> Pipe {
+    pub fn new(ino: u64, uid: u32, gid: u32, fifo: Option<Fifo>, capacity: usize) -> Pipe {
         Pipe {
             ring: Ring::new(capacity),
             readers: 0,
@@ -60,6 +75,7 @@ impl Pipe {
             reader_opens: 0,
             writer_opens: 0,
             fifo,
+            holds: 0,
             ino,
             uid,
             gid,
@@ -85,8 +101,13 @@ impl Pipe {
         self.writers -= writes(flags) as u32;
     }
 
-    pub fn is_closed(&self) -> bool {
+    /// Neither end is open: what is in it is gone.
+    pub fn has_no_ends(&self) -> bool {
         self.readers == 0 && self.writers == 0
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.has_no_ends() && self.holds == 0
     }
 
     /// Open the FIFO as pipe `index` (whose keys begin at `keys`): waits for the other side unless O_NONBLOCK or O_RDWR.

@@ -1,13 +1,13 @@
 //! Pipes and events for the framework: which object a handle is an end of, and what is made and opened.
 
 use crate::event::{Event, SEMAPHORE};
-use crate::pipe::{counted, Pipe, CAPACITY};
+use crate::pipe::{counted, Fifo, Pipe, CAPACITY};
 use crate::users::{Capacities, CAPACITY_BEYOND};
 use crate::{READABLE, WRITABLE};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use cairn_abi::flag;
+use cairn_abi::{flag, Id};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, Stat};
 use cairn_idl::label;
@@ -24,18 +24,14 @@ use cairn_rt::channel::Reply;
 const FIONREAD: u64 = 0x541b;
 /// `st_dev` of what has no name.
 const ST_DEV: u64 = 13;
-/// Of FIFOs: that of the file system that has their names.
-const FIFO_DEV: u64 = 2;
 const CREATION: u64 = o::NONBLOCK | o::DIRECT;
 
 /// What a handle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// A mount portal: a directory of FIFOs by number.
+    /// A mount portal.
     Root,
-    /// A FIFO that may not be open anywhere, by its inode number.
-    Fifo(u64),
-    /// A pipe or open FIFO.
+    /// A pipe or FIFO.
     Pipe(u32),
     Event(u32),
 }
@@ -60,8 +56,8 @@ impl Object {
 #[derive(Default)]
 pub struct Pipes {
     objects: Table<Object>,
-    /// Open FIFOs by inode number.
-    fifos: BTreeMap<u64, u32>,
+    /// FIFOs that somebody has, by their file server's domain and their inode number there.
+    fifos: BTreeMap<(Id, u64), u32>,
     buffers: Buffers,
     capacities: Capacities,
     /// Objects with empty rings whose memory should go. (Not at once: the answer may still lie in it.)
@@ -141,14 +137,14 @@ impl Pipes {
         if let Object::Pipe(mut pipe) = object {
             pipe.clear(cx, &mut self.buffers);
             self.capacities.change(payer, pipe.ring.capacity(), 0);
-            if let Some(ino) = pipe.fifo {
-                self.fifos.remove(&ino);
+            if let Some(fifo) = pipe.fifo {
+                self.fifos.remove(&(fifo.maker, fifo.ino));
             }
         }
     }
 
     /// A pipe of the caller's. Who has many has small ones.
-    fn new_pipe(&mut self, cx: &Context, fifo: Option<u64>) -> Box<Pipe> {
+    fn new_pipe(&mut self, cx: &Context, fifo: Option<Fifo>) -> Box<Pipe> {
         let (uid, gid) = (cx.uid(), cx.gid());
         let small = !cx.has(label::SYSTEM) && !self.capacities.fits(uid, CAPACITY);
         let capacity = if small { CAPACITY_BEYOND } else { CAPACITY };
@@ -191,11 +187,15 @@ impl Pipes {
         }
     }
 
+    /// An end is closed.
     fn close_pipe(&mut self, cx: &mut Context, index: u32, flags: u64) {
-        let Ok((pipe, _)) = self.pipe(index) else {
+        let Ok((pipe, buffers)) = self.pipe(index) else {
             return;
         };
         pipe.remove(flags);
+        if pipe.has_no_ends() {
+            pipe.clear(cx, buffers);
+        }
         if pipe.is_closed() {
             self.remove(cx, index);
         } else {
@@ -214,10 +214,53 @@ impl Pipes {
         let mut pipe = self.new_pipe(cx, None);
         pipe.add(o::RDONLY);
         pipe.add(o::WRONLY);
+        pipe.holds = 2;
         let node = Node::Pipe(self.insert(cx, Object::Pipe(pipe))?);
         let read_end = handles.insert(cx, node, o::RDONLY | flags, 0, ())?;
         let write_end = handles.insert(cx, node, o::WRONLY | flags, 0, ())?;
         Ok(two(read_end, write_end))
+    }
+
+    /// FIFO: a handle that is neither end, by which either is opened.
+    fn fifo<'a>(&'a mut self, cx: &mut Context, handles: &mut Handles<Self>) -> Answer<Reply<'a>> {
+        let [_, ino, dev, mode, owner, label, ..] = cx.request.words;
+        let fifo = Fifo {
+            maker: cx.request.sender,
+            ino,
+            dev,
+            mode: mode as u32 & 0o7777,
+            uid: owner as u32,
+            gid: (owner >> 32) as u32,
+        };
+        let label = match cx.request.label {
+            0 => label,
+            own => own,
+        };
+        cx.on_behalf(label, |cx| self.fifo_for(cx, handles, fifo))
+            .map(|badge| Reply::new(&[0]).mint(badge))
+    }
+
+    fn fifo_for(
+        &mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+        fifo: Fifo,
+    ) -> Answer<u64> {
+        handles.room(cx, 1)?;
+        let key = (fifo.maker, fifo.ino);
+        let index = match self.fifos.get(&key) {
+            Some(&index) => index,
+            None => {
+                let pipe = self.new_pipe(cx, Some(fifo));
+                let index = self.insert(cx, Object::Pipe(pipe))?;
+                self.fifos.insert(key, index);
+                index
+            }
+        };
+        let (pipe, _) = self.pipe(index)?;
+        pipe.fifo = Some(fifo);
+        pipe.holds += 1;
+        handles.insert(cx, Node::Pipe(index), o::PATH, 0, ())
     }
 
     fn make_event<'a>(
@@ -265,32 +308,14 @@ impl Server for Pipes {
         };
         Ok(match node {
             Node::Root => meta(s::IFDIR | 0o555, 1, 0, 0),
-            // Whoever gets here was let through by the file system that has the name.
-            Node::Fifo(ino) => meta(s::IFIFO | 0o666, ino, 0, 0),
             Node::Pipe(index) | Node::Event(index) => match self.object(index)? {
-                Object::Pipe(pipe) => meta(
-                    s::IFIFO | 0o600,
-                    pipe.fifo.unwrap_or(pipe.ino),
-                    pipe.uid,
-                    pipe.gid,
-                ),
+                Object::Pipe(pipe) => match &pipe.fifo {
+                    Some(fifo) => meta(s::IFIFO | fifo.mode, fifo.ino, fifo.uid, fifo.gid),
+                    None => meta(s::IFIFO | 0o600, pipe.ino, pipe.uid, pipe.gid),
+                },
                 Object::Event(event) => meta(0o600, event.ino, 0, 0),
             },
         })
-    }
-
-    fn lookup(&mut self, _: &mut Context, _: Node, name: &[u8]) -> Answer<Node> {
-        let mut ino = 0u64;
-        for &digit in name {
-            if !digit.is_ascii_digit() {
-                return fail(ENOENT);
-            }
-            ino = ino
-                .checked_mul(10)
-                .and_then(|ino| ino.checked_add((digit - b'0') as u64))
-                .ok_or(Failure::Errno(ENOENT))?;
-        }
-        Ok(Node::Fifo(ino))
     }
 
     fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
@@ -318,13 +343,15 @@ impl Server for Pipes {
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
-        let named = match node {
-            Node::Fifo(_) => true,
-            Node::Pipe(index) => matches!(self.object(index)?, Object::Pipe(p) if p.fifo.is_some()),
-            _ => false,
+        let fifo = match node {
+            Node::Pipe(index) => match self.object(index)? {
+                Object::Pipe(pipe) => pipe.fifo,
+                Object::Event(_) => None,
+            },
+            _ => None,
         };
         Ok(Stat {
-            dev: if named { FIFO_DEV } else { ST_DEV },
+            dev: fifo.map_or(ST_DEV, |fifo| fifo.dev),
             ..cairn_resmgr::layout::plain_stat(&meta)
         })
     }
@@ -343,28 +370,24 @@ impl Server for Pipes {
                     kind: fs::kind::DIRECTORY,
                 })
             }
-            Node::Fifo(ino) => match self.fifos.get(&ino) {
-                Some(&index) => index,
-                None => {
-                    let pipe = self.new_pipe(cx, Some(ino));
-                    let index = self.insert(cx, Object::Pipe(pipe))?;
-                    self.fifos.insert(ino, index);
-                    index
-                }
-            },
-            // Opened again through /proc/self/fd.
+            // By a handle of it: a FIFO's, or one that is opened again through /proc/self/fd.
             Node::Pipe(index) => index,
             Node::Event(_) => return fail(ENXIO),
         };
         let (pipe, _) = self.pipe(index)?;
         let result = pipe.open(cx, flags, index, keys(index, 0));
-        if matches!(result, Err(Failure::Errno(_))) && pipe.is_closed() {
-            self.remove(cx, index);
-        }
         result.map(|()| Opened {
             node: Node::Pipe(index),
             kind: 0,
         })
+    }
+
+    fn retain(&mut self, node: Node) {
+        if let Node::Pipe(index) = node {
+            if let Ok((pipe, _)) = self.pipe(index) {
+                pipe.holds += 1;
+            }
+        }
     }
 
     fn cancelled(&mut self, cx: &mut Context) {
@@ -378,13 +401,22 @@ impl Server for Pipes {
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
         self.trim(cx);
-        if handle.flags & o::PATH != 0 {
-            return;
-        }
+        let is_end = handle.flags & o::PATH == 0;
         match handle.node {
-            Node::Root | Node::Fifo(_) => {}
-            Node::Pipe(index) => self.close_pipe(cx, index, handle.flags),
-            Node::Event(index) => self.remove(cx, index),
+            Node::Root => {}
+            Node::Pipe(index) => {
+                let Ok((pipe, _)) = self.pipe(index) else {
+                    return;
+                };
+                pipe.holds -= 1;
+                match is_end {
+                    true => self.close_pipe(cx, index, handle.flags),
+                    false if pipe.is_closed() => self.remove(cx, index),
+                    false => {}
+                }
+            }
+            Node::Event(index) if is_end => self.remove(cx, index),
+            Node::Event(_) => {}
         }
     }
 
@@ -408,7 +440,7 @@ impl Server for Pipes {
                 return pipe.read(cx, length, keys(index, 0));
             }
             Node::Event(index) => index,
-            Node::Root | Node::Fifo(_) => return fail(EBADF),
+            Node::Root => return fail(EBADF),
         };
         self.scratch = self.event(index)?.read(cx, length, keys(index, 0))?;
         Ok(self.scratch.as_slice().into())
@@ -430,7 +462,7 @@ impl Server for Pipes {
                 pipe.write(cx, length, keys(index, 0), buffers)
             }
             Node::Event(index) => self.event(index)?.write(cx, length, keys(index, 0)),
-            Node::Root | Node::Fifo(_) => fail(EBADF),
+            Node::Root => fail(EBADF),
         }
     }
 
@@ -454,7 +486,7 @@ impl Server for Pipes {
                 Ok(event) => event.read_direct(length, words, later, keys(index, 0)),
                 Err(_) => Direct::Ordinary,
             },
-            Node::Root | Node::Fifo(_) => Direct::Ordinary,
+            Node::Root => Direct::Ordinary,
         }
     }
 
@@ -478,7 +510,7 @@ impl Server for Pipes {
                 Ok(event) => event.write_direct(length, words, later, keys(index, 0)),
                 Err(_) => Direct::Ordinary,
             },
-            Node::Root | Node::Fifo(_) => Direct::Ordinary,
+            Node::Root => Direct::Ordinary,
         }
     }
 
@@ -486,7 +518,7 @@ impl Server for Pipes {
         let (ready, keys) = match handle.node {
             Node::Pipe(index) => (self.pipe(index)?.0.ready(handle.flags), keys(index, 0)),
             Node::Event(index) => (self.event(index)?.ready(), keys(index, 0)),
-            Node::Root | Node::Fifo(_) => (0, 0),
+            Node::Root => (0, 0),
         };
         Ok(Readiness {
             ready,
@@ -534,6 +566,7 @@ impl Server for Pipes {
         match cx.request.words[0] {
             fs::PIPE => self.make_pipe(cx, handles),
             fs::EVENTFD => self.make_event(cx, handles),
+            fs::FIFO => self.fifo(cx, handles),
             _ => fail(ENOSYS),
         }
     }

@@ -4,6 +4,7 @@ use crate::Pipes;
 use cairn_idl::errno::*;
 use cairn_idl::event;
 use cairn_idl::fs::{self, o, poll, POSITION};
+use cairn_idl::label;
 use cairn_resmgr::fake::Bench;
 use cairn_rt::Portal;
 
@@ -257,50 +258,135 @@ fn sizes_and_status() {
     );
 }
 
+/// What a file server gets for whom it let through to a FIFO's node.
+fn fifo(b: &mut Bench<Pipes>, ino: u64, mode: u64, label: u64) -> u64 {
+    let owner = 7 | 8 << 32;
+    let words = [fs::FIFO, ino, 99, 0o010000 | mode, owner, label];
+    b.call(0, &words, b"", 0).unwrap().minted[0]
+}
+
+fn open_by(b: &mut Bench<Pipes>, badge: u64, flags: u64) -> Result<u64, i64> {
+    let answer = b.call(badge, &[fs::OPEN, flags], b"", 4096).unwrap();
+    match answer.minted.first() {
+        Some(&badge) => Ok(badge),
+        None => Err(answer.result()),
+    }
+}
+
 #[test]
 fn fifos_wait_for_the_other_side() {
     let mut b = bench();
     let open = |flags| [fs::OPEN, flags];
+    let f = fifo(&mut b, 55, 0o666, 0);
     assert_eq!(
-        b.open(b"55", o::WRONLY | o::NONBLOCK, 0),
+        open_by(&mut b, f, o::WRONLY | o::NONBLOCK),
         Err(-ENXIO),
         "nobody reads"
     );
-    assert_eq!(b.server.objects(), 0);
-    let reader = b.send(0, &open(o::RDONLY), b"55", 4096);
+    let reader = b.send(f, &open(o::RDONLY), b"", 4096);
     assert_eq!(b.answer(reader), None);
-    let w = b.open(b"55", o::WRONLY, 0).unwrap();
+    let w = open_by(&mut b, f, o::WRONLY).unwrap();
     let r = b.answer(reader).unwrap().minted[0];
     assert_eq!(write(&mut b, w, b"hello"), 5);
     assert_eq!(read(&mut b, r, 10), Some(Ok(b"hello".to_vec())));
     b.close(w);
     assert_eq!(read(&mut b, r, 10), Some(Ok(vec![])));
     b.close(r);
-    assert_eq!(b.server.objects(), 0);
 
     // An opener that is interrupted or dies is no opener.
-    let waiting = b.send(0, &open(o::WRONLY), b"55", 4096);
+    let waiting = b.send(f, &open(o::WRONLY), b"", 4096);
     b.interrupt(waiting);
     assert_eq!(b.answer(waiting).unwrap().result(), -EINTR);
-    assert_eq!(b.server.objects(), 0);
-    let waiting = b.send(0, &open(o::WRONLY), b"55", 4096);
+    let waiting = b.send(f, &open(o::WRONLY), b"", 4096);
     b.die(waiting);
+    assert_eq!(
+        open_by(&mut b, f, o::WRONLY | o::NONBLOCK),
+        Err(-ENXIO),
+        "nobody reads"
+    );
+    b.close(f);
     assert_eq!(b.server.objects(), 0);
 
     // The other side came and went: that counts.
-    let reader = b.send(0, &open(o::RDONLY), b"7", 4096);
-    let w = b.open(b"7", o::WRONLY, 0).unwrap();
+    let f = fifo(&mut b, 7, 0o666, 0);
+    let reader = b.send(f, &open(o::RDONLY), b"", 4096);
+    let w = open_by(&mut b, f, o::WRONLY).unwrap();
     let r = b.answer(reader).unwrap().minted[0];
-    let second = b.open(b"7", o::RDONLY | o::NONBLOCK, 0).unwrap();
+    let second = open_by(&mut b, f, o::RDONLY | o::NONBLOCK).unwrap();
     b.close(w);
     b.close(second);
     assert_eq!(read(&mut b, r, 1), Some(Ok(vec![])));
-    let both = b.open(b"7", o::RDWR, 0).unwrap();
+    let both = open_by(&mut b, f, o::RDWR).unwrap();
+    b.close(f);
     assert_eq!(write(&mut b, both, b"self"), 4);
     assert_eq!(read(&mut b, both, 9), Some(Ok(b"self".to_vec())));
     b.close(both);
     b.close(r);
-    assert_eq!(b.server.objects(), 0);
+    assert_eq!((b.server.objects(), b.manager.open_files()), (0, 0));
+}
+
+#[test]
+fn a_fifo_is_its_file_servers_and_has_its_nodes_mode() {
+    let mut b = bench();
+    let user = label::make(1000, 1000);
+    let first = fifo(&mut b, 5, 0o600, 0);
+    let reader = open_by(&mut b, first, o::RDONLY | o::NONBLOCK).unwrap();
+    let writer = open_by(&mut b, first, o::WRONLY).unwrap();
+    assert_eq!(write(&mut b, writer, b"secret"), 6);
+    // The same number at another file server, or by whoever says it, is another FIFO.
+    b.sender = 2;
+    let second = fifo(&mut b, 5, 0o666, user);
+    let other = open_by(&mut b, second, o::RDONLY | o::NONBLOCK).unwrap();
+    assert_eq!(read(&mut b, other, 9), Some(Ok(vec![])));
+    b.sender = 3;
+    b.label = user;
+    let own = fifo(&mut b, 5, 0o666, 0);
+    assert_eq!(open_by(&mut b, own, o::WRONLY | o::NONBLOCK), Err(-ENXIO));
+    // No name leads to one.
+    for name in [&b"5"[..], b"fifo:5", b"55"] {
+        assert!(b
+            .open(name, o::RDONLY | o::NONBLOCK, 0)
+            .is_err_and(|e| e != -EIO));
+    }
+    // Who got the portal all the same is held to the node's mode, by an end of it as well.
+    for badge in [first, reader] {
+        for flags in [o::RDONLY, o::WRONLY, o::RDWR] {
+            assert_eq!(open_by(&mut b, badge, flags | o::NONBLOCK), Err(-EACCES));
+        }
+    }
+    // It is the node's owner that is told, and whose mode changed is so for all.
+    (b.label, b.sender) = (0, 1);
+    let again = fifo(&mut b, 5, 0o604, 0);
+    b.label = user;
+    let may = open_by(&mut b, first, o::RDONLY | o::NONBLOCK).unwrap();
+    assert_eq!(open_by(&mut b, may, o::WRONLY | o::NONBLOCK), Err(-EACCES));
+    for badge in [first, second, own, again, reader, writer, other, may] {
+        b.close(badge);
+    }
+    assert_eq!((b.server.objects(), b.manager.open_files()), (0, 0));
+}
+
+#[test]
+fn what_is_in_a_fifo_without_ends_is_gone() {
+    let mut b = bench();
+    let f = fifo(&mut b, 5, 0o600, 0);
+    let both = open_by(&mut b, f, o::RDWR).unwrap();
+    assert_eq!(write(&mut b, both, b"old"), 3);
+    b.close(both);
+    let both = open_by(&mut b, f, o::RDWR | o::NONBLOCK).unwrap();
+    assert_eq!(read(&mut b, both, 9), Some(Err(-EAGAIN)));
+    b.close(both);
+    b.close(f);
+    assert_eq!(b.server.memory(), 0);
+}
+
+#[test]
+fn who_opens_a_fifo_pays_for_it() {
+    let mut b = bench();
+    let f = fifo(&mut b, 5, 0o666, label::make(1000, 1000));
+    assert!(b.server.charged_to(1000) > 0);
+    b.close(f);
+    assert_eq!(b.server.charged_to(1000), 0);
 }
 
 #[test]

@@ -415,6 +415,20 @@ fn nodes_of_other_managers_redirect() {
     let ino = stat(&mut b, b"fifo").unwrap().ino();
     let answer = b.call(0, &[fs::OPEN, 0], b"fifo", 4096).unwrap();
     assert_eq!(redirect(&answer), format!("fifo:{ino}").as_bytes());
+    // It comes itself; its name leads nowhere. Who is not let through to the node does not get it, nor who asks without room for the name.
+    assert_eq!((answer.words[7], &answer.passed[..]), (8001, &[8001][..]));
+    assert_eq!(b.fake.fifos, [(ino, s::IFIFO | 0o666, 0)]);
+    let answer = b.call(0, &[fs::OPEN, 0], b"fifo", 0).unwrap();
+    assert_eq!((answer.result(), answer.passed.len()), (-REDIRECT, 0));
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o644], b"fifo"), 0);
+    b.label = label::make(5, 5);
+    assert_eq!(b.open(b"fifo", o::WRONLY, 0), Err(-EACCES));
+    assert_eq!(b.open(b"fifo", o::RDONLY, 0), Err(-REDIRECT));
+    b.label = 0;
+    assert_eq!(
+        b.fake.fifos[1..],
+        [(ino, s::IFIFO | 0o644, label::make(5, 5))]
+    );
     assert_eq!(b.open(b"sock", o::RDWR, 0), Err(-ENXIO));
     assert!(b.open(b"null", o::PATH, 0).is_ok());
     assert_eq!(mkdir(&mut b, b"mnt"), 0);

@@ -1,9 +1,10 @@
 //! Opening: open, openat, creat, and what other calls open for themselves.
 
-use crate::descriptors::OpenFile;
+use crate::descriptors::{OpenFile, NO_SLOT};
 use crate::errno::{check, Result, EFAULT, EINVAL, EIO, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
+use crate::machine::gate;
 use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
@@ -106,8 +107,19 @@ fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Resu
         }
         let request = Request::new(&[fs::OPEN | mark, sent, mode]);
         let request = request.path(&start.rest).brings(1);
-        let words = path::send_wait(request, start.slot, answer)?;
-        Ok(new_file(words[7] as u32, start.home, &words, flags))
+        let (result, words) = path::send_wait(request, start.slot, answer)?;
+        match (result, words[7] as u32) {
+            (Ok(()), slot) => Ok(new_file(slot, start.home, &words, flags)),
+            (Err(error), 0) => Err(error),
+            // A FIFO comes itself.
+            (Err(_), right) => {
+                let request = Request::new(&[fs::OPEN, sent, mode]).brings(1);
+                let opened = request.wait(right);
+                gate::close(right);
+                let words = opened?;
+                Ok(new_file(words[7] as u32, NO_SLOT, &words, flags))
+            }
+        }
     })
 }
 

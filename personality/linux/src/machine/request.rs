@@ -73,7 +73,8 @@ pub fn exchange_perhaps(slot: u32, words: [u64; 8]) -> core::result::Result<([u6
         ONE => Ok((answer, true)),
         _ => {
             // Portals that nobody asked for are closed.
-            let _ = unwanted(rax, &answer);
+            let mut answer = answer;
+            let _ = unwanted(rax, &mut answer);
             Err(if rax as u8 == Error::Dead as u8 {
                 fs::AGAIN
             } else {
@@ -254,7 +255,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// So many portals come with the answer, in the last words. Another number of them is EIO, also if it is none: a server cannot pass a slot of this table off as a portal that it gave.
+    /// So many portals come with the answer, in the last words; with an error as many or none, and then w7 is 0. Another number of them is EIO, also if it is none: a server cannot pass a slot of this table off as a portal that it gave.
     #[inline(always)]
     pub fn brings(mut self, portals: u64) -> Self {
         self.wanted = portals << received::PORTALS_SHIFT;
@@ -466,7 +467,7 @@ fn counted(rax: u64, words: &mut [u64; 8]) -> Result<()> {
 /// An error of the gate's, an error of the server's without portals (which is as it should be), or portals that nobody asked for: these are closed.
 #[cold]
 #[inline(never)]
-fn unwanted(rax: u64, words: &[u64; 8]) -> Result<()> {
+fn unwanted(rax: u64, words: &mut [u64; 8]) -> Result<()> {
     if let Some(error) = Error::from_code(rax as u8) {
         return Err(errno_of(error));
     }
@@ -474,6 +475,8 @@ fn unwanted(rax: u64, words: &[u64; 8]) -> Result<()> {
     words[8 - arrived..]
         .iter()
         .for_each(|slot| gate::close(*slot as u32));
+    // No slot is passed off as one that came with an error.
+    words[7] = 0;
     match (words[0] as i64) < 0 {
         true => Ok(()),
         false => Err(EIO),
