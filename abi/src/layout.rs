@@ -88,6 +88,8 @@ pub mod linux_slot {
     pub const VM: u32 = 1;
     pub const PROC: u32 = 2;
     pub const LOG: u32 = 3;
+    /// The root directory, of a process that begins anew in a chroot.
+    pub const ROOT: u32 = 4;
     /// Portals of mounted resource managers: `MOUNTS + index in the prefix table`.
     pub const MOUNTS: u32 = 16;
     pub const MOUNTS_MAX: u32 = 32;

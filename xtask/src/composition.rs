@@ -83,13 +83,14 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         .map(|number| format!("\"{}\"", name(number)))
         .collect();
     let keepsake = format!("keepsake = \"{}M\"\n", keepsake(machine.memory()));
-    for (kind, binary, keepsake) in [
-        ("ext4", "ext4", keepsake.as_str()),
-        ("vfat", "fat", ""),
-        ("iso9660", "iso", ""),
+    // Files of FAT and ISO 9660 give nobody their owner's ids.
+    for (kind, binary, keepsake, role) in [
+        ("ext4", "ext4", keepsake.as_str(), r#"["groups", "set_id"]"#),
+        ("vfat", "fat", "", r#""groups""#),
+        ("iso9660", "iso", "", r#""groups""#),
     ] {
         text.push_str(&format!(
-            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }} }}\ndisks = [{}]\n",
+            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = {role} }}, pipe = {{ to = \"pipe\" }} }}\ndisks = [{}]\n",
             names.join(", ")
         ));
     }
@@ -115,7 +116,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\n{keepsake}\
-             portals = {{ proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
+             portals = {{ proc = {{ to = \"proc\", role = [\"groups\", \"set_id\"] }}, pipe = {{ to = \"pipe\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }

@@ -7,13 +7,14 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 6] = [
+const PROC: [(&str, u64); 7] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
     ("start", role::START),
     ("inspect", role::INSPECT),
     ("hostname", role::HOSTNAME),
+    ("set_id", role::SET_ID),
 ];
 
 /// Of `vm`: one at a time.
@@ -90,7 +91,10 @@ mod tests {
             ),
             ("sysfs", &["proc:groups"]),
             // (And the line by which mount(2) makes further ones.)
-            ("tmpfs", &["proc:groups", "proc:groups"]),
+            (
+                "tmpfs",
+                &["proc:groups", "proc:set_id", "proc:groups", "proc:set_id"],
+            ),
             ("tty", &["proc:groups", "proc:terminal"]),
         ];
         let names: Vec<&str> = all.keys().map(String::as_str).collect();

@@ -96,6 +96,8 @@ pub struct Fake {
     pub fifos: Vec<(u64, u32, u64)>,
     /// Domains whose end is waited for, with the badge that tells it.
     pub attended: Vec<(u32, u64)>,
+    /// Domains whose files' mode, user and group `proc` was told of.
+    pub told_ids: Vec<(u32, [u32; 3])>,
 }
 
 impl Fake {
@@ -267,6 +269,10 @@ impl Transport for Fake {
         }
         self.attended.push((sender, badge));
         Some(1000 + sender)
+    }
+
+    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32) {
+        self.told_ids.push((sender, [mode, uid, gid]));
     }
 }
 

@@ -366,6 +366,24 @@ impl<S: Server> Core<S> {
         ]))
     }
 
+    /// A new domain executes this file: `proc` hears from here, and from nobody else, whose ids that gives.
+    pub fn execute<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let handle = self.handle(cx.request)?;
+        if !handle.readable() {
+            return fail(EBADF);
+        }
+        let access = server.access(handle.node)?;
+        if access.mode & s::IFMT != s::IFREG {
+            return fail(EACCES);
+        }
+        permission::check(cx, &access, permission::EXECUTE)?;
+        if access.mode & SET_ID != 0 && server.gives_ids() {
+            let Access { mode, uid, gid } = access;
+            cx.transport.tell_ids(cx.request.sender, mode, uid, gid);
+        }
+        Ok(Reply::result(0))
+    }
+
     pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = self.entry(cx.request)?;
         if entry.handle.flags & o::PATH != 0 {

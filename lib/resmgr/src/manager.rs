@@ -298,6 +298,7 @@ impl<S: Server> Core<S> {
             fs::READLINK => self.readlink(server, cx),
             fs::GETPATH => self.getpath(server, cx),
             fs::DESCRIBE => self.describe(server, cx),
+            fs::EXECUTE => self.execute(server, cx),
             fs::ADDRESS => self.address(server, cx),
             fs::GETFLAGS => self.getflags(cx),
             fs::SETFLAGS => self.setflags(cx),

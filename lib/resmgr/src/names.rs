@@ -545,7 +545,7 @@ impl<S: Server> Core<S> {
         if !cx.has(label::SYSTEM) {
             return fail(EPERM);
         }
-        let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES | mount::DISCARD;
+        let known = mount::READ_ONLY | mount::NO_ACCESS_TIMES | mount::DISCARD | mount::NO_SET_ID;
         if cx.request.badge >> 32 != 0 || flags & !known != 0 {
             return fail(EINVAL);
         }

@@ -175,6 +175,11 @@ pub trait Server: Sized {
         false
     }
 
+    /// Set-id bits of files count: who executes one gets its owner's ids. (Not for file systems whose files anybody could have made, nor with the mount option `nosuid`.)
+    fn gives_ids(&self) -> bool {
+        false
+    }
+
     /// The root node for a portal with this badge (below 2^32; the mount portal has 0).
     fn root(&mut self, badge: u64) -> Self::Node;
     fn meta(&mut self, node: Self::Node) -> Answer<Meta>;

@@ -87,6 +87,8 @@ pub trait Transport {
     fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64>;
     /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32>;
+    /// A domain executes a file of this mode and owner: `proc` is told ([`cairn_idl::proc::SET_ID`]).
+    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32);
 }
 
 /// The nucleus itself.
@@ -364,6 +366,13 @@ impl Transport for Native {
         // `proc` has its own slot for it now.
         end.close();
         Some(pid.ok()? as u32)
+    }
+
+    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32) {
+        if let Some(proc) = self.proc {
+            // Refused is who is not at the beginning of a program: he has his ids and keeps them.
+            let _ = proc::Client(&proc).set_id(sender, mode.into(), uid.into(), gid.into());
+        }
     }
 }
 

@@ -83,6 +83,11 @@ impl OpenFile {
         self.id.load(Ordering::Relaxed)
     }
 
+    /// What it was known by before this process got it anew.
+    pub fn set_id(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+
     /// It is another file now.
     pub fn renew(&mut self) {
         *self.id.get_mut() = 0;
@@ -172,6 +177,20 @@ impl Table {
     /// From now on it is this process's: the ids of its files are no other's.
     pub fn belongs_to(&mut self, pid: u32) {
         self.next_id = (pid as u64) << 40 | self.next_id & ((1 << 40) - 1);
+    }
+
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    pub fn set_next_id(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
+    /// What the process had there before this table was made. (The limit is for new ones.)
+    pub fn put_back(&mut self, fd: u32, file: Arc<OpenFile>) {
+        self.take(fd as usize);
+        self.put(fd as usize, file, false);
     }
 
     /// Descriptors in use.

@@ -454,6 +454,15 @@ pub fn take_mounts() {
     state.mounts = state.prefixes.also_in(&state.prefixes);
 }
 
+/// A process that begins anew was given the root's portal and no other.
+pub fn take_root() {
+    let process = process();
+    let mut state = process.state();
+    state.prefixes = published::read();
+    let root = state.prefixes.find(b"/");
+    state.mounts = root.map_or(0, |(index, _)| 1 << index);
+}
+
 /// A place's name from the root of all, as the process calls it.
 pub fn as_seen(place: &[u8]) -> Result<Vec<u8>> {
     let state = process().state();

@@ -191,6 +191,12 @@ impl State {
         self.capacity = self.capacity.min(least.next_multiple_of(FIRST_CAPACITY));
     }
 
+    /// The table reaches to this slot at least.
+    pub fn holds_slots_to(&mut self, slot: u32) {
+        let least = (slot + 1).next_multiple_of(FIRST_CAPACITY);
+        self.capacity = self.capacity.max(least);
+    }
+
     /// Does only this thread work with this?
     fn is_alone(&self) -> bool {
         // A thread that ends may still be on its last steps.

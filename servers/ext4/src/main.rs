@@ -1,4 +1,4 @@
-//! The component: arena from `vm`, the disk through its driver, then the loop. Portals: `disk`, the driver of a whole disk or a partition; `proc`. Arguments: `ro`, `noatime`.
+//! The component: arena from `vm`, the disk through its driver, then the loop. Portals: `disk`, the driver of a whole disk or a partition; `proc`. Arguments: `ro`, `noatime`, `discard`, `nosuid`.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -160,6 +160,7 @@ fn main() -> ! {
             read_only: given("ro"),
             no_access_times: given("noatime"),
             discard: given("discard"),
+            gives_ids: !given("nosuid"),
             device: startup::argument("st_dev")
                 .map_or(0xfe00, |text| text.parse().unwrap_or(0xfe00)),
             log: say,

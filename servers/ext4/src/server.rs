@@ -32,6 +32,8 @@ pub struct Options {
     pub no_access_times: bool,
     /// The device is told of blocks that were freed, if it wants to hear of it.
     pub discard: bool,
+    /// Set-id bits of files count.
+    pub gives_ids: bool,
     /// `st_dev`.
     pub device: u64,
     /// Where to say what somebody should know.

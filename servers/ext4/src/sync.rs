@@ -180,6 +180,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         }
         self.options.no_access_times = flags & mount::NO_ACCESS_TIMES != 0;
         self.options.discard = flags & mount::DISCARD != 0;
+        self.options.gives_ids = flags & mount::NO_SET_ID == 0;
         self.choose_discards();
         Ok(())
     }

@@ -200,6 +200,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         !self.may_write()
     }
 
+    fn gives_ids(&self) -> bool {
+        self.options.gives_ids
+    }
+
     fn root(&mut self, _: u64) -> u32 {
         ROOT
     }
@@ -312,8 +316,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     fn statfs(&mut self, _: &mut Context, _: u32) -> Answer<Statfs> {
         let space = self.fs.space();
-        // ST_VALID, and ST_RDONLY, ST_NOATIME or ST_RELATIME.
+        // ST_VALID, and ST_NOSUID, ST_RDONLY, ST_NOATIME or ST_RELATIME.
         let mut flags = 0x20;
+        flags |= if self.options.gives_ids { 0 } else { 2 };
         flags |= i64::from(!self.fs.is_writable());
         flags |= match self.options.no_access_times {
             true => 0x400,

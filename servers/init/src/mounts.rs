@@ -20,10 +20,11 @@ const READY: u64 = 1 << 33;
 /// What a component ends with that found itself wrong.
 const PANIC: u64 = 101;
 /// What a file server is told by an argument.
-const OPTIONS: [(u64, &str); 3] = [
+const OPTIONS: [(u64, &str); 4] = [
     (mount::READ_ONLY, "ro"),
     (mount::NO_ACCESS_TIMES, "noatime"),
     (mount::DISCARD, "discard"),
+    (mount::NO_SET_ID, "nosuid"),
 ];
 /// Bytes of a request's texts.
 const TEXTS: usize = 512;
@@ -122,6 +123,7 @@ impl Mounts {
             component
                 .arguments
                 .push(alloc::format!("options={options}"));
+            add_options(&mut component, flags);
             return self.begin(request, (index, component), manifest, components);
         }
         if !options.is_empty() {

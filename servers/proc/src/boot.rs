@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE, PERSONALITY_HEAP, PREFIX_TABLE};
 use cairn_abi::service::thread;
 use cairn_idl::errno::{E2BIG, EBUSY, EINVAL, ENOEXEC, ENOMEM};
+use cairn_idl::label;
 use cairn_idl::vm::{flags, prot};
 use cairn_rt::Received;
 
@@ -20,7 +21,15 @@ const STACK: u64 = 64 * 1024;
 const STACK_LEAST: u64 = 32 * 1024;
 const STRINGS_MOST: usize = 256 * 1024;
 /// Words in front of the strings.
-const HEAD: u64 = 40;
+pub(crate) const HEAD: u64 = 48;
+
+/// The block's second word: what a personality begins with.
+pub(crate) mod block {
+    /// The first process.
+    pub const FIRST: u64 = 0;
+    /// Another program of a process (EXEC_FRESH).
+    pub const FRESH: u64 = 1;
+}
 
 impl<S: System> Manager<S> {
     /// Whether the first process's exit code becomes the machine's.
@@ -67,6 +76,7 @@ impl<S: System> Manager<S> {
         let mut block = Vec::with_capacity(HEAD as usize + strings.len());
         for word in [
             pid as u64,
+            block::FIRST,
             argc,
             envc,
             path_len as u64,
@@ -88,6 +98,7 @@ impl<S: System> Manager<S> {
             comm: [0; 16],
             dumpable: 1,
             no_new_privileges: false,
+            root: Rc::default(),
         };
         self.begin(slot, inheritance);
         self.processes[slot].pid = pid;
@@ -146,21 +157,9 @@ impl<S: System> Manager<S> {
         mapped?;
         self.system.make_common(domain.id)?;
 
-        let needed = (block.len() as u64 + STACK_LEAST).next_multiple_of(PAGE);
-        let length = needed.max(STACK);
-        self.system.map(
-            domain.id,
-            PERSONALITY_HEAP,
-            length,
-            prot::READ | prot::WRITE,
-            flags::FIXED | flags::PERSONALITY,
-        )?;
+        let length = self.map_block(domain, block.len() as u64)?;
         self.system.write_into(domain.id, PERSONALITY_HEAP, block)?;
-
-        let gifts = self.gifts;
-        self.system.put(domain, gifts.vm, linux_slot::VM)?;
-        self.system.put(domain, gifts.proc, linux_slot::PROC)?;
-        self.system.put(domain, gifts.log, linux_slot::LOG)?;
+        self.give_portals(slot, domain)?;
         let mounts: Vec<_> = self.prefixes.portals().collect();
         for (index, portal) in mounts {
             self.system
@@ -177,7 +176,35 @@ impl<S: System> Manager<S> {
         self.furnish(slot, domain, &first)
     }
 
-    fn map_image(&mut self, domain: Domain, pieces: &[crate::image::Piece]) -> Result<(), Errno> {
+    /// Memory for a block of so many bytes, and behind it for the first stack; the length of both.
+    pub(crate) fn map_block(&mut self, domain: Domain, block: u64) -> Result<u64, Errno> {
+        let length = (block + STACK_LEAST).next_multiple_of(PAGE).max(STACK);
+        self.system.map(
+            domain.id,
+            PERSONALITY_HEAP,
+            length,
+            prot::READ | prot::WRITE,
+            flags::FIXED | flags::PERSONALITY,
+        )?;
+        Ok(length)
+    }
+
+    /// What every process has by itself, and the log for the privileged.
+    pub(crate) fn give_portals(&mut self, slot: u32, domain: Domain) -> Result<(), Errno> {
+        let gifts = self.gifts;
+        self.system.put(domain, gifts.vm, linux_slot::VM)?;
+        self.system.put(domain, gifts.proc, linux_slot::PROC)?;
+        if label::has(self.processes[slot].label(), label::SYSTEM) {
+            self.system.put(domain, gifts.log, linux_slot::LOG)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn map_image(
+        &mut self,
+        domain: Domain,
+        pieces: &[crate::image::Piece],
+    ) -> Result<(), Errno> {
         for piece in pieces {
             let mut access = prot::READ;
             let mut how = flags::FIXED | flags::PERSONALITY;

@@ -47,6 +47,9 @@ pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
 /// A program was executed, with these ids.
 pub fn follow_exec(creds: &mut Credentials) {
     creds.secure &= !KEEP;
+    if creds.euid != creds.ruid || creds.egid != creds.rgid {
+        creds.ambient = 0;
+    }
     creds.permitted = creds.ambient;
     if creds.ruid == 0 || creds.euid == 0 {
         creds.permitted |= creds.inheritable | creds.bounding;

@@ -81,8 +81,8 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SET_CAPABILITIES => {}
-            IDS_OF..=PTRACE_ACCESS => return self.outside(message),
+            FORK..=SET_ROOT => {}
+            IDS_OF..=SET_ID => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -150,6 +150,9 @@ impl<S: System> Manager<S> {
             FUTEX => self.futex(message, slot),
             PRCTL => self.prctl(message, slot),
             SET_CAPABILITIES => self.set_capabilities(slot, words),
+            EXEC_FRESH => self.exec_fresh(message, slot),
+            BEGIN => self.begin_program(message, slot),
+            SET_ROOT => self.set_root(message, slot),
             _ => Err(ENOSYS),
         }
     }
@@ -160,6 +163,7 @@ impl<S: System> Manager<S> {
         let by = match words[0] {
             GROUPS_OF | REAL_LABEL | ATTEND => role::GROUPS,
             START => role::START,
+            SET_ID => role::SET_ID,
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             _ => role::INSPECT,
@@ -195,6 +199,7 @@ impl<S: System> Manager<S> {
             ATTEND => self.attend(message),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
+            SET_ID => self.set_id(words),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),
         }

@@ -2,7 +2,7 @@
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::Dispositions;
+use crate::process::{Beginning, Dispositions};
 use crate::signal::{
     self, bit, code, Full, Info, Queue, SIGCONT, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE,
 };
@@ -133,6 +133,10 @@ impl<S: System> Manager<S> {
 
     /// Poke the thread with this index or, if it is gone without having said so, the next one that lives.
     pub(crate) fn poke(&mut self, slot: Slot, at: usize) {
+        // It asks for signals by itself as soon as it can take any.
+        if self.processes[slot].beginning != Beginning::Over {
+            return;
+        }
         let domain = self.processes[slot].domain;
         let count = self.processes[slot].threads.len();
         for turn in 0..count {

@@ -27,6 +27,7 @@ mod prefix;
 mod priority;
 mod process;
 mod report;
+mod set_id;
 mod settings;
 mod signal;
 mod stop;

@@ -10,6 +10,7 @@ use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
 use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM};
@@ -25,6 +26,14 @@ pub const TASKS_OF_ROOT: u32 = 500;
 const LOGGED_NAME: usize = 40;
 /// What is kept of a command line, for /proc.
 const COMMAND_LINE_MOST: usize = 4096;
+
+/// What is kept of an exec for /proc.
+pub(crate) struct Executed {
+    path: Vec<u8>,
+    command_line: Vec<u8>,
+    /// What it was called by, a script or a symbolic link perhaps.
+    name: Vec<u8>,
+}
 
 impl<S: System> Manager<S> {
     /// Room for one more process or thread of this process's user?
@@ -67,7 +76,7 @@ impl<S: System> Manager<S> {
         self.check_room(slot)?;
         let mut slots = None;
         if message.out_len != 0 {
-            self.read_slots(message, slots.insert([0; _]))?;
+            self.read_slots(message, (0, message.out_len), slots.insert([0; _]))?;
         }
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
         let child = self.processes.take().ok_or(ENOMEM)?;
@@ -106,6 +115,7 @@ impl<S: System> Manager<S> {
         let (domain, id) = match made {
             Ok(made) => made,
             Err(errno) => {
+                self.leave_root(child);
                 self.processes[child].used = false;
                 self.numbers.release(pid);
                 self.processes.give(child);
@@ -136,11 +146,16 @@ impl<S: System> Manager<S> {
         done(pid as i64)
     }
 
-    /// The slots that a child shall have.
-    fn read_slots(&mut self, message: &Received, slots: &mut Slots) -> Result<(), Errno> {
+    /// The slots that a child shall have, from so many bytes at this place of the part.
+    pub(crate) fn read_slots(
+        &mut self,
+        message: &Received,
+        (at, length): (usize, usize),
+        slots: &mut Slots,
+    ) -> Result<(), Errno> {
         let mut bytes = [0; size_of::<Slots>()];
-        let bytes = bytes.get_mut(..message.out_len).ok_or(EINVAL)?;
-        match self.system.read(message.token, 0, bytes) {
+        let bytes = bytes.get_mut(..length).ok_or(EINVAL)?;
+        match self.system.read(message.token, at as u64, bytes) {
             Ok(n) if n == bytes.len() => {}
             _ => return Err(EFAULT),
         }
@@ -184,7 +199,27 @@ impl<S: System> Manager<S> {
 
     /// EXEC
     pub(crate) fn exec(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, path_len, line_len, ids, set_ids, name_len, heap, heap_end] = message.words;
+        let [_, path_len, line_len, name_len, heap, heap_end, ..] = message.words;
+        let (texts, _) = self.executed_texts(message, [path_len, line_len, name_len])?;
+        let caller = message.token as u32;
+        let domain = self.processes[slot].domain;
+        if self.processes[slot].threads.len() > 1 {
+            self.system.keep_only(domain, caller);
+        }
+        self.keep_thread(slot, caller);
+        self.system.reset(domain.id, (heap, heap_end))?;
+        self.system.close_on_exec(domain);
+        let creds = self.executes(slot, texts);
+        self.release_vfork_parent(slot);
+        Ok(Outcome::words(&[0, creds.effective, creds.permitted]))
+    }
+
+    /// Path, command line and name that EXEC and EXEC_FRESH begin their parts with, as far as they are kept, and where they end there.
+    pub(crate) fn executed_texts(
+        &mut self,
+        message: &Received,
+        [path_len, line_len, name_len]: [u64; 3],
+    ) -> Result<(Executed, usize), Errno> {
         if path_len as usize > PATH_MAX || path_len > message.out_len as u64 {
             return Err(ENAMETOOLONG);
         }
@@ -199,14 +234,21 @@ impl<S: System> Manager<S> {
         let mut path = self.bytes(message, 0, name_at + name_len)?;
         let name = path.split_off(name_at);
         let command_line = path.split_off(path_len);
-        let caller = message.token as u32;
-        let domain = self.processes[slot].domain;
-        if self.processes[slot].threads.len() > 1 {
-            self.system.keep_only(domain, caller);
-        }
-        self.keep_thread(slot, caller);
-        self.system.reset(domain.id, (heap, heap_end))?;
-        self.system.close_on_exec(domain);
+        let texts = Executed {
+            path,
+            command_line,
+            name,
+        };
+        Ok((texts, name_at + name_len))
+    }
+
+    /// The process, alone in its domain, is another program from now on.
+    pub(crate) fn executes(&mut self, slot: Slot, texts: Executed) -> Credentials {
+        let Executed {
+            path,
+            command_line,
+            name,
+        } = texts;
         self.exec_timers(slot);
         let process = &mut self.processes[slot];
         process.set_comm(if name.is_empty() { &path } else { &name });
@@ -214,7 +256,7 @@ impl<S: System> Manager<S> {
             // What the program was called by: busybox's applets are all one file.
             let name = command_line.split(|&byte| byte == 0).next().unwrap_or(&[]);
             let name = &name[..name.len().min(LOGGED_NAME)];
-            let line = format!("`{}` is domain {}", name.escape_ascii(), domain.id);
+            let line = format!("`{}` is domain {}", name.escape_ascii(), process.domain.id);
             self.system.log(&line);
         }
         process.text = Rc::new(Text { path, command_line });
@@ -223,30 +265,15 @@ impl<S: System> Manager<S> {
         process.dispositions.ignored |= IGNORED_BY_DEFAULT;
         process.dispositions.caught = 0;
         process.dispositions.no_stop_signal = false;
-        let mut wished = process.creds;
-        wished.suid = wished.euid;
-        wished.sgid = wished.egid;
-        if set_ids == 1 && !process.no_new_privileges {
-            let (uid, gid) = (ids as u32, (ids >> 32) as u32);
-            let changed = Credentials {
-                euid: uid,
-                suid: uid,
-                egid: gid,
-                sgid: gid,
-                ..wished
-            };
-            // The caller's own word for it is no proof: ids that it could not take by itself are left as they are.
-            if crate::credentials::check(&process.creds, &changed).is_ok() {
-                wished = crate::credentials::with_ids(&process.creds, &changed);
-            }
-        }
-        crate::capabilities::follow_exec(&mut wished);
-        // (A program that gets other rights than its caller had is not, either.)
-        let plain = wished.euid == wished.ruid && wished.egid == wished.rgid;
-        self.processes[slot].dumpable = plain as u32;
-        self.assume(slot, wished);
-        self.release_vfork_parent(slot);
-        Ok(Outcome::words(&[0, wished.effective, wished.permitted]))
+        let mut creds = process.creds;
+        creds.suid = creds.euid;
+        creds.sgid = creds.egid;
+        crate::capabilities::follow_exec(&mut creds);
+        // A program with other ids than its caller's is not to be looked into.
+        let plain = creds.euid == creds.ruid && creds.egid == creds.rgid;
+        process.dumpable = plain as u32;
+        self.assume(slot, creds);
+        creds
     }
 
     /// EXIT
@@ -272,7 +299,7 @@ impl<S: System> Manager<S> {
         // A group that was orphaned before is not orphaned by this end.
         let connected = self.parent_connects(slot);
         let domain = self.processes[slot].domain;
-        self.processes[slot].cpu = self.system.cpu(domain);
+        self.processes[slot].cpu += self.system.cpu(domain);
         self.cancel_timers(slot);
         self.forget_threads(slot);
         self.domains.clear(domain.id, slot);
@@ -282,6 +309,7 @@ impl<S: System> Manager<S> {
             self.attended -= 1;
             self.system.drop_kept(portal);
         }
+        self.leave_root(slot);
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;
@@ -375,7 +403,7 @@ impl<S: System> Manager<S> {
         }
     }
 
-    fn release_vfork_parent(&mut self, slot: Slot) {
+    pub(crate) fn release_vfork_parent(&mut self, slot: Slot) {
         if !core::mem::take(&mut self.processes[slot].vfork_parent) {
             return;
         }
@@ -439,6 +467,9 @@ impl<S: System> Manager<S> {
         let Some(id) = self.system.exhausted(spared) else {
             return;
         };
+        if self.drop_pristine(id) {
+            return;
+        }
         let Ok(slot) = self.by_domain(id as u64) else {
             return;
         };

@@ -50,6 +50,14 @@ impl Limits {
     pub fn soft(&self, resource: usize) -> u64 {
         self.0[resource].0
     }
+
+    /// RLIMIT_AS as `vm` has it; 0: none.
+    pub fn address_space_pages(&self) -> u64 {
+        match self.soft(AS) {
+            INFINITY => 0,
+            bytes => (bytes / PAGE).max(1),
+        }
+    }
 }
 
 impl<S: System> Manager<S> {
@@ -95,11 +103,8 @@ impl<S: System> Manager<S> {
         if let Some(new) = new {
             Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
             if resource == AS {
-                let pages = match new.0 {
-                    INFINITY => 0,
-                    bytes => (bytes / PAGE).max(1),
-                };
-                let domain = self.processes[target].domain.id;
+                let process = &self.processes[target];
+                let (domain, pages) = (process.domain.id, process.limits.address_space_pages());
                 self.system.limit_space(domain, pages);
             }
         }

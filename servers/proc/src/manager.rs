@@ -9,7 +9,7 @@ use crate::prefix::Prefixes;
 use crate::process::{Held, Process};
 use crate::report::Load;
 use crate::signal;
-use crate::system::{Entries, Errno, System};
+use crate::system::{Domain, Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
 use crate::PrefixPage;
@@ -34,6 +34,8 @@ pub struct Manager<S: System> {
     /// The personality in the boot archive.
     pub(crate) image: Option<Image>,
     pub(crate) entries: Entries,
+    /// A domain that nobody ever ran in, with the personality's data as it is at first: what EXEC_FRESH copies.
+    pub(crate) pristine: Option<Domain>,
     pub(crate) processes: Slab<Process>,
     pub(crate) numbers: Numbers,
     pub(crate) groups: Slab<Group>,
@@ -82,6 +84,7 @@ impl<S: System> Manager<S> {
             gifts,
             image: None,
             entries: Entries::default(),
+            pristine: None,
             processes: Slab::new(),
             numbers: Numbers::default(),
             groups: Slab::new(),

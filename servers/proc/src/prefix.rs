@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
 use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
-use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, READ_ONLY};
+use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -99,6 +99,13 @@ impl Prefixes {
             .iter()
             .enumerate()
             .filter_map(|(index, m)| m.as_ref().map(|m| (index as u32, m.portal)))
+    }
+
+    /// The root's.
+    pub fn root(&self) -> Option<(u32, Portal)> {
+        let index = self.position(b"")?;
+        let mount = self.mounts[index].as_ref()?;
+        Some((index as u32, mount.portal))
     }
 
     /// The portal of a mount with a scheme. None of one with a place in the tree: that is for who gets there by the folders above it, and their file servers give it.
@@ -254,7 +261,8 @@ impl<S: System> Manager<S> {
         let all = self.bytes(message, 0, name_len + type_len)?;
         let (name, fstype) = all.split_at_checked(name_len).ok_or(EFAULT)?;
         let name = normal(name)?.to_vec();
-        let flags = message.words[3] as u8 & (READ_ONLY | NO_ACCESS_TIMES | DISCARD) as u8;
+        let kept = READ_ONLY | NO_ACCESS_TIMES | DISCARD | NO_SET_ID;
+        let flags = message.words[3] as u8 & kept as u8;
         let kind = (fstype.to_vec(), flags);
         let (index, old) = self.prefixes.mount(name, kind, portal, system)?;
         if let Some(old) = old {

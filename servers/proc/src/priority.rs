@@ -166,7 +166,10 @@ impl<S: System> Manager<S> {
     fn may_schedule(&self, slot: Slot, target: Slot) -> Result<(), Errno> {
         let own = &self.processes[slot].creds;
         let other = &self.processes[target].creds;
-        if own.has(SYS_NICE) || own.euid == other.ruid || own.euid == other.euid {
+        // As Linux has it, nobody's own is a program that may more than he (a set-user-id one of root's).
+        let no_more = other.permitted & !own.permitted == 0;
+        let same = own.euid == other.ruid || own.euid == other.euid;
+        if own.has(SYS_NICE) || same && no_more {
             Ok(())
         } else {
             Err(EPERM)

@@ -71,6 +71,24 @@ impl Default for Dispositions {
     }
 }
 
+/// Where a process is on the way from EXEC_FRESH to its program. Until [`Beginning::Over`] only the personality runs in its domain, and nobody pokes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    #[default]
+    Over,
+    /// The manager of its file may tell the file's ids.
+    Open,
+    /// They were told.
+    Told,
+}
+
+/// Where chroot(2) led: the path from the root of all, and a handle; none for those who are in no chroot.
+#[derive(Debug, Default)]
+pub struct Root {
+    pub path: Vec<u8>,
+    pub directory: Option<Portal>,
+}
+
 /// Names of what a process runs; shared by those that forked without exec.
 #[derive(Debug, Default)]
 pub struct Text {
@@ -131,6 +149,9 @@ pub struct Process {
     pub executed: bool,
     pub dumpable: u32,
     pub no_new_privileges: bool,
+    pub beginning: Beginning,
+    /// Its root directory (SET_ROOT).
+    pub root: Rc<Root>,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
 
@@ -144,7 +165,7 @@ pub struct Process {
     /// The first of the places of POSIX timers that are free, 0: none.
     pub free_timer: u32,
     pub posix_timers: u32,
-    /// CPU time when it ended; of waited-for children.
+    /// CPU time when it ended, or in the domains that it had before; of waited-for children.
     pub cpu: u64,
     pub child_cpu: u64,
     pub peak_pages: u64,
@@ -162,6 +183,7 @@ pub struct Inheritance {
     pub comm: [u8; 16],
     pub dumpable: u32,
     pub no_new_privileges: bool,
+    pub root: Rc<Root>,
 }
 
 impl Process {
@@ -190,6 +212,7 @@ impl Process {
             comm: self.comm,
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
+            root: self.root.clone(),
         }
     }
 
@@ -225,6 +248,8 @@ impl Process {
         self.executed = false;
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
+        self.beginning = Beginning::Over;
+        self.root = from.root;
         self.vfork_parent = false;
         self.scheduling = from.scheduling;
         self.limits = from.limits;

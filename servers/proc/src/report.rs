@@ -80,8 +80,8 @@ impl<S: System> Manager<S> {
         if process.ended.is_some() {
             return process.cpu;
         }
-        let domain = process.domain;
-        self.system.cpu(domain)
+        let (before, domain) = (process.cpu, process.domain);
+        before + self.system.cpu(domain)
     }
 
     /// RUSAGE

@@ -6,4 +6,5 @@ mod life;
 mod random;
 mod roles;
 mod services;
+mod set_id;
 mod signals;

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::device;
-use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, READ_ONLY};
+use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
 use core::fmt::Write;
 
 /// As uname(2) tells it.
@@ -44,7 +44,7 @@ struct Mounted {
     source: String,
     /// Major and minor number, as st_dev has them.
     numbers: (u32, u32),
-    options: &'static str,
+    options: String,
     /// Of the file system itself.
     own: &'static str,
 }
@@ -99,12 +99,9 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
                 (None, None) => kind.into(),
             },
             numbers: numbers(kind, device, FIRST_MOUNT + number),
-            options: match (flags & READ_ONLY != 0, flags & NO_ACCESS_TIMES != 0) {
-                (false, false) => "rw,relatime",
-                (true, false) => "ro,relatime",
-                (false, true) => "rw,noatime",
-                (true, true) => "ro,noatime",
-            },
+            options: OPTIONS
+                .map(|(bit, given, not)| if flags & bit != 0 { given } else { not })
+                .concat(),
             own: match flags & DISCARD != 0 {
                 true => ",discard",
                 false => "",
@@ -113,6 +110,13 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
     });
     described.collect()
 }
+
+/// What a bit says, and its absence.
+const OPTIONS: [(u64, &str, &str); 3] = [
+    (READ_ONLY, "ro", "rw"),
+    (NO_SET_ID, ",nosuid", ""),
+    (NO_ACCESS_TIMES, ",noatime", ",relatime"),
+];
 
 pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
     for mount in mounted(system) {
@@ -130,7 +134,7 @@ pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
     let all = mounted(system);
     for (number, mount) in all.iter().enumerate() {
         let (source, path, kind) = (&mount.source, &mount.path, &mount.kind);
-        let ((major, minor), options) = (mount.numbers, mount.options);
+        let ((major, minor), options) = (mount.numbers, &mount.options);
         // It lies in the one with the longest name that its own begins with.
         let holds = |at: usize, it: &Mounted| {
             let rest = path.strip_prefix(it.path.as_str());

@@ -80,6 +80,7 @@ fn main() -> ! {
     }
     if let Some(ready) = ready {
         tmpfs.set(&options);
+        tmpfs.gives_ids = !startup::arguments().any(|argument| argument == "nosuid");
         tmpfs.end = Some(end);
         // If `init` cannot be told it hears of the end.
         let _ = ready.notify(1);

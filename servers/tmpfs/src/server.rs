@@ -8,6 +8,7 @@ use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_idl::mounts::mount;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
@@ -29,6 +30,8 @@ pub struct Tmpfs<M: Memory> {
     nodes: Option<usize>,
     seed: Seed,
     pub st_dev: u64,
+    /// Set-id bits of files count.
+    pub gives_ids: bool,
     /// Of one of mount(2): called when it was unmounted and the answer is on its way.
     pub end: Option<fn()>,
     ended: bool,
@@ -55,6 +58,7 @@ impl<M: Memory> Tmpfs<M> {
             nodes: None,
             seed: Seed::default(),
             st_dev: ST_DEV,
+            gives_ids: true,
             end: None,
             ended: false,
         }
@@ -292,6 +296,10 @@ impl<M: Memory> Server for Tmpfs<M> {
         0
     }
 
+    fn gives_ids(&self) -> bool {
+        self.gives_ids
+    }
+
     fn meta(&mut self, node: u32) -> Answer<Meta> {
         let inode = self.inode(node)?;
         Ok(Meta {
@@ -405,8 +413,8 @@ impl<M: Memory> Server for Tmpfs<M> {
             ffree: files.saturating_sub(nodes),
             namelen: fs::NAME_MAX as i64,
             frsize: PAGE as i64,
-            // ST_VALID, ST_RELATIME
-            flags: 0x1020,
+            // ST_VALID, ST_RELATIME, ST_NOSUID
+            flags: 0x1020 | if self.gives_ids { 0 } else { 2 },
             ..Statfs::default()
         })
     }
@@ -532,6 +540,14 @@ impl<M: Memory> Server for Tmpfs<M> {
             _ => return fail(ENXIO),
         };
         Ok(Opened { node, kind })
+    }
+
+    fn remount(&mut self, _: &mut Context, flags: u64) -> Answer<()> {
+        if flags & mount::READ_ONLY != 0 {
+            return fail(EOPNOTSUPP);
+        }
+        self.gives_ids = flags & mount::NO_SET_ID == 0;
+        Ok(())
     }
 
     fn unmount(&mut self, cx: &mut Context) -> Answer<()> {

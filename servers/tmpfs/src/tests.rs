@@ -14,6 +14,7 @@ use cairn_abi::Error;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, at, o, s, POSITION};
 use cairn_idl::label;
+use cairn_idl::mounts::mount;
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_rt::Portal;
 
@@ -276,6 +277,44 @@ fn access_is_asked_for_the_callers_real_ids_and_for_no_other() {
     assert_eq!(b.result(0, &ask(1, 0), b"secret"), -EACCES);
     b.fake.real.remove(&5);
     assert_eq!(b.result(0, &ask(1, 0), b"secret"), -EACCES);
+}
+
+#[test]
+fn whose_ids_a_file_gives_is_told_by_its_manager() {
+    let mut b = fs_();
+    b.label = 0;
+    let mut made = |name: &[u8], mode: u64| {
+        b.open(name, o::CREAT | o::RDWR, 0o755).unwrap();
+        assert_eq!(b.result(0, &[fs::CHMOD, mode], name), 0);
+        b.open(name, o::RDONLY, 0).unwrap()
+    };
+    let (su, plain, private) = (
+        made(b"su", 0o4755),
+        made(b"ls", 0o755),
+        made(b"private", 0o4744),
+    );
+    let path = b.open(b"su", o::PATH, 0).unwrap();
+    b.label = label::make(1000, 1000);
+    b.sender = 5;
+    let execute = [fs::EXECUTE];
+    assert_eq!(b.result(plain, &execute, b""), 0);
+    assert_eq!(b.result(private, &execute, b""), -EACCES);
+    assert_eq!(b.result(path, &execute, b""), -EBADF);
+    assert_eq!(b.fake.told_ids, []);
+    assert_eq!(b.result(su, &execute, b""), 0);
+    assert_eq!(b.fake.told_ids, [(5, [0o104755, 0, 0])]);
+    // Not with nosuid.
+    let remount = |bits| [fs::REMOUNT, bits];
+    assert_eq!(b.result(0, &remount(mount::NO_SET_ID), b""), -EPERM);
+    b.label = 0;
+    assert_eq!(b.result(0, &remount(mount::NO_SET_ID), b""), 0);
+    b.label = label::make(1000, 1000);
+    assert_eq!(b.result(su, &execute, b""), 0);
+    assert_eq!(b.fake.told_ids.len(), 1);
+    b.label = 0;
+    assert_eq!(b.result(0, &remount(0), b""), 0);
+    assert_eq!(b.result(su, &execute, b""), 0);
+    assert_eq!(b.fake.told_ids.len(), 2);
 }
 
 #[test]

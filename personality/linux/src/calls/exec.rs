@@ -1,7 +1,7 @@
-//! execve: check everything, pass the point of no return at `proc`, then map the new program.
+//! execve: check everything, pass the point of no return at `proc`, then map the new program. Files with set-id bits go on in [`super::fresh`].
 
 use super::attributes::check_execute;
-use super::ids::{credentials, remember};
+use super::fresh;
 use super::io::read_at;
 use super::open::open_file;
 use super::random;
@@ -96,9 +96,21 @@ fn read_strings(address: u64) -> Result<Strings> {
 }
 
 /// A file that may be executed, with its first bytes.
-struct Executable {
+pub(super) struct Executable {
     file: Arc<OpenFile>,
     head: Vec<u8>,
+}
+
+impl Executable {
+    pub(super) fn read(file: Arc<OpenFile>) -> Result<Executable> {
+        let head = read_head(&file, HEAD)?;
+        let head = if head.len() == HEAD && loader::headers_end(&head) > HEAD as u64 {
+            read_head(&file, 2 * PAGE as usize)?
+        } else {
+            head
+        };
+        Ok(Executable { file, head })
+    }
 }
 
 fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
@@ -110,13 +122,7 @@ fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
     if file.mode & 0o111 != 0o111 {
         check_execute(&file)?;
     }
-    let head = read_head(&file, HEAD)?;
-    let head = if head.len() == HEAD && loader::headers_end(&head) > HEAD as u64 {
-        read_head(&file, 2 * PAGE as usize)?
-    } else {
-        head
-    };
-    Ok(Executable { file, head })
+    Executable::read(file)
 }
 
 fn read_head(file: &OpenFile, length: usize) -> Result<Vec<u8>> {
@@ -162,25 +168,17 @@ pub fn exec(
         name = interpreter;
         arguments = longer;
     }
-    let Executable { file, head } = executable;
-    let program = Program::check(&file, &head)?;
-    // What is not needed any more makes room before memory is copied.
-    drop(head);
-    let interpreter = match &program.interpreter {
-        None => None,
-        Some(name) => {
-            let Executable { file, head } =
-                open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
-            let program = Program::check(&file, &head)?;
-            if program.interpreter.is_some() {
-                return Err(ENOEXEC);
-            }
-            Some(program)
-        }
-    };
+    let Loadable {
+        file,
+        program,
+        interpreter,
+    } = Loadable::check(executable)?;
     let exe = path::path_of(&file).unwrap_or_else(|_| name.clone());
-    let identity = set_id(&file)?;
-    pass_point_of_no_return(&exe, &arguments, &given, identity)?;
+    if fresh::is_wanted(&file)? {
+        let names = (&given[..], &name[..]);
+        return Err(fresh::exec(&file, &exe, names, &arguments, &environment));
+    }
+    pass_point_of_no_return(&exe, &arguments, &given)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
     if enter(
@@ -190,7 +188,6 @@ pub fn exec(
         &name,
         &arguments,
         &environment,
-        identity,
     )
     .is_err()
     {
@@ -199,6 +196,58 @@ pub fn exec(
     drop((file, program, interpreter));
     settle(exe, &given, traced);
     Ok(0)
+}
+
+/// The rest of exec in a domain that is the program's already. It is never traced: others can read the log.
+pub(super) fn load(
+    f: &mut Frame,
+    executable: Executable,
+    (given, name): (&[u8], &[u8]),
+    arguments: &Strings,
+    environment: &Strings,
+) -> Result<()> {
+    let Loadable {
+        file,
+        program,
+        interpreter,
+    } = Loadable::check(executable)?;
+    let exe = path::path_of(&file).unwrap_or_else(|_| name.to_vec());
+    let interpreter = interpreter.as_ref();
+    enter(f, &program, interpreter, name, arguments, environment)?;
+    settle(exe, given, false);
+    Ok(())
+}
+
+/// A program and, if it has one, its interpreter, looked through.
+struct Loadable {
+    file: Arc<OpenFile>,
+    program: Program,
+    interpreter: Option<Program>,
+}
+
+impl Loadable {
+    fn check(Executable { file, head }: Executable) -> Result<Loadable> {
+        let program = Program::check(&file, &head)?;
+        // What is not needed any more makes room before memory is copied.
+        drop(head);
+        let interpreter = match &program.interpreter {
+            None => None,
+            Some(name) => {
+                let Executable { file, head } =
+                    open_executable(AT_FDCWD, name).map_err(missing_interpreter)?;
+                let program = Program::check(&file, &head)?;
+                if program.interpreter.is_some() {
+                    return Err(ENOEXEC);
+                }
+                Some(program)
+            }
+        };
+        Ok(Loadable {
+            file,
+            program,
+            interpreter,
+        })
+    }
 }
 
 /// A program whose interpreter is not there cannot be executed; Linux says ENOENT.
@@ -210,41 +259,16 @@ fn missing_interpreter(error: Errno) -> Errno {
     }
 }
 
-/// New effective ids by the file's set-id bits, with whether they changed.
-fn set_id(file: &OpenFile) -> Result<Option<(u32, u32)>> {
-    if file.mode & (s::ISUID | s::ISGID) == 0 || process().state().no_new_privileges {
-        return Ok(None);
-    }
-    let stat = super::status::stat_handle(file)?;
-    let process = process();
-    let mut ids = (
-        process.euid.load(Ordering::Relaxed),
-        process.egid.load(Ordering::Relaxed),
-    );
-    if file.mode & s::ISUID != 0 {
-        ids.0 = stat.uid;
-    }
-    // Without the group's execute bit ISGID means mandatory locking.
-    if file.mode & (s::ISGID | 0o010) == s::ISGID | 0o010 {
-        ids.1 = stat.gid;
-    }
-    Ok(Some(ids))
+/// What `proc` keeps of the arguments.
+pub(super) fn command_line(arguments: &Strings) -> &[u8] {
+    &arguments.bytes[..arguments.bytes.len().min(COMMAND_LINE_MAX)]
 }
 
-fn pass_point_of_no_return(
-    exe: &[u8],
-    arguments: &Strings,
-    name: &[u8],
-    identity: Option<(u32, u32)>,
-) -> Result<()> {
-    let line = &arguments.bytes[..arguments.bytes.len().min(COMMAND_LINE_MAX)];
+fn pass_point_of_no_return(exe: &[u8], arguments: &Strings, name: &[u8]) -> Result<()> {
+    let line = command_line(arguments);
     let mut text = exe.to_vec();
     text.extend_from_slice(line);
     text.extend_from_slice(name);
-    let (ids, given) = match identity {
-        Some((uid, gid)) => (uid as u64 | (gid as u64) << 32, 1),
-        None => (0, 0),
-    };
     let (area, process) = (area(), process());
     let arena = area.arena.get();
     // Who lives in an arena needs nothing else of the personality's memory.
@@ -256,8 +280,6 @@ fn pass_point_of_no_return(
         proc::EXEC,
         exe.len() as u64,
         line.len() as u64,
-        ids,
-        given,
         name.len() as u64,
         first,
         end,
@@ -304,7 +326,6 @@ fn enter(
     name: &[u8],
     arguments: &Strings,
     environment: &Strings,
-    identity: Option<(u32, u32)>,
 ) -> Result<()> {
     let process = process();
     // The stack first: what `vm` places by itself goes below it.
@@ -334,10 +355,6 @@ fn enter(
         process.uid.load(Ordering::Relaxed),
         process.gid.load(Ordering::Relaxed),
     );
-    if identity.is_some() {
-        // `proc` grants only what the process could have taken by itself.
-        remember(&credentials()?);
-    }
     let (euid, egid) = (
         process.euid.load(Ordering::Relaxed),
         process.egid.load(Ordering::Relaxed),

@@ -420,7 +420,7 @@ fn make_room_for(held: usize) -> Result<()> {
 }
 
 /// A descriptor for a portal that somebody sent: what it leads to, its server says.
-fn describe(portal: Passing) -> Result<OpenFile> {
+pub(super) fn describe(portal: Passing) -> Result<OpenFile> {
     let request = Request::new(&[fs::DESCRIBE]);
     let words = request.wait_until(portal.0, Some(time::deadline_after(PATIENCE)))?;
     let slot = portal.0;

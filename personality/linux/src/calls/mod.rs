@@ -10,6 +10,7 @@ pub mod epoll;
 pub mod exec;
 pub mod exit;
 pub mod fork;
+pub mod fresh;
 pub mod futex;
 pub mod ids;
 pub mod io;

@@ -1,7 +1,9 @@
 //! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk, or a tmpfs, `init` starts a file server, which unmounting ends.
 
 use super::open::{open_directory, open_file, open_rooted};
-use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM};
+use crate::errno::{
+    Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM,
+};
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -22,7 +24,7 @@ const SILENT: u64 = 32768;
 const RELATIVE_ACCESS_TIMES: u64 = 1 << 21;
 const MAGIC_MASK: u64 = 0xffff_0000;
 const MAGIC: u64 = 0xc0ed_0000;
-/// What is not kept is refused; programs never get rights from set-user-id files.
+/// What is not kept is refused.
 const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCESS_TIMES;
 /// Of umount2.
 const FORCE: u64 = 1;
@@ -111,7 +113,8 @@ fn in_memory(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64
     if f.arg(4) != 0 {
         options.fill(f.arg(4))?;
     }
-    start_server(mounter, [kind, source, place], 0, options.as_bytes())
+    let names = [kind, source, place];
+    start_server(mounter, names, bits(flags & NO_SUID), options.as_bytes())
 }
 
 /// Have `init` start the server: kind, source and place; bits of [`mounts::MOUNT`]; options of the server's own.
@@ -165,16 +168,24 @@ fn remount(f: &Frame, place: &[u8], flags: u64) -> Result<u64> {
             0 => now,
             _ => flags,
         };
-        let bits = bits(flags & READ_ONLY | times & NO_ACCESS_TIMES) | discards;
+        let bits = bits(flags & (READ_ONLY | NO_SUID) | times & NO_ACCESS_TIMES) | discards;
         match Request::new(&[fs::REMOUNT, bits]).call(slot) {
             Ok(_) => {
                 let mounter = scheme(b"mount:")?;
                 let request = Request::new(&[mounts::REMOUNTED, bits]).out(place);
-                return request.call(mounter).map(|_| 0);
+                return match request.call(mounter) {
+                    // What is not `init`'s (the first root) has no line that could say more.
+                    Ok(_) | Err(ENOENT) => Ok(0),
+                    Err(errno) => Err(errno),
+                };
             }
+            // Of such files none gives ids.
             Err(EOPNOTSUPP | ENOSYS) => {}
             Err(errno) => return Err(errno),
         }
+    } else if flags & !now & NO_SUID != 0 {
+        // It would have to be this name's alone.
+        return Err(EINVAL);
     }
     match (now ^ flags) & READ_ONLY {
         0 => Ok(0),
@@ -188,6 +199,7 @@ fn bits(flags: u64) -> u64 {
     for (flag, bit) in [
         (READ_ONLY, mounts::mount::READ_ONLY),
         (NO_ACCESS_TIMES, mounts::mount::NO_ACCESS_TIMES),
+        (NO_SUID, mounts::mount::NO_SET_ID),
     ] {
         bits |= if flags & flag != 0 { bit } else { 0 };
     }

@@ -12,8 +12,10 @@ use crate::prefix::Own;
 use crate::process::Root;
 use crate::spare::{self, Spare};
 use alloc::sync::Arc;
+use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_CHROOT;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
+use cairn_idl::proc;
 
 pub fn open(f: &mut Frame) -> Result<u64> {
     let mut name = UserString::empty();
@@ -276,6 +278,11 @@ pub fn chroot(f: &mut Frame) -> Result<u64> {
         name.clear();
     }
     let directory = open_rooted(&file)?;
+    // `proc` gives it to set-id programs.
+    Request::new(&[proc::SET_ROOT])
+        .out(&name)
+        .pass(directory.slot())
+        .call(linux_slot::PROC)?;
     path::set_root(Root { name, directory });
     Ok(0)
 }

@@ -1,8 +1,10 @@
-//! The first instructions of the first process. `proc` starts it with rdi → block {pid, argc, envc, path length, length of all bytes, bytes} and a small stack.
+//! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length, length of all bytes, bytes}, of a file with set-id bits
+//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 in a chroot, 0, length of all bytes, bytes}.
 
 use super::area::{self, Frame, ThreadArea};
 use super::entry::resume_clean;
 use super::gate;
+use crate::calls::fresh;
 use crate::first;
 use crate::process::Process;
 use alloc::boxed::Box;
@@ -12,7 +14,10 @@ use core::sync::atomic::Ordering;
 #[repr(C)]
 struct Block {
     pid: u64,
+    fresh: u64,
+    /// Or the length of the root directory's path.
     argc: u64,
+    /// Or 1 in a chroot.
     envc: u64,
     path_length: u64,
     length: u64,
@@ -42,16 +47,22 @@ pub unsafe extern "C" fn start(block: *const u8) -> ! {
     area.set_tid(header.pid as u32);
     process.state().threads.push(area.peer.clone());
     let (cs, ss) = area::selectors();
-    let Some(wish) = first::parse(bytes, header.argc, header.envc) else {
-        gate::log_line(b"linux: the start block makes no sense");
-        gate::exit_thread(127)
-    };
     let mut frame = Frame {
         cs,
         ss,
         ..Frame::default()
     };
-    first::run(&mut frame, wish);
+    if header.fresh != 0 {
+        let (root, told) = bytes.split_at(bytes.len().min(header.argc as usize));
+        let root = (header.envc != 0).then_some(root);
+        fresh::run(&mut frame, root, told);
+    } else {
+        let Some(wish) = first::parse(bytes, header.argc, header.envc) else {
+            gate::log_line(b"linux: the start block makes no sense");
+            gate::exit_thread(127)
+        };
+        first::run(&mut frame, wish);
+    }
     area.set_frame(&frame);
     resume_clean()
 }

@@ -93,6 +93,11 @@ impl Queue {
         self.bits
     }
 
+    /// All of them, oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Info> {
+        self.waiting.iter()
+    }
+
     pub fn add(&mut self, info: Info) {
         if !(1..=SIGNALS as u32).contains(&info.signal) {
             return;

@@ -426,6 +426,7 @@ impl Machine {
                 read_only: shape.read_only,
                 no_access_times: false,
                 discard: shape.discard,
+                gives_ids: true,
                 device: 7,
                 log: silent,
                 end: || {},

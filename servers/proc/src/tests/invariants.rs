@@ -72,7 +72,10 @@ pub fn check(w: &World) {
             }
         }
     }
-    assert_eq!(m.system.domains.len(), alive);
+    assert_eq!(
+        m.system.domains.len(),
+        alive + m.pristine.is_some() as usize
+    );
     assert_eq!(m.tasks, tasks);
     assert_eq!(m.users.values().sum::<u32>(), tasks);
     check_groups(w, &used);

@@ -100,7 +100,7 @@ fn step(w: &mut World, r: &mut Random) {
         }
         16 => vec![THREAD_CREATE, 1, 2, 3],
         17 if pid != 1 => vec![THREAD_EXIT, 0],
-        18 => vec![EXEC, 0, 0],
+        18 => vec![[EXEC, EXEC_FRESH][r.below(2) as usize], 0, 0],
         19 => vec![
             PRCTL,
             [36, 1][r.below(2) as usize],

@@ -20,6 +20,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"/xext4", vec![MOUNT, 2, 4, 0], role::MOUNT),
         (b"/dev", vec![UNMOUNT], role::MOUNT),
         (b"else", vec![SETHOSTNAME], role::HOSTNAME),
+        (b"", vec![SET_ID, domain, 0o104755, 0, 0], role::SET_ID),
         (b"/i\0i\0", vec![START, 2, 1, 0], role::START),
         (b"", vec![PIDS, 0], role::INSPECT),
         (b"", vec![TIDS, pid], role::INSPECT),
@@ -68,6 +69,7 @@ fn a_role_is_its_own_operations_and_nothing_else() {
         role::START,
         role::INSPECT,
         role::HOSTNAME,
+        role::SET_ID,
     ];
     // Those that are refused first: nothing of them is seen. All of the label's privileges are a component's, and do not help.
     for held in roles {

@@ -1,0 +1,420 @@
+//! exec of files with set-id bits: the program begins in a new domain (`proc::EXEC_FRESH`), with a copy of this library that nobody could touch. This half tells that one what Linux keeps over exec: descriptors, working
+//! directory, masks. All of it is the word of who called exec and may have been made up; it gives nothing that he could not have given otherwise. What matters is asked: of each portal what it leads to (DESCRIBE), of the
+//! file its manager (EXECUTE), of `proc` ids, limits, root directory.
+
+use super::exec::{self, Executable};
+use super::messages::describe;
+use super::sockets::Passing;
+use super::{exit, ids, prctl, scheduling};
+use crate::descriptors::{event_kind, OpenFile, NO_SLOT};
+use crate::errno::{Errno, Result, EACCES, EINVAL, EIO};
+use crate::machine::area::{area, process, Frame};
+use crate::machine::gate;
+use crate::machine::request::Request;
+use crate::machine::user::bytes_of;
+use crate::path::{self, AT_FDCWD};
+use crate::process::Root;
+use crate::signal::{rules, Action, Info, SIGNALS, SIGSEGV, SIG_IGN};
+use crate::stack::Strings;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::{linux_slot, MAX_SLOTS, RESERVED_SLOTS};
+use cairn_idl::fs::{self, o, s};
+use cairn_idl::proc::{self, Credentials};
+use cairn_idl::vm::exec_gain;
+use core::sync::atomic::Ordering;
+
+/// What one half tells the other.
+#[derive(Debug, Default, PartialEq)]
+pub struct Told {
+    /// The portal of the file to execute.
+    file: u32,
+    cwd: u32,
+    umask: u32,
+    affinity: u64,
+    /// Signals that are blocked, ignored.
+    mask: u64,
+    ignored: u64,
+    /// Signals that wait because they are blocked.
+    pending: Vec<Info>,
+    /// Number, portal, id of each descriptor; the next id.
+    descriptors: Vec<[u64; 3]>,
+    next_id: u64,
+    /// Of PR_SET_MDWE (`vm::exec_gain`).
+    gain: u64,
+    /// What it was called by; what AT_EXECFN says.
+    given: Vec<u8>,
+    name: Vec<u8>,
+    arguments: Vec<u8>,
+    environment: Vec<u8>,
+}
+
+const NUMBERS: usize = 13;
+
+impl Told {
+    fn encode(&self) -> Vec<u8> {
+        let lengths = [&self.given, &self.name, &self.arguments, &self.environment];
+        let [given, name, arguments, environment] = lengths.map(|text| text.len() as u64);
+        let numbers: [u64; NUMBERS] = [
+            u64::from(self.file) | u64::from(self.cwd) << 32,
+            u64::from(self.umask),
+            self.affinity,
+            self.mask,
+            self.ignored,
+            self.next_id,
+            self.pending.len() as u64,
+            self.descriptors.len() as u64,
+            given,
+            name,
+            arguments,
+            environment,
+            self.gain,
+        ];
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(bytes_of(&numbers));
+        for info in &self.pending {
+            let words = [
+                u64::from(info.signal) | u64::from(info.code as u32) << 32,
+                u64::from(info.pid) | u64::from(info.uid) << 32,
+                info.value,
+            ];
+            bytes.extend_from_slice(bytes_of(&words));
+        }
+        for descriptor in &self.descriptors {
+            bytes.extend_from_slice(bytes_of(descriptor));
+        }
+        lengths
+            .iter()
+            .for_each(|text| bytes.extend_from_slice(text));
+        bytes
+    }
+
+    /// None: it contradicts itself.
+    fn decode(mut bytes: &[u8]) -> Option<Told> {
+        let triples = |bytes: &mut &[u8], count: u64| {
+            let length = usize::try_from(count).ok()?.checked_mul(24)?;
+            let (all, rest) = bytes.split_at_checked(length)?;
+            *bytes = rest;
+            let word =
+                |b: &[u8]| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+            let triple = |b: &[u8]| [word(b), word(&b[8..]), word(&b[16..])];
+            Some(all.chunks_exact(24).map(triple).collect::<Vec<_>>())
+        };
+        let head = bytes.get(..NUMBERS * 8)?;
+        let mut numbers = [0; NUMBERS];
+        for (number, bytes) in numbers.iter_mut().zip(head.as_chunks().0) {
+            *number = u64::from_le_bytes(*bytes);
+        }
+        bytes = &bytes[NUMBERS * 8..];
+        let [slots, umask, affinity, mask, ignored, next_id, pending, descriptors, lengths @ .., gain] =
+            numbers;
+        let pending = triples(&mut bytes, pending)?;
+        let descriptors = triples(&mut bytes, descriptors)?;
+        let mut text = |length: u64| {
+            let (text, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+            bytes = rest;
+            Some(text.to_vec())
+        };
+        Some(Told {
+            file: slots as u32,
+            cwd: (slots >> 32) as u32,
+            umask: umask as u32,
+            affinity,
+            mask,
+            ignored,
+            pending: pending
+                .into_iter()
+                .map(|[what, who, value]| Info {
+                    signal: what as u32,
+                    code: (what >> 32) as i32,
+                    pid: who as u32,
+                    uid: (who >> 32) as u32,
+                    value,
+                    ..Info::default()
+                })
+                .collect(),
+            descriptors,
+            next_id,
+            gain,
+            given: text(lengths[0])?,
+            name: text(lengths[1])?,
+            arguments: text(lengths[2])?,
+            environment: text(lengths[3])?,
+        })
+    }
+}
+
+/// Strings that each have their NUL.
+fn strings(bytes: &[u8]) -> Strings {
+    let mut strings = Strings::default();
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if !bytes.is_empty() {
+        whole.split(|byte| *byte == 0).for_each(|s| strings.push(s));
+    }
+    strings
+}
+
+/// Whether this file's set-id bits would change the ids.
+pub fn is_wanted(file: &OpenFile) -> Result<bool> {
+    if file.mode & (s::ISUID | s::ISGID) == 0 || process().state().no_new_privileges {
+        return Ok(false);
+    }
+    let stat = super::status::stat_handle(file)?;
+    let process = process();
+    let uid = process.euid.load(Ordering::Relaxed);
+    let gid = process.egid.load(Ordering::Relaxed);
+    // Without the group's execute bit ISGID means mandatory locking.
+    let grouped = file.mode & (s::ISGID | 0o010) == s::ISGID | 0o010;
+    Ok(file.mode & s::ISUID != 0 && stat.uid != uid || grouped && stat.gid != gid)
+}
+
+/// The first half: there is an answer only if it failed.
+#[inline(never)]
+pub fn exec(
+    file: &OpenFile,
+    exe: &[u8],
+    (given, name): (&[u8], &[u8]),
+    arguments: &Strings,
+    environment: &Strings,
+) -> Errno {
+    let (area, process) = (area(), process());
+    let mut slots = [0u64; (MAX_SLOTS / 64) as usize];
+    let mut told = Told {
+        file: file.slot(),
+        cwd: NO_SLOT,
+        affinity: area.affinity.get(),
+        mask: area.peer.mask.load(Ordering::Relaxed),
+        gain: prctl::exec_gain(0).unwrap_or(0),
+        given: given.to_vec(),
+        name: name.to_vec(),
+        arguments: arguments.bytes.clone(),
+        environment: environment.bytes.clone(),
+        ..Told::default()
+    };
+    told.pending.extend(area.signals.borrow().queue.all());
+    {
+        let state = process.state();
+        told.umask = state.umask;
+        told.next_id = state.files.next_id();
+        let ignored = state.actions.iter().filter(|(_, a)| a.handler == SIG_IGN);
+        told.ignored = ignored.fold(0, |set, (signal, _)| set | crate::signal::bit(signal));
+        told.pending.extend(state.queue.all());
+        told.cwd = state.cwd.as_ref().map_or(NO_SLOT, |file| file.slot());
+        let kept = state.files.files().filter(|(_, e)| !e.close_on_exec);
+        let kept = kept.map(|(fd, e)| [u64::from(fd), u64::from(e.file.slot()), e.file.id()]);
+        told.descriptors
+            .extend(kept.filter(|d| d[1] != u64::from(NO_SLOT)));
+    }
+    let files = told.descriptors.iter().map(|d| d[1] as u32);
+    for slot in files.chain([told.file, told.cwd]) {
+        if let Some(word) = slots.get_mut(slot as usize / 64) {
+            *word |= 1 << (slot % 64);
+        }
+    }
+    let used = slots.iter().rposition(|word| *word != 0);
+    let used = used.map_or(0, |last| last + 1) * size_of::<u64>();
+    let slots = bytes_of(&slots).get(..used).unwrap_or(&[]);
+    let line = exec::command_line(arguments);
+    let mut part = exe.to_vec();
+    for bytes in [line, given, slots, &told.encode()] {
+        part.extend_from_slice(bytes);
+    }
+    let words = [
+        proc::EXEC_FRESH,
+        exe.len() as u64,
+        line.len() as u64,
+        given.len() as u64,
+        slots.len() as u64,
+    ];
+    match Request::new(&words).out(&part).call(linux_slot::PROC) {
+        Ok(_) => EIO,
+        Err(errno) => errno,
+    }
+}
+
+/// The second half: `frame` becomes the program's first instruction.
+pub fn run(frame: &mut Frame, root: Option<&[u8]>, bytes: &[u8]) {
+    let begun = Told::decode(bytes)
+        .ok_or(EINVAL)
+        .and_then(|told| begin(frame, root, told));
+    if begun.is_err() {
+        exit::die(SIGSEGV);
+    }
+}
+
+fn begin(frame: &mut Frame, root: Option<&[u8]>, told: Told) -> Result<()> {
+    match root {
+        None => path::take_root(),
+        Some(name) => {
+            let directory = describe(Passing(linux_slot::ROOT)).map(Arc::new)?;
+            let name = name.to_vec();
+            process().state().root = Some(Root { name, directory });
+        }
+    }
+    let file = described(told.file)?;
+    if file.mode & s::IFMT != s::IFREG {
+        return Err(EACCES);
+    }
+    // Its manager tells `proc` whose ids it gives.
+    Request::new(&[fs::EXECUTE]).call(file.slot())?;
+    let mut creds = Credentials::default();
+    Request::new(&[proc::BEGIN])
+        .input_value(&mut creds)
+        .call(linux_slot::PROC)?;
+    ids::remember(&creds);
+    scheduling::learn_limits()?;
+    let raised = creds.ruid != creds.euid || creds.rgid != creds.egid;
+    if told.gain & exec_gain::REFUSED != 0 && told.gain & exec_gain::NOT_INHERITED == 0 {
+        prctl::exec_gain(exec_gain::REFUSED)?;
+    }
+    take_over(&told, &file);
+    if raised {
+        fill_standard_descriptors();
+    }
+    let executable = Executable::read(file)?;
+    let (arguments, environment) = (strings(&told.arguments), strings(&told.environment));
+    exec::load(
+        frame,
+        executable,
+        (&told.given, &told.name),
+        &arguments,
+        &environment,
+    )?;
+    // What came for it meanwhile.
+    area().mark_poked();
+    Ok(())
+}
+
+fn described(slot: u32) -> Result<Arc<OpenFile>> {
+    if slot < RESERVED_SLOTS {
+        return Err(EINVAL);
+    }
+    describe(Passing(slot)).map(Arc::new)
+}
+
+/// Descriptors, working directory, masks. What leads nowhere is not there.
+fn take_over(told: &Told, file: &Arc<OpenFile>) {
+    let (area, process) = (area(), process());
+    let cwd = match described(told.cwd) {
+        Ok(file) if file.mode & s::IFMT == s::IFDIR => Some(file),
+        _ => super::open::open_directory(AT_FDCWD, b"/").ok(),
+    };
+    // What was made by dup from one another, or is the working directory as well, shares a portal.
+    let mut files = alloc::vec![(told.file, file.clone())];
+    files.extend(cwd.clone().map(|cwd| (told.cwd, cwd)));
+    for [fd, slot, id] in &told.descriptors {
+        let (fd, slot) = (*fd as u32, *slot as u32);
+        let known = files.iter().find(|(other, _)| *other == slot);
+        let file = match known.map(|(_, file)| file.clone()) {
+            Some(file) => file,
+            None => match described(slot) {
+                Ok(file) => file,
+                Err(_) => continue,
+            },
+        };
+        file.set_id(*id);
+        if file.is(event_kind::SIGNALS) {
+            process.signal_files.store(true, Ordering::Relaxed);
+        }
+        if fd < MAX_SLOTS {
+            process.state().files.put_back(fd, file.clone());
+        }
+        files.push((slot, file));
+    }
+    let most = files.iter().map(|(slot, _)| *slot).max().unwrap_or(0);
+    process.state().holds_slots_to(most.min(MAX_SLOTS - 1));
+    let mut state = process.state();
+    state.cwd = cwd;
+    state.umask = told.umask & 0o777;
+    state.files.set_next_id(told.next_id);
+    for signal in 1..=SIGNALS as u32 {
+        if told.ignored & !rules::UNBLOCKABLE & crate::signal::bit(signal) != 0 {
+            let action = Action {
+                handler: SIG_IGN,
+                ..Action::default()
+            };
+            state.actions.set(signal, action);
+        }
+    }
+    drop(state);
+    let mask = told.mask & !rules::UNBLOCKABLE;
+    area.peer.mask.store(mask, Ordering::Relaxed);
+    let mut signals = area.signals.borrow_mut();
+    told.pending
+        .iter()
+        .for_each(|info| signals.queue.add(*info));
+    drop(signals);
+    if told.affinity != 0 {
+        area.affinity.set(told.affinity);
+        // Cores that are not there any more: as it comes.
+        let _ = gate::affinity(0, told.affinity);
+    }
+}
+
+/// A program with other ids than its caller's finds 0, 1 and 2 open, so that no file that it opens becomes one of them.
+fn fill_standard_descriptors() {
+    for fd in 0..3 {
+        if process().state().files.entry(fd).is_ok() {
+            continue;
+        }
+        let Ok(null) = super::open::open_file(AT_FDCWD, b"/dev/null", o::RDWR, 0) else {
+            return;
+        };
+        process().state().files.put_back(fd, null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_arrives() {
+        let told = Told {
+            file: 70,
+            cwd: 71,
+            umask: 0o27,
+            affinity: 1,
+            mask: 1 << 14,
+            ignored: 2,
+            pending: alloc::vec![Info {
+                signal: 15,
+                code: -1,
+                pid: 7,
+                uid: 5,
+                value: 9,
+                ..Info::default()
+            }],
+            descriptors: alloc::vec![[0, 72, 5], [3, 72, 5]],
+            next_id: 6,
+            gain: 1,
+            given: b"su".to_vec(),
+            name: b"/bin/su".to_vec(),
+            arguments: b"su\0-c\0".to_vec(),
+            environment: b"A=1\0".to_vec(),
+        };
+        let bytes = told.encode();
+        assert_eq!(Told::decode(&bytes), Some(told));
+        for length in 0..bytes.len() {
+            assert_eq!(Told::decode(&bytes[..length]), None, "{length}");
+        }
+        let mut wild = bytes.clone();
+        for at in 6..12 {
+            wild[8 * at..8 * at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+            assert_eq!(Told::decode(&wild), None);
+        }
+    }
+
+    #[test]
+    fn strings_are_counted_by_their_ends() {
+        let all = |bytes: &[u8]| {
+            strings(bytes)
+                .iter()
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all(b"su\0\0-c\0"), [&b"su"[..], b"", b"-c"]);
+        assert!(all(b"").is_empty());
+        assert_eq!(all(b"\0"), [b""]);
+    }
+}

@@ -1,0 +1,293 @@
+//! exec of files with set-id bits: EXEC_FRESH, SET_ID, BEGIN; and SET_ROOT.
+//!
+//! The caller cannot be believed, nor anything that lies in its memory, its personality included. So the program begins in a new domain: a copy of one in which nobody ever ran, with this server's own portals in the
+//! reserved slots and with such of the caller's portals as are data (open files). The personality there asks the manager of the file that it executes (`fs::EXECUTE`), and the manager, known by its role, tells mode and
+//! owner here. A process can be told so before its BEGIN only, when nothing but the personality has run in the domain. Nobody waits for anybody here: this server asks no file server.
+
+use crate::boot::{block, HEAD};
+use crate::dispatch::Outcome;
+use crate::manager::{done, Manager};
+use crate::process::{Beginning, Held, Root, Thread};
+use crate::signal::{Queue, SIGKILL};
+use crate::system::{Domain, Errno, Slots, Start, System};
+use crate::table::Slot;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use cairn_abi::layout::{linux_slot, PERSONALITY_HEAP, RESERVED_SLOTS};
+use cairn_abi::service::thread;
+use cairn_idl::capability::SYS_CHROOT;
+use cairn_idl::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOEXEC, EPERM, ESRCH};
+use cairn_idl::fs::{s, PATH_MAX};
+use cairn_idl::label;
+use cairn_idl::proc::Credentials;
+use cairn_rt::{Portal, Received};
+
+/// Most bytes that one half of the personality may tell the other: arguments and environment, and some for each descriptor.
+const TOLD_MOST: usize = 4 * 1024 * 1024;
+/// They are copied in pieces of this size.
+const PIECE: usize = 16 * 1024;
+/// Slots of the first word that no caller's portals come into.
+const RESERVED: u64 = u64::MAX >> (64 - RESERVED_SLOTS);
+
+/// The ids of a process that executes a file of this mode and owner.
+fn ids_of_file(creds: &Credentials, mode: u32, uid: u32, gid: u32) -> Credentials {
+    let mut new = *creds;
+    if mode & s::ISUID != 0 {
+        (new.euid, new.suid) = (uid, uid);
+    }
+    // Without the group's execute bit ISGID means mandatory locking.
+    if mode & (s::ISGID | 0o010) == s::ISGID | 0o010 {
+        (new.egid, new.sgid) = (gid, gid);
+    }
+    crate::capabilities::follow_exec(&mut new);
+    new
+}
+
+impl<S: System> Manager<S> {
+    /// EXEC_FRESH
+    pub(crate) fn exec_fresh(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let [_, path_len, line_len, name_len, slots_len, ..] = message.words;
+        let (texts, at) = self.executed_texts(message, [path_len, line_len, name_len])?;
+        let slots_len = usize::try_from(slots_len).map_err(|_| EINVAL)?;
+        let told_at = at.checked_add(slots_len).ok_or(EINVAL)?;
+        let told = message.out_len.checked_sub(told_at).ok_or(EINVAL)?;
+        if told > TOLD_MOST {
+            return Err(E2BIG);
+        }
+        let mut slots = [0; _];
+        self.read_slots(message, (at, slots_len), &mut slots)?;
+        slots[0] &= !RESERVED;
+
+        let caller = message.token as u32;
+        let scheduling = self.processes[slot].scheduling_of(caller);
+        let start = Start {
+            rdi: PERSONALITY_HEAP,
+            priority: crate::priority::of(&scheduling),
+            policy: crate::priority::policy_of(&scheduling),
+            ..Start::default()
+        };
+        let from = self.pristine()?;
+        let domain = self.system.fork(from.id, false)?;
+        let made = self.prepare(message, slot, domain, &slots, (told_at, told), start);
+        let id = match made {
+            Ok(id) => id,
+            Err(errno) => {
+                self.system.destroy(domain);
+                return Err(errno);
+            }
+        };
+
+        // From here on nothing fails.
+        let process = &mut self.processes[slot];
+        let queue = process
+            .thread(caller)
+            .map(|thread| core::mem::take(&mut thread.queue))
+            .unwrap_or_default();
+        let old = core::mem::replace(&mut process.domain, domain);
+        process.cpu += self.system.cpu(old);
+        self.forget_threads(slot);
+        self.domains.clear(old.id, slot);
+        self.system.destroy(old);
+        self.domains.set(domain.id, slot);
+        self.threads.set(id, slot);
+        self.move_in(slot, id, scheduling, queue);
+        self.executes(slot, texts);
+        let process = &mut self.processes[slot];
+        process.beginning = Beginning::Open;
+        process.dumpable = 0;
+        if process.stopped.is_some() {
+            self.system.stop(domain);
+        }
+        self.release_vfork_parent(slot);
+        if self
+            .system
+            .control(domain, id, thread::START, [0; 3])
+            .is_err()
+        {
+            self.doom(slot, SIGKILL);
+        }
+        Ok(Outcome::Later)
+    }
+
+    /// The only thread of the new domain is the process's first, whichever called.
+    fn move_in(
+        &mut self,
+        slot: Slot,
+        id: u32,
+        scheduling: crate::process::Scheduling,
+        queue: Queue,
+    ) {
+        let process = &mut self.processes[slot];
+        process.threads.push(Thread {
+            id,
+            tid: process.pid,
+            scheduling,
+            held: Held::Nothing,
+            token: 0,
+            queue,
+        });
+    }
+
+    /// Everything that the new domain has before it runs; its first thread.
+    fn prepare(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        domain: Domain,
+        slots: &Slots,
+        (told_at, told): (usize, usize),
+        start: Start,
+    ) -> Result<u32, Errno> {
+        let process = &self.processes[slot];
+        let (pid, uid, root) = (process.pid, process.creds.euid, process.root.clone());
+        let (old, pages) = (process.domain, process.limits.address_space_pages());
+        self.system.set_account(domain.id, uid);
+        self.system.copy_table(old, domain, Some(slots))?;
+        self.system.close_on_exec(domain);
+        self.give_portals(slot, domain)?;
+        // What else is mounted it gets as all do: by the folders above.
+        match (root.directory, self.prefixes.root()) {
+            (Some(directory), _) => self.system.put(domain, directory, linux_slot::ROOT)?,
+            (None, Some((index, mount))) => {
+                self.system.put(domain, mount, linux_slot::MOUNTS + index)?;
+            }
+            (None, None) => {}
+        }
+        let length = root.path.len() + told;
+        let mapped = self.map_block(domain, HEAD + length as u64)?;
+        let mut head = Vec::with_capacity(HEAD as usize + root.path.len());
+        for word in [
+            pid as u64,
+            block::FRESH,
+            root.path.len() as u64,
+            u64::from(root.directory.is_some()),
+            0,
+            length as u64,
+        ] {
+            head.extend(word.to_le_bytes());
+        }
+        head.extend_from_slice(&root.path);
+        self.system.write_into(domain.id, PERSONALITY_HEAP, &head)?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(told.min(PIECE))
+            .map_err(|_| cairn_idl::errno::ENOMEM)?;
+        bytes.resize(told.min(PIECE), 0);
+        let mut done = 0;
+        while done < told {
+            let piece = &mut bytes[..PIECE.min(told - done)];
+            match self
+                .system
+                .read(message.token, (told_at + done) as u64, piece)
+            {
+                Ok(read) if read == piece.len() => {}
+                _ => return Err(EFAULT),
+            }
+            let to = PERSONALITY_HEAP + (head.len() + done) as u64;
+            self.system.write_into(domain.id, to, piece)?;
+            done += piece.len();
+        }
+        self.system.limit_space(domain.id, pages);
+        let start = Start {
+            rip: self.image.as_ref().ok_or(ENOEXEC)?.start,
+            rsp: PERSONALITY_HEAP + mapped,
+            ..start
+        };
+        self.furnish(slot, domain, &start)
+    }
+
+    /// The domain in which nobody ran.
+    fn pristine(&mut self) -> Result<Domain, Errno> {
+        if let Some(domain) = self.pristine {
+            return Ok(domain);
+        }
+        let image = self.image.take().ok_or(ENOEXEC)?;
+        let made = self.system.create().and_then(|domain| {
+            // What is common to all Linux processes is there by itself.
+            let own: Vec<_> = image.pieces.iter().filter(|p| p.write).cloned().collect();
+            let mapped = self.map_image(domain, &own);
+            if mapped.is_err() {
+                self.system.destroy(domain);
+            }
+            mapped.map(|()| domain)
+        });
+        self.image = Some(image);
+        self.pristine = Some(made?);
+        made
+    }
+
+    /// If memory is wanted from that domain it goes; it is made again when it is needed.
+    pub(crate) fn drop_pristine(&mut self, id: u32) -> bool {
+        match self.pristine {
+            Some(domain) if domain.id == id => {
+                self.pristine = None;
+                self.system.destroy(domain);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// SET_ID
+    pub(crate) fn set_id(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let [_, domain, mode, uid, gid, ..] = *words;
+        let narrow = |word: u64| u32::try_from(word).map_err(|_| EINVAL);
+        let (mode, uid, gid) = (narrow(mode)?, narrow(uid)?, narrow(gid)?);
+        if gid > label::GID_MAX {
+            return Err(EINVAL);
+        }
+        let slot = self.by_domain(domain)?;
+        let process = &mut self.processes[slot];
+        if process.beginning != Beginning::Open {
+            return Err(ESRCH);
+        }
+        process.beginning = Beginning::Told;
+        if !process.no_new_privileges {
+            let new = ids_of_file(&process.creds, mode, uid, gid);
+            process.death_signal = 0;
+            self.assume(slot, new);
+        }
+        done(0)
+    }
+
+    /// BEGIN
+    pub(crate) fn begin_program(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+    ) -> Result<Outcome, Errno> {
+        let process = &mut self.processes[slot];
+        if core::mem::take(&mut process.beginning) != Beginning::Over {
+            let creds = &process.creds;
+            process.dumpable = (creds.euid == creds.ruid && creds.egid == creds.rgid) as u32;
+        }
+        self.getcreds(message, slot)
+    }
+
+    /// SET_ROOT
+    pub(crate) fn set_root(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        if !self.processes[slot].creds.has(SYS_CHROOT) {
+            return Err(EPERM);
+        }
+        if message.portals != 1 {
+            return Err(EINVAL);
+        }
+        if message.out_len >= PATH_MAX {
+            return Err(ENAMETOOLONG);
+        }
+        let path = self.bytes(message, 0, message.out_len)?;
+        self.system.keep()?;
+        self.leave_root(slot);
+        let directory = Some(Portal(message.words[7] as u32));
+        self.processes[slot].root = Rc::new(Root { path, directory });
+        Ok(Outcome::Kept(0))
+    }
+
+    /// The process has no root directory of its own any more. The last one's handle goes.
+    pub(crate) fn leave_root(&mut self, slot: Slot) {
+        let root = core::mem::take(&mut self.processes[slot].root);
+        if let Some(directory) = Rc::into_inner(root).and_then(|root| root.directory) {
+            self.system.drop_kept(directory);
+        }
+    }
+}
