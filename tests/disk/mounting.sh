@@ -14,3 +14,4 @@ umount /mnt && mount -o noatime "$dev" /mnt && grep ' /mnt ' /proc/mounts | cut 
 lsblk -bno NAME,MAJ:MIN,RM,SIZE,RO,TYPE,MOUNTPOINTS "$dev"; blkid -o value -s TYPE "$dev"; blkid -c /dev/null | grep -c "^$dev: .*TYPE=\"ext4\""
 grep "${dev#/dev/}" /proc/partitions; df --output=source,fstype,target /mnt; mountpoint -d /mnt; cat /sys/dev/block/$(mountpoint -d /mnt)/size /sys/block/${dev#/dev/}/queue/logical_block_size
 findmnt -no TARGET,FSTYPE "$dev"; grep -w ext4 /proc/filesystems; for n in $(seq 20); do umount /mnt && mount "$dev" /mnt || echo "$n: $?"; done; cat "$here/f"
+seq 300 >/mnt/many; exec 3</mnt/many; while read -r n <&3; do last=$n; done; exec 3<&-; umount /mnt; echo "read to $last: $?"; mount "$dev" /mnt; rm /mnt/many

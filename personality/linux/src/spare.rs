@@ -32,7 +32,6 @@ impl Spare {
             file.renew();
             file.mode = mode;
             file.path_only = path_only;
-            file.frames = Frames::new(true);
             file.mapped = Default::default();
         }
         self.file
@@ -80,7 +79,9 @@ pub fn close(mut file: Arc<OpenFile>, wanted: bool) {
     if Arc::get_mut(&mut file).is_some_and(|file| file.frames.is_young()) {
         // Otherwise the file's end closes it.
         let answer = request::exchange(file.slot(), [fs::CLOSE, 0, 0, 0, 0, 0, 0, 0]);
-        if let Some([0, badge, ..]) = answer {
+        if let (Some([0, badge, ..]), Some(closed)) = (answer, Arc::get_mut(&mut file)) {
+            // What is mapped of the file would keep its file system from being unmounted.
+            closed.frames = Frames::new(true);
             put(Spare { file, badge });
         }
     }
