@@ -8,7 +8,7 @@
 //! * [`ring`] bytes that wait between a writer and a reader;
 //! * `addresses` of local sockets, kept with nodes;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
-//! * [`table`] things by number;
+//! * [`table`] things by number; [`mod@text`] what a file said when it was opened;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -43,6 +43,7 @@ pub mod ring;
 pub mod server;
 mod spans;
 pub mod table;
+pub mod text;
 pub mod transport;
 pub mod waiting;
 mod watch;
@@ -54,4 +55,5 @@ pub use keep::{Keepsake, Marks};
 pub use manager::Manager;
 pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
+pub use text::Text;
 pub use transport::{Leads, Native, Transport};

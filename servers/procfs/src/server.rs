@@ -9,7 +9,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, s, Stat, Statfs};
 use cairn_resmgr::layout;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
 
 /// st_dev of everything here.
 const DEVICE: u64 = 4;
@@ -128,7 +128,7 @@ impl<S: System> Procfs<S> {
 impl<S: System> Server for Procfs<S> {
     type Node = Node;
     /// The text as it was when the file was opened.
-    type State = Vec<u8>;
+    type State = Text;
 
     fn root(&mut self, _: u64) -> Node {
         Node::Dir(Dir::Root, Who::default())
@@ -331,11 +331,12 @@ impl<S: System> Server for Procfs<S> {
         cx: &mut Context,
         node: Node,
         _: u64,
-        state: &mut Vec<u8>,
+        state: &mut Text,
     ) -> Answer<Opened<Node>> {
         self.check_guard(node, cx.request.sender)?;
-        *state = self.contents(node, cx.request.sender)?;
+        let text = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;
+        *state = Text::new(cx, text)?;
         Ok(Opened {
             node,
             kind: layout::default_kind(mode) | kind::SEEKABLE,
@@ -349,8 +350,11 @@ impl<S: System> Server for Procfs<S> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        let text = handle.state.get(offset as usize..).unwrap_or(&[]);
-        Ok(Data::from(&text[..length.min(text.len())]))
+        Ok(handle.state.read(offset, length))
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        handle.state.end(cx);
     }
 
     /// The host name is the one thing here that can be written.

@@ -342,3 +342,24 @@ fn every_file_can_be_read_and_every_directory_listed() {
     }
     assert!(files > 100, "{files}");
 }
+
+/// The text of an open file is its opener's to pay for.
+#[test]
+fn who_opens_a_text_pays_for_it() {
+    let mut bench = bench();
+    bench.label = cairn_idl::label::make(1000, 1000);
+    bench.fake.charge_limit = Some(16);
+    let one = bench.open(b"mounts", 0, 0).unwrap();
+    let (handle, all) = (
+        bench.manager.usage_of_handles(1000),
+        bench.manager.usage(1000).0,
+    );
+    assert!(all > handle, "{all} {handle}");
+    let mut open: Vec<u64> = core::iter::from_fn(|| bench.open(b"mounts", 0, 0).ok()).collect();
+    assert_eq!(bench.open(b"mounts", 0, 0), Err(-ENOMEM));
+    assert_eq!((open.len() as u64 + 1) * all, bench.manager.usage(1000).0);
+    bench.label = 0;
+    open.extend([one, bench.open(b"mounts", 0, 0).unwrap()]);
+    open.into_iter().for_each(|handle| bench.close(handle));
+    assert_eq!(bench.manager.usage(1000).0, 0);
+}

@@ -8,8 +8,10 @@ extern crate alloc;
 use alloc::vec::Vec;
 use cairn_block::{native, Info};
 use cairn_idl::block::{self, Counts};
+use cairn_idl::vm;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
+use cairn_rt::abi::layout;
 use cairn_rt::{log, startup, time, Portal};
 use cairn_sysfs::server::{Drivers, Partition, Sysfs};
 use cairn_sysfs::tree::Tree;
@@ -32,6 +34,12 @@ impl Drivers for Outside {
     fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)> {
         let portal = startup::portal(disk)?;
         Some((native::info(portal).ok()?, partitions(portal)))
+    }
+
+    fn memory(&mut self) -> [u64; 2] {
+        let vm = Portal(layout::native_slot::VM);
+        let told = vm::Client(&vm).memory_stat();
+        told.map_or([0; 2], |it| [it.total * 4, it.free * 4])
     }
 
     fn counts(&mut self, disk: &str, partition: u32) -> Option<Counts> {

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use cairn_block::Info;
 use cairn_idl::block::Counts;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{s, Stat, Statfs};
+use cairn_idl::fs::{o, s, Stat, Statfs};
 use cairn_resmgr::layout;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
 
 /// Badge of the portal behind the scheme `sys:`.
 pub const BADGE_SCHEME: u64 = 1;
@@ -24,6 +24,8 @@ pub type Partition = (u32, u64, u64);
 pub trait Drivers {
     /// What there is now of a disk, and its partitions; None: its driver says that it has none.
     fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)>;
+    /// KiB of memory, in all and free.
+    fn memory(&mut self) -> [u64; 2];
     /// What was counted for a disk (0) or a partition of it.
     fn counts(&mut self, disk: &str, partition: u32) -> Option<Counts>;
 }
@@ -53,6 +55,12 @@ fn inode(node: Node) -> u64 {
         Node::Processor(at) => (11, at, 0),
         Node::Topology(at) => (12, at, 0),
         Node::OfTopology(at, number) => (13, at, number),
+        Node::OfNodes(number) => (15, 0, number),
+        // (Kinds have four bits, numbers eight.)
+        Node::MemoryNode => (15, 0, 0x40),
+        Node::OfNode(number) => (15, 0, 0x80 + number),
+        Node::ToProcessor(at) => (15, at, 0x41),
+        Node::ToNode(at) => (15, at, 0x42),
     };
     1 + (kind | (number as u64) << 4 | (at as u64) << 12)
 }
@@ -78,6 +86,10 @@ impl<D: Drivers> Sysfs<D> {
         let devices = match node {
             Node::Property(at, _) => vec![at],
             Node::Statistics => self.tree.there().map(|(at, _)| at).collect(),
+            Node::OfNode(_) => {
+                let memory = self.drivers.memory();
+                return self.tree.set_memory(memory);
+            }
             _ => return,
         };
         for at in devices {
@@ -94,8 +106,7 @@ impl<D: Drivers> Sysfs<D> {
 
 impl<D: Drivers> Server for Sysfs<D> {
     type Node = Node;
-    /// The text as it was when the file was opened.
-    type State = Vec<u8>;
+    type State = Text;
 
     fn root(&mut self, badge: u64) -> Node {
         Node::Dir(match badge {
@@ -106,11 +117,15 @@ impl<D: Drivers> Server for Sysfs<D> {
 
     fn meta(&mut self, node: Node) -> Answer<Meta> {
         let (mode, size) = match node {
-            Node::Link(..) | Node::Subsystem(_) => (s::IFLNK | 0o777, 0),
+            Node::Link(..) | Node::Subsystem(_) | Node::ToProcessor(_) | Node::ToNode(_) => {
+                (s::IFLNK | 0o777, 0)
+            }
             Node::Property(..)
             | Node::OfQueue(..)
             | Node::OfProcessors(_)
-            | Node::OfTopology(..) => (s::IFREG | 0o444, 4096),
+            | Node::OfTopology(..)
+            | Node::OfNodes(_)
+            | Node::OfNode(_) => (s::IFREG | 0o444, 4096),
             Node::Partitions | Node::Statistics => (s::IFREG | 0o444, 0),
             _ => (s::IFDIR | 0o755, 0),
         };
@@ -183,14 +198,18 @@ impl<D: Drivers> Server for Sysfs<D> {
 
     fn open(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         node: Node,
-        _: u64,
-        state: &mut Vec<u8>,
+        flags: u64,
+        state: &mut Text,
     ) -> Answer<Opened<Node>> {
+        if flags & o::ACCMODE != o::RDONLY {
+            return Err(Failure::Errno(EACCES));
+        }
         self.count(node);
-        *state = self.tree.text(node).unwrap_or_default().into_bytes();
+        let text = self.tree.text(node).unwrap_or_default().into_bytes();
         let kind = layout::default_kind(self.meta(node)?.mode);
+        *state = Text::new(cx, text)?;
         Ok(Opened { node, kind })
     }
 
@@ -201,8 +220,11 @@ impl<D: Drivers> Server for Sysfs<D> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        let text = handle.state.get(offset as usize..).unwrap_or(&[]);
-        Ok(Data::from(&text[..length.min(text.len())]))
+        Ok(handle.state.read(offset, length))
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        handle.state.end(cx);
     }
 }
 
@@ -216,7 +238,7 @@ fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_idl::fs::{self, o};
+    use cairn_idl::fs;
     use cairn_resmgr::fake::Bench;
 
     /// A disk with one partition, somewhere else each time that somebody looks.
@@ -232,6 +254,9 @@ mod tests {
                 ..Info::default()
             };
             (disk == "vdb").then_some((info, vec![(2, self.0, 50)]))
+        }
+        fn memory(&mut self) -> [u64; 2] {
+            [4096, 1024]
         }
         fn counts(&mut self, _: &str, partition: u32) -> Option<Counts> {
             Some(Counts {

@@ -52,6 +52,14 @@ pub enum Node {
     Topology(usize),
     /// By its place in [`TOPOLOGY`].
     OfTopology(usize, usize),
+    /// What is said of all nodes of memory, by its place in [`NODES`].
+    OfNodes(usize),
+    /// The one that there is; of it, by its place in [`OF_NODE`].
+    MemoryNode,
+    OfNode(usize),
+    /// From the node to its processors, and back.
+    ToProcessor(usize),
+    ToNode(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +77,13 @@ pub enum Dir {
     Kernel,
     System,
     Processors,
+    Nodes,
     /// Behind the scheme `sys:`, for other servers' names.
     Scheme,
 }
 
 /// Directory, the one above it, its name.
-const DIRS: [(Dir, Dir, &str); 12] = [
+const DIRS: [(Dir, Dir, &str); 13] = [
     (Dir::Block, Dir::Root, "block"),
     (Dir::Class, Dir::Root, "class"),
     (Dir::ClassBlock, Dir::Class, "block"),
@@ -87,6 +96,7 @@ const DIRS: [(Dir, Dir, &str); 12] = [
     (Dir::Kernel, Dir::Root, "kernel"),
     (Dir::System, Dir::Devices, "system"),
     (Dir::Processors, Dir::System, "cpu"),
+    (Dir::Nodes, Dir::System, "node"),
 ];
 
 /// What a file says, by the number of processors.
@@ -114,6 +124,30 @@ pub const TOPOLOGY: [(&str, OfOne); 10] = [
     ("physical_package_id", |_, _| "0".to_string()),
     ("thread_siblings", |_, at| mask(1 << at)),
     ("thread_siblings_list", |_, at| at.to_string()),
+];
+
+/// There is one node of memory, which all processors have.
+pub const NODES: [(&str, &str); 5] = [
+    ("has_cpu", "0"),
+    ("has_memory", "0"),
+    ("has_normal_memory", "0"),
+    ("online", "0"),
+    ("possible", "0"),
+];
+
+/// What a file of it says, by the number of processors and the KiB of memory, in all and free.
+type OfMemory = fn(usize, [u64; 2]) -> String;
+
+pub const OF_NODE: [(&str, OfMemory); 4] = [
+    ("cpulist", |all, _| list(all)),
+    ("cpumap", |all, _| mask(!0 >> (64 - all))),
+    ("distance", |_, _| "10".to_string()),
+    ("meminfo", |_, [total, free]| {
+        let used = total.saturating_sub(free);
+        let lines = [("MemTotal", total), ("MemFree", free), ("MemUsed", used)];
+        let line = |(name, kib)| format!("Node 0 {:<16}{kib:>8} kB", format!("{name}:"));
+        lines.map(line).join("\n")
+    }),
 ];
 
 /// Processors 0 to `all` - 1.
@@ -238,6 +272,8 @@ pub struct Tree {
     devices: Vec<Device>,
     /// 1 to 64.
     processors: usize,
+    /// KiB of memory, in all and free, when somebody last asked.
+    memory: [u64; 2],
 }
 
 impl Tree {
@@ -245,7 +281,13 @@ impl Tree {
         Tree {
             devices: Vec::new(),
             processors: processors.clamp(1, 64) as usize,
+            memory: [0; 2],
         }
+    }
+
+    /// How many KiB of memory there are, in all and free.
+    pub fn set_memory(&mut self, memory: [u64; 2]) {
+        self.memory = memory;
     }
 
     /// What there is now of a disk, and its partitions: number, first sector, sectors. One whose name has no numbers is left out.
@@ -347,10 +389,26 @@ impl Tree {
                         let each = 0..self.processors;
                         found.extend(each.map(|at| (format!("cpu{at}"), Node::Processor(at))));
                     }
+                    Dir::Nodes => {
+                        let files = NODES.iter().enumerate();
+                        found.extend(
+                            files.map(|(at, (name, _))| (name.to_string(), Node::OfNodes(at))),
+                        );
+                        found.push(("node0".to_string(), Node::MemoryNode));
+                    }
                     _ => {}
                 }
             }
-            Node::Processor(at) => found.push(("topology".to_string(), Node::Topology(at))),
+            Node::Processor(at) => {
+                found.push(("node0".to_string(), Node::ToNode(at)));
+                found.push(("topology".to_string(), Node::Topology(at)));
+            }
+            Node::MemoryNode => {
+                let files = OF_NODE.iter().enumerate();
+                found.extend(files.map(|(at, (name, _))| (name.to_string(), Node::OfNode(at))));
+                let each = 0..self.processors;
+                found.extend(each.map(|at| (format!("cpu{at}"), Node::ToProcessor(at))));
+            }
             Node::Topology(at) => {
                 for (number, (name, _)) in TOPOLOGY.iter().enumerate() {
                     found.push((name.to_string(), Node::OfTopology(at, number)));
@@ -401,7 +459,9 @@ impl Tree {
             Node::Link(dir, _) => Node::Dir(dir),
             Node::Partitions | Node::Statistics => Node::Dir(Dir::Scheme),
             Node::OfProcessors(_) | Node::Processor(_) => Node::Dir(Dir::Processors),
-            Node::Topology(at) => Node::Processor(at),
+            Node::Topology(at) | Node::ToNode(at) => Node::Processor(at),
+            Node::OfNodes(_) | Node::MemoryNode => Node::Dir(Dir::Nodes),
+            Node::OfNode(_) | Node::ToProcessor(_) => Node::MemoryNode,
             Node::OfTopology(at, _) => Node::Topology(at),
             Node::Queue(at)
             | Node::Holders(at)
@@ -425,13 +485,20 @@ impl Tree {
         }
     }
 
-    /// Where a link leads.
-    pub fn target(&self, link: Node) -> Option<String> {
-        let (from, to) = match link {
+    /// Where a link leads: from which folder, to what.
+    fn ends(&self, link: Node) -> Option<(Node, Node)> {
+        Some(match link {
             Node::Link(dir, at) => (Node::Dir(dir), Node::Device(at)),
             Node::Subsystem(at) => (Node::Device(at), Node::Dir(Dir::ClassBlock)),
+            Node::ToProcessor(at) => (Node::MemoryNode, Node::Processor(at)),
+            Node::ToNode(at) => (Node::Processor(at), Node::MemoryNode),
             _ => return None,
-        };
+        })
+    }
+
+    /// The same as text.
+    pub fn target(&self, link: Node) -> Option<String> {
+        let (from, to) = self.ends(link)?;
         let up = self.path(from).split('/').count();
         Some(format!("{}{}", "../".repeat(up), self.path(to)))
     }
@@ -443,6 +510,8 @@ impl Tree {
             Node::OfQueue(at, number) => QUEUE.get(number)?.1(self.devices.get(at)?)?,
             Node::OfProcessors(number) => PROCESSORS.get(number)?.1(self.processors),
             Node::OfTopology(at, number) => TOPOLOGY.get(number)?.1(self.processors, at),
+            Node::OfNodes(number) => NODES.get(number)?.1.to_string(),
+            Node::OfNode(number) => OF_NODE.get(number)?.1(self.processors, self.memory),
             Node::Partitions => return Some(self.partitions()),
             Node::Statistics => return Some(self.statistics()),
             _ => return None,
@@ -553,6 +622,30 @@ mod tests {
             "ffffffff,ffffffff\n"
         );
         assert_eq!(text(4, "cpu4/topology/core_id"), None);
+    }
+
+    #[test]
+    fn there_is_one_node_of_memory() {
+        let mut tree = Tree::new(3);
+        tree.set_memory([2048, 512]);
+        let text = |path: &str| tree.text(at(&tree, &format!("devices/system/node/{path}"))?);
+        assert_eq!(text("online").unwrap(), "0\n");
+        assert_eq!(text("node0/cpumap").unwrap(), "7\n");
+        assert_eq!(text("node0/cpulist").unwrap(), "0-2\n");
+        assert_eq!(text("node0/distance").unwrap(), "10\n");
+        let memory = text("node0/meminfo").unwrap();
+        let line = memory.lines().nth(1).unwrap();
+        assert_eq!(line, "Node 0 MemFree:             512 kB");
+        let link = at(&tree, "devices/system/cpu/cpu2/node0").unwrap();
+        assert_eq!(
+            tree.path(tree.ends(link).unwrap().1),
+            "devices/system/node/node0"
+        );
+        let link = at(&tree, "devices/system/node/node0/cpu2").unwrap();
+        assert_eq!(
+            tree.path(tree.ends(link).unwrap().1),
+            "devices/system/cpu/cpu2"
+        );
     }
 
     #[test]
