@@ -1,7 +1,7 @@
 //! From a name to the manager that serves it: the longest prefix for absolute names, the directory's handle for relative ones, and on again as long as managers redirect.
 
 use crate::descriptors::OpenFile;
-use crate::errno::{Errno, Result, EBADF, EIO, ELOOP, ENOENT, ENOTDIR};
+use crate::errno::{Errno, Result, EBADF, EIO, ELOOP, ENOENT, ENOTDIR, EXDEV};
 use crate::machine::area::process;
 use crate::machine::buffer::Buffer;
 use crate::machine::gate;
@@ -134,10 +134,30 @@ pub fn walk_two(
             Err((kind @ (REDIRECT | PLACE), which)) => {
                 names[usize::from(which == 1)] = Some(redirected(answer.as_bytes(), kind));
             }
+            // The first one's manager does not know where the second name goes on: its own may.
+            Err((EXDEV, _)) => names[1] = Some(leads_on(&b, &mut answer).ok_or(EXDEV)?),
             Err((error, _)) => return Err(error),
         }
     }
     Err(ELOOP)
+}
+
+/// Where a name goes on whose folder is with another manager than where it starts.
+#[cold]
+fn leads_on(start: &Start, answer: &mut Answer) -> Option<Vec<u8>> {
+    let request = Request::new(&[fs::STAT, fs::at::SYMLINK_NOFOLLOW]).out(&start.rest);
+    let kind = match send(request, start.slot, answer) {
+        Err(kind @ (REDIRECT | PLACE)) => kind,
+        _ => return None,
+    };
+    // Not if its last part itself leads elsewhere.
+    let mut parts = start.rest.rsplit(|&byte| byte == b'/');
+    let last = parts.find(|part| !part.is_empty())?;
+    let name = answer.as_bytes();
+    let kept = name.iter().rposition(|&byte| byte != b'/')?;
+    name[..=kept]
+        .ends_with(last)
+        .then(|| redirected(name, kind))
 }
 
 /// Where a name starts. Relative names start at `dirfd`.
