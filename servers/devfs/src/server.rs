@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, poll, s, Stat};
+use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
 use cairn_idl::label;
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::Answer;
@@ -54,8 +54,6 @@ pub struct Reader {
     sequence: u64,
 }
 
-/// Bytes given from the server's own memory at once.
-const PIECE: usize = 64 * 1024;
 /// Longest line of the nucleus log, and of what a program writes to it.
 const LINE: usize = 1024;
 /// Key of readers that wait for a log line, and how often they look: the nucleus tells nobody of new lines.
@@ -94,8 +92,8 @@ impl<M: Machine> Devfs<M> {
             generator: Generator::default(),
             until_reseed: 0,
             born,
-            zeroes: vec![0; PIECE],
-            scratch: vec![0; PIECE],
+            zeroes: vec![0; DEVICE_MOST],
+            scratch: vec![0; DEVICE_MOST],
             record: Vec::new(),
         }
     }
@@ -177,38 +175,20 @@ impl<M: Machine> Devfs<M> {
         })
     }
 
-    fn random(&mut self, cx: &mut Context, length: usize) -> Answer<Data<'_>> {
-        let mut done = 0;
-        loop {
-            if self.until_reseed == 0 {
-                let fresh = self.machine.entropy();
-                self.generator.mix(&fresh);
-                self.until_reseed = RESEED;
-            }
-            self.until_reseed -= 1;
-            let piece = (length - done).min(PIECE);
-            self.generator.fill(&mut self.scratch[..piece]);
-            if done + piece == length {
-                return Ok(Data {
-                    done,
-                    rest: &self.scratch[..piece],
-                });
-            }
-            cx.store(done, &self.scratch[..piece])?;
-            done += piece;
+    fn random(&mut self, length: usize) -> Data<'_> {
+        if self.until_reseed == 0 {
+            let fresh = self.machine.entropy();
+            self.generator.mix(&fresh);
+            self.until_reseed = RESEED;
         }
+        self.until_reseed -= 1;
+        let piece = &mut self.scratch[..length.min(DEVICE_MOST)];
+        self.generator.fill(piece);
+        Data::from(&*piece)
     }
 
-    fn zero(&mut self, cx: &mut Context, length: usize) -> Answer<Data<'_>> {
-        let mut done = 0;
-        while length - done > PIECE {
-            cx.store(done, &self.zeroes)?;
-            done += PIECE;
-        }
-        Ok(Data {
-            done,
-            rest: &self.zeroes[..length - done],
-        })
+    fn zero(&self, length: usize) -> Data<'_> {
+        Data::from(&self.zeroes[..length.min(DEVICE_MOST)])
     }
 
     /// One line of the log as a record of Linux's /dev/kmsg.
@@ -470,8 +450,8 @@ impl<M: Machine> Server for Devfs<M> {
         }
         match self.kind(handle.node) {
             Some(Kind::Null) => Ok(Data::default()),
-            Some(Kind::Zero | Kind::Full) => self.zero(cx, length),
-            Some(Kind::Random) => self.random(cx, length),
+            Some(Kind::Zero | Kind::Full) => Ok(self.zero(length)),
+            Some(Kind::Random) => Ok(self.random(length)),
             Some(Kind::Log) => self.log_record(cx, &mut handle.state, length),
             _ => Err(Failure::Errno(EINVAL)),
         }

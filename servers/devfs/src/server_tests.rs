@@ -56,14 +56,16 @@ fn memory_devices_do_what_they_are_for() {
     assert_eq!(write(&mut bench, null, b"gone"), 4);
     let zero = bench.open(b"zero", o::RDWR, 0).unwrap();
     assert_eq!(read(&mut bench, zero, 3), [0; 3]);
-    assert_eq!(read(&mut bench, zero, 200_000), vec![0; 200_000]);
+    assert_eq!(read(&mut bench, zero, 60_000), vec![0; 60_000]);
+    // No more at once: others have their turns.
+    assert_eq!(read(&mut bench, zero, 200_000), vec![0; fs::DEVICE_MOST]);
     let full = bench.open(b"full", o::RDWR, 0).unwrap();
     assert_eq!(read(&mut bench, full, 2), [0; 2]);
     assert_eq!(write(&mut bench, full, b"x"), -ENOSPC);
     let random = bench.open(b"urandom", o::RDWR, 0).unwrap();
     let first = read(&mut bench, random, 150_000);
-    assert_eq!(first.len(), 150_000);
-    assert_ne!(first[..75_000], first[75_000..]);
+    assert_eq!(first.len(), fs::DEVICE_MOST);
+    assert_ne!(first[..30_000], first[30_000..60_000]);
     assert_ne!(read(&mut bench, random, 100), first[..100]);
     assert_eq!(write(&mut bench, random, &[7; 100]), 100);
 }

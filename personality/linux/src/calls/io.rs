@@ -78,10 +78,33 @@ fn ask(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64
             return result.map(|w| w[0]);
         }
     }
-    Request::new(&[fs::READ, offset, flags])
+    let words = Request::new(&[fs::READ, offset, flags])
         .input_user(range)
-        .wait_here(file.slot())
-        .map(|w| w[0])
+        .wait_here(file.slot())?;
+    Ok(all_of_it(file, range, words[0]))
+}
+
+/// A device gives no more than a piece at a time ([`fs::DEVICE_MOST`]): ask for the rest, until a signal comes.
+#[inline(always)]
+fn all_of_it(file: &OpenFile, range: UserRange, count: u64) -> u64 {
+    const PIECE: u64 = fs::DEVICE_MOST as u64;
+    let more = count == PIECE && range.len() > PIECE && file.mode & fs::s::IFMT == fs::s::IFCHR;
+    match more && file.is(kind::ALWAYS_READY) {
+        false => count,
+        true => further_pieces(file, range, count),
+    }
+}
+
+#[cold]
+fn further_pieces(file: &OpenFile, range: UserRange, mut count: u64) -> u64 {
+    while count < range.len() && !deliver::pending() {
+        let request = Request::new(&[fs::READ, POSITION, 0]).input_user(range.after(count));
+        match request.wait_here(file.slot()) {
+            Ok(words) if words[0] != 0 => count += words[0].min(range.len() - count),
+            _ => break,
+        }
+    }
+    count
 }
 
 /// The offset of a request to the server, which is to have the position if that is meant.
@@ -313,7 +336,10 @@ fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     };
     match direct::receive(file.slot(), settled(&file, at.offset), range) {
         // What somebody else has read meanwhile is read again.
-        Outcome::Done(count, _) => frames::was_read(&file, at, count).then_some(Ok(count)),
+        Outcome::Done(count, _) => {
+            let whole = all_of_it(&file, range, count);
+            frames::was_read(&file, at, count).then_some(Ok(whole))
+        }
         Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
         // The position is not the server's, nor its successor's.
         Outcome::Died if at.offset != offset => None,
