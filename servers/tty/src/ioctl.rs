@@ -1,5 +1,6 @@
 //! The requests of tty_ioctl(4).
 
+use crate::discipline::{SIGINT, SIGQUIT, SIGTSTP};
 use crate::nodes::{Name, Node};
 use crate::server::Tty;
 use crate::terminal::{event, Line, Size};
@@ -288,9 +289,10 @@ fn master<W: World>(
             DONE
         }
         _ => {
+            // What can be typed, as on Linux.
             let signal = u8::try_from(argument)
                 .ok()
-                .filter(|signal| (1..=64).contains(signal))
+                .filter(|signal| matches!(*signal, SIGINT | SIGQUIT | SIGTSTP))
                 .ok_or(Failure::Errno(EINVAL))?;
             if foreground != 0 {
                 world.signal(foreground, signal);

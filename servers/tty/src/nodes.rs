@@ -6,6 +6,9 @@ use cairn_resmgr::layout::makedev;
 
 /// Most pseudo-terminals at once.
 pub const PSEUDO_MAX: usize = 256;
+/// Those that users other than 0 have together, and those of one of these.
+pub const USERS_PSEUDO: usize = 224;
+pub const EACH_USERS_PSEUDO: usize = 128;
 /// Majors and minors, as Linux assigns them.
 pub const SERIAL_MAJOR: u32 = 4;
 pub const SERIAL_MINOR: u32 = 64;

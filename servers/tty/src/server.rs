@@ -184,7 +184,24 @@ impl<W: World> Tty<W> {
         }
     }
 
+    /// One more pseudo-terminal, for this user: users leave some to user 0 and to each other.
+    fn may_have_more(&self, uid: u32) -> bool {
+        let all = self.terminals.iter().flatten();
+        let payers = all.filter_map(|terminal| match &terminal.line {
+            Line::Master(master) => Some(master.payer),
+            Line::Serial(_) => None,
+        });
+        let of_users = payers.filter(|&payer| payer != 0);
+        let (count, own) = of_users.fold((0, 0), |(count, own), payer| {
+            (count + 1, own + usize::from(payer == uid))
+        });
+        uid == 0 || count < nodes::USERS_PSEUDO && own < nodes::EACH_USERS_PSEUDO
+    }
+
     fn new_master(&mut self, cx: &Context) -> Answer<usize> {
+        if !self.may_have_more(cx.uid()) {
+            return Err(Failure::Errno(ENOSPC));
+        }
         let free =
             (self.lines..self.terminals.len()).find(|&index| self.terminals[index].is_none());
         let index = match free {
@@ -200,6 +217,7 @@ impl<W: World> Tty<W> {
             open: true,
             locked: true,
             slave_left: false,
+            payer: cx.uid(),
         };
         let mut terminal = Terminal::new(
             index,

@@ -358,6 +358,37 @@ fn pseudo_terminals_live_from_open_to_close() {
 }
 
 #[test]
+fn users_leave_pseudo_terminals_to_each_other_and_to_user_0() {
+    let mut bench = bench();
+    let mut open = Vec::new();
+    for (uid, most) in [(1000, 128), (1001, 96), (1002, 0), (0, 32)] {
+        bench.label = cairn_idl::label::make(uid, uid);
+        let more = core::iter::from_fn(|| bench.open(b"ptmx", fs::o::RDWR, 0).ok());
+        let more: Vec<u64> = more.collect();
+        assert_eq!(more.len(), most, "{uid}");
+        assert_eq!(bench.open(b"ptmx", fs::o::RDWR, 0), Err(-ENOSPC));
+        open.extend(more);
+    }
+    bench.close(open[0]);
+    bench.label = cairn_idl::label::make(1002, 1002);
+    assert!(bench.open(b"ptmx", fs::o::RDWR, 0).is_ok());
+}
+
+#[test]
+fn a_master_sends_what_can_be_typed() {
+    let mut bench = bench();
+    let master = bench.open(b"ptmx", fs::o::RDWR, 0).unwrap();
+    for signal in 0..70 {
+        let answer = bench.result(master, &[fs::IOCTL, TIOCSIG, signal], b"");
+        let expected = match signal {
+            2 | 3 | 20 => 0,
+            _ => -EINVAL,
+        };
+        assert_eq!(answer, expected, "{signal}");
+    }
+}
+
+#[test]
 fn a_master_takes_no_more_than_the_slave_reads() {
     let mut bench = bench();
     let master = bench.open(b"ptmx", fs::o::RDWR, 0).unwrap();

@@ -51,6 +51,8 @@ pub struct Master {
     pub locked: bool,
     /// The slave has been open and no longer is: the master's reads end.
     pub slave_left: bool,
+    /// The user who opened it. (The slave may be given to another.)
+    pub payer: u32,
 }
 
 pub struct Terminal {
