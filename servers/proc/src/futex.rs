@@ -7,12 +7,14 @@ use crate::process::Held;
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 use cairn_abi::Token;
 use cairn_idl::errno::{EINVAL, ESRCH, ETIMEDOUT};
 use cairn_rt::Received;
 
-const BUCKETS: usize = 64;
+const BUCKETS: usize = 256;
+/// An empty bucket keeps memory for no more.
+const KEPT: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
@@ -21,10 +23,10 @@ pub struct Waiter {
     pub token: Token,
 }
 
-/// Who waits, in order of arrival within each bucket of keys.
+/// Who waits, in order of arrival within each bucket of keys: those who are woken one after the other are taken from its front.
 #[derive(Debug)]
 pub struct Futexes {
-    buckets: Box<[Vec<Waiter>; BUCKETS]>,
+    buckets: Box<[VecDeque<Waiter>; BUCKETS]>,
     /// Wakes so far.
     wakes: u64,
 }
@@ -32,7 +34,7 @@ pub struct Futexes {
 impl Default for Futexes {
     fn default() -> Self {
         Futexes {
-            buckets: Box::new([const { Vec::new() }; BUCKETS]),
+            buckets: Box::new([const { VecDeque::new() }; BUCKETS]),
             wakes: 0,
         }
     }
@@ -40,7 +42,7 @@ impl Default for Futexes {
 
 impl Futexes {
     #[inline]
-    fn bucket(&mut self, key: u64) -> &mut Vec<Waiter> {
+    fn bucket(&mut self, key: u64) -> &mut VecDeque<Waiter> {
         // Words lie at multiples of four; the object's number is far above.
         &mut self.buckets[(key >> 2 ^ key >> 8 ^ key >> 40) as usize % BUCKETS]
     }
@@ -49,11 +51,18 @@ impl Futexes {
     fn next(&mut self, key: u64) -> Option<Waiter> {
         let bucket = self.bucket(key);
         let at = bucket.iter().position(|w| w.key == key)?;
-        Some(bucket.remove(at))
+        bucket.remove(at)
     }
 
     fn forget(&mut self, key: u64, token: Token) {
-        self.bucket(key).retain(|w| w.token != token);
+        // Who came last mostly goes first when a process ends.
+        let bucket = self.bucket(key);
+        if let Some(at) = bucket.iter().rposition(|w| w.token == token) {
+            bucket.remove(at);
+        }
+        if bucket.is_empty() && bucket.capacity() > KEPT {
+            *bucket = VecDeque::new();
+        }
     }
 
     #[cfg(test)]
@@ -106,7 +115,9 @@ impl<S: System> Manager<S> {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        self.futexes.bucket(key).push(Waiter { key, slot, token });
+        self.futexes
+            .bucket(key)
+            .push_back(Waiter { key, slot, token });
         Ok(Outcome::Later)
     }
 

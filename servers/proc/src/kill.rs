@@ -155,7 +155,7 @@ impl<S: System> Manager<S> {
     fn discard(&mut self, slot: Slot, set: u64) {
         let process = &mut self.processes[slot];
         process.queue.discard(set);
-        for thread in &mut process.threads {
+        for thread in process.threads.iter_mut() {
             thread.queue.discard(set);
         }
         self.timers_forgotten(slot, set);

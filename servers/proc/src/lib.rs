@@ -33,6 +33,7 @@ mod signal;
 mod stop;
 mod system;
 mod table;
+mod thread_list;
 mod threads;
 mod timers;
 mod wait;

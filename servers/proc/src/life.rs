@@ -5,7 +5,7 @@ use crate::kill::of_exception;
 use crate::limits;
 use crate::manager::{done, Manager};
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
-use crate::signal::{code, Queue, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
+use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
 use alloc::format;
@@ -182,14 +182,8 @@ impl<S: System> Manager<S> {
     pub(crate) fn enter(&mut self, slot: Slot, domain: Domain, id: Id) {
         let process = &mut self.processes[slot];
         process.domain = domain;
-        process.threads.push(Thread {
-            id,
-            tid: process.pid,
-            scheduling: process.scheduling,
-            held: Held::Nothing,
-            token: 0,
-            queue: Queue::default(),
-        });
+        let thread = Thread::new(id, process.pid, process.scheduling);
+        process.threads.push(thread);
         let uid = process.creds.ruid;
         self.domains.set(domain.id, slot);
         self.threads.set(id, slot);

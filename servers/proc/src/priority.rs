@@ -154,7 +154,7 @@ impl<S: System> Manager<S> {
             } else {
                 let process = &mut self.processes[target];
                 process.scheduling.nice = nice;
-                for thread in &mut process.threads {
+                for thread in process.threads.iter_mut() {
                     thread.scheduling.nice = nice;
                 }
                 self.apply(target);

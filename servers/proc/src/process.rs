@@ -4,6 +4,7 @@ use crate::limits::Limits;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::system::Domain;
 use crate::table::{Slot, NONE};
+use crate::thread_list::Threads;
 use crate::timers::Timer;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -38,6 +39,19 @@ pub struct Thread {
     pub token: Token,
     /// Signals for this thread only.
     pub queue: Queue,
+}
+
+impl Thread {
+    pub fn new(id: Id, tid: u32, scheduling: Scheduling) -> Thread {
+        Thread {
+            id,
+            tid,
+            scheduling,
+            held: Held::Nothing,
+            token: 0,
+            queue: Queue::default(),
+        }
+    }
 }
 
 /// A change of state that the parent has not been told by WAIT.
@@ -118,7 +132,7 @@ pub struct Process {
     /// It will be ended as soon as the present message is done with.
     pub doomed: bool,
     pub domain: Domain,
-    pub threads: Vec<Thread>,
+    pub threads: Threads,
 
     pub parent: Slot,
     pub first_child: Slot,
@@ -269,7 +283,8 @@ impl Process {
 
     /// The thread that the nucleus calls `id`.
     pub fn thread(&mut self, id: Id) -> Option<&mut Thread> {
-        self.threads.iter_mut().find(|t| t.id == id)
+        let at = self.threads.place(id)?;
+        self.threads.get_mut(at)
     }
 
     /// `comm` from the last part of a path, at most 15 bytes.

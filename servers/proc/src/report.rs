@@ -40,10 +40,15 @@ pub struct Load {
     averages: [u64; 3],
     /// Up to when, in steps.
     steps: u64,
+    /// Threads that want to run, as they were counted; until then nobody counts them anew.
+    running: u64,
+    counted_until: u64,
 }
 
 impl Load {
     const STEP: u64 = 5 * SECOND;
+    /// ns for each task until threads are counted again, which takes about a tenth of it.
+    const REST: u64 = 10_000;
     /// 65536 · e^(−5 s / 1, 5, 15 min).
     const DECAY: [u64; 3] = [60_296, 64_453, 65_173];
 
@@ -257,13 +262,18 @@ impl<S: System> Manager<S> {
 
     /// LOAD
     pub(crate) fn load(&mut self) -> Result<Outcome, Errno> {
-        let mut running = 0;
-        for slot in 0..self.processes.end() {
-            if self.processes.get(slot).is_some_and(|process| process.used) {
-                running += self.running(slot);
-            }
-        }
         let now = self.system.now();
+        if now >= self.load.counted_until {
+            let mut running = 0;
+            for slot in 0..self.processes.end() {
+                if self.processes.get(slot).is_some_and(|process| process.used) {
+                    running += self.running(slot);
+                }
+            }
+            self.load.running = running;
+            self.load.counted_until = now + Load::REST * u64::from(self.tasks);
+        }
+        let running = self.load.running;
         let averages = self.load.update(now, running);
         let idle = self.system.idle();
         Ok(Outcome::words(&[

@@ -3,7 +3,6 @@
 use crate::dispatch::Outcome;
 use crate::manager::Manager;
 use crate::process::{Held, Thread};
-use crate::signal::Queue;
 use crate::system::{Errno, Start, System};
 use crate::table::Slot;
 use cairn_abi::service::thread;
@@ -41,14 +40,8 @@ impl<S: System> Manager<S> {
             }
         };
         let uid = process_uid(self, slot);
-        self.processes[slot].threads.push(Thread {
-            id,
-            tid,
-            scheduling,
-            held: Held::Nothing,
-            token: 0,
-            queue: Queue::default(),
-        });
+        let thread = Thread::new(id, tid, scheduling);
+        self.processes[slot].threads.push(thread);
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;

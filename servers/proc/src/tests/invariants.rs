@@ -47,7 +47,7 @@ pub fn check(w: &World) {
         assert_eq!(domain.stops, p.stopped.is_some() as i32);
         assert_eq!(domain.watch, p.watch_badge(slot));
         assert_eq!(domain.label, p.label());
-        for t in &p.threads {
+        for t in p.threads.iter() {
             assert!(domain.threads.contains(&t.id));
             assert_eq!(m.threads.get(t.id), slot);
             match t.held {

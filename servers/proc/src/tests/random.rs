@@ -26,7 +26,7 @@ fn someone(w: &World, r: &mut Random) -> Option<(u64, u32)> {
     for slot in w.m.processes.slots() {
         let p = &w.m.processes[slot];
         if p.alive() && p.stopped.is_none() {
-            for t in &p.threads {
+            for t in p.threads.iter() {
                 if t.token == 0 {
                     all.push((p.pid as u64, t.id));
                 }
