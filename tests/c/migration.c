@@ -1,6 +1,7 @@
 /* Threads that are moved from core to core keep what is theirs: vector registers, rounding, thread-local storage, while signals interrupt them, processes are forked and memory is
    taken from under them. cairn-test: cores=4 */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -169,8 +170,18 @@ static long join_all(pthread_t *all, int count) {
     return wrong;
 }
 
+/* Of a thread that there is not. */
+static void of_nobody(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    int got = sched_getaffinity(-1, sizeof set, &set) ? errno : 0, small = sched_getaffinity(-1, 4, &set) ? errno : 0;
+    printf("nobody's cores: %s, %s, %s\n", strerror(got), strerror(small), sched_setaffinity(-1, sizeof set, &set) ? strerror(errno) : "set");
+}
+
 int main(void) {
     setbuf(stdout, NULL);
+    of_nobody();
     struct sigaction action = {.sa_handler = scramble, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
     pthread_t disturber;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the root has; apt adds what these depend on.
-const PACKAGES: [&str; 35] = [
+const PACKAGES: [&str; 36] = [
     "base-files",
     "base-passwd",
     "bash",
@@ -30,6 +30,7 @@ const PACKAGES: [&str; 35] = [
     "less",
     "libc-bin",
     "lua5.4",
+    "luajit",
     "make",
     "mount",
     "ncurses-base",

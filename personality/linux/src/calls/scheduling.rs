@@ -56,10 +56,11 @@ fn all_cores() -> u64 {
 }
 
 pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
-    exists(f.arg(0))?;
     if f.arg(1) < 8 || !f.arg(1).is_multiple_of(8) {
         return Err(EINVAL);
     }
+    // (A negative number is nobody's here, and no mistake.)
+    exists(f.arg(0)).map_err(|_| ESRCH)?;
     let mask = match own_thread(f.arg(0)) {
         Some(thread) => gate::affinity(thread, 0).map_err(|_| ESRCH)?[1],
         None => all_cores(),
@@ -70,10 +71,10 @@ pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
 
 /// Threads of other processes run where they please: a wish for them is checked and otherwise has no effect.
 pub fn sched_setaffinity(f: &mut Frame) -> Result<u64> {
-    exists(f.arg(0))?;
     let mut bytes = [0; 8];
     let size = f.arg(1).min(8) as usize;
     user::read_bytes(f.arg(2), &mut bytes[..size])?;
+    exists(f.arg(0)).map_err(|_| ESRCH)?;
     let mask = u64::from_le_bytes(bytes) & all_cores();
     if mask == 0 {
         return Err(EINVAL);
