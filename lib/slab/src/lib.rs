@@ -68,8 +68,8 @@ impl Set {
 /// Records that are taken and given back. A record that was given back is as its last user left it, or fresh.
 #[derive(Debug)]
 pub struct Records<T> {
-    /// None: the piece has no memory.
-    pieces: Vec<Option<Box<[T]>>>,
+    /// One without records has no memory.
+    pieces: Vec<Box<[T]>>,
     /// A bit for each record of a piece that is in use.
     used: Vec<u64>,
     /// Pieces with memory and room, and pieces without memory.
@@ -139,7 +139,7 @@ impl<T: Default> Records<T> {
                 if !lists || !self.room.room(number) || !self.bare.room(number) {
                     return false;
                 }
-                self.pieces.push(None);
+                self.pieces.push(Box::default());
                 self.used.push(0);
                 number
             }
@@ -149,7 +149,7 @@ impl<T: Default> Records<T> {
         self.room.add(number);
         self.free += Self::EACH;
         self.empty = number;
-        self.pieces[number] = Some(piece.into_boxed_slice());
+        self.pieces[number] = piece.into_boxed_slice();
         true
     }
 
@@ -218,7 +218,7 @@ impl<T: Default> Records<T> {
     #[cold]
     #[inline(never)]
     fn let_go(&mut self, number: usize) {
-        self.pieces[number] = None;
+        self.pieces[number] = Box::default();
         self.room.remove(number);
         self.bare.add(number);
         self.free -= Self::EACH;
@@ -227,13 +227,13 @@ impl<T: Default> Records<T> {
     /// The record with this number, whether or not it is in use. None: there never was one, or its piece is gone.
     #[inline(always)]
     pub fn get(&self, at: u32) -> Option<&T> {
-        let piece = self.pieces.get(at as usize >> Self::SHIFT)?.as_ref()?;
+        let piece = self.pieces.get(at as usize >> Self::SHIFT)?;
         piece.get(at as usize & (Self::EACH - 1))
     }
 
     #[inline(always)]
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        let piece = self.pieces.get_mut(at as usize >> Self::SHIFT)?.as_mut()?;
+        let piece = self.pieces.get_mut(at as usize >> Self::SHIFT)?;
         piece.get_mut(at as usize & (Self::EACH - 1))
     }
 
@@ -249,7 +249,7 @@ impl<T: Default> Records<T> {
     /// Pieces that have memory.
     #[cfg(test)]
     fn pieces(&self) -> usize {
-        self.pieces.iter().flatten().count()
+        self.pieces.iter().filter(|piece| !piece.is_empty()).count()
     }
 }
 
@@ -264,18 +264,14 @@ impl<T: Default> Index<u32> for Records<T> {
     type Output = T;
     #[inline]
     fn index(&self, at: u32) -> &T {
-        &self.pieces[at as usize >> Self::SHIFT]
-            .as_ref()
-            .unwrap_or_else(|| no_record())[at as usize & (Self::EACH - 1)]
+        self.get(at).unwrap_or_else(|| no_record())
     }
 }
 
 impl<T: Default> IndexMut<u32> for Records<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
-        &mut self.pieces[at as usize >> Self::SHIFT]
-            .as_mut()
-            .unwrap_or_else(|| no_record())[at as usize & (Self::EACH - 1)]
+        self.get_mut(at).unwrap_or_else(|| no_record())
     }
 }
 

@@ -135,7 +135,7 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     fn new_child(&mut self, dir: u32, name: &[u8], new: &New, now: Time) -> Answer<u32> {
-        let node = self.new_inode(new, now);
+        let node = self.new_inode(new, now)?;
         self.enter(dir, name, node, now, 0)?;
         Ok(node)
     }

@@ -3,9 +3,9 @@
 use crate::content::Content;
 use crate::directory::Directory;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use cairn_idl::fs::s;
 use cairn_rt::Portal;
+use cairn_slab::Records;
 
 /// A point in time: seconds and nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,35 +140,37 @@ pub fn cost(mode: u32, target: u64) -> usize {
         }
 }
 
-const CHUNK: usize = 64;
+impl Default for Inode {
+    fn default() -> Inode {
+        Inode::FREE
+    }
+}
 
 /// All nodes, by number. Numbers are used again, inode numbers are not.
 #[derive(Default)]
 pub struct Inodes {
-    chunks: Vec<Box<[Inode; CHUNK]>>,
-    /// Numbers below this have been used.
-    top: u32,
-    free: Vec<u32>,
-    count: usize,
+    records: Records<Inode>,
     last_ino: u64,
 }
 
 impl Inodes {
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.count
+        self.records.len()
     }
 
-    /// A new node, made where it will lie.
+    /// See that the next [`Inodes::insert`] does not fail. False: there is no memory.
     #[inline(always)]
-    pub fn insert(&mut self, mode: u32, kind: Kind, now: Time) -> (u32, &mut Inode) {
+    pub fn reserve(&mut self) -> bool {
+        self.records.reserve()
+    }
+
+    /// A new node, made where it will lie. None: there is no memory.
+    #[inline(always)]
+    pub fn insert(&mut self, mode: u32, kind: Kind, now: Time) -> Option<(u32, &mut Inode)> {
+        let number = self.records.take()?;
         self.last_ino += 1;
-        self.count += 1;
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None => self.another(),
-        };
-        let inode = &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK];
+        let inode = &mut self.records[number];
         inode.ino = self.last_ino;
         inode.mode = mode;
         inode.uid = 0;
@@ -184,39 +186,54 @@ impl Inodes {
         inode.home = (0, 0);
         // What was there is `Free`, which needs no dropping.
         core::mem::forget(core::mem::replace(&mut inode.kind, kind));
-        (number, inode)
-    }
-
-    /// A number that has not been used before.
-    fn another(&mut self) -> u32 {
-        if self.top as usize == self.chunks.len() * CHUNK {
-            self.chunks.push(Box::new([const { Inode::FREE }; CHUNK]));
-        }
-        self.top += 1;
-        self.top - 1
+        Some((number, inode))
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Inode> {
-        (0..self.top).filter_map(|number| self.get(number))
+        self.records.numbers().filter_map(|number| self.get(number))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, number: u32) -> Option<&Inode> {
-        let inode = &self.chunks.get(number as usize / CHUNK)?[number as usize % CHUNK];
+        let inode = self.records.get(number)?;
         (!matches!(inode.kind, Kind::Free)).then_some(inode)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Inode> {
-        let inode = &mut self.chunks.get_mut(number as usize / CHUNK)?[number as usize % CHUNK];
+        let inode = self.records.get_mut(number)?;
         (!matches!(inode.kind, Kind::Free)).then_some(inode)
     }
 
     /// The node is gone; what it was comes back.
     pub fn remove(&mut self, number: u32) -> Option<Kind> {
         let kind = core::mem::replace(&mut self.get_mut(number)?.kind, Kind::Free);
-        self.free.push(number);
-        self.count -= 1;
+        self.records.give(number);
         Some(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_nodes_took_goes_with_them() {
+        let mut inodes = Inodes::default();
+        let insert = |inodes: &mut Inodes| {
+            let made = inodes.insert(s::IFIFO, Kind::Special, Time::ZERO);
+            made.map(|(number, inode)| (number, inode.ino)).unwrap()
+        };
+        let root = insert(&mut inodes);
+        let many: Vec<(u32, u64)> = (0..1000).map(|_| insert(&mut inodes)).collect();
+        for (number, _) in &many {
+            assert!(inodes.remove(*number).is_some() && inodes.get(*number).is_none());
+        }
+        let with_memory = (0..1001).filter(|at| inodes.records.get(*at).is_some());
+        assert!(with_memory.count() <= 128);
+        assert!(inodes.all().map(|inode| inode.ino).eq([root.1]));
+        // Inode numbers are not used again.
+        let next = insert(&mut inodes);
+        assert_eq!(next, (many[0].0, many[999].1 + 1));
     }
 }

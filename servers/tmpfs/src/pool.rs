@@ -19,7 +19,7 @@ pub type Page = u32;
 /// Pages populated at a time.
 const STEP: u32 = 64;
 /// More warm pages than this are given back, half of them at a time.
-const WARM_MAX: usize = 256;
+const WARM_MAX: usize = 128;
 
 /// The memory manager as the pool needs it.
 pub trait Memory {
@@ -194,7 +194,7 @@ impl<M: Memory> Pool<M> {
                 return Ok(());
             }
         }
-        // Cold pages lie in order, so that the last ones are mostly neighbours.
+        // Pages that became cold together lie in order, so that the last ones are mostly neighbours. (Nothing is done to those before them, which may be many.)
         let Some(mut low) = self.cold.pop() else {
             return Err(Full);
         };
@@ -257,7 +257,6 @@ impl<M: Memory> Pool<M> {
             self.memory.release(&mut self.arena[start..end]);
             self.cold.extend(low..=high);
         }
-        self.cold.sort_unstable();
     }
 
     /// A page of the archive becomes a file's.

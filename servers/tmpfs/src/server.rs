@@ -46,11 +46,12 @@ impl<M: Memory> Tmpfs<M> {
     pub fn new(pool: Pool<M>, now: Time) -> Tmpfs<M> {
         let mut inodes = Inodes::default();
         let kind = Kind::Directory(Box::default());
-        let (root, inode) = inodes.insert(s::IFDIR | 0o755, kind, now);
-        inode.names = 1;
-        if let Kind::Directory(dir) = &mut inode.kind {
-            dir.parent = root;
-            dir.parent_ino = inode.ino;
+        if let Some((root, inode)) = inodes.insert(s::IFDIR | 0o755, kind, now) {
+            inode.names = 1;
+            if let Kind::Directory(dir) = &mut inode.kind {
+                dir.parent = root;
+                dir.parent_ino = inode.ino;
+            }
         }
         Tmpfs {
             inodes,
@@ -133,20 +134,21 @@ impl<M: Memory> Tmpfs<M> {
 
     /// Make a node without a name.
     #[inline]
-    pub(crate) fn new_inode(&mut self, new: &New, now: Time) -> u32 {
-        let (node, inode) = match new.mode & s::IFMT {
+    pub(crate) fn new_inode(&mut self, new: &New, now: Time) -> Answer<u32> {
+        let made = match new.mode & s::IFMT {
             s::IFREG => self
                 .inodes
                 .insert(new.mode, Kind::File(File::default()), now),
             _ => self.new_other(new, now),
         };
+        let (node, inode) = made.ok_or(Failure::Errno(ENOSPC))?;
         inode.uid = new.uid;
         inode.gid = new.gid;
-        node
+        Ok(node)
     }
 
     #[inline(never)]
-    fn new_other(&mut self, new: &New, now: Time) -> (u32, &mut Inode) {
+    fn new_other(&mut self, new: &New, now: Time) -> Option<(u32, &mut Inode)> {
         let kind = match new.mode & s::IFMT {
             s::IFDIR => Kind::Directory(Box::new(Dir {
                 names: Directory::new(self.seed),
@@ -155,11 +157,11 @@ impl<M: Memory> Tmpfs<M> {
             s::IFLNK => Kind::Link(new.target.into()),
             _ => Kind::Special,
         };
-        let (node, inode) = self.inodes.insert(new.mode, kind, now);
+        let (node, inode) = self.inodes.insert(new.mode, kind, now)?;
         if let s::IFCHR | s::IFBLK = new.mode & s::IFMT {
             inode.rdev = new.rdev;
         }
-        (node, inode)
+        Some((node, inode))
     }
 
     /// Give a node a name, which is charged to a user already. The name is not there, the directory still is in the tree.
@@ -250,8 +252,11 @@ impl<M: Memory> Tmpfs<M> {
     #[inline]
     fn new_charged(&mut self, cx: &mut Context, new: &New, more: usize, now: Time) -> Answer<u32> {
         let uid = cx.uid();
+        if !self.inodes.reserve() {
+            return fail(ENOSPC);
+        }
         charge(cx, inode::cost(new.mode, new.target.len() as u64) + more)?;
-        let node = self.new_inode(new, now);
+        let node = self.new_inode(new, now)?;
         self.inode_mut(node)?.payer = uid;
         Ok(node)
     }
