@@ -28,6 +28,15 @@ static void catch_with(int signal, void (*handler)(int), int flags) {
     sigaction(signal, &action, NULL);
 }
 static sigjmp_buf back;
+static int deep;
+static char *below;
+/* Again and again on the same stack, until a frame does not fit any more. */
+static void deeper(int signal) {
+    if (++deep == 100 || below[0] || below[16383]) {
+        _exit(1);
+    }
+    raise(signal);
+}
 static void leap(int signal) { siglongjmp(back, signal); }
 static double computed;
 static void compute(int signal) {
@@ -173,6 +182,24 @@ int main(void) {
     }
     int result = wait(&status);
     printf("ignored child: %d %s\n", result, strerror(errno));
+
+    signal(SIGCHLD, SIG_DFL);
+    below = calloc(3, 16384);
+    for (int on = 0; on < 2; on++) {
+        pid_t one = fork();
+        if (one == 0) {
+            stack_t stack = {.ss_sp = below + 16384, .ss_size = 16384};
+            printf("stack: %d\n", sigaltstack(&stack, NULL));
+            fflush(stdout);
+            catch_with(SIGUSR1, deeper, SA_ONSTACK | SA_NODEFER);
+            /* The handler of the fault has no room there either. */
+            catch_with(SIGSEGV, on ? deeper : SIG_DFL, 0);
+            raise(SIGUSR1);
+            _exit(2);
+        }
+        waitpid(one, &status, 0);
+        printf("too deep on its own stack: killed by %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    }
 
     sigset_t empty;
     sigemptyset(&empty);

@@ -312,7 +312,9 @@ fn handle(area: &ThreadArea, regs: &mut Frame, info: &Info, action: &Action) {
     let top = use_alternate.then(|| alternate.base.wrapping_add(alternate.size));
     let size = fpu::size() as u64;
     let place = frame::place(regs.rsp, top, size);
-    if !write_frame(regs, info, action, mask, &alternate, &place, size) {
+    // Below the alternate stack is something else, which is not to be written over.
+    let overflows = (use_alternate || alternate.holds(regs.rsp)) && !alternate.spans(place.frame);
+    if overflows || !write_frame(regs, info, action, mask, &alternate, &place, size) {
         // No room for the frame: that is a SIGSEGV, and if its handler has no room either the end.
         if info.signal == SIGSEGV {
             die(SIGSEGV)

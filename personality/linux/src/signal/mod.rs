@@ -167,11 +167,13 @@ impl Default for AltStack {
 }
 
 impl AltStack {
+    /// Does who has this stack pointer run there?
     pub fn holds(&self, sp: u64) -> bool {
-        self.size != 0
-            && self.flags & SS_AUTODISARM == 0
-            && sp > self.base
-            && sp - self.base <= self.size
+        self.flags & SS_AUTODISARM == 0 && self.spans(sp)
+    }
+
+    pub fn spans(&self, sp: u64) -> bool {
+        self.size != 0 && sp > self.base && sp - self.base <= self.size
     }
 }
 
