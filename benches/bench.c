@@ -716,6 +716,33 @@ static int do_thread(void) {
 static void process_fork(void) { measure(20, do_fork); }
 static void process_vfork_exec(void) { measure(20, do_vfork_exec); }
 static void process_spawn(void) { measure(10, do_spawn); }
+/* Of a copy with set-id bits, whose owner is not the caller. */
+static const char *const set_id = "/tmp/true-set-id";
+static int do_set_id(void) {
+    char *const arguments[] = {"true", NULL}, *const environment[] = {NULL};
+    pid_t pid;
+    if ((errno = posix_spawn(&pid, set_id, NULL, NULL, arguments, environment)) != 0) {
+        return refuse("posix_spawn");
+    }
+    return wait_for(pid);
+}
+static void process_set_id(void) {
+    int from = open("/bin/true", O_RDONLY), to = open(set_id, O_CREAT | O_TRUNC | O_WRONLY, 0755);
+    ssize_t count = 1;
+    static char block[65536];
+    while (count > 0 && (count = read(from, block, sizeof block)) > 0) {
+        count = write(to, block, count);
+    }
+    if (count < 0 || fchown(to, 77, 77) < 0 || fchmod(to, 06755) < 0) {
+        refuse("copy");
+    }
+    close(from);
+    close(to);
+    if (refused == NULL) {
+        measure(10, do_set_id);
+    }
+    unlink(set_id);
+}
 static void process_shell(void) { measure(10, do_shell); }
 static void process_thread(void) { measure(50, do_thread); }
 
@@ -1120,6 +1147,7 @@ static const struct operation operations[] = {
     {"fork-exit-wait", process_fork},
     {"vfork-exec-wait", process_vfork_exec},
     {"spawn-true", process_spawn},
+    {"spawn-set-id", process_set_id},
     {"fork-exec-sh", process_shell},
     {"thread-create-join", process_thread},
     {"kill-self", signal_self},
