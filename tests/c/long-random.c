@@ -23,6 +23,8 @@ static const char *filled(size_t length) {
 }
 
 int main(void) {
+    /* Where files are short (many that others had are on their way out) an ordinary user's open may be refused; this is about reading. */
+    int zero = open("/dev/zero", O_RDONLY);
     if (setuid(1000)) return perror("setuid"), 1;
     int fd = open("/dev/urandom", O_RDONLY);
     if (fd < 0) return perror("open"), 1;
@@ -32,10 +34,9 @@ int main(void) {
         ssize_t n = kind == 2 ? pread(fd, bytes, length, 5) : read(fd, bytes, length);
         printf("%zd of %zu, %s\n", n, length, filled(length));
     }
-    int zero = open("/dev/zero", O_RDONLY);
     ssize_t n = read(zero, bytes, LENGTH);
     size_t at = 0;
     while (at < LENGTH && bytes[at] == 0) at++;
-    printf("zeroes: %zd, %s\n", n, at == LENGTH ? "all" : "not all");
+    printf("zeroes: %zd, %s%s%s\n", n, at == LENGTH ? "all" : "not all", n < 0 ? ", " : "", n < 0 ? strerror(errno) : "");
     return 0;
 }
