@@ -8,7 +8,7 @@
 //! * [`ring`] bytes that wait between a writer and a reader;
 //! * `addresses` of local sockets, kept with nodes;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
-//! * [`table`] things by number; [`mod@text`] what a file said when it was opened;
+//! * [`tree`] a ready-made server of folders and small files; [`table`] things by number; [`mod@text`] what a file said when it was opened;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -45,6 +45,7 @@ mod spans;
 pub mod table;
 pub mod text;
 pub mod transport;
+pub mod tree;
 pub mod waiting;
 mod watch;
 
@@ -57,3 +58,4 @@ pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
 pub use text::Text;
 pub use transport::{Leads, Native, Transport};
+pub use tree::Tree;

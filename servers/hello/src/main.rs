@@ -3,7 +3,6 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use cairn_hello::Hello;
 use cairn_resmgr::{event, Manager, Native};
 
 cairn_rt::entry!(main);
@@ -11,7 +10,7 @@ cairn_rt::entry!(main);
 fn main() -> ! {
     event::serve(
         &mut Manager::new(b"/hello"),
-        &mut Hello::default(),
+        &mut cairn_hello::tree(),
         &mut Native::new(),
     )
 }
