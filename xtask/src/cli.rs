@@ -32,6 +32,9 @@ pub enum Command {
     Test(Test),
     /// Run many programs at once on several cores for a long time, and compare each result with Linux's
     Stress(Stress),
+    /// Compare with Linux what system calls answer to all classes of arguments
+    #[command(after_help = COMPAT_HELP)]
+    Compat(Compat),
     /// Build everything that a machine needs, without starting one
     Build(Build),
     /// Count guest instructions of system operations, side by side with Linux
@@ -101,6 +104,14 @@ Random games of file operations are played on a disk that remembers its writes a
 Examples:
   ./cairn powercut --games 1
   ./cairn powercut --lose 3    flushes are left out: something must be found";
+
+const COMPAT_HELP: &str = "\
+`calls` makes each system call with each argument over its boundary values, as root and as user 1000, on Cairn and on Linux in the same machine, and prints the differences. Those that tests/compat/known.txt explains are counted only. The two tables stay in build/compat/. The exit status is 0 if there is no other difference.
+
+Examples:
+  ./cairn compat calls
+  ./cairn compat calls timer     calls with `timer` in their names
+  ./cairn compat calls --all     every line, not the first few of each call";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -374,6 +385,28 @@ pub struct Stress {
     /// How often each random game
     #[arg(long, value_name = "N", default_value_t = 20_000, requires = "host", value_parser = clap::value_parser!(u32).range(1..))]
     pub cases: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compared {
+    /// System calls over the boundary values of their arguments
+    Calls,
+}
+
+#[derive(Args)]
+pub struct Compat {
+    /// What is compared
+    #[arg(value_enum)]
+    pub what: Compared,
+    /// Only calls with this in their names
+    #[arg(value_name = "PART")]
+    pub part: Option<String>,
+    /// Every line that differs
+    #[arg(long)]
+    pub all: bool,
+    /// Ask Linux again, although its answers are kept
+    #[arg(long)]
+    pub fresh: bool,
 }
 
 #[derive(Args)]

@@ -11,6 +11,7 @@ mod archive;
 mod bench;
 mod build;
 mod cli;
+mod compat;
 mod compiled;
 mod composition;
 mod debian;
@@ -79,6 +80,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Trace(arguments) => trace::command(&arguments),
         cli::Command::Powercut(arguments) => powercut::powercut(&arguments),
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
+        cli::Command::Compat(arguments) => compat::compat(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

@@ -5,7 +5,7 @@
 //! within its time. A machine that fails fails the test that ran in it; the others go on in a new one.
 
 mod abuse;
-mod batch;
+pub mod batch;
 mod entrance;
 mod exchange;
 mod host;
@@ -13,7 +13,7 @@ mod image;
 mod lanes;
 mod native;
 mod programs;
-mod reference;
+pub mod reference;
 mod restart;
 mod stress;
 mod stretch;
