@@ -30,6 +30,7 @@ pub mod capability {
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_BOOT: u32 = 22;
     pub const SYS_NICE: u32 = 23;
+    pub const IPC_LOCK: u32 = 14;
     pub const SYS_RESOURCE: u32 = 24;
     pub const MKNOD: u32 = 27;
     pub const LAST: u32 = 40;

@@ -37,6 +37,8 @@ pub struct Process {
     pub brk_now: AtomicU64,
     pub brk_max: AtomicU64,
     pub brk_start: AtomicU64,
+    /// Nothing is mapped for the break but what it has: memory is locked or limited.
+    pub brk_exact: AtomicBool,
     /// RLIMIT_FSIZE: largest size of a file that is written.
     pub file_limit: AtomicU64,
     /// Signals in the shared queue, as bits.
@@ -268,6 +270,7 @@ impl Process {
             brk_now: AtomicU64::new(u64::MAX),
             brk_max: AtomicU64::new(0),
             brk_start: AtomicU64::new(0),
+            brk_exact: AtomicBool::new(false),
             file_limit: AtomicU64::new(u64::MAX),
             pending: AtomicU64::new(0),
             trace: AtomicU32::new(0),
@@ -315,6 +318,7 @@ impl Process {
             brk_now: copy_long(&self.brk_now),
             brk_max: copy_long(&self.brk_max),
             brk_start: copy_long(&self.brk_start),
+            brk_exact: AtomicBool::new(self.brk_exact.load(Ordering::Relaxed)),
             file_limit: copy_long(&self.file_limit),
             pending: AtomicU64::new(0),
             trace: copy(&self.trace),

@@ -1,6 +1,7 @@
 //! START: the first process, built from the personality's image by hand. All others come from it by fork.
 
 use crate::dispatch::Outcome;
+use crate::limits::Limits;
 use crate::manager::{done, Manager};
 use crate::process::{Inheritance, Text};
 use crate::signal::SIGKILL;
@@ -90,7 +91,7 @@ impl<S: System> Manager<S> {
             creds: crate::capabilities::first(),
             dispositions: Default::default(),
             scheduling: Default::default(),
-            limits: Default::default(),
+            limits: Rc::new(Limits::of_machine(self.system.memory())),
             text: Rc::new(Text {
                 path: path.clone(),
                 command_line,

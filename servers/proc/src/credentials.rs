@@ -7,7 +7,7 @@ use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, MAX_SLOTS};
-use cairn_idl::capability::{SETGID, SETUID, SYS_PTRACE};
+use cairn_idl::capability::{IPC_LOCK, SETGID, SETUID, SYS_PTRACE};
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
@@ -78,6 +78,7 @@ impl<S: System> Manager<S> {
             let domain = self.processes[slot].domain.id;
             self.system.set_account(domain, creds.euid);
         }
+        self.follow_lock_right(slot, had.has(IPC_LOCK));
         let label = self.processes[slot].label();
         if label != old {
             let domain = self.processes[slot].domain;

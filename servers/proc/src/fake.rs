@@ -1,6 +1,6 @@
 //! A system of records only, and a world of processes that call the manager as their threads would.
 
-use crate::system::{Domain, Entries, Errno, Slots, Space, Start, System};
+use crate::system::{Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System};
 use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
@@ -45,7 +45,7 @@ pub struct Fake {
     pub powered: Option<(u64, u64)>,
     pub log: Vec<String>,
     pub resets: u32,
-    pub space_limits: Vec<u64>,
+    pub space_limits: Vec<SpaceLimits>,
     pub accounts: Vec<(Id, u32)>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
@@ -142,15 +142,21 @@ impl System for Fake {
         self.resets += 1;
         Ok(())
     }
-    fn limit_space(&mut self, id: Id, pages: u64) {
+    fn memory(&mut self) -> u64 {
+        65_536
+    }
+
+    fn limit_space(&mut self, id: Id, limits: SpaceLimits) {
         assert!(self.domains.contains_key(&id));
-        self.space_limits.push(pages);
+        self.space_limits.push(limits);
     }
     fn space(&mut self, _: Id) -> Space {
         Space {
             resident: 10,
             mapped: 20,
             shared: 5,
+            locked: 0,
+            data: 0,
         }
     }
     fn exhausted(&mut self, spared: Id) -> Option<Id> {

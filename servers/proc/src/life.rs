@@ -205,6 +205,7 @@ impl<S: System> Manager<S> {
         self.system.close_on_exec(domain);
         let creds = self.executes(slot, texts);
         self.release_vfork_parent(slot);
+        self.limit_new_memory(slot);
         Ok(Outcome::words(&[0, creds.effective, creds.permitted]))
     }
 

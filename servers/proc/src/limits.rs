@@ -1,27 +1,33 @@
-//! Resource limits (prlimit). Kept here and inherited; NPROC and SIGPENDING (of timers) are enforced here, the others where the resource is.
+//! Resource limits (prlimit). Kept here and inherited; NPROC and SIGPENDING (of timers) are enforced here, the others where the resource is: AS, DATA and MEMLOCK by `vm`.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::system::{Errno, System};
+use crate::process::Process;
+use crate::system::{Errno, SpaceLimits, System};
 use crate::table::Slot;
 use alloc::rc::Rc;
 use cairn_abi::layout::PAGE;
-use cairn_idl::capability::SYS_RESOURCE;
+use cairn_abi::Id;
+use cairn_idl::capability::{IPC_LOCK, SYS_RESOURCE};
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
 pub const NPROC: usize = 6;
+const DATA: usize = 2;
 const STACK: usize = 3;
 const CORE: usize = 4;
 const NOFILE: usize = 7;
 const MEMLOCK: usize = 8;
-/// Kept by `vm`.
 const AS: usize = 9;
 pub const SIGPENDING: usize = 11;
 const MSGQUEUE: usize = 12;
 const NICE: usize = 13;
 const RTPRIO: usize = 14;
 const COUNT: usize = 16;
+
+/// Memory of the machine for each task that a user may have, as on Linux: 16 KiB of stack, an eighth of memory for all, half of them for a user.
+const PAGES_OF_A_TASK: u64 = 64;
+const TASKS_LEAST: u64 = 10;
 
 const INFINITY: u64 = u64::MAX;
 
@@ -51,16 +57,68 @@ impl Limits {
         self.0[resource].0
     }
 
-    /// RLIMIT_AS as `vm` has it; 0: none.
-    pub fn address_space_pages(&self) -> u64 {
-        match self.soft(AS) {
+    /// As the first process of a machine with so much memory has them: half as many processes and queued signals as threads would fill an eighth of memory, as on Linux.
+    pub fn of_machine(pages: u64) -> Limits {
+        let mut limits = Limits::default();
+        let tasks = (pages / PAGES_OF_A_TASK).max(TASKS_LEAST);
+        for resource in [NPROC, SIGPENDING] {
+            limits.0[resource] = (tasks, tasks);
+        }
+        limits
+    }
+}
+
+/// What `vm` holds a process's space to.
+fn space_limits(process: &Process) -> SpaceLimits {
+    let soft = |resource| process.limits.soft(resource);
+    SpaceLimits {
+        pages: match soft(AS) {
             INFINITY => 0,
             bytes => (bytes / PAGE).max(1),
-        }
+        },
+        data: match soft(DATA) {
+            INFINITY => INFINITY,
+            bytes => bytes / PAGE,
+        },
+        lock: match process.creds.has(IPC_LOCK) {
+            true => INFINITY,
+            false => soft(MEMLOCK),
+        },
     }
 }
 
 impl<S: System> Manager<S> {
+    /// Tell `vm` what the space of a process may have. One that has its parent's memory (vfork) is told of later.
+    pub(crate) fn limit_memory(&mut self, slot: Slot) {
+        let process = &mut self.processes[slot];
+        if process.vfork_parent {
+            process.limits_wait = true;
+            return;
+        }
+        process.limits_wait = false;
+        let (domain, limits) = (process.domain.id, space_limits(process));
+        self.system.limit_space(domain, limits);
+    }
+
+    /// The process has a space of its own.
+    pub(crate) fn limit_new_memory(&mut self, slot: Slot) {
+        if self.processes[slot].limits_wait {
+            self.limit_memory(slot);
+        }
+    }
+
+    /// Its capabilities have changed: perhaps what it may lock.
+    pub(crate) fn follow_lock_right(&mut self, slot: Slot, had: bool) {
+        if self.processes[slot].creds.has(IPC_LOCK) != had {
+            self.limit_memory(slot);
+        }
+    }
+
+    pub(crate) fn limit_fresh_memory(&mut self, slot: Slot, domain: Id) {
+        let limits = space_limits(&self.processes[slot]);
+        self.system.limit_space(domain, limits);
+    }
+
     /// PRLIMIT
     pub(crate) fn prlimit(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let [_, resource, pid, set, ..] = message.words;
@@ -102,10 +160,8 @@ impl<S: System> Manager<S> {
         }
         if let Some(new) = new {
             Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
-            if resource == AS {
-                let process = &self.processes[target];
-                let (domain, pages) = (process.domain.id, process.limits.address_space_pages());
-                self.system.limit_space(domain, pages);
+            if matches!(resource, AS | DATA | MEMLOCK) {
+                self.limit_memory(target);
             }
         }
         done(0)

@@ -1,7 +1,7 @@
 //! [`System`] by messages to `vm` and by nucleus services.
 
 use crate::priority::CEILING;
-use crate::system::{Domain, Entries, Errno, Slots, Space, Start, System};
+use crate::system::{Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System};
 use alloc::format;
 use alloc::vec::Vec;
 use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
@@ -191,9 +191,17 @@ impl System for Native {
         self.ask(Message::new(&words)).map(|_| ())
     }
 
-    fn limit_space(&mut self, id: Id, pages: u64) {
+    fn limit_space(&mut self, id: Id, limits: SpaceLimits) {
+        // (`vm` has 0 for none.)
+        let (data, lock) = (limits.data.wrapping_add(1), limits.lock.wrapping_add(1));
+        let words = [vm::LIMIT, id as u64, limits.pages, data, lock];
         // It fails only for a domain that is gone.
-        let _ = self.ask(Message::new(&[vm::LIMIT, id as u64, pages]));
+        let _ = self.ask(Message::new(&words));
+    }
+
+    fn memory(&mut self) -> u64 {
+        self.ask(Message::new(&[vm::MEMORY_STAT]))
+            .map_or(0, |words| words[1])
     }
 
     fn space(&mut self, id: Id) -> Space {
@@ -202,6 +210,8 @@ impl System for Native {
                 resident: words[1],
                 mapped: words[2],
                 shared: words[3],
+                locked: words[4],
+                data: words[5],
             })
     }
 

@@ -168,6 +168,8 @@ pub struct Process {
     pub root: Rc<Root>,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
+    /// `vm` is to be told of its limits when it has its own memory.
+    pub limits_wait: bool,
 
     /// What its first thread starts with; `nice` is that of all.
     pub scheduling: Scheduling,
@@ -265,6 +267,7 @@ impl Process {
         self.beginning = Beginning::Over;
         self.root = from.root;
         self.vfork_parent = false;
+        self.limits_wait = false;
         self.scheduling = from.scheduling;
         self.limits = from.limits;
         self.text = from.text;

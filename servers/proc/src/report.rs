@@ -238,6 +238,8 @@ impl<S: System> Manager<S> {
             exit_signal: process.exit_signal,
             dumpable: process.dumpable,
             reserved: 0,
+            locked_pages: space.locked,
+            data_pages: space.data,
         };
         let bytes = status.to_bytes();
         self.answer(message, &bytes)?;

@@ -140,7 +140,7 @@ impl<S: System> Manager<S> {
     ) -> Result<u32, Errno> {
         let process = &self.processes[slot];
         let (pid, uid, root) = (process.pid, process.creds.euid, process.root.clone());
-        let (old, pages) = (process.domain, process.limits.address_space_pages());
+        let old = process.domain;
         self.system.set_account(domain.id, uid);
         self.system.copy_table(old, domain, Some(slots))?;
         self.system.close_on_exec(domain);
@@ -187,7 +187,7 @@ impl<S: System> Manager<S> {
             self.system.write_into(domain.id, to, piece)?;
             done += piece.len();
         }
-        self.system.limit_space(domain.id, pages);
+        self.limit_fresh_memory(slot, domain.id);
         let start = Start {
             rip: self.image.as_ref().ok_or(ENOEXEC)?.start,
             rsp: PERSONALITY_HEAP + mapped,

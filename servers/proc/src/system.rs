@@ -53,6 +53,19 @@ pub struct Space {
     pub resident: u64,
     pub mapped: u64,
     pub shared: u64,
+    pub locked: u64,
+    pub data: u64,
+}
+
+/// What `vm` holds a space to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceLimits {
+    /// RLIMIT_AS, in pages; 0 = none.
+    pub pages: u64,
+    /// RLIMIT_DATA, in pages; `u64::MAX` = none.
+    pub data: u64,
+    /// RLIMIT_MEMLOCK, in bytes; `u64::MAX` = none.
+    pub lock: u64,
 }
 
 /// Slots of a portal table: bit n of all is slot n.
@@ -90,8 +103,10 @@ pub trait System {
     fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
     /// exec: nothing but the personality's range stays in the space, and of its heap only `heap` (first address and end; 0, 0 = all).
     fn reset(&mut self, domain: Id, heap: (u64, u64)) -> Result<(), Errno>;
-    /// The most pages that a domain's space may map; 0 = no limit.
-    fn limit_space(&mut self, domain: Id, pages: u64);
+    /// What a domain's space may have from now on.
+    fn limit_space(&mut self, domain: Id, limits: SpaceLimits);
+    /// Pages of all memory.
+    fn memory(&mut self) -> u64;
     fn space(&mut self, domain: Id) -> Space;
     /// Memory is exhausted: the domain that shall end, never `spared`.
     fn exhausted(&mut self, spared: Id) -> Option<Id>;

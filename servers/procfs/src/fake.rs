@@ -74,6 +74,8 @@ impl System for Fake {
             exit_signal: 17,
             dumpable: 1,
             reserved: 0,
+            locked_pages: 3,
+            data_pages: 7,
         };
         match pid {
             1 => Some(Status {

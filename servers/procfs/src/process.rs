@@ -139,14 +139,14 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         for (label, value) in [
             ("VmPeak", size),
             ("VmSize", size),
-            ("VmLck", 0),
+            ("VmLck", kib(it.locked_pages)),
             ("VmPin", 0),
             ("VmHWM", resident),
             ("VmRSS", resident),
             ("RssAnon", resident.saturating_sub(shared)),
             ("RssFile", 0),
             ("RssShmem", shared),
-            ("VmData", size),
+            ("VmData", kib(it.data_pages)),
             ("VmSwap", 0),
         ] {
             let _ = writeln!(out, "{label}:\t{value:8} kB");

@@ -231,6 +231,7 @@ mod tests {
             prot: bits as u8,
             most: 7,
             flags: flags as u8,
+            marks: 0,
             object: ANONYMOUS,
             offset: 0,
         }

@@ -28,6 +28,7 @@ pub mod free;
 pub mod iommu;
 pub mod lifecycle;
 pub mod loan;
+mod lock;
 pub mod mapping;
 pub mod nucleus;
 pub mod object;

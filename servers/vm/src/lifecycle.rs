@@ -6,8 +6,9 @@ use crate::fault::{refused, Fault};
 use crate::filled::fill;
 use crate::forked::{Manner, EAGER};
 use crate::frames::{Frames, BLOCK};
+use crate::lock::Limits;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
-use crate::region::{Region, Regions, ANONYMOUS};
+use crate::region::{Region, Regions, ANONYMOUS, BREAK};
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
     NOBODY,
@@ -128,7 +129,7 @@ impl<N: Nucleus> Vm<N> {
         &mut self,
         kind: Layout,
         code: Code,
-        limit: u64,
+        (limit, limits): (u64, Limits),
         account: Account,
     ) -> Result<usize, Errno> {
         let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
@@ -158,6 +159,7 @@ impl<N: Nucleus> Vm<N> {
             pages: Default::default(),
             domains: 0,
             limit,
+            limits,
             mapped: 0,
             objects: 0,
             offered: 0,
@@ -250,7 +252,7 @@ impl<N: Nucleus> Vm<N> {
             true => (Layout::Linux, self.code, ROOT),
             false => (native, Code::Built, SYSTEM),
         };
-        let index = self.new_space(kind, code, limit, account)?;
+        let index = self.new_space(kind, code, (limit, Limits::default()), account)?;
         self.finish(token, index, account)
     }
 
@@ -268,7 +270,13 @@ impl<N: Nucleus> Vm<N> {
         let (kind, code, limit) = self
             .spaces
             .get(from)
-            .map(|s| (s.layout, s.code.inherited(), s.limit))
+            .map(|s| {
+                (
+                    s.layout,
+                    s.code.inherited(),
+                    (s.limit, s.limits.inherited()),
+                )
+            })
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, code, limit, account)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
@@ -368,7 +376,11 @@ impl<N: Nucleus> Vm<N> {
             .iter()
             .flat_map(|&(start, end)| parent.regions.pieces(start, end));
         for piece in pieces {
-            regions.push(piece);
+            // Locks are not inherited.
+            regions.push(Region {
+                marks: piece.marks & BREAK,
+                ..piece
+            });
             mapped += piece.pages();
             if piece.object != ANONYMOUS {
                 if let Some(object) = self.objects.get_mut(piece.object as usize) {
@@ -451,6 +463,7 @@ impl<N: Nucleus> Vm<N> {
             if let Some(space) = self.spaces.get_mut(domain.space) {
                 space.parent = NOBODY;
                 space.forks = 0;
+                space.limits.future = 0;
                 space.code = space.code.inherited();
             }
             let mut from = 0;
@@ -461,7 +474,8 @@ impl<N: Nucleus> Vm<N> {
             self.unmap_pages(domain.space, from, u64::MAX);
             return Ok(0);
         }
-        let (kind, code, limit) = (space.layout, space.code.inherited(), space.limit);
+        let (kind, code) = (space.layout, space.code.inherited());
+        let limit = (space.limit, space.limits.inherited());
         let index = self.new_space(kind, code, limit, domain.account)?;
         let moved = self
             .copy_ranges(domain.space, index, kept, false)
@@ -635,14 +649,6 @@ impl<N: Nucleus> Vm<N> {
             }
             Err(_) => Err(EMFILE),
         }
-    }
-
-    /// LIMIT.
-    pub(crate) fn set_limit(&mut self, id: Id, limit: u64) -> Result<u64, Errno> {
-        let domain = self.domain(id).ok_or(ESRCH)?;
-        let space = self.spaces.get_mut(domain.space).ok_or(ESRCH)?;
-        space.limit = limit;
-        Ok(0)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::accounts::ONE_RECORD;
 use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
-use crate::region::{Region, ANONYMOUS};
+use crate::region::{Region, ANONYMOUS, LOCKED, ON_FAULT};
 use crate::shown::NO_ZEROES;
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
 use cairn_abi::layout;
@@ -168,6 +168,34 @@ impl<N: Nucleus> Vm<N> {
         if count > replaced && !space.within_limit(count - replaced) {
             return Err(ENOMEM);
         }
+        let mut new = Region {
+            start,
+            end,
+            prot: bits as u8,
+            most,
+            flags: (flag & KEPT_FLAGS) as u8,
+            marks: 0,
+            object,
+            offset,
+        };
+        if space.linux() && new.is_programs() {
+            new.marks = space.marks_for(flag)?;
+            let same = |r: Region| (r.data(), r.locked());
+            let there = match replaced {
+                0 => (0, 0),
+                _ => space
+                    .regions
+                    .pieces(start, end)
+                    .map(same)
+                    .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1)),
+            };
+            if !space.may_have_data(new.data().saturating_sub(there.0)) {
+                return Err(ENOMEM);
+            }
+            if new.marks & LOCKED != 0 && !space.may_lock(new.locked().saturating_sub(there.1)) {
+                return Err(EAGAIN);
+            }
+        }
         if !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
@@ -207,15 +235,8 @@ impl<N: Nucleus> Vm<N> {
             return Err(ESRCH);
         };
         space.mapped += count;
-        space.regions.insert(Region {
-            start,
-            end,
-            prot: bits as u8,
-            most,
-            flags: (flag & KEPT_FLAGS) as u8,
-            object,
-            offset,
-        });
+        new.object = object;
+        space.regions.insert(new);
         let (eager, floor) = (space.eager, space.floor);
         // A loader maps a whole library to be read, wherever there is room, and then most of it once more: that waits for faults.
         if matches!(backing, Backing::Object(..)) && (exact || bits != prot::READ) {
@@ -249,6 +270,10 @@ impl<N: Nucleus> Vm<N> {
                 // As with Linux, what could not be made resident comes by faults.
                 _ => {}
             }
+        }
+        if new.marks & (LOCKED | ON_FAULT) == LOCKED && bits != 0 {
+            self.show_found(index);
+            let _ = self.make_resident(index, start, end);
         }
         Ok(start * PAGE)
     }
@@ -356,13 +381,35 @@ impl<N: Nucleus> Vm<N> {
             }
         };
         let single = space.regions.single(start, end);
+        // What becomes data by it.
+        let becomes = |region: &Region| {
+            let prot = bits as u8;
+            Region { prot, ..*region }.data() - region.data().min(Region { prot, ..*region }.data())
+        };
+        let mut locked = false;
         match &single {
-            Some((_, region)) => allowed(region)?,
+            Some((_, region)) => {
+                allowed(region)?;
+                let more = becomes(&Region {
+                    start,
+                    end,
+                    ..*region
+                });
+                locked = region.marks & LOCKED != 0;
+                if !space.may_have_data(more) {
+                    return Err(ENOMEM);
+                }
+            }
             None => {
-                let mut covered = 0;
+                let (mut covered, mut more) = (0, 0);
                 for region in space.regions.pieces(start, end) {
                     allowed(&region)?;
                     covered += region.pages();
+                    more += becomes(&region);
+                    locked |= region.marks & LOCKED != 0;
+                }
+                if !space.may_have_data(more) {
+                    return Err(ENOMEM);
                 }
                 if covered != end - start {
                     return Err(ENOMEM);
@@ -411,6 +458,10 @@ impl<N: Nucleus> Vm<N> {
             // A space that cannot fault needs its mappings back at once.
             let _ = self.populate(index, start, end, bits & prot::WRITE != 0, 0);
         }
+        if locked && bits & prot::WRITE != 0 {
+            // What is locked and writable is the program's own from the start.
+            let _ = self.make_resident(index, start, end);
+        }
         Ok(0)
     }
 
@@ -440,6 +491,19 @@ impl<N: Nucleus> Vm<N> {
         }
         if new > old && !space.within_limit(new - old) || !self.may_record(space) {
             return Err(ENOMEM);
+        }
+        if new > old {
+            let like = Region {
+                start: old_end,
+                end: old_end + (new - old),
+                ..region
+            };
+            if !space.may_have_data(like.data()) {
+                return Err(ENOMEM);
+            }
+            if like.marks & LOCKED != 0 && !space.may_lock(like.locked()) {
+                return Err(EAGAIN);
+            }
         }
         // What is moved gets chunks of its own, perhaps at other places within them.
         let moved = space.pages.overlapping(start, old_end).count();
@@ -472,6 +536,7 @@ impl<N: Nucleus> Vm<N> {
             && space.regions.is_free(old_end, end)
         {
             self.extend(index, region, old_end, end);
+            let _ = self.make_resident(index, old_end, end);
             return Ok(address);
         }
         if flag & MAY_MOVE == 0 {
@@ -612,6 +677,9 @@ impl<N: Nucleus> Vm<N> {
                 ..region
             },
         );
+        if new > kept {
+            let _ = self.make_resident(index, to + kept, to + new);
+        }
         Ok(to * PAGE)
     }
 
@@ -625,6 +693,15 @@ impl<N: Nucleus> Vm<N> {
         let (start, end) = range(address, len, EINVAL)?;
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let holes = space.regions.covered(start, end) != end - start;
+        if matches!(what, advice::DONT_NEED | advice::REMOVE)
+            && space.regions.locked() > 0
+            && space
+                .regions
+                .overlapping(start, end)
+                .any(|region| region.marks & LOCKED != 0)
+        {
+            return Err(EINVAL);
+        }
         match what {
             advice::DONT_NEED => self.drop_pages(index, start, end),
             advice::WILL_NEED => self.want_soon(index, start, end),

@@ -1,6 +1,7 @@
 //! The regions of an address space: sorted, never overlapping, neighbours of the same kind merged. All numbers are page numbers.
 
 use alloc::vec::Vec;
+use cairn_abi::layout;
 use cairn_idl::vm::{flags, prot};
 use core::cell::Cell;
 use core::mem::size_of;
@@ -9,6 +10,11 @@ use core::mem::size_of;
 pub const ANONYMOUS: u32 = u32::MAX;
 /// Regions more that one request may make: two cuts each where it takes something out and where it puts something in.
 const MORE: usize = 4;
+/// [`Region::marks`]: locked in memory; with ON_FAULT only as far as it is touched.
+pub const LOCKED: u8 = 1;
+pub const ON_FAULT: u8 = 2;
+/// Room that the program break may grow into, and nobody's data yet.
+pub const BREAK: u8 = 4;
 /// Pages that placement keeps free below a stack.
 const STACK_GUARD: u64 = 256;
 
@@ -22,6 +28,8 @@ pub struct Region {
     pub most: u8,
     /// `cairn_idl::vm::flags` that stay: SHARED, STACK, NO_RESERVE, PROGRAM.
     pub flags: u8,
+    /// [`LOCKED`], [`ON_FAULT`], [`BREAK`].
+    pub marks: u8,
     /// Index of the memory object, or [`ANONYMOUS`].
     pub object: u32,
     /// Page of the object at `start`.
@@ -43,7 +51,33 @@ impl Region {
         self.object == ANONYMOUS && u64::from(self.prot) & READ_WRITE == READ_WRITE
     }
 
-    fn stack(&self) -> bool {
+    /// Above the programs lies what serves their system calls.
+    pub fn is_programs(&self) -> bool {
+        self.start < layout::PERSONALITY / layout::PAGE
+    }
+
+    /// Its pages if they count for RLIMIT_DATA: what a program can write and nobody else sees, but for stacks.
+    pub fn data(&self) -> u64 {
+        const OTHER: u64 = flags::SHARED | flags::STACK;
+        let data = u64::from(self.prot) & prot::WRITE != 0
+            && u64::from(self.flags) & OTHER == 0
+            && self.marks & BREAK == 0
+            && self.is_programs();
+        match data {
+            true => self.pages(),
+            false => 0,
+        }
+    }
+
+    /// Its pages if they count for RLIMIT_MEMLOCK. (A stack's whole range is a region from the start: what is not touched of it is not memory.)
+    pub fn locked(&self) -> u64 {
+        match self.marks & LOCKED != 0 && !self.stack() {
+            true => self.pages(),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn stack(&self) -> bool {
         u64::from(self.flags) & flags::STACK != 0
     }
 
@@ -68,6 +102,7 @@ impl Region {
             && self.prot == next.prot
             && self.most == next.most
             && self.flags == next.flags
+            && self.marks == next.marks
             && !self.stack()
             && self.object == next.object
             && (self.object == ANONYMOUS || self.offset + self.pages() == next.offset)
@@ -79,14 +114,39 @@ pub struct Regions {
     list: Vec<Region>,
     /// Where the last one was found: faults are near each other. Looked at before it is believed.
     last: Cell<usize>,
+    /// Sums of [`Region::data`] and [`Region::locked`].
+    data: u64,
+    locked: u64,
 }
 
 impl Regions {
     pub fn with_capacity(count: usize) -> Regions {
         Regions {
             list: Vec::with_capacity(count),
-            last: Cell::default(),
+            ..Regions::default()
         }
+    }
+
+    /// Pages that count for RLIMIT_DATA.
+    pub fn data(&self) -> u64 {
+        self.data
+    }
+
+    /// Pages that count for RLIMIT_MEMLOCK.
+    pub fn locked(&self) -> u64 {
+        self.locked
+    }
+
+    #[inline]
+    fn comes(&mut self, region: &Region) {
+        self.data += region.data();
+        self.locked += region.locked();
+    }
+
+    #[inline]
+    fn goes(&mut self, region: &Region) {
+        self.data -= region.data();
+        self.locked -= region.locked();
     }
 
     pub fn len(&self) -> usize {
@@ -176,6 +236,7 @@ impl Regions {
     pub fn insert(&mut self, region: Region) {
         let at = self.at(region.start);
         debug_assert!(self.list.get(at).is_none_or(|r| r.start >= region.end));
+        self.comes(&region);
         let before = at > 0 && self.list[at - 1].continues(&region);
         let after = self.list.get(at).is_some_and(|r| region.continues(r));
         match (before, after) {
@@ -194,6 +255,7 @@ impl Regions {
 
     /// Put a copied region behind all others.
     pub fn push(&mut self, region: Region) {
+        self.comes(&region);
         self.list.push(region);
     }
 
@@ -232,7 +294,9 @@ impl Regions {
         if before && after {
             self.list.insert(at + 1, whole.clip(end, whole.end));
         }
-        gone(&whole.clip(start, end));
+        let piece = whole.clip(start, end);
+        self.goes(&piece);
+        gone(&piece);
     }
 
     fn remove_several(&mut self, start: u64, end: u64, mut gone: impl FnMut(&Region)) {
@@ -244,7 +308,14 @@ impl Regions {
                 .iter()
                 .take_while(|r| r.start < end)
                 .count();
-        self.list.drain(from..to).for_each(|r| gone(&r));
+        let (mut data, mut locked) = (0, 0);
+        for region in self.list.drain(from..to) {
+            data += region.data();
+            locked += region.locked();
+            gone(&region);
+        }
+        self.data -= data;
+        self.locked -= locked;
     }
 
     /// The one region that holds all of `start..end`, and its index.
@@ -258,10 +329,10 @@ impl Regions {
     /// Give `start..end` within region `at` this protection; where a neighbour is alike, the boundary moves.
     pub fn protect_within(&mut self, at: usize, start: u64, end: u64, prot: u8) {
         let whole = self.list[at];
-        let new = Region {
-            prot,
-            ..whole.clip(start, end)
-        };
+        let old = whole.clip(start, end);
+        let new = Region { prot, ..old };
+        self.goes(&old);
+        self.comes(&new);
         let joins_before = whole.start == start && at > 0 && self.list[at - 1].continues(&new);
         let joins_after = end == whole.end
             && self
@@ -310,12 +381,21 @@ impl Regions {
         if let Some((at, _)) = self.single(start, end) {
             return self.protect_within(at, start, end, prot);
         }
+        self.change(start, end, |region| region.prot = prot);
+    }
+
+    /// Change everything in `start..end`, but not where it lies. Two regions more at most.
+    pub fn change(&mut self, start: u64, end: u64, how: impl Fn(&mut Region)) {
         self.split(start);
         self.split(end);
         let from = self.at(start);
         let mut to = from;
-        while self.list.get(to).is_some_and(|r| r.start < end) {
-            self.list[to].prot = prot;
+        while let Some(&old) = self.list.get(to).filter(|r| r.start < end) {
+            let mut new = old;
+            how(&mut new);
+            self.goes(&old);
+            self.comes(&new);
+            self.list[to] = new;
             to += 1;
         }
         // Merge what has become alike, from the neighbour before to the one behind.
@@ -389,6 +469,7 @@ mod tests {
             prot,
             most: 7,
             flags: 0,
+            marks: 0,
             object: ANONYMOUS,
             offset: 0,
         }
@@ -442,6 +523,37 @@ mod tests {
         }
         assert_eq!(gone, [(10, 12), (38, 40), (20, 30), (30, 38), (12, 20)]);
         assert!(r.is_empty());
+    }
+
+    /// The sums are those of the list, whatever is done.
+    #[test]
+    fn data_and_locks_are_counted() {
+        let mut r = Regions::default();
+        let sums = |r: &Regions| {
+            let all = |of: fn(&Region) -> u64| r.iter().map(of).sum::<u64>();
+            assert_eq!(
+                (r.data(), r.locked()),
+                (all(Region::data), all(Region::locked))
+            );
+            (r.data(), r.locked())
+        };
+        r.insert(region(100, 140, 3));
+        r.insert(region(150, 160, 1));
+        assert_eq!(sums(&r), (40, 0));
+        r.change(110, 155, |region| region.marks = LOCKED);
+        assert_eq!(sums(&r), (40, 35));
+        r.protect(120, 130, 1);
+        assert_eq!(sums(&r), (30, 35));
+        r.protect(150, 160, 3);
+        assert_eq!(sums(&r), (40, 35));
+        r.remove(105, 115, |_| ());
+        assert_eq!(sums(&r), (30, 30));
+        r.remove(125, 152, |_| ());
+        assert_eq!(sums(&r), (18, 13));
+        r.change(0, 1000, |region| region.marks = BREAK);
+        assert_eq!(sums(&r), (0, 0));
+        r.remove(0, 1000, |_| ());
+        assert_eq!(sums(&r), (0, 0));
     }
 
     #[test]

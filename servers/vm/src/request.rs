@@ -116,6 +116,8 @@ impl<N: Nucleus> Vm<N> {
             | vm::OBJECT_ADOPT
             | vm::OBJECT_MAPPED
             | vm::EXEC_GAIN
+            | vm::LOCK
+            | vm::LOCK_ALL
             | vm::MAP_ALIKE => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
@@ -172,7 +174,7 @@ impl<N: Nucleus> Vm<N> {
                 Some(id) => return Some(Answer::new(&[0, u64::from(id)])),
                 None => Err(ESRCH),
             },
-            vm::LIMIT => self.set_limit(w[1] as Id, w[2]),
+            vm::LIMIT => self.set_limits(w[1] as Id, w[2], w[3], w[4]),
             vm::DMA_ATTACH => match self.dma_attach(w[1], w[2]) {
                 Ok(enforced) => return Some(Answer::new(&[0, enforced])),
                 Err(errno) => Err(errno),
@@ -235,6 +237,8 @@ impl<N: Nucleus> Vm<N> {
                 self.may_execute(index, w[3])?;
                 self.protect(index, w[1], w[2], w[3])?
             }
+            vm::LOCK => self.lock(index, w[1], w[2], w[3])?,
+            vm::LOCK_ALL => self.lock_all(index, w[1])?,
             vm::EXEC_GAIN => self.exec_gain(index, w[1])?,
             vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
             vm::ADVISE => match self.advise(index, w[1], w[2], w[3]) {

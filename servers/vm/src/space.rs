@@ -6,6 +6,7 @@ use crate::code::Code;
 use crate::dma::Dma;
 use crate::forked::Plan;
 use crate::frames::Frames;
+use crate::lock::Limits;
 use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
@@ -58,6 +59,7 @@ pub struct Space {
     pub domains: u32,
     /// Most mapped and offered pages and frames for the nucleus's objects, 0 = no limit.
     pub limit: u64,
+    pub limits: Limits,
     pub mapped: u64,
     /// Frames that the nucleus got because this component asked for more objects.
     pub objects: u64,
@@ -376,6 +378,7 @@ impl<N: Nucleus> Vm<N> {
             pages: Pages::default(),
             domains: 1,
             limit: 0,
+            limits: Limits::default(),
             objects: 0,
             mapped: 0,
             offered: 0,
@@ -401,6 +404,7 @@ impl<N: Nucleus> Vm<N> {
                 prot: prot::READ as u8,
                 most: prot::READ as u8,
                 flags: 0,
+                marks: 0,
                 object: ANONYMOUS,
                 offset: 0,
             });

@@ -44,6 +44,8 @@ impl<N: Nucleus> Vm<N> {
             space.pages.resident(),
             space.mapped.saturating_sub(reserved),
             shared,
+            space.regions.locked(),
+            space.regions.data(),
         ]))
     }
 

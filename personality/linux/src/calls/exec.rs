@@ -351,6 +351,7 @@ fn enter(
     process.brk_start.store(end, Ordering::Relaxed);
     process.brk_now.store(end, Ordering::Relaxed);
     process.brk_max.store(end, Ordering::Relaxed);
+    process.brk_exact.store(false, Ordering::Relaxed);
     let (uid, gid) = (
         process.uid.load(Ordering::Relaxed),
         process.gid.load(Ordering::Relaxed),

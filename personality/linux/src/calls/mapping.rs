@@ -11,7 +11,7 @@ use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
 use crate::process::Process;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_STACK_TOP, LINUX_TOP, PAGE, PERSONALITY};
-use cairn_idl::vm;
+use cairn_idl::vm::{self, LockHow};
 use core::sync::atomic::Ordering;
 
 const MAP_SHARED: u64 = 1;
@@ -21,6 +21,7 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_DENYWRITE: u64 = 0x800;
+const MAP_LOCKED: u64 = 0x2000;
 const MAP_NORESERVE: u64 = 0x4000;
 const MAP_POPULATE: u64 = 0x8000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
@@ -53,6 +54,7 @@ fn vm_flags(given: u64) -> Result<u64> {
         (MAP_FIXED_NOREPLACE, flags::FIXED_NOREPLACE),
         (MAP_POPULATE, flags::POPULATE),
         (MAP_NORESERVE, flags::NO_RESERVE),
+        (MAP_LOCKED, flags::LOCKED),
     ] {
         if given & linux != 0 {
             wanted |= ours;
@@ -97,7 +99,12 @@ pub fn mmap(f: &mut Frame) -> Result<u64> {
         let _ = given & MAP_GROWSDOWN;
         return memory::map(hint, length, protection, wanted);
     }
-    map_file(f.arg(4), hint, length, protection, wanted, offset)
+    let start = map_file(f.arg(4), hint, length, protection, wanted, offset)?;
+    if wanted & flags::LOCKED != 0 {
+        // As far as it can be: pages that are beyond the file's end are not.
+        let _ = user::touch(user::range(start, length)?, false);
+    }
+    Ok(start)
 }
 
 fn map_file(
@@ -250,25 +257,127 @@ pub fn mincore(f: &mut Frame) -> Result<u64> {
         .map(|_| 0)
 }
 
-/// Memory is never paged out: locking it has nothing to do but check.
-pub fn mlock(f: &mut Frame) -> Result<u64> {
-    own_range(f.arg(0) & !(PAGE - 1), f.arg(1)).map(|_| 0)
+/// Lock a range or unlock it, as `vm` does; pages that must be read first are touched.
+fn lock(address: u64, length: u64, how: LockHow) -> Result<u64> {
+    /// Times that pages may go again before the lock holds them.
+    const TRIES: usize = 4;
+    let start = address & !(PAGE - 1);
+    let length = (address - start)
+        .checked_add(length)
+        .and_then(|length| memory::pages_up(length).ok())
+        .ok_or(EINVAL)?;
+    start.checked_add(length).ok_or(EINVAL)?;
+    let range = user::range(start, length).map_err(|_| ENOMEM)?;
+    for _ in 0..TRIES {
+        let words = [vm::LOCK, start, length, how as u64];
+        if Request::new(&words).call(linux_slot::VM)?[0] == 0 {
+            return Ok(0);
+        }
+        if !user::touch(range, false) {
+            return Err(ENOMEM);
+        }
+    }
+    Err(EAGAIN)
 }
 
-pub fn mlockall(_: &mut Frame) -> Result<u64> {
-    Ok(0)
+pub fn mlock(f: &mut Frame) -> Result<u64> {
+    lock(f.arg(0), f.arg(1), LockHow::Lock)
+}
+
+pub fn mlock2(f: &mut Frame) -> Result<u64> {
+    match f.arg(2) & 0xffff_ffff {
+        0 => lock(f.arg(0), f.arg(1), LockHow::Lock),
+        1 => lock(f.arg(0), f.arg(1), LockHow::LockOnFault),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn munlock(f: &mut Frame) -> Result<u64> {
+    lock(f.arg(0), f.arg(1), LockHow::Unlock)
+}
+
+fn lock_all(what: u64) -> Result<u64> {
+    Request::new(&[vm::LOCK_ALL, what])
+        .call(linux_slot::VM)
+        .map(|_| 0)
+}
+
+pub fn mlockall(f: &mut Frame) -> Result<u64> {
+    let what = f.arg(0) & 0xffff_ffff;
+    if what == 0 || what & !7 != 0 || what == 4 {
+        return Err(EINVAL);
+    }
+    use_break_exactly();
+    lock_all(what)
+}
+
+pub fn munlockall(_: &mut Frame) -> Result<u64> {
+    lock_all(0)
 }
 
 /// Reserve room for the break, so that it moves without a call from now on.
 fn reserve_break(process: &Process, start: u64) {
     const SIZES: [u64; 4] = [1 << 30, 1 << 28, 1 << 25, 1 << 20];
-    let kind = flags::FIXED_NOREPLACE | flags::NO_RESERVE;
+    let kind = flags::FIXED_NOREPLACE | flags::NO_RESERVE | flags::BREAK;
     for size in SIZES {
-        if memory::map(start, size, prot::READ | prot::WRITE, kind).is_ok() {
-            process.brk_max.store(start + size, Ordering::Relaxed);
-            return;
+        match memory::map(start, size, prot::READ | prot::WRITE, kind) {
+            Ok(_) => {
+                process.brk_max.store(start + size, Ordering::Relaxed);
+                return;
+            }
+            Err(EAGAIN) => {
+                process.brk_exact.store(true, Ordering::Relaxed);
+                return;
+            }
+            Err(_) => {}
         }
     }
+}
+
+/// From now on the break has what it uses and no room beside: what is locked or limited must be known exactly.
+pub fn use_break_exactly() {
+    let process = process();
+    if process.brk_exact.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let [start, now, max] = [&process.brk_start, &process.brk_now, &process.brk_max]
+        .map(|word| word.load(Ordering::Relaxed));
+    let top = now.next_multiple_of(PAGE).min(max);
+    process.brk_max.store(top, Ordering::Relaxed);
+    if max > top {
+        let _ = memory::unmap(top, max - top);
+    }
+    if top > start {
+        let words = [vm::LOCK, start, top - start, LockHow::InUse as u64];
+        let _ = Request::new(&words).call(linux_slot::VM);
+    }
+}
+
+/// The break moves, and what is mapped for it.
+fn move_break(process: &Process, wanted: u64) -> Result<u64> {
+    let (now, top) = (
+        process.brk_now.load(Ordering::Relaxed),
+        process.brk_max.load(Ordering::Relaxed),
+    );
+    let new_top = match wanted.checked_next_multiple_of(PAGE) {
+        Some(new_top) if new_top <= LINUX_TOP => new_top,
+        _ => return Ok(now),
+    };
+    if new_top > top {
+        let plain = prot::READ | prot::WRITE;
+        if memory::map(top, new_top - top, plain, flags::FIXED_NOREPLACE).is_err() {
+            return Ok(now);
+        }
+    } else if new_top < top {
+        memory::unmap(new_top, top - new_top)?;
+    }
+    process.brk_max.store(new_top, Ordering::Relaxed);
+    process.brk_now.store(wanted, Ordering::Relaxed);
+    let end = now.min(new_top);
+    if end > wanted {
+        let _ = user::fill(wanted, 0, end - wanted);
+    }
+    Ok(wanted)
 }
 
 /// brk where the quick call does not do: asking, shrinking, beyond the reserve, which the first that grows makes.
@@ -276,7 +385,10 @@ pub fn brk(f: &mut Frame) -> Result<u64> {
     let process = process();
     let wanted = f.arg(0);
     let start = process.brk_start.load(Ordering::Relaxed);
-    if wanted > start && process.brk_max.load(Ordering::Relaxed) == start {
+    if wanted > start
+        && process.brk_max.load(Ordering::Relaxed) == start
+        && !process.brk_exact.load(Ordering::Relaxed)
+    {
         // Of two threads one finds the room taken, by the other.
         reserve_break(process, start);
     }
@@ -285,7 +397,13 @@ pub fn brk(f: &mut Frame) -> Result<u64> {
         process.brk_now.load(Ordering::Relaxed),
         process.brk_max.load(Ordering::Relaxed),
     );
-    if wanted < start || wanted > max {
+    if wanted < start {
+        return Ok(now);
+    }
+    if process.brk_exact.load(Ordering::Relaxed) {
+        return move_break(process, wanted);
+    }
+    if wanted > max {
         return Ok(now);
     }
     process.brk_now.store(wanted, Ordering::Relaxed);

@@ -189,6 +189,7 @@ pub fn setpriority(f: &mut Frame) -> Result<u64> {
 }
 
 const FSIZE: u64 = 1;
+const DATA: u64 = 2;
 const NOFILE: u64 = 7;
 const LIMITS: u64 = 16;
 
@@ -215,6 +216,9 @@ fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
     match (new, resource) {
         (Some([soft, _]), NOFILE) if own => {
             process().state().files.limit = soft.min(MAX_SLOTS as u64) as u32;
+        }
+        (Some([soft, _]), DATA) if own && soft != u64::MAX => {
+            super::mapping::use_break_exactly();
         }
         (Some([soft, _]), FSIZE) if own => {
             process()

@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use crate::fake::World;
+use crate::system::SpaceLimits;
 use cairn_abi::policy;
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
@@ -340,7 +341,24 @@ fn limits_are_checked_and_inherited() {
     for (soft, hard) in [(40_960, forever), (7, forever), (forever, forever)] {
         w.call_with(a, &pair(soft, hard), &[PRLIMIT, 9, 0, 1]);
     }
-    assert_eq!(w.m.system.space_limits, [10, 1, 0]);
+    let told = |w: &World| w.m.system.space_limits.last().copied();
+    let mapped: Vec<_> = w.m.system.space_limits.iter().map(|l| l.pages).collect();
+    assert_eq!(mapped[mapped.len() - 3..], [10, 1, 0]);
+    // What is data and what may be locked as well; who may lock anything has no limit.
+    w.call_with(a, &pair(8192, forever), &[PRLIMIT, 2, 0, 1]);
+    w.call_with(a, &pair(4096, 4096), &[PRLIMIT, 8, 0, 1]);
+    let all = SpaceLimits {
+        pages: 0,
+        data: 2,
+        lock: forever,
+    };
+    assert_eq!(told(&w), Some(all));
+    // capset(2): the right is gone.
+    w.call(a, &[SET_CAPABILITIES, 0, 0, 0]);
+    assert_eq!(told(&w), Some(SpaceLimits { lock: 4096, ..all }));
+    // As many tasks as the machine's memory is for.
+    w.call(a, &[PRLIMIT, 6]);
+    assert_eq!(w.m.system.input, pair(1024, 1024));
 }
 
 #[test]
