@@ -1253,6 +1253,10 @@ fn requests_at_random_never_hurt() {
             vm::MAP | vm::OBJECT_MAP => words[2],
             _ => words[2] % (64 * PAGE),
         };
+        if words[2] > 64 * PAGE {
+            // As much as there is would be made resident.
+            words[4] &= !vm::flags::LOCKED;
+        }
         w.vm.nucleus.out = vec![random() as u8; random() as usize % 64];
         w.vm.nucleus.input = vec![0; random() as usize % 200];
         w.request(Request {
