@@ -171,8 +171,11 @@ pub struct Machine {
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub mem: Option<String>,
     /// The root file system
-    #[arg(long, value_enum, default_value_t = Root::Small)]
+    #[arg(long, value_enum, default_value_t = Root::Small, default_value_if("packages", clap::builder::ArgPredicate::IsPresent, "debian"))]
     pub root: Root,
+    /// Add a package of Debian's to its root, with all that it depends on (repeatable, or NAME,NAME). Each set of packages has a disk of its own (build/cache/debian+NAME.ext4)
+    #[arg(long = "package", value_name = "NAME", value_parser = debian::package, value_delimiter = ',')]
+    pub packages: Vec<String>,
     /// If that is on a disk: as it was made, whatever was changed on the user's. For tests.
     #[arg(skip)]
     pub root_as_made: bool,
@@ -221,6 +224,7 @@ impl Machine {
             smp: 1,
             mem: Some(memory.to_string()),
             root: Root::Small,
+            packages: Vec::new(),
             root_as_made: false,
             system,
             lean: false,
@@ -241,9 +245,10 @@ impl Machine {
     pub fn attached(&self) -> anyhow::Result<Vec<Disk>> {
         let mut disks = Vec::new();
         if self.root.is_on_disk() {
+            let collection = debian::Collection(&self.packages);
             disks.push(match self.root_as_made {
-                true => Disk::Unchanged(debian::as_made()?),
-                false => Disk::File(debian::disk()?),
+                true => Disk::Unchanged(collection.as_made()?),
+                false => Disk::File(collection.disk()?),
             });
         }
         disks.extend(self.disks.iter().cloned());

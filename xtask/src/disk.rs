@@ -228,11 +228,16 @@ pub fn give_to_root(image: &Path, from: &Path) -> Result<()> {
     owners(from, Path::new("/"), &mut script)?;
     let commands = image.with_extension("owners");
     fs::write(&commands, script)?;
-    let mut command = tool("debugfs");
-    command.arg("-w").arg("-f").arg(&commands).arg(image);
-    progress::run("giving its files to root", &mut command)?;
+    change(image, "giving its files to root", &commands)?;
     fs::remove_file(&commands)?;
     Ok(())
+}
+
+/// Change a file system by a file with commands of `debugfs`.
+pub fn change(image: &Path, why: &str, commands: &Path) -> Result<()> {
+    let mut command = tool("debugfs");
+    command.arg("-w").arg("-f").arg(commands).arg(image);
+    progress::run(why, &mut command).map(|_| ())
 }
 
 /// Commands of `debugfs` for all that is in a folder.

@@ -41,6 +41,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/head", false, head as fn() -> Result<Verdict>),
         ("entrance/trace", false, trace),
         ("entrance/disks", false, disks),
+        ("entrance/package", false, package),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
         ("entrance/dead-at-start", true, dead_at_start),
@@ -105,6 +106,19 @@ fn disks() -> Result<Verdict> {
     if text.trim() != expected || status != Some(0) {
         let what = format!("{text:?} in place of {expected}, status {status:?}:\n{said}");
         return Ok(Err(what));
+    }
+    Ok(Ok(()))
+}
+
+/// A package that the standard Debian root has not comes with what it needs, and dpkg knows of it.
+fn package() -> Result<Verdict> {
+    let script = "echo 2^64 | bc && dpkg-query -W -f '${Status}\n' bc && dpkg -S /usr/bin/bc";
+    let arguments = "exec --package bc --snapshot -- sh -c";
+    let arguments: Vec<&str> = arguments.split(' ').chain([script]).collect();
+    let (text, said, status) = ourselves(&arguments)?;
+    let expected = "18446744073709551616\ninstall ok installed\nbc: /usr/bin/bc\n";
+    if text != expected || status != Some(0) {
+        return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
     }
     Ok(Ok(()))
 }

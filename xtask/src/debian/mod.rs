@@ -1,0 +1,292 @@
+//! `--root debian`: a root file system of unmodified Debian packages on an ext4 disk, made once under `build/cache` and never installed on the host.
+//!
+//! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. Maintainer scripts are not run: what those of the base packages would have
+//! made is made here ([`configured`]). Further packages (`--package`) make a root of their own, beside the standard one.
+
+mod configured;
+mod contents;
+
+use crate::disk::{self, Shape, HASH_SEED};
+use crate::{image, places, progress};
+use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the root has; apt adds what these depend on.
+const PACKAGES: [&str; 44] = [
+    "base-files",
+    "base-passwd",
+    "bash",
+    "busybox-static",
+    "bzip2",
+    "coreutils",
+    "dash",
+    "debianutils",
+    "dpkg",
+    "diffutils",
+    "file",
+    "findutils",
+    "gawk",
+    "grep",
+    "gzip",
+    "hostname",
+    "less",
+    "libcap2-bin",
+    "libc-bin",
+    "libpam-runtime",
+    "login",
+    "lua5.4",
+    "luajit",
+    "make",
+    "mount",
+    "ncurses-base",
+    "ncurses-bin",
+    "netbase",
+    "passwd",
+    "patch",
+    "perl-base",
+    "procps",
+    "python3-minimal",
+    "sed",
+    "sqlite3",
+    "sudo",
+    "tar",
+    "tcc",
+    "tzdata",
+    // The tree has the links; its other way to be had brings all of perl.
+    "usr-is-merged",
+    "util-linux",
+    "util-linux-extra",
+    "vim-tiny",
+    "xz-utils",
+];
+
+/// What only people read and programs do without, as Debian's images for containers leave it out.
+const LEFT_OUT: [&str; 7] = [
+    "/usr/share/doc/*",
+    "/usr/share/man/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/lintian/*",
+    "/usr/share/doc-base/*",
+    "/var/cache/*",
+];
+
+/// Folders that are links into `usr`, as on every Debian since 12.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// Longer lists of packages are named by a hash.
+const SHORT: usize = 80;
+
+/// What maintainer scripts run in a new root: without the cache of libraries' places a start of a program looks for each of its libraries in a dozen folders.
+const COMMANDS: [(&str, &str); 1] = [("/sbin/ldconfig", "-r")];
+
+/// A root: the standard packages, and further ones.
+pub struct Collection<'a>(pub &'a [String]);
+
+impl Collection<'_> {
+    /// Every package that was asked for, the standard ones first.
+    fn packages(&self) -> Vec<&str> {
+        let mut further: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        further.sort();
+        further.dedup();
+        further.retain(|name| !PACKAGES.contains(name));
+        PACKAGES.into_iter().chain(further).collect()
+    }
+
+    /// Something that is made of it, under `build/cache`.
+    fn place(&self, name: &str, ending: &str) -> PathBuf {
+        let further = &self.packages()[PACKAGES.len()..];
+        let further: String = further.iter().map(|name| format!("+{name}")).collect();
+        let further = match further.len() {
+            0..=SHORT => further,
+            _ => format!("+{}", short_hash(&further)),
+        };
+        places::cache().join(format!("{name}{further}{ending}"))
+    }
+
+    /// The folder with the root, and the commands of `debugfs` that give files to their owners; made if it is not there, or was made from other lists.
+    fn tree(&self) -> Result<(PathBuf, PathBuf)> {
+        let folder = self.place("debian-root", "");
+        let script = self.place("debian-root", ".owners");
+        let stamp = self.complete();
+        let (folders, files) = image::beside_packages()?;
+        let packages = self.packages();
+        let wanted = format!(
+            "{packages:?} {LEFT_OUT:?} {} {COMMANDS:?} {HASH_SEED} {folders:?} {files:?}",
+            configured::VERSION
+        );
+        if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+            return Ok((folder, script));
+        }
+        let _ = fs::remove_file(&stamp);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        let download = self.place("debian-root", ".download");
+        fetch(&download, &packages)?;
+        let mut owners = unpack(&download, &folder)?;
+        configured::finish(&folder, &mut owners)?;
+        for (path, mode) in folders {
+            let path = folder.join(path);
+            if !path.exists() {
+                fs::create_dir_all(&path)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+        }
+        for (path, content) in files {
+            fs::write(folder.join(path), content)?;
+        }
+        for (program, options) in COMMANDS {
+            let mut command = Command::new(program);
+            progress::run(
+                "finishing the Debian root",
+                command.arg(options).arg(&folder),
+            )?;
+        }
+        fs::remove_dir_all(&download)?;
+        fs::write(&script, owners.script())?;
+        fs::write(&stamp, wanted)?;
+        Ok((folder, script))
+    }
+
+    /// Says from what the folder was made, when it is whole.
+    fn complete(&self) -> PathBuf {
+        self.place("debian-root", ".complete")
+    }
+
+    /// The user's root: a copy of the one [`Collection::as_made`], from then on changed by guests only.
+    pub fn disk(&self) -> Result<PathBuf> {
+        let place = self.place("debian", ".ext4");
+        if !place.exists() {
+            let new = place.with_extension("new");
+            let mut copy = Command::new("cp");
+            copy.arg("--sparse=always").arg(self.as_made()?).arg(&new);
+            progress::run("making a root of your own", &mut copy)?;
+            // Whole or not at all.
+            fs::rename(&new, &place)?;
+        }
+        Ok(place)
+    }
+
+    /// The file system with the packages, which nobody changes: made once for a list of packages.
+    pub fn as_made(&self) -> Result<PathBuf> {
+        let place = self.place("debian-root", ".ext4");
+        let (tree, owners) = self.tree()?;
+        let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+        if stamp(&place).is_some_and(|made| Some(made) >= stamp(&self.complete())) {
+            return Ok(place);
+        }
+        let shape = Shape {
+            size: "4G".to_string(),
+            ..Shape::plain()
+        };
+        let new = self.place("debian-root", ".new");
+        disk::ext4(&new, &shape, Some(&tree))?;
+        if !rustix::process::geteuid().is_root() {
+            disk::give_to_root(&new, &tree)?;
+        }
+        disk::change(&new, "giving files to their owners", &owners)?;
+        fs::rename(&new, &place)?;
+        Ok(place)
+    }
+}
+
+fn short_hash(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::digest(text);
+    hash.iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// For the command line: a name as Debian's policy has it.
+pub fn package(name: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let fair = name.starts_with(plain) && name.chars().all(|c| plain(c) || "+-.".contains(c));
+    match fair {
+        true => Ok(name.to_string()),
+        false => Err("the name of a Debian package is wanted".to_string()),
+    }
+}
+
+/// All packages of the root as files in `download/archives`.
+fn fetch(download: &Path, packages: &[&str]) -> Result<()> {
+    let archives = download.join("archives");
+    fs::create_dir_all(archives.join("partial"))?;
+    let nothing_installed = download.join("status");
+    fs::write(&nothing_installed, "")?;
+    let option = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let get = || {
+        progress::run(
+            "downloading the packages of a Debian root (unpacked under build/cache, not installed)",
+            Command::new("apt-get")
+                .args(["-o", &option("Dir::State::status", &nothing_installed)])
+                .args(["-o", &option("Dir::Cache::archives", &archives)])
+                // Nothing of the host's is changed: no lock, no other user to download as.
+                .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="])
+                .args(["--yes", "--download-only", "--no-install-recommends"])
+                .arg("install")
+                .args(packages),
+        )
+    };
+    if get().is_err() {
+        crate::packages::update_lists()?;
+        get().context("is the network there, and does /etc/apt/sources.list name a mirror?")?;
+    }
+    Ok(())
+}
+
+/// They belong to root but for what is told.
+fn unpack(download: &Path, folder: &Path) -> Result<contents::Owners> {
+    for name in MERGED {
+        fs::create_dir_all(folder.join("usr").join(name))?;
+        symlink(Path::new("usr").join(name), folder.join(name))?;
+    }
+    let mut packages: Vec<PathBuf> = fs::read_dir(download.join("archives"))?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "deb"))
+        .collect();
+    // Folders are as the first package has them that brings them.
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_os_string());
+    let base =
+        |path: &PathBuf| name(path).is_some_and(|n| n.to_string_lossy().starts_with("base-"));
+    packages.sort_by_key(|path| (!base(path), name(path)));
+    let owners = contents::unpack(&packages, folder)?;
+    let rules = LEFT_OUT.map(|what| format!("path-exclude={what}\n"));
+    fs::write(folder.join("etc/dpkg/dpkg.cfg.d/left-out"), rules.concat())?;
+    Ok(owners)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_set_of_packages_has_a_place_of_its_own() {
+        let place = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+            let place = Collection(&names).place("debian", ".ext4");
+            place.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        assert_eq!(place(&[]), "debian.ext4");
+        assert_eq!(place(&["bash"]), "debian.ext4");
+        assert_eq!(place(&["strace", "gdb", "gdb"]), "debian+gdb+strace.ext4");
+        let many: Vec<String> = (0..99).map(|n| format!("package{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(place(&many).len() < SHORT && place(&many) != place(&many[1..]));
+    }
+
+    #[test]
+    fn only_names_of_packages_are_taken() {
+        assert!(package("libstdc++6").is_ok() && package("lua5.4").is_ok());
+        for name in ["", "-oX", "a b", "A", "a/b", "a="] {
+            assert!(package(name).is_err(), "{name}");
+        }
+    }
+}
