@@ -27,6 +27,8 @@ pub struct FakeDomain {
 pub enum Notice {
     Poke(Id),
     Reply(Token),
+    /// Of the domain with this id.
+    Resume(u32),
 }
 
 #[derive(Default)]
@@ -266,6 +268,7 @@ impl System for Fake {
     }
     fn resume(&mut self, domain: Domain) {
         self.of(domain).stops -= 1;
+        self.notices.push(Notice::Resume(domain.id));
     }
     fn keep_only(&mut self, domain: Domain, thread: Id) {
         self.of(domain).threads.retain(|t| *t == thread);

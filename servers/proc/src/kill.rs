@@ -90,7 +90,6 @@ impl<S: System> Manager<S> {
             self.discard(slot, STOPS);
             let process = &mut self.processes[slot];
             process.stop_cancelled = process.stop_taken;
-            self.resume(slot);
         } else if set & STOPS != 0 {
             self.discard(slot, bit(SIGCONT));
             if number == SIGSTOP {
@@ -99,14 +98,23 @@ impl<S: System> Manager<S> {
             }
         }
         let process = &mut self.processes[slot];
-        if process.dispositions.ignored & set != 0 {
-            return Ok(None);
+        let posted = if process.dispositions.ignored & set != 0 {
+            Ok(None)
+        } else {
+            let queue = match thread {
+                Some(at) => &mut process.threads[at].queue,
+                None => &mut process.queue,
+            };
+            push(queue, info).map(|()| Some(thread.unwrap_or(0)))
+        };
+        if number == SIGCONT && self.processes[slot].stopped.is_some() {
+            // Poked before it goes on: it may run before this message is finished.
+            if let Ok(Some(at)) = posted {
+                self.poke(slot, at);
+            }
+            self.resume(slot);
         }
-        match thread {
-            Some(at) => push(&mut process.threads[at].queue, info)?,
-            None => push(&mut process.queue, info)?,
-        }
-        Ok(Some(thread.unwrap_or(0)))
+        posted
     }
 
     /// A signal from the caller to `target`, itself perhaps: then it comes with the answer if the caller wants it so.

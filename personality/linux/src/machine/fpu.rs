@@ -70,17 +70,13 @@ pub fn initial(area: &mut Area) {
     words[6] = 0x1f80u32.to_le_bytes().map(MaybeUninit::new);
 }
 
-/// Save to the program's memory (64-byte aligned). False if it cannot be written.
+/// Save to the program's memory (64-byte aligned), whose [`HEADER`] is zeroes. False if it cannot be written.
 pub fn save_to_user(address: u64) -> bool {
     let length = size() as u64;
     let Ok(range) = user::range(address, length) else {
         return false;
     };
-    let mask = system_page().xsave_mask;
-    if mask != 0 && user::fill(address + 512, 0, 64).is_err() {
-        return false;
-    }
-    user::fpu_operation(range, mask, true)
+    user::fpu_operation(range, system_page().xsave_mask, true)
 }
 
 /// Load from the program's memory. False if it cannot be read or is no valid state.

@@ -199,7 +199,7 @@ pub fn rt_sigtimedwait(f: &mut Frame) -> Result<u64> {
     area.set_mask(mask);
     let found = found?;
     if info != 0 {
-        user::write_bytes(info, &frame::siginfo(&found))?;
+        user::write(info, &frame::siginfo(&found))?;
     }
     Ok(found.signal as u64)
 }
@@ -265,6 +265,9 @@ pub fn kill(f: &mut Frame) -> Result<u64> {
     if signal > SIGNALS as u64 {
         return Err(EINVAL);
     }
+    if is_own(pid) && deliver::at_once(f, signal as u32, super::si::USER, 0) {
+        return Ok(0);
+    }
     let result = send(&[proc::KILL, pid, signal, 0, 0, 1]);
     if (pid as i64) <= 0 {
         // One of many may be this process: then its signal must be there when the call returns (POSIX).
@@ -285,9 +288,20 @@ fn send(words: &[u64]) -> Result<u64> {
     Ok(0)
 }
 
-fn to_thread(tgid: u64, tid: u64, signal: u64, code: i32, value: u64) -> Result<u64> {
+fn is_own(pid: u64) -> bool {
+    pid as u32 == process().pid()
+}
+
+fn to_thread(f: &mut Frame, to: (u64, u64), signal: u64, code: i32, value: u64) -> Result<u64> {
+    let (tgid, tid) = to;
     if signal > SIGNALS as u64 || (tid as i32) <= 0 {
         return Err(EINVAL);
+    }
+    if tid as u32 == area().tid.load(Ordering::Relaxed)
+        && (tgid == u64::MAX || is_own(tgid))
+        && deliver::at_once(f, signal as u32, code, value)
+    {
+        return Ok(0);
     }
     send(&[
         proc::TGKILL,
@@ -301,19 +315,20 @@ fn to_thread(tgid: u64, tid: u64, signal: u64, code: i32, value: u64) -> Result<
 }
 
 pub fn tkill(f: &mut Frame) -> Result<u64> {
-    to_thread(u64::MAX, f.arg(0), f.arg(1), super::si::TKILL, 0)
+    let to = (u64::MAX, f.arg(0));
+    to_thread(f, to, f.arg(1), super::si::TKILL, 0)
 }
 
 pub fn tgkill(f: &mut Frame) -> Result<u64> {
     if (f.arg(0) as i32) <= 0 {
         return Err(EINVAL);
     }
-    to_thread(f.arg(0), f.arg(1), f.arg(2), super::si::TKILL, 0)
+    let to = (f.arg(0), f.arg(1));
+    to_thread(f, to, f.arg(2), super::si::TKILL, 0)
 }
 
 fn given_info(address: u64) -> Result<(i32, u64)> {
-    let bytes: [u8; 128] = user::read(address)?;
-    Ok(frame::parse_siginfo(&bytes))
+    Ok(frame::parse_siginfo(&user::read(address)?))
 }
 
 pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
@@ -324,6 +339,9 @@ pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
     if f.arg(1) > SIGNALS as u64 || (f.arg(0) as i32) <= 0 {
         return Err(EINVAL);
     }
+    if is_own(f.arg(0)) && deliver::at_once(f, f.arg(1) as u32, code, value) {
+        return Ok(0);
+    }
     send(&[proc::KILL, f.arg(0), f.arg(1), code as i64 as u64, value, 1])
 }
 
@@ -332,7 +350,8 @@ pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
     if code >= 0 && f.arg(0) as u32 != process().pid() {
         return Err(EPERM);
     }
-    to_thread(f.arg(0), f.arg(1), f.arg(2), code, value)
+    let to = (f.arg(0), f.arg(1));
+    to_thread(f, to, f.arg(2), code, value)
 }
 
 /// A signal to this thread by its own doing.

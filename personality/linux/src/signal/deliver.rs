@@ -2,8 +2,8 @@
 
 use super::rules::{self, Disposition};
 use super::{
-    bit, frame, sa, si, Action, AltStack, Info, SIGNALS, SIGSEGV, SIG_DFL, SS_AUTODISARM,
-    SS_DISABLE,
+    bit, frame, sa, si, Action, AltStack, Info, SIGCONT, SIGNALS, SIGSEGV, SIGSTOP, SIGTSTP,
+    SIGTTIN, SIGTTOU, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
 };
 use crate::calls::exit::die;
 use crate::event;
@@ -252,6 +252,38 @@ pub fn work(regs: &mut Frame) {
     }
 }
 
+/// A signal that this thread sends itself, or its process, where any thread may take it: its handler runs next, without `proc`. False, and nothing was done, unless there is a handler for it and nothing
+/// else is on its way to this thread. (What stops or continues a process is `proc`'s.)
+pub fn at_once(regs: &mut Frame, signal: u32, code: i32, value: u64) -> bool {
+    const STOPS: u64 = bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+    let (area, process) = (area(), process());
+    if !(1..=SIGNALS as u32).contains(&signal)
+        || bit(signal) & (area.mask() | STOPS) != 0
+        || area.poked.load(Ordering::Relaxed) != 0
+    {
+        return false;
+    }
+    let action = process.state().actions.get(signal);
+    if rules::disposition(signal, &action) != Disposition::Handle {
+        return false;
+    }
+    let info = Info {
+        signal,
+        code,
+        pid: process.pid(),
+        uid: process.uid.load(Ordering::Relaxed),
+        value,
+        ..Info::default()
+    };
+    // The call has ended; what it loses is part of what the handler sees, as on the long way (`personality_exit_work`).
+    regs.rax = 0;
+    regs.rcx = regs.rip;
+    regs.rflags = 0x202;
+    regs.r11 = 0x202;
+    handle(area, regs, &info, &action);
+    true
+}
+
 /// Settle an interrupted call: make it again, or EINTR.
 fn restart(regs: &mut Frame, handler_flags: Option<u64>) {
     if regs.number == NO_CALL {
@@ -361,7 +393,7 @@ fn write_frame(
     size: u64,
 ) -> bool {
     let extended = fpu::system_page().xsave_mask;
-    let bytes = frame::build(
+    let words = frame::build(
         regs,
         info,
         action.restorer,
@@ -370,14 +402,15 @@ fn write_frame(
         place,
         extended != 0,
     );
-    if user::write_bytes(place.frame, &bytes).is_err() || !fpu::save_to_user(place.fpstate) {
+    if user::write(place.frame, &words).is_err() {
         return false;
     }
     if extended == 0 {
-        return true;
+        return fpu::save_to_user(place.fpstate);
     }
-    let software = frame::software_bytes(extended, size as u32);
-    user::write_bytes(place.fpstate + frame::SOFTWARE_BYTES, &software).is_ok()
+    let software = frame::software_words(extended, size as u32);
+    user::write(place.fpstate + frame::SOFTWARE, &software).is_ok()
+        && fpu::save_to_user(place.fpstate)
         && user::write(place.fpstate + size, &frame::MAGIC2).is_ok()
 }
 
@@ -385,12 +418,11 @@ fn write_frame(
 pub fn sigreturn(regs: &mut Frame) {
     let area = area();
     regs.number = NO_CALL;
-    let mut bytes = [0; frame::SIZE];
     // The handler's `ret` took the return address.
-    if user::read_bytes(regs.rsp.wrapping_sub(8), &mut bytes).is_err() {
+    let Ok(context) = user::read::<frame::Context>(regs.rsp.wrapping_sub(8)) else {
         return force_segv(regs);
-    }
-    let restored = frame::restore(&bytes, regs);
+    };
+    let restored = frame::restore(&context, regs);
     regs.full = 1;
     // A handler may have interrupted the vDSO, which lies above the program.
     let in_program = regs.rip < PERSONALITY || vdso::contains(regs.rip);

@@ -1,19 +1,21 @@
-//! `struct rt_sigframe` of Linux x86-64, as bytes: return address, `ucontext`, `siginfo`. (Layout: arch/x86/include/uapi/asm/sigcontext.h, ucontext.h, the x86-64 psABI for the red zone.)
+//! `struct rt_sigframe` of Linux x86-64, as words: return address, `ucontext`, `siginfo`. (Layout: arch/x86/include/uapi/asm/sigcontext.h, ucontext.h, the x86-64 psABI for the red zone.)
 
 use super::{AltStack, Info, SIGCHLD};
 use crate::machine::area::Frame;
 
-/// Size of the whole frame, without the floating-point state that lies above it.
-pub const SIZE: usize = 440;
-/// Offsets in the frame.
-const UCONTEXT: usize = 8;
-const STACK: usize = UCONTEXT + 16;
-const REGISTERS: usize = UCONTEXT + 40;
-const SELECTORS: usize = REGISTERS + 144;
-const TRAP: usize = SELECTORS + 8;
-const FPSTATE: usize = TRAP + 32;
-const MASK: usize = UCONTEXT + 296;
-const SIGINFO: usize = 312;
+/// The whole frame in words, without the floating-point state that lies above it.
+pub const WORDS: usize = 55;
+/// Bytes of it.
+const SIZE: usize = WORDS * 8;
+/// Of it, up to what sigreturn does not look at.
+pub type Context = [u64; SIGINFO];
+/// Words of the frame.
+const UCONTEXT: usize = 1;
+const STACK: usize = UCONTEXT + 2;
+const REGISTERS: usize = UCONTEXT + 5;
+const FPSTATE: usize = REGISTERS + 18 + 5;
+const MASK: usize = UCONTEXT + 37;
+const SIGINFO: usize = MASK + 1;
 const RED_ZONE: u64 = 128;
 
 const UC_FP_XSTATE: u64 = 1;
@@ -44,50 +46,39 @@ pub fn place(sp: u64, alternate: Option<u64>, state_size: u64) -> Place {
     Place {
         frame,
         fpstate,
-        info: frame.wrapping_add(SIGINFO as u64),
-        context: frame.wrapping_add(UCONTEXT as u64),
+        info: frame.wrapping_add(SIGINFO as u64 * 8),
+        context: frame.wrapping_add(UCONTEXT as u64 * 8),
     }
 }
 
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
-fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-fn get(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
+/// Two halves of a word.
+const fn halves(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
 }
 
 /// `siginfo_t`.
-pub fn siginfo(info: &Info) -> [u8; 128] {
-    let mut b = [0; 128];
-    put32(&mut b, 0, info.signal);
-    put32(&mut b, 8, info.code as u32);
-    if info.fault {
-        put(&mut b, 16, info.address);
-        return b;
-    }
-    put32(&mut b, 16, info.pid);
-    put32(&mut b, 20, info.uid);
-    if info.signal == SIGCHLD && info.code > 0 {
-        put32(&mut b, 24, info.value as u32);
+#[inline]
+pub fn siginfo(info: &Info) -> [u64; 16] {
+    let (from, value) = if info.fault {
+        (info.address, 0)
+    } else if info.signal == SIGCHLD && info.code > 0 {
+        (halves(info.pid, info.uid), info.value & u32::MAX as u64)
     } else {
-        put(&mut b, 24, info.value);
-    }
-    b
+        (halves(info.pid, info.uid), info.value)
+    };
+    let (signal, code) = (info.signal as u64, info.code as u32 as u64);
+    [
+        signal, code, from, value, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]
 }
 
 /// Read a `siginfo_t` that a program gave (rt_sigqueueinfo): code, value.
-pub fn parse_siginfo(bytes: &[u8; 128]) -> (i32, u64) {
-    (get(bytes, 8) as i32, get(bytes, 24))
+pub fn parse_siginfo(words: &[u64; 16]) -> (i32, u64) {
+    (words[1] as i32, words[3])
 }
 
-/// The frame's bytes.
+/// The frame's words.
+#[inline]
 pub fn build(
     regs: &Frame,
     info: &Info,
@@ -96,19 +87,21 @@ pub fn build(
     alternate: &AltStack,
     place: &Place,
     extended: bool,
-) -> [u8; SIZE] {
-    let mut b = [0; SIZE];
-    put(&mut b, 0, restorer);
+) -> [u64; WORDS] {
     let flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
-    put(
-        &mut b,
-        UCONTEXT,
-        flags | if extended { UC_FP_XSTATE } else { 0 },
-    );
-    put(&mut b, STACK, alternate.base);
-    put32(&mut b, STACK + 8, alternate.flags);
-    put(&mut b, STACK + 16, alternate.size);
-    for (i, value) in [
+    let flags = flags | if extended { UC_FP_XSTATE } else { 0 };
+    let selectors = u64::from(regs.cs as u16) | u64::from(regs.ss as u16) << 48;
+    let address = if info.fault { info.address } else { 0 };
+    let [s0, s1, s2, s3, ..] = siginfo(info);
+    [
+        restorer,
+        // ucontext: flags, link, stack
+        flags,
+        0,
+        alternate.base,
+        u64::from(alternate.flags),
+        alternate.size,
+        // sigcontext
         regs.r8,
         regs.r9,
         regs.r10,
@@ -127,22 +120,40 @@ pub fn build(
         regs.rsp,
         regs.rip,
         regs.rflags,
+        selectors,
+        info.error,
+        info.vector,
+        mask,
+        address,
+        place.fpstate,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        // uc_sigmask
+        mask,
+        // siginfo
+        s0,
+        s1,
+        s2,
+        s3,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
     ]
-    .into_iter()
-    .enumerate()
-    {
-        put(&mut b, REGISTERS + 8 * i, value);
-    }
-    b[SELECTORS..SELECTORS + 2].copy_from_slice(&(regs.cs as u16).to_le_bytes());
-    b[SELECTORS + 6..SELECTORS + 8].copy_from_slice(&(regs.ss as u16).to_le_bytes());
-    put(&mut b, TRAP, info.error);
-    put(&mut b, TRAP + 8, info.vector);
-    put(&mut b, TRAP + 16, mask);
-    put(&mut b, TRAP + 24, if info.fault { info.address } else { 0 });
-    put(&mut b, FPSTATE, place.fpstate);
-    put(&mut b, MASK, mask);
-    b[SIGINFO..].copy_from_slice(&siginfo(info));
-    b
 }
 
 /// What sigreturn takes from a frame.
@@ -154,8 +165,9 @@ pub struct Restored {
 }
 
 /// Put the registers of a frame back into `regs`. Selectors stay ours; only harmless flags are taken.
-pub fn restore(bytes: &[u8; SIZE], regs: &mut Frame) -> Restored {
-    let word = |i: usize| get(bytes, REGISTERS + 8 * i);
+#[inline]
+pub fn restore(context: &Context, regs: &mut Frame) -> Restored {
+    let word = |i: usize| context[REGISTERS + i];
     *regs = Frame {
         r8: word(0),
         r9: word(1),
@@ -178,27 +190,39 @@ pub fn restore(bytes: &[u8; SIZE], regs: &mut Frame) -> Restored {
         ..*regs
     };
     Restored {
-        mask: get(bytes, MASK),
-        fpstate: get(bytes, FPSTATE),
+        mask: context[MASK],
+        fpstate: context[FPSTATE],
         alternate: AltStack {
-            base: get(bytes, STACK),
-            flags: get(bytes, STACK + 8) as u32,
-            size: get(bytes, STACK + 16),
+            base: context[STACK],
+            flags: context[STACK + 1] as u32,
+            size: context[STACK + 2],
         },
     }
 }
 
-/// The trailer that tells of extended state, in the unused end of the legacy area, and the magic word behind the whole state.
-pub fn software_bytes(mask: u64, size: u32) -> [u8; 48] {
-    let mut b = [0; 48];
-    put32(&mut b, 0, 0x4650_5853);
-    put32(&mut b, 4, size + 4);
-    put(&mut b, 8, mask);
-    put32(&mut b, 16, size);
-    b
+/// What tells of extended state, in the unused end of the legacy area: mask and size; and behind it the header, which XSAVE wants to be zeroes.
+pub fn software_words(mask: u64, size: u32) -> [u64; 14] {
+    let size_word = u64::from(size);
+    [
+        halves(0x4650_5853, size + 4),
+        mask,
+        size_word,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
 }
 
-pub const SOFTWARE_BYTES: u64 = 464;
+/// The same's place, and the magic word behind the whole state.
+pub const SOFTWARE: u64 = 464;
 pub const MAGIC2: u32 = 0x4650_5845;
 
 #[cfg(test)]
@@ -208,10 +232,10 @@ mod tests {
     #[test]
     fn offsets_are_linux_s() {
         // From gcc's offsetof on <ucontext.h>: uc_mcontext 40, its fpregs 184 behind that, uc_sigmask 296.
-        assert_eq!(REGISTERS - UCONTEXT, 40);
-        assert_eq!(FPSTATE - REGISTERS, 184);
-        assert_eq!(MASK - UCONTEXT, 296);
-        assert_eq!(SIGINFO + 128, SIZE);
+        assert_eq!((REGISTERS - UCONTEXT) * 8, 40);
+        assert_eq!((FPSTATE - REGISTERS) * 8, 184);
+        assert_eq!((MASK - UCONTEXT) * 8, 296);
+        assert_eq!(SIGINFO * 8 + 128, SIZE);
     }
 
     #[test]
@@ -249,13 +273,14 @@ mod tests {
         };
         let stack = AltStack::default();
         let place = place(regs.rsp, None, 512);
-        let bytes = build(&regs, &info, 0x1234, 0xf0, &stack, &place, false);
+        let frame = build(&regs, &info, 0x1234, 0xf0, &stack, &place, false);
+        let context = frame.first_chunk().unwrap();
         let mut back = Frame {
             cs: 0x33,
             ss: 0x2b,
             ..Frame::default()
         };
-        let restored = restore(&bytes, &mut back);
+        let restored = restore(context, &mut back);
         assert_eq!(
             (back.rax, back.rbx, back.rip, back.rsp),
             (1, 2, 0x40_1000, 0x7000)

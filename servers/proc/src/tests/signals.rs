@@ -241,6 +241,25 @@ fn the_signal_about_a_child_is_there_before_the_wait_ends() {
     check(&w);
 }
 
+/// It may run as soon as it is continued, before `proc` has finished the message: then the signal must be there.
+#[test]
+fn what_continues_a_process_is_there_before_it_goes_on() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let thread = w.m.processes[w.slot(a)].threads[0].id;
+    w.call(a, &[SIGNAL_STATE, 0, 1 << 17, 0]);
+    w.kill(1, a as i64, 19);
+    w.m.system.notices.clear();
+    w.kill(1, a as i64, 18);
+    let [first, second, ..] = w.m.system.notices[..] else {
+        panic!("{:?}", w.m.system.notices);
+    };
+    assert_eq!(first, Notice::Poke(thread));
+    assert!(matches!(second, Notice::Resume(_)));
+    assert_eq!(w.take(a), 18);
+    check(&w);
+}
+
 #[test]
 fn sigstop_stops_at_once_and_sigkill_ends_the_stopped() {
     let mut w = World::new();
