@@ -54,6 +54,9 @@ pub enum Command {
     /// Check interface definitions and show their operations
     #[command(after_help = IDL_HELP)]
     Idl(Idl),
+    /// Play scripts in packetdrill's language around the TCP library, in virtual time
+    #[command(after_help = PACKET_HELP)]
+    Packet(Packet),
     /// Remove what was built
     Clean(Clean),
 }
@@ -112,6 +115,13 @@ Examples:
   ./cairn compat calls
   ./cairn compat calls timer     calls with `timer` in their names
   ./cairn compat calls --all     every line, not the first few of each call";
+
+const PACKET_HELP: &str = "\
+docs/tcp.md says what of the language there is.
+
+Examples:
+  ./cairn packet tests/packet
+  ./cairn packet tests/packet/syn-retransmission.pkt";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -319,6 +329,13 @@ pub struct Trace {
         value_name = "CMD"
     )]
     pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub struct Packet {
+    /// Scripts, or folders with scripts (*.pkt)
+    #[arg(required = true, value_name = "SCRIPT")]
+    pub scripts: Vec<PathBuf>,
 }
 
 #[derive(Args)]

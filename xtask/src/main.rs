@@ -4,7 +4,7 @@
 //!
 //! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked; [`modules`] Linux's;
 //! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks, and [`composition`] what the manifest says of them; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
-//! [`interfaces`] interface definitions; [`portal_code`] the nucleus's shortest ways, decoded and checked.
+//! [`interfaces`] interface definitions; [`packet`] TCP's scripts; [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -28,6 +28,7 @@ mod modules;
 mod nucleus_text;
 mod output;
 mod packages;
+mod packet;
 mod places;
 mod portal_code;
 mod powercut;
@@ -81,6 +82,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Powercut(arguments) => powercut::powercut(&arguments),
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
         cli::Command::Compat(arguments) => compat::compat(&arguments),
+        cli::Command::Packet(arguments) => packet::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

@@ -1,7 +1,7 @@
 //! Suite `host`: what needs no machine. Cargo runs it; its counts become ours.
 
 use super::{Report, Verdict};
-use crate::{build, places, progress};
+use crate::{build, packet, places, progress};
 use anyhow::Result;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -10,6 +10,7 @@ pub fn run(report: &Report) -> Result<()> {
     if report.wants("host/unit") {
         unit(report)?;
     }
+    packet_scripts(report)?;
     if report.wants("host/clippy") {
         lint(report, "host/clippy", "clippy", &clippy_calls())?;
     }
@@ -20,6 +21,20 @@ pub fn run(report: &Report) -> Result<()> {
             "fmt",
             &[vec!["fmt", "--all", "--check"]],
         )?;
+    }
+    Ok(())
+}
+
+/// Scripts of TCP, a test each.
+fn packet_scripts(report: &Report) -> Result<()> {
+    for path in packet::scripts(&places::root().join("tests/packet"))? {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = format!("host/packet-{name}");
+        if report.wants(&name) {
+            let begun = Instant::now();
+            let verdict = packet::file(&path);
+            report.result(&name, begun.elapsed(), verdict);
+        }
     }
     Ok(())
 }
