@@ -371,11 +371,17 @@ impl Connection {
             self.wait_for(Waiting::Retransmission, at);
             return;
         }
-        let rearm = nothing_was_out
-            || matches!(
-                self.waiting(),
-                Waiting::Nothing | Waiting::Persist | Waiting::LossProbe
-            );
+        let rearm = match self.waiting() {
+            Waiting::Nothing | Waiting::Persist | Waiting::LossProbe => true,
+            Waiting::Reordering => nothing_was_out,
+            // The probe for several segments may come before the timeout of the first.
+            Waiting::Retransmission => {
+                nothing_was_out
+                    || self
+                        .loss_probe_time(now)
+                        .is_some_and(|at| at < self.send_timer)
+            }
+        };
         if rearm {
             if self.waiting() == Waiting::Persist {
                 self.backoff = 0;

@@ -94,7 +94,7 @@ impl Connection {
     }
 
     /// PTO (RFC 8985, 7.2), if a probe makes sense: SACK is on, nothing is suspected, no probe is out.
-    fn loss_probe_time(&self, now: Time) -> Option<Time> {
+    pub(crate) fn loss_probe_time(&self, now: Time) -> Option<Time> {
         let counts = self.scoreboard.counts();
         let quiet = matches!(self.stage(), Stage::Open | Stage::Reduced);
         if !self.has(flag::SACK) || !quiet || counts.sacked > 0 || self.has(flag::PROBED) {

@@ -302,6 +302,7 @@ impl Host {
     pub fn segment_arrives(&mut self, segment: &Segment, text: u32, ce: bool) {
         let now = self.now;
         let (local, remote) = (segment.destination, segment.source);
+        self.records.retain(|record| !record.is_over(now));
         let mine = |stream: &Stream| {
             !stream.over && stream.block.local_port == local && stream.block.remote_port == remote
         };
@@ -531,7 +532,11 @@ impl Host {
                 return Err(Errno::EADDRINUSE);
             }
         }
-        let used = self.records.iter().any(|record| record.local_port == port)
+        let now = self.now;
+        let used = self
+            .records
+            .iter()
+            .any(|record| record.local_port == port && !record.is_over(now))
             || self
                 .streams
                 .iter()

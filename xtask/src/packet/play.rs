@@ -54,10 +54,7 @@ pub fn play(script: &Script, seed: u64) -> Result<(), Failure> {
             .event(event, before)
             .map_err(|what| (event.line, what))?;
     }
-    if let Some((_, event, until)) = player.waiting.take() {
-        player.waiting_must_end(event, until)?;
-    }
-    Ok(())
+    player.waiting_must_end()
 }
 
 impl Player {
@@ -216,13 +213,14 @@ impl Player {
         }
     }
 
-    fn waiting_must_end(&mut self, event: Event, until: i64) -> Result<(), Failure> {
-        let line = event.line;
-        let fail = |what| (line, what);
-        if let Action::Call(call) = event.action.clone() {
-            self.waiting = Some((Running { call, progress: 1 }, event, until));
-            self.run_until(until + self.tolerance).map_err(fail)?;
-        }
+    /// The script is over: a call that still waits has until its end.
+    fn waiting_must_end(&mut self) -> Result<(), Failure> {
+        let Some((_, event, until)) = &self.waiting else {
+            return Ok(());
+        };
+        let (line, until) = (event.line, *until);
+        self.run_until(until + self.tolerance)
+            .map_err(|what| (line, what))?;
         match self.waiting {
             Some(_) => Err((line, "the call did not return".into())),
             None => Ok(()),
