@@ -67,7 +67,7 @@ impl Connection {
             return true;
         }
         self.probes = 0;
-        let window_changed = self.take_window(segment, now);
+        let window_changed = self.take_window(segment);
         let advanced = ack != self.snd_una;
         let pure = text == 0 && !segment.flags.has(Flags::FIN) && !segment.flags.has(Flags::SYN);
         let before = self.scoreboard.counts();
@@ -98,7 +98,7 @@ impl Connection {
     }
 
     /// SND.WND (RFC 9293, 3.10.7.4). True: it is another one.
-    fn take_window(&mut self, segment: &Segment, now: Time) -> bool {
+    fn take_window(&mut self, segment: &Segment) -> bool {
         let newer = self.snd_wl1.before(segment.seq)
             || (self.snd_wl1 == segment.seq && self.snd_wl2.at_or_before(segment.ack));
         if !newer {
@@ -118,7 +118,6 @@ impl Connection {
             self.backoff = 0;
             self.stalled = Time::NEVER;
             self.disarm();
-            let _ = now;
         }
         changed
     }

@@ -48,7 +48,7 @@ pub enum Error {
     ProtocolUnreachable = 6,
     /// The peer reset it after it had sent all it wanted (EPIPE).
     BrokenPipe = 7,
-    /// Administratively prohibited (EACCES on Linux is EHOSTUNREACH).
+    /// A router does not let it through (EHOSTUNREACH, as on Linux).
     Prohibited = 8,
 }
 
@@ -376,7 +376,7 @@ pub struct Connection {
     pub(crate) fin_wait: u32,
     pub(crate) keep_count: u8,
     pub(crate) syn_retries: u8,
-    pub(crate) reserved: [u8; 2],
+    pub(crate) unused: [u8; 2],
 
     // Counts
     pub(crate) total_retransmits: u32,
@@ -525,7 +525,7 @@ impl Connection {
             fin_wait: (FIN_WAIT / MILLISECOND) as u32,
             keep_count: 9,
             syn_retries: config.syn_retries,
-            reserved: [0; 2],
+            unused: [0; 2],
             total_retransmits: 0,
             delivered: 0,
             segments_in: 0,

@@ -228,7 +228,7 @@ impl Connection {
         self.urgent_arrives(segment, arrival);
         self.congestion_arrives(segment, text, ce);
         self.text_arrives(segment, text, now, arrival);
-        self.fin_arrives(now, arrival);
+        self.fin_arrives(arrival);
     }
 
     /// Is any of it in the window (RFC 9293, 3.4 and 3.10.7.4, first), and is it not old (PAWS: RFC 7323, 5.3)? If not, the peer is told what is expected.
@@ -488,7 +488,7 @@ impl Connection {
     }
 
     /// RFC 9293, 3.10.7.4, eighth: all before the FIN has arrived.
-    fn fin_arrives(&mut self, now: Time, arrival: &mut Arrival) {
+    fn fin_arrives(&mut self, arrival: &mut Arrival) {
         if !self.has(flag::FIN_SEEN) || self.rcv_nxt != self.rcv_fin {
             return;
         }
@@ -508,7 +508,6 @@ impl Connection {
         if next == State::TimeWait {
             self.enter_time_wait(arrival);
         }
-        let _ = now;
     }
 
     pub(crate) fn enter_time_wait(&mut self, arrival: &mut Arrival) {

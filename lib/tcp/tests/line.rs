@@ -322,7 +322,7 @@ fn game(seed: u64) {
             true => cairn_tcp::congestion::Algorithm::Reno,
             false => cairn_tcp::congestion::Algorithm::Cubic,
         },
-        segments: 1,
+        segments: 1 + random.below(4) as u16,
         syn_retries: 100,
         syn_ack_retries: 100,
         mtu_probing: true,
@@ -340,7 +340,11 @@ fn game(seed: u64) {
         reorder: if bad > 2 { random.below(30) } else { 0 },
         mark: random.below(2) * random.below(20),
         delay: [10, 1_000, 20_000, 200_000][random.below(4) as usize],
-        mtu: if random.percent(10) { 1100 } else { 20_000 },
+        // What a device would have cut is one frame here, so a black hole is for single segments only.
+        mtu: match random.percent(20) && configs.iter().all(|config| config.segments == 1) {
+            true => 1100,
+            false => 65_535,
+        },
         random,
     };
     let start = line.now;

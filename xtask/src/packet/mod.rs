@@ -62,3 +62,21 @@ pub fn command(arguments: &cli::Packet) -> Result<u8> {
     println!("{} passed, {failed} failed", paths.len() - failed);
     Ok(u8::from(failed > 0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places;
+
+    #[test]
+    fn the_page_names_every_script() {
+        let page = fs::read_to_string(places::root().join("docs/tcp.md")).expect("the page");
+        for path in scripts(&places::root().join("tests/packet")).expect("scripts") {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "docs/tcp.md lacks {name}"
+            );
+        }
+    }
+}
