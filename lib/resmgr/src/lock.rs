@@ -6,7 +6,7 @@
 //! A user other than 0 has at most [`EACH`] record locks. What an operation looks at are the owner's own locks and those that are in its way ([`crate::spans`]), however many others the file has.
 
 use crate::keep::Keepsake;
-use crate::spans::{Span, Spans};
+use crate::spans::{Nodes, Span, Spans};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -14,6 +14,9 @@ use alloc::vec::Vec;
 pub const EACH: u32 = 8192;
 /// A circle of more processes that wait for each other is not found, as on Linux.
 const CIRCLE: usize = 10;
+/// A change makes so many at most: one, and the two ends of one that it cuts. And bytes that they need in the maps here, with what else a lock notes.
+const MADE: usize = 3;
+const ROOM: usize = 16 * 1024;
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +67,7 @@ impl OfFile {
         }
     }
 
-    fn insert(&mut self, held: Held) {
+    fn insert(&mut self, nodes: &mut Nodes, held: Held) {
         let Record {
             owner,
             badge,
@@ -73,14 +76,15 @@ impl OfFile {
             exclusive,
             ..
         } = held.record;
-        self.spans(exclusive).insert(Span { start, end, owner });
+        let span = Span { start, end, owner };
+        nodes.insert(self.spans(exclusive), span);
         *self.handles.entry((badge, owner)).or_default() += 1;
         self.records.insert((owner, start), held);
     }
 
-    fn remove(&mut self, owner: Owner, start: u64) -> Option<Held> {
+    fn remove(&mut self, nodes: &mut Nodes, owner: Owner, start: u64) -> Option<Held> {
         let held = self.records.remove(&(owner, start))?;
-        self.spans(held.record.exclusive).remove(start, owner);
+        nodes.remove(self.spans(held.record.exclusive), start, owner);
         let handle = (held.record.badge, owner);
         if let Some(count) = self.handles.get_mut(&handle) {
             *count -= 1;
@@ -112,7 +116,7 @@ pub enum Refused {
     Held(Owner),
     /// Waiting would close a circle.
     Deadlock,
-    /// The user has too many.
+    /// The user has too many, or there is no memory.
     TooMany,
 }
 
@@ -120,6 +124,7 @@ pub enum Refused {
 #[derive(Default)]
 pub struct Locks {
     files: BTreeMap<u64, OfFile>,
+    nodes: Nodes,
     /// The files in which a process has locks.
     processes: BTreeMap<u32, BTreeSet<u64>>,
     /// Processes that wait, and for whom.
@@ -137,14 +142,23 @@ pub fn end_of(start: u64, length: u64) -> u64 {
     }
 }
 
+/// Whether the heap has so much.
+fn room() -> bool {
+    #[cfg(target_os = "none")]
+    return cairn_rt::heap::prepare(ROOM);
+    #[cfg(not(target_os = "none"))]
+    return ROOM > 0;
+}
+
 impl Locks {
     /// The first lock of somebody else that stands in the way.
     pub fn conflict(&self, ino: u64, wish: &Record) -> Option<Record> {
         let file = self.files.get(&ino)?;
         let (start, end, owner) = (wish.start, wish.end, wish.owner);
-        let exclusive = file.exclusive.in_the_way(start, end, owner);
+        let in_the_way = |spans| self.nodes.in_the_way(spans, start, end, owner);
+        let exclusive = in_the_way(file.exclusive);
         let shared = match wish.exclusive {
-            true => file.shared.in_the_way(start, end, owner),
+            true => in_the_way(file.shared),
             false => None,
         };
         let first = exclusive.into_iter().chain(shared);
@@ -210,10 +224,13 @@ impl Locks {
             } else {
                 continue;
             }
+            // (There may be many.)
+            old.try_reserve(1).map_err(|_| Refused::TooMany)?;
             old.push(held.start);
         }
         new.extend(taken.then_some(joined));
         self.may_have(wish.user, &old, &new)?;
+        self.reserve()?;
         // The new ones first: a death in between leaves too many, and who asked asks again.
         let kept: Vec<Option<u32>> = new.iter().map(|r| keep.add_record(ino, r)).collect();
         for &start in &old {
@@ -236,14 +253,23 @@ impl Locks {
         }
     }
 
+    /// There is room for what a change makes, before anything is changed.
+    fn reserve(&mut self) -> Result<(), Refused> {
+        match self.nodes.reserve(MADE) && room() {
+            true => Ok(()),
+            false => Err(Refused::TooMany),
+        }
+    }
+
     fn insert(&mut self, ino: u64, held: Held) {
         *self.users.entry(held.record.user).or_default() += 1;
-        self.files.entry(ino).or_default().insert(held);
+        let file = self.files.entry(ino).or_default();
+        file.insert(&mut self.nodes, held);
     }
 
     fn remove(&mut self, keep: &mut Keepsake, ino: u64, owner: Owner, start: u64) {
         let file = self.files.get_mut(&ino);
-        let Some(held) = file.and_then(|file| file.remove(owner, start)) else {
+        let Some(held) = file.and_then(|file| file.remove(&mut self.nodes, owner, start)) else {
             return;
         };
         if let Some(kept) = held.kept {
@@ -264,7 +290,9 @@ impl Locks {
             let mut near = file.near(record.owner, record.start, record.end);
             near.any(|held| held.start < record.end && record.start < held.end)
         };
-        if self.files.get(&ino).is_some_and(overlaps) || self.conflict(ino, &record).is_some() {
+        let taken =
+            self.files.get(&ino).is_some_and(overlaps) || self.conflict(ino, &record).is_some();
+        if taken || self.reserve().is_err() {
             keep.give(kept);
             return;
         }
@@ -328,15 +356,16 @@ impl Locks {
     /// The handle is gone, and all locks taken through it.
     pub fn close(&mut self, keep: &mut Keepsake, ino: u64, badge: u64) -> bool {
         let changed = self.unlock_whole(keep, ino, badge);
-        let Some(file) = self.files.get(&ino) else {
-            return changed;
-        };
         let all = (badge, Owner::Process(0))..=(badge, Owner::File(u64::MAX));
-        let owners: Vec<Owner> = file.handles.range(all).map(|(at, _)| at.1).collect();
-        for &owner in &owners {
+        let mut any = false;
+        while let Some(owner) = self.files.get(&ino).and_then(|file| {
+            let mut its = file.handles.range(all.clone());
+            its.next().map(|(at, _)| at.1)
+        }) {
             self.drop_records(keep, ino, owner, |held| held.badge == badge);
+            any = true;
         }
-        changed || !owners.is_empty()
+        changed || any
     }
 
     /// A process has ended, and its locks with it: the files in which it had some.
@@ -357,12 +386,14 @@ impl Locks {
         owner: Owner,
         goes: impl Fn(&Record) -> bool,
     ) {
-        let file = self.files.get(&ino);
-        let its = file.map(|file| file.near(owner, 0, u64::MAX));
-        let its = its.into_iter().flatten().filter(|held| goes(held));
-        let starts: Vec<u64> = its.map(|held| held.start).collect();
-        for start in starts {
+        let mut from = 0;
+        while let Some(start) = self.files.get(&ino).and_then(|file| {
+            let mut its = file.near(owner, from, u64::MAX);
+            let next = its.find(|held| held.start >= from && goes(held));
+            next.map(|held| held.start)
+        }) {
             self.remove(keep, ino, owner, start);
+            from = start;
         }
         self.note(ino, owner);
     }

@@ -1,12 +1,13 @@
-//! Ranges with owners, to be asked which one is in the way: those of one kind of record lock in one file.
+//! Ranges with owners, to be asked which one is in the way: those of one kind of record lock in one file ([`Spans`]). Their nodes are in one table for all files ([`Nodes`]).
 //!
-//! They lie in blocks of at most [`BLOCK`], in order of their starts, and each block knows how far its ranges go. So a question looks at the blocks, and into those that have an answer
-//! (or are the asker's own).
+//! They are a balanced tree (AVL) in order of their starts and owners. Each node knows how far its tree's ranges go, and how far those of all owners go but the one whose range goes farthest. So what is in an owner's
+//! way is found from the root down, whatever the owner has there itself.
 
 use crate::lock::Owner;
-use alloc::vec::Vec;
+use cairn_slab::Records;
 
-const BLOCK: usize = 64;
+/// No node.
+const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -15,100 +16,260 @@ pub(crate) struct Span {
     pub owner: Owner,
 }
 
-struct Block {
-    /// The greatest end.
-    reach: u64,
-    /// Never empty.
-    spans: Vec<Span>,
+/// How far ranges go.
+#[derive(Clone, Copy)]
+struct Reach {
+    end: u64,
+    owner: Owner,
+    /// Those of all other owners.
+    others: u64,
 }
 
-impl Block {
-    fn measure(&mut self) {
-        self.reach = self.spans.iter().map(|span| span.end).max().unwrap_or(0);
-    }
+struct Node {
+    span: Span,
+    left: u32,
+    right: u32,
+    height: u8,
+    /// Of this one and all below.
+    reach: Reach,
 }
 
 #[derive(Default)]
-pub(crate) struct Spans {
-    blocks: Vec<Block>,
+pub(crate) struct Nodes(Records<Node>);
+
+/// The root of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spans(u32);
+
+impl Span {
+    fn place(&self) -> (u64, Owner) {
+        (self.start, self.owner)
+    }
 }
 
-impl Spans {
-    /// The block where this one is or belongs.
-    fn block(&self, start: u64, owner: Owner) -> usize {
-        let before = |block: &Block| {
-            let first = block.spans.first();
-            first.is_some_and(|first| (first.start, first.owner) <= (start, owner))
-        };
-        self.blocks.partition_point(before).saturating_sub(1)
+impl Reach {
+    const NOTHING: Reach = Reach {
+        end: 0,
+        owner: Owner::Process(0),
+        others: 0,
+    };
+
+    fn of(span: &Span) -> Reach {
+        Reach {
+            end: span.end,
+            owner: span.owner,
+            others: 0,
+        }
     }
 
-    pub fn insert(&mut self, span: Span) {
-        let at = self.block(span.start, span.owner);
-        let Some(block) = self.blocks.get_mut(at) else {
-            self.blocks.push(Block {
-                reach: span.end,
-                spans: Vec::from([span]),
-            });
-            return;
+    fn with(self, other: Reach) -> Reach {
+        let (far, near) = match self.end >= other.end {
+            true => (self, other),
+            false => (other, self),
         };
-        let spans = &mut block.spans;
-        let place =
-            spans.partition_point(|other| (other.start, other.owner) < (span.start, span.owner));
-        spans.insert(place, span);
-        block.reach = block.reach.max(span.end);
-        if block.spans.len() > BLOCK {
-            let mut behind = Block {
-                reach: 0,
-                spans: block.spans.split_off(BLOCK / 2),
-            };
-            behind.measure();
-            block.measure();
-            self.blocks.insert(at + 1, behind);
+        let beside = match near.owner == far.owner {
+            true => near.others,
+            false => near.end,
+        };
+        Reach {
+            others: far.others.max(beside),
+            ..far
         }
+    }
+
+    /// How far those go that are not this owner's.
+    fn beside(&self, owner: Owner) -> u64 {
+        match self.owner == owner {
+            true => self.others,
+            false => self.end,
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            span: Span {
+                start: 0,
+                end: 0,
+                owner: Owner::Process(0),
+            },
+            left: NONE,
+            right: NONE,
+            height: 1,
+            reach: Reach::NOTHING,
+        }
+    }
+}
+
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans(NONE)
+    }
+}
+
+impl Nodes {
+    /// See that the next so many [`Nodes::insert`] (a few) do not fail. False: there is no memory.
+    pub fn reserve(&mut self, count: usize) -> bool {
+        self.0.reserve_some(count)
+    }
+
+    /// False: there is no memory ([`Nodes::reserve`]).
+    pub fn insert(&mut self, spans: &mut Spans, span: Span) -> bool {
+        let Some(new) = self.0.take() else {
+            return false;
+        };
+        self.0[new] = Node {
+            span,
+            reach: Reach::of(&span),
+            ..Node::default()
+        };
+        spans.0 = self.put(spans.0, new);
+        true
     }
 
     /// The range of this owner that begins here goes.
-    pub fn remove(&mut self, start: u64, owner: Owner) {
-        let at = self.block(start, owner);
-        let Some(block) = self.blocks.get_mut(at) else {
-            return;
-        };
-        let is = |span: &Span| (span.start, span.owner) == (start, owner);
-        if let Some(place) = block.spans.iter().position(is) {
-            block.spans.remove(place);
-            block.measure();
-        }
-        if block.spans.is_empty() {
-            self.blocks.remove(at);
+    pub fn remove(&mut self, spans: &mut Spans, start: u64, owner: Owner) {
+        let (root, gone) = self.cut(spans.0, (start, owner));
+        spans.0 = root;
+        if gone != NONE {
+            self.0.give(gone);
         }
     }
 
     /// The first one that has something of `start..end` and is not this owner's.
-    pub fn in_the_way(&self, start: u64, end: u64, owner: Owner) -> Option<Span> {
-        let blocks = self.blocks.iter().filter(|block| block.reach > start);
-        for block in blocks {
-            for span in &block.spans {
-                if span.start >= end {
-                    return None;
-                }
-                if span.end > start && span.owner != owner {
-                    return Some(*span);
-                }
+    pub fn in_the_way(&self, spans: Spans, start: u64, end: u64, owner: Owner) -> Option<Span> {
+        let goes_beyond = |at: u32| self.reach(at).beside(owner) > start;
+        let mut at = spans.0;
+        while goes_beyond(at) {
+            let node = &self.0[at];
+            if goes_beyond(node.left) {
+                at = node.left;
+            } else if node.span.end > start && node.span.owner != owner {
+                return (node.span.start < end).then_some(node.span);
+            } else {
+                at = node.right;
             }
         }
         None
     }
 
+    fn reach(&self, at: u32) -> Reach {
+        self.0.get(at).map_or(Reach::NOTHING, |node| node.reach)
+    }
+
+    fn height(&self, at: u32) -> u8 {
+        self.0.get(at).map_or(0, |node| node.height)
+    }
+
+    /// Put node `new` into the tree `at` → the tree.
+    fn put(&mut self, at: u32, new: u32) -> u32 {
+        if at == NONE {
+            return new;
+        }
+        if self.0[new].span.place() < self.0[at].span.place() {
+            self.0[at].left = self.put(self.0[at].left, new);
+        } else {
+            self.0[at].right = self.put(self.0[at].right, new);
+        }
+        self.balance(at)
+    }
+
+    /// Take the node of this place out of the tree `at` → the tree, and the node, if it is there.
+    fn cut(&mut self, at: u32, place: (u64, Owner)) -> (u32, u32) {
+        if at == NONE {
+            return (NONE, NONE);
+        }
+        let Node {
+            span, left, right, ..
+        } = self.0[at];
+        let gone = if place < span.place() {
+            let (tree, gone) = self.cut(left, place);
+            self.0[at].left = tree;
+            gone
+        } else if place > span.place() {
+            let (tree, gone) = self.cut(right, place);
+            self.0[at].right = tree;
+            gone
+        } else if left == NONE || right == NONE {
+            return (if left == NONE { right } else { left }, at);
+        } else {
+            // The next one takes its place.
+            let (tree, next) = self.cut_first(right);
+            (self.0[next].left, self.0[next].right) = (left, tree);
+            return (self.balance(next), at);
+        };
+        (self.balance(at), gone)
+    }
+
+    /// Take the first node out of the tree `at`, which has some → the tree, and the node.
+    fn cut_first(&mut self, at: u32) -> (u32, u32) {
+        let left = self.0[at].left;
+        if left == NONE {
+            return (self.0[at].right, at);
+        }
+        let (tree, first) = self.cut_first(left);
+        self.0[at].left = tree;
+        (self.balance(at), first)
+    }
+
+    /// The trees below `at` are right, and their heights differ by two at most → the tree.
+    fn balance(&mut self, at: u32) -> u32 {
+        let (left, right) = (self.0[at].left, self.0[at].right);
+        let (high, low) = (self.height(left), self.height(right));
+        if high > low + 1 {
+            if self.height(self.0[left].left) < self.height(self.0[left].right) {
+                self.0[at].left = self.turn_left(left);
+            }
+            return self.turn_right(at);
+        }
+        if low > high + 1 {
+            if self.height(self.0[right].right) < self.height(self.0[right].left) {
+                self.0[at].right = self.turn_right(right);
+            }
+            return self.turn_left(at);
+        }
+        self.measure(at);
+        at
+    }
+
+    /// The left one goes up.
+    fn turn_right(&mut self, at: u32) -> u32 {
+        let up = self.0[at].left;
+        self.0[at].left = core::mem::replace(&mut self.0[up].right, at);
+        self.measure(at);
+        self.measure(up);
+        up
+    }
+
+    fn turn_left(&mut self, at: u32) -> u32 {
+        let up = self.0[at].right;
+        self.0[at].right = core::mem::replace(&mut self.0[up].left, at);
+        self.measure(at);
+        self.measure(up);
+        up
+    }
+
+    fn measure(&mut self, at: u32) {
+        let Node {
+            span, left, right, ..
+        } = self.0[at];
+        let height = 1 + self.height(left).max(self.height(right));
+        let below = self.reach(left).with(self.reach(right));
+        let node = &mut self.0[at];
+        (node.height, node.reach) = (height, Reach::of(&span).with(below));
+    }
+
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        self.0.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn agrees_with_a_list() {
@@ -119,7 +280,8 @@ mod tests {
             random ^= random << 17;
             random % most
         };
-        let (mut spans, mut list) = (Spans::default(), Vec::<Span>::new());
+        let (mut nodes, mut spans) = (Nodes::default(), Spans::default());
+        let mut list = Vec::<Span>::new();
         for step in 0..20_000 {
             if next(if step / 2000 % 2 == 0 { 3 } else { 8 }) != 0 {
                 let start = next(500);
@@ -133,12 +295,12 @@ mod tests {
                     .iter()
                     .any(|o| (o.start, o.owner) == (span.start, span.owner))
                 {
-                    spans.insert(span);
+                    assert!(nodes.insert(&mut spans, span));
                     list.push(span);
                 }
             } else if !list.is_empty() {
                 let gone = list.swap_remove(next(list.len() as u64) as usize);
-                spans.remove(gone.start, gone.owner);
+                nodes.remove(&mut spans, gone.start, gone.owner);
             }
             let (start, owner) = (next(500), Owner::Process(next(40) as u32));
             let end = start + 1 + next(30);
@@ -146,11 +308,47 @@ mod tests {
                 .iter()
                 .filter(|s| s.start < end && start < s.end && s.owner != owner)
                 .min_by_key(|span| (span.start, span.owner));
-            assert_eq!(spans.in_the_way(start, end, owner), found.copied());
+            assert_eq!(nodes.in_the_way(spans, start, end, owner), found.copied());
         }
         for span in list {
-            spans.remove(span.start, span.owner);
+            nodes.remove(&mut spans, span.start, span.owner);
         }
-        assert!(spans.is_empty());
+        assert!(nodes.is_empty() && spans == Spans::default());
+    }
+
+    /// How high the tree is, if all that it knows of itself is true.
+    fn sound(nodes: &Nodes, at: u32) -> u8 {
+        let Some(node) = nodes.0.get(at).filter(|_| at != NONE) else {
+            return 0;
+        };
+        let (left, right) = (sound(nodes, node.left), sound(nodes, node.right));
+        assert!(left.abs_diff(right) <= 1);
+        assert_eq!(node.height, 1 + left.max(right));
+        node.height
+    }
+
+    /// However many there are, and however many are the asker's own, few are looked at.
+    #[test]
+    fn the_tree_is_low() {
+        let (mut nodes, mut spans) = (Nodes::default(), Spans::default());
+        let span = |i: u64| Span {
+            start: 10 * i,
+            end: 10 * i + 10,
+            owner: Owner::Process((i % 2) as u32),
+        };
+        for i in 0..10_000 {
+            assert!(nodes.insert(&mut spans, span(i)));
+        }
+        assert!(sound(&nodes, spans.0) <= 16);
+        let found = nodes.in_the_way(spans, 50_000, u64::MAX, Owner::Process(0));
+        assert_eq!(found, Some(span(5001)));
+        for i in (0..10_000).filter(|i| i % 3 != 0) {
+            let gone = span(i);
+            nodes.remove(&mut spans, gone.start, gone.owner);
+            nodes.remove(&mut spans, gone.start, Owner::File(7));
+        }
+        assert!(sound(&nodes, spans.0) <= 16);
+        let found = nodes.in_the_way(spans, 50_000, u64::MAX, Owner::Process(0));
+        assert_eq!(found, Some(span(5001)));
     }
 }

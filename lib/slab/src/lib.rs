@@ -124,6 +124,11 @@ impl<T: Default> Records<T> {
         self.free != 0 || self.grow()
     }
 
+    /// The same for so many, of at most a piece's.
+    pub fn reserve_some(&mut self, count: usize) -> bool {
+        self.free >= count || self.grow()
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> bool {
@@ -243,6 +248,15 @@ impl<T: Default> Records<T> {
         used.flat_map(|(number, used)| {
             let places = (0..Self::EACH).filter(move |at| used >> at & 1 != 0);
             places.map(move |at| (number * Self::EACH + at) as u32)
+        })
+    }
+
+    /// All that have memory, whether or not they are in use.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let pieces = self.pieces.iter_mut().enumerate();
+        pieces.flat_map(|(number, piece)| {
+            let first = (number * Self::EACH) as u32;
+            (first..).zip(piece.iter_mut())
         })
     }
 
