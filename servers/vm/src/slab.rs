@@ -1,24 +1,30 @@
-//! Records with handles: a handle names its record only as long as that record lives, its index may be used again. They lie in [`Pieces`], and those that are free in a chain.
+//! Records with handles: a handle names its record only as long as that record lives, its index may be used again. Memory in which no record lives goes back ([`cairn_slab`]).
 
-use crate::pieces::Pieces;
+use cairn_slab::Records;
 
-/// Index in bits 0..24, generation above.
+/// Index in bits 0..24, above them how many records were made before this one.
 pub type Handle = u64;
 
 const INDEX_BITS: u32 = 24;
-const NOTHING: u32 = u32::MAX;
 
 struct Entry<T> {
-    generation: u64,
+    before: u64,
     value: Option<T>,
-    /// The next one that is free.
-    next: u32,
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Entry {
+            before: 0,
+            value: None,
+        }
+    }
 }
 
 pub struct Slab<T> {
-    entries: Pieces<Entry<T>>,
-    /// The first one that is free.
-    free: u32,
+    entries: Records<Entry<T>>,
+    /// Records that were made.
+    made: u64,
 }
 
 /// The index in a handle.
@@ -29,25 +35,20 @@ pub const fn index(handle: Handle) -> usize {
 impl<T> Slab<T> {
     pub const fn new() -> Slab<T> {
         Slab {
-            entries: Pieces::new(),
-            free: NOTHING,
+            entries: Records::new(),
+            made: 0,
         }
     }
 
     /// See that the next [`Slab::insert`] does not fail. False: there is no memory, or there are too many.
     pub fn room(&mut self) -> bool {
-        self.free != NOTHING || self.entries.len() < 1 << INDEX_BITS && self.entries.room()
+        self.next_handle().is_some()
     }
 
     /// The handle that the next [`Slab::insert`] will give. None as [`Slab::room`].
     pub fn next_handle(&mut self) -> Option<Handle> {
-        if !self.room() {
-            return None;
-        }
-        match self.entries.get(self.free as usize) {
-            Some(entry) => Some(u64::from(self.free) | entry.generation << INDEX_BITS),
-            None => Some(self.entries.len() as u64),
-        }
+        let at = self.entries.next_number()?;
+        (at < 1 << INDEX_BITS).then_some(u64::from(at) | self.made << INDEX_BITS)
     }
 
     /// → its index. None as [`Slab::room`].
@@ -55,65 +56,52 @@ impl<T> Slab<T> {
         if !self.room() {
             return None;
         }
-        let at = self.free as usize;
-        match self.entries.get_mut(at) {
-            Some(entry) => {
-                self.free = entry.next;
-                entry.value = Some(value);
-                Some(at)
-            }
-            None => self.entries.push(Entry {
-                generation: 0,
-                value: Some(value),
-                next: NOTHING,
-            }),
-        }
+        let at = self.entries.take()?;
+        *self.entries.get_mut(at)? = Entry {
+            before: self.made,
+            value: Some(value),
+        };
+        self.made += 1;
+        Some(at as usize)
     }
 
     pub fn remove(&mut self, i: usize) -> Option<T> {
-        let entry = self.entries.get_mut(i)?;
-        let value = entry.value.take()?;
-        entry.generation += 1;
-        entry.next = core::mem::replace(&mut self.free, i as u32);
+        let at = u32::try_from(i).ok()?;
+        let value = self.entries.get_mut(at)?.value.take()?;
+        self.entries.give(at);
         Some(value)
     }
 
     /// The index of a handle's record, if that still lives.
     #[inline]
     pub fn resolve(&self, handle: Handle) -> Option<usize> {
-        let entry = self.entries.get(index(handle))?;
-        (entry.generation == handle >> INDEX_BITS && entry.value.is_some()).then(|| index(handle))
+        let entry = self.entries.get(index(handle) as u32)?;
+        (entry.before == handle >> INDEX_BITS && entry.value.is_some()).then(|| index(handle))
     }
 
     /// All indices are below this.
     pub fn end(&self) -> usize {
-        self.entries.len()
+        self.entries.end() as usize
     }
 
     #[inline]
     pub fn get(&self, i: usize) -> Option<&T> {
-        self.entries.get(i)?.value.as_ref()
+        self.entries.get(u32::try_from(i).ok()?)?.value.as_ref()
     }
 
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> Option<&mut T> {
-        self.entries.get_mut(i)?.value.as_mut()
+        self.entries.get_mut(u32::try_from(i).ok()?)?.value.as_mut()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.entries
-            .iter()
-            .enumerate()
-            .filter_map(|(i, e)| Some((i, e.value.as_ref()?)))
+        let numbers = self.entries.numbers();
+        numbers.filter_map(|at| Some((at as usize, self.get(at as usize)?)))
     }
-}
 
-impl<T> Slab<T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
-        self.entries
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(i, e)| Some((i, e.value.as_mut()?)))
+        let all = self.entries.iter_mut();
+        all.filter_map(|(at, e)| Some((at as usize, e.value.as_mut()?)))
     }
 }
 
@@ -126,6 +114,7 @@ impl<T> Default for Slab<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn old_handles_name_nothing() {
@@ -141,5 +130,22 @@ mod tests {
         assert_eq!(s.resolve(first), None);
         assert_eq!(s.resolve(second), Some(i));
         assert_eq!(s.remove(7), None);
+        // Also when the memory between has gone and come again.
+        let make = |s: &mut Slab<char>| {
+            let handle = s.next_handle().unwrap();
+            (handle, s.insert('c').unwrap())
+        };
+        let many: Vec<_> = (0..1000).map(|_| make(&mut s)).collect();
+        assert!(many.iter().all(|&(h, i)| s.resolve(h) == Some(i)));
+        for &(_, i) in &many {
+            assert_eq!(s.remove(i), Some('c'));
+        }
+        assert!(many.iter().all(|&(h, _)| s.resolve(h).is_none()));
+        let again: Vec<_> = (0..1000).map(|_| make(&mut s)).collect();
+        for (old, (new, _)) in many.iter().zip(&again) {
+            assert!(old.0 != *new && s.resolve(old.0).is_none());
+        }
+        assert_eq!(s.iter().count(), 1001);
+        assert_eq!(s.iter_mut().count(), 1001);
     }
 }
