@@ -48,6 +48,55 @@ pub mod capability {
         pub const SET_SECUREBITS: u64 = 28;
         pub const CAP_AMBIENT: u64 = 47;
     }
+
+    /// What the attribute `security.capability` of a file says.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FileCapabilities {
+        pub permitted: u64,
+        pub inheritable: u64,
+        pub effective: bool,
+    }
+
+    /// The attribute's name.
+    pub const ATTRIBUTE: &[u8] = b"security.capability";
+    /// Its longest form.
+    pub const ATTRIBUTE_MAX: usize = 24;
+    const REVISION: u32 = 0xff00_0000;
+    const EFFECTIVE: u32 = 1;
+
+    fn word(value: &[u8], index: usize) -> Option<u32> {
+        let bytes = value.get(4 * index..4 * index + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The form in which it may be set: the second, or the third, which names a user name space by its root.
+    pub fn is_file_attribute(value: &[u8]) -> bool {
+        let revision = word(value, 0).map(|first| (first & REVISION) >> 24);
+        matches!((revision, value.len()), (Some(2), 20) | (Some(3), 24))
+    }
+
+    /// None: it says nothing here, also where it is for the programs of another user name space.
+    pub fn of_file(value: &[u8]) -> Option<FileCapabilities> {
+        let first = word(value, 0)?;
+        let set = |low: usize, high: Option<usize>| {
+            let high = match high {
+                Some(index) => word(value, index)?,
+                None => 0,
+            };
+            Some((u64::from(word(value, low)?) | u64::from(high) << 32) & ALL)
+        };
+        let (permitted, inheritable) = match ((first & REVISION) >> 24, value.len()) {
+            (1, 12) => (set(1, None)?, set(2, None)?),
+            (2, 20) => (set(1, Some(3))?, set(2, Some(4))?),
+            (3, 24) if word(value, 5) == Some(0) => (set(1, Some(3))?, set(2, Some(4))?),
+            _ => return None,
+        };
+        Some(FileCapabilities {
+            permitted,
+            inheritable,
+            effective: first & EFFECTIVE != 0,
+        })
+    }
 }
 
 impl proc::Credentials {

@@ -2,11 +2,14 @@
    not know it.) cairn-test: linux=no */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +57,11 @@ int main(int count, char **arguments) {
         return failed;
     }
     static const char *const wanted[] = {"0", "1", "0"};
+    int self = open("/proc/self/exe", O_RDONLY), raised = open("raised", O_WRONLY | O_CREAT, 0700);
+    while (sendfile(raised, self, NULL, 1 << 20) > 0)
+        ;
+    fchmod(raised, 04755);
+    close(raised);
     for (int bits = 0; bits <= 3; bits += bits == 1 ? 2 : 1) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -81,6 +89,13 @@ int main(int count, char **arguments) {
                 _exit(99);
             }
             joined("vfork and exec", child);
+            child = fork();
+            if (child == 0) {
+                setresuid(1000, 1000, 1000);
+                execl("./raised", "exec-gain", next, (char *)0);
+                _exit(98);
+            }
+            joined("exec of a set-user-id program", child);
             if (!failed) {
                 execl("/proc/self/exe", "exec-gain", next, (char *)0);
             }
@@ -88,6 +103,7 @@ int main(int count, char **arguments) {
         }
         joined("all", pid);
     }
+    unlink("raised");
     puts(failed ? "wrong" : "right");
     return failed;
 }

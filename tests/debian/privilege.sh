@@ -23,6 +23,10 @@ echo "== groups and shells"
 su user -c 'printf "id -g\n" | newgrp sudo'; su user -c 'sg sudo "id -gn"'
 su user -c 'echo Newer-Word7 | chsh -s /bin/sh'; chsh -s /bin/dash user; getent passwd user
 groupadd team; useradd -m -G team bob; su bob -c 'id; pwd; ls -A ~'; gpasswd -a user team; id -Gn user; userdel -rf bob 2>/dev/null; groupdel team; getent group team; echo $?
+echo "== capabilities of files"
+cp /usr/bin/cat /usr/local/bin/reads; setcap cap_dac_override+ep /usr/local/bin/reads; getcap /usr/local/bin/reads
+su user -c 'reads /etc/shadow | head -c 5; cat /etc/shadow; setcap -r /usr/local/bin/reads 2>&1 | tail -c 24'; setcap -v cap_dac_override+ep /usr/local/bin/reads
+mv /usr/local/bin/reads /usr/local/bin/other; getcap /usr/local/bin/other; echo >>/usr/local/bin/other; getcap /usr/local/bin/other; rm /usr/local/bin/other
 echo "== login"
 printf 'id; stat -c "%%a %%U:%%G" $(tty); exit\n' >/tmp/login.in
 (cat /tmp/login.in; sleep 1) | script -qec 'login -f user' /dev/null | tr -d '\r' | grep -E '^(uid|6)'; lastlog -u user | tail -n 1 | grep -c user; rm /tmp/login.in

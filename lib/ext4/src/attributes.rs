@@ -140,6 +140,12 @@ fn lay_out(area: &mut [u8], first: usize, all: &[Attribute]) {
     }
 }
 
+/// Whether there are any in an inode as it is in its table.
+pub(crate) fn are_in(raw: &[u8], extra: u16) -> bool {
+    let area = raw.get(128 + usize::from(extra)..);
+    extra != 0 && area.is_some_and(|area| area.len() > 4 && le32(area, 0) == MAGIC)
+}
+
 impl Fs {
     /// Where attributes in the inode begin, in the inode.
     fn inner(&self, inode: &Inode) -> usize {

@@ -50,6 +50,8 @@ pub struct Inode {
     pub generation: u32,
     pub(crate) dtime: u32,
     pub(crate) attributes: u64,
+    /// It has attributes, in itself or in a block.
+    pub has_attributes: bool,
     /// Extent tree, short symbolic link, or device number.
     pub(crate) area: [u8; 60],
     pub(crate) extra: u16,
@@ -152,6 +154,9 @@ impl Inode {
             generation,
             dtime: le32(raw, 0x14),
             attributes: u64::from(le32(raw, 0x68)) | u64::from(le16(raw, 0x76)) << 32,
+            has_attributes: crate::attributes::are_in(raw, extra)
+                || le32(raw, 0x68) != 0
+                || le16(raw, 0x76) != 0,
             area: array(raw, 0x28),
             extra,
             seed: seed(shape, ino, generation),

@@ -117,6 +117,7 @@ impl Fs {
             generation,
             dtime: 0,
             attributes: 0,
+            has_attributes: false,
             area: [0; 60],
             extra: if self.shape.inode_size > 128 {
                 self.shape.extra.min((self.shape.inode_size - 128) as u16)

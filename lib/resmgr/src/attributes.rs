@@ -8,6 +8,7 @@ use crate::permission::{self, READ, WRITE};
 use crate::server::{Access, Answer, Server};
 use alloc::vec;
 use alloc::vec::Vec;
+use cairn_idl::capability::{is_file_attribute, ATTRIBUTE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{at, s};
 use cairn_idl::label;
@@ -100,6 +101,9 @@ impl<S: Server> Core<S> {
         match what {
             LIST => {}
             GET => server.attribute(cx, node, name, &mut answer)?,
+            SET if name == ATTRIBUTE && !value.is_empty() && !is_file_attribute(value) => {
+                return fail(EINVAL)
+            }
             SET => {
                 let there = match flags & (CREATE | REPLACE) {
                     0 => None,

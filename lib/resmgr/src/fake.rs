@@ -4,7 +4,7 @@
 //! [`Bench::answer`] asks for the answer of a request that waited.
 
 use crate::manager::Manager;
-use crate::server::Server;
+use crate::server::{Access, Server};
 use crate::transport::{Leads, Page, Transport};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
+use cairn_idl::capability::FileCapabilities;
 use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
@@ -98,6 +99,7 @@ pub struct Fake {
     pub attended: Vec<(u32, u64)>,
     /// Domains whose files' mode, user and group `proc` was told of.
     pub told_ids: Vec<(u32, [u32; 3])>,
+    pub told_capabilities: Vec<FileCapabilities>,
 }
 
 impl Fake {
@@ -271,8 +273,10 @@ impl Transport for Fake {
         Some(1000 + sender)
     }
 
-    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32) {
+    fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>) {
+        let Access { mode, uid, gid } = owner;
         self.told_ids.push((sender, [mode, uid, gid]));
+        self.told_capabilities.extend(capabilities);
     }
 }
 

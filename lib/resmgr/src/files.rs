@@ -8,7 +8,9 @@ use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
 use crate::permission;
 use crate::server::{Access, Answer, Change, Server};
+use alloc::vec::Vec;
 use cairn_abi::Token;
+use cairn_idl::capability::{of_file, ATTRIBUTE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_idl::label;
@@ -377,9 +379,18 @@ impl<S: Server> Core<S> {
             return fail(EACCES);
         }
         permission::check(cx, &access, permission::EXECUTE)?;
-        if access.mode & SET_ID != 0 && server.gives_ids() {
-            let Access { mode, uid, gid } = access;
-            cx.transport.tell_ids(cx.request.sender, mode, uid, gid);
+        let (node, raises) = (handle.node, handle.kind & kind::RAISES != 0);
+        if (raises || access.mode & SET_ID != 0) && server.gives_ids() {
+            let mut value = Vec::new();
+            let capabilities = match raises {
+                true => server.attribute(cx, node, ATTRIBUTE, &mut value),
+                false => Ok(()),
+            };
+            let capabilities = capabilities.ok().and_then(|()| of_file(&value));
+            if capabilities.is_some() || access.mode & SET_ID != 0 {
+                let sender = cx.request.sender;
+                cx.transport.tell_ids(sender, access, capabilities);
+            }
         }
         Ok(Reply::result(0))
     }

@@ -1,10 +1,13 @@
 //! The nucleus as the framework sees it. [`Native`] is the real thing; [`crate::fake::Fake`] lets tests play the clients.
 
+use crate::server::Access;
 use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
+use cairn_idl::capability::FileCapabilities;
 use cairn_idl::errno::ENXIO;
 use cairn_idl::fs::{self, Stat};
+use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::{proc, vm};
 #[cfg(target_os = "none")]
 use cairn_rt::alarm::Alarm;
@@ -88,7 +91,7 @@ pub trait Transport {
     /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32>;
     /// A domain executes a file of this mode and owner: `proc` is told ([`cairn_idl::proc::SET_ID`]).
-    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32);
+    fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>);
 }
 
 /// The nucleus itself.
@@ -368,11 +371,19 @@ impl Transport for Native {
         Some(pid.ok()? as u32)
     }
 
-    fn tell_ids(&mut self, sender: u32, mode: u32, uid: u32, gid: u32) {
-        if let Some(proc) = self.proc {
-            // Refused is who is not at the beginning of a program: he has his ids and keeps them.
-            let _ = proc::Client(&proc).set_id(sender, mode.into(), uid.into(), gid.into());
-        }
+    fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>) {
+        let Some(proc) = self.proc else {
+            return;
+        };
+        let Access { mode, uid, gid } = owner;
+        let (file, permitted, inheritable) = match capabilities {
+            None => (0, 0, 0),
+            Some(of) if of.effective => (CAPABLE | EFFECTIVE, of.permitted, of.inheritable),
+            Some(of) => (CAPABLE, of.permitted, of.inheritable),
+        };
+        let [mode, uid, gid] = [mode, uid, gid].map(u64::from);
+        // Refused is who is not at the beginning of a program: he has his ids and keeps them.
+        let _ = proc::Client(&proc).set_id(sender, mode, uid, gid, file, permitted, inheritable);
     }
 }
 

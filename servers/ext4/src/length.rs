@@ -134,6 +134,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if !self.may_write() {
             return fail(EROFS);
         }
+        self.drop_capabilities(cx, ino)?;
         self.look_at_clock(cx);
         self.arm(cx);
         self.note_changed(ino);

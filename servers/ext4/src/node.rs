@@ -61,6 +61,8 @@ pub struct Node {
     pub flush: u64,
     /// Programs may have it mapped.
     pub mapped: bool,
+    /// It may have the attribute that gives capabilities.
+    pub raises: bool,
     /// Its data was changed, and a death of the server may lose that; where that is marked for a successor, if somebody has it open.
     pub unsafe_data: bool,
     pub mark: Option<u32>,
@@ -92,6 +94,7 @@ impl Node {
         self.flags = inode.flags;
         self.sectors = inode.sectors;
         self.birth = inode.crtime;
+        self.raises = inode.has_attributes;
         if inode.is_device() {
             let (major, minor) = inode.device();
             self.rdev = device_number(major, minor);

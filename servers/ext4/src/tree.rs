@@ -10,7 +10,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_cache::Stream;
-use cairn_ext4::{Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
+use cairn_ext4::{Error, Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
+use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
 use cairn_idl::label;
@@ -347,6 +348,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         if self.node(ino)?.flags & IMMUTABLE != 0 {
             return fail(EPERM);
         }
+        if change.uid.is_some() || change.gid.is_some() {
+            self.drop_capabilities(cx, ino)?;
+        }
         let now = self.look_at_clock(cx);
         let time = |(sec, ns): (i64, i64)| Time {
             sec,
@@ -415,6 +419,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         if self.node(node)?.flags & (IMMUTABLE | APPEND_ONLY) != 0 {
             return fail(EPERM);
         }
+        self.drop_capabilities(cx, node)?;
         self.resize(cx, node, size)
     }
 
@@ -530,8 +535,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     ) -> Answer<Opened<u32>> {
         self.load(node)?;
         let about = self.node(node)?;
+        let raises = if about.raises { kind::RAISES } else { 0 };
         let kind = match about.mode & s::IFMT {
-            s::IFREG => kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
+            s::IFREG => raises | kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
             s::IFDIR => kind::SEEKABLE | kind::ALWAYS_READY | kind::DIRECTORY,
             s::IFCHR | s::IFBLK | s::IFIFO => {
                 let meta = self.meta(node)?;
@@ -801,5 +807,29 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                 return;
             }
         }
+    }
+}
+
+impl<M: Memory, D: Device> Ext4<M, D> {
+    /// Who changes a file's data or owner takes its capabilities away.
+    pub(crate) fn drop_capabilities(&mut self, cx: &mut Context, ino: u32) -> Answer<()> {
+        if !self.node(ino)?.raises {
+            return Ok(());
+        }
+        let now = self.look_at_clock(cx);
+        let name = capability::ATTRIBUTE;
+        match self.fs.set_attribute(ino, name, None, Some(true), now) {
+            Err(Error::NoAttribute) => {}
+            done => {
+                self.act(|_| done)?;
+                self.refresh(ino);
+                self.arm(cx);
+            }
+        }
+        // What other attributes there are gives nothing.
+        if let Some(node) = self.nodes.get_mut(ino) {
+            node.raises = false;
+        }
+        Ok(())
     }
 }

@@ -57,6 +57,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             && node.has_blocks(offset >> bits, (end + (1 << bits) - 1) >> bits)
             && self.armed
             && !node.cutting
+            && !node.raises
             && !node.syncing
             && cx.progress == 0
             && self.fs.is_writable()
@@ -93,6 +94,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if !self.fs.is_writable() {
             return fail(EROFS);
         }
+        self.drop_capabilities(cx, ino)?;
         let node = self.node(ino)?;
         let size = node.size;
         if node.syncing || self.is_being_written(ino, cx.request.token) {

@@ -1,16 +1,21 @@
-//! Capabilities of processes, by the rules of capabilities(7): what changes them are new ids, exec and their owner. Files have none.
+//! Capabilities of processes, by the rules of capabilities(7): what changes them are new ids, exec, the executed file's own, and their owner.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use cairn_idl::capability::option::*;
-use cairn_idl::capability::{ALL, LAST, SETPCAP};
+use cairn_idl::capability::{FileCapabilities, ALL, LAST, SETPCAP};
 use cairn_idl::errno::{EINVAL, EPERM};
 use cairn_idl::proc::Credentials;
 
-/// The only securebit that can be set: PR_SET_KEEPCAPS.
+/// The securebits: user 0 has no more than others; new ids change nothing; PR_SET_KEEPCAPS; ambient ones are not raised. The bit above each forbids its change.
+const NO_ROOT: u32 = 1 << 0;
+const NO_FIXUP: u32 = 1 << 2;
 pub const KEEP: u32 = 1 << 4;
+const NO_RAISE: u32 = 1 << 6;
+const BITS: u32 = NO_ROOT | NO_FIXUP | KEEP | NO_RAISE;
+const LOCKS: u32 = BITS << 1;
 
 /// What CAP_AMBIENT does.
 const IS_SET: u64 = 1;
@@ -30,6 +35,9 @@ pub fn first() -> Credentials {
 
 /// User ids became `new`'s.
 pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
+    if old.secure & NO_FIXUP != 0 {
+        return;
+    }
     let root = |c: &Credentials| [c.ruid, c.euid, c.suid].contains(&0);
     if root(old) && !root(new) {
         if new.secure & KEEP == 0 {
@@ -44,20 +52,34 @@ pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
     }
 }
 
-/// A program was executed, with these ids.
-pub fn follow_exec(creds: &mut Credentials) {
+/// A program was executed, with these ids; its file has these capabilities. → whether it is to be careful (AT_SECURE). None: its bounds do not leave what the file says to be effective.
+pub fn follow_exec(creds: &mut Credentials, file: Option<FileCapabilities>) -> Option<bool> {
+    let other_ids = creds.euid != creds.ruid || creds.egid != creds.rgid;
+    let (mut permitted, mut effective) = (0, false);
+    if let Some(file) = file {
+        permitted = file.permitted & creds.bounding | file.inheritable & creds.inheritable;
+        effective = file.effective;
+        if effective && file.permitted & !permitted != 0 {
+            return None;
+        }
+    }
+    // A file with capabilities of its own that makes its caller user 0 gives those only.
+    let only_the_files = file.is_some() && creds.ruid != 0 && creds.euid == 0;
+    if creds.secure & NO_ROOT == 0 && !only_the_files {
+        if creds.ruid == 0 || creds.euid == 0 {
+            permitted = creds.inheritable | creds.bounding;
+        }
+        effective |= creds.euid == 0;
+    }
     creds.secure &= !KEEP;
-    if creds.euid != creds.ruid || creds.egid != creds.rgid {
+    if other_ids || file.is_some() {
         creds.ambient = 0;
     }
-    creds.permitted = creds.ambient;
-    if creds.ruid == 0 || creds.euid == 0 {
-        creds.permitted |= creds.inheritable | creds.bounding;
-    }
-    creds.effective = match creds.euid {
-        0 => creds.permitted,
-        _ => creds.ambient,
-    };
+    permitted |= creds.ambient;
+    creds.permitted = permitted;
+    creds.effective = if effective { permitted } else { creds.ambient };
+    let more = effective || permitted & !creds.ambient != 0;
+    Some(other_ids || creds.ruid != 0 && more)
 }
 
 /// capset(2)
@@ -82,16 +104,14 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
     let bit = |number: u64| (number <= LAST as u64).then(|| 1u64 << number);
     Some(match option {
         GET_KEEPCAPS => Ok((creds.secure & KEEP != 0) as u64),
-        SET_KEEPCAPS if value <= 1 => {
-            creds.secure = if value == 1 { KEEP } else { 0 };
+        SET_KEEPCAPS if value > 1 => Err(EINVAL),
+        SET_KEEPCAPS if creds.secure & KEEP << 1 != 0 => Err(EPERM),
+        SET_KEEPCAPS => {
+            creds.secure = creds.secure & !KEEP | if value == 1 { KEEP } else { 0 };
             Ok(0)
         }
         GET_SECUREBITS => Ok(creds.secure as u64),
-        SET_SECUREBITS if value & !(KEEP as u64) == 0 && creds.has(SETPCAP) => {
-            creds.secure = value as u32;
-            Ok(0)
-        }
-        SET_SECUREBITS => Err(EPERM),
+        SET_SECUREBITS => set_secure(creds, value),
         CAPBSET_READ => {
             bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64))
         }
@@ -106,7 +126,12 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
         }
         CAP_AMBIENT => match (value, bit(further)) {
             (IS_SET, Some(bit)) => Ok((creds.ambient & bit != 0) as u64),
-            (RAISE, Some(bit)) if creds.permitted & creds.inheritable & bit == 0 => Err(EPERM),
+            (RAISE, Some(bit))
+                if creds.permitted & creds.inheritable & bit == 0
+                    || creds.secure & NO_RAISE != 0 =>
+            {
+                Err(EPERM)
+            }
             (RAISE, Some(bit)) => {
                 creds.ambient |= bit;
                 Ok(0)
@@ -119,6 +144,22 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
         },
         _ => return None,
     })
+}
+
+/// PR_SET_SECUREBITS: what is locked stays, locks included.
+fn set_secure(creds: &mut Credentials, value: u64) -> Result<u64, Errno> {
+    let old = creds.secure;
+    let wanted = u32::try_from(value).map_err(|_| EPERM)?;
+    let locked = (old & LOCKS) >> 1;
+    if locked & (old ^ wanted) != 0
+        || old & LOCKS & !wanted != 0
+        || wanted & !(BITS | LOCKS) != 0
+        || !creds.has(SETPCAP)
+    {
+        return Err(EPERM);
+    }
+    creds.secure = wanted;
+    Ok(0)
 }
 
 impl<S: System> Manager<S> {
@@ -192,7 +233,7 @@ mod tests {
         assert_eq!((kept.permitted, kept.effective), (ALL, 0));
         assert!(set(&mut kept, 1 << KILL, 1 << KILL, 0));
         assert!(kept.has(KILL) && !kept.has(CHOWN));
-        follow_exec(&mut kept);
+        follow_exec(&mut kept, None);
         assert_eq!((kept.permitted, kept.effective, kept.secure), (0, 0, 0));
     }
 
@@ -218,10 +259,10 @@ mod tests {
         assert_eq!(ask(&mut c, CAPBSET_READ, KILL as u64, 0), Ok(1));
         assert_eq!(ask(&mut c, CAPBSET_READ, 41, 0), Err(EINVAL));
         assert!(c.has(CHOWN));
-        follow_exec(&mut c);
+        follow_exec(&mut c, None);
         assert_eq!(c.effective, ALL & !(1 << CHOWN));
         let mut real_only = user([0, 5, 5], &c);
-        follow_exec(&mut real_only);
+        follow_exec(&mut real_only, None);
         assert_eq!((real_only.permitted, real_only.effective), (c.permitted, 0));
     }
 
@@ -234,19 +275,94 @@ mod tests {
         let mut c = became([5, 5, 5], &c);
         assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Ok(0));
         assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, CHOWN as u64), Err(EPERM));
-        follow_exec(&mut c);
+        follow_exec(&mut c, None);
         assert_eq!((c.effective, c.permitted), (1 << KILL, 1 << KILL));
         assert_eq!(ask(&mut c, CAP_AMBIENT, IS_SET, KILL as u64), Ok(1));
         assert_eq!(ask(&mut c, CAP_AMBIENT, CLEAR_ALL, 0), Ok(0));
-        follow_exec(&mut c);
+        follow_exec(&mut c, None);
         assert_eq!(c.effective, 0);
     }
 
     #[test]
-    fn securebits_but_one_are_refused() {
+    fn securebits_that_are_locked_stay() {
         let mut c = first();
-        assert_eq!(ask(&mut c, SET_SECUREBITS, 1, 0), Err(EPERM));
-        assert_eq!(ask(&mut c, SET_SECUREBITS, KEEP as u64, 0), Ok(0));
-        assert_eq!(ask(&mut c, GET_SECUREBITS, 0, 0), Ok(KEEP as u64));
+        let set = |c: &mut Credentials, bits: u32| ask(c, SET_SECUREBITS, bits.into(), 0);
+        assert_eq!(set(&mut c, 1 << 8), Err(EPERM));
+        assert_eq!(ask(&mut c, SET_SECUREBITS, 1 << 32, 0), Err(EPERM));
+        assert_eq!(set(&mut c, KEEP | NO_FIXUP), Ok(0));
+        assert_eq!(ask(&mut c, GET_KEEPCAPS, 0, 0), Ok(1));
+        assert_eq!(ask(&mut c, SET_KEEPCAPS, 0, 0), Ok(0));
+        assert_eq!(ask(&mut c, GET_SECUREBITS, 0, 0), Ok(NO_FIXUP.into()));
+        // New ids change nothing now.
+        let mut new = user([5, 5, 5], &c);
+        follow_ids(&c, &mut new);
+        assert_eq!(new.effective, ALL);
+        let locked = NO_ROOT | NO_ROOT << 1 | KEEP << 1;
+        assert_eq!(set(&mut c, locked), Ok(0));
+        assert_eq!(ask(&mut c, SET_KEEPCAPS, 1, 0), Err(EPERM));
+        assert_eq!(set(&mut c, locked & !NO_ROOT), Err(EPERM));
+        assert_eq!(set(&mut c, NO_ROOT), Err(EPERM));
+        assert_eq!(set(&mut c, locked | NO_RAISE), Ok(0));
+        assert!(self::set(&mut c, ALL, ALL, 1 << KILL));
+        assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Err(EPERM));
+        // User 0 is a user as others.
+        assert_eq!(follow_exec(&mut c, None), Some(false));
+        assert_eq!((c.permitted, c.effective), (0, 0));
+        assert_eq!(set(&mut c, locked), Err(EPERM));
+    }
+
+    fn file(permitted: u64, inheritable: u64, effective: bool) -> Option<FileCapabilities> {
+        Some(FileCapabilities {
+            permitted,
+            inheritable,
+            effective,
+        })
+    }
+
+    #[test]
+    fn a_file_gives_what_the_bounds_leave() {
+        let plain = Credentials {
+            bounding: ALL & !(1 << CHOWN),
+            inheritable: 1 << SETUID,
+            ..user([5, 5, 5], &Credentials::default())
+        };
+        let run = |file| {
+            let mut c = plain;
+            follow_exec(&mut c, file).map(|careful| (c.permitted, c.effective, careful))
+        };
+        let kill = 1 << KILL;
+        assert_eq!(run(None), Some((0, 0, false)));
+        assert_eq!(run(file(kill, 0, true)), Some((kill, kill, true)));
+        assert_eq!(run(file(kill, 0, false)), Some((kill, 0, true)));
+        assert_eq!(run(file(0, ALL, false)), Some((1 << SETUID, 0, true)));
+        // A program that does not look what it has must have all of it.
+        assert_eq!(run(file(kill | 1 << CHOWN, 0, true)), None);
+        assert_eq!(
+            run(file(kill | 1 << CHOWN, 0, false)),
+            Some((kill, 0, true))
+        );
+        // User 0 has everything anyway, but not who becomes it by such a file.
+        let mut root = first();
+        assert_eq!(follow_exec(&mut root, file(kill, 0, true)), Some(false));
+        assert_eq!(root.effective, ALL);
+        let mut becomes = user([5, 0, 0], &plain);
+        assert_eq!(follow_exec(&mut becomes, file(kill, 0, true)), Some(true));
+        assert_eq!(becomes.permitted, kill);
+    }
+
+    #[test]
+    fn a_file_with_capabilities_ends_ambient_ones() {
+        let kill = 1 << KILL;
+        let mut c = Credentials {
+            bounding: ALL,
+            permitted: kill,
+            inheritable: kill,
+            ambient: kill,
+            ..user([5, 5, 5], &Credentials::default())
+        };
+        assert_eq!(follow_exec(&mut c, None), Some(false));
+        assert_eq!(c.effective, kill);
+        assert_eq!(follow_exec(&mut c, file(0, 0, false)), Some(false));
+        assert_eq!((c.permitted, c.ambient), (0, 0));
     }
 }

@@ -263,11 +263,13 @@ impl<S: System> Manager<S> {
         let mut creds = process.creds;
         creds.suid = creds.euid;
         creds.sgid = creds.egid;
-        crate::capabilities::follow_exec(&mut creds);
-        // A program with other ids than its caller's is not to be looked into.
+        // (Without a file's there is nothing to refuse.)
+        let _ = crate::capabilities::follow_exec(&mut creds, None);
+        // A program with other ids than its caller's, or more capabilities, is not to be looked into.
         let plain = creds.euid == creds.ruid && creds.egid == creds.rgid;
-        process.dumpable = plain as u32;
+        let more = creds.permitted & !process.creds.permitted != 0;
         self.assume(slot, creds);
+        self.processes[slot].dumpable = (plain && !more) as u32;
         creds
     }
 

@@ -164,6 +164,10 @@ pub struct Process {
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub beginning: Beginning,
+    /// The program that begins is to be told to be careful.
+    pub careful: bool,
+    /// What its caller was permitted.
+    pub permitted_before: u64,
     /// Its root directory (SET_ROOT).
     pub root: Rc<Root>,
     /// The parent waits in vfork.

@@ -1,8 +1,8 @@
-//! exec of files with set-id bits: EXEC_FRESH, SET_ID, BEGIN; and SET_ROOT.
+//! exec of files with set-id bits or capabilities: EXEC_FRESH, SET_ID, BEGIN; and SET_ROOT.
 //!
 //! The caller cannot be believed, nor anything that lies in its memory, its personality included. So the program begins in a new domain: a copy of one in which nobody ever ran, with this server's own portals in the
-//! reserved slots and with such of the caller's portals as are data (open files). The personality there asks the manager of the file that it executes (`fs::EXECUTE`), and the manager, known by its role, tells mode and
-//! owner here. A process can be told so before its BEGIN only, when nothing but the personality has run in the domain. Nobody waits for anybody here: this server asks no file server.
+//! reserved slots and with such of the caller's portals as are data (open files). The personality there asks the manager of the file that it executes (`fs::EXECUTE`), and the manager, known by its role, tells mode, owner
+//! and capabilities here. A process can be told so before its BEGIN only, when nothing but the personality has run in the domain. Nobody waits for anybody here: this server asks no file server.
 
 use crate::boot::{block, HEAD};
 use crate::dispatch::Outcome;
@@ -15,10 +15,11 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PERSONALITY_HEAP, RESERVED_SLOTS};
 use cairn_abi::service::thread;
-use cairn_idl::capability::SYS_CHROOT;
+use cairn_idl::capability::{FileCapabilities, ALL, SYS_CHROOT};
 use cairn_idl::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOEXEC, EPERM, ESRCH};
 use cairn_idl::fs::{s, PATH_MAX};
 use cairn_idl::label;
+use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::proc::Credentials;
 use cairn_rt::{Portal, Received};
 
@@ -29,8 +30,12 @@ const PIECE: usize = 16 * 1024;
 /// Slots of the first word that no caller's portals come into.
 const RESERVED: u64 = u64::MAX >> (64 - RESERVED_SLOTS);
 
-/// The ids of a process that executes a file of this mode and owner.
-fn ids_of_file(creds: &Credentials, mode: u32, uid: u32, gid: u32) -> Credentials {
+/// The ids of a process that executes a file of this mode and owner, with these capabilities; whether it is to be careful. None: it is not to be executed.
+fn ids_of_file(
+    creds: &Credentials,
+    (mode, uid, gid): (u32, u32, u32),
+    file: Option<FileCapabilities>,
+) -> Option<(Credentials, bool)> {
     let mut new = *creds;
     if mode & s::ISUID != 0 {
         (new.euid, new.suid) = (uid, uid);
@@ -39,8 +44,8 @@ fn ids_of_file(creds: &Credentials, mode: u32, uid: u32, gid: u32) -> Credential
     if mode & (s::ISGID | 0o010) == s::ISGID | 0o010 {
         (new.egid, new.sgid) = (gid, gid);
     }
-    crate::capabilities::follow_exec(&mut new);
-    new
+    let careful = crate::capabilities::follow_exec(&mut new, file)?;
+    Some((new, careful))
 }
 
 impl<S: System> Manager<S> {
@@ -91,8 +96,10 @@ impl<S: System> Manager<S> {
         self.domains.set(domain.id, slot);
         self.threads.set(id, slot);
         self.move_in(slot, id, scheduling, queue);
+        let before = self.processes[slot].creds.permitted;
         self.executes(slot, texts);
         let process = &mut self.processes[slot];
+        process.permitted_before = before;
         process.beginning = Beginning::Open;
         process.dumpable = 0;
         if process.stopped.is_some() {
@@ -230,12 +237,17 @@ impl<S: System> Manager<S> {
 
     /// SET_ID
     pub(crate) fn set_id(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
-        let [_, domain, mode, uid, gid, ..] = *words;
+        let [_, domain, mode, uid, gid, file, permitted, inheritable] = *words;
         let narrow = |word: u64| u32::try_from(word).map_err(|_| EINVAL);
         let (mode, uid, gid) = (narrow(mode)?, narrow(uid)?, narrow(gid)?);
-        if gid > label::GID_MAX {
+        if gid > label::GID_MAX || file & !(CAPABLE | EFFECTIVE) != 0 {
             return Err(EINVAL);
         }
+        let capabilities = (file & CAPABLE != 0).then_some(FileCapabilities {
+            permitted: permitted & ALL,
+            inheritable: inheritable & ALL,
+            effective: file & EFFECTIVE != 0,
+        });
         let slot = self.by_domain(domain)?;
         let process = &mut self.processes[slot];
         if process.beginning != Beginning::Open {
@@ -243,8 +255,10 @@ impl<S: System> Manager<S> {
         }
         process.beginning = Beginning::Told;
         if !process.no_new_privileges {
-            let new = ids_of_file(&process.creds, mode, uid, gid);
+            let of_file = ids_of_file(&process.creds, (mode, uid, gid), capabilities);
+            let (new, careful) = of_file.ok_or(EPERM)?;
             process.death_signal = 0;
+            process.careful = careful;
             self.assume(slot, new);
         }
         done(0)
@@ -259,9 +273,15 @@ impl<S: System> Manager<S> {
         let process = &mut self.processes[slot];
         if core::mem::take(&mut process.beginning) != Beginning::Over {
             let creds = &process.creds;
-            process.dumpable = (creds.euid == creds.ruid && creds.egid == creds.rgid) as u32;
+            let own = creds.euid == creds.ruid && creds.egid == creds.rgid;
+            process.careful |= !own;
+            let more = creds.permitted & !process.permitted_before != 0;
+            process.dumpable = (own && !more) as u32;
         }
-        self.getcreds(message, slot)
+        let careful = core::mem::take(&mut process.careful);
+        let bytes = process.creds.to_bytes();
+        self.answer(message, &bytes)?;
+        Ok(Outcome::words(&[0, careful.into()]))
     }
 
     /// SET_ROOT

@@ -238,6 +238,10 @@ impl<M: Memory> Tmpfs<M> {
         let time = now(cx);
         let end = offset + length as u64;
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
+        if inode.attributes.raises {
+            self.drop_capabilities(cx, node);
+            return self.write_file(cx, node, offset, length);
+        }
         let Kind::File(file) = &mut inode.kind else {
             return fail(EINVAL);
         };
@@ -341,6 +345,7 @@ impl<M: Memory> Tmpfs<M> {
 
     /// A new length; what is behind it goes.
     pub(crate) fn resize(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
+        self.drop_capabilities(cx, node);
         let (file, pool, old) = self.file(node)?;
         no_holes_before(file, pool, cx, *old, size)?;
         let pages = size.div_ceil(PAGE64);
@@ -372,6 +377,7 @@ impl<M: Memory> Tmpfs<M> {
         length: u64,
     ) -> Answer<()> {
         let end = offset + length;
+        self.drop_capabilities(cx, node);
         match mode {
             0 | FALLOC_KEEP_SIZE => {
                 let room = self.pool.room(cx.uid()) as u64;

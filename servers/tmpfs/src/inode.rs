@@ -1,5 +1,6 @@
 //! Nodes of the tree and the table that holds them.
 
+use crate::attributes::Attributes;
 use crate::content::Content;
 use crate::directory::Directory;
 use alloc::boxed::Box;
@@ -77,6 +78,7 @@ pub struct Inode {
     pub ctime: Time,
     /// Where it got its last name: directory and sequence number there.
     pub home: (u32, u64),
+    pub attributes: Attributes,
     pub kind: Kind,
 }
 
@@ -95,6 +97,7 @@ impl Inode {
         mtime: Time::ZERO,
         ctime: Time::ZERO,
         home: (0, 0),
+        attributes: Attributes::NONE,
         kind: Kind::Free,
     };
 
@@ -207,7 +210,9 @@ impl Inodes {
 
     /// The node is gone; what it was comes back.
     pub fn remove(&mut self, number: u32) -> Option<Kind> {
-        let kind = core::mem::replace(&mut self.get_mut(number)?.kind, Kind::Free);
+        let inode = self.get_mut(number)?;
+        inode.attributes = Attributes::NONE;
+        let kind = core::mem::replace(&mut inode.kind, Kind::Free);
         self.records.give(number);
         Some(kind)
     }

@@ -1,6 +1,6 @@
 //! A file system in memory: the root's, filled from the boot archive, or an empty one of mount(2).
 //!
-//! * [`pool`] pages of memory, [`content`] a file's pages, [`directory`] names, [`inode`] nodes and their numbers;
+//! * [`pool`] pages of memory, [`content`] a file's pages, [`directory`] names, [`inode`] nodes and their numbers, [`attributes`] their extended attributes;
 //! * [`server`] the tree for the framework, [`data`] reading, writing and mapping;
 //! * [`archive`] the first content, [`options`] what mount(2) says.
 #![cfg_attr(not(test), no_std)]
@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod archive;
+pub mod attributes;
 pub mod content;
 pub mod data;
 pub mod directory;

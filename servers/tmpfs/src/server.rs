@@ -6,6 +6,7 @@ use crate::inode::{self, Dir, File, Inode, Inodes, Kind, Time};
 use crate::options::Options;
 use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
 use cairn_idl::mounts::mount;
@@ -95,7 +96,7 @@ impl<M: Memory> Tmpfs<M> {
                 Kind::Directory(dir) => dir.names.cost_of(uid),
                 _ => 0,
             };
-            own + below
+            own + below + inode.attributes.cost_of(uid)
         };
         self.inodes.all().map(of).sum()
     }
@@ -221,8 +222,10 @@ impl<M: Memory> Tmpfs<M> {
         if !unused {
             return;
         }
-        if let Ok(inode) = self.inode(node) {
+        if let Ok(inode) = self.inode_mut(node) {
+            let attributes = core::mem::take(&mut inode.attributes);
             cx.refund(inode.payer, inode.cost());
+            attributes.refund(cx);
         }
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
             data::forget_objects(&mut file, cx);
@@ -426,6 +429,9 @@ impl<M: Memory> Server for Tmpfs<M> {
 
     fn change(&mut self, cx: &mut Context, node: u32, change: &Change) -> Answer<()> {
         let now = now(cx);
+        if change.uid.is_some() || change.gid.is_some() {
+            self.drop_capabilities(cx, node);
+        }
         let inode = self.inode_mut(node)?;
         if let Some(mode) = change.mode {
             inode.mode = inode.mode & s::IFMT | mode & 0o7777;
@@ -443,6 +449,36 @@ impl<M: Memory> Server for Tmpfs<M> {
         inode.mtime = time(change.mtime, inode.mtime);
         inode.ctime = now;
         Ok(())
+    }
+
+    fn attribute(
+        &mut self,
+        _: &mut Context,
+        node: u32,
+        name: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Answer<()> {
+        let found = self.read_attribute(node, name)?;
+        value
+            .try_reserve(found.len())
+            .map_err(|_| Failure::Errno(ENOMEM))?;
+        value.extend_from_slice(found);
+        Ok(())
+    }
+
+    fn attribute_names(&mut self, _: &mut Context, node: u32, names: &mut Vec<u8>) -> Answer<()> {
+        self.list_attributes(node, names)
+    }
+
+    fn set_attribute(
+        &mut self,
+        cx: &mut Context,
+        node: u32,
+        name: &[u8],
+        value: Option<&[u8]>,
+        there: Option<bool>,
+    ) -> Answer<()> {
+        self.write_attribute(cx, node, name, value, there)
     }
 
     fn truncate(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
@@ -535,8 +571,12 @@ impl<M: Memory> Server for Tmpfs<M> {
 
     fn open(&mut self, cx: &mut Context, node: u32, _: u64, _: &mut ()) -> Answer<Opened<u32>> {
         let inode = self.inode(node)?;
+        let raises = match inode.attributes.raises {
+            true => kind::RAISES,
+            false => 0,
+        };
         let kind = match inode.mode & s::IFMT {
-            s::IFREG => kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
+            s::IFREG => raises | kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,
             s::IFDIR => kind::SEEKABLE | kind::ALWAYS_READY | kind::DIRECTORY,
             s::IFCHR | s::IFBLK | s::IFIFO => {
                 let meta = self.meta(node)?;

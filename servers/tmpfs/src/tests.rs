@@ -11,6 +11,7 @@ use crate::inode::Time;
 use crate::pool::PAGE;
 use crate::{Memory, Pool, Tmpfs};
 use cairn_abi::Error;
+use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, at, o, s, POSITION};
 use cairn_idl::label;
@@ -315,6 +316,63 @@ fn whose_ids_a_file_gives_is_told_by_its_manager() {
     assert_eq!(b.result(0, &remount(0), b""), 0);
     assert_eq!(b.result(su, &execute, b""), 0);
     assert_eq!(b.fake.told_ids.len(), 2);
+}
+
+/// XATTR of `f`: get, set, list or remove.
+fn attribute(b: &mut Fs, what: u64, name: &[u8], value: &[u8]) -> (i64, Vec<u8>) {
+    let out = [&b"f\0"[..], name, b"\0", value].concat();
+    let answer = b.call(0, &[fs::XATTR, what, 0], &out, 70_000).unwrap();
+    let length = answer.result().max(0) as usize;
+    (answer.result(), answer.data[..length].to_vec())
+}
+
+#[test]
+fn attributes_are_kept_up_to_what_can_be_listed() {
+    let mut b = with_archive(Vec::new(), 64, 64);
+    b.label = 0;
+    create(&mut b, b"f");
+    let name = |n: usize| format!("user.{n:0>245}");
+    let mut count = 0;
+    while attribute(&mut b, 1, name(count).as_bytes(), b"value").0 == 0 {
+        count += 1;
+    }
+    assert_eq!(count, 65_536 / 251);
+    assert_eq!(attribute(&mut b, 1, b"user.x", &[7; 5000]).0, 0);
+    assert_eq!(attribute(&mut b, 0, b"user.x", b""), (5000, vec![7; 5000]));
+    assert_eq!(attribute(&mut b, 2, b"", b"").1.len(), 251 * count + 7);
+    assert_eq!(attribute(&mut b, 3, name(0).as_bytes(), b"").0, 0);
+    assert_eq!(attribute(&mut b, 0, name(0).as_bytes(), b"").0, -ENODATA);
+    assert_eq!(attribute(&mut b, 1, name(count).as_bytes(), b"").0, 0);
+}
+
+#[test]
+fn a_file_with_capabilities_says_so_until_it_is_changed() {
+    let mut b = with_archive(Vec::new(), 64, 64);
+    b.label = 0;
+    let f = create(&mut b, b"f");
+    let name = capability::ATTRIBUTE;
+    let value = [1, 0, 0, 2, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o755], b"f"), 0);
+    assert_eq!(attribute(&mut b, 1, name, &value[..19]).0, -EINVAL);
+    assert_eq!(attribute(&mut b, 1, name, &value).0, 0);
+    let raises = |b: &mut Fs| {
+        let words = [fs::OPEN, o::RDONLY, 0];
+        let answer = b.call(0, &words, b"f", fs::PATH_MAX).unwrap();
+        let file = answer.minted[0];
+        b.sender = 5;
+        assert_eq!(b.result(file, &[fs::EXECUTE], b""), 0);
+        answer.words[2] & fs::kind::RAISES != 0
+    };
+    assert!(raises(&mut b));
+    let told = b.fake.told_capabilities.clone();
+    assert_eq!(
+        (told.len(), told[0].permitted, told[0].effective),
+        (1, 32, true)
+    );
+    assert_eq!(write_at(&mut b, f, 0, b"x"), 1);
+    assert_eq!(attribute(&mut b, 0, name, b"").0, -ENODATA);
+    assert!(!raises(&mut b));
+    assert_eq!(b.fake.told_capabilities.len(), 1);
 }
 
 #[test]

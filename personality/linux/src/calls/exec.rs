@@ -181,16 +181,8 @@ pub fn exec(
     pass_point_of_no_return(&exe, &arguments, &given)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
-    if enter(
-        f,
-        &program,
-        interpreter.as_ref(),
-        &name,
-        &arguments,
-        &environment,
-    )
-    .is_err()
-    {
+    let texts = (&name[..], &arguments, &environment);
+    if enter(f, &program, interpreter.as_ref(), texts, false).is_err() {
         super::exit::die(crate::signal::SIGSEGV);
     }
     drop((file, program, interpreter));
@@ -205,6 +197,7 @@ pub(super) fn load(
     (given, name): (&[u8], &[u8]),
     arguments: &Strings,
     environment: &Strings,
+    careful: bool,
 ) -> Result<()> {
     let Loadable {
         file,
@@ -213,7 +206,8 @@ pub(super) fn load(
     } = Loadable::check(executable)?;
     let exe = path::path_of(&file).unwrap_or_else(|_| name.to_vec());
     let interpreter = interpreter.as_ref();
-    enter(f, &program, interpreter, name, arguments, environment)?;
+    let texts = (name, arguments, environment);
+    enter(f, &program, interpreter, texts, careful)?;
     settle(exe, given, false);
     Ok(())
 }
@@ -323,9 +317,8 @@ fn enter(
     f: &mut Frame,
     program: &Program,
     interpreter: Option<&Program>,
-    name: &[u8],
-    arguments: &Strings,
-    environment: &Strings,
+    (name, arguments, environment): (&[u8], &Strings, &Strings),
+    careful: bool,
 ) -> Result<()> {
     let process = process();
     // The stack first: what `vm` places by itself goes below it.
@@ -377,7 +370,7 @@ fn enter(
         (at::EUID, euid as u64),
         (at::GID, gid as u64),
         (at::EGID, egid as u64),
-        (at::SECURE, (uid != euid || gid != egid) as u64),
+        (at::SECURE, (careful || uid != euid || gid != egid) as u64),
         // FSGSBASE may be used by programs.
         (at::HWCAP2, 2),
     ];

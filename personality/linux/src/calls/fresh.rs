@@ -1,4 +1,4 @@
-//! exec of files with set-id bits: the program begins in a new domain (`proc::EXEC_FRESH`), with a copy of this library that nobody could touch. This half tells that one what Linux keeps over exec: descriptors, working
+//! exec of files with set-id bits or capabilities: the program begins in a new domain (`proc::EXEC_FRESH`), with a copy of this library that nobody could touch. This half tells that one what Linux keeps over exec: descriptors, working
 //! directory, masks. All of it is the word of who called exec and may have been made up; it gives nothing that he could not have given otherwise. What matters is asked: of each portal what it leads to (DESCRIBE), of the
 //! file its manager (EXECUTE), of `proc` ids, limits, root directory.
 
@@ -7,7 +7,7 @@ use super::messages::describe;
 use super::sockets::Passing;
 use super::{exit, ids, prctl, scheduling};
 use crate::descriptors::{event_kind, OpenFile, NO_SLOT};
-use crate::errno::{Errno, Result, EACCES, EINVAL, EIO};
+use crate::errno::{Errno, Result, EACCES, EINVAL, EIO, EPERM};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -19,10 +19,14 @@ use crate::stack::Strings;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, MAX_SLOTS, RESERVED_SLOTS};
-use cairn_idl::fs::{self, o, s};
+use cairn_idl::capability::{self, FileCapabilities, ATTRIBUTE, ATTRIBUTE_MAX};
+use cairn_idl::fs::{self, kind, o, s};
 use cairn_idl::proc::{self, Credentials};
 use cairn_idl::vm::exec_gain;
 use core::sync::atomic::Ordering;
+
+/// ST_NOSUID
+const NO_SET_ID: i64 = 2;
 
 /// What one half tells the other.
 #[derive(Debug, Default, PartialEq)]
@@ -154,10 +158,29 @@ fn strings(bytes: &[u8]) -> Strings {
     strings
 }
 
-/// Whether this file's set-id bits would change the ids.
+/// Whether this file's set-id bits would change the ids, or its capabilities count. EPERM: they are to be effective, and the process's bounds do not leave all of them.
 pub fn is_wanted(file: &OpenFile) -> Result<bool> {
-    if file.mode & (s::ISUID | s::ISGID) == 0 || process().state().no_new_privileges {
+    let raises = file.kind & kind::RAISES != 0;
+    if file.mode & (s::ISUID | s::ISGID) == 0 && !raises {
         return Ok(false);
+    }
+    if process().state().no_new_privileges {
+        return Ok(false);
+    }
+    if let Some(of) = capabilities_of(file).filter(|_| raises) {
+        let own = ids::credentials()?;
+        let left = of.permitted & own.bounding | of.inheritable & own.inheritable;
+        let mut about = fs::Statfs::default();
+        Request::new(&[fs::STATFS])
+            .input_value(&mut about)
+            .call(file.slot())?;
+        let counts = about.flags & NO_SET_ID == 0;
+        if counts && of.effective && of.permitted & !left != 0 {
+            return Err(EPERM);
+        }
+        if counts {
+            return Ok(true);
+        }
     }
     let stat = super::status::stat_handle(file)?;
     let process = process();
@@ -166,6 +189,15 @@ pub fn is_wanted(file: &OpenFile) -> Result<bool> {
     // Without the group's execute bit ISGID means mandatory locking.
     let grouped = file.mode & (s::ISGID | 0o010) == s::ISGID | 0o010;
     Ok(file.mode & s::ISUID != 0 && stat.uid != uid || grouped && stat.gid != gid)
+}
+
+fn capabilities_of(file: &OpenFile) -> Option<FileCapabilities> {
+    let mut value = [0; ATTRIBUTE_MAX];
+    // No path, the name, no value.
+    let text = [b"\0", ATTRIBUTE, b"\0"].concat();
+    let request = Request::new(&[fs::XATTR]).out(&text).input(&mut value);
+    let words = request.call(file.slot()).ok()?;
+    capability::of_file(value.get(..words[0] as usize)?)
 }
 
 /// The first half: there is an answer only if it failed.
@@ -258,7 +290,7 @@ fn begin(frame: &mut Frame, root: Option<&[u8]>, told: Told) -> Result<()> {
     // Its manager tells `proc` whose ids it gives.
     Request::new(&[fs::EXECUTE]).call(file.slot())?;
     let mut creds = Credentials::default();
-    Request::new(&[proc::BEGIN])
+    let [_, careful, ..] = Request::new(&[proc::BEGIN])
         .input_value(&mut creds)
         .call(linux_slot::PROC)?;
     ids::remember(&creds);
@@ -279,6 +311,7 @@ fn begin(frame: &mut Frame, root: Option<&[u8]>, told: Told) -> Result<()> {
         (&told.given, &told.name),
         &arguments,
         &environment,
+        careful != 0,
     )?;
     // What came for it meanwhile.
     area().mark_poked();

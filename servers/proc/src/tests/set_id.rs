@@ -248,3 +248,47 @@ fn a_root_directory_is_told_by_who_may_and_inherited() {
     assert_eq!(w.m.system.kept, 0);
     assert_eq!(w.m.system.closed, [cairn_rt::Portal(99)]);
 }
+
+#[test]
+fn a_file_with_capabilities_gives_them_within_the_bounds() {
+    let mut w = World::new();
+    let tell = |w: &mut World, pid, permitted, flags| {
+        let domain = u64::from(w.domain(pid).id);
+        let words = [SET_ID, domain, 0o100755, 0, 0, flags, permitted, 0];
+        w.component(role::SET_ID, b"", &words).result()
+    };
+    let kill = 1 << CAP_KILL;
+    let pid = user(&mut w);
+    exec_fresh(&mut w, pid, &[]);
+    assert_eq!(tell(&mut w, pid, kill, 4), -EINVAL);
+    assert_eq!(tell(&mut w, pid, kill, file::CAPABLE | file::EFFECTIVE), 0);
+    w.room = Credentials::BYTES;
+    let begun = w.call(pid, &[BEGIN]).words();
+    assert_eq!(begun[..2], [0, 1]);
+    let creds = w.m.processes[w.slot(pid)].creds;
+    assert_eq!(
+        (creds.euid, creds.permitted, creds.effective),
+        (5, kill, kill)
+    );
+    // Nobody looks into it.
+    assert_eq!(w.call(pid, &[PRCTL, 3]).result(), 0);
+    // What it may no longer have it does not get, and the next program has nothing of it.
+    let other = w.fork(1);
+    let drop = [
+        PRCTL,
+        cairn_idl::capability::option::CAPBSET_DROP,
+        CAP_KILL.into(),
+    ];
+    assert_eq!(w.call(other, &drop).result(), 0);
+    assert_eq!(w.set_ids(other, [5, 5, 5]), 0);
+    exec_fresh(&mut w, other, &[]);
+    assert_eq!(
+        tell(&mut w, other, kill, file::CAPABLE | file::EFFECTIVE),
+        -EPERM
+    );
+    assert_eq!(tell(&mut w, other, kill, file::CAPABLE), -ESRCH);
+    assert_eq!(begin(&mut w, other).permitted, 0);
+    exec_fresh(&mut w, pid, &[]);
+    assert_eq!(begin(&mut w, pid).permitted, 0);
+    check(&w);
+}

@@ -7,7 +7,7 @@ const USERS: [u32; 3] = [0, 1000, 1001];
 fn become_user(b: &mut Fs, uid: u32) {
     b.label = label::make(uid, uid);
     if uid == 0 {
-        b.label |= label::ACCESS | label::OWNER;
+        b.label |= label::ACCESS | label::OWNER | label::SYSTEM;
     }
 }
 
@@ -62,6 +62,12 @@ fn what_a_user_may_not_have_is_refused_before_anything_changes() {
         }
     };
     assert!(made < 200 && refused < 0, "{made} {refused}");
+    // And what does not do for those, for short ones.
+    let mut short = 0;
+    while symlink(&mut b, b"s", format!("{short}").as_bytes()) == 0 {
+        short += 1;
+    }
+    assert!(short < 3, "{short}");
     assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), -ENOSPC);
     assert_eq!(b.result(0, &[fs::STAT, 0], b"d"), -ENOENT);
     become_user(&mut b, 1001);
@@ -97,7 +103,7 @@ fn charges_and_refunds_are_even() {
         };
         let (one, other) = (name(), name());
         let (one, other) = (one.as_bytes(), other.as_bytes());
-        match next(14) {
+        match next(16) {
             0..3 => open.extend(b.open(one, o::CREAT | o::RDWR, 0o666)),
             3 => open.extend(b.open(b"", o::TMPFILE | o::RDWR, 0o666)),
             4 => drop(b.result(0, &[fs::MKDIR, 0o777], one)),
@@ -106,6 +112,18 @@ fn charges_and_refunds_are_even() {
             7 => drop(rename(&mut b, one, other, [0, 0, 2][next(3) as usize])),
             8 => drop(b.result(0, &[fs::UNLINK, 0], one)),
             9 => drop(b.result(0, &[fs::UNLINK, at::REMOVEDIR], one)),
+            14 | 15 => {
+                let attribute = match next(8) {
+                    0 => "security.capability".to_string(),
+                    n => format!("user.{n}"),
+                };
+                let value = match (next(3), attribute.len()) {
+                    (0, 19) => [&[0, 0, 0, 2][..], &[0; 16]].concat(),
+                    (size, _) => vec![b'v'; size as usize * 700],
+                };
+                let out = [&two(one, attribute.as_bytes())[..], b"\0", &value].concat();
+                b.result(0, &[fs::XATTR, [1, 1, 3][next(3) as usize], 0], &out);
+            }
             _ if open.is_empty() => {}
             what => {
                 let place = next(open.len() as u64) as usize;
