@@ -20,6 +20,8 @@ pub struct FakeDomain {
     pub watch: u64,
     pub start: Start,
     pub slots: Vec<u32>,
+    /// Processor time, beside what it takes to begin.
+    pub cpu: u64,
 }
 
 /// What threads notice, in the order in which it was done.
@@ -49,6 +51,7 @@ pub struct Fake {
     pub resets: u32,
     pub space_limits: Vec<SpaceLimits>,
     pub accounts: Vec<(Id, u32)>,
+    pub thread_cpu: HashMap<Id, u64>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
     pub priorities: Vec<[u64; 3]>,
@@ -258,7 +261,10 @@ impl System for Fake {
             }
             thread::KILL => record.threads.retain(|t| *t != id),
             thread::SET_PRIORITY => self.priorities.push(args),
-            thread::INFO => return Ok([5, 1, 64, 64, 0, 0, 0, 0]),
+            thread::INFO => {
+                let used = self.thread_cpu.get(&id).copied().unwrap_or(5);
+                return Ok([used, 1, 64, 64, 0, 0, 0, 0]);
+            }
             _ => return Err(Error::BadOperation),
         }
         Ok([0; 8])
@@ -277,8 +283,7 @@ impl System for Fake {
         self.of(domain);
     }
     fn cpu(&mut self, domain: Domain) -> u64 {
-        self.of(domain);
-        1000
+        1000 + self.of(domain).cpu
     }
     fn destroy(&mut self, domain: Domain) {
         self.domains.remove(&domain.id).expect("destroyed twice");

@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod boot;
 mod capabilities;
+mod cpu_timers;
 mod credentials;
 mod dispatch;
 mod futex;

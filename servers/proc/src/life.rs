@@ -3,6 +3,7 @@
 use crate::dispatch::Outcome;
 use crate::kill::of_exception;
 use crate::limits;
+use crate::limits::CPU;
 use crate::manager::{done, Manager};
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
@@ -133,6 +134,9 @@ impl<S: System> Manager<S> {
         self.join(child, group);
         let waits = flags & fork::VFORK != 0 && self.hold(slot, message.token, Held::Vfork(pid));
         self.processes[child].vfork_parent = waits;
+        if self.processes[child].limits.soft(CPU) != u64::MAX {
+            self.follow_cpu_limit(child);
+        }
         if self
             .system
             .control(domain, id, thread::START, [0; 3])

@@ -1,4 +1,4 @@
-//! Resource limits (prlimit). Kept here and inherited; NPROC and SIGPENDING (of timers) are enforced here, the others where the resource is: AS, DATA and MEMLOCK by `vm`.
+//! Resource limits (prlimit). Kept here and inherited; CPU, NPROC and SIGPENDING (of timers) are enforced here, the others where the resource is: AS, DATA and MEMLOCK by `vm`.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
@@ -12,6 +12,7 @@ use cairn_idl::capability::{IPC_LOCK, SYS_RESOURCE};
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
+pub const CPU: usize = 0;
 pub const NPROC: usize = 6;
 const DATA: usize = 2;
 const STACK: usize = 3;
@@ -55,6 +56,10 @@ impl Default for Limits {
 impl Limits {
     pub fn soft(&self, resource: usize) -> u64 {
         self.0[resource].0
+    }
+
+    pub fn hard(&self, resource: usize) -> u64 {
+        self.0[resource].1
     }
 
     /// As the first process of a machine with so much memory has them: half as many processes and queued signals as threads would fill an eighth of memory, as on Linux.
@@ -162,6 +167,9 @@ impl<S: System> Manager<S> {
             Rc::make_mut(&mut self.processes[target].limits).0[resource] = new;
             if matches!(resource, AS | DATA | MEMLOCK) {
                 self.limit_memory(target);
+            }
+            if resource == CPU {
+                self.follow_cpu_limit(target);
             }
         }
         done(0)

@@ -1,5 +1,6 @@
 //! The records: process, thread, and what a thread waits for.
 
+use crate::cpu_timers::Watch;
 use crate::limits::Limits;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::system::Domain;
@@ -180,11 +181,13 @@ pub struct Process {
     pub limits: Rc<Limits>,
     pub text: Rc<Text>,
     pub comm: [u8; 16],
-    /// Index 0 is the interval timer.
+    /// Interval timers and POSIX timers by their places ([`crate::timers`]); none before there is one.
     pub timers: Vec<Timer>,
     /// The first of the places of POSIX timers that are free, 0: none.
     pub free_timer: u32,
     pub posix_timers: u32,
+    /// Timers of processor time.
+    pub watch: Watch,
     /// CPU time when it ended, or in the domains that it had before; of waited-for children.
     pub cpu: u64,
     pub child_cpu: u64,
@@ -247,6 +250,7 @@ impl Process {
         self.timers.clear();
         self.free_timer = 0;
         self.posix_timers = 0;
+        self.watch = Watch::default();
         self.parent = NONE;
         self.first_child = NONE;
         self.last_child = NONE;

@@ -80,7 +80,7 @@ fn power(base: u64, exponent: u64) -> u64 {
 
 impl<S: System> Manager<S> {
     /// CPU time of a process so far.
-    fn cpu_of(&mut self, slot: Slot) -> u64 {
+    pub(crate) fn cpu_of(&mut self, slot: Slot) -> u64 {
         let process = &self.processes[slot];
         if process.ended.is_some() {
             return process.cpu;

@@ -1,19 +1,22 @@
-//! The interval timer ITIMER_REAL, POSIX timers, and the deadlines of futex waits, in one ordered set whose first element is the receive deadline.
+//! Interval timers, POSIX timers, and the deadlines of futex waits, in one ordered set whose first element is the receive deadline. (What measures processor time: [`crate::cpu_timers`].)
 //!
 //! A timer whose signal waits to be taken is in no set: what expires meanwhile is counted from the clock when its owner takes the signal (TIMER 5), and only then the next expiry is looked forward to. The same goes for a timer whose signal is ignored, until it is not.
 //! So a timer costs one entry here for each signal that its owner takes, however short its interval is.
 
+use crate::cpu_timers::Clock;
 use crate::dispatch::Outcome;
 use crate::limits::SIGPENDING;
 use crate::manager::{done, Manager};
-use crate::signal::{bit, code, Full, Info, LAST, SIGALRM};
+use crate::signal::{bit, code, Full, Info, LAST, SIGALRM, SIGPROF, SIGVTALRM};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use cairn_abi::Token;
 use cairn_idl::errno::{EAGAIN, EINVAL, ETIMEDOUT};
-use cairn_idl::proc::{TimerOp, TIMER_CLOCKS, TIMER_OWN_ID, TIMER_REAL};
+use cairn_idl::proc::{
+    TimerOp, TIMER_CLOCKS, TIMER_CLOCK_PROCESS, TIMER_CLOCK_THREAD, TIMER_OWN_ID, TIMER_REAL,
+};
 
-/// Deadline, process, and which timer of it: 0 the interval timer, further ones POSIX timers, or [`of_thread`].
+/// Deadline, process, and which timer of it: by their places the interval timers and POSIX timers, or [`of_thread`], or [`CPU_LOOK`].
 pub type Due = (u64, Slot, u32);
 
 const THREAD: u32 = 1 << 31;
@@ -24,8 +27,15 @@ const LONGEST: u64 = i64::MAX as u64;
 const SHARE: usize = 16;
 /// There was no memory for a signal: once more so much later.
 const RETRY: u64 = 10_000_000;
-/// Number of the interval timer among a process's timers.
-const INTERVAL: u32 = 0;
+/// Places of the interval timers among a process's timers, ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF, with their signals and clocks. Behind them are POSIX timers.
+const INTERVALS: [(u32, Clock); 3] = [
+    (SIGALRM, Clock::Real),
+    (SIGVTALRM, Clock::Process),
+    (SIGPROF, Clock::Process),
+];
+const POSIX: u32 = INTERVALS.len() as u32;
+/// [`Due`]: what has timers of processor time is to be looked at.
+pub const CPU_LOOK: u32 = 1 << 30;
 
 /// The [`Due`] mark of a futex wait of this caller.
 pub fn of_thread(token: Token) -> u32 {
@@ -50,9 +60,11 @@ pub struct Timer {
     pub signal: u32,
     /// The thread that is to have the signal, 0: any.
     thread: u32,
-    clock: u32,
+    pub clock: Clock,
+    /// The number of its clock in its name.
+    clock_number: u32,
     value: u64,
-    /// Its next expiry, or the last one that was acted on; 0: not running.
+    /// Its next expiry by its clock, or the last one that was acted on; 0: not running.
     pub deadline: u64,
     interval: u64,
     pub stage: Stage,
@@ -108,6 +120,8 @@ impl<S: System> Manager<S> {
             let (_, slot, which) = due;
             if which & THREAD != 0 {
                 self.futex_expired(slot, which);
+            } else if which == CPU_LOOK {
+                self.cpu_look(slot, now);
             } else {
                 self.timer_expired(slot, which, now);
             }
@@ -115,7 +129,8 @@ impl<S: System> Manager<S> {
         self.settle();
     }
 
-    fn timer_expired(&mut self, slot: Slot, which: u32, now: u64) {
+    /// `now` is its clock's.
+    pub(crate) fn timer_expired(&mut self, slot: Slot, which: u32, now: u64) {
         let timer = &mut self.processes[slot].timers[which as usize];
         timer.stage = Stage::Idle;
         if timer.queued {
@@ -152,11 +167,11 @@ impl<S: System> Manager<S> {
             code: code::KERNEL,
             ..Info::default()
         };
-        if which == INTERVAL {
+        if which < POSIX {
             return self.send_of_timer(slot, None, info);
         }
         info.code = code::TIMER;
-        info.sender = name(which, timer.clock);
+        info.sender = name(which, timer.clock_number);
         info.value = timer.value;
         let mut thread = None;
         if timer.thread != 0 {
@@ -174,14 +189,20 @@ impl<S: System> Manager<S> {
     fn look_forward(&mut self, slot: Slot, which: u32) {
         let timer = &mut self.processes[slot].timers[which as usize];
         timer.stage = Stage::Waits;
-        self.timers.insert((timer.deadline, slot, which));
+        match timer.clock {
+            Clock::Real => {
+                self.timers.insert((timer.deadline, slot, which));
+            }
+            _ => self.watch_cpu(slot),
+        }
     }
 
     /// Its signal no longer waits, and is ignored or not.
     fn go_on(&mut self, slot: Slot, which: u32) {
-        let now = self.system.now();
-        let timer = &mut self.processes[slot].timers[which as usize];
+        let timer = self.processes[slot].timers[which as usize];
         if timer.deadline != 0 && timer.stage != Stage::Waits {
+            let now = self.clock_now(slot, timer.clock);
+            let timer = &mut self.processes[slot].timers[which as usize];
             let missed = timer.forward(now);
             timer.overrun = timer.overrun.saturating_add(missed);
             self.look_forward(slot, which);
@@ -227,8 +248,10 @@ impl<S: System> Manager<S> {
     pub(crate) fn tells_of(&mut self, slot: Slot, info: &Info) -> bool {
         match (info.code, info.signal) {
             (code::TIMER, _) => true,
-            (_, SIGALRM) => {
-                let Some(timer) = self.processes[slot].timers.first_mut() else {
+            (_, signal @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
+                let place = INTERVALS.iter().position(|it| it.0 == signal);
+                let timers = &mut self.processes[slot].timers;
+                let Some(timer) = place.and_then(|place| timers.get_mut(place)) else {
                     return false;
                 };
                 // One that does not go on is done with.
@@ -256,9 +279,11 @@ impl<S: System> Manager<S> {
 
     /// Time left and interval of a timer.
     fn left(&mut self, slot: Slot, which: u32) -> (u64, u64) {
-        let now = self.system.now();
-        let timer = self.processes[slot].timers.get(which as usize);
-        timer.map_or((0, 0), |timer| (timer.left(now), timer.interval))
+        let timer = self.processes[slot].timers.get(which as usize).copied();
+        timer.map_or((0, 0), |timer| {
+            let now = self.clock_now(slot, timer.clock);
+            (timer.left(now), timer.interval)
+        })
     }
 
     fn arm(&mut self, slot: Slot, which: u32, deadline: u64, interval: u64) {
@@ -269,7 +294,7 @@ impl<S: System> Manager<S> {
         timer.interval = interval.min(LONGEST);
         (timer.overrun, timer.overruns) = (0, 0);
         let runs = timer.deadline != 0 && timer.signal != 0;
-        if waited {
+        if waited && timer.clock == Clock::Real {
             self.timers.remove(&before);
         }
         if runs {
@@ -277,16 +302,18 @@ impl<S: System> Manager<S> {
         }
     }
 
-    /// Place 0 of a process's timers is the interval timer's.
-    fn make_interval_timer(&mut self, slot: Slot) -> Result<(), Errno> {
+    /// The first places of a process's timers are the interval timers'.
+    fn make_interval_timers(&mut self, slot: Slot) -> Result<(), Errno> {
         let timers = &mut self.processes[slot].timers;
         if timers.is_empty() {
-            timers.try_reserve(1).map_err(|_| EAGAIN)?;
-            timers.push(Timer {
+            let count = INTERVALS.len();
+            timers.try_reserve_exact(count).map_err(|_| EAGAIN)?;
+            timers.extend(INTERVALS.map(|(signal, clock)| Timer {
                 used: true,
-                signal: SIGALRM,
+                signal,
+                clock,
                 ..Timer::default()
-            });
+            }));
         }
         Ok(())
     }
@@ -299,21 +326,22 @@ impl<S: System> Manager<S> {
         set: bool,
     ) -> Result<Outcome, Errno> {
         let [_, which, value, interval, ..] = *words;
-        if which != 0 {
+        let Some((_, clock)) = INTERVALS.get(which as usize) else {
             return Err(EINVAL);
-        }
-        let (left, old_interval) = self.left(slot, INTERVAL);
+        };
+        let which = which as u32;
+        let (left, old_interval) = self.left(slot, which);
         if set {
             if value != 0 {
-                self.make_interval_timer(slot)?;
+                self.make_interval_timers(slot)?;
             }
             if !self.processes[slot].timers.is_empty() {
                 let deadline = match value {
                     0 => 0,
-                    ahead => self.system.now().saturating_add(ahead).min(LONGEST),
+                    ahead => self.clock_now(slot, *clock).saturating_add(ahead),
                 };
                 let interval = if value == 0 { 0 } else { interval };
-                self.arm(slot, INTERVAL, deadline, interval);
+                self.arm(slot, which, deadline, interval);
             }
         }
         Ok(Outcome::words(&[0, left, old_interval]))
@@ -321,14 +349,15 @@ impl<S: System> Manager<S> {
 
     /// TIMER
     pub(crate) fn timer(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
-        let [_, operation, id, third, fourth, ..] = *words;
+        let [_, operation, id, third, fourth, fifth, ..] = *words;
         let operation = TimerOp::from_word(operation).ok_or(EINVAL)?;
         if operation == TimerOp::Create {
-            return self.timer_create(slot, id, third, fourth);
+            return self.timer_create(slot, id, third, fourth, fifth as u32);
         }
-        if (operation, id) == (TimerOp::Taken, TIMER_REAL) {
+        if operation == TimerOp::Taken && TIMER_REAL.wrapping_sub(id) < u64::from(POSIX) {
+            let which = TIMER_REAL.wrapping_sub(id) as u32;
             if !self.processes[slot].timers.is_empty() {
-                self.taken(slot, INTERVAL);
+                self.taken(slot, which);
             }
             return done(0);
         }
@@ -351,9 +380,9 @@ impl<S: System> Manager<S> {
     }
 
     fn timer_named(&self, slot: Slot, id: u64) -> Option<u32> {
-        let which = u32::try_from(id).ok()? / CLOCKS + 1;
+        let which = u32::try_from(id).ok()? / CLOCKS + POSIX;
         let timer = self.processes[slot].timers.get(which as usize)?;
-        (timer.used && timer.clock == id as u32 % CLOCKS).then_some(which)
+        (timer.used && timer.clock_number == id as u32 % CLOCKS).then_some(which)
     }
 
     fn timer_create(
@@ -362,20 +391,28 @@ impl<S: System> Manager<S> {
         signal: u64,
         value: u64,
         how: u64,
+        measured: u32,
     ) -> Result<Outcome, Errno> {
-        let (thread, clock) = (how as u32, (how >> 32) as u32 & 0xff);
-        if signal > LAST as u64 || clock >= CLOCKS {
+        let (thread, number) = (how as u32, (how >> 32) as u32 & 0xff);
+        if signal > LAST as u64 || number >= CLOCKS {
             return Err(EINVAL);
         }
+        let clock = match u64::from(number) {
+            TIMER_CLOCK_PROCESS => Clock::Process,
+            TIMER_CLOCK_THREAD => Clock::Thread(measured),
+            _ => Clock::Real,
+        };
         let process = &self.processes[slot];
-        if thread != 0 && process.threads.iter().all(|t| t.tid != thread) {
+        let is_there = |tid| process.threads.iter().any(|t| t.tid == tid);
+        if thread != 0 && !is_there(thread) || matches!(clock, Clock::Thread(tid) if !is_there(tid))
+        {
             return Err(EINVAL);
         }
         let (uid, most) = (process.creds.ruid, process.limits.soft(SIGPENDING));
         if u64::from(self.user_timers(uid)) >= most {
             return Err(EAGAIN);
         }
-        self.make_interval_timer(slot)?;
+        self.make_interval_timers(slot)?;
         let process = &mut self.processes[slot];
         let which = match process.free_timer {
             0 => {
@@ -388,12 +425,13 @@ impl<S: System> Manager<S> {
                 free
             }
         };
-        let id = name(which, clock);
+        let id = name(which, number);
         process.timers[which as usize] = Timer {
             used: true,
             signal: signal as u32,
             thread,
             clock,
+            clock_number: number,
             value: if how & TIMER_OWN_ID != 0 { id } else { value },
             ..Timer::default()
         };
@@ -415,20 +453,20 @@ impl<S: System> Manager<S> {
         self.count_timers(uid, -1);
     }
 
-    /// exec: POSIX timers go, the interval timer stays. (If its signal waited, the program does not know of it any more.)
+    /// exec: POSIX timers go, interval timers stay. (If a signal of theirs waited, the program does not know of it any more.)
     pub(crate) fn exec_timers(&mut self, slot: Slot) {
         self.cancel_posix_timers(slot);
-        if !self.processes[slot].timers.is_empty() {
-            self.taken(slot, INTERVAL);
+        for which in 0..self.processes[slot].timers.len() as u32 {
+            self.taken(slot, which);
         }
     }
 
     fn cancel_posix_timers(&mut self, slot: Slot) {
-        for which in 1..self.processes[slot].timers.len() as u32 {
+        for which in POSIX..self.processes[slot].timers.len() as u32 {
             self.arm(slot, which, 0, 0);
         }
         let process = &mut self.processes[slot];
-        process.timers.truncate(1);
+        process.timers.truncate(INTERVALS.len());
         process.timers.shrink_to_fit();
         process.free_timer = 0;
         let count = core::mem::take(&mut process.posix_timers);
@@ -439,13 +477,16 @@ impl<S: System> Manager<S> {
     pub(crate) fn cancel_timers(&mut self, slot: Slot) {
         if !self.processes[slot].timers.is_empty() {
             self.cancel_posix_timers(slot);
-            self.arm(slot, INTERVAL, 0, 0);
+            for which in 0..POSIX {
+                self.arm(slot, which, 0, 0);
+            }
             self.processes[slot].timers.clear();
         }
+        self.unwatch_cpu(slot);
     }
 }
 
 /// What a program calls a POSIX timer.
 fn name(which: u32, clock: u32) -> u64 {
-    u64::from((which - 1) * CLOCKS + clock)
+    u64::from((which - POSIX) * CLOCKS + clock)
 }

@@ -144,14 +144,6 @@ pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
     }
 }
 
-fn real_only(which: u64) -> Result<()> {
-    match which {
-        0 => Ok(()),
-        // Virtual and profiling timers are not there.
-        _ => Err(EINVAL),
-    }
-}
-
 /// The interval timer's old value and interval.
 fn write_interval(address: u64, words: &[u64; 8]) -> Result<()> {
     if address == 0 {
@@ -162,7 +154,7 @@ fn write_interval(address: u64, words: &[u64; 8]) -> Result<()> {
 }
 
 pub fn setitimer(f: &mut Frame) -> Result<u64> {
-    real_only(f.arg(0))?;
+    let which = f.arg(0) & 0xffff_ffff;
     let (interval, value) = match f.arg(1) {
         0 => (0, 0),
         address => (
@@ -170,14 +162,14 @@ pub fn setitimer(f: &mut Frame) -> Result<u64> {
             time::read_timeval(address.wrapping_add(16))?,
         ),
     };
-    let words = Request::new(&[proc::SETITIMER, 0, value, interval]).call(linux_slot::PROC)?;
+    let words = Request::new(&[proc::SETITIMER, which, value, interval]).call(linux_slot::PROC)?;
     write_interval(f.arg(2), &words)?;
     Ok(0)
 }
 
 pub fn getitimer(f: &mut Frame) -> Result<u64> {
-    real_only(f.arg(0))?;
-    let words = Request::new(&[proc::GETITIMER, 0]).call(linux_slot::PROC)?;
+    let which = f.arg(0) & 0xffff_ffff;
+    let words = Request::new(&[proc::GETITIMER, which]).call(linux_slot::PROC)?;
     write_interval(f.arg(1), &words)?;
     Ok(0)
 }
@@ -193,20 +185,15 @@ pub fn alarm(f: &mut Frame) -> Result<u64> {
     })
 }
 
-/// Absolute deadline on the monotonic clock for a clock and TIMER_ABSTIME.
-fn expiry(clock: u32, absolute: bool, value: u64) -> u64 {
-    match (value, absolute) {
+/// Absolute deadline for a timer of this clock and TIMER_ABSTIME: on the monotonic clock, or in processor time.
+fn expiry(clock: u32, absolute: bool, value: u64) -> Result<u64> {
+    Ok(match (value, absolute) {
         (0, _) => 0,
+        (v, false) if matches!(clock, PROCESS | THREAD) => read_clock(clock)?.saturating_add(v),
         (v, false) => time::deadline_after(v),
         (v, true) if clock == REALTIME => v.saturating_sub(time::boot_real_time()).max(1),
         (v, true) => v,
-    }
-}
-
-/// Clocks of timers, as their ids tell them.
-mod timer_clock {
-    pub const MONOTONIC: u32 = 0;
-    pub const REALTIME: u32 = 1;
+    })
 }
 
 fn timer_request(words: &[u64]) -> Result<[u64; 8]> {
@@ -216,12 +203,17 @@ fn timer_request(words: &[u64]) -> Result<[u64; 8]> {
 pub fn timer_create(f: &mut Frame) -> Result<u64> {
     const SIGNAL: u32 = 0;
     const NONE: u32 = 1;
-    const THREAD: u32 = 2;
+    const BY_THREAD: u32 = 2;
     const THREAD_ID: u32 = 4;
     let clock = match f.arg(0) as u32 {
-        REALTIME | 8 | 11 => timer_clock::REALTIME,
-        1 | 7 | 9 => timer_clock::MONOTONIC,
-        _ => return Err(EINVAL),
+        REALTIME | 8 | 11 => proc::TIMER_CLOCK_REALTIME,
+        1 | 7 | 9 => proc::TIMER_CLOCK_MONOTONIC,
+        PROCESS => proc::TIMER_CLOCK_PROCESS,
+        THREAD => proc::TIMER_CLOCK_THREAD,
+        clock => match own_clock(clock)? {
+            THREAD => proc::TIMER_CLOCK_THREAD,
+            _ => proc::TIMER_CLOCK_PROCESS,
+        },
     };
     user::range(f.arg(2), 4)?;
     // `struct sigevent`: value, signal, how to notify, whom.
@@ -233,7 +225,7 @@ pub fn timer_create(f: &mut Frame) -> Result<u64> {
             let is_signal = (1..=SIGNALS as u32).contains(&signal);
             match notify {
                 NONE => (0, value, 0),
-                SIGNAL | THREAD if is_signal => (signal, value, 0),
+                SIGNAL | BY_THREAD if is_signal => (signal, value, 0),
                 // (The C library's way to SIGEV_THREAD.)
                 THREAD_ID if is_signal && thread as u32 != 0 => {
                     (signal, value, thread as u32 as u64)
@@ -242,13 +234,14 @@ pub fn timer_create(f: &mut Frame) -> Result<u64> {
             }
         }
     };
-    let how = how | (clock as u64) << 32;
+    let how = how | clock << 32;
     let words = [
         proc::TIMER,
         TimerOp::Create.word(),
         signal as u64,
         value,
         how,
+        area().tid().into(),
     ];
     let id = timer_request(&words)?[0] as u32;
     user::write(f.arg(2), &id)?;
@@ -257,8 +250,13 @@ pub fn timer_create(f: &mut Frame) -> Result<u64> {
 
 /// The clock of a timer is in its id.
 fn clock_of(id: u64) -> (u64, u32) {
-    let real = id as u32 % proc::TIMER_CLOCKS as u32 == timer_clock::REALTIME;
-    (id, if real { REALTIME } else { 1 })
+    let clock = match id % proc::TIMER_CLOCKS {
+        proc::TIMER_CLOCK_REALTIME => REALTIME,
+        proc::TIMER_CLOCK_PROCESS => PROCESS,
+        proc::TIMER_CLOCK_THREAD => THREAD,
+        _ => 1,
+    };
+    (id, clock)
 }
 
 fn write_timer(address: u64, words: &[u64; 8]) -> Result<u64> {
@@ -273,7 +271,7 @@ pub fn timer_settime(f: &mut Frame) -> Result<u64> {
     let (id, clock) = clock_of(f.arg(0) & 0xffff_ffff);
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
-    let at = expiry(clock, f.arg(1) & 1 != 0, value);
+    let at = expiry(clock, f.arg(1) & 1 != 0, value)?;
     let words = timer_request(&[proc::TIMER, TimerOp::Set.word(), id, at, interval])?;
     write_timer(f.arg(3), &words)
 }

@@ -2,8 +2,8 @@
 
 use super::rules::{self, Disposition};
 use super::{
-    bit, frame, sa, si, Action, AltStack, Info, SIGCONT, SIGNALS, SIGSEGV, SIGSTOP, SIGTSTP,
-    SIGTTIN, SIGTTOU, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
+    bit, frame, sa, si, Action, AltStack, Info, SIGCONT, SIGNALS, SIGPROF, SIGSEGV, SIGSTOP,
+    SIGTSTP, SIGTTIN, SIGTTOU, SIGVTALRM, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
 };
 use crate::calls::exit::die;
 use crate::event;
@@ -131,7 +131,11 @@ fn tell_taken(info: &mut Info) {
     let timer = if posix {
         info.pid as u64
     } else {
-        proc::TIMER_REAL
+        match info.signal {
+            SIGVTALRM => proc::TIMER_REAL - 1,
+            SIGPROF => proc::TIMER_REAL - 2,
+            _ => proc::TIMER_REAL,
+        }
     };
     let words = [proc::TIMER, proc::TimerOp::Taken.word(), timer];
     let told = Request::new(&words).call(linux_slot::PROC);

@@ -26,6 +26,8 @@ pub const SIGTSTP: u32 = 20;
 pub const SIGTTIN: u32 = 21;
 pub const SIGTTOU: u32 = 22;
 pub const SIGXFSZ: u32 = 25;
+pub const SIGVTALRM: u32 = 26;
+pub const SIGPROF: u32 = 27;
 
 /// The bit of a signal in a mask.
 pub const fn bit(signal: u32) -> u64 {

@@ -1,10 +1,11 @@
 //! What must hold between two messages, whatever came before.
 
+use crate::cpu_timers::Clock;
 use crate::fake::World;
 use crate::futex::Waiter;
 use crate::process::{Held, Report};
 use crate::table::NONE;
-use crate::timers::Stage;
+use crate::timers::{Due, Stage, Timer, CPU_LOOK};
 use std::collections::HashSet;
 
 pub fn check(w: &World) {
@@ -80,13 +81,25 @@ pub fn check(w: &World) {
     assert_eq!(m.users.values().sum::<u32>(), tasks);
     check_groups(w, &used);
     let timers = used.iter().flat_map(|slot| &m.processes[*slot].timers);
-    let waiting = timers.filter(|timer| timer.stage == Stage::Waits).count();
-    let known = m.timers.iter().filter(|due| due.2 & (1 << 31) == 0).count();
+    let waiting = timers
+        .filter(|timer| timer.stage == Stage::Waits && timer.clock == Clock::Real)
+        .count();
+    let of_timers = |due: &&Due| due.2 & (1 << 31) == 0 && due.2 != CPU_LOOK;
+    let known = m.timers.iter().filter(of_timers).count();
     assert_eq!(waiting, known);
+    for slot in &used {
+        let p = &m.processes[*slot];
+        let on_cpu = |timer: &Timer| timer.stage == Stage::Waits && timer.clock != Clock::Real;
+        if p.timers.iter().any(on_cpu) {
+            assert!(m.timers.contains(&(p.watch.next, *slot, CPU_LOOK)));
+        }
+    }
     let made: u32 = used.iter().map(|s| m.processes[*s].posix_timers).sum();
     assert_eq!(m.timers_of.values().sum::<u32>(), made);
     for (deadline, slot, which) in &m.timers {
-        if which & (1 << 31) == 0 {
+        if *which == CPU_LOOK {
+            assert_eq!(m.processes[*slot].watch.next, *deadline);
+        } else if which & (1 << 31) == 0 {
             let p = &m.processes[*slot];
             assert!(p.used && p.ended.is_none());
             assert_eq!(p.timers[*which as usize].deadline, *deadline);

@@ -72,7 +72,7 @@ fn the_interval_timer_repeats_and_can_be_read() {
         [0, 200_000, 300_000]
     );
     assert_eq!(w.m.deadline(), None);
-    assert_eq!(w.call(a, &[SETITIMER, 1, 5, 0]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[SETITIMER, 3, 5, 0]).result(), -EINVAL);
     // Far away is no overflow, and a child has no timers.
     w.call(a, &[SETITIMER, 0, u64::MAX, u64::MAX]);
     let b = w.fork(a);

@@ -1,0 +1,115 @@
+/* Timers of processor time: ITIMER_VIRTUAL, ITIMER_PROF, POSIX timers of the CPU-time clocks, RLIMIT_CPU. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile int seen[65];
+static void note(int signal) { seen[signal]++; }
+
+static long long now(clockid_t clock) {
+    struct timespec it;
+    clock_gettime(clock, &it);
+    return it.tv_sec * 1000000000LL + it.tv_nsec;
+}
+/* Work until the signal came, for 5 seconds of processor time at most. */
+static long long work_until(int signal) {
+    long long from = now(CLOCK_PROCESS_CPUTIME_ID);
+    while (!seen[signal] && now(CLOCK_PROCESS_CPUTIME_ID) - from < 5000000000LL) {
+    }
+    return (now(CLOCK_PROCESS_CPUTIME_ID) - from) / 1000000;
+}
+static void *sleep_long(void *unused) {
+    (void)unused;
+    usleep(300000);
+    return NULL;
+}
+static const char *when(long long ms, long long least) { return ms < least ? "too early" : ms > least + 3000 ? "too late" : "in time"; }
+
+int main(void) {
+    signal(SIGVTALRM, note);
+    signal(SIGPROF, note);
+    signal(SIGUSR1, note);
+    signal(SIGXCPU, note);
+    struct itimerval value = {.it_value = {0, 60000}, .it_interval = {0, 30000}}, old;
+    printf("%d %d\n", setitimer(ITIMER_PROF, &value, NULL), getitimer(ITIMER_PROF, &old));
+    printf("left: %d, interval %ld\n", old.it_value.tv_sec == 0 && old.it_value.tv_usec > 20000, (long)old.it_interval.tv_usec);
+    usleep(150000);
+    printf("asleep: %d\n", seen[SIGPROF]);
+    printf("%s\n", when(work_until(SIGPROF), 40));
+    seen[SIGPROF] = 0;
+    printf("again %s\n", when(work_until(SIGPROF), 10));
+    memset(&value, 0, sizeof value);
+    printf("%d, interval was %ld\n", setitimer(ITIMER_PROF, &value, &old), (long)old.it_interval.tv_usec);
+    value.it_value.tv_usec = 50000;
+    setitimer(ITIMER_VIRTUAL, &value, NULL);
+    printf("virtual %s\n", when(work_until(SIGVTALRM), 30));
+    printf("%d %s\n", setitimer(3, &value, NULL), strerror(errno));
+
+    /* A child has none. */
+    value.it_value.tv_usec = 10000;
+    setitimer(ITIMER_PROF, &value, NULL);
+    int status;
+    if (fork() == 0) {
+        getitimer(ITIMER_PROF, &old);
+        _exit(old.it_value.tv_usec == 0 && old.it_value.tv_sec == 0);
+    }
+    wait(&status);
+    printf("child: %d\n", WEXITSTATUS(status));
+    memset(&value, 0, sizeof value);
+    setitimer(ITIMER_PROF, &value, NULL);
+
+    for (int kind = 0; kind < 3; kind++) {
+        clockid_t clock = kind == 0 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID;
+        if (kind == 2) {
+            pthread_getcpuclockid(pthread_self(), &clock);
+        }
+        timer_t timer;
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        struct itimerspec spec = {.it_value = {0, 40000000}};
+        seen[SIGUSR1] = 0;
+        printf("create %d", timer_create(clock, &event, &timer));
+        printf(", set %d", timer_settime(timer, 0, &spec, NULL));
+        usleep(100000);
+        printf(", asleep %d", seen[SIGUSR1]);
+        printf(", %s", when(work_until(SIGUSR1), 30));
+        struct itimerspec left;
+        printf(", get %d", timer_gettime(timer, &left));
+        printf(", left %ld, delete %d\n", left.it_value.tv_nsec, timer_delete(timer));
+    }
+    /* Another thread's time is not this one's. */
+    pthread_t other;
+    pthread_create(&other, NULL, sleep_long, NULL);
+    clockid_t clock;
+    pthread_getcpuclockid(other, &clock);
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer);
+    struct itimerspec spec = {.it_value = {0, 1}};
+    seen[SIGUSR1] = 0;
+    timer_settime(timer, TIMER_ABSTIME, &spec, NULL);
+    printf("long ago: %s\n", when(work_until(SIGUSR1), 0));
+    timer_delete(timer);
+    pthread_join(other, NULL);
+
+    if (fork() == 0) {
+        struct rlimit limit = {1, 2};
+        printf("limit %d\n", setrlimit(RLIMIT_CPU, &limit));
+        seen[SIGXCPU] = 0;
+        printf("told %s\n", when(work_until(SIGXCPU), 700));
+        fflush(stdout);
+        for (;;) {
+        }
+    }
+    fflush(stdout);
+    wait(&status);
+    printf("ended by %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return 0;
+}
