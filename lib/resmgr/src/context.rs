@@ -217,6 +217,13 @@ impl Context<'_> {
         }
     }
 
+    /// Hear of the end of the caller's process ([`crate::Server::process_ended`]) → its number. To be asked once for each domain. None: it is no process, or there are too many.
+    pub fn attend(&mut self) -> Option<u32> {
+        let sender = self.request.sender;
+        let badge = crate::files::ATTENDED | u64::from(sender);
+        self.transport.attend(sender, badge)
+    }
+
     /// Copy from the caller's out part, all of `into` or EFAULT.
     #[inline]
     pub fn fetch(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {

@@ -121,6 +121,24 @@ pub fn object(pages: u64, tag: u64) -> Result<Portal, Error> {
         .map_err(gate)
 }
 
+/// An object of so many pages of zeroes, each of which takes memory when it is touched first, and of which this component hears by the tag when nobody has it mapped any more. (After [`watch`].)
+pub fn fresh(pages: u64, tag: u64) -> Result<Portal, Error> {
+    vm::Client(&VM)
+        .object_create(
+            pages,
+            making::SHARED | making::FRESH | making::TOLD,
+            tag,
+            &[],
+        )
+        .map(|object| kept(object.slot()))
+        .map_err(gate)
+}
+
+/// How many pages of such an object programs have mapped, counted for each mapping.
+pub fn mapped(object: Portal) -> u64 {
+    vm::Client(&VM).object_mapped(object.0).unwrap_or(0)
+}
+
 /// A second portal to it, for those who may only read (or write privately).
 pub fn reader(object: Portal) -> Result<Portal, Error> {
     vm::Client(&VM)

@@ -18,6 +18,8 @@ pub mod event_kind {
     pub const SET: u64 = 1 << 40;
     pub const TIMER: u64 = 1 << 41;
     pub const SIGNALS: u64 = 1 << 42;
+    /// A POSIX message queue.
+    pub const QUEUE: u64 = 1 << 43;
 }
 
 /// An open file, directory, pipe end, terminal.

@@ -6,6 +6,7 @@
 //! Lock order: `state`, `futexes`, spare areas, heap.
 
 use crate::calls::lend::Lent;
+use crate::calls::sysv::Attached;
 use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
 use crate::machine::heap::HEAP;
@@ -16,6 +17,7 @@ use crate::prefix::Prefixes;
 use crate::signal::actions::Actions;
 use crate::signal::Queue;
 use crate::spare::Spares;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
@@ -71,6 +73,8 @@ pub struct State {
     pub files: Table,
     /// Portals for the next files that are opened.
     pub spares: Spares,
+    /// Segments of shared memory that are attached, by `vm`'s numbers of their first bytes.
+    pub attached: BTreeMap<u64, Attached>,
     /// Memory that servers of disks may still have.
     pub lent: Vec<Lent>,
     /// The working directory; none only before the first one could be opened.
@@ -139,6 +143,7 @@ impl State {
         State {
             files: Table::new(),
             spares: Spares::default(),
+            attached: BTreeMap::new(),
             lent: Vec::new(),
             cwd: None,
             root: None,
@@ -165,6 +170,7 @@ impl State {
         State {
             files: self.files.separate(),
             spares: Spares::default(),
+            attached: self.attached.clone(),
             lent: Vec::new(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.as_ref().map(Root::separate),

@@ -10,6 +10,7 @@ use cairn_idl::vm::{flags, prot, MapEntry};
 pub struct Fake {
     pub host_name: Vec<u8>,
     pub gone: Vec<u32>,
+    pub limits: std::collections::BTreeMap<u64, u64>,
 }
 
 pub const SHELL_DOMAIN: u32 = 77;
@@ -195,6 +196,19 @@ impl System for Fake {
         })
         .collect();
         (mounts, self.host_name.clone())
+    }
+
+    fn ipc_list(&mut self, kind: cairn_idl::ipc::Kind) -> String {
+        format!("{kind:?}\n")
+    }
+
+    fn ipc_limit(&mut self, which: cairn_idl::ipc::Limits) -> Option<u64> {
+        self.limits.get(&which.word()).copied().or(Some(7))
+    }
+
+    fn set_ipc_limit(&mut self, which: cairn_idl::ipc::Limits, value: u64) -> Result<(), i64> {
+        self.limits.insert(which.word(), value);
+        Ok(())
     }
 
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {

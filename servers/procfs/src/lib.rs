@@ -9,6 +9,7 @@ extern crate alloc;
 
 #[cfg(test)]
 mod fake;
+pub mod ipc;
 pub mod machine;
 pub mod outside;
 pub mod process;

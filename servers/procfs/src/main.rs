@@ -22,6 +22,7 @@ fn main() -> ! {
     let mut procfs = Procfs::new(Outside {
         proc,
         vm,
+        ipc: startup::portal("ipc"),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),
         disk_types: startup::argument("filesystems")
             .unwrap_or("")

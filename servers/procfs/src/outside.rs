@@ -6,17 +6,20 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
+use cairn_idl::errno::ENOSYS;
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::Status;
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{proc, vm};
+use cairn_idl::{ipc, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
     pub proc: Portal,
     /// `vm`'s portal to look at others' spaces.
     pub vm: Portal,
+    /// The server of System V's things.
+    pub ipc: Option<Portal>,
     pub boot_line: String,
     pub disk_types: Vec<String>,
     pub boot_id: [u8; 16],
@@ -166,6 +169,33 @@ impl System for Outside {
         let mut bytes = vec![0; 4096];
         let length = self.proc().prefixes(&mut bytes).unwrap_or(0);
         decode_prefixes(&bytes[..length])
+    }
+
+    fn ipc_list(&mut self, kind: ipc::Kind) -> String {
+        let mut text = String::new();
+        let mut first = 0;
+        while let Some(portal) = self.ipc {
+            let mut bytes = vec![0; 32768];
+            let Ok((next, length)) = ipc::Client(&portal).list(kind, first, &mut bytes) else {
+                break;
+            };
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            match next {
+                0 => break,
+                next => first = next,
+            }
+        }
+        text
+    }
+
+    fn ipc_limit(&mut self, which: ipc::Limits) -> Option<u64> {
+        ipc::Client(&self.ipc?).limit(which, 0, 0).ok()
+    }
+
+    fn set_ipc_limit(&mut self, which: ipc::Limits, value: u64) -> Result<(), i64> {
+        let portal = self.ipc.ok_or(ENOSYS)?;
+        let set = ipc::Client(&portal).limit(which, 1, value);
+        set.map(|_| ()).map_err(Failure::errno)
     }
 
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {

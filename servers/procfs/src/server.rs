@@ -357,7 +357,7 @@ impl<S: System> Server for Procfs<S> {
         handle.state.end(cx);
     }
 
-    /// The host name is the one thing here that can be written.
+    /// The host name and the limits of System V's things can be written here, by who may open the file for it.
     fn write(
         &mut self,
         cx: &mut Context,
@@ -368,15 +368,19 @@ impl<S: System> Server for Procfs<S> {
         let Node::Row(index, _) = handle.node else {
             return Err(Failure::Errno(EISDIR));
         };
-        if self.rows[index].name != "hostname" {
+        let name = self.rows[index].name;
+        let limits = crate::ipc::limits_of(name);
+        if name != "hostname" && limits.is_empty() {
             return Err(Failure::Errno(EACCES));
         }
-        let mut name = [0; 65];
-        let name = name.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
-        cx.fetch(0, name)?;
-        self.system
-            .set_host_name(name.trim_ascii_end())
-            .map_err(Failure::Errno)?;
+        let mut text = [0; 128];
+        let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
+        cx.fetch(0, text)?;
+        let done = match name {
+            "hostname" => self.system.set_host_name(text.trim_ascii_end()),
+            _ => crate::ipc::set_limits(&mut self.system, limits, text),
+        };
+        done.map_err(Failure::Errno)?;
         Ok(length)
     }
 

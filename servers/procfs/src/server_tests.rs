@@ -285,7 +285,7 @@ fn the_machine_tells_of_itself() {
 }
 
 #[test]
-fn the_host_name_can_be_written_and_nothing_else() {
+fn the_host_name_and_limits_can_be_written_and_nothing_else() {
     let mut bench = bench();
     let handle = bench
         .open(b"sys/kernel/hostname", o::WRONLY | o::TRUNC, 0)
@@ -294,6 +294,11 @@ fn the_host_name_can_be_written_and_nothing_else() {
     assert_eq!(bench.result(handle, &words, b"stone\n"), 6);
     assert_eq!(bench.server.system.host_name, b"stone");
     assert_eq!(bench.result(handle, &words, &[b'x'; 100]), -EINVAL);
+    let handle = bench.open(b"sys/kernel/sem", o::WRONLY, 0).unwrap();
+    assert_eq!(bench.result(handle, &words, b"1 2\t3\n"), 6);
+    assert_eq!(bench.result(handle, &words, b"one\n"), -EINVAL);
+    assert_eq!(text(&mut bench, "sys/kernel/sem"), "1\t2\t3\t7\n");
+    assert!(text(&mut bench, "sysvipc/shm").ends_with("swap\nShm\n"));
     if let Ok(handle) = bench.open(b"sys/kernel/pid_max", o::WRONLY, 0) {
         assert_eq!(bench.result(handle, &words, b"1\n"), -EACCES);
     }

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
+use cairn_idl::ipc::{Kind, Limits};
 use cairn_idl::proc::Status;
 use cairn_idl::vm::MapEntry;
 
@@ -73,6 +74,11 @@ pub trait System {
     fn counters(&mut self) -> Counters;
     /// The prefix table: mounts and host name.
     fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>);
+    /// The lines of /proc/sysvipc.
+    fn ipc_list(&mut self, kind: Kind) -> String;
+    fn ipc_limit(&mut self, which: Limits) -> Option<u64>;
+    /// An error number if it cannot be so much.
+    fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
     fn processor(&mut self) -> Processor;
     /// Types of file systems that disks can be mounted with.

@@ -1,9 +1,10 @@
 //! The tree below /proc: a row per name.
 
 use crate::system::System;
-use crate::{machine, process};
+use crate::{ipc, machine, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
+use cairn_idl::ipc::Limits;
 
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub enum Dir {
     Sys,
     Kernel,
     Random,
+    Sysvipc,
     Vm,
     Fs,
     SysNet,
@@ -124,6 +126,14 @@ const fn guarded<S>(row: Row<S>) -> Row<S> {
     }
 }
 
+/// What user 0 may change.
+const fn writable<S>(row: Row<S>) -> Row<S> {
+    Row {
+        mode: s::IFREG | 0o644,
+        ..row
+    }
+}
+
 /// Linux's configuration values that programs ask for. All rows of the tree.
 pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
     use Dir::*;
@@ -194,6 +204,18 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ..text(Kernel, "hostname", machine::host_name)
         },
         fixed(Kernel, "domainname", "(none)\n"),
+        writable(text(Kernel, "msgmax", |s, _, to| ipc::limits(s, &[Limits::Msgmax], to))),
+        writable(text(Kernel, "msgmnb", |s, _, to| ipc::limits(s, &[Limits::Msgmnb], to))),
+        writable(text(Kernel, "msgmni", |s, _, to| ipc::limits(s, &[Limits::Msgmni], to))),
+        writable(text(Kernel, "sem", |s, _, to| ipc::limits(s, &ipc::SEM, to))),
+        writable(text(Kernel, "shmall", |s, _, to| ipc::limits(s, &[Limits::Shmall], to))),
+        writable(text(Kernel, "shmmax", |s, _, to| ipc::limits(s, &[Limits::Shmmax], to))),
+        writable(text(Kernel, "shmmni", |s, _, to| ipc::limits(s, &[Limits::Shmmni], to))),
+        fixed(Kernel, "shm_rmid_forced", "0\n"),
+        dir(Root, "sysvipc", Sysvipc),
+        text(Sysvipc, "msg", |s, _, to| ipc::list(s, ipc::MSG, to)),
+        text(Sysvipc, "sem", |s, _, to| ipc::list(s, ipc::SEMAPHORES, to)),
+        text(Sysvipc, "shm", |s, _, to| ipc::list(s, ipc::SHM, to)),
         fixed(Kernel, "ngroups_max", "65536\n"),
         fixed(Kernel, "osrelease", machine::RELEASE_LINE),
         fixed(Kernel, "ostype", "Linux\n"),

@@ -36,9 +36,28 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// The same, or if it is FRESH and TOLD, who asked for it first. For what changes nothing of the object.
+    pub(crate) fn told_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
+        let badge = match r.portals {
+            1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
+            _ => return Err(EINVAL),
+        };
+        let number = self.object_by_badge(badge).ok_or(EBADF)?;
+        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
+        let owner = match object.told {
+            Some(_) => object.origin,
+            None => object.maker,
+        };
+        match owner == handle {
+            true => Ok(number),
+            false => Err(EPERM),
+        }
+    }
+
     /// OBJECT_MAPPED.
     pub(crate) fn object_mapped(&mut self, r: &Request, index: usize) -> Result<u64, Errno> {
-        let number = self.own_object(r, index)?;
+        let number = self.told_object(r, index)?;
         Ok(self.objects.get(number as usize).ok_or(EBADF)?.mapped)
     }
 

@@ -214,6 +214,7 @@ impl<N: Nucleus> Vm<N> {
                 pages: Default::default(),
                 handle: NOBODY,
                 tag: None,
+                told: None,
                 idle: false,
                 maker: NOBODY,
                 origin,

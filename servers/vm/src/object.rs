@@ -31,10 +31,18 @@ impl<N: Nucleus> Vm<N> {
         let (writable, watched) = (how & making::SHARED != 0, how & making::WATCHED != 0);
         let fresh = how & making::FRESH != 0;
         let with_maker = how & making::WITH_MAKER != 0;
+        let told = how & making::TOLD != 0;
         if !r.out_len.is_multiple_of(8)
             || count > MAX_PAGES
-            || how & !(making::SHARED | making::WATCHED | making::FRESH | making::WITH_MAKER) != 0
+            || how
+                & !(making::SHARED
+                    | making::WATCHED
+                    | making::FRESH
+                    | making::WITH_MAKER
+                    | making::TOLD)
+                != 0
             || fresh && (watched || count != 0 || pages == 0)
+            || told && !fresh
             || with_maker && (how != making::WITH_MAKER || count != 1)
         {
             return Err(EINVAL);
@@ -56,7 +64,7 @@ impl<N: Nucleus> Vm<N> {
         if !self.may_record_for(account, ONE_RECORD) {
             return Err(ENOMEM);
         }
-        if watched && !self.pagers.has(maker) {
+        if (watched || told) && !self.pagers.has(maker) {
             return Err(EPERM);
         }
         let mut pages = Pages::default();
@@ -73,6 +81,7 @@ impl<N: Nucleus> Vm<N> {
             len: length,
             handle: handle.unwrap_or(NOBODY),
             tag: watched.then_some(tag),
+            told: told.then_some(tag),
             idle: false,
             writable,
             with_maker,

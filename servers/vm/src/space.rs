@@ -97,6 +97,8 @@ pub struct Object {
     pub handle: Handle,
     /// What its maker calls it, if it brings what is not there (see [`crate::wanted`]).
     pub tag: Option<u64>,
+    /// What who asked for it first calls it, who hears when nobody has it mapped any more.
+    pub told: Option<u64>,
     /// Its maker shall hear that nobody has it mapped.
     pub idle: bool,
     pub writable: bool,

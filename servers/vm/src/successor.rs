@@ -78,6 +78,7 @@ impl<N: Nucleus> Vm<N> {
             len: end - start,
             handle,
             tag: Some(CACHE_LEFT),
+            told: None,
             idle: false,
             writable: true,
             with_maker: false,

@@ -97,8 +97,7 @@ impl Idle {
     /// An object lost its last mapping.
     pub(crate) fn add(&mut self, object: &mut Object) {
         // (Without room for it the maker hears when it is mapped no more the next time.)
-        if object.is_watched()
-            && object.maker != NOBODY
+        if (object.is_watched() && object.maker != NOBODY || object.told.is_some())
             && !object.idle
             && self.list.try_reserve(1).is_ok()
         {
@@ -324,7 +323,7 @@ impl<N: Nucleus> Vm<N> {
             ]));
         }
         let of = |objects: &_, list: &[Handle]| {
-            let mine = |object: &Handle| tag_of(objects, handle, *object).is_some();
+            let mine = |object: &Handle| called_by(objects, handle, *object).is_some();
             list.iter().position(mine)
         };
         while let Some(at) = of(&self.objects, &self.pagers.idle.list) {
@@ -333,7 +332,7 @@ impl<N: Nucleus> Vm<N> {
             if let Some(object) = object.and_then(|i| self.objects.get_mut(i)) {
                 object.idle = false;
                 // It may have been mapped again.
-                if let (0, Some(tag)) = (object.mapped, object.tag) {
+                if let (0, Some(tag)) = (object.mapped, object.tag.or(object.told)) {
                     return Ok(Answer::new(&[Wanted::Unused as u64, tag, 0, 0, 0]));
                 }
             }
@@ -493,7 +492,10 @@ impl<N: Nucleus> Vm<N> {
                 .objects
                 .resolve(object)
                 .and_then(|i| self.objects.get(i))
-                .map(|object| object.maker);
+                .map(|object| match object.told {
+                    Some(_) => object.origin,
+                    None => object.maker,
+                });
             maker.is_some_and(|maker| self.tell_pager(maker))
         });
         self.pagers.idle.list = idle;
@@ -549,6 +551,15 @@ impl<N: Nucleus> Vm<N> {
         soon.retain(|s| !of(self, s.object));
         self.pagers.soon = soon;
         self.drop_left(space);
+    }
+}
+
+/// What this space calls an object of which it hears when nobody has it mapped any more.
+fn called_by(objects: &Slab<Object>, space: Handle, object: Handle) -> Option<u64> {
+    let found = objects.get(objects.resolve(object)?)?;
+    match found.told {
+        Some(tag) => (found.origin == space).then_some(tag),
+        None => tag_of(objects, space, object),
     }
 }
 

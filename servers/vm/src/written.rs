@@ -38,7 +38,12 @@ impl<N: Nucleus> Vm<N> {
 
     /// OBJECT_READER: replies itself, with the new portal.
     pub(crate) fn object_reader(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
-        let (_, handle) = self.watched_by(r, index)?;
+        let number = self.told_object(r, index)?;
+        let object = self.objects.get(number as usize).ok_or(EBADF)?;
+        if !object.is_watched() && object.told.is_none() {
+            return Err(EINVAL);
+        }
+        let handle = object.handle;
         let badge = BADGE_READER | (BADGE_OBJECT_FIRST + handle);
         self.deliver_minted(r.token, badge)
     }

@@ -341,6 +341,7 @@ fn enter(
     };
     // Room behind it is reserved when a program asks for it first.
     let end = program.end(bias);
+    process.state().attached.clear();
     process.brk_start.store(end, Ordering::Relaxed);
     process.brk_now.store(end, Ordering::Relaxed);
     process.brk_max.store(end, Ordering::Relaxed);

@@ -672,6 +672,57 @@ fn programs_see_one_file_whatever_comes_and_goes() {
     }
 }
 
+#[test]
+fn who_made_a_fresh_object_hears_when_nobody_has_it_mapped() {
+    let mut s = Server::new(4);
+    let how = making::SHARED | making::FRESH | making::TOLD;
+    let words = [vm::OBJECT_CREATE, 3, how, 77];
+    let other = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
+    let refused = s.world.call_badge(other, 0, &words).words[0] as i64;
+    assert_eq!(refused, -EPERM, "it does not listen");
+    let no = [vm::OBJECT_CREATE, 3, making::TOLD, 77];
+    assert_eq!(s.world.call_badge(s.id, 0, &no).words[0] as i64, -EINVAL);
+    let Some(Pass::Mint(badge)) = s.world.call_badge(s.id, 0, &words).pass else {
+        panic!("no object");
+    };
+    let ask = |world: &mut World, id: Id, operation: u64| {
+        let words = [operation, 0, 0, 0, 0, 0, 0, 0];
+        pass(world, id, words, badge).words[0] as i64
+    };
+    let map = |s: &mut Server, id: Id, badge: u64, prot: u64| {
+        let words = [
+            vm::OBJECT_MAP,
+            AT * PAGE,
+            3 * PAGE,
+            prot,
+            flags::FIXED | SHARED,
+            0,
+        ];
+        s.world.call_badge(id, badge, &words).words[0] as i64
+    };
+    let (a, b) = (s.world.create(), s.world.create());
+    assert_eq!(map(&mut s, a, badge, RW), (AT * PAGE) as i64);
+    assert_eq!(map(&mut s, b, badge, RW), (AT * PAGE) as i64);
+    let child = s.world.fork(a).unwrap();
+    s.world.write(a, AT, 9).unwrap();
+    assert_eq!(s.world.read(child, AT), Ok(9));
+    assert_eq!(ask(&mut s.world, s.id, vm::OBJECT_MAPPED), 9);
+    assert_eq!(ask(&mut s.world, other, vm::OBJECT_MAPPED), -EPERM);
+    assert_eq!(map(&mut s, b, BADGE_READER | badge, RW), -EACCES);
+    for id in [a, b] {
+        s.world.destroy(id);
+    }
+    assert_eq!(
+        (ask(&mut s.world, s.id, vm::OBJECT_MAPPED), s.told()),
+        (3, 0)
+    );
+    s.world.destroy(child);
+    assert_eq!((s.told(), s.wanted()), (1, [4, 77, 0, 0, 0]));
+    assert_eq!(s.wanted()[0], 0);
+    s.world.close_object(badge);
+    s.world.audit();
+}
+
 /// A FRESH object of `init`'s, mapped where a component has its keepsake.
 fn keepsake(world: &mut World, id: Id, object: Option<u64>) -> u64 {
     let object = object.unwrap_or_else(|| {

@@ -1,0 +1,146 @@
+//! POSIX message queues: opened by name at their server ([`cairn_idl::ipc`]); a queue's descriptor is a portal like any other.
+
+use super::io::usable;
+use crate::descriptors::{event_kind, OpenFile};
+use crate::errno::{Result, EBADF, EFAULT, EFBIG, EINVAL};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user::{self, UserString};
+use crate::path::{make_room, scheme};
+use crate::time;
+use alloc::sync::Arc;
+use cairn_abi::layout::LINUX_TOP;
+use cairn_idl::fs::{kind, o};
+use cairn_idl::ipc;
+
+/// `struct mq_attr`: flags, most messages, bytes of one, messages there.
+type Attributes = [i64; 8];
+
+fn manager() -> Result<u32> {
+    scheme(super::sysv::MANAGER)
+}
+
+fn name(address: u64) -> Result<UserString> {
+    let mut name = UserString::empty();
+    name.fill(address)?;
+    Ok(name)
+}
+
+pub fn mq_open(f: &mut Frame) -> Result<u64> {
+    let (flags, mode) = (f.arg(1) as u32 as u64, f.arg(2));
+    let (most, size) = match (flags & o::CREAT != 0, f.arg(3)) {
+        (false, _) | (_, 0) => (u64::MAX, 0),
+        (true, address) => {
+            let [_, most, size, ..] = user::read::<Attributes>(address)?;
+            // What is negative is too much, or too little.
+            (most.max(0) as u64, size.max(0) as u64)
+        }
+    };
+    let name = name(f.arg(0))?;
+    process().state().files.check_room()?;
+    make_room()?;
+    let mode = mode & !u64::from(process().state().umask);
+    let wished = flags & (o::ACCMODE | o::CREAT | o::EXCL | o::NONBLOCK);
+    let words = [ipc::MQ_OPEN, wished, mode, most, size];
+    let request = Request::new(&words).out(name.as_bytes()).brings(1);
+    let words = request.call(manager()?)?;
+    let kind = kind::SEEKABLE | event_kind::QUEUE;
+    let file = Arc::new(OpenFile::portal(words[7] as u32, kind, 0o600));
+    let cloexec = flags & o::CLOEXEC != 0;
+    let fd = process().state().files.insert(file, cloexec, 0)?;
+    Ok(fd.into())
+}
+
+pub fn mq_unlink(f: &mut Frame) -> Result<u64> {
+    let name = name(f.arg(0))?;
+    let request = Request::new(&[ipc::MQ_UNLINK]).out(name.as_bytes());
+    request.call(manager()?).map(|_| 0)
+}
+
+fn queue(argument: u64) -> Result<Arc<OpenFile>> {
+    let file = usable(argument)?;
+    match file.is(event_kind::QUEUE) {
+        true => Ok(file),
+        false => Err(EBADF),
+    }
+}
+
+/// Until when, of the real-time clock; 0: for ever.
+fn deadline(address: u64) -> Result<u64> {
+    match address {
+        0 => Ok(0),
+        address => {
+            let until = time::read_timespec(address)?;
+            Ok(until.saturating_sub(time::boot_real_time()).max(1))
+        }
+    }
+}
+
+pub fn mq_timedsend(f: &mut Frame) -> Result<u64> {
+    let (text, length, priority) = (f.arg(1), f.arg(2), f.arg(3) as u32 as u64);
+    let deadline = deadline(f.arg(4))?;
+    if priority >= 32768 {
+        return Err(EINVAL);
+    }
+    let file = queue(f.arg(0))?;
+    let mut words = [ipc::MQ_SEND, priority, deadline, length, 0, 0, 0, 0];
+    let request = if length <= ipc::SENT as u64 {
+        let mut bytes = [0; ipc::SENT];
+        user::read_bytes(text, &mut bytes[..length as usize])?;
+        for (word, eight) in words[4..].iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*eight);
+        }
+        Request::new(&words)
+    } else {
+        let most = LINUX_TOP.saturating_sub(text).min(length);
+        let part = user::range(text, most).unwrap_or(user::UserRange::EMPTY);
+        Request::new(&words).out_user(part)
+    };
+    request.wait_here(file.slot()).map(|_| 0)
+}
+
+pub fn mq_timedreceive(f: &mut Frame) -> Result<u64> {
+    let (text, room, priority) = (f.arg(1), f.arg(2), f.arg(3));
+    let deadline = deadline(f.arg(4))?;
+    let file = queue(f.arg(0))?;
+    let words = [ipc::MQ_RECEIVE, room, deadline];
+    let part = LINUX_TOP.saturating_sub(text).min(room);
+    let part = user::range(text, part).unwrap_or(user::UserRange::EMPTY);
+    // Short ones come in words; a long one says so first, and stays.
+    let answer = Request::new(&words).wait_here(file.slot());
+    let words = match answer {
+        Err(EFBIG) => Request::new(&words)
+            .input_user(part)
+            .wait_here(file.slot())?,
+        answer => {
+            let words = answer?;
+            let mut bytes = [0; ipc::RECEIVED];
+            for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&words[2..]) {
+                *eight = word.to_le_bytes();
+            }
+            let bytes = bytes.get(..words[0] as usize).ok_or(EFAULT)?;
+            user::write_bytes(text, bytes)?;
+            words
+        }
+    };
+    if priority != 0 {
+        user::write(priority, &(words[1] as u32))?;
+    }
+    Ok(words[0])
+}
+
+pub fn mq_getsetattr(f: &mut Frame) -> Result<u64> {
+    let (new, old) = (f.arg(1), f.arg(2));
+    let wished = match new {
+        0 => None,
+        address => Some(user::read::<Attributes>(address)?[0] as u64),
+    };
+    let file = queue(f.arg(0))?;
+    let words = [ipc::MQ_ATTR, wished.is_some() as u64, wished.unwrap_or(0)];
+    let words = Request::new(&words).call(file.slot())?;
+    if old != 0 {
+        let [_, flags, most, size, count, ..] = words.map(|word| word as i64);
+        user::write::<Attributes>(old, &[flags, most, size, count, 0, 0, 0, 0])?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,80 @@
+//! /proc/sysvipc, and the limits of System V's things below /proc/sys/kernel: asked of their server.
+
+use crate::system::System;
+use alloc::string::String;
+use alloc::vec::Vec;
+use cairn_idl::errno::EINVAL;
+use cairn_idl::ipc::{Kind, Limits};
+use core::fmt::Write;
+
+/// A kind of thing, and the head of its table.
+pub struct List {
+    pub kind: Kind,
+    head: &'static str,
+}
+
+pub const SHM: List = List {
+    kind: Kind::Shm,
+    head: "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n",
+};
+pub const SEMAPHORES: List = List {
+    kind: Kind::Sem,
+    head: "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
+};
+pub const MSG: List = List {
+    kind: Kind::Msg,
+    head: "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n",
+};
+
+/// The four of /proc/sys/kernel/sem.
+pub const SEM: [Limits; 4] = [
+    Limits::Semmsl,
+    Limits::Semmns,
+    Limits::Semopm,
+    Limits::Semmni,
+];
+
+pub fn list<S: System>(system: &mut S, list: List, to: &mut String) -> Option<()> {
+    to.push_str(list.head);
+    to.push_str(&system.ipc_list(list.kind));
+    Some(())
+}
+
+pub fn limits<S: System>(system: &mut S, which: &[Limits], to: &mut String) -> Option<()> {
+    for (at, which) in which.iter().enumerate() {
+        let value = system.ipc_limit(*which).unwrap_or(0);
+        let separator = if at == 0 { "" } else { "\t" };
+        write!(to, "{separator}{value}").ok()?;
+    }
+    to.push('\n');
+    Some(())
+}
+
+/// Which limits a file of /proc/sys/kernel shows; none: another file.
+pub fn limits_of(name: &str) -> &'static [Limits] {
+    match name {
+        "msgmax" => &[Limits::Msgmax],
+        "msgmnb" => &[Limits::Msgmnb],
+        "msgmni" => &[Limits::Msgmni],
+        "sem" => &SEM,
+        "shmall" => &[Limits::Shmall],
+        "shmmax" => &[Limits::Shmmax],
+        "shmmni" => &[Limits::Shmmni],
+        _ => &[],
+    }
+}
+
+/// Numbers written to such a file. Fewer than it shows are the first ones.
+pub fn set_limits<S: System>(system: &mut S, which: &[Limits], text: &[u8]) -> Result<(), i64> {
+    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
+    let numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let numbers: Result<Vec<u64>, _> = numbers.collect();
+    let numbers = numbers.map_err(|_| EINVAL)?;
+    if numbers.is_empty() {
+        return Err(EINVAL);
+    }
+    for (which, value) in which.iter().zip(numbers) {
+        system.set_ipc_limit(*which, value)?;
+    }
+    Ok(())
+}
