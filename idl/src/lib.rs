@@ -129,7 +129,9 @@ pub mod label {
     ];
 
     /// Larger groups do not fit.
-    pub const GID_MAX: u32 = (1 << 28) - 1;
+    pub const GID_MAX: u32 = (1 << 27) - 1;
+    /// The process is in a group of processes (cgroup), which pays in its user's place ([`crate::vm::ACCOUNT_OF`]).
+    pub const GROUPED: u64 = 1 << 59;
 
     /// Privileged as the user is.
     pub const fn make(uid: u32, gid: u32) -> u64 {

@@ -150,6 +150,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-ext4-server",
         "cairn-fat",
         "cairn-iso",
+        "cairn-cgroup",
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",

@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 7] = [
+const PROC: [(&str, u64); 8] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -15,6 +15,7 @@ const PROC: [(&str, u64); 7] = [
     ("inspect", role::INSPECT),
     ("hostname", role::HOSTNAME),
     ("set_id", role::SET_ID),
+    ("cgroup", role::CGROUP),
 ];
 
 /// Of `vm`: one at a time.
@@ -80,7 +81,8 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 8] = [
+        let expected: [(&str, &[&str]); 9] = [
+            ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
             ("local", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),

@@ -53,6 +53,8 @@ pub struct Later {
     /// When the server wants its tick.
     pub(crate) deadline: Option<u64>,
     pub(crate) accounts: Accounts,
+    /// Who pays for the request with this token, by this domain.
+    pub(crate) payer: Option<(cairn_abi::Token, cairn_abi::Id, u32)>,
 }
 
 const INTERESTS: usize = 64;
@@ -75,6 +77,7 @@ impl Default for Later {
             right: None,
             deadline: None,
             accounts: Accounts::default(),
+            payer: None,
         }
     }
 }
@@ -153,6 +156,7 @@ impl<'a> Context<'a> {
         transport: &'a mut dyn Transport,
         later: &'a mut Later,
     ) -> Context<'a> {
+        later.payer = None;
         Context {
             request,
             progress: 0,
@@ -168,6 +172,30 @@ impl Context<'_> {
     /// Effective user of the caller.
     pub fn uid(&self) -> u32 {
         label::uid(self.request.label)
+    }
+
+    /// Who pays for what is kept for the caller: its user, or the group of processes that it is in (the label says that it is in one, and `vm` in which).
+    #[inline]
+    pub fn payer(&mut self) -> u32 {
+        match self.request.label & label::GROUPED {
+            0 => self.uid(),
+            _ => self.group(),
+        }
+    }
+
+    #[cold]
+    fn group(&mut self) -> u32 {
+        let (token, sender) = (self.request.token, self.request.sender);
+        match self.later.payer {
+            Some((known, domain, payer)) if (known, domain) == (token, sender) => payer,
+            _ => {
+                // One that is gone has nothing more to pay for.
+                let told = self.transport.account_of(sender);
+                let payer = told.unwrap_or(self.uid());
+                self.later.payer = Some((token, sender, payer));
+                payer
+            }
+        }
     }
 
     /// Does the caller have one of the privileges of [`label`]?
@@ -195,14 +223,14 @@ impl Context<'_> {
     /// Could the server keep so many bytes more for the caller?
     #[inline]
     pub(crate) fn may_take(&mut self, bytes: u64) -> bool {
-        let uid = self.uid();
+        let uid = self.payer();
         uid == 0 || self.later.accounts.reserve(self.transport, uid, bytes)
     }
 
     /// It does: after [`Context::may_take`].
     #[inline]
     pub(crate) fn take(&mut self, bytes: u64) {
-        let uid = self.uid();
+        let uid = self.payer();
         if uid != 0 {
             self.later.accounts.take(self.transport, uid, bytes);
         }

@@ -90,6 +90,8 @@ pub struct Fake {
     pub real: BTreeMap<u32, u64>,
     /// Pages that are charged to users, and the most that each may have.
     pub charged: BTreeMap<u32, i64>,
+    /// Which account pays for a domain.
+    pub account_of: BTreeMap<u32, u32>,
     pub charge_limit: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
@@ -226,6 +228,10 @@ impl Transport for Fake {
     fn event(&mut self, words: &[u64; 8]) -> i64 {
         self.told.push(*words);
         self.event_answer
+    }
+
+    fn account_of(&mut self, domain: u32) -> Option<u32> {
+        self.account_of.get(&domain).copied()
     }
 
     fn charge(&mut self, uid: u32, pages: i64) -> bool {

@@ -220,7 +220,7 @@ impl<S: Server> Handles<S> {
     fn new_badge(&mut self, cx: &mut Context) -> Result<u64, Failure> {
         // (The upper half of badges is for other things.)
         let generation = ((self.generation + 1) & (u32::MAX >> 1)).max(1);
-        let slot = Slot::new(generation, cx.uid());
+        let slot = Slot::new(generation, cx.payer());
         let index = self.slots.insert(slot).ok_or(Failure::Errno(ENOMEM))?;
         cx.take(Slot::<S>::COST);
         self.generation = generation;

@@ -17,7 +17,7 @@ impl Text {
     /// As the last thing that an `open` does: what fails behind it would leave the charge.
     pub fn new(cx: &mut Context, mut bytes: Vec<u8>) -> Answer<Text> {
         bytes.shrink_to_fit();
-        let (payer, charged) = (cx.uid(), bytes.capacity());
+        let (payer, charged) = (cx.payer(), bytes.capacity());
         match cx.charge(payer, charged) {
             Ok(()) => Ok(Text {
                 bytes,

@@ -78,6 +78,8 @@ pub trait Transport {
     fn event(&mut self, words: &[u64; 8]) -> i64;
     /// So many pages more (or fewer: negative) are kept here for a user. False: they must not be taken.
     fn charge(&mut self, uid: u32, pages: i64) -> bool;
+    /// The account that pays for a domain.
+    fn account_of(&mut self, domain: u32) -> Option<u32>;
     /// Monotonic nanoseconds.
     fn monotonic(&mut self) -> u64;
     /// Nanoseconds since 1970.
@@ -321,6 +323,12 @@ impl Transport for Native {
     fn charge(&mut self, uid: u32, pages: i64) -> bool {
         let vm = Portal(layout::native_slot::VM);
         vm::Client(&vm).charge(uid, pages as u64).is_ok()
+    }
+
+    fn account_of(&mut self, domain: u32) -> Option<u32> {
+        let vm = Portal(layout::native_slot::VM);
+        let account = vm::Client(&vm).account_of(domain).ok()?;
+        u32::try_from(account).ok()
     }
 
     fn monotonic(&mut self) -> u64 {

@@ -115,7 +115,7 @@ impl Mounts {
         let free = manifest.components.iter().position(|c| c.name.is_empty());
         let index = free.unwrap_or(manifest.components.len());
         if let Some(line) = manifest.in_memory(&kind) {
-            if mounted(manifest, &place).is_some() {
+            if mounted(manifest, &place).is_some() || is_single(manifest, &kind) {
                 return Err(EBUSY);
             }
             let number = IN_MEMORY + index as u64;
@@ -255,6 +255,13 @@ impl Mounts {
             waits
         });
     }
+}
+
+/// Whether there is a file system of this kind already, and there cannot be two: groups of processes are one tree.
+fn is_single(manifest: &Manifest, kind: &str) -> bool {
+    let own = |fstype: &str| fstype.split(':').next() == Some(kind);
+    let mut mounts = manifest.components.iter().flat_map(|c| &c.mounts);
+    kind == "cgroup2" && mounts.any(|m| own(&m.fstype))
 }
 
 /// The component of a disk that is mounted there.

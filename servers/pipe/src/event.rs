@@ -17,6 +17,7 @@ pub struct Event {
     pub ino: u64,
     /// Who made it, and pays for it.
     pub uid: u32,
+    pub payer: u32,
 }
 
 impl Event {

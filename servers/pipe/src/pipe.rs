@@ -40,6 +40,8 @@ pub struct Pipe {
     pub ino: u64,
     /// Who made it, and pays for it.
     pub uid: u32,
+    /// Who pays for it: its user, or the group that it was made in.
+    pub payer: u32,
     pub gid: u32,
     /// It is to be looked at whether the ring's memory can go.
     pub emptied: bool,
@@ -78,6 +80,7 @@ impl Pipe {
             holds: 0,
             ino,
             uid,
+            payer: uid,
             gid,
             emptied: false,
         }
@@ -186,7 +189,7 @@ impl Pipe {
             _ => left.min(room),
         };
         if part != 0 {
-            if let Err(failure) = self.ring.fill(cx, done, part, buffers, self.uid) {
+            if let Err(failure) = self.ring.fill(cx, done, part, buffers, self.payer) {
                 return if done != 0 { Ok(done) } else { Err(failure) };
             }
             done += part;
@@ -263,7 +266,7 @@ impl Pipe {
 
     /// The ring's memory goes, and what is in it.
     pub fn clear(&mut self, cx: &mut Context, buffers: &mut Buffers) {
-        cx.refund(self.uid, self.ring.memory());
+        cx.refund(self.payer, self.ring.memory());
         self.ring.clear(buffers);
     }
 
@@ -292,7 +295,7 @@ impl Pipe {
         }
         let memory = self.ring.memory();
         self.ring.set_capacity(capacity, buffers);
-        cx.refund(self.uid, memory - self.ring.memory());
+        cx.refund(self.payer, memory - self.ring.memory());
         capacities.change(self.uid, before, capacity);
         Ok(capacity)
     }

@@ -46,8 +46,8 @@ impl Object {
     fn cost(&self) -> (u32, usize) {
         let place = size_of::<Option<Object>>();
         match self {
-            Object::Pipe(pipe) => (pipe.uid, place + size_of::<Pipe>()),
-            Object::Event(event) => (event.uid, place),
+            Object::Pipe(pipe) => (pipe.payer, place + size_of::<Pipe>()),
+            Object::Event(event) => (event.payer, place),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Pipes {
             return fail(ENOMEM);
         };
         if let Some(Object::Pipe(pipe)) = self.objects.get(index) {
-            self.capacities.change(payer, 0, pipe.ring.capacity());
+            self.capacities.change(pipe.uid, 0, pipe.ring.capacity());
         }
         Ok(index)
     }
@@ -136,7 +136,7 @@ impl Pipes {
         cx.refund(payer, bytes);
         if let Object::Pipe(mut pipe) = object {
             pipe.clear(cx, &mut self.buffers);
-            self.capacities.change(payer, pipe.ring.capacity(), 0);
+            self.capacities.change(pipe.uid, pipe.ring.capacity(), 0);
             if let Some(fifo) = pipe.fifo {
                 self.fifos.remove(&(fifo.maker, fifo.ino));
             }
@@ -144,11 +144,13 @@ impl Pipes {
     }
 
     /// A pipe of the caller's. Who has many has small ones.
-    fn new_pipe(&mut self, cx: &Context, fifo: Option<Fifo>) -> Box<Pipe> {
+    fn new_pipe(&mut self, cx: &mut Context, fifo: Option<Fifo>) -> Box<Pipe> {
         let (uid, gid) = (cx.uid(), cx.gid());
         let small = !cx.has(label::SYSTEM) && !self.capacities.fits(uid, CAPACITY);
         let capacity = if small { CAPACITY_BEYOND } else { CAPACITY };
-        Box::new(Pipe::new(self.next_ino(), uid, gid, fifo, capacity))
+        let mut pipe = Pipe::new(self.next_ino(), uid, gid, fifo, capacity);
+        pipe.payer = cx.payer();
+        Box::new(pipe)
     }
 
     fn next_ino(&mut self) -> u64 {
@@ -274,6 +276,7 @@ impl Pipes {
             semaphore: flags & SEMAPHORE != 0,
             ino: self.next_ino(),
             uid: cx.uid(),
+            payer: cx.payer(),
         };
         handles.room(cx, 1)?;
         let node = Node::Event(self.insert(cx, Object::Event(event))?);

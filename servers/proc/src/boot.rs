@@ -100,6 +100,7 @@ impl<S: System> Manager<S> {
             dumpable: 1,
             no_new_privileges: false,
             root: Rc::default(),
+            cgroup: crate::cgroups::ROOT,
         };
         self.begin(slot, inheritance);
         self.processes[slot].pid = pid;

@@ -11,6 +11,7 @@ use cairn_idl::capability::{IPC_LOCK, SETGID, SETUID, SYS_PTRACE};
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
+use cairn_idl::vm::GROUP_FIRST;
 use cairn_rt::{Portal, Received};
 
 pub fn decode(bytes: &[u8]) -> Result<Credentials, Errno> {
@@ -19,6 +20,10 @@ pub fn decode(bytes: &[u8]) -> Result<Credentials, Errno> {
     let too_large = |gid: &u32| *gid > label::GID_MAX;
     if creds.group_count as usize > creds.groups.len()
         || [creds.rgid, creds.egid, creds.sgid].iter().any(too_large)
+        // What is above are groups of processes.
+        || [creds.ruid, creds.euid, creds.suid]
+            .iter()
+            .any(|uid| *uid >= GROUP_FIRST)
     {
         return Err(EINVAL);
     }
@@ -76,7 +81,8 @@ impl<S: System> Manager<S> {
         let before = had.ruid;
         if had.euid != creds.euid {
             let domain = self.processes[slot].domain.id;
-            self.system.set_account(domain, creds.euid);
+            let account = self.account(slot);
+            self.system.set_account(domain, account, creds.euid == 0);
         }
         self.follow_lock_right(slot, had.has(IPC_LOCK));
         let label = self.processes[slot].label();

@@ -82,7 +82,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SET_ROOT => {}
-            IDS_OF..=SET_ID => return self.outside(message),
+            IDS_OF..=SET_ID | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -166,6 +166,7 @@ impl<S: System> Manager<S> {
             SET_ID => role::SET_ID,
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
+            CGROUP_MAKE..=CGROUP_OF => role::CGROUP,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -177,6 +178,8 @@ impl<S: System> Manager<S> {
             PIDS => self.pids(message),
             STATUS => self.status(message, inspects),
             TEXT => self.text(message),
+            CGROUP_MAKE..=CGROUP_OF => self.cgroup(message),
+            CGROUP_PATH => self.cgroup_path(message),
             LOAD => self.load(),
             PREFIXES => self.prefix_table(message),
             TIDS => self.tids(message),

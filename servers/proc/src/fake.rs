@@ -1,6 +1,8 @@
 //! A system of records only, and a world of processes that call the manager as their threads would.
 
-use crate::system::{Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System};
+use crate::system::{
+    AccountStat, Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System,
+};
 use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
@@ -8,6 +10,7 @@ use cairn_abi::{pulse, received, Error, Id, Token};
 use cairn_idl::errno::ENOMEM;
 use cairn_idl::proc::*;
 use cairn_rt::{Portal, Received};
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
@@ -49,6 +52,9 @@ pub struct Fake {
     pub powered: Option<(u64, u64)>,
     pub log: Vec<String>,
     pub resets: u32,
+    pub account_groups: BTreeMap<u32, u32>,
+    pub account_limits: Vec<(u32, u64)>,
+    pub full_group: u32,
     pub space_limits: Vec<SpaceLimits>,
     pub accounts: Vec<(Id, u32)>,
     pub thread_cpu: HashMap<Id, u64>,
@@ -164,15 +170,29 @@ impl System for Fake {
             data: 0,
         }
     }
-    fn exhausted(&mut self, spared: Id) -> Option<Id> {
-        self.domains
-            .keys()
-            .filter(|&&id| id != spared)
-            .max()
-            .copied()
+    fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)> {
+        let largest = self.domains.keys().filter(|&&id| id != spared).max();
+        largest.map(|&id| (id, self.full_group))
     }
-    fn set_account(&mut self, domain: Id, uid: u32) {
-        self.accounts.push((domain, uid));
+
+    fn account_group(&mut self, account: u32, above: u32, there: bool) -> Result<(), Errno> {
+        match there {
+            true => self.account_groups.insert(account, above),
+            false => self.account_groups.remove(&account),
+        };
+        Ok(())
+    }
+
+    fn limit_account(&mut self, account: u32, pages: u64) -> Result<(), Errno> {
+        self.account_limits.push((account, pages));
+        Ok(())
+    }
+
+    fn account_stat(&mut self, _: u32) -> AccountStat {
+        AccountStat::default()
+    }
+    fn set_account(&mut self, domain: Id, account: u32, _: bool) {
+        self.accounts.push((domain, account));
     }
     fn object(&mut self, _: &[u64], _: bool) -> Result<Portal, Errno> {
         self.may_fail()?;

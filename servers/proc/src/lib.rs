@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod boot;
 mod capabilities;
+mod cgroups;
 mod cpu_timers;
 mod credentials;
 mod dispatch;

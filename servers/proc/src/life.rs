@@ -75,6 +75,7 @@ impl<S: System> Manager<S> {
             self.processes[slot].parent
         };
         self.check_room(slot)?;
+        self.check_cgroup(slot)?;
         let mut slots = None;
         if message.out_len != 0 {
             self.read_slots(message, (0, message.out_len), slots.insert([0; _]))?;
@@ -193,6 +194,8 @@ impl<S: System> Manager<S> {
         self.threads.set(id, slot);
         self.count_user(uid, 1);
         self.tasks += 1;
+        self.enter_cgroup(slot);
+        self.count_cgroup(slot, 1);
     }
 
     /// EXEC
@@ -311,6 +314,7 @@ impl<S: System> Manager<S> {
             self.system.drop_kept(portal);
         }
         self.leave_root(slot);
+        self.leave_cgroup(slot);
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;
@@ -465,7 +469,7 @@ impl<S: System> Manager<S> {
             NONE => 0,
             first => self.processes[first].domain.id,
         };
-        let Some(id) = self.system.exhausted(spared) else {
+        let Some((id, group)) = self.system.exhausted(spared) else {
             return;
         };
         if self.drop_pristine(id) {
@@ -480,6 +484,7 @@ impl<S: System> Manager<S> {
         );
         self.system.log(&line);
         self.doom(slot, SIGKILL);
+        self.end_with_group(slot, group);
     }
 
     /// The first process has ended, and with it the machine.

@@ -1,5 +1,6 @@
 //! The manager's state and what every part of it uses: finding the caller, holding a call, moving the records' lists.
 
+use crate::cgroups::Cgroups;
 use crate::dispatch::Outcome;
 use crate::futex::Futexes;
 use crate::groups::{Group, Session};
@@ -51,6 +52,7 @@ pub struct Manager<S: System> {
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     /// Processes and threads of each real user.
     pub(crate) users: BTreeMap<u32, u32>,
+    pub(crate) cgroups: Cgroups,
     /// POSIX timers of each real user.
     pub(crate) timers_of: BTreeMap<u32, u32>,
     /// Threads in all.
@@ -96,6 +98,7 @@ impl<S: System> Manager<S> {
             prefixes: Prefixes::new(page),
             doomed: VecDeque::new(),
             users: BTreeMap::new(),
+            cgroups: Cgroups::default(),
             timers_of: BTreeMap::new(),
             tasks: 0,
             attended: 0,

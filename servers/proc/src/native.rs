@@ -1,7 +1,9 @@
 //! [`System`] by messages to `vm` and by nucleus services.
 
 use crate::priority::CEILING;
-use crate::system::{Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System};
+use crate::system::{
+    AccountStat, Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System,
+};
 use alloc::format;
 use alloc::vec::Vec;
 use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
@@ -215,8 +217,30 @@ impl System for Native {
             })
     }
 
-    fn set_account(&mut self, id: Id, uid: u32) {
-        let asked = self.ask(Message::new(&[vm::SET_ACCOUNT, id as u64, uid.into()]));
+    fn account_group(&mut self, account: u32, above: u32, there: bool) -> Result<(), Errno> {
+        let words = [vm::GROUP, account.into(), above.into(), there.into()];
+        self.ask(Message::new(&words)).map(|_| ())
+    }
+
+    fn limit_account(&mut self, account: u32, pages: u64) -> Result<(), Errno> {
+        let words = [vm::ACCOUNT_LIMIT, account.into(), pages];
+        self.ask(Message::new(&words)).map(|_| ())
+    }
+
+    fn account_stat(&mut self, account: u32) -> AccountStat {
+        self.ask(Message::new(&[vm::ACCOUNT_STAT, account.into()]))
+            .map_or(AccountStat::default(), |words| AccountStat {
+                held: words[1],
+                charged: words[2],
+                records: words[5],
+                refused: words[6],
+                ended: words[7],
+            })
+    }
+
+    fn set_account(&mut self, id: Id, uid: u32, root: bool) {
+        let words = [vm::SET_ACCOUNT, id as u64, uid.into(), root.into()];
+        let asked = self.ask(Message::new(&words));
         if let Err(errno) = asked {
             let line =
                 format!("proc: domain {id} pays as before, not as user {uid}: error {errno}");
@@ -224,10 +248,10 @@ impl System for Native {
         }
     }
 
-    fn exhausted(&mut self, spared: Id) -> Option<Id> {
+    fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)> {
         self.ask(Message::new(&[vm::EXHAUSTED, spared as u64]))
             .ok()
-            .map(|words| words[1] as u32)
+            .map(|words| (words[1] as u32, words[2] as u32))
     }
 
     fn object(&mut self, pages: &[u64], shared_writable: bool) -> Result<Portal, Errno> {

@@ -1,5 +1,6 @@
 //! The records: process, thread, and what a thread waits for.
 
+use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::limits::Limits;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
@@ -175,6 +176,9 @@ pub struct Process {
     pub vfork_parent: bool,
     /// `vm` is to be told of its limits when it has its own memory.
     pub limits_wait: bool,
+    /// Its group ([`crate::cgroups`]), and its neighbours in the group's list.
+    pub cgroup: u32,
+    pub cgroup_links: (Slot, Slot),
 
     /// What its first thread starts with; `nice` is that of all.
     pub scheduling: Scheduling,
@@ -207,6 +211,7 @@ pub struct Inheritance {
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub root: Rc<Root>,
+    pub cgroup: u32,
 }
 
 impl Process {
@@ -216,7 +221,11 @@ impl Process {
     }
 
     pub fn label(&self) -> u64 {
-        label::with(self.creds.euid, self.creds.egid, self.creds.effective)
+        let label = label::with(self.creds.euid, self.creds.egid, self.creds.effective);
+        match self.cgroup {
+            cgroups::ROOT => label,
+            _ => label | label::GROUPED,
+        }
     }
 
     /// Value of the badge by which its death is told.
@@ -236,6 +245,7 @@ impl Process {
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
             root: self.root.clone(),
+            cgroup: self.cgroup,
         }
     }
 
@@ -274,6 +284,8 @@ impl Process {
         self.no_new_privileges = from.no_new_privileges;
         self.beginning = Beginning::Over;
         self.root = from.root;
+        self.cgroup = from.cgroup;
+        self.cgroup_links = (NONE, NONE);
         self.vfork_parent = false;
         self.limits_wait = false;
         self.scheduling = from.scheduling;

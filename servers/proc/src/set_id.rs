@@ -148,7 +148,8 @@ impl<S: System> Manager<S> {
         let process = &self.processes[slot];
         let (pid, uid, root) = (process.pid, process.creds.euid, process.root.clone());
         let old = process.domain;
-        self.system.set_account(domain.id, uid);
+        let account = self.account(slot);
+        self.system.set_account(domain.id, account, uid == 0);
         self.system.copy_table(old, domain, Some(slots))?;
         self.system.close_on_exec(domain);
         self.give_portals(slot, domain)?;
@@ -240,7 +241,10 @@ impl<S: System> Manager<S> {
         let [_, domain, mode, uid, gid, file, permitted, inheritable] = *words;
         let narrow = |word: u64| u32::try_from(word).map_err(|_| EINVAL);
         let (mode, uid, gid) = (narrow(mode)?, narrow(uid)?, narrow(gid)?);
-        if gid > label::GID_MAX || file & !(CAPABLE | EFFECTIVE) != 0 {
+        if uid >= cairn_idl::vm::GROUP_FIRST
+            || gid > label::GID_MAX
+            || file & !(CAPABLE | EFFECTIVE) != 0
+        {
             return Err(EINVAL);
         }
         let capabilities = (file & CAPABLE != 0).then_some(FileCapabilities {

@@ -57,6 +57,16 @@ pub struct Space {
     pub data: u64,
 }
 
+/// What `vm` counts for an account (ACCOUNT_STAT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountStat {
+    pub held: u64,
+    pub charged: u64,
+    pub records: u64,
+    pub refused: u64,
+    pub ended: u64,
+}
+
 /// What `vm` holds a space to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceLimits {
@@ -109,9 +119,15 @@ pub trait System {
     fn memory(&mut self) -> u64;
     fn space(&mut self, domain: Id) -> Space;
     /// Memory is exhausted: the domain that shall end, never `spared`.
-    fn exhausted(&mut self, spared: Id) -> Option<Id>;
-    /// A domain acts for this user from now on, who pays for what it takes.
-    fn set_account(&mut self, domain: Id, uid: u32);
+    /// And the account of the group whose limit is the cause, or 0.
+    fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)>;
+    /// This account pays for what a domain takes from now on, a user's or a group's. `root`: it may use what is kept for user 0.
+    fn set_account(&mut self, domain: Id, account: u32, root: bool);
+    /// A group's account below another (0: none) is there, or goes.
+    fn account_group(&mut self, account: u32, above: u32, there: bool) -> Result<(), Errno>;
+    /// Most pages of an account; 0 = no limit.
+    fn limit_account(&mut self, account: u32, pages: u64) -> Result<(), Errno>;
+    fn account_stat(&mut self, account: u32) -> AccountStat;
     /// A memory object of these pages of the manager's own.
     fn object(&mut self, pages: &[u64], shared_writable: bool) -> Result<Portal, Errno>;
     fn map_object(

@@ -44,6 +44,7 @@ impl<S: System> Manager<S> {
         self.processes[slot].threads.push(thread);
         self.threads.set(id, slot);
         self.count_user(uid, 1);
+        self.count_cgroup(slot, 1);
         self.tasks += 1;
         let _ = self.system.control(domain, id, thread::START, [0; 3]);
         Ok(Outcome::words(&[tid as u64, id as u64]))
@@ -100,6 +101,7 @@ impl<S: System> Manager<S> {
         self.numbers.release(tid);
         let uid = process_uid(self, slot);
         self.count_user(uid, -1);
+        self.count_cgroup(slot, -1);
         self.tasks -= 1;
     }
 

@@ -210,6 +210,7 @@ impl<S: System> Manager<S> {
         let (pid, uid) = (process.pid, process.creds.ruid);
         self.numbers.release(pid);
         self.count_user(uid, -1);
+        self.count_cgroup(slot, -1);
         self.tasks -= 1;
         self.processes.give(slot);
     }

@@ -130,6 +130,10 @@ impl System for Fake {
         }
     }
 
+    fn cgroup(&mut self, pid: u32) -> Option<String> {
+        Some(if pid == 1 { "/" } else { "/a/b" }.into())
+    }
+
     fn limit(&mut self, _: u32, resource: u64) -> Option<[u64; 2]> {
         Some([if resource == 7 { 1024 } else { u64::MAX }, u64::MAX])
     }

@@ -111,6 +111,14 @@ impl System for Outside {
         self.text(pid, 1)
     }
 
+    fn cgroup(&mut self, pid: u32) -> Option<String> {
+        const PATH_MAX: usize = 4096;
+        let mut path = alloc::vec![0; PATH_MAX];
+        let length = self.proc().cgroup_path(pid.into(), &mut path).ok()?;
+        path.truncate(length as usize);
+        String::from_utf8(path).ok()
+    }
+
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]> {
         let mut bytes = [0; 16];
         self.proc()

@@ -224,6 +224,14 @@ const LIMITS: [(&str, &str); 16] = [
     ("Max realtime timeout", "us"),
 ];
 
+/// Of the one tree there is the only line (cgroup v2).
+pub fn cgroup<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    system.status(who.pid)?;
+    let path = system.cgroup(who.pid)?;
+    let _ = writeln!(out, "0::{path}");
+    Some(())
+}
+
 pub fn limits<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
     system.status(who.pid)?;
     let _ = writeln!(

@@ -67,6 +67,8 @@ pub trait System {
     fn executable(&mut self, pid: u32) -> Vec<u8>;
     /// Soft and hard limit of a resource.
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]>;
+    /// The path of a process's group.
+    fn cgroup(&mut self, pid: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;

@@ -144,6 +144,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         link(Root, "mounts", |_, _| Some(b"self/mounts".to_vec())),
         fixed(Root, "buddyinfo", ""),
         text(Root, "cmdline", machine::boot_line),
+        fixed(Root, "cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t0\t1\t1\npids\t0\t1\t1\n"),
         fixed(Root, "consoles", "ttyS0                -W- (EC   a)    4:64\n"),
         text(Root, "cpuinfo", machine::cpuinfo),
         fixed(Root, "devices", machine::DEVICES),
@@ -231,7 +232,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Random, "entropy_avail", "256\n"),
         fixed(Random, "poolsize", "256\n"),
         text(Random, "uuid", machine::uuid),
-        fixed(Process, "cgroup", "0::/\n"),
+        text(Process, "cgroup", process::cgroup),
         bytes(Process, "cmdline", process::command_line),
         text(Process, "comm", process::comm),
         // Where a program keeps its environment nobody but the program knows.

@@ -74,6 +74,8 @@ pub enum Dir {
     Devices,
     Disks,
     Fs,
+    /// Empty, for mount(2).
+    Cgroup,
     Kernel,
     System,
     Processors,
@@ -83,7 +85,7 @@ pub enum Dir {
 }
 
 /// Directory, the one above it, its name.
-const DIRS: [(Dir, Dir, &str); 13] = [
+const DIRS: [(Dir, Dir, &str); 14] = [
     (Dir::Block, Dir::Root, "block"),
     (Dir::Class, Dir::Root, "class"),
     (Dir::ClassBlock, Dir::Class, "block"),
@@ -93,6 +95,7 @@ const DIRS: [(Dir, Dir, &str); 13] = [
     (Dir::Devices, Dir::Root, "devices"),
     (Dir::Disks, Dir::Devices, "block"),
     (Dir::Fs, Dir::Root, "fs"),
+    (Dir::Cgroup, Dir::Fs, "cgroup"),
     (Dir::Kernel, Dir::Root, "kernel"),
     (Dir::System, Dir::Devices, "system"),
     (Dir::Processors, Dir::System, "cpu"),

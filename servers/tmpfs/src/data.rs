@@ -122,7 +122,7 @@ fn zero_tail<M: Memory>(file: &File, pool: &mut Pool<M>, offset: u64) {
 /// A page that the caller pays for, and whether it is zero.
 #[inline]
 fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answer<(Page, bool)> {
-    let uid = cx.uid();
+    let uid = cx.payer();
     charge(cx, PAGE)?;
     pool.allocate(uid).map_err(|Full| {
         cx.refund(uid, PAGE);
@@ -380,7 +380,7 @@ impl<M: Memory> Tmpfs<M> {
         self.drop_capabilities(cx, node);
         match mode {
             0 | FALLOC_KEEP_SIZE => {
-                let room = self.pool.room(cx.uid()) as u64;
+                let room = self.pool.room(cx.payer()) as u64;
                 if length.div_ceil(PAGE64) > room + length_present(self.file(node)?.0, offset, end)
                 {
                     return fail(ENOSPC);

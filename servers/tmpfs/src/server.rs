@@ -254,7 +254,7 @@ impl<M: Memory> Tmpfs<M> {
     /// Make a node that the caller pays for, and so many bytes more.
     #[inline]
     fn new_charged(&mut self, cx: &mut Context, new: &New, more: usize, now: Time) -> Answer<u32> {
-        let uid = cx.uid();
+        let uid = cx.payer();
         if !self.inodes.reserve() {
             return fail(ENOSPC);
         }
@@ -285,7 +285,7 @@ impl<M: Memory> Tmpfs<M> {
 /// The caller pays for so many bytes more; without room for them the file system counts as full.
 #[inline]
 pub(crate) fn charge(cx: &mut Context, bytes: usize) -> Answer<()> {
-    let uid = cx.uid();
+    let uid = cx.payer();
     cx.charge(uid, bytes).map_err(|_| Failure::Errno(ENOSPC))
 }
 
@@ -493,7 +493,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.has_room()?;
         let now = now(cx);
         let node = self.new_charged(cx, new, directory::cost(name.len()), now)?;
-        self.enter(dir, name, node, now, cx.uid())?;
+        self.enter(dir, name, node, now, cx.payer())?;
         Ok(node)
     }
 
@@ -513,7 +513,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         }
         charge(cx, directory::cost(name.len()))?;
         inode.ctime = now;
-        self.enter(dir, name, node, now, cx.uid())
+        self.enter(dir, name, node, now, cx.payer())
     }
 
     fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], _: u32) -> Answer<()> {
@@ -554,7 +554,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             false => 0,
         };
         charge(cx, directory::cost(to_name.len()) + back)?;
-        let uid = cx.uid();
+        let uid = cx.payer();
         self.leave(cx, from, from_name, now)?;
         if replaced.is_some() {
             self.leave(cx, to, to_name, now)?;

@@ -9,12 +9,20 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::region::ANONYMOUS;
 use crate::space::{Space, Vm, Waiting, NOBODY};
 use cairn_abi::Id;
+use cairn_idl::vm::GROUP_FIRST;
 
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
 
 impl<N: Nucleus> Vm<N> {
     pub(crate) fn wait_for_memory(&mut self, fault: Waiting) -> Option<Answer> {
+        if let Some(space) = self.waiting_space(&fault) {
+            let full = self.frames.accounts.full(space.account, 1);
+            if let Some(full) = full {
+                let accounts = &mut self.frames.accounts;
+                accounts.count(full, |record| record.refused += 1);
+            }
+        }
         let room = self.waiting.len() < MAX_WAITING && self.waiting.try_reserve(1).is_ok();
         if room && !self.is_over(&fault) && self.lenders_may_give() {
             self.waiting.push(fault);
@@ -101,19 +109,33 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// EXHAUSTED: the domain of the process that shall end; never `spared`. If nobody's end would help, those who wait are refused.
-    pub(crate) fn exhausted(&mut self, spared: Id) -> Option<Id> {
+    /// EXHAUSTED: the domain of the process that shall end, never `spared`, and the group whose limit is the cause (0: none's). If nobody's end would help, those who wait are refused.
+    pub(crate) fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)> {
         if self.waiting.is_empty() && self.has_enough() {
             self.notified = false;
             return None;
         }
-        let found = self.account_at_fault(spared);
-        let found = found.and_then(|account| self.largest_of(account, spared));
+        let mut group = 0;
+        let account = self.account_at_fault(spared);
+        let found = account.and_then(|account| self.largest_of(account, spared));
+        if let (Some(account), Some(id)) = (account, found) {
+            let full = self.frames.accounts.is_full(account);
+            let accounts = &mut self.frames.accounts;
+            accounts.count(account, |record| record.full += u64::from(full));
+            let uid = accounts.get(account).uid;
+            if full && uid >= GROUP_FIRST {
+                group = uid;
+            }
+            if let Some(domain) = self.domain(id) {
+                let accounts = &mut self.frames.accounts;
+                accounts.count(domain.account, |record| record.ended += 1);
+            }
+        }
         if found.is_none() {
             self.notified = false;
             self.refuse_waiting();
         }
-        found
+        Some((found?, group))
     }
 
     #[cfg(test)]
@@ -124,7 +146,8 @@ impl<N: Nucleus> Vm<N> {
     fn account_at_fault(&self, spared: Id) -> Option<Account> {
         let over = self.waiting.iter().find(|fault| self.is_over(fault));
         if let Some(space) = over.and_then(|fault| self.waiting_space(fault)) {
-            return Some(space.account);
+            // The nearest that is full: nobody beside it is to blame.
+            return self.frames.accounts.full(space.account, 1);
         }
         // Whether user 0 or a component lacks memory as well.
         let urgent = self.frames.free() <= self.reserve;
@@ -133,7 +156,11 @@ impl<N: Nucleus> Vm<N> {
         let accounts = self.frames.accounts.iter();
         let ends = |&(account, record): &(Account, &crate::accounts::Record)| {
             let others = u32::from(spared == Some(account));
-            account != SYSTEM && (account != ROOT || urgent) && record.spaces > others
+            // A group's memory is that of the one at its top.
+            !record.is_below()
+                && account != SYSTEM
+                && (account != ROOT || urgent)
+                && record.spaces > others
         };
         accounts
             .filter(ends)
@@ -159,7 +186,8 @@ impl<N: Nucleus> Vm<N> {
         }
         for (index, space) in self.spaces.iter_mut() {
             let held = core::mem::take(&mut space.weight);
-            if !space.linux() || space.account != account || Some(index) == spared {
+            let within = self.frames.accounts.is_within(space.account, account);
+            if !space.linux() || !within || Some(index) == spared {
                 continue;
             }
             let mut weight = held + own_weight(space);

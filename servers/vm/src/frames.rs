@@ -155,8 +155,7 @@ impl Frames {
         let used = self.counts.get(number).is_some_and(|&count| count != 0);
         if used && self.payers[number] == from {
             self.payers[number] = to;
-            self.accounts.get_mut(from).held -= 1;
-            self.accounts.get_mut(to).held += 1;
+            self.accounts.handed_on(from, to);
         }
     }
 

@@ -51,11 +51,11 @@ impl<N: Nucleus> Vm<N> {
         kind: Layout,
         code: Code,
         (limit, limits): (u64, Limits),
-        account: Account,
+        (account, root): (Account, bool),
     ) -> Result<usize, Errno> {
         let handle = self.spaces.next_handle().ok_or(ENOMEM)?;
         let floor = match kind {
-            Layout::Linux => self.program_floor(account),
+            Layout::Linux => self.program_floor(root),
             Layout::Native(_) => NATIVE_RESERVE,
         };
         let reserve = self.frames.pay(account, floor);
@@ -126,11 +126,16 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let index = self.spaces.insert(space).ok_or(ENOMEM)?;
-        self.frames.accounts.get_mut(account).spaces += 1;
+        let accounts = &mut self.frames.accounts;
+        accounts.count(account, |record| record.spaces += 1);
         Ok(index)
     }
 
-    fn new_domain(&mut self, index: usize, account: Account) -> Result<Domain, Errno> {
+    fn new_domain(
+        &mut self,
+        index: usize,
+        (account, root): (Account, bool),
+    ) -> Result<Domain, Errno> {
         let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
         let mut made = self.with_pool(pool::DOMAIN, |n| match n.domain_create(slot) {
             Err(Error::NoTable) => Ok(None),
@@ -153,6 +158,7 @@ impl<N: Nucleus> Vm<N> {
             slot,
             space: index,
             account,
+            root,
         };
         if !self.set_domain(domain) {
             self.nucleus.destroy(slot);
@@ -173,8 +179,8 @@ impl<N: Nucleus> Vm<N> {
             true => (Layout::Linux, self.code, ROOT),
             false => (native, Code::Built, SYSTEM),
         };
-        let index = self.new_space(kind, code, (limit, Limits::default()), account)?;
-        self.finish(token, index, account)
+        let index = self.new_space(kind, code, (limit, Limits::default()), (account, true))?;
+        self.finish(token, index, (account, true))
     }
 
     /// FORK.
@@ -182,11 +188,13 @@ impl<N: Nucleus> Vm<N> {
         let Domain {
             space: from,
             account,
+            root,
             ..
         } = self.domain(parent).ok_or(ESRCH)?;
+        let payer = (account, root);
         self.look_at_pools();
         if share {
-            return self.finish(token, from, account);
+            return self.finish(token, from, payer);
         }
         let (kind, code, limit) = self
             .spaces
@@ -199,19 +207,19 @@ impl<N: Nucleus> Vm<N> {
                 )
             })
             .ok_or(ESRCH)?;
-        let index = self.new_space(kind, code, limit, account)?;
+        let index = self.new_space(kind, code, limit, payer)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
         let copied = self.copy_ranges(from, index, &all, true);
         if let Err(errno) = copied.and_then(|()| self.keep_lent(from, index)) {
             self.drop_if_unused(index);
             return Err(errno);
         }
-        self.finish(token, index, account)
+        self.finish(token, index, payer)
     }
 
     /// Make the domain for a space and give it to the caller; undo both if that fails.
-    fn finish(&mut self, token: Token, index: usize, account: Account) -> Result<(), Errno> {
-        let domain = match self.new_domain(index, account) {
+    fn finish(&mut self, token: Token, index: usize, payer: (Account, bool)) -> Result<(), Errno> {
+        let domain = match self.new_domain(index, payer) {
             Ok(domain) => domain,
             Err(errno) => {
                 self.drop_if_unused(index);
@@ -397,7 +405,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let (kind, code) = (space.layout, space.code.inherited());
         let limit = (space.limit, space.limits.inherited());
-        let index = self.new_space(kind, code, limit, domain.account)?;
+        let index = self.new_space(kind, code, limit, (domain.account, domain.root))?;
         let moved = self
             .copy_ranges(domain.space, index, kept, false)
             .and_then(|()| {
@@ -474,8 +482,11 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let mut space = self.spaces.remove(index)?;
-        let record = self.frames.accounts.get_mut(space.account);
-        (record.spaces, record.records) = (record.spaces - 1, record.records - space.recorded);
+        let recorded = space.recorded;
+        let accounts = &mut self.frames.accounts;
+        accounts.count(space.account, |record| {
+            (record.spaces, record.records) = (record.spaces - 1, record.records - recorded);
+        });
         self.drop_charges(core::mem::take(&mut space.charges));
         let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);

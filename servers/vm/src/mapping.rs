@@ -230,7 +230,7 @@ impl<N: Nucleus> Vm<N> {
                 times: 0,
             });
             object = made.ok_or(ENOMEM)? as u32;
-            self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
+            self.count_records(account, ONE_RECORD as i64);
         }
         let Some(space) = self.spaces.get_mut(index) else {
             return Err(ESRCH);

@@ -93,7 +93,7 @@ impl<N: Nucleus> Vm<N> {
             times: 0,
         });
         let number = made.ok_or(ENOMEM)?;
-        self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
+        self.count_records(account, ONE_RECORD as i64);
         let answer = Answer {
             pass: handle.map(|h| Pass::Mint(BADGE_OBJECT_FIRST + h)),
             ..Answer::new(&[0])

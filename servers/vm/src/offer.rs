@@ -90,7 +90,7 @@ impl<N: Nucleus> Vm<N> {
             receiver,
         });
         let number = made.ok_or(ENOMEM)?;
-        self.frames.accounts.get_mut(account).records += ONE_RECORD as u32;
+        self.count_records(account, ONE_RECORD as i64);
         let badge = BADGE_OFFER_FIRST + handle;
         if self.deliver_minted(r.token, badge).is_err() {
             // As if nothing had been: where pages were taken out none have come.
@@ -283,7 +283,7 @@ impl<N: Nucleus> Vm<N> {
 
     fn end_offer(&mut self, number: usize) -> Option<Offer> {
         let offer = self.offers.remove(number)?;
-        self.frames.accounts.get_mut(offer.account).records -= ONE_RECORD as u32;
+        self.count_records(offer.account, -(ONE_RECORD as i64));
         let giver = self.spaces.resolve(offer.giver);
         if let Some(space) = giver.and_then(|index| self.spaces.get_mut(index)) {
             space.offered -= offer.count;

@@ -108,6 +108,7 @@ impl<N: Nucleus> Vm<N> {
                 Ok(words) => return Some(Answer::new(&words)),
                 Err(errno) => Err(errno),
             },
+            vm::ACCOUNT_OF => self.payer_of(r),
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
             vm::MAP..=vm::SYNC
@@ -132,6 +133,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::MAKE_COMMON
             | vm::SET_ACCOUNT
             | vm::ACCOUNT_LIMIT
+            | vm::GROUP
                 if !may(r.badge, w[0]) =>
             {
                 Err(EPERM)
@@ -168,10 +170,13 @@ impl<N: Nucleus> Vm<N> {
                 }
                 Ok(0)
             }
-            vm::SET_ACCOUNT => self.set_account(w[1] as Id, w[2]),
+            vm::SET_ACCOUNT => self.set_account(w[1] as Id, w[2], w[3] != 0 || w[2] == 0),
+            vm::GROUP => self.set_group(w[1], w[2], w[3] != 0),
             vm::ACCOUNT_LIMIT => self.set_account_limit(w[1], w[2]),
             vm::EXHAUSTED => match self.exhausted(w[1] as Id) {
-                Some(id) => return Some(Answer::new(&[0, u64::from(id)])),
+                Some((id, group)) => {
+                    return Some(Answer::new(&[0, u64::from(id), u64::from(group)]));
+                }
                 None => Err(ESRCH),
             },
             vm::LIMIT => self.set_limits(w[1] as Id, w[2], w[3], w[4]),

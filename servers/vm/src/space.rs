@@ -125,6 +125,8 @@ pub struct Domain {
     pub space: usize,
     /// Who pays for what it makes.
     pub account: Account,
+    /// It may use what is kept for user 0.
+    pub root: bool,
 }
 
 /// A fault that waits for memory.
@@ -415,6 +417,7 @@ impl<N: Nucleus> Vm<N> {
                 slot: 0,
                 space: index,
                 account: ROOT,
+                root: true,
             });
         }
     }
@@ -481,7 +484,8 @@ impl<N: Nucleus> Vm<N> {
 pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, index: u32) {
     if objects.get(index as usize).is_some_and(Object::unused) {
         if let Some(mut object) = objects.remove(index as usize) {
-            frames.accounts.get_mut(object.account).records -= ONE_RECORD as u32;
+            let accounts = &mut frames.accounts;
+            accounts.count(object.account, |record| record.records -= ONE_RECORD as u32);
             object.pages.drain(frames, 0, u64::MAX);
         }
     }

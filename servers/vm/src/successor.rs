@@ -89,8 +89,8 @@ impl<N: Nucleus> Vm<N> {
             behind: 0,
             times: 0,
         });
-        let record = self.frames.accounts.get_mut(space.account);
-        record.records += made.map_or(0, |_| ONE_RECORD as u32);
+        let account = space.account;
+        self.count_records(account, made.map_or(0, |_| ONE_RECORD as i64));
     }
 
     /// Caches that nobody has inherited yet are given up. False: there are none.

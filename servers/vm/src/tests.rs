@@ -310,24 +310,28 @@ impl World {
         assert_eq!(vm.frames.free() + used, vm.frames.total(), "lost frames");
         let held = vm.frames.held();
         for (account, record) in vm.frames.accounts.iter() {
-            assert_eq!(record.held, held.get(&account).copied().unwrap_or(0));
+            // What is counted for a group is that of all below it.
+            let accounts = &vm.frames.accounts;
+            let within = |other: crate::accounts::Account| accounts.is_within(other, account);
+            let all = held.iter().filter(|(&other, _)| within(other));
+            assert_eq!(record.held, all.map(|(_, &held)| held).sum::<u32>());
             let spaces = vm
                 .spaces
                 .iter()
-                .filter(|(_, s)| s.account == account && !s.eager);
+                .filter(|(_, s)| within(s.account) && !s.eager);
             assert_eq!(record.spaces as usize, spaces.count());
             let charges = vm
                 .spaces
                 .iter()
-                .filter_map(|(_, s)| s.charges.get(&account));
-            assert_eq!(record.charged, charges.sum::<u32>());
-            let objects = vm.objects.iter().filter(|(_, o)| o.account == account);
-            let offers = vm.offers.iter().filter(|(_, o)| o.account == account);
+                .flat_map(|(_, s)| s.charges.iter().filter(|(&other, _)| within(other)));
+            assert_eq!(record.charged, charges.map(|(_, &c)| c).sum::<u32>());
+            let objects = vm.objects.iter().filter(|(_, o)| within(o.account));
+            let offers = vm.offers.iter().filter(|(_, o)| within(o.account));
             let records = (objects.count() + offers.count()) * crate::accounts::ONE_RECORD;
             let lists = vm
                 .spaces
                 .iter()
-                .filter(|(_, s)| s.account == account && !s.eager);
+                .filter(|(_, s)| within(s.account) && !s.eager);
             let lists = lists.map(|(_, s)| s.regions.bytes()).sum::<usize>();
             assert_eq!(
                 record.records as usize,

@@ -69,6 +69,7 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
         b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place)? => Err(EBUSY),
         b"" => Err(EINVAL),
         b"tmpfs" => in_memory(f, b"tmpfs", &place, flags),
+        b"cgroup2" => in_memory(f, b"cgroup2", &place, flags),
         kind => disk(f, kind, &place, flags),
     }
 }

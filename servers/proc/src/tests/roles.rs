@@ -30,6 +30,11 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![PREFIXES], role::INSPECT),
         (b"", vec![LIMITS_OF, 7, pid], role::INSPECT),
         (b"", vec![PTRACE_ACCESS, domain, pid], role::INSPECT),
+        (b"a", vec![CGROUP_MAKE, 0], role::CGROUP),
+        (b"", vec![CGROUP_MOVE, pid, 0, 0], role::CGROUP),
+        (b"", vec![CGROUP_PIDS, 0, 0], role::CGROUP),
+        (b"", vec![CGROUP_OF, pid], role::CGROUP),
+        (b"", vec![CGROUP_PATH, pid], role::INSPECT),
         // Nobody's but a process's.
         (b"", vec![POWER, 0, 0], 0),
         (b"", vec![KILL, pid, 9], 0),

@@ -314,3 +314,98 @@ fn a_component_that_copies_for_a_program_does_not_wait() {
     assert!(w.vm.frames.free() >= w.vm.reserve);
     w.audit();
 }
+
+const GROUP: u32 = vm::GROUP_FIRST + 7;
+const INNER: u32 = vm::GROUP_FIRST + 8;
+
+fn group(w: &mut World, id: u32, above: u32, there: bool) -> i64 {
+    w.control(&[vm::GROUP, id.into(), above.into(), there.into()])
+}
+
+/// Whatever a group below has, those above it have as well; the limit that is reached first decides who ends, and nobody beside it does.
+#[test]
+fn groups_nest() {
+    let mut w = World::new(8000);
+    watch(&mut w);
+    let server = component(&mut w);
+    assert_eq!(w.control(&[vm::GROUP, USER.into(), 0, 1]), -EINVAL);
+    assert_eq!(group(&mut w, INNER, GROUP, true), -ENOENT);
+    assert_eq!(group(&mut w, GROUP, 0, true), 0);
+    assert_eq!(group(&mut w, GROUP, 0, true), -EEXIST);
+    assert_eq!(group(&mut w, INNER, GROUP, true), 0);
+    let beside = program(&mut w, USER);
+    w.map(beside, P, 3000);
+    assert_eq!(fill(&mut w, beside, P, 1000), 1000);
+    let (small, large) = (program(&mut w, GROUP), program(&mut w, INNER));
+    let before = stat(&mut w, GROUP).0;
+    assert!(before >= stat(&mut w, INNER).0 && stat(&mut w, INNER).0 > 0);
+    w.map(large, P, 1000);
+    w.map(small, P, 1000);
+    assert_eq!(fill(&mut w, large, P, 200), 200);
+    assert_eq!(fill(&mut w, small, P, 100), 100);
+    // (Whoever writes in a row gets some more.)
+    assert!((before + 300..before + 330).contains(&stat(&mut w, GROUP).0));
+    // A server asks who pays, and buys for it; the label's user pays nothing.
+    assert_eq!(
+        w.call(server, &[vm::ACCOUNT_OF, large.into()]),
+        INNER.into()
+    );
+    assert_eq!(
+        w.call(server, &[vm::ACCOUNT_OF, beside.into()]),
+        USER.into()
+    );
+    assert_eq!(w.call(large, &[vm::ACCOUNT_OF, beside.into()]), -EPERM);
+    assert_eq!(charge(&mut w, server, INNER, 50), 0);
+    assert_eq!((stat(&mut w, INNER).1, stat(&mut w, GROUP).1), (50, 50));
+    assert_eq!(stat(&mut w, USER).1, 0);
+    w.audit();
+    // The outer one's limit.
+    let limit = stat(&mut w, GROUP).0 + 50 + 60;
+    assert_eq!(w.control(&[vm::ACCOUNT_LIMIT, GROUP.into(), limit]), 0);
+    assert_eq!(charge(&mut w, server, INNER, 70), -ENOMEM);
+    assert!(fill(&mut w, small, P + 100, 500) <= 70);
+    assert_eq!(exhausted(&mut w, 0), Ok(large));
+    w.destroy(large);
+    assert_eq!(exhausted(&mut w, 0), Err(-ESRCH));
+    let told = w
+        .call_badge(INIT, 0, &[vm::ACCOUNT_STAT, GROUP.into()])
+        .words;
+    assert!(told[6] > 0 && told[7] == 1 << 32 | 1);
+    // It cannot go as long as programs of it live; what is kept for it stays counted above.
+    assert_eq!(group(&mut w, GROUP, 0, false), -EBUSY);
+    assert_eq!(group(&mut w, INNER, 0, false), 0);
+    assert_eq!(group(&mut w, INNER, 0, false), -ENOENT);
+    assert_eq!((stat(&mut w, INNER).1, stat(&mut w, GROUP).1), (50, 50));
+    assert_eq!(charge(&mut w, server, INNER, -50), 0);
+    assert_eq!(stat(&mut w, GROUP).1, 0);
+    w.destroy(small);
+    assert_eq!(group(&mut w, GROUP, 0, false), 0);
+    assert_eq!(stat(&mut w, GROUP).0, 0);
+    w.audit();
+}
+
+/// Who moves takes along what is its alone, and a copy is in its parent's group.
+#[test]
+fn programs_move_between_groups() {
+    let mut w = World::new(4000);
+    assert_eq!(group(&mut w, GROUP, 0, true), 0);
+    let root = program(&mut w, 0);
+    w.map(root, P, 100);
+    assert_eq!(fill(&mut w, root, P, 100), 100);
+    let has = stat(&mut w, 0).0;
+    assert_eq!(
+        w.control(&[vm::SET_ACCOUNT, root.into(), GROUP.into(), 1]),
+        0
+    );
+    assert!(stat(&mut w, 0).0 + 100 <= has && stat(&mut w, GROUP).0 >= 100);
+    let child = w.fork(root).unwrap();
+    let server = component(&mut w);
+    assert_eq!(
+        w.call(server, &[vm::ACCOUNT_OF, child.into()]),
+        GROUP.into()
+    );
+    // User 0's limit is none, but its group's is.
+    assert_eq!(w.control(&[vm::ACCOUNT_LIMIT, GROUP.into(), 1]), 0);
+    assert!(w.fork(root).is_err());
+    w.audit();
+}
