@@ -6,7 +6,9 @@ use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Error;
-use cairn_idl::fs::{s, Stat, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE};
+use cairn_idl::fs::{
+    redirect_kind, s, Stat, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE,
+};
 use cairn_idl::{errno, label};
 use cairn_rt::{Portal, Received};
 
@@ -46,8 +48,8 @@ pub struct Later {
     /// Where the name goes on after [`Failure::Redirect`], and which of two paths it was.
     pub(crate) redirect: Vec<u8>,
     pub(crate) which: u64,
-    /// That name is something's place, and no link's target.
-    pub(crate) place: bool,
+    /// What that name is ([`cairn_idl::fs::redirect_kind`]).
+    pub(crate) place: u64,
     /// What is to be opened in its place: it goes with the answer.
     pub(crate) right: Option<Portal>,
     /// When the server wants its tick.
@@ -73,7 +75,7 @@ impl Default for Later {
             inline: [0; INLINE_MAX],
             redirect: Vec::new(),
             which: 0,
-            place: false,
+            place: 0,
             right: None,
             deadline: None,
             accounts: Accounts::default(),
@@ -386,7 +388,7 @@ impl Context<'_> {
     /// Say where a name goes on, for [`Failure::Redirect`]: an absolute path or a scheme (`dev:1:3`). The rest of the path is added by the framework.
     pub fn redirect(&mut self, name: &[u8]) -> Failure {
         self.later.redirect.clear();
-        self.later.place = false;
+        self.later.place = redirect_kind::TARGET;
         self.later.redirect.extend_from_slice(name);
         Failure::Redirect
     }

@@ -594,6 +594,11 @@ impl<S: Server> Manager<S> {
                 }
             }
         }
+        if let Some(at) = entry.mount {
+            let core = &mut self.core;
+            let later = &mut self.waiting.later;
+            core.leaves(server, &mut context(transport, later, &NOBODY), at);
+        }
         if let Some(root) = entry.root {
             // As if it had been opened itself.
             let root = Handle {

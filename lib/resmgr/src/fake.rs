@@ -88,6 +88,8 @@ pub struct Fake {
     pub unreadable: bool,
     /// Labels of domains' real ids.
     pub real: BTreeMap<u32, u64>,
+    /// Domains' mount name spaces, and whether they may change them.
+    pub spaces: BTreeMap<u32, (u64, bool)>,
     /// Pages that are charged to users, and the most that each may have.
     pub charged: BTreeMap<u32, i64>,
     /// Which account pays for a domain.
@@ -259,6 +261,10 @@ impl Transport for Fake {
         let count = self.groups.len().min(into.len());
         into[..count].copy_from_slice(&self.groups[..count]);
         count
+    }
+
+    fn space_of(&mut self, sender: u32) -> Option<(u64, bool)> {
+        self.spaces.get(&sender).copied()
     }
 
     fn real_label(&mut self, sender: u32) -> Option<u64> {

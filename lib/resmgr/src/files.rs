@@ -14,6 +14,7 @@ use cairn_idl::capability::{of_file, ATTRIBUTE};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_idl::label;
+use cairn_idl::mounts::mount;
 use cairn_rt::channel::Reply;
 use cairn_rt::Received;
 
@@ -379,8 +380,11 @@ impl<S: Server> Core<S> {
             return fail(EACCES);
         }
         permission::check(cx, &access, permission::EXECUTE)?;
+        self.check_open(cx.request.badge, &access, permission::EXECUTE)?;
+        let gives = server.gives_ids() && !self.is_bound(cx.request.badge, mount::NO_SET_ID);
+        let handle = self.handle(cx.request)?;
         let (node, raises) = (handle.node, handle.kind & kind::RAISES != 0);
-        if (raises || access.mode & SET_ID != 0) && server.gives_ids() {
+        if (raises || access.mode & SET_ID != 0) && gives {
             let mut value = Vec::new();
             let capabilities = match raises {
                 true => server.attribute(cx, node, ATTRIBUTE, &mut value),

@@ -68,6 +68,9 @@ pub(crate) struct Entry<S: Server> {
     pub kept: Option<Kept>,
     /// The directory above which no name leads from here.
     pub root: Option<S::Node>,
+    /// The mount that it belongs to ([`crate::private`]), and whether its root is another one than the mount's.
+    pub mount: Option<u32>,
+    pub below: bool,
     /// A write through it has taken some bytes and waits: whose it is. What else is done through the handle does not change where that began.
     pub middle: u64,
 }
@@ -255,6 +258,8 @@ impl<S: Server> Handles<S> {
             frames: false,
             kept: None,
             root: None,
+            mount: None,
+            below: false,
             middle: 0,
         });
     }
@@ -329,6 +334,8 @@ impl<S: Server> Handles<S> {
                 frames: false,
                 kept: Some(kept),
                 root: root.flatten().map(|(root, _)| root),
+                mount: None,
+                below: false,
                 middle: 0,
             };
             if lost && open.flags & o::PATH == 0 {

@@ -7,6 +7,7 @@
 //! * [`account`] what is kept for users, and charged to them;
 //! * [`ring`] bytes that wait between a writer and a reader;
 //! * `addresses` of local sockets, kept with nodes;
+//! * `private` mounts of name spaces of their own;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
 //! * [`tree`] a ready-made server of folders and small files; [`table`] things by number; [`mod@text`] what a file said when it was opened;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
@@ -39,6 +40,7 @@ mod names;
 pub mod objects;
 pub mod path;
 pub mod permission;
+mod private;
 pub mod ring;
 pub mod server;
 mod spans;

@@ -12,7 +12,9 @@ use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
 use crate::lock::Locks;
 use crate::path::{Found, Last, Names, Walk};
+use crate::private::PrivateMount;
 use crate::server::{Access, Answer, Server};
+use crate::table::Table;
 use crate::transport::Transport;
 use crate::waiting::{Again, Lot, Waiting};
 use crate::watch::Watches;
@@ -55,6 +57,8 @@ pub(crate) struct Core<S: Server> {
     pub addresses: Addresses,
     /// Nodes that other managers are mounted on.
     pub mounts: Vec<Mount<S::Node>>,
+    /// Mounts of name spaces of their own.
+    pub private: Table<PrivateMount<S::Node>>,
     pub cache: Cache<S::Node>,
     pub first: Names,
     pub second: Names,
@@ -88,6 +92,7 @@ impl<S: Server> Manager<S> {
                 prefix: prefix.into(),
                 addresses: Addresses::default(),
                 mounts: Vec::new(),
+                private: Table::default(),
                 cache: Cache::new(S::STABLE_NAMES),
                 first: Names::new(),
                 second: Names::new(),
@@ -192,6 +197,23 @@ fn changes_names(operation: u64) -> bool {
     operation < 64 && ALL >> operation & 1 != 0
 }
 
+/// What is EROFS in a mount that is read only, whatever it is about. (Opening and making directories look first whether there is something.)
+fn changes_files(request: &Received) -> bool {
+    const ALL: u64 = 1 << fs::MKNOD
+        | 1 << fs::UNLINK
+        | 1 << fs::RENAME
+        | 1 << fs::LINK
+        | 1 << fs::SYMLINK
+        | 1 << fs::CHMOD
+        | 1 << fs::CHOWN
+        | 1 << fs::UTIMENS;
+    match request.words[0] {
+        fs::TRUNCATE => request.out_len != 0,
+        fs::XATTR => matches!(request.words[1], 1 | 3),
+        operation => operation < 64 && ALL >> operation & 1 != 0,
+    }
+}
+
 impl<S: Server> Core<S> {
     /// Work on a request; the (empty) reply is filled, or it must wait for one of two keys. The reply may carry data of the server's, straight from where it lies.
     #[inline(always)]
@@ -251,7 +273,7 @@ impl<S: Server> Core<S> {
                     reply.words[0] = -REDIRECT as u64;
                     reply.words[1] = redirect.len() as u64;
                     reply.words[2] = waiting.later.which;
-                    reply.words[3] = u64::from(waiting.later.place);
+                    reply.words[3] = waiting.later.place;
                     if let Some(right) = right {
                         reply.words[7] = u64::from(right.0);
                         reply.portals = 1;
@@ -278,6 +300,9 @@ impl<S: Server> Core<S> {
             // If a portal came for the second path it is closed.
             let _ = self.second_badge(cx);
             return Ok(Reply::result(0));
+        }
+        if changes_files(cx.request) {
+            self.check_changes(cx.request.badge)?;
         }
         match cx.request.words[0] {
             fs::SEEK => self.seek(server, cx),
@@ -312,6 +337,8 @@ impl<S: Server> Core<S> {
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
+            fs::BIND => self.bind(server, cx),
+            fs::BOUND => self.bound(cx),
             fs::MOUNTED => self.mounted(server, cx),
             fs::UNMOUNT => self.unmount(server, cx),
             fs::REMOUNT => self.remount(server, cx),
@@ -412,6 +439,8 @@ impl<S: Server> Core<S> {
         second: bool,
     ) -> Answer<Found<S::Node>> {
         let root = self.root(server, badge);
+        let at = self.mount_of(badge);
+        let top = at.is_some() && !self.handles.entry(badge).is_some_and(|e| e.below);
         cx.later.which = second as u64;
         let names = if second {
             &mut self.second
@@ -422,6 +451,8 @@ impl<S: Server> Core<S> {
             prefix: &self.prefix,
             root,
             mounts: &self.mounts,
+            private: at.and_then(|at| self.private.get(at)),
+            top,
             cache: &mut self.cache,
             link: &mut self.text,
         }

@@ -12,7 +12,7 @@ use crate::server::{Access, Answer, Change, New, Rename, Server};
 use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{at, o, s, Stat, PATH_MAX, ROOTED, STAT_WORDS};
+use cairn_idl::fs::{self, at, o, s, Stat, PATH_MAX, ROOTED, STAT_WORDS};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_idl::stat_words;
@@ -106,6 +106,7 @@ impl<S: Server> Core<S> {
                 if !cx.has(label::ACCESS) {
                     permission::check(cx, &access, want)?;
                 }
+                self.check_open(cx.request.badge, &access, want)?;
                 if flags & o::NOATIME != 0 {
                     permission::owner(cx, &access)?;
                 }
@@ -146,7 +147,10 @@ impl<S: Server> Core<S> {
                 self.handles.set_root(badge, root);
             }
         }
-        if let Some(identity) = server.identity(node) {
+        self.belongs_too(badge, cx.request.badge, mode & ROOTED != 0);
+        let belongs = self.mount_of(badge).is_some();
+        // (What is mounted where is not kept.)
+        if let Some(identity) = server.identity(node).filter(|_| !belongs) {
             let root = root.and_then(|root| server.identity(root));
             self.handles.keep(badge, identity, root);
         }
@@ -209,6 +213,7 @@ impl<S: Server> Core<S> {
         if !is(&access, s::IFDIR) {
             return fail(ENOTDIR);
         }
+        self.check_changes(cx.request.badge)?;
         if !matches!(flags & o::ACCMODE, o::WRONLY | o::RDWR) {
             return fail(EINVAL);
         }
@@ -230,6 +235,7 @@ impl<S: Server> Core<S> {
         second: bool,
     ) -> Answer<(S::Node, Access)> {
         let range = found.name.ok_or(Failure::Errno(EEXIST))?;
+        self.check_changes(cx.request.badge)?;
         if !cx.has(label::ACCESS) {
             permission::check(cx, &found.dir_access, WRITE | EXECUTE)?;
         }
@@ -276,7 +282,17 @@ impl<S: Server> Core<S> {
 
     pub fn statfs<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let (node, _) = self.existing(server, cx, Last::Follow)?;
-        let statfs = server.statfs(cx, node)?;
+        let mut statfs = server.statfs(cx, node)?;
+        let bound = |core: &mut Self, flag| core.is_bound(cx.request.badge, flag);
+        // As mount(2) has them.
+        for (flag, bit) in [
+            (mount::READ_ONLY, 1),
+            (mount::NO_SET_ID, 2),
+            (mount::NO_DEVICES, 4),
+            (mount::NO_EXECUTION, 8),
+        ] {
+            statfs.flags |= if bound(self, flag) { bit } else { 0 };
+        }
         let mut bytes = [0; layout::STATFS_SIZE];
         layout::statfs_bytes(&statfs, &mut bytes);
         self.structure[..layout::STATFS_SIZE].copy_from_slice(&bytes);
@@ -290,6 +306,9 @@ impl<S: Server> Core<S> {
         }
         let (_, access) = self.existing(server, cx, last_for(flags))?;
         let kept = matches!(access.mode & s::IFMT, s::IFREG | s::IFDIR | s::IFLNK);
+        if kept {
+            self.check_open(cx.request.badge, &access, want as u32)?;
+        }
         if want as u32 & WRITE != 0 && kept && server.read_only() {
             return fail(EROFS);
         }
@@ -429,14 +448,23 @@ impl<S: Server> Core<S> {
 
     pub fn getpath<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let node = self.start(server, cx.request.badge, cx.request.sender)?;
+        let mut number = 0;
         let length = match server.label(node, &mut self.text) {
             Some(length) => length,
-            None => self.absolute(server, cx, node)?,
+            None => match self.mount_of(cx.request.badge) {
+                Some(at) => {
+                    let (length, mount) = self.path_from(server, cx, (at, node))?;
+                    number = 1 << 32 | u64::from(mount);
+                    length
+                }
+                None => self.absolute(server, cx, node)?,
+            },
         };
         if length > cx.request.in_len {
             return fail(ERANGE);
         }
-        Ok(Reply::result(length as i64).data(&self.text[..length]))
+        let words = [length as u64, number];
+        Ok(Reply::new(&words).data(&self.text[..length]))
     }
 
     /// Absolute path of a node into `self.text`; its length.
@@ -468,11 +496,15 @@ impl<S: Server> Core<S> {
 
     /// Of the portal that came for the mount, `given` keeps what is not used.
     fn cover<'a>(
-        &mut self,
+        &'a mut self,
         server: &mut S,
         cx: &mut Context,
         given: &mut Option<Portal>,
     ) -> Answer<Reply<'a>> {
+        if self.mount_of(cx.request.badge).is_some() {
+            let covered = self.covered(server, cx)?;
+            return self.cover_here(server, cx, given, covered);
+        }
         if cx.request.label != 0 {
             return fail(EPERM);
         }
@@ -519,6 +551,9 @@ impl<S: Server> Core<S> {
     /// MOUNTED: who may search all folders above a mount gets its portal.
     pub fn mounted<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let (node, _) = self.covered(server, cx)?;
+        if let Some(at) = self.mount_of(cx.request.badge) {
+            return self.mounted_here(at, node);
+        }
         let mount = self.mounts.iter().find(|mount| mount.node == node);
         let mount = mount.ok_or(Failure::Errno(EINVAL))?;
         let portal = mount.portal.ok_or(Failure::Errno(EIO))?;
@@ -655,6 +690,8 @@ impl<S: Server> Core<S> {
         let (node, access) = found.node.ok_or(Failure::Errno(ENOENT))?;
         let Some(range) = found.name else {
             return fail(match found.last {
+                // A file that is mounted.
+                _ if !is(&access, s::IFDIR) => EBUSY,
                 _ if !remove_dir => EISDIR,
                 Dots::Dot => EINVAL,
                 Dots::DotDot => ENOTEMPTY,
@@ -662,18 +699,23 @@ impl<S: Server> Core<S> {
             });
         };
         self.may_remove(cx, &found.dir_access, &access)?;
-        let name = self.first.name(range);
         if remove_dir {
             if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
             }
-            if self.mounts.iter().any(|mount| mount.node == node) {
+            if self.is_mount_point(cx.request.badge, node) {
                 return fail(EBUSY);
             }
+            let name = self.first.name(range);
             server.rmdir(cx, found.dir, name, node)?;
         } else {
             if is(&access, s::IFDIR) {
                 return fail(EISDIR);
+            }
+            if self.mount_of(cx.request.badge).is_some()
+                && self.is_mount_point(cx.request.badge, node)
+            {
+                return fail(EBUSY);
             }
             let socket = self.last_of_socket(server, cx, node, access.mode);
             let name = self.first.name(range);
@@ -709,7 +751,18 @@ impl<S: Server> Core<S> {
         }
         match cx.progress {
             ELSEWHERE => fail(EXDEV),
-            progress => Ok(progress.wrapping_sub(1)),
+            progress => {
+                let badge = progress.wrapping_sub(1);
+                match self.mount_of(badge) == self.mount_of(cx.request.badge) {
+                    true => Ok(badge),
+                    // A new name is looked at where it is to be; a file's other one is not looked at then.
+                    false if cx.request.words[0] == fs::LINK => {
+                        self.check_changes(badge)?;
+                        fail(EXDEV)
+                    }
+                    false => fail(EXDEV),
+                }
+            }
         }
     }
 
@@ -799,11 +852,8 @@ impl<S: Server> Core<S> {
             permission::check(cx, &access, WRITE)?;
         }
         let replaced = new.node.map(|(other, _)| other);
-        if self
-            .mounts
-            .iter()
-            .any(|mount| mount.node == node || Some(mount.node) == replaced)
-        {
+        let at = cx.request.badge;
+        if self.is_mount_point(at, node) || replaced.is_some_and(|n| self.is_mount_point(at, n)) {
             return fail(EBUSY);
         }
         let socket = match new.node {

@@ -4,6 +4,7 @@ use crate::cache::{self, Cache, Key, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
 use crate::manager::Mount;
 use crate::permission::{self, EXECUTE};
+use crate::private::{down, up, PrivateMount};
 use crate::server::{Access, Answer, Server};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -274,6 +275,9 @@ pub(crate) struct Walk<'a, N> {
     /// No name leads above this one.
     pub root: Option<N>,
     pub mounts: &'a [Mount<N>],
+    /// The mount of a name space of its own that the start belongs to, whose mounts are in the place of the others; and whether the root is its root.
+    pub private: Option<&'a PrivateMount<N>>,
+    pub top: bool,
     pub cache: &'a mut Cache<N>,
     pub link: &'a mut [u8],
 }
@@ -476,7 +480,10 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 if names.text[begin + 1] == b'.' {
                     dots = Dots::DotDot;
                     if Some(dir) == self.root {
-                        // There is nothing above.
+                        // There is nothing above, but where the mount lies.
+                        if let (Some(mount), true) = (self.private, self.top) {
+                            return Err(onward(cx, up(mount.number), names.left()));
+                        }
                     } else if dir != server.root(0) {
                         dir = server.parent(cx, dir)?;
                     } else if !self.prefix.is_empty() {
@@ -520,10 +527,15 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 Err(failure) => return Err(failure),
             };
             let named = at_end && last == Last::Name;
-            if !self.mounts.is_empty() && !named {
+            if let Some(mount) = self.private {
+                if let Some(cover) = mount.cover(&node).filter(|_| !named) {
+                    let rest = &names.text[rest..names.end];
+                    return Err(onward(cx, down(cover.number), rest));
+                }
+            } else if !self.mounts.is_empty() && !named {
                 if let Some(mount) = self.mounts.iter().find(|mount| mount.node == node) {
                     let failure = cx.redirect(&mount.path);
-                    cx.later.place = true;
+                    cx.later.place = fs::redirect_kind::PLACE;
                     cx.later
                         .redirect
                         .extend_from_slice(&names.text[rest..names.end]);
@@ -580,11 +592,21 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             .rposition(|&byte| byte == b'/')
             .unwrap_or(0);
         let failure = cx.redirect(&self.prefix[..up]);
-        cx.later.place = true;
+        cx.later.place = fs::redirect_kind::PLACE;
         cx.later.redirect.extend_from_slice(left);
         if cx.later.redirect.is_empty() {
             cx.later.redirect.push(b'/');
         }
         failure
     }
+}
+
+/// A name goes on from another mount's root, or from above its place.
+fn onward(cx: &mut Context, place: u64, left: &[u8]) -> Failure {
+    let failure = cx.redirect(left);
+    cx.later.place = place;
+    if cx.later.redirect.is_empty() {
+        cx.later.redirect.push(b'/');
+    }
+    failure
 }

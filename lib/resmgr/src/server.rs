@@ -367,6 +367,12 @@ pub trait Server: Sized {
         })
     }
 
+    /// A new folder without a name, for a mount of its own ([`cairn_idl::fs::bind::NEW_TREE`]). It and all in it goes when no handle refers to it any more.
+    fn new_tree(&mut self, cx: &mut Context, new: &New) -> Answer<Self::Node> {
+        let _ = (cx, new);
+        Err(Failure::Errno(EOPNOTSUPP))
+    }
+
     /// One more handle refers to the node (O_PATH handles too). Never fails.
     fn retain(&mut self, node: Self::Node) {
         let _ = node;

@@ -88,6 +88,8 @@ pub trait Transport {
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
     /// The label of a domain's real ids.
     fn real_label(&mut self, sender: u32) -> Option<u64>;
+    /// The mount name space of a domain's process, and whether it may change what is mounted there.
+    fn space_of(&mut self, sender: u32) -> Option<(u64, bool)>;
     /// The FIFO that this node of the server's is, for who asks with this label.
     fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64>;
     /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
@@ -356,6 +358,12 @@ impl Transport for Native {
     fn real_label(&mut self, sender: u32) -> Option<u64> {
         let proc = self.proc?;
         proc::Client(&proc).real_label(sender).ok()
+    }
+
+    fn space_of(&mut self, sender: u32) -> Option<(u64, bool)> {
+        let proc = self.proc?;
+        let answer = proc::Client(&proc).space_of(sender).ok()?;
+        Some((answer.space, answer.may_change != 0))
     }
 
     fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64> {

@@ -1,6 +1,6 @@
 //! From a name to the manager that serves it: the longest prefix for absolute names, the directory's handle for relative ones, and on again as long as managers redirect.
 
-use crate::descriptors::OpenFile;
+use crate::descriptors::{OpenFile, NO_SLOT};
 use crate::errno::{Errno, Result, EBADF, EIO, ELOOP, ENOENT, ENOTDIR, EXDEV};
 use crate::machine::area::process;
 use crate::machine::buffer::Buffer;
@@ -10,12 +10,14 @@ use crate::machine::request::Request;
 use crate::memory;
 use crate::prefix::{self, Own};
 use crate::process::{Root, State};
+use crate::space;
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::fs::{PATH_MAX, SYMLINKS_MAX};
 use cairn_idl::{errno, fs, proc};
+use core::sync::atomic::Ordering;
 
 pub const AT_FDCWD: i32 = -100;
 pub const REDIRECT: Errno = Errno(errno::REDIRECT as i32);
@@ -47,9 +49,14 @@ pub fn redirect(result: Result<()>, words: &[u64; 8], answer: &mut Answer) -> Re
         return result;
     }
     answer.filled(words[1]);
-    Err(match words[3] {
-        0 => REDIRECT,
-        _ => PLACE,
+    Err(match words[3] & 0xff {
+        fs::redirect_kind::TARGET => REDIRECT,
+        fs::redirect_kind::PLACE => PLACE,
+        _ => {
+            let place = space::leads(words[3], answer.as_bytes())?;
+            answer.set(&place);
+            PLACE
+        }
     })
 }
 
@@ -242,6 +249,9 @@ fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
 /// What a name of something of the process's own means. Below a root there are such names only where something is mounted (`/proc`, `/dev`).
 pub fn own(name: &[u8]) -> Option<Own<'_>> {
     let process = process();
+    if process.in_space.load(Ordering::Relaxed) {
+        return own_in_space(name);
+    }
     let own = prefix::own(name, process.pid())?;
     let mut state = process.state();
     refresh(&mut state);
@@ -250,6 +260,25 @@ pub fn own(name: &[u8]) -> Option<Own<'_>> {
     };
     let (_, length) = state.prefixes.find(&[&root.name, name].concat())?;
     (length > root.name.len()).then_some(own)
+}
+
+/// The same in a mount name space of its own, where the file systems that have such names may lie anywhere.
+#[inline(never)]
+fn own_in_space(name: &[u8]) -> Option<Own<'_>> {
+    if name.first() != Some(&b'/') || !space::is_private() {
+        return None;
+    }
+    let process = process();
+    let state = process.state();
+    let full = [&state.root.as_ref()?.name, name].concat();
+    let mount = state.space.as_ref()?.find(&full)?;
+    let rest = full.len().checked_sub(mount.name.len() + 1)?;
+    let rest = name.get(name.len().checked_sub(rest)?..)?;
+    match &mount.fstype[..] {
+        b"proc" => prefix::own_below_proc(rest, process.pid()),
+        b"devtmpfs" => prefix::own_below_dev(rest),
+        _ => None,
+    }
 }
 
 /// Where a redirect leads: an absolute name, or one with a scheme.
@@ -284,6 +313,9 @@ pub fn managers() -> Vec<u32> {
     refresh(&mut state);
     let indices: Vec<u32> = state.prefixes.managers().collect();
     let root = state.root.as_ref().map(|root| root.directory.slot());
+    if let Some(space) = &state.space {
+        return space.files().map(|file| file.slot()).chain(root).collect();
+    }
     drop(state);
     let mounts = indices.into_iter().filter_map(|index| mount(index).ok());
     mounts.chain(root).collect()
@@ -303,6 +335,17 @@ fn absolute(name: &[u8]) -> Result<Start<'_>> {
         return by_prefix(name, name);
     };
     let full = [&root.name, name].concat();
+    if state.space.is_some() {
+        drop(state);
+        space::is_private();
+        let (file, length) = space::start(&full)?;
+        return Ok(Start {
+            slot: file.slot(),
+            rest: Cow::Owned(full[length..].to_vec()),
+            home: NO_SLOT,
+            file: Some(file),
+        });
+    }
     let (index, length) = state.prefixes.find(&full).ok_or(ENOENT)?;
     if length <= root.name.len() {
         let directory = root.directory.clone();
@@ -393,6 +436,19 @@ fn mount(index: u32) -> Result<u32> {
     Ok(target)
 }
 
+/// A handle of what the first name space's entry says, for a new name space.
+pub fn own_portal(index: u32) -> Result<Arc<OpenFile>> {
+    make_room()?;
+    let slot = mount(index)?;
+    let copy = gate::copy_portal(slot, None).map_err(gate::errno_of)?;
+    Ok(Arc::new(OpenFile::portal(copy, 0, fs::s::IFDIR)))
+}
+
+/// The portal of the root of all.
+pub fn root_slot() -> Result<u32> {
+    by_prefix(b"/", b"/").map(|start| start.slot)
+}
+
 /// A new portal of a mount.
 fn fetch(index: u32) -> Result<u32> {
     let process = process();
@@ -435,6 +491,14 @@ fn fetch(index: u32) -> Result<u32> {
 pub fn look_at_mounts() {
     let process = process();
     let mut state = process.state();
+    if let Some(space) = &mut state.space {
+        // They are asked for anew.
+        let all = space.mounts.iter_mut();
+        let held: Vec<_> = all.filter_map(|mount| mount.file.take()).collect();
+        drop(state);
+        drop(held);
+        return;
+    }
     refresh(&mut state);
     let held = state.mounts & state.prefixes.deep();
     drop(state);
@@ -528,5 +592,9 @@ pub fn path_into<const N: usize>(file: &OpenFile, buffer: &mut Buffer<N>) -> Res
         .receive_first(PATH_MAX as u64, request)
         .call(file.slot())?;
     buffer.filled(words[0].min(PATH_MAX as u64));
+    if words[1] >> 32 != 0 {
+        let name = space::whole(words[1] as u32, buffer.as_bytes());
+        buffer.set(&name.ok_or(ENOENT)?);
+    }
     Ok(())
 }

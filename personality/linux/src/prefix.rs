@@ -181,16 +181,25 @@ pub fn own(name: &[u8], pid: u32) -> Option<Own<'_>> {
 }
 
 fn own_name(name: &[u8], pid: u32) -> Option<Own<'_>> {
-    if let Some(rest) = name.strip_prefix(b"/dev/") {
-        return match rest {
-            b"stdin" => Some(Own::Descriptor(0, b"")),
-            b"stdout" => Some(Own::Descriptor(1, b"")),
-            b"stderr" => Some(Own::Descriptor(2, b"")),
-            b"fd" => Some(Own::Descriptors),
-            _ => descriptor(rest.strip_prefix(b"fd/")?),
-        };
+    match name.strip_prefix(b"/dev/") {
+        Some(rest) => own_below_dev(rest),
+        None => own_below_proc(name.strip_prefix(b"/proc/")?, pid),
     }
-    let rest = name.strip_prefix(b"/proc/")?;
+}
+
+/// What is behind `/dev/`, wherever that is mounted.
+pub fn own_below_dev(rest: &[u8]) -> Option<Own<'_>> {
+    match rest {
+        b"stdin" => Some(Own::Descriptor(0, b"")),
+        b"stdout" => Some(Own::Descriptor(1, b"")),
+        b"stderr" => Some(Own::Descriptor(2, b"")),
+        b"fd" => Some(Own::Descriptors),
+        _ => descriptor(rest.strip_prefix(b"fd/")?),
+    }
+}
+
+/// The same of `/proc/`.
+pub fn own_below_proc(rest: &[u8], pid: u32) -> Option<Own<'_>> {
     let slash = rest.iter().position(|b| *b == b'/')?;
     let who = &rest[..slash];
     if who != b"self" && who != b"thread-self" && crate::text::parse_number(who) != Some(pid as u64)

@@ -16,6 +16,7 @@ use crate::machine::{area, arena};
 use crate::prefix::Prefixes;
 use crate::signal::actions::Actions;
 use crate::signal::Queue;
+use crate::space::Space;
 use crate::spare::Spares;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -53,6 +54,8 @@ pub struct Process {
     pub borrows_memory: AtomicBool,
     /// It has signal descriptors, perhaps: the event server is told which signals wait.
     pub signal_files: AtomicBool,
+    /// It is in a mount name space that is not the first one.
+    pub in_space: AtomicBool,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -81,6 +84,9 @@ pub struct State {
     pub cwd: Option<Arc<OpenFile>>,
     /// chroot: where absolute names begin.
     pub root: Option<Root>,
+    /// A mount name space that is not the first one; and a UTS name space of its own.
+    pub space: Option<Space>,
+    pub own_host: bool,
     pub umask: u32,
     pub actions: Actions,
     /// Signals for the process that no thread has taken on yet.
@@ -147,6 +153,8 @@ impl State {
             lent: Vec::new(),
             cwd: None,
             root: None,
+            space: None,
+            own_host: false,
             umask: 0o022,
             actions: Actions::new(),
             queue: Queue::default(),
@@ -174,6 +182,8 @@ impl State {
             lent: Vec::new(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.as_ref().map(Root::separate),
+            space: self.space.as_ref().map(Space::separate),
+            own_host: self.own_host,
             umask: self.umask,
             actions: self.actions.clone(),
             queue: Queue::default(),
@@ -215,7 +225,9 @@ impl State {
     pub fn forget_users(&mut self) {
         self.files.forget_users();
         let root = self.root.as_mut().map(|root| &mut root.directory);
-        for file in self.cwd.iter_mut().chain(root) {
+        let mounts = self.space.iter_mut().flat_map(|s| s.mounts.iter_mut());
+        let mounts = mounts.filter_map(|mount| mount.file.as_mut());
+        for file in self.cwd.iter_mut().chain(root).chain(mounts) {
             descriptors::forget_users(file);
         }
     }
@@ -238,6 +250,7 @@ impl Slots {
         files
             .chain(&state.cwd)
             .chain(state.root.as_ref().map(|root| &root.directory))
+            .chain(state.space.iter().flat_map(Space::files))
             .for_each(|file| slots.add(file.slot()));
         slots
     }
@@ -283,6 +296,7 @@ impl Process {
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(false),
             signal_files: AtomicBool::new(false),
+            in_space: AtomicBool::new(false),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -331,6 +345,7 @@ impl Process {
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(true),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
+            in_space: AtomicBool::new(state.space.is_some()),
             state: Lock::new(state.separate()),
             futexes: Lock::new(Futexes::default()),
         }

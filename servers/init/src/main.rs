@@ -140,7 +140,7 @@ fn mount_all(watch: &mut Watch) -> Result<(), String> {
         let client = fs::Client(&root);
         let _ = watch.patiently(|| client.mkdir(0o755, path, &mut redirect));
         watch
-            .patiently(|| client.mount_point(1, Some(portal.0), path, &mut redirect))
+            .patiently(|| client.mount_point(1, 0, Some(portal.0), path, &mut redirect))
             .map_err(|why| alloc::format!("mount point {place}: {why}"))?;
         portal.close();
     }

@@ -30,6 +30,11 @@ pub(crate) mod block {
     pub const FIRST: u64 = 0;
     /// Another program of a process (EXEC_FRESH).
     pub const FRESH: u64 = 1;
+
+    /// In FRESH's fifth word: it is in a mount name space that is not the first one, and its root is that one's; it has a UTS name space of its own.
+    pub const SPACE: u64 = 1;
+    pub const AT_ROOT: u64 = 2;
+    pub const OWN_HOST: u64 = 4;
 }
 
 impl<S: System> Manager<S> {
@@ -101,6 +106,8 @@ impl<S: System> Manager<S> {
             no_new_privileges: false,
             root: Rc::default(),
             cgroup: crate::cgroups::ROOT,
+            space: None,
+            host: None,
         };
         self.begin(slot, inheritance);
         self.processes[slot].pid = pid;

@@ -81,8 +81,8 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SET_ROOT => {}
-            IDS_OF..=SET_ID | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
+            FORK..=HOSTNAME => {}
+            IDS_OF..=SPACE_OF | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -101,7 +101,7 @@ impl<S: System> Manager<S> {
                 return self.mount(message, portal, has(role::MOUNT));
             }
             UNMOUNT => return self.unmount(message),
-            SETHOSTNAME => return self.sethostname(message),
+            SETHOSTNAME => return self.sethostname(message, has(role::HOSTNAME)),
             POWER => return self.power(words[1], words[2]),
             MOUNT_PORTAL => {
                 self.caller(message)?;
@@ -153,6 +153,13 @@ impl<S: System> Manager<S> {
             EXEC_FRESH => self.exec_fresh(message, slot),
             BEGIN => self.begin_program(message, slot),
             SET_ROOT => self.set_root(message, slot),
+            UNSHARE => self.unshare(slot, words[1]),
+            SPACE_MOUNTS => self.space_mounts(message, slot),
+            SPACE_MOUNT => self.space_mount(message, slot),
+            SPACE_UNMOUNT => self.space_unmount(slot, words[1]),
+            SPACE_ROOT => self.space_root(message, slot),
+            SPACE_ROOT_HANDLE => self.space_root_handle(slot),
+            HOSTNAME => self.hostname_of(message, slot),
             _ => Err(ENOSYS),
         }
     }
@@ -161,7 +168,7 @@ impl<S: System> Manager<S> {
     fn outside(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let words = &message.words;
         let by = match words[0] {
-            GROUPS_OF | REAL_LABEL | ATTEND => role::GROUPS,
+            GROUPS_OF | REAL_LABEL | ATTEND | SPACE_OF => role::GROUPS,
             START => role::START,
             SET_ID => role::SET_ID,
             IDS_OF => role::TERMINAL | role::INSPECT,
@@ -203,6 +210,7 @@ impl<S: System> Manager<S> {
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
             SET_ID => self.set_id(words),
+            SPACE_OF => self.space_of(words[1]),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),
         }

@@ -32,6 +32,7 @@ mod report;
 mod set_id;
 mod settings;
 mod signal;
+mod spaces;
 mod stop;
 mod system;
 mod table;

@@ -118,6 +118,7 @@ impl<S: System> Manager<S> {
             Ok(made) => made,
             Err(errno) => {
                 self.leave_root(child);
+                self.leave_space(child);
                 self.processes[child].used = false;
                 self.numbers.release(pid);
                 self.processes.give(child);
@@ -315,6 +316,7 @@ impl<S: System> Manager<S> {
         }
         self.leave_root(slot);
         self.leave_cgroup(slot);
+        self.leave_space(slot);
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;

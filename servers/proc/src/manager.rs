@@ -67,6 +67,9 @@ pub struct Manager<S: System> {
     pub(crate) log_names: bool,
     /// How many processes asked to be the parent of orphans.
     pub(crate) subreapers: u32,
+    /// Mount name spaces that there are beside the first one; and how many there ever were.
+    pub(crate) spaces: u32,
+    pub(crate) spaces_made: u64,
     pub(crate) forks: u64,
     /// Counts users of records of processes.
     pub(crate) lives: u32,
@@ -106,6 +109,8 @@ impl<S: System> Manager<S> {
             exit_with_code: false,
             log_names: false,
             subreapers: 0,
+            spaces: 0,
+            spaces_made: 0,
             forks: 0,
             lives: 0,
             load: Load::default(),

@@ -7,21 +7,25 @@ use crate::system::{Errno, System};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
+use cairn_abi::layout::PREFIX_TABLE;
 use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
+use cairn_idl::proc::{SPACE_VERSIONS, SPACE_VERSION_COUNT};
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
 
 const WORDS: usize = 512;
-const NAME: usize = 64;
-const FSTYPE: usize = 16;
+pub(crate) const NAME: usize = 64;
+pub(crate) const FSTYPE: usize = 16;
 /// Bytes of `PrefixTable` and of `Prefix`.
-const HEAD: usize = 80;
-const ENTRY: usize = 88;
+pub(crate) const HEAD: usize = 80;
+pub(crate) const ENTRY: usize = 88;
 const SERIALS: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
-// The last word is not the table's.
-const _: () = assert!(HEAD + ENTRY * MOUNTS_MAX as usize <= 8 * (WORDS - 1));
+/// From here on the words are not the table's.
+const SPACES: usize = ((SPACE_VERSIONS - PREFIX_TABLE) / 8) as usize;
+const _: () = assert!(HEAD + ENTRY * MOUNTS_MAX as usize <= 8 * SPACES);
+const _: () = assert!(SPACES + (SPACE_VERSION_COUNT as usize) < WORDS);
 
 /// The page that everybody reads.
 #[derive(Debug)]
@@ -41,6 +45,12 @@ impl PrefixPage {
     /// The number of wakes of shared futexes, in the page's last word ([`cairn_idl::proc::FUTEX_WAKES`]).
     pub fn publish_wakes(&self, wakes: u64) {
         self.0[WORDS - 1].store(wakes, Ordering::Release);
+    }
+
+    /// Something is mounted otherwise in this mount name space ([`cairn_idl::proc::SPACE_VERSIONS`]).
+    pub fn publish_space(&self, space: u64) {
+        let word = &self.0[SPACES + (space % SPACE_VERSION_COUNT) as usize];
+        word.fetch_add(1, Ordering::Release);
     }
 
     #[cfg(test)]
@@ -117,6 +127,10 @@ impl Prefixes {
             None | Some(b'/') => Err(EACCES),
             Some(_) => Ok(mount.portal),
         }
+    }
+
+    pub fn hostname(&self) -> &[u8] {
+        &self.hostname
     }
 
     pub fn set_hostname(&mut self, name: &[u8]) {
@@ -203,11 +217,8 @@ impl Prefixes {
         for (index, mount) in self.mounts.iter().enumerate() {
             let Some(mount) = mount else { continue };
             let entry = &mut bytes[HEAD + index * ENTRY..][..ENTRY];
-            entry[..mount.name.len()].copy_from_slice(&mount.name);
-            entry[NAME..NAME + 4].copy_from_slice(&(mount.name.len() as u32).to_le_bytes());
             let used = 1 | u32::from(mount.flags) | mount.serial << PREFIX_SERIAL_SHIFT;
-            entry[NAME + 4..NAME + 8].copy_from_slice(&used.to_le_bytes());
-            entry[NAME + 8..NAME + 8 + mount.fstype.len()].copy_from_slice(&mount.fstype);
+            encode_entry(entry, &mount.name, &mount.fstype, used);
         }
         bytes
     }
@@ -217,7 +228,8 @@ impl Prefixes {
         let bytes = self.encode();
         self.page.0[0].store(self.version + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        for (word, chunk) in self.page.0.iter().zip(bytes.chunks_exact(8)).skip(1) {
+        let words = self.page.0[..SPACES].iter().zip(bytes.chunks_exact(8));
+        for (word, chunk) in words.skip(1) {
             let value = chunk.try_into().map(u64::from_le_bytes).unwrap_or(0);
             word.store(value, Ordering::Relaxed);
         }
@@ -227,8 +239,16 @@ impl Prefixes {
     }
 }
 
+/// One entry, in so many zeroes.
+pub(crate) fn encode_entry(entry: &mut [u8], name: &[u8], fstype: &[u8], used: u32) {
+    entry[..name.len()].copy_from_slice(name);
+    entry[NAME..NAME + 4].copy_from_slice(&(name.len() as u32).to_le_bytes());
+    entry[NAME + 4..NAME + 8].copy_from_slice(&used.to_le_bytes());
+    entry[NAME + 8..NAME + 8 + fstype.len()].copy_from_slice(fstype);
+}
+
 /// The table's form of a prefix: absolute without trailing slash, the root empty; or a scheme with its colon.
-fn normal(name: &[u8]) -> Result<&[u8], Errno> {
+pub(crate) fn normal(name: &[u8]) -> Result<&[u8], Errno> {
     let mut name = name;
     while let [rest @ .., b'/'] = name {
         name = rest;

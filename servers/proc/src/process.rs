@@ -4,6 +4,7 @@ use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::limits::Limits;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
+use crate::spaces::Space;
 use crate::system::Domain;
 use crate::table::{Slot, NONE};
 use crate::thread_list::Threads;
@@ -14,6 +15,7 @@ use cairn_abi::{Id, Token};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
 use cairn_rt::Portal;
+use core::cell::RefCell;
 
 /// What a thread that called waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,6 +174,9 @@ pub struct Process {
     pub permitted_before: u64,
     /// Its root directory (SET_ROOT).
     pub root: Rc<Root>,
+    /// Its mount name space, if that is not the first one; its UTS name space likewise.
+    pub space: Option<Rc<Space>>,
+    pub host: Option<Rc<RefCell<Vec<u8>>>>,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
     /// `vm` is to be told of its limits when it has its own memory.
@@ -212,6 +217,8 @@ pub struct Inheritance {
     pub no_new_privileges: bool,
     pub root: Rc<Root>,
     pub cgroup: u32,
+    pub space: Option<Rc<Space>>,
+    pub host: Option<Rc<RefCell<Vec<u8>>>>,
 }
 
 impl Process {
@@ -246,6 +253,8 @@ impl Process {
             no_new_privileges: self.no_new_privileges,
             root: self.root.clone(),
             cgroup: self.cgroup,
+            space: self.space.clone(),
+            host: self.host.clone(),
         }
     }
 
@@ -286,6 +295,8 @@ impl Process {
         self.root = from.root;
         self.cgroup = from.cgroup;
         self.cgroup_links = (NONE, NONE);
+        self.space = from.space;
+        self.host = from.host;
         self.vfork_parent = false;
         self.limits_wait = false;
         self.scheduling = from.scheduling;

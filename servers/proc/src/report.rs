@@ -292,7 +292,7 @@ impl<S: System> Manager<S> {
 
     /// PREFIXES
     pub(crate) fn prefix_table(&mut self, message: &Received) -> Result<Outcome, Errno> {
-        let bytes = self.prefixes.table();
+        let bytes = self.table_of(message.words[1])?;
         let length = bytes.len().min(message.in_len);
         let n = match length {
             0 => 0,

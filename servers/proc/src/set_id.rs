@@ -154,7 +154,9 @@ impl<S: System> Manager<S> {
         self.system.close_on_exec(domain);
         self.give_portals(slot, domain)?;
         // What else is mounted it gets as all do: by the folders above.
-        match (root.directory, self.prefixes.root()) {
+        let own = root.directory;
+        let (space, directory) = self.root_of(slot, own)?;
+        match (directory, self.prefixes.root()) {
             (Some(directory), _) => self.system.put(domain, directory, linux_slot::ROOT)?,
             (None, Some((index, mount))) => {
                 self.system.put(domain, mount, linux_slot::MOUNTS + index)?;
@@ -168,8 +170,8 @@ impl<S: System> Manager<S> {
             pid as u64,
             block::FRESH,
             root.path.len() as u64,
-            u64::from(root.directory.is_some()),
-            0,
+            u64::from(directory.is_some()),
+            space,
             length as u64,
         ] {
             head.extend(word.to_le_bytes());

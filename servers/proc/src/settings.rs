@@ -62,11 +62,22 @@ impl<S: System> Manager<S> {
     }
 
     /// SETHOSTNAME
-    pub(crate) fn sethostname(&mut self, message: &Received) -> Result<Outcome, Errno> {
+    pub(crate) fn sethostname(
+        &mut self,
+        message: &Received,
+        by_role: bool,
+    ) -> Result<Outcome, Errno> {
         if message.out_len > 64 {
             return Err(EINVAL);
         }
         let name = self.bytes(message, 0, message.out_len)?;
+        if !by_role {
+            let slot = self.caller(message)?;
+            if let Some(host) = &self.processes[slot].host {
+                *host.borrow_mut() = name;
+                return done(0);
+            }
+        }
         self.prefixes.set_hostname(&name);
         done(0)
     }

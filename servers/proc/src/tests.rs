@@ -9,3 +9,4 @@ mod roles;
 mod services;
 mod set_id;
 mod signals;
+mod spaces;

@@ -185,7 +185,7 @@ impl System for Fake {
         }
     }
 
-    fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>) {
+    fn mounts(&mut self, _: u32) -> (Vec<Mount>, Vec<u8>) {
         let mounts = [
             ("", "tmpfs"),
             ("dev:", "dev"),

@@ -7,7 +7,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::device;
-use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
+use cairn_idl::mounts::mount::{
+    DISCARD, NO_ACCESS_TIMES, NO_DEVICES, NO_EXECUTION, NO_SET_ID, READ_ONLY,
+};
 use core::fmt::Write;
 
 /// As uname(2) tells it.
@@ -30,8 +32,8 @@ pub fn boot_line<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
     Some(())
 }
 
-pub fn host_name<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let (_, name) = system.mounts();
+pub fn host_name<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let (_, name) = system.mounts(who.pid);
     let _ = writeln!(out, "{}", String::from_utf8_lossy(&name));
     Some(())
 }
@@ -77,8 +79,8 @@ fn in_memory(device: Option<&str>) -> Option<(u32, &str)> {
 }
 
 /// Mounted prefixes; schemes are no mounts to a program.
-fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
-    let (mounts, _) = system.mounts();
+fn mounted<S: System>(system: &mut S, pid: u32) -> Vec<Mounted> {
+    let (mounts, _) = system.mounts(pid);
     let named = mounts.iter().filter(|mount| !mount.prefix.ends_with(':'));
     let described = named.enumerate().map(|(number, mount)| {
         let path = match mount.prefix.as_str() {
@@ -112,14 +114,16 @@ fn mounted<S: System>(system: &mut S) -> Vec<Mounted> {
 }
 
 /// What a bit says, and its absence.
-const OPTIONS: [(u64, &str, &str); 3] = [
+const OPTIONS: [(u64, &str, &str); 5] = [
     (READ_ONLY, "ro", "rw"),
     (NO_SET_ID, ",nosuid", ""),
+    (NO_DEVICES, ",nodev", ""),
+    (NO_EXECUTION, ",noexec", ""),
     (NO_ACCESS_TIMES, ",noatime", ",relatime"),
 ];
 
-pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    for mount in mounted(system) {
+pub fn mounts<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    for mount in mounted(system, who.pid) {
         let (source, path, kind) = (mount.source, mount.path, mount.kind);
         let _ = writeln!(
             out,
@@ -130,8 +134,8 @@ pub fn mounts<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()>
     Some(())
 }
 
-pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let all = mounted(system);
+pub fn mountinfo<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let all = mounted(system, who.pid);
     for (number, mount) in all.iter().enumerate() {
         let (source, path, kind) = (&mount.source, &mount.path, &mount.kind);
         let ((major, minor), options) = (mount.numbers, &mount.options);
@@ -155,7 +159,7 @@ pub fn mountinfo<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
 }
 
 pub fn filesystems<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let mut names: Vec<(String, bool)> = mounted(system)
+    let mut names: Vec<(String, bool)> = mounted(system, 0)
         .into_iter()
         .map(|mount| (mount.kind, mount.source.starts_with("/dev/")))
         .collect();

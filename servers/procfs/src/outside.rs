@@ -173,9 +173,9 @@ impl System for Outside {
             })
     }
 
-    fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>) {
+    fn mounts(&mut self, pid: u32) -> (Vec<Mount>, Vec<u8>) {
         let mut bytes = vec![0; 4096];
-        let length = self.proc().prefixes(&mut bytes).unwrap_or(0);
+        let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
         decode_prefixes(&bytes[..length])
     }
 

@@ -75,7 +75,7 @@ pub trait System {
     /// What the nucleus counted since boot.
     fn counters(&mut self) -> Counters;
     /// The prefix table: mounts and host name.
-    fn mounts(&mut self) -> (Vec<Mount>, Vec<u8>);
+    fn mounts(&mut self, pid: u32) -> (Vec<Mount>, Vec<u8>);
     /// The lines of /proc/sysvipc.
     fn ipc_list(&mut self, kind: Kind) -> String;
     fn ipc_limit(&mut self, which: Limits) -> Option<u64>;

@@ -23,6 +23,11 @@ const MAGIC: i64 = 0x0102_1994;
 /// Positions in a directory: 0 and 1 are `.` and `..`, 2 is before the newest entry, `AFTER - sequence` is behind an entry.
 const AFTER: u64 = 1 << 62;
 
+/// Where the root of a mount of its own has its name: nowhere.
+const TREE: (u32, u64) = (u32::MAX, 0);
+/// Names that are taken away at once.
+const FALL: usize = 64;
+
 /// The file system.
 pub struct Tmpfs<M: Memory> {
     pub(crate) inodes: Inodes,
@@ -36,6 +41,8 @@ pub struct Tmpfs<M: Memory> {
     /// Of one of mount(2): called when it was unmounted and the answer is on its way.
     pub end: Option<fn()>,
     ended: bool,
+    /// Folders that are to go with all that is in them, each in the one before it: a bit at each tick.
+    falling: Vec<u32>,
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
@@ -63,6 +70,7 @@ impl<M: Memory> Tmpfs<M> {
             gives_ids: true,
             end: None,
             ended: false,
+            falling: Vec::new(),
         }
     }
 
@@ -234,6 +242,49 @@ impl<M: Memory> Tmpfs<M> {
         }
     }
 
+    /// It is the root of a mount of its own ([`Server::new_tree`]).
+    fn is_tree(&self, node: u32) -> bool {
+        let inode = self.inodes.get(node);
+        inode.is_some_and(|inode| inode.home == TREE)
+    }
+
+    /// Nobody has anything of such a mount any more.
+    fn fell(&mut self, cx: &mut Context, node: u32) {
+        if let Some(inode) = self.inodes.get_mut(node) {
+            (inode.names, inode.home) = (0, (0, 0));
+        }
+        if self.falling.try_reserve(1).is_ok() {
+            self.falling.push(node);
+            let now = cx.transport.monotonic();
+            cx.wake_by(now);
+        }
+    }
+
+    /// Take some names out of what is to go.
+    fn fall(&mut self, cx: &mut Context) {
+        for _ in 0..FALL {
+            let Some(&dir) = self.falling.last() else {
+                return;
+            };
+            let now = now(cx);
+            let name = self.dir(dir).ok().and_then(|dir| {
+                let (_, _, name) = dir.names.older(u64::MAX).next()?;
+                Some(name.to_vec())
+            });
+            let room = self.falling.try_reserve(1).is_ok();
+            match name.map(|name| self.leave(cx, dir, &name, now)) {
+                Some(Ok(node)) if room && self.dir(node).is_ok() => self.falling.push(node),
+                Some(Ok(node)) => self.drop_unused(cx, node),
+                Some(Err(_)) | None => {
+                    self.falling.pop();
+                    self.drop_unused(cx, dir);
+                }
+            }
+        }
+        let now = cx.transport.monotonic();
+        cx.wake_by(now);
+    }
+
     /// Something may be made in this directory.
     fn accepts(&self, dir: u32) -> Answer<()> {
         if self.inode(dir)?.names == 0 {
@@ -363,7 +414,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {
         let mut start = into.len();
         let mut at = node;
-        while at != 0 {
+        while at != 0 && !self.is_tree(at) {
             let (dir, name) = self.home(at).ok_or(Failure::Errno(ENOENT))?;
             let slash = (at != node) as usize;
             start = start
@@ -618,10 +669,27 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(())
     }
 
-    fn tick(&mut self, _: &mut Context) {
+    fn tick(&mut self, cx: &mut Context) {
+        self.fall(cx);
         if let (true, Some(end)) = (self.ended, self.end) {
             end();
         }
+    }
+
+    fn new_tree(&mut self, cx: &mut Context, new: &New) -> Answer<u32> {
+        self.has_room()?;
+        if self.falling.try_reserve(1).is_err() {
+            return fail(ENOSPC);
+        }
+        let now = now(cx);
+        let node = self.new_charged(cx, new, 0, now)?;
+        let ino = self.inode(0)?.ino;
+        let inode = self.inode_mut(node)?;
+        (inode.names, inode.home) = (1, TREE);
+        if let Kind::Directory(dir) = &mut inode.kind {
+            (dir.parent, dir.parent_ino) = (0, ino);
+        }
+        Ok(node)
     }
 
     fn retain(&mut self, node: u32) {
@@ -635,6 +703,10 @@ impl<M: Memory> Server for Tmpfs<M> {
             return;
         };
         inode.opens -= 1;
+        if inode.opens == 0 && inode.home == TREE {
+            self.fell(cx, handle.node);
+            return;
+        }
         if inode.opens == 0 && inode.names == 0 {
             self.drop_unused(cx, handle.node);
         }

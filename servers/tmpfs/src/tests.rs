@@ -5,6 +5,7 @@ mod addresses;
 mod again;
 mod in_words;
 mod kept;
+mod private;
 mod roots;
 
 use crate::inode::Time;

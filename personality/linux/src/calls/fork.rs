@@ -4,7 +4,8 @@
 //! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
 use super::futex::own_id;
-use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS};
+use super::spaces;
+use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
 use crate::machine::arena::{self, Arena};
@@ -18,6 +19,7 @@ use crate::spare;
 use alloc::boxed::Box;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_abi::service::current;
+use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
@@ -33,8 +35,9 @@ pub mod flag {
     pub const PARENT_SETTID: u64 = 0x10_0000;
     pub const CHILD_CLEARTID: u64 = 0x20_0000;
     pub const CHILD_SETTID: u64 = 0x100_0000;
-    /// Namespaces and pidfds are not there.
-    pub const UNSUPPORTED: u64 = 0x7c02_0000 | 0x1000;
+    pub const NEW_SPACES: u64 = super::spaces::NEW_MOUNTS | super::spaces::NEW_HOST;
+    /// Other name spaces and pidfds are not there.
+    pub const UNSUPPORTED: u64 = (0x7c02_0000 & !NEW_SPACES) | 0x1000;
 }
 
 struct Wish {
@@ -113,6 +116,15 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
     }
     if wish.flags & flag::SETTLS != 0 && wish.tls >= PERSONALITY {
         return Err(EINVAL);
+    }
+    if wish.flags & flag::NEW_SPACES != 0 {
+        // CLONE_FS
+        if wish.flags & (flag::THREAD | 0x200) != 0 {
+            return Err(EINVAL);
+        }
+        if !process().is_capable(SYS_ADMIN) {
+            return Err(EPERM);
+        }
     }
     if wish.flags & flag::THREAD != 0 {
         let needed = flag::VM | flag::SIGHAND;
@@ -366,6 +378,10 @@ pub fn child_main(pid: u32) {
             arena::left_alone();
         }
         new_identity(pid, birth.parent, shared);
+        // What fails for want of memory ends the child: its maker asked for a child that is alone there.
+        if spaces::leave(birth.flags & flag::NEW_SPACES).is_err() {
+            super::exit::die(crate::signal::SIGKILL);
+        }
     }
     area.affinity.set(birth.affinity);
     if birth.affinity != 0 {

@@ -15,6 +15,7 @@ use crate::machine::user::bytes_of;
 use crate::path::{self, AT_FDCWD};
 use crate::process::Root;
 use crate::signal::{rules, Action, Info, SIGNALS, SIGSEGV, SIG_IGN};
+use crate::space;
 use crate::stack::Strings;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,6 +28,11 @@ use core::sync::atomic::Ordering;
 
 /// ST_NOSUID
 const NO_SET_ID: i64 = 2;
+
+/// What `proc` says of the name spaces that the process has.
+const SPACE: u64 = 1;
+const AT_ROOT: u64 = 2;
+const OWN_HOST: u64 = 4;
 
 /// What one half tells the other.
 #[derive(Debug, Default, PartialEq)]
@@ -265,16 +271,16 @@ pub fn exec(
 }
 
 /// The second half: `frame` becomes the program's first instruction.
-pub fn run(frame: &mut Frame, root: Option<&[u8]>, bytes: &[u8]) {
+pub fn run(frame: &mut Frame, root: Option<&[u8]>, spaces: u64, bytes: &[u8]) {
     let begun = Told::decode(bytes)
         .ok_or(EINVAL)
-        .and_then(|told| begin(frame, root, told));
+        .and_then(|told| begin(frame, (root, spaces), told));
     if begun.is_err() {
         exit::die(SIGSEGV);
     }
 }
 
-fn begin(frame: &mut Frame, root: Option<&[u8]>, told: Told) -> Result<()> {
+fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) -> Result<()> {
     match root {
         None => path::take_root(),
         Some(name) => {
@@ -283,6 +289,10 @@ fn begin(frame: &mut Frame, root: Option<&[u8]>, told: Told) -> Result<()> {
             process().state().root = Some(Root { name, directory });
         }
     }
+    if spaces & SPACE != 0 {
+        space::begin(spaces & AT_ROOT != 0)?;
+    }
+    process().state().own_host = spaces & OWN_HOST != 0;
     let file = described(told.file)?;
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);

@@ -32,6 +32,7 @@ pub mod random;
 pub mod scheduling;
 pub mod socket_options;
 pub mod sockets;
+pub mod spaces;
 pub mod status;
 pub mod system;
 pub mod sysv;

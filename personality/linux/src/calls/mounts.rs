@@ -1,6 +1,7 @@
 //! mount, umount2: names for what servers have. A bind mount makes the old name's handle the mount portal of the new one; for a disk, or a tmpfs, `init` starts a file server, which unmounting ends.
 
 use super::open::{open_directory, open_file, open_rooted};
+use super::spaces;
 use crate::errno::{
     Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM,
 };
@@ -9,6 +10,7 @@ use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::path::{self, scheme, AT_FDCWD};
+use crate::space;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
@@ -51,6 +53,9 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
     let mut flags = f.arg(3);
     if flags & MAGIC_MASK == MAGIC {
         flags &= !MAGIC_MASK;
+    }
+    if space::is_private() {
+        return spaces::mount(f, flags);
     }
     let place = absolute(target.as_bytes())?;
     if flags & REMOUNT != 0 {
@@ -247,6 +252,9 @@ pub fn umount2(f: &mut Frame) -> Result<u64> {
     }
     let mut target = UserString::empty();
     target.fill(f.arg(0))?;
+    if space::is_private() {
+        return spaces::unmount(target.as_bytes(), f.arg(1));
+    }
     // A bind mount's folder calls itself by its first name, so the name as it is written comes first.
     let place = match path::as_written(target.as_bytes()) {
         Some(place) if is_mounted(&place)? => place,

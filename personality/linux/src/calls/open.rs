@@ -10,6 +10,7 @@ use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
 use crate::prefix::Own;
 use crate::process::Root;
+use crate::space;
 use crate::spare::{self, Spare};
 use alloc::sync::Arc;
 use cairn_abi::layout::linux_slot;
@@ -284,5 +285,6 @@ pub fn chroot(f: &mut Frame) -> Result<u64> {
         .pass(directory.slot())
         .call(linux_slot::PROC)?;
     path::set_root(Root { name, directory });
+    space::left_root();
     Ok(0)
 }

@@ -24,7 +24,9 @@ pub fn uname(f: &mut Frame) -> Result<u64> {
         name[i][..count].copy_from_slice(&text[..count]);
     };
     put(0, b"Linux");
-    put(1, &published::hostname());
+    let mut host = published::hostname();
+    super::spaces::own_host_name(&mut host)?;
+    put(1, &host);
     put(2, RELEASE);
     put(3, b"#1 SMP Cairn");
     put(4, b"x86_64");

@@ -1,8 +1,11 @@
 //! The prefix table that `proc` publishes read-only in every Linux process. Readers copy it once per version; see `cairn_idl::fs::PrefixTable`.
 
 use crate::prefix::Prefixes;
+use crate::space::Mount;
+use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PREFIX_TABLE};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
+use cairn_idl::proc::{SPACE_VERSIONS, SPACE_VERSION_COUNT};
 use core::mem::size_of;
 use core::ptr::read_volatile;
 use core::sync::atomic::{fence, Ordering};
@@ -38,6 +41,48 @@ pub fn read() -> Prefixes {
         }
         super::gate::yield_core();
     }
+}
+
+/// What is mounted in the first name space; the numbers are the entries'.
+pub fn mounts() -> Vec<Mount> {
+    loop {
+        let before = version();
+        fence(Ordering::Acquire);
+        let table = PREFIX_TABLE as *const PrefixTable;
+        let first = (PREFIX_TABLE + size_of::<PrefixTable>() as u64) as *const Prefix;
+        // SAFETY: as in `version`.
+        let count = unsafe { read_volatile(&raw const (*table).count) };
+        let mut mounts = Vec::new();
+        for number in 0..count.min(linux_slot::MOUNTS_MAX) {
+            // SAFETY: as in `read`.
+            let entry = unsafe { read_volatile(first.add(number as usize)) };
+            let len = (entry.len as usize).min(entry.name.len());
+            let name = &entry.name[..len];
+            if entry.used == 0 || !matches!(name.first(), None | Some(b'/')) {
+                continue;
+            }
+            let kind = entry.fstype.iter().position(|byte| *byte == 0);
+            mounts.push(Mount {
+                number,
+                name: name.to_vec(),
+                fstype: entry.fstype[..kind.unwrap_or(entry.fstype.len())].to_vec(),
+                flags: u64::from(entry.used & ((1 << PREFIX_SERIAL_SHIFT) - 2)),
+                file: None,
+            });
+        }
+        fence(Ordering::Acquire);
+        if before.is_multiple_of(2) && version() == before {
+            return mounts;
+        }
+        super::gate::yield_core();
+    }
+}
+
+/// What changes when something is mounted in this mount name space.
+pub fn space_version(space: u64) -> u64 {
+    let word = SPACE_VERSIONS + space % SPACE_VERSION_COUNT * 8;
+    // SAFETY: as in `version`; an aligned word of the same page.
+    unsafe { read_volatile(word as *const u64) }
 }
 
 /// The host name, NUL-padded.

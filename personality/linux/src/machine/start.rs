@@ -1,5 +1,5 @@
 //! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length, length of all bytes, bytes}, of a file with set-id bits
-//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 in a chroot, 0, length of all bytes, bytes}.
+//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 with a root of its own, what name spaces it has, length of all bytes, bytes}.
 
 use super::area::{self, Frame, ThreadArea};
 use super::entry::resume_clean;
@@ -17,8 +17,9 @@ struct Block {
     fresh: u64,
     /// Or the length of the root directory's path.
     argc: u64,
-    /// Or 1 in a chroot.
+    /// Or 1 with a root of its own.
     envc: u64,
+    /// Or the name spaces.
     path_length: u64,
     length: u64,
 }
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn start(block: *const u8) -> ! {
     if header.fresh != 0 {
         let (root, told) = bytes.split_at(bytes.len().min(header.argc as usize));
         let root = (header.envc != 0).then_some(root);
-        fresh::run(&mut frame, root, told);
+        fresh::run(&mut frame, root, header.path_length, told);
     } else {
         let Some(wish) = first::parse(bytes, header.argc, header.envc) else {
             gate::log_line(b"linux: the start block makes no sense");

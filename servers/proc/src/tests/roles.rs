@@ -12,6 +12,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![GROUPS_OF, domain], role::GROUPS),
         (b"", vec![REAL_LABEL, domain], role::GROUPS),
         (b"", vec![ATTEND, domain], role::GROUPS),
+        (b"", vec![SPACE_OF, domain], role::GROUPS),
         (b"", vec![IDS_OF, domain], role::TERMINAL | role::INSPECT),
         (b"", vec![IDS, pid], role::TERMINAL),
         (b"", vec![SIGNAL_GROUP, 1, 15], role::TERMINAL),

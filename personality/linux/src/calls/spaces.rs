@@ -1,0 +1,464 @@
+//! Name spaces: unshare, pivot_root, and mount and umount2 in a mount name space that is not the first one.
+
+use super::open::{open_directory, open_file};
+use crate::descriptors::OpenFile;
+use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM};
+use crate::machine::area::{process, Frame};
+use crate::machine::published;
+use crate::machine::request::Request;
+use crate::machine::user::UserString;
+use crate::path::{self, AT_FDCWD};
+use crate::space::{self, below, split, Mount};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::capability::SYS_ADMIN;
+use cairn_idl::fs::{bind, kind, o, s};
+use cairn_idl::mounts::mount;
+use cairn_idl::proc;
+
+pub const NEW_MOUNTS: u64 = 0x2_0000;
+pub const NEW_HOST: u64 = 0x400_0000;
+/// CLONE_FS, CLONE_FILES, CLONE_SYSVSEM: processes share none of these but with their threads.
+const OWN_ANYWAY: u64 = 0x200 | 0x400 | 0x4_0000;
+
+/// MS_ flags.
+const NO_SUID: u64 = 2;
+const RECURSIVE: u64 = 16384;
+const SILENT: u64 = 32768;
+/// MS_UNBINDABLE, MS_PRIVATE, MS_SLAVE, MS_SHARED.
+const PROPAGATION: u64 = 15 << 17;
+const SHARED: u64 = 1 << 20;
+const MOVE: u64 = 8192;
+const DETACH: u64 = 2;
+
+pub fn unshare(f: &mut Frame) -> Result<u64> {
+    let flags = f.arg(0);
+    if flags & !(NEW_MOUNTS | NEW_HOST | OWN_ANYWAY) != 0 {
+        return Err(EINVAL);
+    }
+    leave(flags & (NEW_MOUNTS | NEW_HOST)).map(|()| 0)
+}
+
+/// The process gets new name spaces of these kinds.
+pub fn leave(flags: u64) -> Result<()> {
+    if flags == 0 {
+        return Ok(());
+    }
+    if !process().is_capable(SYS_ADMIN) {
+        return Err(EPERM);
+    }
+    if flags & NEW_MOUNTS != 0 {
+        return new_mounts(flags);
+    }
+    Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
+    process().state().own_host = true;
+    Ok(())
+}
+
+/// What there is now, from the process's root: the folders above first.
+fn present() -> Result<(u32, Vec<Mount>)> {
+    let process = process();
+    let private = space::is_private();
+    let (base, root) = match &process.state().root {
+        Some(root) => (root.name.clone(), Some(root.directory.clone())),
+        None => (Vec::new(), None),
+    };
+    let mut all = match private {
+        true => process
+            .state()
+            .space
+            .as_ref()
+            .map_or_else(Vec::new, |space| space.mounts.clone()),
+        false => published::mounts(),
+    };
+    all.retain(|mount| below(&mount.name, &base).is_some_and(|rest| !rest.is_empty()));
+    all.sort_by_key(|mount| mount.name.len());
+    let mut mounts = Vec::new();
+    for mut mount in all {
+        // What the process does not reach stays covered.
+        mount.file = match private {
+            true => space::reach(mount.number).ok(),
+            false => path::own_portal(mount.number).ok(),
+        };
+        mount.name.drain(..base.len());
+        if mount.file.is_some() {
+            mounts.push(mount);
+        }
+    }
+    let slot = match root {
+        Some(root) => root.slot(),
+        None => path::root_slot()?,
+    };
+    // (A handle of what the process goes on having.)
+    Ok((slot, mounts))
+}
+
+fn new_mounts(flags: u64) -> Result<()> {
+    let process = process();
+    let cwd = process.state().cwd.clone();
+    let stands = cwd.as_ref().and_then(|cwd| path::path_of(cwd).ok());
+    let stands = stands.and_then(|place| path::as_seen(&place).ok());
+    let (root, mounts) = present()?;
+    let words = Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
+    if flags & NEW_HOST != 0 {
+        process.state().own_host = true;
+    }
+    let number = space::number()?;
+    let handle = space::bind(root, bind::WITH_MOUNTS, number, 0)?;
+    let root_kind = match space_root_kind() {
+        Some(kind) => kind,
+        None => b"none".to_vec(),
+    };
+    space::name(number, b"", &root_kind, 0)?;
+    Request::new(&[proc::SPACE_ROOT, number.into()])
+        .pass(handle.slot())
+        .call(linux_slot::PROC)?;
+    let mut made: Vec<(Vec<u8>, Arc<OpenFile>)> = alloc::vec![(Vec::new(), handle.clone())];
+    for mount in mounts {
+        let Some(source) = &mount.file else { continue };
+        let number = space::number()?;
+        let Ok(file) = space::bind(source.slot(), bind::WITH_MOUNTS, number, 0) else {
+            continue;
+        };
+        let above = made.iter().filter(|(n, _)| below(&mount.name, n).is_some());
+        let Some((name, above)) = above.max_by_key(|(name, _)| name.len()) else {
+            continue;
+        };
+        let rest = &mount.name[name.len()..];
+        if space::cover(above.slot(), rest, Some((number, file.slot()))).is_ok() {
+            space::name(number, &mount.name, &mount.fstype, mount.flags)?;
+            made.push((mount.name, file));
+        }
+    }
+    space::enter(words[1], handle)?;
+    if let Some(stands) = stands {
+        if let Ok(directory) = open_directory(AT_FDCWD, &stands) {
+            let old = process.state().cwd.replace(directory);
+            drop(old);
+        }
+    }
+    Ok(())
+}
+
+/// The type of the file system that the root is in.
+fn space_root_kind() -> Option<Vec<u8>> {
+    let state = process().state();
+    let base = state.root.as_ref().map_or(&b""[..], |root| &root.name);
+    match &state.space {
+        Some(space) => space.find(base).map(|mount| mount.fstype.clone()),
+        None => {
+            let all = published::mounts();
+            let holds = all.into_iter().filter(|m| below(base, &m.name).is_some());
+            holds.max_by_key(|m| m.name.len()).map(|m| m.fstype)
+        }
+    }
+}
+
+fn string(address: u64) -> Result<Vec<u8>> {
+    let mut text = UserString::empty();
+    if address != 0 {
+        text.fill(address)?;
+    }
+    Ok(text.as_bytes().to_vec())
+}
+
+/// A place from the name space's root as the table has it: its root is empty.
+fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
+    let mut place = path::path_of(file)?;
+    if place == b"/" {
+        place.clear();
+    }
+    Ok(place)
+}
+
+fn find(place: &[u8]) -> Option<Mount> {
+    let state = process().state();
+    let mounts = state.space.iter().flat_map(|space| &space.mounts);
+    let mut all = mounts.filter(|mount| mount.name == place);
+    all.next().cloned()
+}
+
+/// MS_ flags as file servers and `proc` have them, but for what else a mount has.
+fn bits(flags: u64) -> u64 {
+    [
+        (1, mount::READ_ONLY),
+        (NO_SUID, mount::NO_SET_ID),
+        (4, mount::NO_DEVICES),
+        (8, mount::NO_EXECUTION),
+        (1024, mount::NO_ACCESS_TIMES),
+    ]
+    .iter()
+    .filter(|(flag, _)| flags & flag != 0)
+    .fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// MS_RDONLY, NOSUID, NODEV, NOEXEC, SILENT, NOATIME, NODIRATIME, RELATIME, STRICTATIME.
+const KNOWN: u64 = 15 | SILENT | 1024 | 2048 | 1 << 21 | 1 << 24;
+const REMOUNT: u64 = 32;
+const BIND: u64 = 4096;
+
+/// mount(2)
+pub fn mount(f: &Frame, flags: u64) -> Result<u64> {
+    let (source, target) = (string(f.arg(0))?, string(f.arg(1))?);
+    let target = open_file(AT_FDCWD, &target, o::PATH, 0)?;
+    let place = place_of(&target)?;
+    if flags & PROPAGATION != 0 {
+        // What is mounted in one name space is never mounted in another by itself.
+        let only = flags & !(PROPAGATION | RECURSIVE | SILENT) == 0;
+        return match find(&place) {
+            Some(_) if only && flags & SHARED == 0 => Ok(0),
+            _ => Err(EINVAL),
+        };
+    }
+    if flags & MOVE != 0 {
+        return Err(EINVAL);
+    }
+    if flags & REMOUNT != 0 {
+        if flags & !(KNOWN | REMOUNT | BIND | RECURSIVE) != 0 {
+            return Err(EINVAL);
+        }
+        let mount = find(&place).ok_or(EINVAL)?;
+        let file = space::reach(mount.number)?;
+        let bits = bits(flags);
+        Request::new(&[cairn_idl::fs::BOUND, bits]).call(file.slot())?;
+        Request::new(&[proc::SPACE_MOUNT, 0, 0, bits, mount.number.into()])
+            .call(linux_slot::PROC)?;
+        return Ok(0);
+    }
+    if flags & !(KNOWN | BIND | RECURSIVE) != 0 {
+        return Err(EINVAL);
+    }
+    if flags & BIND != 0 {
+        let source = open_file(AT_FDCWD, &source, o::PATH, 0)?;
+        return bind_mount(&source, &target, &place, flags & RECURSIVE != 0);
+    }
+    let kind = string(f.arg(2))?;
+    let data = string(f.arg(4))?;
+    if !target.is(kind::DIRECTORY) && target.mode & s::IFMT != s::IFDIR {
+        return Err(ENOTDIR);
+    }
+    match &kind[..] {
+        b"" => Err(EINVAL),
+        b"tmpfs" => {
+            let mode = tree_mode(&data)?;
+            let like = like(b"tmpfs")?;
+            let number = space::number()?;
+            let file = space::bind(like.slot(), bits(flags) | bind::NEW_TREE, number, mode);
+            let file = file.map_err(|errno| match errno {
+                EOPNOTSUPP => ENODEV,
+                errno => errno,
+            })?;
+            add(number, &file, &place, b"tmpfs", bits(flags))
+        }
+        // There is one of each; it is mounted here as well.
+        b"proc" | b"sysfs" | b"devpts" | b"devtmpfs" => {
+            let like = match &kind[..] {
+                b"devpts" => open_directory(AT_FDCWD, &pts()?)?,
+                kind => like(kind)?,
+            };
+            let number = space::number()?;
+            let file = space::bind(like.slot(), bits(flags), number, 0)?;
+            add(number, &file, &place, &kind, bits(flags))
+        }
+        _ => Err(ENODEV),
+    }
+}
+
+/// The folder of pseudo-terminals, where the process sees it.
+fn pts() -> Result<Vec<u8>> {
+    let dev = {
+        let state = process().state();
+        let mounts = state.space.iter().flat_map(|space| &space.mounts);
+        let dev = mounts.filter(|mount| mount.fstype == b"devtmpfs");
+        dev.map(|mount| mount.name.clone()).next().ok_or(EPERM)?
+    };
+    path::as_seen(&[&dev, &b"/pts"[..]].concat())
+}
+
+/// Of tmpfs's options only this is kept.
+fn tree_mode(data: &[u8]) -> Result<u64> {
+    let mut mode = 0o1777;
+    for option in data.split(|byte| *byte == b',').filter(|o| !o.is_empty()) {
+        let digits = option.strip_prefix(b"mode=").ok_or(EINVAL)?;
+        let octal = |mode: u64, digit: &u8| match digit {
+            b'0'..=b'7' if mode < 0o10000 => Some(mode << 3 | u64::from(digit - b'0')),
+            _ => None,
+        };
+        mode = digits.iter().try_fold(0, octal).ok_or(EINVAL)?;
+    }
+    Ok(mode & 0o1777)
+}
+
+/// A mount of this type that the process sees.
+fn like(fstype: &[u8]) -> Result<Arc<OpenFile>> {
+    let numbers: Vec<u32> = {
+        let state = process().state();
+        let mounts = state.space.iter().flat_map(|space| &space.mounts);
+        let its = mounts.filter(|mount| mount.fstype == fstype);
+        its.map(|mount| mount.number).collect()
+    };
+    let mut found = numbers
+        .iter()
+        .filter_map(|number| space::reach(*number).ok());
+    found.next().ok_or(EPERM)
+}
+
+/// The folder that a place lies in, and its name there.
+fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
+    let (above, name) = split(place)?;
+    let above = if above.is_empty() { b"/" } else { above };
+    let folder = open_directory(AT_FDCWD, &path::as_seen(above)?)?;
+    Ok((folder, name.to_vec()))
+}
+
+/// A mount's handle at its place.
+fn add(number: u32, file: &Arc<OpenFile>, place: &[u8], fstype: &[u8], flags: u64) -> Result<u64> {
+    if place.is_empty() {
+        return Err(EBUSY);
+    }
+    let (folder, name) = folder_of(place)?;
+    space::cover(folder.slot(), &name, Some((number, file.slot())))?;
+    if let Err(errno) = space::name(number, place, fstype, flags) {
+        let _ = space::cover(folder.slot(), &name, None);
+        return Err(errno);
+    }
+    if space::is_private() {
+        space::keep(number, file);
+    }
+    Ok(0)
+}
+
+fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> Result<u64> {
+    let is_directory = |file: &OpenFile| file.mode & s::IFMT == s::IFDIR;
+    if is_directory(source) != is_directory(target) {
+        return Err(ENOTDIR);
+    }
+    let from = place_of(source)?;
+    let (fstype, flags, below_it) = {
+        let state = process().state();
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let holds = space.find(&from).ok_or(EINVAL)?;
+        let inner = |m: &&Mount| below(&m.name, &from).is_some_and(|rest| !rest.is_empty());
+        let mut inner: Vec<Mount> = space.mounts.iter().filter(inner).cloned().collect();
+        inner.sort_by_key(|mount| mount.name.len());
+        (holds.fstype.clone(), holds.flags, inner)
+    };
+    let how = if all { bind::WITH_MOUNTS } else { 0 };
+    // What lies below the place itself is not mounted in itself.
+    let mut inner = Vec::new();
+    for mount in below_it.into_iter().filter(|_| all) {
+        let rest = mount.name[from.len()..].to_vec();
+        if below(&mount.name, place).is_none() {
+            inner.push((rest, space::reach(mount.number)?, mount));
+        }
+    }
+    let number = space::number()?;
+    let file = space::bind(source.slot(), how, number, 0)?;
+    add(number, &file, place, &fstype, flags)?;
+    for (rest, source, mount) in inner {
+        let number = space::number()?;
+        let file = space::bind(source.slot(), how, number, 0)?;
+        let place = [place, &rest].concat();
+        add(number, &file, &place, &mount.fstype, mount.flags)?;
+    }
+    Ok(0)
+}
+
+/// umount2(2)
+pub fn unmount(target: &[u8], flags: u64) -> Result<u64> {
+    let target = open_file(AT_FDCWD, target, o::PATH, 0)?;
+    let place = match place_of(&target) {
+        // It has been taken from all names already (pivot_root of a root on itself).
+        Err(ENOENT) if flags & DETACH != 0 => return Ok(0),
+        place => place?,
+    };
+    let mount = find(&place).ok_or(EINVAL)?;
+    if place.is_empty() {
+        // The old root, which pivot_root put on the new one, is in no name since.
+        return match space::take_stacked() && flags & DETACH != 0 {
+            true => Ok(0),
+            false => Err(EINVAL),
+        };
+    }
+    let is_above = {
+        let state = process().state();
+        let mut mounts = state.space.iter().flat_map(|space| &space.mounts);
+        mounts.any(|m| m.number != mount.number && below(&m.name, &place).is_some())
+    };
+    if is_above && flags & DETACH == 0 {
+        return Err(EBUSY);
+    }
+    drop(target);
+    let (folder, name) = folder_of(&place)?;
+    space::cover(folder.slot(), &name, None)?;
+    Request::new(&[proc::SPACE_UNMOUNT, mount.number.into()]).call(linux_slot::PROC)?;
+    space::is_private();
+    Ok(0)
+}
+
+pub fn pivot_root(f: &mut Frame) -> Result<u64> {
+    let (new, old) = (string(f.arg(0))?, string(f.arg(1))?);
+    if !process().is_capable(SYS_ADMIN) {
+        return Err(EPERM);
+    }
+    let new = open_directory(AT_FDCWD, &new)?;
+    let old = open_directory(AT_FDCWD, &old)?;
+    // The first name space's root is nobody's to change.
+    if !space::is_private() || !space::at_root() {
+        return Err(EINVAL);
+    }
+    let (new_place, old_place) = (place_of(&new)?, place_of(&old)?);
+    let mount = find(&new_place).ok_or(EINVAL)?;
+    let on_root = {
+        let state = process().state();
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let old = space.find(&old_place).map(|mount| mount.number);
+        old == Some(space.root) || mount.number == space.root
+    };
+    if on_root {
+        return Err(EBUSY);
+    }
+    let rest = below(&old_place, &new_place).ok_or(EINVAL)?;
+    let handle = space::reach(mount.number)?;
+    let (root, number) = {
+        let state = process().state();
+        let root = state.root.as_ref().ok_or(EINVAL)?;
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        (root.directory.clone(), space.root)
+    };
+    let covered = match rest {
+        b"" => None,
+        rest => {
+            let (above, name) = split(rest)?;
+            let above = [&new_place[..], above].concat();
+            Some((open_directory(AT_FDCWD, &path::as_seen(&above)?)?, name))
+        }
+    };
+    let (folder, name) = folder_of(&new_place)?;
+    space::cover(folder.slot(), &name, None)?;
+    if let Some((folder, name)) = &covered {
+        space::cover(folder.slot(), name, Some((number, root.slot())))?;
+    }
+    Request::new(&[proc::SPACE_ROOT, mount.number.into()])
+        .out(rest)
+        .pass(handle.slot())
+        .call(linux_slot::PROC)?;
+    space::is_private();
+    if rest.is_empty() {
+        space::stack();
+    }
+    Ok(0)
+}
+
+/// The host name, if the process has a UTS name space of its own.
+pub fn own_host_name(name: &mut [u8; 64]) -> Result<bool> {
+    if !process().state().own_host {
+        return Ok(false);
+    }
+    name.fill(0);
+    Request::new(&[proc::HOSTNAME])
+        .input(name)
+        .call(linux_slot::PROC)?;
+    Ok(true)
+}

@@ -1,0 +1,427 @@
+//! A mount name space of the process's own (unshare(2)): the names of its mounts as `proc` has them, and handles of those that the process has come to.
+//!
+//! Names begin at a handle of the root ([`crate::process::Root`]); file servers see to what is mounted below (`fs::BIND`), and say by a mount's number where a name goes on. The table here gives the number its name.
+
+use crate::descriptors::{self, OpenFile};
+use crate::errno::{Result, EINVAL, ENOENT};
+use crate::machine::area::process;
+use crate::machine::published;
+use crate::machine::request::Request;
+use crate::path::make_room;
+use crate::process::Root;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::fs::{self, Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
+use cairn_idl::{mounts, proc};
+use core::sync::atomic::Ordering;
+
+/// Most bytes of a table.
+const TABLE_MOST: usize = 32 * 1024;
+/// Bits of `Prefix::used` that are flags of mounts.
+const FLAGS: u32 = (1 << PREFIX_SERIAL_SHIFT) - 2;
+
+#[derive(Clone, Debug)]
+pub struct Mount {
+    pub number: u32,
+    /// From the name space's root, which is empty.
+    pub name: Vec<u8>,
+    pub fstype: Vec<u8>,
+    /// `mounts::mount` bits.
+    pub flags: u64,
+    /// If the process has come there.
+    pub file: Option<Arc<OpenFile>>,
+}
+
+#[derive(Debug, Default)]
+pub struct Space {
+    pub id: u64,
+    /// What was published when the table was read.
+    version: u64,
+    pub root: u32,
+    pub mounts: Vec<Mount>,
+    /// The process's root is the name space's.
+    at_root: bool,
+    /// It has put the old root on the new one, and would unmount it.
+    stacked: bool,
+}
+
+impl Space {
+    /// A copy for a process that shares this memory.
+    pub fn separate(&self) -> Space {
+        let mounts = self.mounts.iter().map(|mount| Mount {
+            file: mount.file.as_ref().map(descriptors::separate),
+            ..mount.clone()
+        });
+        Space {
+            mounts: mounts.collect(),
+            ..*self
+        }
+    }
+
+    pub fn numbered(&self, number: u32) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.number == number)
+    }
+
+    /// The mount that a name leads into: the one with the longest name that it begins with.
+    pub fn find(&self, name: &[u8]) -> Option<&Mount> {
+        let all = self.mounts.iter();
+        let holding = all.filter(|mount| below(name, &mount.name).is_some());
+        holding.max_by_key(|mount| mount.name.len())
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &Arc<OpenFile>> {
+        self.mounts.iter().filter_map(|mount| mount.file.as_ref())
+    }
+}
+
+/// What of a name is left below this place: empty, or with a slash.
+pub fn below<'a>(name: &'a [u8], place: &[u8]) -> Option<&'a [u8]> {
+    let rest = name.strip_prefix(place)?;
+    (rest.is_empty() || rest[0] == b'/').then_some(rest)
+}
+
+/// Folder and last part of a place.
+pub fn split(place: &[u8]) -> Result<(&[u8], &[u8])> {
+    let slash = place.iter().rposition(|byte| *byte == b'/').ok_or(EINVAL)?;
+    Ok((&place[..slash], &place[slash + 1..]))
+}
+
+/// A handle that a message brought.
+pub fn handle(words: &[u64; 8]) -> Arc<OpenFile> {
+    let mut file = OpenFile::portal(words[7] as u32, words[2], words[1] as u32);
+    file.path_only = true;
+    Arc::new(file)
+}
+
+/// The process is in a mount name space of its own, whose table is as it is now.
+pub fn is_private() -> bool {
+    let process = process();
+    if !process.in_space.load(Ordering::Relaxed) {
+        return false;
+    }
+    let state = process.state();
+    let Some(space) = &state.space else {
+        return false;
+    };
+    if space.version == published::space_version(space.id) {
+        return true;
+    }
+    drop(state);
+    // What cannot be read is as it was.
+    let _ = reload();
+    true
+}
+
+/// Read the table again.
+#[inline(never)]
+fn reload() -> Result<()> {
+    let process = process();
+    let id = process.state().space.as_ref().map_or(0, |space| space.id);
+    let version = published::space_version(id);
+    let mut told = [0; 8];
+    let request = Request::new(&[proc::SPACE_MOUNTS]);
+    let bytes = receive_table(request, &mut told)?;
+    let [_, id, root, ..] = told;
+    let mut mounts = Vec::new();
+    let entries = bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]);
+    for entry in entries.chunks_exact(size_of::<Prefix>()) {
+        let Ok(entry) = entry.try_into().map(Prefix::from_bytes) else {
+            continue;
+        };
+        let name = &entry.name[..(entry.len as usize).min(entry.name.len())];
+        let kind = entry.fstype.iter().position(|byte| *byte == 0);
+        let kind = kind.unwrap_or(entry.fstype.len());
+        mounts.push(Mount {
+            number: entry.used >> PREFIX_SERIAL_SHIFT,
+            name: name.to_vec(),
+            fstype: entry.fstype[..kind].to_vec(),
+            flags: u64::from(entry.used & FLAGS),
+            file: None,
+        });
+    }
+    let mut state = process.state();
+    let Some(space) = &mut state.space else {
+        return Ok(());
+    };
+    for mount in &mut mounts {
+        let old = space.mounts.iter_mut().find(|o| o.number == mount.number);
+        mount.file = old.and_then(|old| old.file.take());
+    }
+    let turned = space.at_root && space.root != root as u32 && space.id == id;
+    let old = core::mem::replace(&mut space.mounts, mounts);
+    (space.id, space.root, space.version) = (id, root as u32, version);
+    drop(state);
+    drop(old);
+    if turned {
+        take_root()?;
+    }
+    Ok(())
+}
+
+fn receive_table(request: Request, told: &mut [u64; 8]) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve_exact(TABLE_MOST);
+    reserved.map_err(|_| crate::errno::ENOMEM)?;
+    bytes.resize(TABLE_MOST, 0);
+    *told = request.input(&mut bytes).call(linux_slot::PROC)?;
+    bytes.truncate(told[0].min(TABLE_MOST as u64) as usize);
+    Ok(bytes)
+}
+
+/// The process's root is the name space's.
+fn take_root() -> Result<()> {
+    make_room()?;
+    let request = Request::new(&[proc::SPACE_ROOT_HANDLE]).brings(1);
+    let mut words = request.call(linux_slot::PROC)?;
+    (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
+    set_root(handle(&words));
+    Ok(())
+}
+
+fn set_root(directory: Arc<OpenFile>) {
+    crate::path::set_root(Root {
+        name: Vec::new(),
+        directory,
+    });
+}
+
+/// The process is in this mount name space, with this handle of its root.
+pub fn enter(id: u64, root: Arc<OpenFile>) -> Result<()> {
+    let process = process();
+    let space = Space {
+        id,
+        at_root: true,
+        ..Space::default()
+    };
+    let old = process.state().space.replace(space);
+    process.in_space.store(true, Ordering::Relaxed);
+    drop(old);
+    set_root(root);
+    reload()
+}
+
+/// A process that begins anew is in this one, and has its root.
+pub fn begin(at_root: bool) -> Result<()> {
+    let process = process();
+    process.state().space = Some(Space {
+        at_root,
+        ..Space::default()
+    });
+    process.in_space.store(true, Ordering::Relaxed);
+    reload()
+}
+
+/// chroot(2)
+pub fn left_root() {
+    if let Some(space) = &mut process().state().space {
+        space.at_root = false;
+    }
+}
+
+/// The process stands in no chroot.
+pub fn at_root() -> bool {
+    let state = process().state();
+    state.space.as_ref().is_some_and(|space| space.at_root)
+}
+
+/// The old root lies on the new one, as programs see it.
+pub fn stack() {
+    if let Some(space) = &mut process().state().space {
+        space.stacked = true;
+    }
+}
+
+/// It does no longer; whether it did.
+pub fn take_stacked() -> bool {
+    let mut state = process().state();
+    let space = state.space.as_mut();
+    space.is_some_and(|space| core::mem::take(&mut space.stacked))
+}
+
+/// A handle of a mount: the one that the process has, or it asks for one in the folder above.
+pub fn reach(number: u32) -> Result<Arc<OpenFile>> {
+    let process = process();
+    let state = process.state();
+    let (Some(space), Some(root)) = (&state.space, &state.root) else {
+        return Err(ENOENT);
+    };
+    let mount = space.numbered(number).ok_or(ENOENT)?;
+    if let Some(file) = &mount.file {
+        return Ok(file.clone());
+    }
+    let name = mount.name.clone();
+    let inside = below(&name, &root.name).is_some();
+    if !inside || name.len() <= root.name.len() {
+        // The root itself, or what lies above it.
+        return match mount.number == space.root && space.at_root {
+            true => Ok(root.directory.clone()),
+            false => Err(ENOENT),
+        };
+    }
+    let (folder, _) = split(&name)?;
+    let above = space.find(folder).ok_or(ENOENT)?;
+    let (start, length) = match above.name.len() <= root.name.len() {
+        true => (Some(root.directory.clone()), root.name.len()),
+        false => (None, above.name.len()),
+    };
+    let above = above.number;
+    drop(state);
+    let start = match start {
+        Some(start) => start,
+        None => reach(above)?,
+    };
+    make_room()?;
+    let request = Request::new(&[fs::MOUNTED]).out(&name[length..]).brings(1);
+    let mut words = request.call(start.slot())?;
+    (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
+    let file = handle(&words);
+    keep(number, &file);
+    Ok(file)
+}
+
+/// The process has a handle of this mount.
+pub fn keep(number: u32, file: &Arc<OpenFile>) {
+    let mut state = process().state();
+    let mounts = state.space.iter_mut().flat_map(|s| s.mounts.iter_mut());
+    let mut its = mounts.filter(|mount| mount.number == number);
+    let old = its.next().and_then(|m| m.file.replace(file.clone()));
+    drop(its);
+    drop(state);
+    drop(old);
+}
+
+/// The file where an absolute name begins that is told from the name space's root, and how much of the name that takes.
+pub fn start(full: &[u8]) -> Result<(Arc<OpenFile>, usize)> {
+    let process = process();
+    let state = process.state();
+    let (Some(space), Some(root)) = (&state.space, &state.root) else {
+        return Err(ENOENT);
+    };
+    let mount = space.find(full);
+    match mount.filter(|mount| mount.name.len() > root.name.len()) {
+        None => Ok((root.directory.clone(), root.name.len())),
+        Some(mount) => {
+            let (number, length) = (mount.number, mount.name.len());
+            drop(state);
+            Ok((reach(number)?, length))
+        }
+    }
+}
+
+/// The name of the place where a redirect leads (`fs::redirect_kind`), from the name space's root.
+pub fn leads(kind: u64, rest: &[u8]) -> Result<Vec<u8>> {
+    is_private();
+    let number = (kind >> 8) as u32;
+    let state = process().state();
+    let space = state.space.as_ref().ok_or(ENOENT)?;
+    let name = &space.numbered(number).ok_or(ENOENT)?.name;
+    let place = match kind & 0xff {
+        fs::redirect_kind::DOWN => &name[..],
+        _ => split(name).map_or(&name[..], |(above, _)| above),
+    };
+    let mut full = place.to_vec();
+    if !rest.starts_with(b"/") && !rest.is_empty() {
+        full.push(b'/');
+    }
+    // A file's name has nothing behind it.
+    if rest != b"/" || full.is_empty() {
+        full.extend_from_slice(rest);
+    }
+    Ok(full)
+}
+
+/// A path in a mount from the name space's root.
+pub fn whole(number: u32, path: &[u8]) -> Option<Vec<u8>> {
+    is_private();
+    let state = process().state();
+    let mount = state.space.as_ref()?.numbered(number)?;
+    let name = [&mount.name, path].concat();
+    Some(if name.is_empty() { b"/".to_vec() } else { name })
+}
+
+// What changes it.
+
+/// A number that no other mount has.
+pub fn number() -> Result<u32> {
+    let words = Request::new(&[proc::SPACE_MOUNT, 0, 0, 0, 0]).call(linux_slot::PROC)?;
+    Ok(words[0] as u32)
+}
+
+/// A mount has this name from now on.
+pub fn name(number: u32, place: &[u8], fstype: &[u8], flags: u64) -> Result<()> {
+    let place = if place.is_empty() { b"/" } else { place };
+    let flags = flags & u64::from(FLAGS) & !mounts::mount::DISCARD;
+    let texts = [place, fstype].concat();
+    let lengths = [place, fstype].map(|text| text.len() as u64);
+    let words = [
+        proc::SPACE_MOUNT,
+        lengths[0],
+        lengths[1],
+        flags,
+        number.into(),
+    ];
+    let request = Request::new(&words).out(&texts);
+    request.call(linux_slot::PROC).map(|_| ())
+}
+
+/// This file or folder as a mount.
+pub fn bind(source: u32, flags: u64, number: u32, mode: u64) -> Result<Arc<OpenFile>> {
+    make_room()?;
+    let words = [fs::BIND, flags, number.into(), mode];
+    let words = Request::new(&words).brings(1).call(source)?;
+    Ok(handle(&words))
+}
+
+/// What is mounted on this name in the folder, or nothing.
+pub fn cover(folder: u32, name: &[u8], mount: Option<(u32, u32)>) -> Result<()> {
+    let (number, slot) = mount.unwrap_or((0, 0));
+    let words = [fs::MOUNT_POINT, mount.is_some().into(), number.into()];
+    let mut request = Request::new(&words).out(name);
+    if mount.is_some() {
+        request = request.pass(slot);
+    }
+    request.call(folder).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        let names = [&b""[..], b"/proc", b"/new", b"/new/usr"];
+        let mounts = names.iter().zip(1..).map(|(name, number)| Mount {
+            number,
+            name: name.to_vec(),
+            fstype: Vec::new(),
+            flags: 0,
+            file: None,
+        });
+        Space {
+            mounts: mounts.collect(),
+            ..Space::default()
+        }
+    }
+
+    #[test]
+    fn a_name_leads_into_the_nearest_mount() {
+        let space = space();
+        let number = |name: &[u8]| space.find(name).map(|mount| mount.number);
+        assert_eq!(number(b"/"), Some(1));
+        assert_eq!(number(b"/process"), Some(1));
+        assert_eq!(number(b"/proc"), Some(2));
+        assert_eq!(number(b"/proc/1/x"), Some(2));
+        assert_eq!(number(b"/new/us"), Some(3));
+        assert_eq!(number(b"/new/usr/bin"), Some(4));
+        assert_eq!(space.numbered(9).map(|mount| mount.number), None);
+    }
+
+    #[test]
+    fn places_have_folders() {
+        assert_eq!(split(b"/new/usr"), Ok((&b"/new"[..], &b"usr"[..])));
+        assert_eq!(split(b"/proc"), Ok((&b""[..], &b"proc"[..])));
+        assert_eq!(split(b""), Err(EINVAL));
+        assert_eq!(below(b"/a/b", b"/a"), Some(&b"/b"[..]));
+        assert_eq!(below(b"/ab", b"/a"), None);
+    }
+}
