@@ -103,7 +103,7 @@ static traverse *find_gate(void) {
     sigaction(SIGSEGV, &take, &old);
     traverse *found = NULL;
     if (sigsetjmp(out_of_text, 1) == 0) {
-        for (; at < (const unsigned char *)0x7fff8007e000 && found == NULL; at++) {
+        for (; at < (const unsigned char *)0x7fff800fe000 && found == NULL; at++) {
             if (memcmp((const void *)at, behind, sizeof behind) == 0) {
                 const unsigned char *start = at;
                 while (memcmp(start, front, sizeof front) != 0) {

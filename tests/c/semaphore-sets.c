@@ -76,6 +76,9 @@ static void stranger(int id) {
 }
 
 int main(void) {
+    /* What others left is there as well. */
+    struct seminfo before;
+    semctl(0, 0, SEM_INFO, (union semun){.info = &before});
     struct semid_ds ds;
     union semun stat = {.buf = &ds};
     tell("get what is not there", semget(KEY, 5, 0600));
@@ -216,7 +219,7 @@ int main(void) {
     struct seminfo info;
     union semun about = {.info = &info};
     int highest = semctl(0, 0, SEM_INFO, about);
-    printf("info: %d %d, a place %d\n", info.semusz, info.semaem, highest >= 0);
+    printf("info: %d %d, a place %d\n", info.semusz - before.semusz, info.semaem - before.semaem, highest >= 0);
     semctl(0, 0, IPC_INFO, about);
     printf("limits: %d %d %d %d %d %d %d %d\n", info.semmni, info.semmns, info.semmsl, info.semopm, info.semume, info.semvmx, info.semaem, info.semusz);
     int found = 0;

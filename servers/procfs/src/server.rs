@@ -373,8 +373,11 @@ impl<S: System> Server for Procfs<S> {
         if name != "hostname" && limits.is_empty() {
             return Err(Failure::Errno(EACCES));
         }
+        let most = if name == "hostname" { 65 } else { 128 };
         let mut text = [0; 128];
-        let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
+        let text = text[..most]
+            .get_mut(..length)
+            .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
         let done = match name {
             "hostname" => self.system.set_host_name(text.trim_ascii_end()),
