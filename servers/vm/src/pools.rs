@@ -20,8 +20,8 @@ const QUIET: u64 = 64;
 /// From the end of a domain to the next look for what may go back, and between two looks, of which each that finds nothing doubles it, up to the last.
 const REST: u64 = 100_000_000;
 const REST_MOST: u64 = 6_400_000_000;
-/// Frames that one look takes of a pool.
-const REST_FRAMES: u64 = 64;
+/// Between two pieces that are taken.
+const STEP: u64 = 1_000_000;
 
 pub(crate) struct Pools {
     /// Frames that were given to them.
@@ -144,39 +144,33 @@ impl<N: Nucleus> Vm<N> {
         if self.pools.rest_at.is_none_or(|at| at > now) {
             return;
         }
-        let (mut taken, mut left) = (0, false);
+        let mut left = false;
         for kind in pool::ALL {
             let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
                 continue;
             };
             let stay = used + used / 4 + 2 * POOL_FREE[kind as usize];
-            let more = capacity.saturating_sub(stay) * bytes / PAGE;
-            let some = more.min(REST_FRAMES);
-            let mut got = 0;
-            while got < some {
-                let Ok((frames, count @ 1..)) = self.nucleus.take_back(kind) else {
-                    break;
-                };
-                got += count as u64;
-                for &frame in &frames[..count] {
-                    self.frames.release(frame);
-                    self.pools.frames -= 1;
-                    self.grower_pays_less();
-                }
+            if capacity.saturating_sub(stay) * bytes < PAGE {
+                continue;
             }
-            taken += got;
-            left |= got < more;
+            let Ok((frames, count @ 1..)) = self.nucleus.take_back(kind) else {
+                left = true;
+                continue;
+            };
+            for &frame in &frames[..count] {
+                self.frames.release(frame);
+                self.pools.frames -= 1;
+                self.grower_pays_less();
+            }
+            // One piece at a time: this is more important than whatever else runs, and nobody waits for it.
+            self.pools.wait = REST;
+            self.pools.rest_at = Some(now + STEP);
+            return self.wake_waiting();
         }
-        self.pools.wait = match taken {
-            0 => self.pools.wait * 2,
-            _ => REST,
-        };
+        self.pools.wait *= 2;
         // What an object pins that lives long comes back when the next domains end after its own end.
         let again = left && self.pools.wait <= REST_MOST;
         self.pools.rest_at = again.then(|| now + self.pools.wait);
-        if taken != 0 {
-            self.wake_waiting();
-        }
     }
 
     /// A frame came back: the component that had one given last pays for one less.

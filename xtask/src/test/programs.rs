@@ -348,6 +348,7 @@ pub fn compile(compiler: &str, source: &Path, binary: &Path) -> Result<()> {
         .args([
             "-O2",
             "-static",
+            "-s",
             "-pthread",
             "-Wall",
             "-Wno-unused-result",

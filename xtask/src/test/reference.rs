@@ -1,7 +1,7 @@
 //! What Linux does with the same programs: the measure of all tests that compare. Kept by the hash of the program, so that Linux boots only for what is new.
 
 use super::batch::{self, Done, Job};
-use crate::cli::{Machine, Root, System};
+use crate::cli::{Machine, Pair, Root, System};
 use crate::places;
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -75,10 +75,14 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
     let jobs: Vec<Job> = missing.iter().map(|k| k.job.clone()).collect();
     fs::create_dir_all(places::cache().join("linux-results"))?;
     let mut failed_to_keep = None;
-    // What programs leave behind fills the machine's memory, in which its files are.
+    // The programs and what they leave behind fill the machine's memory, in which its files are.
+    let names = |jobs: &[Job], file: &Pair| jobs.iter().any(|job| job.argv.contains(&file.second));
     let groups = jobs.split_inclusive(|job| job.name.ends_with(DISTURBS));
-    for jobs in groups.flat_map(|jobs| jobs.chunks(AT_ONCE)) {
-        batch::run(&machine, jobs, None, &mut |job, _, result| {
+    for group in groups.flat_map(|jobs| jobs.chunks(AT_ONCE)) {
+        let mut machine = machine.clone();
+        let adds = &mut machine.add;
+        adds.retain(|file| names(group, file) || !names(&jobs, file));
+        batch::run(&machine, group, None, &mut |job, _, result| {
             let keyed = missing.iter().find(|k| k.job.name == job.name);
             if let (Ok(done), Some(keyed)) = (&result, keyed) {
                 if let Ok(bytes) = serde_json::to_vec_pretty(done) {
