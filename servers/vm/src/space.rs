@@ -11,7 +11,6 @@ use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::pieces::Pieces;
-use crate::pools::Pools;
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::secret::Names;
 use crate::shown::AT_ONCE;
@@ -189,7 +188,8 @@ pub struct Vm<N> {
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
     pub(crate) notified: bool,
-    pub(crate) pools: Pools,
+    /// Frames given to pools.
+    pub(crate) pool_frames: u64,
     /// Frames lent to spaces for page tables and portal tables.
     pub(crate) table_frames: u64,
     pub(crate) used: u64,
@@ -198,6 +198,8 @@ pub struct Vm<N> {
     /// Frames that `vm`'s heap got since.
     pub(crate) heap_frames: u64,
     pub(crate) archive: (Frame, u32),
+    /// Domains made since the pools were last looked at.
+    pub(crate) since_pools: u32,
     /// Empty; its lists keep their memory for the next fork.
     pub(crate) plan: Plan,
     /// The same for pages that a mapping or a fault shows.
@@ -346,12 +348,13 @@ impl<N: Nucleus> Vm<N> {
             watcher: None,
             watching: 0,
             notified: false,
-            pools: Pools::new(),
+            pool_frames: 0,
             table_frames: 0,
             used: start.used,
             starved: false,
             heap_frames: 0,
             archive: start.archive,
+            since_pools: u32::MAX,
             plan: Plan::new(),
             fills: Vec::with_capacity(AT_ONCE),
         };
