@@ -180,7 +180,7 @@ impl<S: Server> Core<S> {
         if count > COVERS_MOST || covers.try_reserve_exact(count).is_err() {
             return fail(ENOMEM);
         }
-        let payer = cx.uid();
+        let payer = cx.payer();
         cx.charge(payer, cost::<S>(count))?;
         let kept = |node, number| Cover {
             node,

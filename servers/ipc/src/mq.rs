@@ -142,7 +142,7 @@ impl Queues {
         let at = at.ok_or(ENOMEM)?;
         self.names.insert((space, name), at);
         *self.counts.entry(space).or_default() += 1;
-        *self.users.entry(kept.uid).or_default() += counted;
+        *self.users.entry(uid).or_default() += counted;
         Ok(at)
     }
 
@@ -176,7 +176,7 @@ impl Queues {
                 number = message.next;
             }
         }
-        lower(&mut self.users, queue.kept.uid, queue.counted);
+        lower(&mut self.users, queue.uid, queue.counted);
         Some(queue.kept)
     }
 

@@ -45,7 +45,7 @@ pub trait Outside {
 /// What is charged to whom for a thing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kept {
-    pub uid: u32,
+    pub payer: u32,
     pub bytes: usize,
 }
 
@@ -167,21 +167,21 @@ impl<O: Outside> Ipc<O> {
 
     /// Charge the caller, or say what is to be given back.
     fn charge(cx: &mut Context, bytes: usize) -> Answer<Kept> {
-        let uid = cx.uid();
-        cx.charge(uid, bytes)?;
-        Ok(Kept { uid, bytes })
+        let payer = cx.payer();
+        cx.charge(payer, bytes)?;
+        Ok(Kept { payer, bytes })
     }
 
     fn refund(cx: &mut Context, kept: Option<Kept>) {
-        if let Some(Kept { uid, bytes }) = kept {
-            cx.refund(uid, bytes);
+        if let Some(Kept { payer, bytes }) = kept {
+            cx.refund(payer, bytes);
         }
     }
 
     /// Who was woken runs again; who waits until some time is remembered.
     fn flush(&mut self, cx: &mut Context) {
         for kept in self.back.drain(..) {
-            cx.refund(kept.uid, kept.bytes);
+            cx.refund(kept.payer, kept.bytes);
         }
         for key in self.waiters.woken.drain(..) {
             cx.wake(key);
@@ -431,7 +431,7 @@ impl<O: Outside> Ipc<O> {
         if lacks != 0 {
             let queue = self.queues.all.things.get_mut(at);
             let kept = &mut queue.ok_or(Failure::Errno(EIDRM))?.kept;
-            cx.charge(kept.uid, lacks)?;
+            cx.charge(kept.payer, lacks)?;
             kept.bytes += lacks;
         }
         let text = fetch_text(cx, length)?;
@@ -752,15 +752,15 @@ impl<O: Outside> Ipc<O> {
         if !self.sets.reserve(undo, count) {
             return fail(ENOMEM);
         }
-        let uid = cx.uid();
+        let payer = cx.payer();
         if let Some(undoes) = self.sets.undoes.get_mut(undo) {
             let needed = (undoes.len() + count) * UNDO_COST;
             if undoes.kept.bytes == 0 {
-                undoes.kept.uid = uid;
+                undoes.kept.payer = payer;
             }
             if needed > undoes.kept.bytes {
                 let more = (needed - undoes.kept.bytes).next_multiple_of(1024);
-                cx.charge(undoes.kept.uid, more)?;
+                cx.charge(undoes.kept.payer, more)?;
                 undoes.kept.bytes += more;
             }
         }
@@ -1151,7 +1151,7 @@ impl<O: Outside> Ipc<O> {
         if lacks != 0 {
             let queue = self.posix.all.get_mut(at);
             let kept = &mut queue.ok_or(Failure::Errno(EBADF))?.kept;
-            cx.charge(kept.uid, lacks)?;
+            cx.charge(kept.payer, lacks)?;
             kept.bytes += lacks;
         }
         let text = fetch_text(cx, length)?;

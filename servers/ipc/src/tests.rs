@@ -411,3 +411,35 @@ fn posix_queues_are_files_with_an_order() {
     assert!(b.server.posix.users.is_empty());
     assert_eq!(b.manager.usage(1000).0, 0);
 }
+
+/// A process in a group: the group pays, and gets back what goes.
+#[test]
+fn who_is_in_a_group_has_it_pay() {
+    let mut b = bench();
+    let group = 0xf000_0007;
+    b.fake.account_of.insert(50, group);
+    b.label |= label::GROUPED;
+    let get = b.result(0, &[ipc::MSG_GET, 0, CREAT | 0o600], b"") as u64;
+    let set = b.result(0, &[ipc::SEM_GET, 0, 1, CREAT | 0o600], b"") as u64;
+    let segment = b.result(0, &[ipc::SHM_GET, 0, 4096, CREAT | 0o600], b"") as u64;
+    let open = [ipc::MQ_OPEN, o::RDWR | o::CREAT, 0o600, 10, 60];
+    let queue = b.call(0, &open, b"queue", 0).unwrap().minted[0];
+    assert_eq!(b.manager.usage(1000).0, 0);
+    assert!(b.manager.usage(group).0 > 4096);
+    // The limit of queues stays the user's.
+    assert_eq!(
+        b.server.posix.users.keys().copied().collect::<Vec<_>>(),
+        [1000]
+    );
+    for (operation, id) in [
+        (ipc::MSG_CTL, get),
+        (ipc::SEM_CTL, set),
+        (ipc::SHM_CTL, segment),
+    ] {
+        assert_eq!(b.result(0, &[operation, id, IPC_RMID.into()], b""), 0);
+    }
+    assert_eq!(b.result(0, &[ipc::MQ_UNLINK], b"queue"), 0);
+    b.close(queue);
+    assert!(b.server.posix.users.is_empty());
+    assert_eq!(b.manager.usage(group).0, 0);
+}

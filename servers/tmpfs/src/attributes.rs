@@ -114,7 +114,7 @@ impl<M: Memory> Tmpfs<M> {
             Some(value) => Some(Attribute {
                 name: copy(name)?,
                 value: copy(value)?,
-                payer: cx.uid(),
+                payer: cx.payer(),
             }),
             None => None,
         };

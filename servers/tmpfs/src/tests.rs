@@ -346,6 +346,20 @@ fn attributes_are_kept_up_to_what_can_be_listed() {
     assert_eq!(attribute(&mut b, 1, name(count).as_bytes(), b"").0, 0);
 }
 
+/// Of a process in a group the group pays, and gets back what goes.
+#[test]
+fn who_is_in_a_group_has_it_pay_for_attributes() {
+    let mut b = with_archive(Vec::new(), 64, 64);
+    b.label = label::GROUPED;
+    b.fake.account_of.insert(b.sender, 0xf000_0007);
+    create(&mut b, b"f");
+    let before = b.manager.usage(0xf000_0007).0;
+    assert_eq!(attribute(&mut b, 1, b"trusted.x", &[7; 5000]).0, 0);
+    assert!(b.manager.usage(0xf000_0007).0 >= before + 5000);
+    assert_eq!(attribute(&mut b, 3, b"trusted.x", b"").0, 0);
+    assert_eq!(b.manager.usage(0xf000_0007).0, before);
+}
+
 #[test]
 fn a_file_with_capabilities_says_so_until_it_is_changed() {
     let mut b = with_archive(Vec::new(), 64, 64);
