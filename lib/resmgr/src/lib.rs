@@ -58,6 +58,6 @@ pub use keep::{Keepsake, Marks};
 pub use manager::Manager;
 pub use objects::NativeObjects;
 pub use server::{Access, Change, Data, Direct, Meta, New, Opened, Readiness, Rename, Server};
-pub use text::Text;
+pub use text::{Snapshot, Text};
 pub use transport::{Leads, Native, Transport};
 pub use tree::Tree;

@@ -503,7 +503,7 @@ impl<S: Server> Core<S> {
     ) -> Answer<Reply<'a>> {
         if self.mount_of(cx.request.badge).is_some() {
             let covered = self.covered(server, cx)?;
-            return self.cover_here(server, cx, given, covered);
+            return self.cover_here(server, cx, given, covered.0);
         }
         if cx.request.label != 0 {
             return fail(EPERM);

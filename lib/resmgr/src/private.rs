@@ -281,7 +281,7 @@ impl<S: Server> Core<S> {
         server: &mut S,
         cx: &mut Context,
         given: &mut Option<Portal>,
-        (node, access): (S::Node, Access),
+        node: S::Node,
     ) -> Answer<Reply<'a>> {
         let [_, on, number, ..] = cx.request.words;
         let number = u32::try_from(number).map_err(|_| Failure::Errno(EINVAL))?;
@@ -292,7 +292,6 @@ impl<S: Server> Core<S> {
                 return fail(EINVAL);
             }
         }
-        let _ = access;
         let mount = self.changeable(cx)?;
         let payer = mount.payer;
         let at = mount.covers.iter().position(|cover| cover.node == node);

@@ -140,6 +140,14 @@ pub enum Direct {
 
 pub type Answer<T> = Result<T, Failure>;
 
+/// What [`Server::target`] and [`Server::path`] give: the bytes into `into`, and their length. ENAMETOOLONG if it is too short for them.
+pub fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
+    into.get_mut(..bytes.len())
+        .ok_or(Failure::Errno(ENAMETOOLONG))?
+        .copy_from_slice(bytes);
+    Ok(bytes.len())
+}
+
 /// A resource manager. See the head of this file.
 pub trait Server: Sized {
     /// Names a node; cheap to copy (an index).

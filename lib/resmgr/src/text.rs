@@ -38,3 +38,32 @@ impl Text {
         cx.refund(self.payer, self.charged);
     }
 }
+
+/// A text that is made anew each time that its reader reads the beginning: so what is read in pieces fits together.
+#[derive(Default)]
+pub struct Snapshot(Option<Text>);
+
+impl Snapshot {
+    /// For `read`: of what was there before, or at the beginning (and the first time) of what is there `now`.
+    pub fn read(
+        &mut self,
+        cx: &mut Context,
+        offset: u64,
+        length: usize,
+        now: impl FnOnce() -> Answer<Vec<u8>>,
+    ) -> Answer<Data<'_>> {
+        if offset == 0 || self.0.is_none() {
+            self.end(cx);
+            self.0 = Some(Text::new(cx, now()?)?);
+        }
+        let text = self.0.as_ref();
+        Ok(text.map_or(Data::default(), |text| text.read(offset, length)))
+    }
+
+    /// For `close`.
+    pub fn end(&mut self, cx: &mut Context) {
+        if let Some(text) = self.0.take() {
+            text.end(cx);
+        }
+    }
+}

@@ -21,8 +21,8 @@
 //! its beginning, so what it reads in pieces fits together. They are charged to it.
 
 use crate::layout;
-use crate::server::Answer;
-use crate::{Access, Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
+use crate::server::{put, Answer};
+use crate::{Access, Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Snapshot};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -174,25 +174,6 @@ impl<C> Tree<C> {
     }
 }
 
-/// What a handle's reader has of the file; None: it has read nothing yet.
-#[derive(Default)]
-pub struct Snapshot(Option<Text>);
-
-impl Snapshot {
-    fn end(&mut self, cx: &mut Context) {
-        if let Some(text) = self.0.take() {
-            text.end(cx);
-        }
-    }
-}
-
-fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
-    into.get_mut(..bytes.len())
-        .ok_or(Failure::Errno(ENAMETOOLONG))?
-        .copy_from_slice(bytes);
-    Ok(bytes.len())
-}
-
 impl<C> Server for Tree<C> {
     type Node = usize;
     type State = Snapshot;
@@ -300,13 +281,8 @@ impl<C> Server for Tree<C> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        if offset == 0 || handle.state.0.is_none() {
-            handle.state.end(cx);
-            let contents = self.contents(handle.node);
-            handle.state.0 = Some(Text::new(cx, contents)?);
-        }
-        let text = handle.state.0.as_ref();
-        Ok(text.map_or(Data::default(), |text| text.read(offset, length)))
+        let contents = || Ok(self.contents(handle.node));
+        handle.state.read(cx, offset, length, contents)
     }
 
     fn write(

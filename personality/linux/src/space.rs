@@ -33,6 +33,25 @@ pub struct Mount {
     pub file: Option<Arc<OpenFile>>,
 }
 
+/// The name of an entry of a table of mounts.
+pub fn name_of(entry: &Prefix) -> &[u8] {
+    &entry.name[..(entry.len as usize).min(entry.name.len())]
+}
+
+impl Mount {
+    /// What such an entry says.
+    pub fn of(number: u32, entry: &Prefix) -> Mount {
+        let kind = entry.fstype.iter().position(|byte| *byte == 0);
+        Mount {
+            number,
+            name: name_of(entry).to_vec(),
+            fstype: entry.fstype[..kind.unwrap_or(entry.fstype.len())].to_vec(),
+            flags: u64::from(entry.used & FLAGS),
+            file: None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Space {
     pub id: u64,
@@ -129,16 +148,7 @@ fn reload() -> Result<()> {
         let Ok(entry) = entry.try_into().map(Prefix::from_bytes) else {
             continue;
         };
-        let name = &entry.name[..(entry.len as usize).min(entry.name.len())];
-        let kind = entry.fstype.iter().position(|byte| *byte == 0);
-        let kind = kind.unwrap_or(entry.fstype.len());
-        mounts.push(Mount {
-            number: entry.used >> PREFIX_SERIAL_SHIFT,
-            name: name.to_vec(),
-            fstype: entry.fstype[..kind].to_vec(),
-            flags: u64::from(entry.used & FLAGS),
-            file: None,
-        });
+        mounts.push(Mount::of(entry.used >> PREFIX_SERIAL_SHIFT, &entry));
     }
     let mut state = process.state();
     let Some(space) = &mut state.space else {

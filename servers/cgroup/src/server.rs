@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, s};
 use cairn_resmgr::permission::{allowed, check, WRITE};
-use cairn_resmgr::server::{Access, Answer, Change, New, Opened};
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Server, Text};
+use cairn_resmgr::server::{put, Access, Answer, Change, New, Opened};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Server, Snapshot};
 use core::fmt::Write;
 
 const PAGE: u64 = 4096;
@@ -66,7 +66,7 @@ pub struct Cgroup<G> {
 #[derive(Default)]
 pub struct Open {
     label: u64,
-    text: Option<Text>,
+    text: Snapshot,
 }
 
 fn fail<T>(errno: i64) -> Answer<T> {
@@ -467,12 +467,7 @@ impl<G: Groups> Server for Cgroup<G> {
             at = folder.above;
         }
         names.reverse();
-        let path = names.join(&b'/');
-        let place = into.get_mut(..path.len());
-        place
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(&path);
-        Ok(path.len())
+        put(&names.join(&b'/'), into)
     }
 
     fn change(&mut self, _: &mut Context, node: u32, change: &Change) -> Answer<()> {
@@ -558,9 +553,7 @@ impl<G: Groups> Server for Cgroup<G> {
     }
 
     fn close(&mut self, cx: &mut Context, mut handle: Handle<Self>) {
-        if let Some(text) = handle.state.text.take() {
-            text.end(cx);
-        }
+        handle.state.text.end(cx);
         let at = place(handle.node);
         if let Ok(folder) = self.folder_mut(at) {
             folder.open -= 1;
@@ -575,15 +568,8 @@ impl<G: Groups> Server for Cgroup<G> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        if offset == 0 || handle.state.text.is_none() {
-            if let Some(text) = handle.state.text.take() {
-                text.end(cx);
-            }
-            let text = self.contents(handle.node)?;
-            handle.state.text = Some(Text::new(cx, text.into_bytes())?);
-        }
-        let text = handle.state.text.as_ref();
-        Ok(text.map_or(Data::default(), |text| text.read(offset, length)))
+        let contents = || Ok(self.contents(handle.node)?.into_bytes());
+        handle.state.text.read(cx, offset, length, contents)
     }
 
     fn write(

@@ -14,7 +14,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
 use cairn_idl::label;
 use cairn_resmgr::layout::{self, makedev};
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
     Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server, Transport,
 };
@@ -582,13 +582,6 @@ fn constant(device: Kind, flags: u64) -> u64 {
         o::RDWR => reads | writes,
         _ => 0,
     }
-}
-
-fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
-    into.get_mut(..bytes.len())
-        .ok_or(Failure::Errno(ENAMETOOLONG))?
-        .copy_from_slice(bytes);
-    Ok(bytes.len())
 }
 
 /// `MAJOR:MINOR`.

@@ -15,7 +15,7 @@ use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
 use cairn_idl::label;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
@@ -280,11 +280,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     fn target(&mut self, cx: &mut Context, link: u32, into: &mut [u8]) -> Answer<usize> {
         let target = self.act(|fs| fs.read_link(link))?;
         self.touch_accessed(cx, link);
-        let room = into
-            .get_mut(..target.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?;
-        room.copy_from_slice(&target);
-        Ok(target.len())
+        put(&target, into)
     }
 
     fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {

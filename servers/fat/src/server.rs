@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{s, Stat, Statfs};
-use cairn_resmgr::server::{Answer, Change, Meta, New, Opened, Rename};
+use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Rename};
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Server};
 use fatfs::{Error, FatType, FileAttributes, FsOptions, LossyOemCpConverter};
 use fatfs::{Read, Seek, SeekFrom, Write};
@@ -301,12 +301,7 @@ impl<L: Lines> Server for Fat<L> {
         if self.node(index)?.gone {
             return fail(ENOENT);
         }
-        let path = self.nodes.path(index);
-        let place = into.get_mut(..path.len());
-        place
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(path.as_bytes());
-        Ok(path.len())
+        put(self.nodes.path(index).as_bytes(), into)
     }
 
     fn stat(&mut self, _: &mut Context, index: Index) -> Answer<Stat> {

@@ -10,7 +10,7 @@ use cairn_cache::{File, Stream};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, s, Stat, Statfs, NAME_MAX};
 use cairn_idl::mounts::mount;
-use cairn_resmgr::server::{Answer, Change, Meta, New, Opened};
+use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
 use cairn_rt::{Portal, Received};
 
@@ -215,11 +215,7 @@ impl<M: Medium> Server for Iso<M> {
 
     fn target(&mut self, _: &mut Context, link: Place, into: &mut [u8]) -> Answer<usize> {
         let record = self.record(link)?;
-        let place = into.get_mut(..record.target.len());
-        place
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(&record.target);
-        Ok(record.target.len())
+        put(&record.target, into)
     }
 
     fn path(&mut self, cx: &mut Context, mut place: Place, into: &mut [u8]) -> Answer<usize> {
@@ -236,11 +232,7 @@ impl<M: Medium> Server for Iso<M> {
             place = above;
         }
         names.reverse();
-        let path = names.join(&b'/');
-        let room = into.get_mut(..path.len());
-        room.ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(&path);
-        Ok(path.len())
+        put(&names.join(&b'/'), into)
     }
 
     fn stat(&mut self, _: &mut Context, place: Place) -> Answer<Stat> {

@@ -64,6 +64,14 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// The same of a process that has used so much.
+    fn cpu_now(&mut self, slot: Slot, clock: Clock, used: u64) -> u64 {
+        match clock {
+            Clock::Process => used,
+            clock => self.clock_now(slot, clock),
+        }
+    }
+
     /// A timer of processor time begins or goes on, or the limit is another: the process is looked at in time.
     pub(crate) fn watch_cpu(&mut self, slot: Slot) {
         let now = self.system.now();
@@ -72,20 +80,17 @@ impl<S: System> Manager<S> {
         if watch.next == 0 {
             (watch.looked, watch.seen) = (now, used);
         }
-        let next = self.next_look(slot, now, used, 0);
+        let next = self.next_look(slot, now, used, 1);
         self.look_at(slot, next);
     }
 
-    /// When to look next, if it is worth while; `rest`: at what rate processor time was used of late, as ns of time for each ns, 0: all the time.
-    fn next_look(&mut self, slot: Slot, now: u64, used: u64, rest: u64) -> Option<u64> {
+    /// When to look next, if it is worth while. Of late the process took `pace` ns of time for each ns of processor time.
+    fn next_look(&mut self, slot: Slot, now: u64, used: u64, pace: u64) -> Option<u64> {
         let mut least = u64::MAX;
         for which in 0..self.processes[slot].timers.len() {
             let timer = self.processes[slot].timers[which];
             if timer.clock != Clock::Real && timer.stage == Stage::Waits {
-                let at = match timer.clock {
-                    Clock::Process => used,
-                    clock => self.clock_now(slot, clock),
-                };
+                let at = self.cpu_now(slot, timer.clock, used);
                 least = least.min(timer.deadline.saturating_sub(at));
             }
         }
@@ -98,7 +103,7 @@ impl<S: System> Manager<S> {
         }
         // Several threads use it up the faster.
         let earliest = (least / process.threads.len().max(1) as u64).max(LEAST);
-        let expected = least.saturating_mul(rest.max(1)).clamp(LEAST, MOST);
+        let expected = least.saturating_mul(pace).clamp(LEAST, MOST);
         Some(now.saturating_add(earliest.max(expected)))
     }
 
@@ -141,10 +146,7 @@ impl<S: System> Manager<S> {
             if timer.clock == Clock::Real || timer.stage != Stage::Waits {
                 continue;
             }
-            let at = match timer.clock {
-                Clock::Process => used,
-                clock => self.clock_now(slot, clock),
-            };
+            let at = self.cpu_now(slot, timer.clock, used);
             if timer.deadline <= at {
                 if expired == SHARE {
                     return self.look_at(slot, Some(now));
@@ -153,8 +155,8 @@ impl<S: System> Manager<S> {
                 self.timer_expired(slot, which as u32, at);
             }
         }
-        let rest = since.checked_div(spent).unwrap_or(u64::MAX);
-        let next = self.next_look(slot, now, used, rest);
+        let pace = since.checked_div(spent).unwrap_or(u64::MAX).max(1);
+        let next = self.next_look(slot, now, used, pace);
         self.look_at(slot, next);
     }
 

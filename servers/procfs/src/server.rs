@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, s, Stat, Statfs};
 use cairn_resmgr::layout;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
 
 /// st_dev of everything here.
@@ -224,10 +224,7 @@ impl<S: System> Server for Procfs<S> {
         }
         self.check_guard(link, cx.request.sender)?;
         let target = writer(&mut self.system, who).ok_or(MISSING)?;
-        into.get_mut(..target.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(&target);
-        Ok(target.len())
+        put(&target, into)
     }
 
     fn path(&mut self, cx: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
@@ -260,10 +257,7 @@ impl<S: System> Server for Procfs<S> {
             };
             at = self.parent(cx, at)?;
         }
-        into.get_mut(..path.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(path.as_bytes());
-        Ok(path.len())
+        put(path.as_bytes(), into)
     }
 
     fn stat(&mut self, cx: &mut Context, node: Node) -> Answer<Stat> {

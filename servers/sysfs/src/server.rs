@@ -9,7 +9,7 @@ use cairn_idl::block::Counts;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, s, Stat, Statfs};
 use cairn_resmgr::layout;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
 
 /// Badge of the portal behind the scheme `sys:`.
@@ -226,13 +226,6 @@ impl<D: Drivers> Server for Sysfs<D> {
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
         handle.state.end(cx);
     }
-}
-
-fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
-    into.get_mut(..bytes.len())
-        .ok_or(Failure::Errno(ENAMETOOLONG))?
-        .copy_from_slice(bytes);
-    Ok(bytes.len())
 }
 
 #[cfg(test)]

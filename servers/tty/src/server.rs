@@ -14,7 +14,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, Stat};
 use cairn_idl::label;
 use cairn_idl::uart;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
     layout, Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server,
 };
@@ -544,10 +544,7 @@ impl<W: World> Server for Tty<W> {
             Node::Terminal(index, Name::Own) if index < self.lines => format!("ttyS{index}"),
             Node::Terminal(index, Name::Own) => format!("pts/{}", index - self.lines),
         };
-        into.get_mut(..text.len())
-            .ok_or(Failure::Errno(ENAMETOOLONG))?
-            .copy_from_slice(text.as_bytes());
-        Ok(text.len())
+        put(text.as_bytes(), into)
     }
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {

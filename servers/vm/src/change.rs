@@ -8,7 +8,8 @@ use crate::object::MAX_PAGES;
 use crate::pages::{Kinds, Pages, CHUNK};
 use crate::region::Region;
 use crate::request::Request;
-use crate::space::{Errno, Space, Vm, BATCH, NOBODY};
+use crate::slab::Handle;
+use crate::space::{Errno, Object, Space, Vm, BATCH, NOBODY};
 use cairn_abi::layout::PAGE;
 use cairn_idl::errno::*;
 use cairn_idl::vm::flags;
@@ -21,8 +22,13 @@ fn places(region: &Region, from: u64, to: u64) -> (u64, u64) {
 }
 
 impl<N: Nucleus> Vm<N> {
-    /// The object whose portal comes with the request, if its maker asks.
-    pub(crate) fn own_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
+    /// The object whose portal comes with the request, if the caller is who it belongs to in this respect.
+    fn object_of(
+        &mut self,
+        r: &Request,
+        index: usize,
+        owner: fn(&Object) -> Handle,
+    ) -> Result<u32, Errno> {
         let badge = match r.portals {
             1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
             _ => return Err(EINVAL),
@@ -30,29 +36,23 @@ impl<N: Nucleus> Vm<N> {
         let number = self.object_by_badge(badge).ok_or(EBADF)?;
         let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
         let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        match object.maker == handle {
+        match owner(object) == handle {
             true => Ok(number),
             false => Err(EPERM),
         }
     }
 
+    /// If its maker asks.
+    pub(crate) fn own_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
+        self.object_of(r, index, |object| object.maker)
+    }
+
     /// The same, or if it is FRESH and TOLD, who asked for it first. For what changes nothing of the object.
     pub(crate) fn told_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
-        let badge = match r.portals {
-            1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
-            _ => return Err(EINVAL),
-        };
-        let number = self.object_by_badge(badge).ok_or(EBADF)?;
-        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
-        let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        let owner = match object.told {
+        self.object_of(r, index, |object| match object.told {
             Some(_) => object.origin,
             None => object.maker,
-        };
-        match owner == handle {
-            true => Ok(number),
-            false => Err(EPERM),
-        }
+        })
     }
 
     /// OBJECT_MAPPED.

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::mapping::range;
 use crate::nucleus::Nucleus;
 use crate::region::{Region, BREAK, LOCKED, ON_FAULT};
-use crate::space::{Errno, Space, Vm, MAX_REGIONS};
+use crate::space::{Errno, Space, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
@@ -57,9 +57,7 @@ impl Space {
         let most = self.limits.lock;
         most == u64::MAX || self.regions.locked().saturating_add(pages) <= most / PAGE
     }
-}
 
-impl Space {
     /// The marks of what is mapped now with these flags.
     pub fn marks_for(&self, flag: u64) -> Result<u8, Errno> {
         let future = self.limits.future;
@@ -136,12 +134,7 @@ impl<N: Nucleus> Vm<N> {
                 return Err(ENOMEM);
             }
         }
-        if space.regions.len() + 2 > MAX_REGIONS
-            || !self.may_record(space)
-            || !self.room_for_regions(index)
-        {
-            return Err(ENOMEM);
-        }
+        self.room_to_split(index)?;
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         // Up to the first hole.
         let mut whole = start;

@@ -279,6 +279,17 @@ impl<N: Nucleus> Vm<N> {
         Ok(start * PAGE)
     }
 
+    /// What changes a part of regions makes two more at most: see that there can be.
+    #[inline(always)]
+    pub(crate) fn room_to_split(&mut self, index: usize) -> Result<(), Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let room = space.regions.len() + 2 <= MAX_REGIONS && self.may_record(space);
+        match room && self.room_for_regions(index) {
+            true => Ok(()),
+            false => Err(ENOMEM),
+        }
+    }
+
     /// A list of regions doubles in one piece when it is full: see that it can get as many more as one request makes.
     pub(crate) fn room_for_regions(&mut self, index: usize) -> bool {
         let Some(space) = self.spaces.get_mut(index) else {
@@ -417,12 +428,7 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
-        if space.regions.len() + 2 > MAX_REGIONS
-            || !self.may_record(space)
-            || !self.room_for_regions(index)
-        {
-            return Err(ENOMEM);
-        }
+        self.room_to_split(index)?;
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         let nucleus = &mut self.nucleus;
         if let Some((at, region)) = single {

@@ -20,16 +20,8 @@ const RUNS: usize = 128;
 impl<N: Nucleus> Vm<N> {
     /// The caller's own watched object behind the portal in w7.
     pub(crate) fn watched_by(&mut self, r: &Request, index: usize) -> Result<(u32, u64), Errno> {
-        let badge = match r.portals {
-            1 => self.nucleus.portal_badge(r.words[7] as u32).ok_or(EBADF)?,
-            _ => return Err(EINVAL),
-        };
-        let number = self.object_by_badge(badge).ok_or(EBADF)?;
-        let handle = self.spaces.get(index).ok_or(ESRCH)?.handle;
+        let number = self.own_object(r, index)?;
         let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        if object.maker != handle {
-            return Err(EPERM);
-        }
         if !object.is_watched() {
             return Err(EINVAL);
         }

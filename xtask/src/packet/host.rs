@@ -948,7 +948,7 @@ impl Host {
                 error => Some(errno(error)),
             },
         };
-        Ok(error.map_or(0, |error| error as i64))
+        Ok(error.map_or(0, |error| error.0))
     }
 
     /// A choice changed: the connection learns of it.

@@ -3,12 +3,14 @@
 macro_rules! errnos {
     ($($name:ident $number:literal)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(clippy::upper_case_acronyms)]
-        pub enum Errno { $($name = $number),* }
+        pub struct Errno(pub i64);
 
         impl Errno {
+            $(pub const $name: Errno = Errno($number);)*
+
             pub fn name(self) -> &'static str {
-                match self { $(Errno::$name => stringify!($name)),* }
+                let found = ERRNOS.iter().find(|(_, number)| *number == self.0);
+                found.map_or("?", |(name, _)| name)
             }
         }
 

@@ -1,24 +1,20 @@
 //! POSIX message queues: opened by name at their server ([`cairn_idl::ipc`]); a queue's descriptor is a portal like any other.
 
 use super::io::usable;
+use super::sysv::{manager, room, take_message, with_message};
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, EBADF, EFAULT, EFBIG, EINVAL};
+use crate::errno::{Result, EBADF, EFBIG, EINVAL};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{make_room, scheme};
+use crate::path::make_room;
 use crate::time;
 use alloc::sync::Arc;
-use cairn_abi::layout::LINUX_TOP;
 use cairn_idl::fs::{kind, o};
 use cairn_idl::ipc;
 
 /// `struct mq_attr`: flags, most messages, bytes of one, messages there.
 type Attributes = [i64; 8];
-
-fn manager() -> Result<u32> {
-    scheme(super::sysv::MANAGER)
-}
 
 fn name(address: u64) -> Result<UserString> {
     let mut name = UserString::empty();
@@ -83,43 +79,24 @@ pub fn mq_timedsend(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let file = queue(f.arg(0))?;
-    let mut words = [ipc::MQ_SEND, priority, deadline, length, 0, 0, 0, 0];
-    let request = if length <= ipc::SENT as u64 {
-        let mut bytes = [0; ipc::SENT];
-        user::read_bytes(text, &mut bytes[..length as usize])?;
-        for (word, eight) in words[4..].iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*eight);
-        }
-        Request::new(&words)
-    } else {
-        let most = LINUX_TOP.saturating_sub(text).min(length);
-        let part = user::range(text, most).unwrap_or(user::UserRange::EMPTY);
-        Request::new(&words).out_user(part)
-    };
+    let request = with_message([ipc::MQ_SEND, priority, deadline, length], text, length)?;
     request.wait_here(file.slot()).map(|_| 0)
 }
 
 pub fn mq_timedreceive(f: &mut Frame) -> Result<u64> {
-    let (text, room, priority) = (f.arg(1), f.arg(2), f.arg(3));
+    let (text, most, priority) = (f.arg(1), f.arg(2), f.arg(3));
     let deadline = deadline(f.arg(4))?;
     let file = queue(f.arg(0))?;
-    let words = [ipc::MQ_RECEIVE, room, deadline];
-    let part = LINUX_TOP.saturating_sub(text).min(room);
-    let part = user::range(text, part).unwrap_or(user::UserRange::EMPTY);
+    let words = [ipc::MQ_RECEIVE, most, deadline];
     // Short ones come in words; a long one says so first, and stays.
     let answer = Request::new(&words).wait_here(file.slot());
     let words = match answer {
         Err(EFBIG) => Request::new(&words)
-            .input_user(part)
+            .input_user(room(text, most))
             .wait_here(file.slot())?,
         answer => {
             let words = answer?;
-            let mut bytes = [0; ipc::RECEIVED];
-            for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&words[2..]) {
-                *eight = word.to_le_bytes();
-            }
-            let bytes = bytes.get(..words[0] as usize).ok_or(EFAULT)?;
-            user::write_bytes(text, bytes)?;
+            take_message(&words, text)?;
             words
         }
     };

@@ -106,10 +106,7 @@ fn new_mounts(flags: u64) -> Result<()> {
     }
     let number = space::number()?;
     let handle = space::bind(root, bind::WITH_MOUNTS, number, 0)?;
-    let root_kind = match space_root_kind() {
-        Some(kind) => kind,
-        None => b"none".to_vec(),
-    };
+    let root_kind = space_root_kind().unwrap_or_else(|| b"none".to_vec());
     space::name(number, b"", &root_kind, 0)?;
     Request::new(&[proc::SPACE_ROOT, number.into()])
         .pass(handle.slot())

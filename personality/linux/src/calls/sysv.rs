@@ -38,7 +38,7 @@ pub struct Attached {
     count: u32,
 }
 
-fn manager() -> Result<u32> {
+pub fn manager() -> Result<u32> {
     scheme(MANAGER)
 }
 
@@ -51,9 +51,33 @@ fn id(argument: u64) -> Result<u64> {
 }
 
 /// Up to so many bytes at an address; nothing if that is no address of the program's.
-fn room(address: u64, most: u64) -> UserRange {
+pub fn room(address: u64, most: u64) -> UserRange {
     let length = LINUX_TOP.saturating_sub(address).min(most);
     user::range(address, length).unwrap_or(UserRange::EMPTY)
+}
+
+/// A request with a message: in its last words if it is short, otherwise as its part.
+pub fn with_message<'a>(head: [u64; 4], text: u64, length: u64) -> Result<Request<'a>> {
+    let [a, b, c, d] = head;
+    let mut words = [a, b, c, d, 0, 0, 0, 0];
+    if length > ipc::SENT as u64 {
+        return Ok(Request::new(&words).out_user(room(text, length)));
+    }
+    let mut bytes = [0; ipc::SENT];
+    user::read_bytes(text, &mut bytes[..length as usize])?;
+    for (word, eight) in words[4..].iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    Ok(Request::new(&words))
+}
+
+/// A short message, which came in the last words of an answer, to the program.
+pub fn take_message(words: &[u64; 8], text: u64) -> Result<()> {
+    let mut bytes = [0; ipc::RECEIVED];
+    for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&words[2..]) {
+        *eight = word.to_le_bytes();
+    }
+    user::write_bytes(text, bytes.get(..words[0] as usize).ok_or(EFAULT)?)
 }
 
 pub fn shmget(f: &mut Frame) -> Result<u64> {
@@ -199,27 +223,8 @@ pub fn msgsnd(f: &mut Frame) -> Result<u64> {
     let kind = user::read::<i64>(f.arg(1))?;
     let (id, length, how) = (id(f.arg(0))?, length(f.arg(2))?, f.arg(3) as u32 as u64);
     let text = f.arg(1).wrapping_add(8);
-    let mut words = [
-        ipc::MSG_SEND,
-        id | how << 32,
-        kind as u64,
-        length,
-        0,
-        0,
-        0,
-        0,
-    ];
-    let request = if length <= ipc::SENT as u64 {
-        let mut bytes = [0; ipc::SENT];
-        user::read_bytes(text, &mut bytes[..length as usize])?;
-        for (word, eight) in words[4..].iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*eight);
-        }
-        Request::new(&words)
-    } else {
-        Request::new(&words).out_user(room(text, length))
-    };
-    let sent = request.wait_here(manager()?);
+    let head = [ipc::MSG_SEND, id | how << 32, kind as u64, length];
+    let sent = with_message(head, text, length)?.wait_here(manager()?);
     sent.map(|_| 0).map_err(without_handler)
 }
 
@@ -234,17 +239,11 @@ pub fn msgrcv(f: &mut Frame) -> Result<u64> {
         false => Request::new(&words).input_user(room(text, most)),
     };
     let words = request.wait_here(manager()?).map_err(without_handler)?;
-    let length = words[0];
     user::write(f.arg(1), &words[1])?;
     if short {
-        let mut bytes = [0; ipc::RECEIVED];
-        for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&words[2..]) {
-            *eight = word.to_le_bytes();
-        }
-        let text = bytes.get(..length as usize).ok_or(EFAULT)?;
-        user::write_bytes(f.arg(1).wrapping_add(8), text)?;
+        take_message(&words, text)?;
     }
-    Ok(length)
+    Ok(words[0])
 }
 
 pub fn semget(f: &mut Frame) -> Result<u64> {

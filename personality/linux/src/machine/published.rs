@@ -1,7 +1,7 @@
 //! The prefix table that `proc` publishes read-only in every Linux process. Readers copy it once per version; see `cairn_idl::fs::PrefixTable`.
 
 use crate::prefix::Prefixes;
-use crate::space::Mount;
+use crate::space::{self, Mount};
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PREFIX_TABLE};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
@@ -16,8 +16,8 @@ pub fn version() -> u64 {
     unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).version) }
 }
 
-/// A consistent copy.
-pub fn read() -> Prefixes {
+/// What is made of a consistent copy: begun with its version, then given the entries in use by their numbers.
+fn consistent<T>(begin: impl Fn(u64) -> T, add: impl Fn(&mut T, u32, &Prefix)) -> T {
     loop {
         let before = version();
         fence(Ordering::Acquire);
@@ -25,62 +25,46 @@ pub fn read() -> Prefixes {
         let first = (PREFIX_TABLE + size_of::<PrefixTable>() as u64) as *const Prefix;
         // SAFETY: as in `version`.
         let count = unsafe { read_volatile(&raw const (*table).count) };
-        let mut prefixes = Prefixes::new(before);
-        for i in 0..count.min(linux_slot::MOUNTS_MAX) {
+        let mut made = begin(before);
+        for number in 0..count.min(linux_slot::MOUNTS_MAX) {
             // SAFETY: the entries follow the header; a torn one is thrown away below. All its bytes are integers.
-            let entry = unsafe { read_volatile(first.add(i as usize)) };
+            let entry = unsafe { read_volatile(first.add(number as usize)) };
             if entry.used != 0 {
-                let len = (entry.len as usize).min(entry.name.len());
-                let serial = entry.used >> PREFIX_SERIAL_SHIFT;
-                prefixes.add(i, serial, &entry.name[..len]);
+                add(&mut made, number, &entry);
             }
         }
         fence(Ordering::Acquire);
         if before.is_multiple_of(2) && version() == before {
-            return prefixes;
+            return made;
         }
         super::gate::yield_core();
     }
+}
+
+/// A consistent copy.
+pub fn read() -> Prefixes {
+    consistent(Prefixes::new, |prefixes, number, entry| {
+        let serial = entry.used >> PREFIX_SERIAL_SHIFT;
+        prefixes.add(number, serial, space::name_of(entry));
+    })
 }
 
 /// What is mounted in the first name space; the numbers are the entries'.
 pub fn mounts() -> Vec<Mount> {
-    loop {
-        let before = version();
-        fence(Ordering::Acquire);
-        let table = PREFIX_TABLE as *const PrefixTable;
-        let first = (PREFIX_TABLE + size_of::<PrefixTable>() as u64) as *const Prefix;
-        // SAFETY: as in `version`.
-        let count = unsafe { read_volatile(&raw const (*table).count) };
-        let mut mounts = Vec::new();
-        for number in 0..count.min(linux_slot::MOUNTS_MAX) {
-            // SAFETY: as in `read`.
-            let entry = unsafe { read_volatile(first.add(number as usize)) };
-            let len = (entry.len as usize).min(entry.name.len());
-            let name = &entry.name[..len];
-            if entry.used == 0 || !matches!(name.first(), None | Some(b'/')) {
-                continue;
+    consistent(
+        |_| Vec::new(),
+        |mounts, number, entry| {
+            // (Others are schemes.)
+            if matches!(space::name_of(entry).first(), None | Some(b'/')) {
+                mounts.push(Mount::of(number, entry));
             }
-            let kind = entry.fstype.iter().position(|byte| *byte == 0);
-            mounts.push(Mount {
-                number,
-                name: name.to_vec(),
-                fstype: entry.fstype[..kind.unwrap_or(entry.fstype.len())].to_vec(),
-                flags: u64::from(entry.used & ((1 << PREFIX_SERIAL_SHIFT) - 2)),
-                file: None,
-            });
-        }
-        fence(Ordering::Acquire);
-        if before.is_multiple_of(2) && version() == before {
-            return mounts;
-        }
-        super::gate::yield_core();
-    }
+        },
+    )
 }
 
 /// What changes when something is mounted in this mount name space.
-pub fn space_version(space: u64) -> u64 {
-    let word = SPACE_VERSIONS + space % SPACE_VERSION_COUNT * 8;
+pub fn space_version(id: u64) -> u64 {
+    let word = SPACE_VERSIONS + id % SPACE_VERSION_COUNT * 8;
     // SAFETY: as in `version`; an aligned word of the same page.
     unsafe { read_volatile(word as *const u64) }
 }
